@@ -8,14 +8,14 @@ import { createRoot } from 'react-dom/client';
 import { queryClient } from '@/api/queries';
 import { App } from '@/app/app';
 import { startTheme } from '@/app/theme';
-import { NONCE } from '@/lib/server-path';
+import { CSP_NONCE } from '@/lib/server-path';
 
 startTheme();
-if (NONCE) setNonce(NONCE); // The style elements of our parts name it, or the page's policy forbids them.
+if (CSP_NONCE) setNonce(CSP_NONCE); // The style elements of our parts name it, or the page's policy forbids them.
 
-const place = document.getElementById('root');
-if (place) {
-  createRoot(place).render(
+const rootElement = document.getElementById('root');
+if (rootElement) {
+  createRoot(rootElement).render(
     <StrictMode>
       <QueryClientProvider client={queryClient}>
         <Tooltip.Provider delayDuration={400}>

@@ -2,7 +2,7 @@
  * The one typed way to the platform's REST. Paths, parameters, bodies and answers are those of /openapi.json
  * (schema.d.ts is generated); nothing here is written by hand twice.
  */
-import { rooted } from '@/lib/server-path';
+import { serverPath } from '@/lib/server-path';
 import type { components, paths } from './schema.d';
 
 export type Schemas = components['schemas'];
@@ -14,13 +14,13 @@ type Query<O> = O extends { parameters: { query?: infer X } } ? { query?: X } : 
 type Body<O> = O extends { requestBody?: { content: { 'application/json': infer X } } }
   ? { body?: X }
   : { body?: unknown };
-type Answers<O> = O extends { responses: infer R } ? R : never;
-type Good<R> =
+type Responses<O> = O extends { responses: infer R } ? R : never;
+type SuccessResponse<R> =
   R extends Record<200, infer X> ? X : R extends Record<201, infer X> ? X : R extends Record<202, infer X> ? X : never;
-export type Answer<P extends keyof paths, M extends Method> =
-  Good<Answers<Operation<P, M>>> extends { content: { 'application/json': infer X } } ? X : void;
+export type ResponseBody<P extends keyof paths, M extends Method> =
+  SuccessResponse<Responses<Operation<P, M>>> extends { content: { 'application/json': infer X } } ? X : void;
 /** Of one operation after the other: with all of them at once the compiler would have to multiply them. */
-type Asked<O> = O extends unknown
+type RequestOptions<O> = O extends unknown
   ? PathParameters<O> & Query<O> & Body<O> & { headers?: Record<string, string>; signal?: AbortSignal }
   : never;
 
@@ -41,36 +41,36 @@ export class ApiError extends Error {
 export async function api<M extends Method, P extends PathsWith<M>>(
   method: M,
   path: P,
-  asked: Asked<Operation<P, M>>,
-): Promise<Answer<P, M>> {
+  asked: RequestOptions<Operation<P, M>>,
+): Promise<ResponseBody<P, M>> {
   const { body, signal, headers } = asked;
-  const answer = await reached(addressed(String(path), asked.path ?? {}, asked.query ?? {}), {
+  const answer = await fetchOk(buildUrl(String(path), asked.path ?? {}, asked.query ?? {}), {
     method: method.toUpperCase(),
     headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     ...(signal ? { signal } : {}),
   });
   // The one place where a wire value gets its type: the server's own document says what it is.
-  return (answer.status === 204 ? undefined : await answer.json()) as Answer<P, M>;
+  return (answer.status === 204 ? undefined : await answer.json()) as ResponseBody<P, M>;
 }
 
 /**
  * A plain request of this server whose answer is good, else the error it gave. For what is not JSON (files, exports).
  */
-export async function reached(path: string, init: RequestInit): Promise<Response> {
+export async function fetchOk(path: string, init: RequestInit): Promise<Response> {
   let answer: Response;
   try {
-    answer = await fetch(rooted(path), init);
+    answer = await fetch(serverPath(path), init);
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
     throw new ApiError(0, 'unreachable', 'The server cannot be reached. Is it still running?');
   }
-  if (!answer.ok) throw await failure(answer);
+  if (!answer.ok) throw await readError(answer);
   return answer;
 }
 
 /** The error that a bad answer tells. */
-export async function failure(answer: Response): Promise<ApiError> {
+export async function readError(answer: Response): Promise<ApiError> {
   const text = await answer.text();
   try {
     const told = (JSON.parse(text) as { error?: { code?: string; message?: string; path?: string; details?: unknown } })
@@ -83,7 +83,7 @@ export async function failure(answer: Response): Promise<ApiError> {
   return new ApiError(answer.status, 'unknown', text.slice(0, 500) || `The server answered ${answer.status}.`);
 }
 
-function addressed(path: string, parameters: object, query: object): string {
+function buildUrl(path: string, parameters: object, query: object): string {
   const named = path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
     encodeURIComponent(String((parameters as Record<string, unknown>)[name])),
   );

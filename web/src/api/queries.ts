@@ -80,7 +80,7 @@ export function staleKeys(notice: Notice): readonly (readonly string[])[] {
 }
 
 /** Without a socket nobody tells us of changes: we look, so often, in milliseconds. */
-const LOOK_AGAIN = 5000;
+const POLL_INTERVAL_MS = 5000;
 
 /** Keeps the answers fresh while the page is open. After a lost connection everything may have changed. */
 export function watchForChanges(): () => void {
@@ -101,7 +101,7 @@ export function watchForChanges(): () => void {
     (connected) => {
       if (connected && looking) void queryClient.invalidateQueries();
       clearInterval(looking);
-      looking = connected ? undefined : setInterval(() => void queryClient.invalidateQueries(), LOOK_AGAIN);
+      looking = connected ? undefined : setInterval(() => void queryClient.invalidateQueries(), POLL_INTERVAL_MS);
     },
   );
   return () => {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { fakes, type FakeSocket } from '@/testing/fake-socket';
-import { ConnectionLost, NoSocket, Socket, type Notice } from './socket';
+import { fakeSockets, type FakeSocket } from '@/testing/fake-socket';
+import { ConnectionLost, SocketUnavailable, Socket, type Notice } from './socket';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -9,7 +9,7 @@ const ASKED = { method: 'GET', path: '/x', headers: {} };
 const HEAD = { status: 200, headers: { 'content-type': 'text/event-stream' } };
 
 function open(): { socket: Socket; made: FakeSocket[]; line: FakeSocket } {
-  const { made, make } = fakes();
+  const { made, make } = fakeSockets();
   const socket = new Socket('ws://here/api/socket', make);
   socket.listen(() => {});
   const [line] = made;
@@ -163,11 +163,11 @@ describe('a connection', () => {
   });
 
   test('that cannot be had means that nothing was sent', async () => {
-    const { made, make } = fakes();
+    const { made, make } = fakeSockets();
     const answer = new Socket('ws://here', make).request(ASKED);
     answer.catch(() => {});
     made[0]?.close();
-    await expect(answer).rejects.toBeInstanceOf(NoSocket);
+    await expect(answer).rejects.toBeInstanceOf(SocketUnavailable);
   });
 
   test('that cannot even be tried is the same, and is tried again', async () => {
@@ -175,24 +175,24 @@ describe('a connection', () => {
       throw new Error('forbidden');
     });
     const socket = new Socket('ws://here', make);
-    await expect(socket.request(ASKED)).rejects.toBeInstanceOf(NoSocket);
-    await expect(socket.request(ASKED)).rejects.toBeInstanceOf(NoSocket);
+    await expect(socket.request(ASKED)).rejects.toBeInstanceOf(SocketUnavailable);
+    await expect(socket.request(ASKED)).rejects.toBeInstanceOf(SocketUnavailable);
     expect(make).toHaveBeenCalledTimes(2);
   });
 
   test('that a proxy swallows is given up after a while', async () => {
-    const { made, make } = fakes();
+    const { made, make } = fakeSockets();
     const answer = new Socket('ws://here', make).request(ASKED);
     answer.catch(() => {});
     await vi.advanceTimersByTimeAsync(4000);
-    await expect(answer).rejects.toBeInstanceOf(NoSocket);
+    await expect(answer).rejects.toBeInstanceOf(SocketUnavailable);
     expect(made[0]?.readyState).toBe(3);
   });
 
   test('that is closing takes nothing more', async () => {
     const { socket, line } = open();
     line.readyState = 2;
-    await expect(socket.request(ASKED)).rejects.toBeInstanceOf(NoSocket);
+    await expect(socket.request(ASKED)).rejects.toBeInstanceOf(SocketUnavailable);
   });
 
   test('is made again after waits that grow, and grow anew once it has lasted', async () => {
@@ -215,7 +215,7 @@ describe('a connection', () => {
   });
 
   test('is not made again when nobody listens', async () => {
-    const { made, make } = fakes();
+    const { made, make } = fakeSockets();
     const leave = new Socket('ws://here', make).listen(() => {});
     made[0]?.opens();
     leave();
@@ -227,7 +227,7 @@ describe('a connection', () => {
 
 describe('who listens', () => {
   test('hears notices and of the connection until they leave', async () => {
-    const { made, make } = fakes();
+    const { made, make } = fakeSockets();
     const socket = new Socket('ws://here', make);
     const heard: (Notice | boolean)[] = [];
     const leave = socket.listen(
@@ -245,7 +245,7 @@ describe('who listens', () => {
   });
 
   test('twice with one function leaves twice', () => {
-    const { made, make } = fakes();
+    const { made, make } = fakeSockets();
     const socket = new Socket('ws://here', make);
     const heard = vi.fn();
     const leave = socket.listen(heard);

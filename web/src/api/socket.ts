@@ -15,14 +15,14 @@ type Frame =
   | { id: number; error: { code: string; message: string } }
   | Notice;
 
-interface Open {
+interface PendingRequest {
   socket: WebSocket;
   answer: (response: Response) => void;
   fail: (error: Error) => void;
   body?: ReadableStreamDefaultController<Uint8Array>;
 }
 
-export interface Asked {
+export interface SocketRequest {
   method: string;
   path: string;
   headers: Record<string, string>;
@@ -38,7 +38,7 @@ export class ConnectionLost extends Error {
 }
 
 /** No socket can be had now; nothing was sent. */
-export class NoSocket extends Error {
+export class SocketUnavailable extends Error {
   constructor() {
     super('No socket to the server.');
     this.name = 'NoSocket';
@@ -46,13 +46,13 @@ export class NoSocket extends Error {
 }
 
 /** Waits before another attempt, the first and the longest; it begins anew once a connection has lasted that long. */
-const FIRST_WAIT = 250;
-const LONGEST_WAIT = 10_000;
+const MIN_RECONNECT_DELAY_MS = 250;
+const MAX_RECONNECT_DELAY_MS = 10_000;
 /** A proxy that swallows sockets never says no. */
-const PATIENCE = 4000;
+const CONNECT_TIMEOUT_MS = 4000;
 /** Answers that the Fetch standard gives no body. */
-const EMPTY = new Set([204, 205, 304]);
-const OPEN = 1;
+const STATUSES_WITHOUT_BODY = new Set([204, 205, 304]);
+const READY_STATE_OPEN = 1;
 
 const encoder = new TextEncoder();
 
@@ -60,11 +60,11 @@ export class Socket {
   #url: string;
   #make: (url: string) => WebSocket;
   #live: Promise<WebSocket> | null = null;
-  #open = new Map<number, Open>();
+  #open = new Map<number, PendingRequest>();
   #next = 1;
   #listeners = new Set<(notice: Notice) => void>();
   #connected = new Set<(connected: boolean) => void>();
-  #wait = FIRST_WAIT;
+  #wait = MIN_RECONNECT_DELAY_MS;
 
   constructor(url: string, make: (url: string) => WebSocket = (address) => new WebSocket(address)) {
     this.#url = url;
@@ -86,13 +86,13 @@ export class Socket {
   }
 
   /** One request over the socket. Rejects with NoSocket when none can be had (the caller then uses plain fetch). */
-  async request(asked: Asked, signal?: AbortSignal | null): Promise<Response> {
+  async request(asked: SocketRequest, signal?: AbortSignal | null): Promise<Response> {
     signal?.throwIfAborted();
     const socket = await this.#connect().catch(() => {
-      throw new NoSocket();
+      throw new SocketUnavailable();
     });
     signal?.throwIfAborted();
-    if (socket.readyState !== OPEN) throw new NoSocket();
+    if (socket.readyState !== READY_STATE_OPEN) throw new SocketUnavailable();
     const id = this.#next++;
     return new Promise((resolve, reject) => {
       this.#open.set(id, { socket, answer: resolve, fail: reject });
@@ -117,13 +117,13 @@ export class Socket {
       const impatience = setTimeout(() => {
         reject(new ConnectionLost());
         socket.close();
-      }, PATIENCE);
+      }, CONNECT_TIMEOUT_MS);
       socket.addEventListener('open', () => {
         clearTimeout(impatience);
         // A server that opens and closes again is not asked four times a second for ever.
         calm = setTimeout(() => {
-          this.#wait = FIRST_WAIT;
-        }, LONGEST_WAIT);
+          this.#wait = MIN_RECONNECT_DELAY_MS;
+        }, MAX_RECONNECT_DELAY_MS);
         resolve(socket);
         for (const tell of this.#connected) tell(true);
       });
@@ -142,13 +142,13 @@ export class Socket {
     this.#live = null;
     const open = [...this.#open.values()];
     this.#open.clear();
-    for (const one of open) end(one, new ConnectionLost());
+    for (const one of open) failRequest(one, new ConnectionLost());
     for (const tell of this.#connected) tell(false);
     if (this.#listeners.size === 0) return;
     setTimeout(() => {
       if (this.#listeners.size > 0) void this.#connect().catch(() => {});
     }, this.#wait);
-    this.#wait = Math.min(this.#wait * 2, LONGEST_WAIT);
+    this.#wait = Math.min(this.#wait * 2, MAX_RECONNECT_DELAY_MS);
   }
 
   #take(frame: Frame): void {
@@ -163,36 +163,39 @@ export class Socket {
     else {
       this.#open.delete(frame.id);
       if ('error' in frame)
-        end(open, frame.error.code === BROKEN_OFF ? new ConnectionLost() : new Error(frame.error.message));
+        failRequest(
+          open,
+          frame.error.code === STREAM_INTERRUPTED ? new ConnectionLost() : new Error(frame.error.message),
+        );
       else if (open.body) open.body.close();
       else open.fail(new ConnectionLost());
     }
   }
 
-  #begin(id: number, open: Open, status: number, headers: Record<string, string>): void {
+  #begin(id: number, open: PendingRequest, status: number, headers: Record<string, string>): void {
     const body = new ReadableStream<Uint8Array>({
       start: (controller) => {
         open.body = controller;
       },
       cancel: () => this.#abort(id),
     });
-    open.answer(new Response(EMPTY.has(status) ? null : body, { status, headers }));
+    open.answer(new Response(STATUSES_WITHOUT_BODY.has(status) ? null : body, { status, headers }));
   }
 
   #abort(id: number): void {
     const open = this.#open.get(id);
     if (!open) return;
     this.#open.delete(id);
-    if (open.socket.readyState === OPEN) open.socket.send(JSON.stringify({ id, abort: true }));
-    end(open, new DOMException('The request was given up.', 'AbortError'));
+    if (open.socket.readyState === READY_STATE_OPEN) open.socket.send(JSON.stringify({ id, abort: true }));
+    failRequest(open, new DOMException('The request was given up.', 'AbortError'));
   }
 }
 
 /** The server's word for an answer that it could not give to its end: its run may well go on. */
-const BROKEN_OFF = 'interrupted';
+const STREAM_INTERRUPTED = 'interrupted';
 
 /** Before the answer began its promise fails, afterwards its body. */
-function end(open: Open, error: Error): void {
+function failRequest(open: PendingRequest, error: Error): void {
   if (open.body) open.body.error(error);
   else open.fail(error);
 }

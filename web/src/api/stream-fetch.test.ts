@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi, type MockInstance } from 'vitest';
-import { ConnectionLost, NoSocket } from './socket';
+import { ConnectionLost, SocketUnavailable } from './socket';
 import { socket, streamFetch } from './stream-fetch';
 
 const HERE = window.location.origin;
@@ -8,7 +8,7 @@ let bodies: ReadableStreamDefaultController<Uint8Array>[];
 let plain: ReturnType<typeof vi.fn<typeof fetch>>;
 
 beforeEach(() => {
-  asked = vi.spyOn(socket, 'request').mockRejectedValue(new NoSocket());
+  asked = vi.spyOn(socket, 'request').mockRejectedValue(new SocketUnavailable());
   bodies = [];
   plain = vi.fn<typeof fetch>(
     async () => new Response(new ReadableStream<Uint8Array>({ start: (controller) => void bodies.push(controller) })),

@@ -1,26 +1,26 @@
 /** `fetch` for streams: over the tab's socket, or plainly where a proxy forbids sockets (then at most four at once). */
-import { ROOT } from '@/lib/server-path';
-import { ConnectionLost, NoSocket, Socket } from './socket';
+import { SERVER_ROOT } from '@/lib/server-path';
+import { ConnectionLost, SocketUnavailable, Socket } from './socket';
 
-const SOCKET_BODY = 1024 * 1024;
-const PLAIN_AT_ONCE = 4;
+const MAX_SOCKET_BODY = 1024 * 1024;
+const MAX_PLAIN_REQUESTS = 4;
 
 const origin = window.location.origin.replace(/^http/, 'ws');
-export const socket = new Socket(`${origin}${ROOT}/api/socket`);
+export const socket = new Socket(`${origin}${SERVER_ROOT}/api/socket`);
 
-let plain = 0;
+let plainRequests = 0;
 /** Each takes over the place of one that leaves. */
-const waiting = new Set<() => void>();
+const waitingRequests = new Set<() => void>();
 
 export const streamFetch: typeof fetch = async (input, init) => {
   const url = new URL(input instanceof Request ? input.url : String(input), window.location.href);
   const body = init?.body ?? undefined;
-  if (url.origin === window.location.origin && fits(body)) {
+  if (url.origin === window.location.origin && canUseSocket(body)) {
     try {
       return await socket.request(
         {
           method: init?.method ?? 'GET',
-          path: url.pathname.slice(ROOT.length) + url.search,
+          path: url.pathname.slice(SERVER_ROOT.length) + url.search,
           headers: Object.fromEntries(new Headers(init?.headers)),
           ...(body ? { body } : {}),
         },
@@ -28,50 +28,50 @@ export const streamFetch: typeof fetch = async (input, init) => {
       );
     } catch (error) {
       // Nothing was sent, so it may go the plain way. What was sent and lost is the caller's to look after.
-      if (!(error instanceof NoSocket)) throw error;
+      if (!(error instanceof SocketUnavailable)) throw error;
     }
   }
-  return plainly(url, init);
+  return fetchPlainly(url, init);
 };
 
 /** The server takes so many bytes on the socket; a character has at most three, and JSON needs room for its quotes. */
-const fits = (body: RequestInit['body'] | undefined): body is string | undefined =>
-  body === undefined || (typeof body === 'string' && body.length < SOCKET_BODY / 4);
+const canUseSocket = (body: RequestInit['body'] | undefined): body is string | undefined =>
+  body === undefined || (typeof body === 'string' && body.length < MAX_SOCKET_BODY / 4);
 
-async function plainly(url: URL, init?: RequestInit): Promise<Response> {
-  await entered(init?.signal);
+async function fetchPlainly(url: URL, init?: RequestInit): Promise<Response> {
+  await acquireSlot(init?.signal);
   let answer: Response;
   try {
     answer = await fetch(url, init);
   } catch (error) {
-    leave();
-    throw lost(error);
+    releaseSlot();
+    throw toConnectionLost(error);
   }
   if (!answer.body) {
-    leave();
+    releaseSlot();
     return answer;
   }
   const through = new TransformStream<Uint8Array, Uint8Array>();
-  void passed(answer.body, through.writable).finally(leave);
+  void passThrough(answer.body, through.writable).finally(releaseSlot);
   return new Response(through.readable, { status: answer.status, headers: answer.headers });
 }
 
 /** Whichever way an answer breaks off, it is the same to who reads it. */
-async function passed(body: ReadableStream<Uint8Array>, to: WritableStream<Uint8Array>): Promise<void> {
+async function passThrough(body: ReadableStream<Uint8Array>, to: WritableStream<Uint8Array>): Promise<void> {
   try {
     await body.pipeTo(to, { preventAbort: true });
   } catch (error) {
-    await to.abort(lost(error)).catch(() => {});
+    await to.abort(toConnectionLost(error)).catch(() => {});
   }
 }
 
-const lost = (error: unknown): unknown =>
+const toConnectionLost = (error: unknown): unknown =>
   error instanceof Error && error.name === 'AbortError' ? error : new ConnectionLost();
 
-async function entered(signal?: AbortSignal | null): Promise<void> {
+async function acquireSlot(signal?: AbortSignal | null): Promise<void> {
   signal?.throwIfAborted();
-  if (plain < PLAIN_AT_ONCE) {
-    plain += 1;
+  if (plainRequests < MAX_PLAIN_REQUESTS) {
+    plainRequests += 1;
     return;
   }
   await new Promise<void>((resolve, reject) => {
@@ -80,18 +80,18 @@ async function entered(signal?: AbortSignal | null): Promise<void> {
       resolve();
     };
     const giveUp = () => {
-      waiting.delete(goIn);
+      waitingRequests.delete(goIn);
       reject(signal?.reason as Error);
     };
-    waiting.add(goIn);
+    waitingRequests.add(goIn);
     signal?.addEventListener('abort', giveUp, { once: true });
   });
 }
 
-function leave(): void {
-  const [next] = waiting;
+function releaseSlot(): void {
+  const [next] = waitingRequests;
   if (next) {
-    waiting.delete(next);
+    waitingRequests.delete(next);
     next();
-  } else plain -= 1;
+  } else plainRequests -= 1;
 }

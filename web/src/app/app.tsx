@@ -1,12 +1,12 @@
 /** The page: which view an address names, inside the shell. What the first view does not need is fetched when it is. */
 import { lazy, Suspense, type ReactNode } from 'react';
 import { Redirect, Route, Router, Switch } from 'wouter';
-import { Empty, Loading } from '@/components/status';
-import { Toasts } from '@/components/toast';
-import { ROOT } from '@/lib/server-path';
-import { BoardPage } from '@/pages/playground/page';
+import { EmptyState, Loading } from '@/components/status';
+import { Toaster } from '@/components/toast';
+import { SERVER_ROOT } from '@/lib/server-path';
+import { PlaygroundPage } from '@/pages/playground/page';
 import { Shell } from './shell';
-import { askBeforeLeaving } from './unsaved-changes';
+import { confirmNavigation } from './unsaved-changes';
 
 const WorkflowsPage = lazy(() => import('@/pages/workflows/page'));
 const TracesPage = lazy(() => import('@/pages/traces/list'));
@@ -25,7 +25,7 @@ const LoginPage = lazy(() => import('@/pages/login/page'));
 
 export function App(): ReactNode {
   return (
-    <Router base={ROOT} aroundNav={askBeforeLeaving}>
+    <Router base={SERVER_ROOT} aroundNav={confirmNavigation}>
       <Suspense fallback={<Loading className="p-8" />}>
         <Switch>
           <Route path="/login" component={LoginPage} />
@@ -35,7 +35,7 @@ export function App(): ReactNode {
                 <Route path="/">
                   <Redirect to="/play" replace />
                 </Route>
-                <Route path="/play/:what?">{({ what }) => <BoardPage what={what} />}</Route>
+                <Route path="/play/:what?">{({ what }) => <PlaygroundPage what={what} />}</Route>
                 <Route path="/workflows/:name?">{({ name }) => <WorkflowsPage name={name} />}</Route>
                 <Route path="/traces" component={TracesPage} />
                 <Route path="/traces/:trace">{({ trace }) => <TracePage key={trace} trace={trace} />}</Route>
@@ -52,14 +52,14 @@ export function App(): ReactNode {
                 <Route path="/reviews/:id">{({ id }) => <ReviewPage key={id} id={id} />}</Route>
                 <Route path="/settings" component={SettingsPage} />
                 <Route>
-                  <Empty title="There is nothing here">The address names no view of this page.</Empty>
+                  <EmptyState title="There is nothing here">The address names no view of this page.</EmptyState>
                 </Route>
               </Switch>
             </Shell>
           </Route>
         </Switch>
       </Suspense>
-      <Toasts />
+      <Toaster />
     </Router>
   );
 }

@@ -3,18 +3,18 @@ import { useQuery } from '@tanstack/react-query';
 import { EllipsisVertical, Grid2x2, Pencil, Rows3, Trash2 } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { Link, useLocation, useRoute } from 'wouter';
-import { type Schemas, api, reached } from '@/api/client';
+import { type Schemas, api, fetchOk } from '@/api/client';
 import { boardsQuery, queryClient } from '@/api/queries';
 import type { Board } from '@/api/types';
 import { IconButton } from '@/components/button';
-import { askText, askYes } from '@/components/confirm-dialog';
+import { askText, askConfirmation } from '@/components/confirm-dialog';
 import { Menu, MenuItem } from '@/components/menu';
-import { tellError } from '@/components/toast';
+import { showError } from '@/components/toast';
 import { cn } from '@/lib/cn';
 import { formatDateTime } from '@/lib/format';
 import { deleteBoard as erase } from '@/pages/playground/board-store';
 
-const FEW = 5;
+const MAX_COLLAPSED = 5;
 
 export function BoardList(): ReactNode {
   const { data } = useQuery(boardsQuery());
@@ -26,11 +26,11 @@ export function BoardList(): ReactNode {
     <section aria-label="Boards" className="pb-1">
       <h2 className="px-5 pt-2 pb-1 text-xs font-medium text-faint">Boards</h2>
       <ul className="px-2.5">
-        {found.slice(0, all ? undefined : FEW).map((board) => (
+        {found.slice(0, all ? undefined : MAX_COLLAPSED).map((board) => (
           <BoardRow key={board.id} board={board} active={parameters?.what === board.id} />
         ))}
       </ul>
-      {found.length > FEW && (
+      {found.length > MAX_COLLAPSED && (
         <button
           type="button"
           onClick={() => setAll(!all)}
@@ -45,7 +45,7 @@ export function BoardList(): ReactNode {
 
 function BoardRow({ board, active }: { board: Schemas['BoardListed']; active: boolean }): ReactNode {
   const [, navigate] = useLocation();
-  const remove = () => deleteBoard(board, () => active && navigate(newChat()));
+  const remove = () => deleteBoard(board, () => active && navigate(newChatPath()));
   return (
     <li className={cn('group relative rounded-lg', active ? 'bg-sunken' : 'hover:bg-sunken')}>
       <Link
@@ -75,10 +75,10 @@ function BoardRow({ board, active }: { board: Schemas['BoardListed']; active: bo
             </IconButton>
           }
         >
-          <MenuItem icon={<Pencil />} onSelect={() => void renameBoard(board).catch(tellError)}>
+          <MenuItem icon={<Pencil />} onSelect={() => void renameBoard(board).catch(showError)}>
             Rename
           </MenuItem>
-          <MenuItem icon={<Trash2 />} danger onSelect={() => void remove().catch(tellError)}>
+          <MenuItem icon={<Trash2 />} danger onSelect={() => void remove().catch(showError)}>
             Delete
           </MenuItem>
         </Menu>
@@ -95,26 +95,26 @@ const WHEN = new Intl.DateTimeFormat('en', {
   hour12: false,
 });
 
-type Listed = Schemas['BoardListed'];
+type BoardSummary = Schemas['BoardListed'];
 
 /** The address of a new one, each time another. */
-export const newChat = (): string => `/play?new=${Date.now().toString(36)}`;
+export const newChatPath = (): string => `/play?new=${Date.now().toString(36)}`;
 
 /** What the sidebar does with a board as a whole. */
-export const boardName = (board: Pick<Listed, 'name' | 'created_at'>): string =>
+export const boardName = (board: Pick<BoardSummary, 'name' | 'created_at'>): string =>
   board.name || `Board, ${WHEN.format(new Date(board.created_at))}`;
 
-const changed = (id: string) =>
+const refreshBoards = (id: string) =>
   Promise.all([
     queryClient.invalidateQueries({ queryKey: ['boards'] }),
     queryClient.invalidateQueries({ queryKey: ['board', id] }),
   ]);
 
 /** A board is put whole, so it is read first; should somebody change it meanwhile, they are not overruled. */
-export async function renameBoard(listed: Listed): Promise<void> {
+export async function renameBoard(listed: BoardSummary): Promise<void> {
   const name = await askText({ title: 'Rename board', act: 'Rename', value: listed.name, label: 'Name' });
   if (!name || name === listed.name) return;
-  const read = await reached(`/api/boards/${encodeURIComponent(listed.id)}`, {});
+  const read = await fetchOk(`/api/boards/${encodeURIComponent(listed.id)}`, {});
   const { mode, columns, rows, cells, layout, testset } = (await read.json()) as Board;
   const etag = read.headers.get('etag');
   await api('put', '/api/boards/{board}', {
@@ -123,12 +123,12 @@ export async function renameBoard(listed: Listed): Promise<void> {
     body: { name, mode, columns, rows, cells, layout, testset } as never,
     ...(etag ? { headers: { 'if-match': etag } } : {}),
   });
-  await changed(listed.id);
+  await refreshBoards(listed.id);
 }
 
 /** Asks first; then whoever shows the board leaves it, before it goes. */
-export async function deleteBoard(board: Listed, leave: () => void): Promise<void> {
-  const sure = await askYes({
+export async function deleteBoard(board: BoardSummary, leave: () => void): Promise<void> {
+  const sure = await askConfirmation({
     title: 'Delete this board?',
     text: `“${boardName(board)}” goes; its threads stay.`,
     act: 'Delete',

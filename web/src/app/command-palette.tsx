@@ -10,11 +10,11 @@ import type { ThreadRow } from '@/api/types';
 import { Kbd, Spinner } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { formatAge } from '@/lib/format';
-import { found } from '@/lib/fuzzy-search';
-import { useDelayed } from '@/lib/hooks';
+import { searchByTitle } from '@/lib/fuzzy-search';
+import { useDebounced } from '@/lib/hooks';
 import { boardName } from './board-list';
-import { useCommands, spelled } from './commands';
-import { titleOf, placeOf, board as boardQuery, threadPages } from './threads';
+import { useCommands, formatKeys } from './commands';
+import { threadTitle, threadPath, boardQuery, threadPagesQuery } from './threads';
 
 const PAGES = [
   { title: 'Playground', href: '/play' },
@@ -56,7 +56,7 @@ export default function Palette({ onClose, onHelp }: { onClose: () => void; onHe
               <Kbd>Esc</Kbd>
             </div>
             <Command.List className="max-h-[min(26rem,60dvh)] overflow-y-auto overscroll-contain p-1.5">
-              <Found text={text} onClose={onClose} onHelp={onHelp} />
+              <Results text={text} onClose={onClose} onHelp={onHelp} />
             </Command.List>
           </Command>
         </Dialog.Content>
@@ -65,13 +65,13 @@ export default function Palette({ onClose, onHelp }: { onClose: () => void; onHe
   );
 }
 
-function Found({ text, onClose, onHelp }: { text: string; onClose: () => void; onHelp: () => void }): ReactNode {
+function Results({ text, onClose, onHelp }: { text: string; onClose: () => void; onHelp: () => void }): ReactNode {
   const [, navigate] = useLocation();
   const commands = useCommands().filter(({ id }) => id !== 'palette');
   const known = useQuery(workflowsQuery()).data?.data ?? [];
   const saved = useQuery(boardsQuery()).data?.data ?? [];
-  const search = useDelayed(text.trim(), 200);
-  const threads = useInfiniteQuery(threadPages(search));
+  const search = useDebounced(text.trim(), 200);
+  const threads = useInfiniteQuery(threadPagesQuery(search));
   const go = (href: string) => {
     onClose();
     navigate(href);
@@ -80,7 +80,7 @@ function Found({ text, onClose, onHelp }: { text: string; onClose: () => void; o
     const place = thread.board
       ? await queryClient.fetchQuery(boardQuery(thread.board)).catch(() => undefined)
       : undefined;
-    go(placeOf(thread.id, place));
+    go(threadPath(thread.id, place));
   };
   const rows = threads.data?.pages[0]?.data ?? [];
   return (
@@ -89,7 +89,7 @@ function Found({ text, onClose, onHelp }: { text: string; onClose: () => void; o
         {threads.isFetching ? <Spinner label="Searching" /> : 'Nothing is called that, and no thread has this text.'}
       </Command.Empty>
       <Group title="Do">
-        {found(text, commands, 12).map((command) => (
+        {searchByTitle(text, commands, 12).map((command) => (
           <Item
             key={command.id}
             id={`do ${command.id}`}
@@ -106,12 +106,12 @@ function Found({ text, onClose, onHelp }: { text: string; onClose: () => void; o
         ))}
       </Group>
       <Group title="Go to">
-        {found(text, PAGES).map(({ title, href }) => (
+        {searchByTitle(text, PAGES).map(({ title, href }) => (
           <Item key={href} id={href} icon={<PanelsTopLeft />} title={title} onSelect={() => go(href)} />
         ))}
       </Group>
       <Group title="Workflows">
-        {found(
+        {searchByTitle(
           text,
           known.map(({ name, description }) => ({ title: name, more: description })),
           text ? 8 : 4,
@@ -127,7 +127,7 @@ function Found({ text, onClose, onHelp }: { text: string; onClose: () => void; o
         ))}
       </Group>
       <Group title="Boards">
-        {found(
+        {searchByTitle(
           text,
           saved.map((board) => ({ title: boardName(board), id: board.id })),
           text ? 8 : 3,
@@ -141,7 +141,7 @@ function Found({ text, onClose, onHelp }: { text: string; onClose: () => void; o
             key={thread.id}
             id={thread.id}
             icon={<MessagesSquare />}
-            title={titleOf(thread)}
+            title={threadTitle(thread)}
             aside={
               thread.match?.message
                 ? thread.match.text
@@ -195,7 +195,7 @@ const Item = ({ id, icon, title, aside, keys, onSelect }: ItemProps): ReactNode 
     </span>
     {keys && (
       <span className="hidden shrink-0 gap-1 sm:flex">
-        {spelled(keys).map((key) => (
+        {formatKeys(keys).map((key) => (
           <Kbd key={key}>{key}</Kbd>
         ))}
       </span>

@@ -1,5 +1,15 @@
 import { describe, expect, test } from 'vitest';
-import { Commands, type Command, matches, shown, spelled, writes, type Pressed, grouped, SHORTCUTS } from './commands';
+import {
+  Commands,
+  type Command,
+  matchesKeys,
+  formatShortcut,
+  formatKeys,
+  typesText,
+  type KeyPress,
+  groupShortcuts,
+  SHORTCUTS,
+} from './commands';
 
 const command = (id: string, keys?: string, more: Partial<Command> = {}): Command => ({
   id,
@@ -69,7 +79,7 @@ describe('commands', () => {
   });
 });
 
-const keyEvent = (key: string, more: Partial<Pressed> = {}): Pressed => ({
+const keyEvent = (key: string, more: Partial<KeyPress> = {}): KeyPress => ({
   key,
   code: '',
   ctrlKey: false,
@@ -81,59 +91,59 @@ const keyEvent = (key: string, more: Partial<Pressed> = {}): Pressed => ({
 
 describe('keys', () => {
   test('mod is Control, and Command on a Mac', () => {
-    expect(matches('mod+k', keyEvent('k', { ctrlKey: true }), false)).toBe(true);
-    expect(matches('mod+k', keyEvent('k', { metaKey: true }), true)).toBe(true);
-    expect(matches('mod+k', keyEvent('k', { ctrlKey: true }), true)).toBe(false);
-    expect(matches('mod+k', keyEvent('k'), false)).toBe(false);
+    expect(matchesKeys('mod+k', keyEvent('k', { ctrlKey: true }), false)).toBe(true);
+    expect(matchesKeys('mod+k', keyEvent('k', { metaKey: true }), true)).toBe(true);
+    expect(matchesKeys('mod+k', keyEvent('k', { ctrlKey: true }), true)).toBe(false);
+    expect(matchesKeys('mod+k', keyEvent('k'), false)).toBe(false);
   });
 
   test('one modifier too many is another chord', () => {
-    expect(matches('mod+k', keyEvent('K', { ctrlKey: true, shiftKey: true }), false)).toBe(false);
-    expect(matches('mod+k', keyEvent('k', { ctrlKey: true, altKey: true }), false)).toBe(false);
-    expect(matches('mod+shift+o', keyEvent('O', { ctrlKey: true, shiftKey: true }), false)).toBe(true);
+    expect(matchesKeys('mod+k', keyEvent('K', { ctrlKey: true, shiftKey: true }), false)).toBe(false);
+    expect(matchesKeys('mod+k', keyEvent('k', { ctrlKey: true, altKey: true }), false)).toBe(false);
+    expect(matchesKeys('mod+shift+o', keyEvent('O', { ctrlKey: true, shiftKey: true }), false)).toBe(true);
   });
 
   test('a sign may need Shift or not, as the keyboard likes', () => {
-    expect(matches('?', keyEvent('?', { shiftKey: true }), false)).toBe(true);
-    expect(matches('?', keyEvent('?'), false)).toBe(true);
-    expect(matches('mod+.', keyEvent('.', { ctrlKey: true }), false)).toBe(true);
+    expect(matchesKeys('?', keyEvent('?', { shiftKey: true }), false)).toBe(true);
+    expect(matchesKeys('?', keyEvent('?'), false)).toBe(true);
+    expect(matchesKeys('mod+.', keyEvent('.', { ctrlKey: true }), false)).toBe(true);
   });
 
   test('a sign with Shift is found by its place, and is another chord than without', () => {
     const period = { ctrlKey: true, code: 'Period' };
-    expect(matches('mod+shift+.', keyEvent('>', { ...period, shiftKey: true }), false)).toBe(true);
-    expect(matches('mod+.', keyEvent('>', { ...period, shiftKey: true }), false)).toBe(false);
-    expect(matches('mod+shift+.', keyEvent('.', period), false)).toBe(false);
+    expect(matchesKeys('mod+shift+.', keyEvent('>', { ...period, shiftKey: true }), false)).toBe(true);
+    expect(matchesKeys('mod+.', keyEvent('>', { ...period, shiftKey: true }), false)).toBe(false);
+    expect(matchesKeys('mod+shift+.', keyEvent('.', period), false)).toBe(false);
   });
 
   test('keys with names count Shift', () => {
-    expect(matches('alt+ArrowRight', keyEvent('ArrowRight', { altKey: true }), false)).toBe(true);
-    expect(matches('alt+ArrowRight', keyEvent('ArrowRight', { altKey: true, shiftKey: true }), false)).toBe(false);
+    expect(matchesKeys('alt+ArrowRight', keyEvent('ArrowRight', { altKey: true }), false)).toBe(true);
+    expect(matchesKeys('alt+ArrowRight', keyEvent('ArrowRight', { altKey: true, shiftKey: true }), false)).toBe(false);
   });
 
   test('a letter is found by its place where its sign is another', () => {
-    expect(matches('mod+k', keyEvent('л', { ctrlKey: true, code: 'KeyK' }), false)).toBe(true);
-    expect(matches('alt+n', keyEvent('˜', { altKey: true, code: 'KeyN' }), true)).toBe(true);
-    expect(matches('k', keyEvent('л', { code: 'KeyK' }), false)).toBe(false);
+    expect(matchesKeys('mod+k', keyEvent('л', { ctrlKey: true, code: 'KeyK' }), false)).toBe(true);
+    expect(matchesKeys('alt+n', keyEvent('˜', { altKey: true, code: 'KeyN' }), true)).toBe(true);
+    expect(matchesKeys('k', keyEvent('л', { code: 'KeyK' }), false)).toBe(false);
   });
 
   test('keys without a modifier write text', () => {
-    expect(['?', 'shift+a', 'escape'].map(writes)).toEqual([true, true, true]);
-    expect(['mod+k', 'alt+n'].map(writes)).toEqual([false, false]);
+    expect(['?', 'shift+a', 'escape'].map(typesText)).toEqual([true, true, true]);
+    expect(['mod+k', 'alt+n'].map(typesText)).toEqual([false, false]);
   });
 
   test('they are spelled as the keyboard shows them', () => {
-    expect(spelled('mod+shift+o', false)).toEqual(['Ctrl', 'Shift', 'O']);
-    expect(shown('mod+enter', true)).toBe('⌘↵');
-    expect(shown('alt+arrowdown', false)).toBe('Alt+↓');
-    expect(shown('?', false)).toBe('?');
+    expect(formatKeys('mod+shift+o', false)).toEqual(['Ctrl', 'Shift', 'O']);
+    expect(formatShortcut('mod+enter', true)).toBe('⌘↵');
+    expect(formatShortcut('alt+arrowdown', false)).toBe('Alt+↓');
+    expect(formatShortcut('?', false)).toBe('?');
   });
 });
 
 const run = () => {};
 
 test('keys of a view that is not in the table are shown beside it, those in it once', () => {
-  const groups = grouped([
+  const groups = groupShortcuts([
     { id: 'next-cell', title: 'Next cell', group: 'Chat', keys: 'alt+ArrowRight', run },
     { id: 'zoom', title: 'Zoom', group: 'Traces', keys: 'z', run },
     { id: 'quiet', title: 'Without keys', group: 'Traces', run },

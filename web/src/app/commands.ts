@@ -19,7 +19,7 @@ export interface Command {
 }
 
 /** Where the keyboard is when a key is pressed. */
-export interface Place {
+export interface FocusContext {
   typing: boolean;
   dialog: boolean;
 }
@@ -36,12 +36,12 @@ export class Commands {
   }
 
   /** The command that these keys run here. */
-  find(pressed: Pressed, { typing, dialog }: Place): Command | undefined {
+  find(pressed: KeyPress, { typing, dialog }: FocusContext): Command | undefined {
     return this.available
       .getState()
       .findLast(
         ({ keys, everywhere }) =>
-          keys && (everywhere || !dialog) && !(typing && writes(keys)) && matches(keys, pressed),
+          keys && (everywhere || !dialog) && !(typing && typesText(keys)) && matchesKeys(keys, pressed),
       );
   }
 
@@ -67,23 +67,23 @@ export const useCommands = (): readonly Command[] => useStore(commands.available
 
 /** Let the keyboard run commands. */
 export function listenForKeys(): () => void {
-  window.addEventListener('keydown', onKey);
-  return () => window.removeEventListener('keydown', onKey);
+  window.addEventListener('keydown', handleKey);
+  return () => window.removeEventListener('keydown', handleKey);
 }
 
 /**
  * Not while an input method composes (some browsers say so only by the old code), and not what somebody has dealt with
  * already.
  */
-function onKey(event: KeyboardEvent): void {
+function handleKey(event: KeyboardEvent): void {
   if (event.defaultPrevented || event.isComposing || event.keyCode === 229 || event.repeat) return;
-  const command = commands.find(event, placeOf(event.target));
+  const command = commands.find(event, focusContext(event.target));
   if (!command) return;
   event.preventDefault();
   command.run();
 }
 
-function placeOf(target: EventTarget | null): Place {
+function focusContext(target: EventTarget | null): FocusContext {
   const element = target instanceof HTMLElement ? target : null;
   return {
     typing: element !== null && (element.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(element.tagName)),
@@ -91,7 +91,7 @@ function placeOf(target: EventTarget | null): Place {
   };
 }
 
-export interface Pressed {
+export interface KeyPress {
   key: string;
   code: string;
   ctrlKey: boolean;
@@ -113,7 +113,7 @@ interface Chord {
  */
 export const MAC: boolean = typeof navigator !== 'undefined' && /Mac|iPhone|iPad/.test(navigator.platform);
 
-const PLACES: Record<string, string> = {
+const KEY_CODES: Record<string, string> = {
   '.': 'Period',
   ',': 'Comma',
   '/': 'Slash',
@@ -122,7 +122,7 @@ const PLACES: Record<string, string> = {
   ']': 'BracketRight',
 };
 
-function chord(keys: string): Chord {
+function parseChord(keys: string): Chord {
   const parts = keys.toLowerCase().split('+').filter(Boolean);
   const named = new Set(parts.slice(0, -1));
   return { key: parts.at(-1) ?? '', mod: named.has('mod'), alt: named.has('alt'), shift: named.has('shift') };
@@ -132,13 +132,13 @@ function chord(keys: string): Chord {
  * Were these keys pressed? Letters are also found by their place: other alphabets and Option on a Mac give other
  * signs.
  */
-export function matches(keys: string, pressed: Pressed, mac = MAC): boolean {
-  const { key, mod, alt, shift } = chord(keys);
+export function matchesKeys(keys: string, pressed: KeyPress, mac = MAC): boolean {
+  const { key, mod, alt, shift } = parseChord(keys);
   const other = mac ? pressed.ctrlKey : pressed.metaKey;
   if (other || mod !== (mac ? pressed.metaKey : pressed.ctrlKey) || alt !== pressed.altKey) return false;
   // A sign such as ? is written with Shift on some keyboards and without it on others; with Shift named, its place
   // counts.
-  const place = PLACES[key];
+  const place = KEY_CODES[key];
   if (place && shift) return pressed.shiftKey && pressed.code === place;
   const letter = /^([a-z0-9]|..+)$/.test(key);
   if (letter && shift !== pressed.shiftKey) return false;
@@ -147,12 +147,12 @@ export function matches(keys: string, pressed: Pressed, mac = MAC): boolean {
 }
 
 /** Keys that also write text: not to be taken while somebody types. */
-export function writes(keys: string): boolean {
-  const { mod, alt } = chord(keys);
+export function typesText(keys: string): boolean {
+  const { mod, alt } = parseChord(keys);
   return !mod && !alt;
 }
 
-const SIGNS: Record<string, string> = {
+const KEY_SYMBOLS: Record<string, string> = {
   enter: '↵',
   escape: 'Esc',
   arrowup: '↑',
@@ -163,18 +163,18 @@ const SIGNS: Record<string, string> = {
 };
 
 /** As a person reads them, one word a key. */
-export function spelled(keys: string, mac = MAC): string[] {
-  const { key, mod, alt, shift } = chord(keys);
+export function formatKeys(keys: string, mac = MAC): string[] {
+  const { key, mod, alt, shift } = parseChord(keys);
   return [
     ...(mod ? [mac ? '⌘' : 'Ctrl'] : []),
     ...(alt ? [mac ? '⌥' : 'Alt'] : []),
     ...(shift ? [mac ? '⇧' : 'Shift'] : []),
-    SIGNS[key] ?? (key.length === 1 ? key.toUpperCase() : key.charAt(0).toUpperCase() + key.slice(1)),
+    KEY_SYMBOLS[key] ?? (key.length === 1 ? key.toUpperCase() : key.charAt(0).toUpperCase() + key.slice(1)),
   ];
 }
 
 /** The same as one short text, for hints and menus. */
-export const shown = (keys: string, mac = MAC): string => spelled(keys, mac).join(mac ? '' : '+');
+export const formatShortcut = (keys: string, mac = MAC): string => formatKeys(keys, mac).join(mac ? '' : '+');
 
 /**
  * The keys of the product as lists show them, whether their view is open or not. Views register what they do with
@@ -199,7 +199,7 @@ export const SHORTCUTS: readonly Shortcut[] = [
 ];
 
 /** The table, and the keys of commands that are not in it, by group. */
-export function grouped(registered: readonly Command[]): Map<string, Shortcut[]> {
+export function groupShortcuts(registered: readonly Command[]): Map<string, Shortcut[]> {
   const known = new Set(SHORTCUTS.map(({ keys }) => keys));
   const more = registered.flatMap(({ group, title, keys }) =>
     keys && !known.has(keys.toLowerCase()) ? [{ group, title, keys }] : [],

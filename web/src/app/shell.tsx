@@ -13,12 +13,12 @@ import { IconButton } from '@/components/button';
 import { ConfirmDialog } from '@/components/confirm-dialog';
 import { createStoredChoice } from '@/lib/stored-choice';
 import { NoWorkflows, useHasNoWorkflows } from '@/pages/workflows/no-workflows';
-import { guard, loginPath, session } from './auth';
-import { newChat } from './board-list';
+import { watchUnauthorized, loginPath, sessionQuery } from './auth';
+import { newChatPath } from './board-list';
 import { listenForKeys, useCommand, KEYS } from './commands';
 import { Rail, Sidebar } from './sidebar';
-import { pinnedThreads, threadPages } from './threads';
-import { beginTour } from './tour/progress';
+import { pinnedThreadsQuery, threadPagesQuery } from './threads';
+import { startTour } from './tour/progress';
 import { TourPill } from './tour/tour';
 
 const Palette = lazy(() => import('./command-palette'));
@@ -30,13 +30,13 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
   const [path] = useLocation();
   const [over, setOver] = useState<'palette' | 'shortcuts' | null>(null);
   const folded = useSidebarState() === 'folded';
-  const ready = useFirst();
+  const ready = useBootstrap();
   const nothingToTalkTo = useHasNoWorkflows(ready) && path === '/play';
   const fold = () => useSidebarState.setState(folded ? 'open' : 'folded');
   const find = () => setOver((now) => (now === 'palette' ? null : 'palette'));
   useEffect(watchForChanges, []);
-  useGuard();
-  useOwnCommands({ fold, find, help: () => setOver('shortcuts') });
+  useLoginRedirect();
+  useGlobalCommands({ fold, find, help: () => setOver('shortcuts') });
   return (
     <div className="flex h-full flex-col">
       <ConnectionLine />
@@ -107,14 +107,14 @@ function TopBar({ ready, onPalette }: { ready: boolean; onPalette: () => void })
       <span className="flex items-center gap-3 font-semibold">
         Palaver <TourPill onOpen={() => setOpenAt(here)} />
       </span>
-      <IconButton label="New chat" onClick={() => navigate(newChat())}>
+      <IconButton label="New chat" onClick={() => navigate(newChatPath())}>
         <SquarePen />
       </IconButton>
     </header>
   );
 }
 
-function useOwnCommands({ fold, find, help }: { fold: () => void; find: () => void; help: () => void }): void {
+function useGlobalCommands({ fold, find, help }: { fold: () => void; find: () => void; help: () => void }): void {
   const [, navigate] = useLocation();
   useEffect(listenForKeys, []);
   useCommand({ id: 'palette', title: 'Find', group: 'Everywhere', keys: KEYS.palette, run: find, everywhere: true });
@@ -123,27 +123,27 @@ function useOwnCommands({ fold, find, help }: { fold: () => void; find: () => vo
     title: 'New chat',
     group: 'Everywhere',
     keys: KEYS.newChat,
-    run: () => navigate(newChat()),
+    run: () => navigate(newChatPath()),
   });
   useCommand({ id: 'sidebar', title: 'Show or hide the sidebar', group: 'Everywhere', keys: KEYS.sidebar, run: fold });
   useCommand({ id: 'shortcuts', title: 'Show the shortcuts', group: 'Everywhere', keys: KEYS.help, run: help });
 }
 
 /** A 401 anywhere leads to the login, and back here afterwards. */
-function useGuard(): void {
+function useLoginRedirect(): void {
   const [path, navigate] = useLocation();
   const search = useSearch();
   useEffect(
-    () => guard(() => navigate(loginPath(search ? `${path}?${search}` : path), { replace: true })),
+    () => watchUnauthorized(() => navigate(loginPath(search ? `${path}?${search}` : path), { replace: true })),
     [path, search, navigate],
   );
 }
 
-const PATIENCE = 1200;
+const LOST_AFTER_MS = 1200;
 
 /** A slim line while the server is away. */
 export function ConnectionLine(): ReactNode {
-  const lost = useLost();
+  const lost = useConnectionLost();
   if (!lost) return null;
   return (
     <div role="status" className="shrink-0 bg-warn-soft px-4 py-1 text-center text-xs font-medium text-warn">
@@ -153,7 +153,7 @@ export function ConnectionLine(): ReactNode {
 }
 
 /** Was there a connection, and is there none for a while? (Where a proxy forbids sockets there never is one.) */
-function useLost(): boolean {
+function useConnectionLost(): boolean {
   const [lost, setLost] = useState(false);
   useEffect(() => {
     let had = false;
@@ -167,7 +167,7 @@ function useLost(): boolean {
           timer = undefined;
           setLost(false);
         } else if (had && timer === undefined) {
-          timer = setTimeout(() => setLost(true), PATIENCE);
+          timer = setTimeout(() => setLost(true), LOST_AFTER_MS);
           // An ended session closes the socket, too: then this is answered with 401, and guard.ts shows the way.
           void queryClient.invalidateQueries({ queryKey: ['session'] });
         }
@@ -181,28 +181,28 @@ function useLost(): boolean {
   return lost;
 }
 
-const MOST_PINNED = 20;
+const MAX_PINNED = 20;
 
 /** Is it there and taken over, or known not to come? */
-export function useFirst(): boolean {
+export function useBootstrap(): boolean {
   const { data, isError } = useQuery(bootstrapQuery());
   const taken = useQuery({
     queryKey: ['first'],
     enabled: data !== undefined,
     staleTime: Number.POSITIVE_INFINITY,
-    queryFn: () => (data ? take(data) : false),
+    queryFn: () => (data ? seedQueries(data) : false),
   });
   return taken.isSuccess || isError;
 }
 
-function take({ threads, pinned, project, credential, features }: Bootstrap): true {
-  if (features.tour) beginTour();
+function seedQueries({ threads, pinned, project, credential, features }: Bootstrap): true {
+  if (features.tour) startTour();
   // What was asked for since is newer.
-  queryClient.setQueryData(threadPages('').queryKey, (known) => known ?? { pages: [threads], pageParams: [null] });
-  if (pinned.length < MOST_PINNED)
-    queryClient.setQueryData(pinnedThreads().queryKey, (known) => known ?? { data: pinned, next: null });
+  queryClient.setQueryData(threadPagesQuery('').queryKey, (known) => known ?? { pages: [threads], pageParams: [null] });
+  if (pinned.length < MAX_PINNED)
+    queryClient.setQueryData(pinnedThreadsQuery().queryKey, (known) => known ?? { data: pinned, next: null });
   queryClient.setQueryData(
-    session().queryKey,
+    sessionQuery().queryKey,
     (known) => known ?? { project, scopes: credential.scopes, key: credential.key, expires_at: null },
   );
   return true;

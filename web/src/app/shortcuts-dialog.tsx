@@ -2,22 +2,22 @@
 import type { ReactNode } from 'react';
 import { Dialog } from '@/components/dialog';
 import { Kbd } from '@/components/status';
-import { focused } from '@/lib/dom';
+import { focusRef } from '@/lib/dom';
 import { usePreferences, type Preferences } from '@/lib/preferences';
-import { useCommands, spelled, grouped, type Shortcut } from './commands';
+import { useCommands, formatKeys, groupShortcuts, type Shortcut } from './commands';
 
 export default function ShortcutsDialog({ onClose }: { onClose: () => void }): ReactNode {
   const { send } = usePreferences();
   return (
     <Dialog open onClose={onClose} title="Keyboard shortcuts">
-      <div ref={focused} tabIndex={-1} className="outline-none">
+      <div ref={focusRef} tabIndex={-1} className="outline-none">
         <ShortcutsTable send={send} />
       </div>
     </Dialog>
   );
 }
 
-const WRITING: Record<Preferences['send'], Shortcut[]> = {
+const COMPOSER_SHORTCUTS: Record<Preferences['send'], Shortcut[]> = {
   enter: [
     { group: 'Writing', title: 'Send', keys: 'enter' },
     { group: 'Writing', title: 'New line', keys: 'shift+enter' },
@@ -30,7 +30,7 @@ const WRITING: Record<Preferences['send'], Shortcut[]> = {
 
 /** The keys and what they do, by where they work. */
 export function ShortcutsTable({ send }: { send: Preferences['send'] }): ReactNode {
-  const groups = [...grouped(useCommands()), ['Writing', WRITING[send]] as const];
+  const groups = [...groupShortcuts(useCommands()), ['Writing', COMPOSER_SHORTCUTS[send]] as const];
   return (
     <div className="flex flex-col gap-5">
       {groups.map(([group, shortcuts]) => (
@@ -41,7 +41,7 @@ export function ShortcutsTable({ send }: { send: Preferences['send'] }): ReactNo
               <div key={title + keys} className="flex items-center justify-between gap-4 py-1.5">
                 <dt className="min-w-0">{title}</dt>
                 <dd className="flex shrink-0 gap-1">
-                  {spelled(keys).map((key) => (
+                  {formatKeys(keys).map((key) => (
                     <Kbd key={key}>{key}</Kbd>
                   ))}
                 </dd>

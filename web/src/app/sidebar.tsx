@@ -21,14 +21,14 @@ import { Link, useLocation } from 'wouter';
 import { api } from '@/api/client';
 import { queryClient } from '@/api/queries';
 import { Hint, IconButton } from '@/components/button';
-import { tellError } from '@/components/toast';
+import { showError } from '@/components/toast';
 import { cn } from '@/lib/cn';
-import { session } from './auth';
-import { BoardList, newChat } from './board-list';
-import { shown, KEYS } from './commands';
+import { sessionQuery } from './auth';
+import { BoardList, newChatPath } from './board-list';
+import { formatShortcut, KEYS } from './commands';
 import icon from './icon.svg';
 import { ThreadList } from './thread-list';
-import { TourIcon, Touring } from './tour/tour';
+import { TourIcon, TourPanel } from './tour/tour';
 
 interface Props {
   /** Has the first answer come? Before it nothing else is asked. */
@@ -47,11 +47,11 @@ export function Sidebar({ ready, onFold, onPalette }: Props): ReactNode {
           <img src={icon} alt="" className="size-5" />
           Palaver
         </Link>
-        <IconButton label="Find" keys={shown(KEYS.palette)} onClick={onPalette}>
+        <IconButton label="Find" keys={formatShortcut(KEYS.palette)} onClick={onPalette}>
           <Search />
         </IconButton>
         {onFold && (
-          <IconButton label="Hide the sidebar" keys={shown(KEYS.sidebar)} onClick={onFold}>
+          <IconButton label="Hide the sidebar" keys={formatShortcut(KEYS.sidebar)} onClick={onFold}>
             <PanelLeftClose />
           </IconButton>
         )}
@@ -59,7 +59,7 @@ export function Sidebar({ ready, onFold, onPalette }: Props): ReactNode {
       <div className="px-3 pb-2">
         <button
           type="button"
-          onClick={() => navigate(newChat())}
+          onClick={() => navigate(newChatPath())}
           className={cn(
             'flex h-8 w-full items-center justify-center gap-2 rounded-lg border bg-surface font-medium',
             'transition-colors hover:border-strong-line [&>svg]:size-4 [&>svg]:text-muted',
@@ -82,7 +82,7 @@ export function Sidebar({ ready, onFold, onPalette }: Props): ReactNode {
         {ready && <BoardList />}
         {ready && <ThreadList />}
       </div>
-      <Touring />
+      <TourPanel />
       <footer className="shrink-0 border-t px-2.5 py-1.5">
         <NavRow href="/settings" icon={<Settings aria-hidden />} title="Settings" />
         {ready && <LogOutRow />}
@@ -99,13 +99,13 @@ export function Rail({ onFold, onPalette }: { onFold: () => void; onPalette: () 
       <Link href="/play" aria-label="Palaver" className="mb-1 flex size-8 items-center justify-center rounded-md">
         <img src={icon} alt="" className="size-5" />
       </Link>
-      <IconButton label="Show the sidebar" keys={shown(KEYS.sidebar)} onClick={onFold}>
+      <IconButton label="Show the sidebar" keys={formatShortcut(KEYS.sidebar)} onClick={onFold}>
         <PanelLeftOpen />
       </IconButton>
-      <IconButton label="Find" keys={shown(KEYS.palette)} onClick={onPalette}>
+      <IconButton label="Find" keys={formatShortcut(KEYS.palette)} onClick={onPalette}>
         <Search />
       </IconButton>
-      <IconButton label="New chat" keys={shown(KEYS.newChat)} onClick={() => navigate(newChat())}>
+      <IconButton label="New chat" keys={formatShortcut(KEYS.newChat)} onClick={() => navigate(newChatPath())}>
         <SquarePen />
       </IconButton>
       <nav aria-label="Views" className="flex grow flex-col gap-1">
@@ -132,16 +132,16 @@ interface NavProps {
 }
 
 /** Views below another one that have an entry of their own. */
-const BELOW = ['/evaluations/online'];
+const NESTED_PATHS = ['/evaluations/online'];
 
-function useIsHere(href: string): boolean {
+function useIsCurrent(href: string): boolean {
   const [path] = useLocation();
   const isAt = (place: string) => path === place || path.startsWith(`${place}/`);
-  return isAt(href) && !BELOW.some((place) => place !== href && place.startsWith(`${href}/`) && isAt(place));
+  return isAt(href) && !NESTED_PATHS.some((place) => place !== href && place.startsWith(`${href}/`) && isAt(place));
 }
 
 function NavRow({ href, icon: picture, title }: NavProps): ReactNode {
-  const here = useIsHere(href);
+  const here = useIsCurrent(href);
   return (
     <Link
       href={href}
@@ -158,7 +158,7 @@ function NavRow({ href, icon: picture, title }: NavProps): ReactNode {
 }
 
 function NavIcon({ href, icon: picture, title }: NavProps): ReactNode {
-  const here = useIsHere(href);
+  const here = useIsCurrent(href);
   return (
     <Hint text={title}>
       <Link
@@ -176,7 +176,7 @@ function NavIcon({ href, icon: picture, title }: NavProps): ReactNode {
   );
 }
 
-async function leave(): Promise<void> {
+async function logOut(): Promise<void> {
   await api('delete', '/api/session', {});
   queryClient.clear();
   window.location.reload(); // Nothing of what was seen stays in this tab; the first answer leads to the login.
@@ -184,12 +184,12 @@ async function leave(): Promise<void> {
 
 /** Only for who came in with a key; on a server without keys there is nobody to log out. */
 function LogOutRow(): ReactNode {
-  const { data } = useQuery(session());
+  const { data } = useQuery(sessionQuery());
   if (!data?.key) return null;
   return (
     <button
       type="button"
-      onClick={() => void leave().catch(tellError)}
+      onClick={() => void logOut().catch(showError)}
       title={`${data.key}, project ${data.project}`}
       className={cn(
         'flex h-8 w-full items-center gap-2.5 rounded-lg px-2.5',

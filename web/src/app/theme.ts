@@ -2,25 +2,25 @@
 export type Theme = 'system' | 'light' | 'dark';
 
 const KEY = 'palaver.theme';
-const dark = window.matchMedia('(prefers-color-scheme: dark)');
+const prefersDark = window.matchMedia('(prefers-color-scheme: dark)');
 
-export function theme(): Theme {
+export function storedTheme(): Theme {
   const kept = localStorage.getItem(KEY);
   return kept === 'light' || kept === 'dark' ? kept : 'system';
 }
 
-export function chooseTheme(chosen: Theme): void {
+export function setTheme(chosen: Theme): void {
   if (chosen === 'system') localStorage.removeItem(KEY);
   else localStorage.setItem(KEY, chosen);
-  show();
+  applyTheme();
 }
 
-function show(): void {
-  const chosen = theme();
-  document.documentElement.dataset.theme = chosen === 'system' ? (dark.matches ? 'dark' : 'light') : chosen;
+function applyTheme(): void {
+  const chosen = storedTheme();
+  document.documentElement.dataset.theme = chosen === 'system' ? (prefersDark.matches ? 'dark' : 'light') : chosen;
 }
 
 export function startTheme(): void {
-  dark.addEventListener('change', show);
-  show();
+  prefersDark.addEventListener('change', applyTheme);
+  applyTheme();
 }

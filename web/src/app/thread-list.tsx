@@ -9,31 +9,31 @@ import { DeleteMenuItem, Menu, MenuItem, MenuLine, MenuTitle } from '@/component
 /** The threads of the project in the sidebar: pinned ones first, then by last change; more as one scrolls. */
 import { SearchInput } from '@/components/search-box';
 import { Spinner } from '@/components/status';
-import { tellError } from '@/components/toast';
+import { showError } from '@/components/toast';
 import { cn } from '@/lib/cn';
 import { formatAge, formatDateTime } from '@/lib/format';
-import { useDelayed } from '@/lib/hooks';
+import { useDebounced } from '@/lib/hooks';
 import {
-  threadAt,
-  board,
-  pinnedThreads,
-  threadPages,
+  threadFromPath,
+  boardQuery,
+  pinnedThreadsQuery,
+  threadPagesQuery,
   deleteThread,
   duplicateThread,
   exportThread,
   pinThread,
   renameThread,
-  titleOf,
-  placeOf,
+  threadTitle,
+  threadPath,
 } from './threads';
 
 const MINUTE = 60_000;
 
 export function ThreadList(): ReactNode {
   const [text, setText] = useState('');
-  const search = useDelayed(text.trim(), 250);
-  const pages = useInfiniteQuery(threadPages(search));
-  const pinned = useQuery({ ...pinnedThreads(), enabled: search === '' });
+  const search = useDebounced(text.trim(), 250);
+  const pages = useInfiniteQuery(threadPagesQuery(search));
+  const pinned = useQuery({ ...pinnedThreadsQuery(), enabled: search === '' });
   const all = pages.data?.pages.flatMap(({ data }) => data) ?? [];
   const first = search ? [] : (pinned.data?.data ?? []);
   const rest = search ? all : all.filter((thread) => !thread.pinned);
@@ -117,8 +117,8 @@ function useActiveThread(): string | null {
   const what = parameters?.what;
   const isBoard = what?.startsWith('brd_') ?? false;
   const cell = query.get('cell');
-  const { data } = useQuery({ ...board(what ?? ''), enabled: isBoard && cell !== null });
-  return threadAt(what, cell, isBoard ? data : undefined);
+  const { data } = useQuery({ ...boardQuery(what ?? ''), enabled: isBoard && cell !== null });
+  return threadFromPath(what, cell, isBoard ? data : undefined);
 }
 
 /** The time, minute by minute. */
@@ -137,12 +137,12 @@ export function ThreadRow({ thread, active, now }: { thread: Row; active: boolea
   const open = (event: MouseEvent) => {
     if (!thread.board || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
-    queryClient.fetchQuery(board(thread.board)).then(
-      (found) => navigate(placeOf(thread.id, found)),
-      () => navigate(placeOf(thread.id, undefined)),
+    queryClient.fetchQuery(boardQuery(thread.board)).then(
+      (found) => navigate(threadPath(thread.id, found)),
+      () => navigate(threadPath(thread.id, undefined)),
     );
   };
-  const title = titleOf(thread);
+  const title = threadTitle(thread);
   return (
     <li
       className={cn(
@@ -151,9 +151,9 @@ export function ThreadRow({ thread, active, now }: { thread: Row; active: boolea
       )}
     >
       <Link
-        href={placeOf(thread.id, undefined)}
+        href={threadPath(thread.id, undefined)}
         onClick={open}
-        onPointerEnter={() => thread.board && void queryClient.prefetchQuery(board(thread.board))}
+        onPointerEnter={() => thread.board && void queryClient.prefetchQuery(boardQuery(thread.board))}
         aria-current={active ? 'page' : undefined}
         title={`${title}\n${formatDateTime(thread.updated_at)}`}
         className="block rounded-lg py-1.5 pr-8 pl-2.5 -outline-offset-2"
@@ -171,7 +171,7 @@ export function ThreadRow({ thread, active, now }: { thread: Row; active: boolea
             </span>
           ) : (
             <>
-              {thread.workflow && <span className="truncate">{spoken(thread)}</span>}
+              {thread.workflow && <span className="truncate">{threadSubtitle(thread)}</span>}
               {thread.workflow && <span aria-hidden>·</span>}
               <span className="shrink-0">{formatAge(thread.updated_at, now)}</span>
             </>
@@ -197,17 +197,17 @@ const Running = (): ReactNode => (
   </span>
 );
 
-const spoken = ({ workflow, variant }: Row): string =>
+const threadSubtitle = ({ workflow, variant }: Row): string =>
   workflow ? (variant && variant !== 'default' ? `${workflow} · ${variant}` : workflow) : '';
 
-const doing = (work: () => Promise<unknown>) => () => void work().catch(tellError);
+const runAction = (work: () => Promise<unknown>) => () => void work().catch(showError);
 
 function ThreadMenu({ thread, active }: { thread: Row; active: boolean }): ReactNode {
   const [, navigate] = useLocation();
   const remove = async () => {
     if ((await deleteThread(thread)) && active && !thread.board) navigate('/play');
   };
-  const duplicate = async () => navigate(placeOf((await duplicateThread(thread)).id, undefined));
+  const duplicate = async () => navigate(threadPath((await duplicateThread(thread)).id, undefined));
   return (
     <Menu
       trigger={
@@ -216,27 +216,27 @@ function ThreadMenu({ thread, active }: { thread: Row; active: boolean }): React
         </IconButton>
       }
     >
-      <MenuItem icon={<Pencil />} onSelect={doing(() => renameThread(thread))}>
+      <MenuItem icon={<Pencil />} onSelect={runAction(() => renameThread(thread))}>
         Rename
       </MenuItem>
-      <MenuItem icon={thread.pinned ? <PinOff /> : <Pin />} onSelect={doing(() => pinThread(thread))}>
+      <MenuItem icon={thread.pinned ? <PinOff /> : <Pin />} onSelect={runAction(() => pinThread(thread))}>
         {thread.pinned ? 'Unpin' : 'Pin'}
       </MenuItem>
-      <MenuItem icon={<Copy />} onSelect={doing(duplicate)}>
+      <MenuItem icon={<Copy />} onSelect={runAction(duplicate)}>
         Duplicate
       </MenuItem>
       <MenuLine />
       <MenuTitle>Export as</MenuTitle>
-      <MenuItem icon={<Download />} onSelect={doing(() => exportThread(thread, 'jsonl'))}>
+      <MenuItem icon={<Download />} onSelect={runAction(() => exportThread(thread, 'jsonl'))}>
         JSONL, all branches
       </MenuItem>
-      <MenuItem icon={<Download />} onSelect={doing(() => exportThread(thread, 'messages'))}>
+      <MenuItem icon={<Download />} onSelect={runAction(() => exportThread(thread, 'messages'))}>
         Messages
       </MenuItem>
-      <MenuItem icon={<Download />} onSelect={doing(() => exportThread(thread, 'html'))}>
+      <MenuItem icon={<Download />} onSelect={runAction(() => exportThread(thread, 'html'))}>
         HTML page
       </MenuItem>
-      <DeleteMenuItem onSelect={doing(remove)} />
+      <DeleteMenuItem onSelect={runAction(remove)} />
     </Menu>
   );
 }

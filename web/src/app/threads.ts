@@ -1,20 +1,20 @@
 /** What can be done with a whole thread. */
 import { type InfiniteData, infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
-import { api, reached, type Answer } from '@/api/client';
+import { api, fetchOk, type ResponseBody } from '@/api/client';
 import { queryClient } from '@/api/queries';
 import type { Thread, ThreadRow, Board } from '@/api/types';
-import { askText, askYes } from '@/components/confirm-dialog';
+import { askText, askConfirmation } from '@/components/confirm-dialog';
 
 export type ExportFormat = 'jsonl' | 'html' | 'messages';
-const ENDS: Record<ExportFormat, string> = { jsonl: '.jsonl', html: '.html', messages: '.messages.jsonl' };
+const FILE_ENDINGS: Record<ExportFormat, string> = { jsonl: '.jsonl', html: '.html', messages: '.messages.jsonl' };
 
-type Page = Answer<'/api/threads', 'get'>;
+type Page = ResponseBody<'/api/threads', 'get'>;
 
 /** The lists are asked for again, which nobody has to wait for. */
-const changed = (): void => void queryClient.invalidateQueries({ queryKey: ['threads'] });
+const refreshThreads = (): void => void queryClient.invalidateQueries({ queryKey: ['threads'] });
 
 /** Out of every list at once. */
-function leave(id: string): void {
+function leaveThread(id: string): void {
   const without = (page: Page): Page => ({ ...page, data: page.data.filter((row) => row.id !== id) });
   queryClient.setQueriesData<InfiniteData<Page>>(
     { queryKey: ['threads', 'pages'] },
@@ -23,33 +23,33 @@ function leave(id: string): void {
   queryClient.setQueriesData<Page>({ queryKey: ['threads', 'pinned'] }, (page) => page && without(page));
 }
 
-export const titleOf = (thread: Pick<ThreadRow, 'title'>): string => thread.title || 'Untitled thread';
+export const threadTitle = (thread: Pick<ThreadRow, 'title'>): string => thread.title || 'Untitled thread';
 
 export async function renameThread(thread: ThreadRow): Promise<void> {
   const title = await askText({ title: 'Rename thread', act: 'Rename', value: thread.title, label: 'Title' });
   if (!title || title === thread.title) return;
   await api('patch', '/api/threads/{thread}', { path: { thread: thread.id }, body: { title } });
-  changed();
+  refreshThreads();
   void queryClient.invalidateQueries({ queryKey: ['thread', thread.id] });
 }
 
 export async function pinThread(thread: ThreadRow): Promise<void> {
   await api('patch', '/api/threads/{thread}', { path: { thread: thread.id }, body: { pinned: !thread.pinned } });
-  changed();
+  refreshThreads();
 }
 
 /** Asks first; says whether it is gone. */
 export async function deleteThread(thread: ThreadRow): Promise<boolean> {
-  const sure = await askYes({
+  const sure = await askConfirmation({
     title: 'Delete this thread?',
-    text: `“${titleOf(thread)}” goes with its messages, runs and files. This cannot be undone.`,
+    text: `“${threadTitle(thread)}” goes with its messages, runs and files. This cannot be undone.`,
     act: 'Delete',
     danger: true,
   });
   if (!sure) return false;
   await api('delete', '/api/threads/{thread}', { path: { thread: thread.id } });
-  leave(thread.id);
-  changed();
+  leaveThread(thread.id);
+  refreshThreads();
   return true;
 }
 
@@ -58,14 +58,14 @@ export async function duplicateThread(thread: ThreadRow): Promise<Thread> {
     path: { thread: thread.id },
     body: { branches: 'all' },
   });
-  changed();
+  refreshThreads();
   return made;
 }
 
 /** A file of it for the person's disk. */
 export async function exportThread(thread: ThreadRow, format: ExportFormat): Promise<void> {
-  const answer = await reached(`/api/threads/${encodeURIComponent(thread.id)}/export?format=${format}`, {});
-  save(await answer.blob(), `${fileName(titleOf(thread))}${ENDS[format]}`);
+  const answer = await fetchOk(`/api/threads/${encodeURIComponent(thread.id)}/export?format=${format}`, {});
+  downloadFile(await answer.blob(), `${fileName(threadTitle(thread))}${FILE_ENDINGS[format]}`);
 }
 
 /** A title as the name of a file, on any system. */
@@ -78,7 +78,7 @@ export function fileName(title: string): string {
   return name.slice(0, 60).trim() || 'thread';
 }
 
-function save(blob: Blob, name: string): void {
+function downloadFile(blob: Blob, name: string): void {
   const link = document.createElement('a');
   link.href = URL.createObjectURL(blob);
   link.download = name;
@@ -87,7 +87,7 @@ function save(blob: Blob, name: string): void {
 }
 
 /** The address of a thread. The board is looked up when it is followed: a row knows its board, not its cell. */
-export function placeOf(thread: string, board: Pick<Board, 'id' | 'cells'> | undefined): string {
+export function threadPath(thread: string, board: Pick<Board, 'id' | 'cells'> | undefined): string {
   const cell = board?.cells.find((one) => one.thread === thread);
   return board && cell
     ? `/play/${board.id}?cell=${encodeURIComponent(`${cell.row}.${cell.column}`)}`
@@ -95,7 +95,7 @@ export function placeOf(thread: string, board: Pick<Board, 'id' | 'cells'> | und
 }
 
 /** The thread that an address shows, if it names one. */
-export function threadAt(
+export function threadFromPath(
   what: string | undefined,
   cell: string | null,
   board: Pick<Board, 'cells'> | undefined,
@@ -106,7 +106,7 @@ export function threadAt(
 }
 
 /** What the list of threads asks for. Notices of any thread make all of it stale (api/queries.ts). */
-export const threadPages = (search: string) =>
+export const threadPagesQuery = (search: string) =>
   infiniteQueryOptions({
     queryKey: ['threads', 'pages', search],
     queryFn: ({ pageParam, signal }) =>
@@ -116,13 +116,13 @@ export const threadPages = (search: string) =>
     placeholderData: keepPreviousData,
   });
 
-export const pinnedThreads = () =>
+export const pinnedThreadsQuery = () =>
   queryOptions({
     queryKey: ['threads', 'pinned'],
     queryFn: ({ signal }) => api('get', '/api/threads', { query: { pinned: true, limit: 100 }, signal }),
   });
 
-export const board = (id: string) =>
+export const boardQuery = (id: string) =>
   queryOptions({
     queryKey: ['board', id],
     queryFn: ({ signal }) => api('get', '/api/boards/{board}', { path: { board: id }, signal }),

@@ -1,7 +1,7 @@
 /** Who goes elsewhere while something is not saved is asked first; a view says so while it is shown. */
 import { useEffect, useEffectEvent } from 'react';
 import type { AroundNavHandler } from 'wouter';
-import { askYes } from '@/components/confirm-dialog';
+import { askConfirmation } from '@/components/confirm-dialog';
 
 interface Unsaved {
   /** Of this path nothing is left behind. */
@@ -13,9 +13,9 @@ interface Unsaved {
 let unsaved: Unsaved | null = null;
 
 /** For the router: every way to another view comes by here. */
-export const askBeforeLeaving: AroundNavHandler = (navigate, to, options) => {
+export const confirmNavigation: AroundNavHandler = (navigate, to, options) => {
   if (!unsaved || to.split('?', 1)[0] === unsaved.path) return navigate(to, options);
-  void askYes({
+  void askConfirmation({
     title: 'Leave without saving?',
     text: `${unsaved.what()} not saved. They wait here as long as this tab is open.`,
     act: 'Leave',
@@ -26,7 +26,7 @@ export const askBeforeLeaving: AroundNavHandler = (navigate, to, options) => {
 };
 
 /** While `what` is there, leaving is asked about: inside of the page, and when the tab is closed. */
-export function useUnsaved(path: string, what: string | null): void {
+export function useUnsavedChanges(path: string, what: string | null): void {
   const told = useEffectEvent(() => what ?? '');
   const isUnsaved = what !== null;
   useEffect(() => {

@@ -3,22 +3,22 @@ import { useInfiniteQuery } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
 import { ApiError, api, type Schemas } from '@/api/client';
-import { done } from '@/app/tour/progress';
+import { completeStep } from '@/app/tour/progress';
 import { pluralize } from '@/lib/format';
-import { useDelayed } from '@/lib/hooks';
-import { exact } from '@/lib/safe-text';
+import { useDebounced } from '@/lib/hooks';
+import { safeExact } from '@/lib/safe-text';
 import { CellView } from '@/pages/testsets/cell-view';
-import { testsets, staleTestset } from '@/pages/testsets/queries';
+import { testsetPagesQuery, invalidateTestset } from '@/pages/testsets/queries';
 import type { Source } from './add-to-testset';
 import { Button } from './button';
 import { Dialog } from './dialog';
-import { Select, TextField, Labelled } from './form-fields';
-import { Segments } from './segmented-control';
-import { Problem, Spinner } from './status';
-import { tell, tellError } from './toast';
+import { Select, TextField, LabeledField } from './form-fields';
+import { SegmentedControl } from './segmented-control';
+import { ErrorMessage, Spinner } from './status';
+import { showToast, showError } from './toast';
 
-const NEW = '';
-const FORMS: Readonly<Record<As, string>> = { row: 'One row', script: 'A script' };
+const NEW_TESTSET = '';
+const FORMS: Readonly<Record<AddForm, string>> = { row: 'One row', script: 'A script' };
 const WORDS = {
   conversation: {
     row: 'What was said up to the last question goes in; the answer that followed is what is expected.',
@@ -32,46 +32,48 @@ const WORDS = {
   },
 };
 
-export default function AddDialog({ source, onClose }: { source: Source; onClose: () => void }): ReactNode {
-  const [added, setAdded] = useState<Added | null>(null);
+export default function AddToTestsetDialog({ source, onClose }: { source: Source; onClose: () => void }): ReactNode {
+  const [added, setAdded] = useState<AddResult | null>(null);
   return (
     <Dialog open onClose={onClose} title={added ? 'Added to the test set' : 'Add to a test set'}>
       {added ? (
-        <Done added={added} onClose={onClose} />
+        <AddedResult added={added} onClose={onClose} />
       ) : (
-        <Asking source={source} onAdded={setAdded} onClose={onClose} />
+        <ChooseTestset source={source} onAdded={setAdded} onClose={onClose} />
       )}
     </Dialog>
   );
 }
 
-function Asking({
+function ChooseTestset({
   source,
   onAdded,
   onClose,
 }: {
   source: Source;
-  onAdded: (added: Added) => void;
+  onAdded: (added: AddResult) => void;
   onClose: () => void;
 }): ReactNode {
   const [words, setWords] = useState('');
-  const { data, error } = useInfiniteQuery(testsets(useDelayed(words.trim(), 250)));
+  const { data, error } = useInfiniteQuery(testsetPagesQuery(useDebounced(words.trim(), 250)));
   const sets = data?.pages.flatMap((page) => page.data) ?? [];
   const [picked, pick] = useState<string | null>(null);
   const [name, setName] = useState('');
-  const [as, setAs] = useState<As>('row');
+  const [as, setAs] = useState<AddForm>('row');
   const [state, setState] = useState<{ busy: boolean; error: unknown }>({ busy: false, error: null });
   const chosen =
-    picked !== null && (picked === NEW || sets.some(({ id }) => id === picked)) ? picked : (sets[0]?.id ?? NEW);
+    picked !== null && (picked === NEW_TESTSET || sets.some(({ id }) => id === picked))
+      ? picked
+      : (sets[0]?.id ?? NEW_TESTSET);
   const submit = async (): Promise<void> => {
     setState({ busy: true, error: null });
     try {
-      onAdded(await add(chosen === NEW ? await newSet(name.trim()) : chosen, source, as));
+      onAdded(await addRow(chosen === NEW_TESTSET ? await createTestset(name.trim()) : chosen, source, as));
     } catch (wrong) {
       setState({ busy: false, error: wrong });
     }
   };
-  if (!data) return error ? <Problem error={error} /> : <Spinner />;
+  if (!data) return error ? <ErrorMessage error={error} /> : <Spinner />;
   const isLong = words !== '' || sets.length > 20;
   return (
     <form
@@ -82,16 +84,16 @@ function Asking({
       }}
     >
       <div className="flex flex-col gap-2">
-        <Labelled label="Test set">
+        <LabeledField label="Test set">
           <Select value={chosen} onChange={(event) => pick(event.target.value)}>
             {sets.map(({ id, name: called, rows }) => (
               <option key={id} value={id}>
-                {exact(called).slice(0, 80)} ({pluralize(rows, 'row')})
+                {safeExact(called).slice(0, 80)} ({pluralize(rows, 'row')})
               </option>
             ))}
-            <option value={NEW}>A new one</option>
+            <option value={NEW_TESTSET}>A new one</option>
           </Select>
-        </Labelled>
+        </LabeledField>
         {isLong && (
           <TextField
             type="search"
@@ -102,7 +104,7 @@ function Asking({
             onChange={(event) => setWords(event.target.value)}
           />
         )}
-        {chosen === NEW && (
+        {chosen === NEW_TESTSET && (
           <TextField
             aria-label="Name of the new test set"
             placeholder="Its name"
@@ -115,13 +117,13 @@ function Asking({
         )}
       </div>
       <div className="flex flex-col gap-1.5">
-        <Segments label="As" options={FORMS} value={as} onChange={setAs} />
+        <SegmentedControl label="As" options={FORMS} value={as} onChange={setAs} />
         <p className="text-[13px] text-muted">{WORDS[source.kind][as]}</p>
       </div>
-      {state.error !== null && <Problem error={state.error} />}
+      {state.error !== null && <ErrorMessage error={state.error} />}
       <div className="flex justify-end gap-2">
         <Button onClick={onClose}>Cancel</Button>
-        <Button type="submit" look="main" disabled={state.busy || (chosen === NEW && !name.trim())}>
+        <Button type="submit" look="main" disabled={state.busy || (chosen === NEW_TESTSET && !name.trim())}>
           Add
         </Button>
       </div>
@@ -129,11 +131,11 @@ function Asking({
   );
 }
 
-function Done({ added, onClose }: { added: Added; onClose: () => void }): ReactNode {
+function AddedResult({ added, onClose }: { added: AddResult; onClose: () => void }): ReactNode {
   const [, navigate] = useLocation();
   const back = () => {
     onClose();
-    takeBack(added).then(() => tell('The row is taken back.'), tellError);
+    removeRow(added).then(() => showToast('The row is taken back.'), showError);
   };
   return (
     <div className="flex flex-col gap-3 pt-1">
@@ -141,7 +143,7 @@ function Done({ added, onClose }: { added: Added; onClose: () => void }): ReactN
         {Object.entries(added.data).map(([name, value]) => (
           <div key={name} className="grid gap-x-3 border-b px-3 py-2 last:border-0 sm:grid-cols-[7rem_minmax(0,1fr)]">
             <dt className="truncate text-[13px] font-medium">
-              <bdi>{exact(name)}</bdi>
+              <bdi>{safeExact(name)}</bdi>
             </dt>
             <dd className="min-w-0 text-[13px]">
               <CellView value={value} kind="mixed" tall />
@@ -167,18 +169,18 @@ function Done({ added, onClose }: { added: Added; onClose: () => void }): ReactN
 }
 
 /** What happened becomes a row. */
-export type Added = Schemas['CaseView'];
-export type As = 'row' | 'script';
+export type AddResult = Schemas['CaseView'];
+export type AddForm = 'row' | 'script';
 
-const TRIES = 3;
+const MAX_ATTEMPTS = 3;
 
-export async function newSet(name: string): Promise<string> {
+export async function createTestset(name: string): Promise<string> {
   const { id } = await api('post', '/api/testsets', { body: { name } });
   return id;
 }
 
 /** One row more changes nothing that others do: who was quicker is let pass. */
-export async function add(testset: string, source: Source, as: As): Promise<Added> {
+export async function addRow(testset: string, source: Source, as: AddForm): Promise<AddResult> {
   for (let tries = 1; ; tries++) {
     const { head: base } = await api('get', '/api/testsets/{testset}', { path: { testset } });
     try {
@@ -186,19 +188,19 @@ export async function add(testset: string, source: Source, as: As): Promise<Adde
         path: { testset },
         body: { base, source, as, message: `From a ${source.kind}` },
       });
-      void staleTestset(testset);
-      done('case');
+      void invalidateTestset(testset);
+      completeStep('case');
       return added;
     } catch (error) {
-      if (!(error instanceof ApiError) || error.code !== 'stale_base' || tries === TRIES) throw error;
+      if (!(error instanceof ApiError) || error.code !== 'stale_base' || tries === MAX_ATTEMPTS) throw error;
     }
   }
 }
 
-export async function takeBack({ testset, revision, row }: Added): Promise<void> {
+export async function removeRow({ testset, revision, row }: AddResult): Promise<void> {
   await api('post', '/api/testsets/{testset}/revisions', {
     path: { testset },
     body: { base: revision, message: 'Taken back', delta: { remove: [row] } },
   });
-  void staleTestset(testset);
+  void invalidateTestset(testset);
 }

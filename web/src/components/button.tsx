@@ -5,7 +5,7 @@ import { type ComponentProps, type ReactNode, useEffect, useState } from 'react'
 import { Link } from 'wouter';
 import { cn } from '@/lib/cn';
 import { copyText } from '@/lib/dom';
-import { tellError } from './toast';
+import { showError } from './toast';
 
 const LOOKS = {
   main: 'bg-accent text-accent-ink border-transparent hover:opacity-90',
@@ -100,7 +100,7 @@ export function CopyButton({ text, label = 'Copy', icon, className, onCopied }: 
     copyText(typeof text === 'string' ? text : text()).then(() => {
       setCopied(true);
       onCopied?.();
-    }, tellError);
+    }, showError);
   };
   return (
     <IconButton label={copied ? 'Copied' : label} size="small" onClick={copy} {...(className ? { className } : {})}>

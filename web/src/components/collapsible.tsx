@@ -12,7 +12,7 @@ interface Props {
   children: ReactNode;
 }
 
-export function Section({ title, count, open = false, aside, children }: Props): ReactNode {
+export function CollapsibleSection({ title, count, open = false, aside, children }: Props): ReactNode {
   const [opened, setOpened] = useState(open);
   const id = useId();
   if (count === 0) return null;
@@ -42,7 +42,7 @@ export function Section({ title, count, open = false, aside, children }: Props):
 }
 
 /** Something that most who read do not need: a line that opens it. What is inside is rendered only when it is open. */
-export function Folded({
+export function Disclosure({
   label,
   className,
   children,

@@ -3,7 +3,7 @@
  */
 import { useState, type ReactNode } from 'react';
 import { create } from 'zustand';
-import { focused } from '@/lib/dom';
+import { focusRef } from '@/lib/dom';
 import { Button } from './button';
 import { Dialog } from './dialog';
 import { TextField } from './form-fields';
@@ -39,7 +39,7 @@ const ask = (question: Question): Promise<string | null> =>
   });
 
 /** Ask for confirmation. */
-export const askYes = async (question: Omit<Question, 'value' | 'label'>): Promise<boolean> =>
+export const askConfirmation = async (question: Omit<Question, 'value' | 'label'>): Promise<boolean> =>
   (await ask(question)) !== null;
 
 /** Ask for a line of text; null if cancelled. */
@@ -72,7 +72,7 @@ function QuestionDialog({ question }: { question: OpenQuestion }): ReactNode {
       >
         {question.value !== undefined && (
           <TextField
-            ref={focused}
+            ref={focusRef}
             dir="auto"
             aria-label={question.label}
             maxLength={200}
@@ -86,7 +86,7 @@ function QuestionDialog({ question }: { question: OpenQuestion }): ReactNode {
           <Button
             type="submit"
             look={question.danger ? 'danger' : 'main'}
-            {...(question.value === undefined ? { ref: focused } : {})}
+            {...(question.value === undefined ? { ref: focusRef } : {})}
           >
             {question.act}
           </Button>

@@ -51,7 +51,7 @@ export function Switch({
 }
 
 /** A field with its name above it. */
-export const Labelled = ({
+export const LabeledField = ({
   label,
   hint,
   children,
@@ -70,7 +70,7 @@ export const Labelled = ({
 );
 
 /** A part of the form of a new evaluation, and small things in it. */
-export const FormPart = ({
+export const FormSection = ({
   title,
   hint,
   at,
@@ -89,7 +89,7 @@ export const FormPart = ({
 );
 
 /** What the server said about this place. */
-export const Faults = ({ faults }: { faults: readonly FieldError[] }): ReactNode =>
+export const FieldErrors = ({ faults }: { faults: readonly FieldError[] }): ReactNode =>
   faults.map(({ path, message }) => (
     <p key={`${path} ${message}`} role="alert" className="mt-1 text-xs wrap-anywhere text-bad">
       {message}

@@ -2,12 +2,12 @@
 import { ChevronRight } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { cn } from '@/lib/cn';
-import { exact } from '@/lib/safe-text';
+import { safeExact } from '@/lib/safe-text';
 import { Button, CopyButton } from './button';
 
-const STEP = 100;
+const ENTRIES_PER_PAGE = 100;
 const MAX_STRING = 400;
-const COPY =
+const COPY_BUTTON_CLASS =
   'absolute top-0 right-0 z-10 rounded-lg bg-surface opacity-0 transition-opacity ' +
   'group-hover/json:opacity-100 focus-within:opacity-100 pointer-coarse:opacity-100';
 
@@ -24,8 +24,8 @@ export function JsonView({
   return (
     <div dir="ltr" className="group/json relative min-w-0 font-mono text-[13px] leading-relaxed">
       {copy && (
-        <div className={COPY}>
-          <CopyButton label="Copy JSON" text={() => written(value)} />
+        <div className={COPY_BUTTON_CLASS}>
+          <CopyButton label="Copy JSON" text={() => jsonText(value)} />
         </div>
       )}
       <Value value={value} open={open} />
@@ -34,12 +34,12 @@ export function JsonView({
 }
 
 function Value({ name, value, open }: { name?: string; value: unknown; open: number }): ReactNode {
-  if (typeof value === 'object' && value !== null && size(value) > 0)
-    return <Folder name={name} value={value} open={open} />;
+  if (typeof value === 'object' && value !== null && entryCount(value) > 0)
+    return <JsonBranch name={name} value={value} open={open} />;
   return (
     <div className="pl-4 wrap-anywhere">
       <Name name={name} />
-      <Leaf value={value} />
+      <JsonLeaf value={value} />
     </div>
   );
 }
@@ -48,16 +48,16 @@ function Name({ name }: { name: string | undefined }): ReactNode {
   if (name === undefined) return null;
   return (
     <>
-      <span className="text-(--code-title)">{exact(name.length > 200 ? `${name.slice(0, 200)}…` : name)}</span>
+      <span className="text-(--code-title)">{safeExact(name.length > 200 ? `${name.slice(0, 200)}…` : name)}</span>
       <span className="text-faint">: </span>
     </>
   );
 }
 
-function Folder({ name, value, open }: { name: string | undefined; value: object; open: number }): ReactNode {
+function JsonBranch({ name, value, open }: { name: string | undefined; value: object; open: number }): ReactNode {
   const [opened, setOpened] = useState(open > 0);
-  const [shown, setShown] = useState(STEP);
-  const total = size(value);
+  const [shown, setShown] = useState(ENTRIES_PER_PAGE);
+  const total = entryCount(value);
   return (
     <div>
       <button
@@ -73,18 +73,18 @@ function Folder({ name, value, open }: { name: string | undefined; value: object
         <span className="min-w-0 pl-0.5 wrap-anywhere">
           <Name name={name} />
           <span className="text-faint">
-            {opened ? (Array.isArray(value) ? `[${total}]` : `{${total}}`) : exact(summary(value))}
+            {opened ? (Array.isArray(value) ? `[${total}]` : `{${total}}`) : safeExact(jsonSummary(value))}
           </span>
         </span>
       </button>
       {opened && (
         <div className="ml-1.5 border-l pl-2">
-          {entries(value, shown).map(([key, item]) => (
+          {jsonEntries(value, shown).map(([key, item]) => (
             <Value key={key} name={key} value={item} open={open - 1} />
           ))}
           {total > shown && (
-            <Button size="small" look="quiet" onClick={() => setShown(shown + STEP)}>
-              Show {Math.min(STEP, total - shown)} more of {total - shown}
+            <Button size="small" look="quiet" onClick={() => setShown(shown + ENTRIES_PER_PAGE)}>
+              Show {Math.min(ENTRIES_PER_PAGE, total - shown)} more of {total - shown}
             </Button>
           )}
         </div>
@@ -93,7 +93,7 @@ function Folder({ name, value, open }: { name: string | undefined; value: object
   );
 }
 
-function Leaf({ value }: { value: unknown }): ReactNode {
+function JsonLeaf({ value }: { value: unknown }): ReactNode {
   if (typeof value === 'string') return <Text text={value} />;
   if (typeof value === 'number') return <span className="text-(--code-number)">{String(value)}</span>;
   if (typeof value === 'object' && value !== null)
@@ -109,7 +109,7 @@ function Text({ text }: { text: string }): ReactNode {
       <span
         dir="auto"
         className="whitespace-pre-wrap text-(--code-string)"
-      >{`"${exact(cut ? text.slice(0, shown) : text)}${cut ? '…' : '"'}`}</span>
+      >{`"${safeExact(cut ? text.slice(0, shown) : text)}${cut ? '…' : '"'}`}</span>
       {cut && (
         <Button size="small" look="quiet" onClick={() => setShown(shown * 20)}>
           Show more
@@ -119,10 +119,10 @@ function Text({ text }: { text: string }): ReactNode {
   );
 }
 
-export const size = (value: object): number => (Array.isArray(value) ? value.length : Object.keys(value).length);
+export const entryCount = (value: object): number => (Array.isArray(value) ? value.length : Object.keys(value).length);
 
 /** The first so many of a list or an object, by name. */
-export function entries(value: object, first: number): [string, unknown][] {
+export function jsonEntries(value: object, first: number): [string, unknown][] {
   if (Array.isArray(value)) return value.slice(0, first).map((item: unknown, index) => [String(index), item]);
   return Object.keys(value)
     .slice(0, first)
@@ -130,7 +130,7 @@ export function entries(value: object, first: number): [string, unknown][] {
 }
 
 /** A value on one line, cut to about `length` characters. */
-export function summary(value: unknown, length = 80): string {
+export function jsonSummary(value: unknown, length = 80): string {
   const said = short(value, length);
   return said.length > length ? `${said.slice(0, length - 1)}…` : said;
 }
@@ -141,18 +141,18 @@ function short(value: unknown, left: number): string {
   const list = Array.isArray(value);
   const parts: string[] = [];
   let taken = 2;
-  for (const [key, item] of entries(value, 20)) {
+  for (const [key, item] of jsonEntries(value, 20)) {
     if (taken >= left) break;
     const part = list ? short(item, left - taken) : `${key.slice(0, 40)}: ${short(item, left - taken)}`;
     parts.push(part);
     taken += part.length + 2;
   }
-  const more = parts.length < size(value) ? ', …' : '';
+  const more = parts.length < entryCount(value) ? ', …' : '';
   return list ? `[${parts.join(', ')}${more}]` : `{${parts.join(', ')}${more}}`;
 }
 
 /** The value as indented text; anything that JSON cannot say, as a word. */
-export function written(value: unknown): string {
+export function jsonText(value: unknown): string {
   try {
     return JSON.stringify(value, null, 2) ?? String(value);
   } catch {

@@ -5,39 +5,39 @@ import { useLocation } from 'wouter';
 import { type Schemas, api } from '@/api/client';
 import { workflowsQuery, queryClient, workflowQuery } from '@/api/queries';
 import type { Workflow } from '@/api/types';
-import { done } from '@/app/tour/progress';
+import { completeStep } from '@/app/tour/progress';
 import { BoardStore } from '@/pages/playground/board-store';
 import { Dialog } from './dialog';
-import { Badge, Problem, Spinner } from './status';
-import { tell, tellError } from './toast';
+import { Badge, ErrorMessage, Spinner } from './status';
+import { showToast, showError } from './toast';
 
-interface GoingOn {
+interface OpenInPlayground {
   /** `read` gives what to go on with. */
-  goOn: (read: () => Promise<Live>, title: string) => Promise<void>;
+  goOn: (read: () => Promise<PlaygroundTarget>, title: string) => Promise<void>;
   busy: boolean;
   /** To be shown somewhere: asks which workflow is meant. */
   question: ReactNode;
 }
 
-export function useGoOn(): GoingOn {
+export function useOpenInPlayground(): OpenInPlayground {
   const [, navigate] = useLocation();
   const [busy, setBusy] = useState(false);
-  const [asked, setAsked] = useState<{ live: Live; title: string } | null>(null);
+  const [asked, setAsked] = useState<{ live: PlaygroundTarget; title: string } | null>(null);
 
   const start = useCallback(
-    async (workflow: string, live: Live, title: string) => {
-      const { address, rest } = await begin(workflow, live, title);
-      done('trace');
-      if (rest) tell(rest);
+    async (workflow: string, live: PlaygroundTarget, title: string) => {
+      const { address, rest } = await openInPlayground(workflow, live, title);
+      completeStep('trace');
+      if (rest) showToast(rest);
       navigate(address);
     },
     [navigate],
   );
   const goOn = useCallback(
-    (read: () => Promise<Live>, title: string) => {
+    (read: () => Promise<PlaygroundTarget>, title: string) => {
       const go = async () => {
         const live = await read();
-        if (live.workflow && (await isKnown(live.workflow))) await start(live.workflow, live, title);
+        if (live.workflow && (await isServedWorkflow(live.workflow))) await start(live.workflow, live, title);
         else setAsked({ live, title });
       };
       setBusy(true);
@@ -50,14 +50,14 @@ export function useGoOn(): GoingOn {
     setAsked(null);
     setBusy(true);
     start(workflow, asked.live, asked.title)
-      .catch(tellError)
+      .catch(showError)
       .finally(() => setBusy(false));
   };
   return {
     goOn,
     busy,
     question: (
-      <Which
+      <WorkflowDialog
         name={asked?.live.workflow ?? null}
         open={asked !== null}
         onClose={() => setAsked(null)}
@@ -67,7 +67,7 @@ export function useGoOn(): GoingOn {
   };
 }
 
-function Which({
+function WorkflowDialog({
   name,
   open,
   onClose,
@@ -83,7 +83,7 @@ function Which({
   const why = name ? `${name.slice(0, 80)} is not served here.` : 'The trace does not say which workflow it is of.';
   return (
     <Dialog open={open} onClose={onClose} title="Which workflow goes on?" description={why}>
-      {known.error && <Problem error={known.error} />}
+      {known.error && <ErrorMessage error={known.error} />}
       {known.isPending && <Spinner />}
       {rows?.length === 0 && <p className="text-muted">No workflow is served.</p>}
       <ul className="-mx-2 space-y-0.5">
@@ -112,11 +112,11 @@ function Which({
 }
 
 /** Going on from a trace in the playground: a thread with what was said, or a board with what was given. */
-export type Live = Schemas['Live'];
+export type PlaygroundTarget = Schemas['Live'];
 type Values = Record<string, unknown>;
 
 /** What a workflow can be given of what a trace was, and the names of what it cannot. */
-export function fitting(values: Values, schema: Values | undefined): { fits: Values; rest: string[] } {
+export function fittingInputs(values: Values, schema: Values | undefined): { fits: Values; rest: string[] } {
   const declared = schema?.['properties'];
   const names = typeof declared === 'object' && declared !== null ? declared : {};
   const takesAny = schema?.['additionalProperties'] !== undefined && schema['additionalProperties'] !== false;
@@ -129,7 +129,7 @@ export function fitting(values: Values, schema: Values | undefined): { fits: Val
 }
 
 /** One line about what was left out; null: nothing was. */
-export function leftOut(workflow: string, names: readonly string[]): string | null {
+export function omittedInputs(workflow: string, names: readonly string[]): string | null {
   if (!names.length) return null;
   const shown = names.slice(0, 3).map((name) => (name.length > 40 ? `${name.slice(0, 40)}…` : name));
   const more = names.length - shown.length;
@@ -137,7 +137,7 @@ export function leftOut(workflow: string, names: readonly string[]): string | nu
 }
 
 /** Whether a workflow of that name is served now. */
-export async function isKnown(name: string | null): Promise<boolean> {
+export async function isServedWorkflow(name: string | null): Promise<boolean> {
   if (!name) return false;
   const { data } = await queryClient.fetchQuery(workflowsQuery());
   return data.some((one) => one.name === name);
@@ -147,32 +147,32 @@ export async function isKnown(name: string | null): Promise<boolean> {
  * Starts nothing: makes what the playground shows, and gives its address and what was left out. A thread finds its
  * title itself.
  */
-export async function begin(
+export async function openInPlayground(
   name: string,
-  live: Live,
+  live: PlaygroundTarget,
   title: string,
 ): Promise<{ address: string; rest: string | null }> {
   const workflow = await queryClient.fetchQuery(workflowQuery(name));
-  const inputs = fitting(live.inputs, workflow.schemas.inputs);
-  const parameters = fitting(live.parameters, workflow.schemas.parameters);
+  const inputs = fittingInputs(live.inputs, workflow.schemas.inputs);
+  const parameters = fittingInputs(live.parameters, workflow.schemas.parameters);
   const given = { inputs: inputs.fits, parameters: parameters.fits };
-  const address = await (workflow.is_chat ? thread(workflow, live, given) : board(workflow, given, title));
-  return { address, rest: leftOut(name, [...inputs.rest, ...parameters.rest]) };
+  const address = await (workflow.is_chat ? createThread(workflow, live, given) : createBoard(workflow, given, title));
+  return { address, rest: omittedInputs(name, [...inputs.rest, ...parameters.rest]) };
 }
 
-interface Given {
+interface OpenRequest {
   inputs: Values;
   parameters: Values;
 }
 
-async function thread({ name }: Workflow, live: Live, given: Given): Promise<string> {
+async function createThread({ name }: Workflow, live: PlaygroundTarget, given: OpenRequest): Promise<string> {
   const body = { workflow: name, ...given, messages: live.messages };
   // The schema of a body gives objects of anything no keys; what is sent is what was read.
   const made = await api('post', '/api/threads', { body: body as never });
   return `/play/${made.id}`;
 }
 
-async function board({ name }: Workflow, { inputs, parameters }: Given, title: string): Promise<string> {
+async function createBoard({ name }: Workflow, { inputs, parameters }: OpenRequest, title: string): Promise<string> {
   const store = BoardStore.draft({
     name: title.slice(0, 120),
     mode: 'single',

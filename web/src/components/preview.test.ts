@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Preview } from '@/api/types';
-import { isWhole, laidOut, leftOut, previewIn } from './preview';
+import { isComplete, formatJsonText, omittedCount, parsePreview } from './preview';
 
 const text: Preview = { renderer: 'text', text: 'one', body: 'one', cut: 0 };
 const chat: Preview = {
@@ -17,7 +17,7 @@ const chat: Preview = {
 it('what a row carries is a preview, or else empty', () => {
   const empty = { renderer: 'empty', text: '' };
 
-  expect([text, null, undefined, 'text', { renderer: 'hologram' }].map(previewIn)).toEqual([
+  expect([text, null, undefined, 'text', { renderer: 'hologram' }].map(parsePreview)).toEqual([
     text,
     empty,
     empty,
@@ -27,14 +27,14 @@ it('what a row carries is a preview, or else empty', () => {
 });
 
 it('a preview tells what it leaves out', () => {
-  expect([leftOut(chat), leftOut(text), leftOut({ ...text, cut: 7 })]).toEqual([
+  expect([omittedCount(chat), omittedCount(text), omittedCount({ ...text, cut: 7 })]).toEqual([
     { characters: 4, messages: 2 },
     { characters: 0, messages: 0 },
     { characters: 7, messages: 0 },
   ]);
-  expect([isWhole(text), isWhole(chat)]).toEqual([true, false]);
+  expect([isComplete(text), isComplete(chat)]).toEqual([true, false]);
 });
 
 it('whole JSON is laid out, a piece of it is not', () => {
-  expect([laidOut('{"a":[1]}'), laidOut('{"a":[1')]).toEqual(['{\n  "a": [\n    1\n  ]\n}', '{"a":[1']);
+  expect([formatJsonText('{"a":[1]}'), formatJsonText('{"a":[1')]).toEqual(['{\n  "a": [\n    1\n  ]\n}', '{"a":[1']);
 });

@@ -7,7 +7,7 @@ import { HoverCard } from 'radix-ui';
 import { useState, type ReactNode } from 'react';
 import type { Preview } from '@/api/types';
 import { cn } from '@/lib/cn';
-import { prose } from '@/lib/safe-text';
+import { safeProse } from '@/lib/safe-text';
 import { unreachable } from '@/lib/unreachable';
 
 interface Props {
@@ -38,7 +38,7 @@ export function PreviewCell({ preview, label, full, size = 'block', tabIndex = 0
           <span className="sr-only">{label}: </span>
           {size === 'line' ? (
             <span className="block truncate" dir="auto">
-              {prose(preview.text)}
+              {safeProse(preview.text)}
             </span>
           ) : (
             <span className="relative block max-h-56 overflow-hidden">
@@ -73,15 +73,15 @@ export function PreviewView({ preview, roomy = false }: { preview: Preview; room
     case 'text':
       return (
         <span dir="auto" className="block wrap-anywhere whitespace-pre-wrap">
-          {prose(preview.body)}
-          <Rest preview={preview} />
+          {safeProse(preview.body)}
+          <OmittedCount preview={preview} />
         </span>
       );
     case 'json':
       return (
         <span className="block font-mono text-[12px]/5 wrap-anywhere whitespace-pre-wrap">
-          {prose(roomy ? laidOut(preview.body) : preview.body)}
-          <Rest preview={preview} />
+          {safeProse(roomy ? formatJsonText(preview.body) : preview.body)}
+          <OmittedCount preview={preview} />
         </span>
       );
     case 'chat':
@@ -90,7 +90,7 @@ export function PreviewView({ preview, roomy = false }: { preview: Preview; room
           {preview.messages.map((message) => (
             <Bubble key={message.index} message={message} roomy={roomy} />
           ))}
-          <Rest preview={preview} />
+          <OmittedCount preview={preview} />
         </span>
       );
     default:
@@ -98,53 +98,53 @@ export function PreviewView({ preview, roomy = false }: { preview: Preview; room
   }
 }
 
-type Said = Extract<Preview, { renderer: 'chat' }>['messages'][number];
+type PreviewMessages = Extract<Preview, { renderer: 'chat' }>['messages'][number];
 
-function Bubble({ message, roomy }: { message: Said; roomy: boolean }): ReactNode {
+function Bubble({ message, roomy }: { message: PreviewMessages; roomy: boolean }): ReactNode {
   return (
     <span className={cn('block rounded-lg px-2 py-1', message.role === 'user' ? 'bg-accent-soft' : 'bg-sunken')}>
       <span className="block text-[11px]/4 text-muted">{message.role}</span>
       {message.text && (
         <span dir="auto" className={cn('wrap-anywhere whitespace-pre-wrap', roomy ? 'block' : 'line-clamp-4')}>
-          {prose(message.text)}
+          {safeProse(message.text)}
           {message.cut > 0 && '…'}
         </span>
       )}
       {message.calls.map((call, place) => (
         // oxlint-disable-next-line react/no-array-index-key -- the same call may come twice
         <span key={place} className="block truncate font-mono text-[12px]/5 text-muted">
-          {prose(call)}
+          {safeProse(call)}
         </span>
       ))}
       {message.attachments > 0 && (
-        <span className="block text-xs text-muted">{counted(message.attachments, 'attachment')}</span>
+        <span className="block text-xs text-muted">{omittedText(message.attachments, 'attachment')}</span>
       )}
     </span>
   );
 }
 
-function Rest({ preview }: { preview: Preview }): ReactNode {
-  const { characters, messages } = leftOut(preview);
-  if (messages) return <span className="block text-xs text-faint">+{counted(messages, 'more message')}</span>;
+function OmittedCount({ preview }: { preview: Preview }): ReactNode {
+  const { characters, messages } = omittedCount(preview);
+  if (messages) return <span className="block text-xs text-faint">+{omittedText(messages, 'more message')}</span>;
   if (characters && preview.renderer !== 'chat')
-    return <bdi className="text-xs text-faint">… +{counted(characters, 'character')}</bdi>;
+    return <bdi className="text-xs text-faint">… +{omittedText(characters, 'character')}</bdi>;
   return null;
 }
 
-const counted = (number: number, thing: string): string =>
+const omittedText = (number: number, thing: string): string =>
   `${number.toLocaleString('en')} ${thing}${number === 1 ? '' : 's'}`;
 
 const RENDERERS: readonly unknown[] = ['chat', 'text', 'json', 'empty'] satisfies Preview['renderer'][];
 
 /** The preview that a row carries; nothing, or a kind that this page does not know, is empty. */
-export function previewIn(value: unknown): Preview {
+export function parsePreview(value: unknown): Preview {
   if (typeof value === 'object' && value !== null && 'renderer' in value && RENDERERS.includes(value.renderer))
     return value as Preview;
   return { renderer: 'empty', text: '' };
 }
 
 /** How many characters and messages it leaves out. */
-export function leftOut(preview: Preview): { characters: number; messages: number } {
+export function omittedCount(preview: Preview): { characters: number; messages: number } {
   switch (preview.renderer) {
     case 'chat':
       return { characters: preview.messages.reduce((sum, { cut }) => sum + cut, 0), messages: preview.more };
@@ -162,13 +162,13 @@ export function leftOut(preview: Preview): { characters: number; messages: numbe
  * A value in little, as the server made it (a list loads no payloads): read from the wire, and asked whether it is
  * all.
  */
-export function isWhole(preview: Preview): boolean {
-  const { characters, messages } = leftOut(preview);
+export function isComplete(preview: Preview): boolean {
+  const { characters, messages } = omittedCount(preview);
   return characters === 0 && messages === 0;
 }
 
 /** JSON with air, when it is all there; a piece of it as it is. */
-export function laidOut(body: string): string {
+export function formatJsonText(body: string): string {
   try {
     return JSON.stringify(JSON.parse(body), null, 2);
   } catch {

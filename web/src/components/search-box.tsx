@@ -3,7 +3,7 @@ import { Search, X } from 'lucide-react';
 import { useEffect, useEffectEvent, useRef, useState, type ReactNode, type RefObject, type Ref } from 'react';
 import { cn } from '@/lib/cn';
 
-const PAUSE = 300;
+const DEBOUNCE_MS = 300;
 
 interface Props {
   value: string;
@@ -29,7 +29,7 @@ export function SearchBox({ value, onChange, field, placeholder = 'Search names 
         sent.current = text;
         send(text);
       },
-      text === '' ? 0 : PAUSE,
+      text === '' ? 0 : DEBOUNCE_MS,
     );
     return () => clearTimeout(timer);
   }, [text]);

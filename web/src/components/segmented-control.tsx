@@ -9,7 +9,7 @@ interface Props<T extends string> {
   onChange: (value: T) => void;
 }
 
-export function Segments<T extends string>({ label, options, value, onChange }: Props<T>): ReactNode {
+export function SegmentedControl<T extends string>({ label, options, value, onChange }: Props<T>): ReactNode {
   return (
     <div role="group" aria-label={label} className="flex w-fit rounded-lg border bg-surface p-0.5">
       {(Object.keys(options) as T[]).map((one) => (

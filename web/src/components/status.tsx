@@ -47,7 +47,15 @@ export const Kbd = ({ children }: { children: ReactNode }): ReactNode => (
 );
 
 /** What stands where nothing is yet: says what would be here, and how to get it. */
-export function Empty({ title, children, icon }: { title: string; children?: ReactNode; icon?: ReactNode }): ReactNode {
+export function EmptyState({
+  title,
+  children,
+  icon,
+}: {
+  title: string;
+  children?: ReactNode;
+  icon?: ReactNode;
+}): ReactNode {
   return (
     <div
       className={cn(
@@ -63,7 +71,7 @@ export function Empty({ title, children, icon }: { title: string; children?: Rea
 }
 
 /** An error as one line, with what can be done about it. */
-export function Problem({ error, children }: { error: unknown; children?: ReactNode }): ReactNode {
+export function ErrorMessage({ error, children }: { error: unknown; children?: ReactNode }): ReactNode {
   return (
     <div role="alert" className="flex flex-wrap items-center gap-2 rounded-lg bg-bad-soft px-3 py-2 text-bad">
       <span className="min-w-0 grow wrap-anywhere" dir="auto">
@@ -85,11 +93,11 @@ export function LoadError({
   className?: string;
 }): ReactNode {
   const problem = (
-    <Problem error={error}>
+    <ErrorMessage error={error}>
       <Button size="small" onClick={() => void onRetry()}>
         Try again
       </Button>
-    </Problem>
+    </ErrorMessage>
   );
   return className ? <div className={className}>{problem}</div> : problem;
 }

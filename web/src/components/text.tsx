@@ -1,19 +1,19 @@
 /** Text of any length: a page that is given a megabyte on one line shows its beginning, and the rest when asked. */
 import { useState, type ReactNode } from 'react';
 import { formatSize } from '@/lib/format';
-import { prose, type Address, tells } from '@/lib/safe-text';
+import { safeProse, type LinkTarget, namesHost } from '@/lib/safe-text';
 import { Button } from './button';
 
-const FIRST = 20_000;
-const MORE = 200_000;
+const INITIAL_LENGTH = 20_000;
+const LENGTH_PER_PAGE = 200_000;
 
-export function LongText({ text, tidy = prose }: { text: string; tidy?: (text: string) => string }): ReactNode {
-  const [shown, setShown] = useState(FIRST);
+export function LongText({ text, tidy = safeProse }: { text: string; tidy?: (text: string) => string }): ReactNode {
+  const [shown, setShown] = useState(INITIAL_LENGTH);
   if (text.length <= shown) return tidy(text);
   return (
     <>
       {tidy(text.slice(0, shown))}…{' '}
-      <Button size="small" onClick={() => setShown(shown + MORE)}>
+      <Button size="small" onClick={() => setShown(shown + LENGTH_PER_PAGE)}>
         Show more ({formatSize(text.length - shown)})
       </Button>
     </>
@@ -21,7 +21,15 @@ export function LongText({ text, tidy = prose }: { text: string; tidy?: (text: s
 }
 
 /** A link out of the page. It says where it leads when its words do not. */
-export function OutLink({ to, words, children }: { to: Address; words: string; children: ReactNode }): ReactNode {
+export function ExternalLink({
+  to,
+  words,
+  children,
+}: {
+  to: LinkTarget;
+  words: string;
+  children: ReactNode;
+}): ReactNode {
   return (
     <>
       <a
@@ -32,7 +40,7 @@ export function OutLink({ to, words, children }: { to: Address; words: string; c
       >
         {children}
       </a>
-      {!tells(words, to) && (
+      {!namesHost(words, to) && (
         <span dir="ltr" className="text-[0.85em] wrap-anywhere text-faint">
           {' '}
           ({to.host})

@@ -19,7 +19,10 @@ let lastId = 0;
 
 const dismiss = (id: number): void => useToasts.setState((toasts) => toasts.filter((toast) => toast.id !== id), true);
 
-export function tell(text: string, { bad = false, action }: { bad?: boolean; action?: Toast['action'] } = {}): void {
+export function showToast(
+  text: string,
+  { bad = false, action }: { bad?: boolean; action?: Toast['action'] } = {},
+): void {
   const id = ++lastId;
   useToasts.setState(
     (toasts) => [...toasts.slice(1 - MAX_TOASTS), { id, text, bad, ...(action ? { action } : {}) }],
@@ -29,10 +32,10 @@ export function tell(text: string, { bad = false, action }: { bad?: boolean; act
 }
 
 /** Show an error; for event handlers that do not await their promise. */
-export const tellError = (error: unknown): void =>
-  tell(error instanceof Error ? error.message : String(error), { bad: true });
+export const showError = (error: unknown): void =>
+  showToast(error instanceof Error ? error.message : String(error), { bad: true });
 
-export function Toasts(): ReactNode {
+export function Toaster(): ReactNode {
   const toasts = useToasts();
   return (
     <div

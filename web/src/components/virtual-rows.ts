@@ -6,9 +6,9 @@ import { defaultRangeExtractor, useVirtualizer, type Virtualizer } from '@tansta
 import { useEffect, useEffectEvent, useLayoutEffect, useState, type KeyboardEvent, type RefObject } from 'react';
 
 /** Below this width rows are cards. */
-const NARROW = 768;
+const CARD_BREAKPOINT_PX = 768;
 
-interface LongRows {
+interface VirtualRowsOptions {
   /** What the rows stand in, and what scrolls. */
   list: RefObject<HTMLDivElement | null>;
   box: HTMLDivElement | null;
@@ -19,7 +19,7 @@ interface LongRows {
   keyOf?: (place: number) => string | number;
 }
 
-interface Shown {
+interface VirtualRows {
   virtual: Virtualizer<HTMLDivElement, Element>;
   /** Where the list begins in the box. */
   margin: number;
@@ -27,8 +27,8 @@ interface Shown {
   card: boolean;
 }
 
-export function useLongRows({ list, box, count, active, heights, keyOf }: LongRows): Shown {
-  const { margin, card } = useMeasured(list, box, count > 0);
+export function useVirtualRows({ list, box, count, active, heights, keyOf }: VirtualRowsOptions): VirtualRows {
+  const { margin, card } = useScrollMeasure(list, box, count > 0);
   const height = card ? heights.card : heights.line;
   // oxlint-disable-next-line react/incompatible-library -- nothing of it is handed on to what is memoized
   const virtual = useVirtualizer<HTMLDivElement, Element>({
@@ -53,14 +53,18 @@ export function useLongRows({ list, box, count, active, heights, keyOf }: LongRo
 }
 
 /** Measured again when anything above changes. */
-function useMeasured(list: LongRows['list'], box: LongRows['box'], shown: boolean): { margin: number; card: boolean } {
+function useScrollMeasure(
+  list: VirtualRowsOptions['list'],
+  box: VirtualRowsOptions['box'],
+  shown: boolean,
+): { margin: number; card: boolean } {
   const [measured, setMeasured] = useState({ margin: 0, card: false });
   useLayoutEffect(() => {
     if (!box || !shown) return undefined;
     const measure = () => {
       const top = list.current?.getBoundingClientRect().top ?? 0;
       const margin = Math.round(top - box.getBoundingClientRect().top + box.scrollTop);
-      const card = box.clientWidth < NARROW;
+      const card = box.clientWidth < CARD_BREAKPOINT_PX;
       setMeasured((before) => (before.margin === margin && before.card === card ? before : { margin, card }));
     };
     measure();
@@ -72,7 +76,7 @@ function useMeasured(list: LongRows['list'], box: LongRows['box'], shown: boolea
   return measured;
 }
 
-const STEPS: Record<string, (at: number) => number> = {
+const ARROW_STEPS: Record<string, (at: number) => number> = {
   ArrowDown: (at) => at + 1,
   ArrowUp: (at) => at - 1,
   PageDown: (at) => at + 10,
@@ -81,8 +85,8 @@ const STEPS: Record<string, (at: number) => number> = {
   End: () => Number.MAX_SAFE_INTEGER,
 };
 
-export function onArrows(event: KeyboardEvent<HTMLElement>, active: number, move: (to: number) => void): void {
-  const step = Object.hasOwn(STEPS, event.key) ? STEPS[event.key] : undefined;
+export function handleArrowKeys(event: KeyboardEvent<HTMLElement>, active: number, move: (to: number) => void): void {
+  const step = Object.hasOwn(ARROW_STEPS, event.key) ? ARROW_STEPS[event.key] : undefined;
   if (!step || event.altKey || event.ctrlKey || event.metaKey || !event.currentTarget.contains(event.target as Node))
     return;
   event.preventDefault();

@@ -1,7 +1,7 @@
 /** A diff of two texts, word by word: removed words struck through, added ones underlined. */
 import { useMemo, type ReactNode } from 'react';
 import { textDiff } from '@/lib/diff';
-import { prose } from '@/lib/safe-text';
+import { safeProse } from '@/lib/safe-text';
 
 const LOOKS = {
   same: '',
@@ -16,7 +16,7 @@ export function WordDiff({ from, to }: { from: string; to: string }): ReactNode 
     return (
       // oxlint-disable-next-line react/no-array-index-key -- the pieces have no identity but their order
       <Tag key={index} className={LOOKS[change]}>
-        {prose(text)}
+        {safeProse(text)}
       </Tag>
     );
   });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { callsDiff, changed, textDiff } from './diff';
+import { toolCallsDiff, valueChanges, textDiff } from './diff';
 
 const words = (seed: string): string => Array.from({ length: 30_000 }, (_, place) => `${seed}${place}`).join(' ');
 
@@ -53,7 +53,7 @@ describe('tool calls', () => {
   const weather = { name: 'weather', arguments: '{"city":"Oslo"}' };
 
   it('with equal arguments are the same, however those are written', () => {
-    expect(callsDiff([add], [{ ...add, arguments: '{"b":3,"a":2}' }])).toEqual([
+    expect(toolCallsDiff([add], [{ ...add, arguments: '{"b":3,"a":2}' }])).toEqual([
       { call: { ...add, arguments: '{"b":3,"a":2}' }, change: 'same' },
     ]);
   });
@@ -61,7 +61,7 @@ describe('tool calls', () => {
   it('tell which arguments changed, came and went', () => {
     const other = { name: 'add', arguments: '{"a": 2, "b": 4, "c": 1}' };
 
-    expect(callsDiff([add], [other])).toEqual([
+    expect(toolCallsDiff([add], [other])).toEqual([
       {
         call: other,
         change: 'changed',
@@ -74,7 +74,7 @@ describe('tool calls', () => {
   });
 
   it('that only one side has are added or removed', () => {
-    expect(callsDiff([add, weather], [weather, add])).toEqual([
+    expect(toolCallsDiff([add, weather], [weather, add])).toEqual([
       { call: add, change: 'removed' },
       { call: weather, change: 'same' },
       { call: add, change: 'added' },
@@ -87,14 +87,14 @@ describe('tool calls', () => {
       { name: 'run', arguments: 'ls -l' },
     ];
 
-    expect(callsDiff([one], [other])).toEqual([
+    expect(toolCallsDiff([one], [other])).toEqual([
       { call: other, change: 'changed', changes: [{ path: '', from: 'ls', to: 'ls -l' }] },
     ]);
   });
 });
 
 it('values are compared as deep as both are objects', () => {
-  expect(changed({ a: { b: 1, c: [1] }, 'x/y': 1 }, { a: { b: 2, c: [1, 2] } })).toEqual([
+  expect(valueChanges({ a: { b: 1, c: [1] }, 'x/y': 1 }, { a: { b: 2, c: [1, 2] } })).toEqual([
     { path: '/a/b', from: 1, to: 2 },
     { path: '/a/c', from: [1], to: [1, 2] },
     { path: '/x~1y', from: 1, to: undefined },

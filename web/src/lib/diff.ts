@@ -3,19 +3,19 @@ import { diffArrays, diffWordsWithSpace } from 'diff';
 import { isObject } from '@/components/forms/json-schema';
 import { isEqual } from '@/components/forms/values';
 
-export interface Piece {
+export interface DiffPiece {
   text: string;
   change: 'same' | 'added' | 'removed';
 }
 
 /** Texts that differ in nearly every word would take long and tell little. */
-const PATIENCE = 150;
+const DIFF_TIMEOUT_MS = 150;
 
 /** What must be taken from `base` and put into it to get `other`. */
-export function textDiff(base: string, other: string): Piece[] {
+export function textDiff(base: string, other: string): DiffPiece[] {
   if (base === other) return base ? [{ text: base, change: 'same' }] : [];
-  const found = diffWordsWithSpace(base, other, { timeout: PATIENCE });
-  const pieces: Piece[] = found
+  const found = diffWordsWithSpace(base, other, { timeout: DIFF_TIMEOUT_MS });
+  const pieces: DiffPiece[] = found
     ? found.map(({ value, added, removed }) => ({
         text: value,
         change: added ? 'added' : removed ? 'removed' : 'same',
@@ -27,13 +27,13 @@ export function textDiff(base: string, other: string): Piece[] {
   return pieces.filter(({ text }) => text);
 }
 
-export interface Call {
+export interface ToolCall {
   name: string;
   /** As the model wrote them: mostly JSON. */
   arguments: string;
 }
 
-export interface Change {
+export interface ValueChange {
   /** A JSON pointer into the arguments; empty for the whole. */
   path: string;
   /** Undefined: not there on that side. */
@@ -42,11 +42,11 @@ export interface Change {
 }
 
 export type CallChange =
-  | { call: Call; change: 'same' | 'added' | 'removed' }
-  | { call: Call; change: 'changed'; changes: Change[] };
+  | { call: ToolCall; change: 'same' | 'added' | 'removed' }
+  | { call: ToolCall; change: 'changed'; changes: ValueChange[] };
 
 /** The calls of both in order; those of one name that answer each other are compared by their arguments. */
-export function callsDiff(base: readonly Call[], other: readonly Call[]): CallChange[] {
+export function toolCallsDiff(base: readonly ToolCall[], other: readonly ToolCall[]): CallChange[] {
   const names = diffArrays(
     base.map(({ name }) => name),
     other.map(({ name }) => name),
@@ -58,13 +58,13 @@ export function callsDiff(base: readonly Call[], other: readonly Call[]): CallCh
     if (removed) return before.splice(0, value.length).map((call) => ({ call, change: 'removed' }));
     const were = before.splice(0, value.length);
     return after.splice(0, value.length).map((call, place) => {
-      const changes = changed(parsed(were[place]?.arguments ?? ''), parsed(call.arguments));
+      const changes = valueChanges(parseArguments(were[place]?.arguments ?? ''), parseArguments(call.arguments));
       return changes.length ? { call, change: 'changed', changes } : { call, change: 'same' };
     });
   });
 }
 
-function parsed(text: string): unknown {
+function parseArguments(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
@@ -73,11 +73,11 @@ function parsed(text: string): unknown {
 }
 
 /** Where two values differ, as deep as both are objects. */
-export function changed(from: unknown, to: unknown, path = ''): Change[] {
+export function valueChanges(from: unknown, to: unknown, path = ''): ValueChange[] {
   if (isEqual(from, to)) return [];
   if (!isObject(from) || !isObject(to)) return [{ path, from, to }];
   const names = [...new Set([...Object.keys(from), ...Object.keys(to)])];
   return names.flatMap((name) =>
-    changed(from[name], to[name], `${path}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`),
+    valueChanges(from[name], to[name], `${path}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`),
   );
 }

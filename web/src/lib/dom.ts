@@ -14,4 +14,4 @@ export async function copyText(text: string): Promise<void> {
 }
 
 /** As a `ref`: the field that somebody came for has the focus at once (a dialog would begin with its close button). */
-export const focused = (element: HTMLElement | null): void => element?.focus();
+export const focusRef = (element: HTMLElement | null): void => element?.focus();

@@ -1,5 +1,5 @@
 /** How long ago something was, as short as a list wants it: `now`, `5 min`, `3 h`, `2 d`, then the day. */
-import type { Told } from '@/components/messages/message';
+import type { MessageMetadata } from '@/components/messages/message';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -58,7 +58,7 @@ const roundShort = (number: number): string =>
   number < 10 ? number.toFixed(1).replace('.0', '') : String(Math.round(number));
 
 /** What an answer took: "312 tokens · 1.4 s". */
-export function formatUsage({ usage, seconds }: Told): string {
+export function formatUsage({ usage, seconds }: MessageMetadata): string {
   const tokens = usage && (usage.totalTokens ?? (usage.inputTokens ?? 0) + (usage.outputTokens ?? 0));
   return [tokens ? `${formatCompactNumber(tokens)} tokens` : '', seconds === undefined ? '' : formatDuration(seconds)]
     .filter(Boolean)
@@ -66,7 +66,7 @@ export function formatUsage({ usage, seconds }: Told): string {
 }
 
 /** The same in full, for the hint. */
-export function formatUsageDetails({ usage, seconds }: Told): string {
+export function formatUsageDetails({ usage, seconds }: MessageMetadata): string {
   const counted: [number | undefined, string][] = [
     [usage?.inputTokens, 'in'],
     [usage?.cachedInputTokens, 'cached'],

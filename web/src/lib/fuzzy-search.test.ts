@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { found } from './fuzzy-search';
+import { searchByTitle } from './fuzzy-search';
 
 const items = [
   { title: 'Stop all answers' },
@@ -7,11 +7,11 @@ const items = [
   { title: 'parameter-tutor', more: 'Explains a subject' },
   { title: 'Étude', more: '' },
 ];
-const titles = (text: string) => found(text, items).map(({ title }) => title);
+const titles = (text: string) => searchByTitle(text, items).map(({ title }) => title);
 
 test('without a text all are meant, up to a number', () => {
   expect(titles(' ')).toHaveLength(4);
-  expect(found('', items, 2)).toHaveLength(2);
+  expect(searchByTitle('', items, 2)).toHaveLength(2);
 });
 
 test('all words must be there, in any order, in the title or beside it', () => {
@@ -21,7 +21,7 @@ test('all words must be there, in any order, in the title or beside it', () => {
 });
 
 test('who begins a word means it more than who hits its middle', () => {
-  expect(found('al', [{ title: 'Signal' }, { title: 'Stop all' }]).map(({ title }) => title)).toEqual([
+  expect(searchByTitle('al', [{ title: 'Signal' }, { title: 'Stop all' }]).map(({ title }) => title)).toEqual([
     'Stop all',
     'Signal',
   ]);

@@ -1,7 +1,7 @@
 /** A value as it was when it last rested that long; what somebody types is asked for when they pause. */
 import { useEffect, useState } from 'react';
 
-export function useDelayed<T>(value: T, milliseconds: number): T {
+export function useDebounced<T>(value: T, milliseconds: number): T {
   const [delayed, setDelayed] = useState(value);
   useEffect(() => {
     const timer = setTimeout(() => setDelayed(value), milliseconds);
@@ -20,13 +20,13 @@ export function useTitle(title: string | undefined): void {
   }, [title]);
 }
 
-const OFTEN = 20_000;
+const NOW_INTERVAL_MS = 20_000;
 
 /** The time, often enough for "5 min". */
 export function useNow(): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), OFTEN);
+    const timer = setInterval(() => setNow(Date.now()), NOW_INTERVAL_MS);
     return () => clearInterval(timer);
   }, []);
   return now;

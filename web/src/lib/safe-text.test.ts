@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { address, entities, exact, inlineImage, prose, storedFile, tells } from './safe-text';
+import { safeLink, decodeEntities, safeExact, isInlineImage, safeProse, isStoredFile, namesHost } from './safe-text';
 
 describe('an address', () => {
   it.each([
@@ -8,7 +8,7 @@ describe('an address', () => {
     ['https://bank.example@evil.example', { href: 'https://bank.example@evil.example/', host: 'evil.example' }],
     ['https://bänk.example', { href: 'https://xn--bnk-qla.example/', host: 'xn--bnk-qla.example' }],
     ['mailto:a@b.example', { href: 'mailto:a@b.example', host: 'a@b.example' }],
-  ])('that may be a link says who is asked: %s', (given, expected) => expect(address(given)).toEqual(expected));
+  ])('that may be a link says who is asked: %s', (given, expected) => expect(safeLink(given)).toEqual(expected));
 
   it.each([
     'javascript:alert(1)',
@@ -24,7 +24,7 @@ describe('an address', () => {
     'a',
     '',
     `https://${'a'.repeat(5000)}`,
-  ])('of another kind is none: %s', (given) => expect(address(given)).toBeUndefined());
+  ])('of another kind is none: %s', (given) => expect(safeLink(given)).toBeUndefined());
 
   it('is told unless the words tell it', () => {
     const to = { href: 'https://a.example/x', host: 'a.example' };
@@ -38,14 +38,14 @@ describe('an address', () => {
         'here',
         'a.example@b.example',
         'a.example is safe',
-      ].map((words) => tells(words, to)),
+      ].map((words) => namesHost(words, to)),
     ).toEqual([true, true, true, false, false, false, false]);
   });
 });
 
 it('Characters that turn a text are taken out of prose, and numbered where every character counts', () => {
-  expect(prose('a\u202Eb\u2069')).toBe('ab');
-  expect(exact('a\u202Eb\u2069')).toBe('a⟨U+202E⟩b⟨U+2069⟩');
+  expect(safeProse('a\u202Eb\u2069')).toBe('ab');
+  expect(safeExact('a\u202Eb\u2069')).toBe('a⟨U+202E⟩b⟨U+2069⟩');
 });
 
 it('Only images that stand in the text, and files of this server, are loaded', () => {
@@ -56,7 +56,7 @@ it('Only images that stand in the text, and files of this server, are loaded', (
       'data:image/png,AA',
       'data:image/png;base64,A"',
       'https://a.example/a.png',
-    ].map(inlineImage),
+    ].map(isInlineImage),
   ).toEqual([true, false, false, false, false]);
   expect(
     [
@@ -65,10 +65,10 @@ it('Only images that stand in the text, and files of this server, are loaded', (
       '/api/files/',
       '//x/api/files/file_1',
       'https://x/api/files/file_1',
-    ].map(storedFile),
+    ].map(isStoredFile),
   ).toEqual([true, false, false, false, false]);
 });
 
 it('The usual character references are read, others stay', () => {
-  expect(entities('&lt;b&gt; &amp;copy; &nope; &constructor; & &')).toBe('<b> &copy; &nope; &constructor; & &');
+  expect(decodeEntities('&lt;b&gt; &amp;copy; &nope; &constructor; & &')).toBe('<b> &copy; &nope; &constructor; & &');
 });

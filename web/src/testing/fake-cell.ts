@@ -7,7 +7,7 @@ import { FakeServer } from './fake-server';
 
 export let server: FakeServer;
 
-export function serve(): void {
+export function startServer(): void {
   beforeEach(() => {
     server = new FakeServer();
   });
@@ -18,7 +18,7 @@ export function serve(): void {
 }
 
 export const PLACE = { workflow: 'tutor', variant: 'short', parameters: { t: 1 }, inputs: { subject: 'physics' } };
-export const cellOf = (more: Partial<CellOptions> = {}): CellChat =>
+export const createCell = (more: Partial<CellOptions> = {}): CellChat =>
   new CellChat({
     thread: null,
     place: () => PLACE,
@@ -27,32 +27,34 @@ export const cellOf = (more: Partial<CellOptions> = {}): CellChat =>
     ...more,
   });
 
-export async function shown(cell: CellChat): Promise<CellChat> {
+export async function openCell(cell: CellChat): Promise<CellChat> {
   cell.open();
-  await until(() => !cell.loading);
+  await waitUntil(() => !cell.loading);
   return cell;
 }
-export const opened = (more: Partial<CellOptions> = {}) => shown(cellOf({ thread: 'conv_1', ...more }));
+export const openThreadCell = (more: Partial<CellOptions> = {}) => openCell(createCell({ thread: 'conv_1', ...more }));
 
-export const until = (true_: () => boolean) =>
+export const waitUntil = (true_: () => boolean) =>
   vi.waitFor(
     () => {
       if (!true_()) throw new Error('Not yet.');
     },
     { timeout: 4000, interval: 5 },
   );
-export const calm = (cell: CellChat) => until(() => !cell.busy && !cell.loading);
+export const waitUntilIdle = (cell: CellChat) => waitUntil(() => !cell.busy && !cell.loading);
 export const pause = (milliseconds = 30) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-export const words = (message: ChatMessage): string =>
+export const messageText = (message: ChatMessage): string =>
   message.parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
-export const told = (cell: CellChat): string[] =>
-  cell.chat.messages.map((message) => `${message.role}: ${words(message)}`);
-export const text = (said: string) => [{ type: 'text' as const, text: said }];
+export const transcript = (cell: CellChat): string[] =>
+  cell.chat.messages.map((message) => `${message.role}: ${messageText(message)}`);
+export const textParts = (said: string) => [{ type: 'text' as const, text: said }];
 
 /** Send, and wait until the workflow is asked. */
-export async function asked(cell: CellChat, said: string): Promise<void> {
+export async function sendAndWait(cell: CellChat, said: string): Promise<void> {
   const before = server.ended.length;
-  void cell.send(text(said));
-  await until(() => server.run !== null && server.ended.length >= before && told(cell).includes(`user: ${said}`));
+  void cell.send(textParts(said));
+  await waitUntil(
+    () => server.run !== null && server.ended.length >= before && transcript(cell).includes(`user: ${said}`),
+  );
 }

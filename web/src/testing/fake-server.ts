@@ -3,12 +3,12 @@
  * notice.
  */
 import { vi } from 'vitest';
-import { ConnectionLost, type Asked, type Notice } from '@/api/socket';
+import { ConnectionLost, type SocketRequest, type Notice } from '@/api/socket';
 import { socket } from '@/api/stream-fetch';
 import type { Node, Part } from '@/api/types';
-import { without } from '@/pages/playground/chat/branch';
+import { withoutNodes } from '@/pages/playground/chat/branch';
 
-interface Running {
+interface FakeRun {
   id: string;
   answers: string | null;
   message: string;
@@ -28,7 +28,7 @@ export class FakeServer {
   nodes: Node[] = [];
   head: string | null = null;
   workflow = 'tutor';
-  run: Running | null = null;
+  run: FakeRun | null = null;
   ended: { id: string; answers: string | null; status: string; error: object | null; text: string; message: string }[] =
     [];
   /** Requests as `METHOD path`, with what they say. */
@@ -75,13 +75,13 @@ export class FakeServer {
     for (const { text, ...given } of messages) {
       const id = given.id ?? `m${this.nodes.length + 1}`;
       this.nodes.push(
-        node({ parent: this.head, parts: text === undefined ? [] : [{ type: 'text', text }], ...given, id }),
+        fakeNode({ parent: this.head, parts: text === undefined ? [] : [{ type: 'text', text }], ...given, id }),
       );
       if (given.status !== 'failed') this.head = id;
     }
   }
 
-  begin(answers: string | null, more: { message?: string } = {}): Running {
+  begin(answers: string | null, more: { message?: string } = {}): FakeRun {
     if (this.run) this.end('cancelled');
     const id = `run_${this.ended.length + 1}`;
     const message = more.message ?? `msg_${this.ended.length + 1}_1`;
@@ -117,7 +117,7 @@ export class FakeServer {
     const id = this.nodes.some((one) => one.id === run.message) ? `${run.message}.${this.nodes.length}` : run.message;
     const how = status === 'finished' ? 'done' : status === 'failed' ? 'failed' : 'partial';
     this.nodes.push(
-      node({
+      fakeNode({
         id,
         parent: run.answers,
         role: 'assistant',
@@ -202,7 +202,7 @@ export class FakeServer {
     if (method === 'DELETE') {
       const id = at.split('/').at(-1) ?? '';
       const gone = this.nodes.find((one) => one.id === id);
-      this.nodes = without(this.nodes, [id]);
+      this.nodes = withoutNodes(this.nodes, [id]);
       if (this.head === id) this.head = gone?.parent ?? null;
       return new Response(null, { status: 204 });
     }
@@ -227,7 +227,7 @@ export class FakeServer {
     const streaming =
       this.run && branch.at(-1)?.id === this.run.answers
         ? [
-            node({
+            fakeNode({
               id: this.run.message,
               parent: this.run.answers,
               role: 'assistant',
@@ -267,7 +267,7 @@ export class FakeServer {
     return Response.json({ ...run, created_at: '2026-01-01T00:00:00Z', reply: { messages } });
   }
 
-  async #stream({ method, path, headers, body }: Asked, signal?: AbortSignal | null): Promise<Response> {
+  async #stream({ method, path, headers, body }: SocketRequest, signal?: AbortSignal | null): Promise<Response> {
     const what = `${method} ${path}`;
     this.asked.push({ what, body: body ? (JSON.parse(body) as unknown) : null, headers });
     await this.#wait(what);
@@ -297,7 +297,7 @@ export class FakeServer {
 }
 
 /** For tests: nodes as the server tells them. */
-export const node = (given: Partial<Node> & Pick<Node, 'id' | 'role'>): Node => ({
+export const fakeNode = (given: Partial<Node> & Pick<Node, 'id' | 'role'>): Node => ({
   parent: null,
   parts: [],
   name: null,

@@ -20,7 +20,7 @@ export class FakeSocket extends EventTarget {
 }
 
 /** All that were made, in order. */
-export function fakes(): { made: FakeSocket[]; make: (url: string) => WebSocket } {
+export function fakeSockets(): { made: FakeSocket[]; make: (url: string) => WebSocket } {
   const made: FakeSocket[] = [];
   const make = () => {
     const socket = new FakeSocket();

@@ -6,10 +6,10 @@ import { ArrowRight, ChevronDown, ListChecks, X } from 'lucide-react';
 import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { Link } from 'wouter';
 import { IconButton } from '@/components/button';
-import { tell } from '@/components/toast';
+import { showToast } from '@/components/toast';
 import { cn } from '@/lib/cn';
 import { tour, useTour, type StepId } from './progress';
-import { pieces, STEPS, type Step } from './steps';
+import { textPieces, STEPS, type Step } from './steps';
 
 export default function Checklist(): ReactNode {
   const { look, done } = useTour();
@@ -60,7 +60,7 @@ function Head({ isOpen, count }: { isOpen: boolean; count: number }): ReactNode 
   const told = `${count} of ${STEPS.length}`;
   const putAway = () => {
     tour.show('away');
-    tell('The tour is put away. Settings has it.', { action: { label: 'Undo', run: () => tour.show('open') } });
+    showToast('The tour is put away. Settings has it.', { action: { label: 'Undo', run: () => tour.show('open') } });
   };
   return (
     <>
@@ -133,7 +133,7 @@ function StepRow({ step: { id, title, text, href, link }, isDone, isShown, onTog
       {isShown && (
         <div className="pr-2 pb-2 pl-8 text-[13px] text-muted">
           <p>
-            {pieces(text).map(({ kind, text: piece }) =>
+            {textPieces(text).map(({ kind, text: piece }) =>
               kind === 'plain' ? (
                 piece
               ) : kind === 'pressed' ? (

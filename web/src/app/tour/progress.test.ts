@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest';
-import { read, Tour } from './progress';
+import { parseProgress, Tour } from './progress';
 
 const kept = new Map<string, string>();
 const storage = {
@@ -57,7 +57,7 @@ test('a step can be taken back, and all of it can begin again', () => {
 test('of what is kept only what is known counts', () => {
   expect(
     [null, 'x', 'null', '[]', '{"look":7,"done":"talk"}', '{"look":"away","done":["call","dance","talk",null]}'].map(
-      read,
+      parseProgress,
     ),
   ).toEqual([
     { look: 'open', done: [] },

@@ -6,23 +6,23 @@
  */
 import { createStore, useStore } from 'zustand';
 
-export const IDS = ['talk', 'compare', 'trace', 'case', 'evaluate', 'worse', 'call'] as const;
-export type StepId = (typeof IDS)[number];
-const LOOKS = ['open', 'folded', 'away'] as const;
-export type Look = (typeof LOOKS)[number];
+export const STEP_IDS = ['talk', 'compare', 'trace', 'case', 'evaluate', 'worse', 'call'] as const;
+export type StepId = (typeof STEP_IDS)[number];
+const TOUR_VIEWS = ['open', 'folded', 'away'] as const;
+export type TourView = (typeof TOUR_VIEWS)[number];
 
-export interface Toured {
+export interface TourState {
   /** Does this server give a tour? */
   on: boolean;
-  look: Look;
+  look: TourView;
   done: readonly StepId[];
 }
 
 const KEY = 'palaver.tour';
-const NOTHING: Toured = { on: false, look: 'open', done: [] };
+const NO_TOUR: TourState = { on: false, look: 'open', done: [] };
 
 /** What was kept, whoever wrote it there. */
-export function read(kept: string | null): Omit<Toured, 'on'> {
+export function parseProgress(kept: string | null): Omit<TourState, 'on'> {
   let given: unknown;
   try {
     given = JSON.parse(kept ?? '{}');
@@ -31,13 +31,13 @@ export function read(kept: string | null): Omit<Toured, 'on'> {
   }
   const { look, done: listed } = (given ?? {}) as { look?: unknown; done?: unknown };
   return {
-    look: LOOKS.find((one) => one === look) ?? NOTHING.look,
-    done: IDS.filter((id) => Array.isArray(listed) && listed.includes(id)),
+    look: TOUR_VIEWS.find((one) => one === look) ?? NO_TOUR.look,
+    done: STEP_IDS.filter((id) => Array.isArray(listed) && listed.includes(id)),
   };
 }
 
 export class Tour {
-  readonly state = createStore<Toured>(() => NOTHING);
+  readonly state = createStore<TourState>(() => NO_TOUR);
   #storage: Pick<Storage, 'getItem' | 'setItem'> | null = null;
 
   /** The server gives a tour: go on where this browser was. */
@@ -50,15 +50,16 @@ export class Tour {
   /** Another tab may have gone further. */
   refresh(): void {
     if (!this.#storage) return;
-    this.state.setState({ on: true, ...read(this.#storage.getItem(KEY)) });
+    this.state.setState({ on: true, ...parseProgress(this.#storage.getItem(KEY)) });
   }
 
   mark(id: StepId, is: boolean): void {
     const { done: before } = this.state.getState();
-    if (before.includes(id) !== is) this.#save({ done: IDS.filter((one) => (one === id ? is : before.includes(one))) });
+    if (before.includes(id) !== is)
+      this.#save({ done: STEP_IDS.filter((one) => (one === id ? is : before.includes(one))) });
   }
 
-  show(look: Look): void {
+  show(look: TourView): void {
     this.#save({ look });
   }
 
@@ -66,7 +67,7 @@ export class Tour {
     this.#save({ look: 'open', done: [] });
   }
 
-  #save(change: Partial<Toured>): void {
+  #save(change: Partial<TourState>): void {
     if (!this.#storage) return;
     this.state.setState(change);
     const { look, done: all } = this.state.getState();
@@ -80,12 +81,12 @@ export class Tour {
 
 export const tour = new Tour();
 
-export function beginTour(): void {
+export function startTour(): void {
   tour.begin(localStorage);
   window.addEventListener('storage', ({ key }) => key === KEY && tour.refresh());
 }
 
 /** A step was done, for real. */
-export const done = (id: StepId): void => tour.mark(id, true);
+export const completeStep = (id: StepId): void => tour.mark(id, true);
 
-export const useTour = (): Toured => useStore(tour.state);
+export const useTour = (): TourState => useStore(tour.state);

@@ -73,13 +73,13 @@ export const STEPS: readonly Step[] = [
   },
 ];
 
-export interface Piece {
+export interface TextPiece {
   kind: 'plain' | 'pressed' | 'typed';
   text: string;
 }
 
 /** A step's text, piece by piece. */
-export function pieces(text: string): Piece[] {
+export function textPieces(text: string): TextPiece[] {
   return text
     .split(/(\[[^\]]+\]|`[^`]+`)/)
     .filter(Boolean)

@@ -7,11 +7,11 @@ import { lazy, Suspense, type ReactNode } from 'react';
 import { useCommand } from '@/app/commands';
 import { IconButton } from '@/components/button';
 import { cn } from '@/lib/cn';
-import { IDS, tour, useTour } from './progress';
+import { STEP_IDS, tour, useTour } from './progress';
 
 const Checklist = lazy(() => import('./checklist'));
 
-export function Touring(): ReactNode {
+export function TourPanel(): ReactNode {
   const { on, look } = useTour();
   useCommand(
     on && look === 'away' && { id: 'tour', title: 'Show the tour', group: 'Everywhere', run: () => tour.show('open') },
@@ -36,7 +36,7 @@ export function TourPill({ onOpen }: { onOpen: () => void }): ReactNode {
       )}
     >
       <ListChecks aria-hidden className="size-3.5" />
-      Tour, {done.length} of {IDS.length}
+      Tour, {done.length} of {STEP_IDS.length}
     </button>
   );
 }
@@ -47,7 +47,7 @@ export function TourIcon({ onOpen }: { onOpen: () => void }): ReactNode {
   if (!on || look === 'away') return null;
   return (
     <IconButton
-      label={`Tour, ${done.length} of ${IDS.length}`}
+      label={`Tour, ${done.length} of ${STEP_IDS.length}`}
       onClick={() => {
         tour.show('open');
         onOpen();

@@ -9,28 +9,31 @@ import {
   type ViewUpdate,
 } from '@codemirror/view';
 import { useMemo, type ReactNode } from 'react';
-import { lookOf } from '@/components/markdown/code-block';
-import { Editor, type EditorProps } from './text-editor';
+import { highlightClass } from '@/components/markdown/code-block';
+import { TextEditor, type EditorProps } from './text-editor';
 
 export default function CodeEditor({ language, ...props }: EditorProps & { language: string }): ReactNode {
-  const more = useMemo((): Extension => [highlightSpecialChars(), coloured(language)], [language]);
-  return <Editor {...props} more={more} />;
+  const more = useMemo((): Extension => [highlightSpecialChars(), highlightExtension(language)], [language]);
+  return <TextEditor {...props} more={more} />;
 }
 
 /** After so long without a key the colours are found anew; until then they move with the text. In milliseconds. */
-const REST = 120;
-const LONGEST = 100_000;
+const HIGHLIGHT_DELAY_MS = 120;
+const MAX_HIGHLIGHT_LENGTH = 100_000;
 
-const painted = StateEffect.define<DecorationSet>();
-const paint = StateField.define<DecorationSet>({
+const highlightField = StateEffect.define<DecorationSet>();
+const setHighlights = StateField.define<DecorationSet>({
   create: () => Decoration.none,
   update: (before, change) =>
-    change.effects.reduce((now, effect) => (effect.is(painted) ? effect.value : now), before.map(change.changes)),
+    change.effects.reduce(
+      (now, effect) => (effect.is(highlightField) ? effect.value : now),
+      before.map(change.changes),
+    ),
   provide: (field) => EditorView.decorations.from(field),
 });
 
 /** The colours of messages' code blocks, which know many languages; the editor has a grammar for JSON alone. */
-function coloured(language: string): Extension {
+function highlightExtension(language: string): Extension {
   const painter = ViewPlugin.fromClass(
     class {
       #view: EditorView;
@@ -42,7 +45,7 @@ function coloured(language: string): Extension {
       }
 
       update({ docChanged }: ViewUpdate): void {
-        if (docChanged) this.#begin(REST);
+        if (docChanged) this.#begin(HIGHLIGHT_DELAY_MS);
       }
 
       destroy(): void {
@@ -53,11 +56,11 @@ function coloured(language: string): Extension {
         clearTimeout(this.#timer);
         const timer = setTimeout(() => {
           import('@/components/markdown/highlighter').then(
-            ({ highlighted }) => {
+            ({ highlightCode: highlighted }) => {
               if (this.#timer !== timer) return; // Somebody wrote on, or left.
               const text = this.#view.state.doc.toString();
-              const spans = text.length <= LONGEST ? highlighted(text, language) : undefined;
-              this.#view.dispatch({ effects: painted.of(marks(spans ?? [])) });
+              const spans = text.length <= MAX_HIGHLIGHT_LENGTH ? highlighted(text, language) : undefined;
+              this.#view.dispatch({ effects: highlightField.of(buildDecorations(spans ?? [])) });
             },
             () => undefined, // Not to be fetched just now: code without colours is code.
           );
@@ -66,13 +69,13 @@ function coloured(language: string): Extension {
       }
     },
   );
-  return [paint, painter];
+  return [setHighlights, painter];
 }
 
-function marks(spans: readonly { kinds: readonly string[]; text: string }[]): DecorationSet {
+function buildDecorations(spans: readonly { kinds: readonly string[]; text: string }[]): DecorationSet {
   let at = 0;
   const found = spans.flatMap(({ kinds, text }) => {
-    const [from, look] = [at, lookOf(kinds)];
+    const [from, look] = [at, highlightClass(kinds)];
     at += text.length;
     return look && text ? [Decoration.mark({ class: look }).range(from, at)] : [];
   });

@@ -20,7 +20,7 @@ export interface ControlProps<S extends Shape = Shape> {
   invalid: boolean;
 }
 
-type Of<K extends Shape['kind']> = ControlProps<Extract<Shape, { kind: K }>>;
+type ControlOf<K extends Shape['kind']> = ControlProps<Extract<Shape, { kind: K }>>;
 
 /** A value that is one thing. */
 export function Control({ shape, ...rest }: ControlProps): ReactNode {
@@ -45,7 +45,7 @@ export function Control({ shape, ...rest }: ControlProps): ReactNode {
 const hint = (fallback: unknown, required: boolean): string =>
   fallback === undefined || fallback === null ? (required ? 'Required' : '') : formatValue(fallback);
 
-function TextControl({ shape, value, fallback, required, onChange, id, label, invalid }: Of<'text'>): ReactNode {
+function TextControl({ shape, value, fallback, required, onChange, id, label, invalid }: ControlOf<'text'>): ReactNode {
   const usual = typeof fallback === 'string' ? fallback : '';
   const text = typeof value === 'string' ? value : '';
   const placeholder = value === '' ? 'Empty text' : hint(fallback, required);
@@ -85,7 +85,16 @@ function TextControl({ shape, value, fallback, required, onChange, id, label, in
   }
 }
 
-function NumberControl({ shape, value, fallback, required, onChange, id, label, invalid }: Of<'number'>): ReactNode {
+function NumberControl({
+  shape,
+  value,
+  fallback,
+  required,
+  onChange,
+  id,
+  label,
+  invalid,
+}: ControlOf<'number'>): ReactNode {
   const [draft, setDraft] = useState<string | null>(null);
   const typed = draft === null ? null : parseNumber(draft, shape.whole);
   // "-" and "1e" are on their way to a number; a finished draft that is not the value was left behind.
@@ -135,7 +144,7 @@ function NumberControl({ shape, value, fallback, required, onChange, id, label, 
   );
 }
 
-function SwitchControl({ value, fallback, onChange, label }: Of<'switch'>): ReactNode {
+function SwitchControl({ value, fallback, onChange, label }: ControlOf<'switch'>): ReactNode {
   const shown = typeof value === 'boolean' ? value : fallback === true;
   return (
     <div className="flex h-8 items-center gap-2">
@@ -150,7 +159,7 @@ function SwitchControl({ value, fallback, onChange, label }: Of<'switch'>): Reac
   );
 }
 
-function ChoiceControl({ shape, value, fallback, required, onChange, id, invalid }: Of<'choice'>): ReactNode {
+function ChoiceControl({ shape, value, fallback, required, onChange, id, invalid }: ControlOf<'choice'>): ReactNode {
   const chosen = shape.options.findIndex((option) => isEqual(option, value));
   const nothing = fallback === undefined ? (required ? 'Choose…' : 'Not set') : `${formatValue(fallback)} (default)`;
   return (
@@ -189,9 +198,9 @@ interface CodeFieldProps {
  */
 export function CodeField({ text, onText, label, language, placeholder }: CodeFieldProps): ReactNode {
   const writing = useRef(false);
-  const shown = withFeeds(text);
+  const shown = withLineFeeds(text);
   const write = (next: string) => {
-    if (next !== shown) onText(endedAs(text, next));
+    if (next !== shown) onText(withLineEndsOf(text, next));
   };
   return (
     <div
@@ -229,10 +238,10 @@ export function CodeField({ text, onText, label, language, placeholder }: CodeFi
 }
 
 /** As an editor has them. */
-export const withFeeds = (text: string): string => text.replaceAll(/\r\n?/g, '\n');
+export const withLineFeeds = (text: string): string => text.replaceAll(/\r\n?/g, '\n');
 
 /** A text with line feeds, as the one before it has its lines ended for the most part. */
-export function endedAs(before: string, text: string): string {
+export function withLineEndsOf(before: string, text: string): string {
   const all = before.split('\n').length - 1;
   const returns = before.split('\r\n').length - 1;
   return returns > all - returns ? text.replaceAll('\n', '\r\n') : text;
@@ -250,22 +259,22 @@ interface JsonFieldProps {
   fault?: (value: unknown) => string | null;
 }
 
-const fine = (): null => null;
+const NO_ERROR = (): null => null;
 
 /**
  * A value written as JSON. What cannot be read yet stays in the editor, marked, and the last value that could holds.
  */
-export function JsonField({ value, onChange, label, placeholder, fault = fine }: JsonFieldProps): ReactNode {
+export function JsonField({ value, onChange, label, placeholder, fault = NO_ERROR }: JsonFieldProps): ReactNode {
   const writing = useRef(false);
   const [draft, setDraft] = useState<string | null>(null);
-  const kept = draft === null ? null : read(draft, fault);
+  const kept = draft === null ? null : parseJson(draft, fault);
   // A draft that says something else than the value was left behind by a change from elsewhere.
   const holds = draft !== null && kept !== null && (kept.wrong !== null || isEqual(kept.value, value));
   const text = holds ? draft : value === undefined ? '' : JSON.stringify(value, null, 2);
   const told = holds ? kept.wrong : null;
 
   const change = (next: string): void => {
-    const now = read(next, fault);
+    const now = parseJson(next, fault);
     setDraft(next);
     if (now.wrong === null && !isEqual(now.value, value)) onChange(now.value);
   };
@@ -302,7 +311,7 @@ export function JsonField({ value, onChange, label, placeholder, fault = fine }:
   );
 }
 
-function read(text: string, fault: (value: unknown) => string | null): { value: unknown; wrong: string | null } {
+function parseJson(text: string, fault: (value: unknown) => string | null): { value: unknown; wrong: string | null } {
   if (!text.trim()) return { value: undefined, wrong: null };
   try {
     const value = JSON.parse(text) as unknown;

@@ -6,9 +6,9 @@ import type { Extension } from '@codemirror/state';
 import { EditorView } from '@codemirror/view';
 import { tags } from '@lezer/highlight';
 import type { ReactNode } from 'react';
-import { Editor, type EditorProps } from './text-editor';
+import { TextEditor, type EditorProps } from './text-editor';
 
-const COLOURS = HighlightStyle.define([
+const HIGHLIGHT_STYLE = HighlightStyle.define([
   { tag: tags.propertyName, color: 'var(--code-title)' },
   { tag: tags.string, color: 'var(--code-string)' },
   { tag: tags.number, color: 'var(--code-number)' },
@@ -16,7 +16,7 @@ const COLOURS = HighlightStyle.define([
 ]);
 
 /** Where the text stops being JSON. (What JSON.parse says of it names no place in every browser.) */
-function errors({ state }: EditorView): Diagnostic[] {
+function jsonErrors({ state }: EditorView): Diagnostic[] {
   const found: Diagnostic[] = [];
   if (!state.doc.toString().trim()) return found; // Nothing is said: no error.
   syntaxTree(state).iterate({
@@ -29,13 +29,13 @@ function errors({ state }: EditorView): Diagnostic[] {
   return found;
 }
 
-const JSON_TEXT: Extension = [
+const JSON_EXTENSIONS: Extension = [
   json(),
-  syntaxHighlighting(COLOURS),
-  linter(errors, { delay: 300 }),
+  syntaxHighlighting(HIGHLIGHT_STYLE),
+  linter(jsonErrors, { delay: 300 }),
   EditorView.lineWrapping,
 ];
 
 export default function JsonEditor(props: EditorProps): ReactNode {
-  return <Editor {...props} more={JSON_TEXT} />;
+  return <TextEditor {...props} more={JSON_EXTENSIONS} />;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { formOf, hasRoomy, shapeOf, exampleOf } from './json-schema';
+import { formOf, hasWideField, shapeOf, exampleOf } from './json-schema';
 
 const bare = { nullable: false, description: '', fallback: undefined };
 const plain = { kind: 'text', format: 'plain', shortest: 0, longest: Infinity, ...bare };
@@ -152,8 +152,8 @@ it('an object that takes any names is open', () => {
 it('a form with code in it, however deep, wants room', () => {
   const code = { type: 'object', properties: { body: { type: 'string', contentMediaType: 'text/javascript' } } };
 
-  expect(hasRoomy(formOf({ properties: { context: code } }))).toBe(true);
-  expect(hasRoomy(formOf({ properties: { text: { type: 'string' } } }))).toBe(false);
+  expect(hasWideField(formOf({ properties: { context: code } }))).toBe(true);
+  expect(hasWideField(formOf({ properties: { text: { type: 'string' } } }))).toBe(false);
 });
 
 describe('a new row begins with', () => {

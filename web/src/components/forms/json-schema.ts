@@ -68,7 +68,7 @@ function fieldsOf(schema: JsonSchema, root: JsonSchema, seen: readonly string[])
 export function shapeOf(given: unknown, root: JsonSchema, seen: readonly string[] = []): Shape {
   const { schema, seen: passed } = resolveSchema(given, root, seen);
   const { schema: inner, nullable, seen: deeper } = withoutNull(schema, root, passed);
-  const description = said(schema.description) || said(inner.description);
+  const description = stringOr(schema.description) || stringOr(inner.description);
   const fallback = schema.default === undefined ? inner.default : schema.default;
   return { ...kindOf(inner, root, deeper), nullable, description, fallback };
 }
@@ -116,18 +116,18 @@ function listOf(schema: JsonSchema, root: JsonSchema, seen: readonly string[]): 
 
 // Reading a schema's own words
 
-interface Whole {
+interface ResolvedSchema {
   schema: JsonSchema;
   seen: readonly string[];
 }
 
 /** The schema with its reference followed and a single `allOf` joined; what stands beside a reference lies over it. */
-function resolveSchema(given: unknown, root: JsonSchema, seen: readonly string[]): Whole {
+function resolveSchema(given: unknown, root: JsonSchema, seen: readonly string[]): ResolvedSchema {
   if (!isObject(given)) return { schema: {}, seen };
   const { $ref, allOf, ...rest } = given;
   if (typeof $ref === 'string') {
     if (seen.includes($ref)) return { schema: {}, seen };
-    const found = resolveSchema(pointed($ref, root), root, [...seen, $ref]);
+    const found = resolveSchema(resolvePointer($ref, root), root, [...seen, $ref]);
     return { schema: { ...found.schema, ...rest }, seen: found.seen };
   }
   if (Array.isArray(allOf) && allOf.length === 1) {
@@ -137,7 +137,7 @@ function resolveSchema(given: unknown, root: JsonSchema, seen: readonly string[]
   return { schema: given, seen };
 }
 
-function pointed(reference: string, root: JsonSchema): unknown {
+function resolvePointer(reference: string, root: JsonSchema): unknown {
   if (!reference.startsWith('#')) return undefined;
   const steps = reference
     .slice(1)
@@ -148,7 +148,11 @@ function pointed(reference: string, root: JsonSchema): unknown {
 }
 
 /** `int | None` is an integer that may be null. */
-function withoutNull(schema: JsonSchema, root: JsonSchema, seen: readonly string[]): Whole & { nullable: boolean } {
+function withoutNull(
+  schema: JsonSchema,
+  root: JsonSchema,
+  seen: readonly string[],
+): ResolvedSchema & { nullable: boolean } {
   if (Array.isArray(schema.type)) {
     const types = schema.type.filter((type) => type !== 'null');
     const inner = { ...schema, type: types.length === 1 ? types[0] : undefined };
@@ -192,9 +196,10 @@ function languageOf({ contentMediaType, contentEncoding }: JsonSchema): string |
 }
 
 /** Does a form hold code or JSON, which a narrow place would squeeze? */
-export const hasRoomy = ({ fields }: Pick<Form, 'fields'>): boolean =>
+export const hasWideField = ({ fields }: Pick<Form, 'fields'>): boolean =>
   fields.some(
-    ({ shape }) => (shape.kind === 'text' && shape.format === 'code') || (shape.kind === 'group' && hasRoomy(shape)),
+    ({ shape }) =>
+      (shape.kind === 'text' && shape.format === 'code') || (shape.kind === 'group' && hasWideField(shape)),
   );
 
 function rangeOf(schema: JsonSchema): Range {
@@ -210,28 +215,28 @@ function rangeOf(schema: JsonSchema): Range {
 const number = (value: unknown, otherwise: number): number =>
   typeof value === 'number' && Number.isFinite(value) ? value : otherwise;
 
-const said = (value: unknown): string => (typeof value === 'string' ? value : '');
+const stringOr = (value: unknown): string => (typeof value === 'string' ? value : '');
 
 /**
  * The schema's first example of all inputs; without one, the first example of each input for which nothing else holds
  * when nothing is said. Messages are a conversation's own.
  */
 export function exampleOf(schema: JsonSchema | undefined): Record<string, unknown> {
-  const whole = first(schema);
-  const { messages: _, ...example } = isObject(whole) ? whole : eachOf(schema);
+  const whole = firstExample(schema);
+  const { messages: _, ...example } = isObject(whole) ? whole : propertyExamples(schema);
   return structuredClone(example);
 }
 
-function eachOf(schema: JsonSchema | undefined): Record<string, unknown> {
+function propertyExamples(schema: JsonSchema | undefined): Record<string, unknown> {
   const properties = isObject(schema?.properties) ? Object.entries(schema.properties) : [];
   return Object.fromEntries(
     properties.flatMap(([name, property]) => {
-      const example = first(property);
+      const example = firstExample(property);
       const hasDefault = isObject(property) && property.default !== undefined && property.default !== null;
       return example === undefined || hasDefault ? [] : [[name, example]];
     }),
   );
 }
 
-const first = (schema: unknown): unknown =>
+const firstExample = (schema: unknown): unknown =>
   isObject(schema) && Array.isArray(schema.examples) ? (schema.examples[0] as unknown) : undefined;

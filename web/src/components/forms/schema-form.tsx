@@ -76,7 +76,7 @@ export function SchemaForm({
             label="More values, as JSON"
             value={hasMore ? more : undefined}
             placeholder={'{"name": "value"}'}
-            fault={objectFault}
+            fault={objectError}
             onChange={(next) => {
               const rest = Object.fromEntries(Object.entries(value).filter(([name]) => !Object.hasOwn(more, name)));
               onChange({ ...rest, ...(isObject(next) ? next : {}) });
@@ -95,7 +95,7 @@ export function SchemaForm({
   );
 }
 
-const objectFault = (value: unknown): string | null =>
+const objectError = (value: unknown): string | null =>
   isObject(value) ? null : 'Must be an object: names and their values.';
 
 /**
@@ -155,10 +155,10 @@ export function FieldView({ field, value, fallback, onChange, path, errors, comp
           )}
         >
           {shape.nullable && value !== null && fallback !== null && (
-            <Act label={`Set ${name} to null`} onClick={() => onChange(null)} icon={<Ban />} />
+            <FieldAction label={`Set ${name} to null`} onClick={() => onChange(null)} icon={<Ban />} />
           )}
           {shape.kind !== 'json' && (
-            <Act
+            <FieldAction
               label={asJson ? `Show ${name} as a field` : `Write ${name} as JSON`}
               onClick={() => setAsJson(!asJson)}
               icon={<Braces />}
@@ -167,7 +167,7 @@ export function FieldView({ field, value, fallback, onChange, path, errors, comp
           )}
         </span>
         {value !== undefined && (
-          <Act
+          <FieldAction
             label={`Reset ${name}`}
             icon={<RotateCcw />}
             onClick={() => {
@@ -192,7 +192,7 @@ export function FieldView({ field, value, fallback, onChange, path, errors, comp
 }
 
 /** A small button. Its hint is the platform's own: a table has hundreds of them. */
-function Act({
+function FieldAction({
   label,
   icon,
   onClick,

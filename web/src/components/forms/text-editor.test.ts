@@ -1,6 +1,6 @@
 // @vitest-environment happy-dom
 import { expect, it } from 'vitest';
-import { changed } from './text-editor';
+import { changedRange } from './text-editor';
 
 it.each([
   ['get(v1) x', 'get(v2) x', { from: 5, to: 6, insert: '2' }],
@@ -10,6 +10,6 @@ it.each([
   ['abc', '', { from: 0, to: 3, insert: '' }],
   ['abc', 'xyz', { from: 0, to: 3, insert: 'xyz' }],
 ])('%o to %o is one piece', (before, now, change) => {
-  expect(changed(before, now)).toEqual(change);
+  expect(changedRange(before, now)).toEqual(change);
   expect(before.slice(0, change.from) + change.insert + before.slice(change.to)).toBe(now);
 });

@@ -4,7 +4,7 @@ import { bracketMatching, indentOnInput } from '@codemirror/language';
 import { EditorState, type Extension } from '@codemirror/state';
 import { EditorView, keymap, placeholder as placeholding } from '@codemirror/view';
 import { useEffect, useRef, type ReactNode, type RefObject } from 'react';
-import { NONCE } from '@/lib/server-path';
+import { CSP_NONCE } from '@/lib/server-path';
 
 export interface EditorProps {
   /** With line feeds alone between its lines. */
@@ -16,7 +16,7 @@ export interface EditorProps {
   writing?: RefObject<boolean>;
 }
 
-const LOOK = EditorView.theme({
+const EDITOR_THEME = EditorView.theme({
   '&': { fontSize: '13px', backgroundColor: 'transparent', color: 'var(--ink)' },
   '&.cm-focused': { outline: 'none' },
   '.cm-scroller': { fontFamily: 'var(--font-mono)', maxHeight: '20rem', overflow: 'auto', lineHeight: '1.5' },
@@ -34,18 +34,18 @@ const LOOK = EditorView.theme({
   '.cm-diagnostic-error': { borderLeft: '3px solid var(--bad)' },
 });
 
-const ALWAYS: Extension[] = [
+const BASE_EXTENSIONS: Extension[] = [
   history(),
   bracketMatching(),
   indentOnInput(),
-  LOOK,
+  EDITOR_THEME,
   // Ctrl+Enter belongs to the page around the editor (it runs a row).
   keymap.of([...defaultKeymap.filter(({ key }) => key !== 'Mod-Enter'), ...historyKeymap]),
-  ...(NONCE ? [EditorView.cspNonce.of(NONCE)] : []),
+  ...(CSP_NONCE ? [EditorView.cspNonce.of(CSP_NONCE)] : []),
 ];
 
 /** `more`: what this kind of text needs besides; the same between renders. */
-export function Editor({
+export function TextEditor({
   text,
   onText,
   label,
@@ -67,7 +67,7 @@ export function Editor({
       state: EditorState.create({
         doc: latest.current.text,
         extensions: [
-          ALWAYS,
+          BASE_EXTENSIONS,
           more,
           placeholding(placeholder),
           EditorView.contentAttributes.of({ 'aria-label': label }),
@@ -87,13 +87,13 @@ export function Editor({
 
   useEffect(() => {
     const now = view.current?.state.doc.toString();
-    if (now !== undefined && now !== text) view.current?.dispatch({ changes: changed(now, text) });
+    if (now !== undefined && now !== text) view.current?.dispatch({ changes: changedRange(now, text) });
   }, [text]);
 
   return <div ref={place} />;
 }
 
-export function changed(before: string, now: string): { from: number; to: number; insert: string } {
+export function changedRange(before: string, now: string): { from: number; to: number; insert: string } {
   const shorter = Math.min(before.length, now.length);
   let from = 0;
   while (from < shorter && before[from] === now[from]) from += 1;

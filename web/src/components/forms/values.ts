@@ -46,7 +46,7 @@ export function fieldError(shape: Shape, value: unknown): string | null {
       if (value.length < shape.shortest) return `At least ${shape.shortest} characters.`;
       return value.length > shape.longest ? `At most ${shape.longest} characters.` : null;
     case 'number':
-      return numberFault(shape.range, shape.whole, value);
+      return numberError(shape.range, shape.whole, value);
     case 'switch':
       return typeof value === 'boolean' ? null : 'Must be true or false.';
     case 'choice':
@@ -66,7 +66,7 @@ export function fieldError(shape: Shape, value: unknown): string | null {
   }
 }
 
-function numberFault(range: Range, whole: boolean, value: unknown): string | null {
+function numberError(range: Range, whole: boolean, value: unknown): string | null {
   if (typeof value !== 'number') return 'Must be a number.';
   if (whole && !Number.isInteger(value)) return 'Must be a whole number.';
   if (value < range.least) return `At least ${range.least}.`;
@@ -104,10 +104,10 @@ export function formErrors(
   value: Readonly<Record<string, unknown>>,
   without: readonly string[] = [],
 ): FieldError[] {
-  return inside(formOf(schema, without), value, '');
+  return nestedErrors(formOf(schema, without), value, '');
 }
 
-function inside(form: Form, value: Readonly<Record<string, unknown>>, path: string): FieldError[] {
+function nestedErrors(form: Form, value: Readonly<Record<string, unknown>>, path: string): FieldError[] {
   return form.fields.flatMap(({ name, required, shape }) => {
     const at = pointer(path, name);
     const given = value[name];
@@ -115,13 +115,13 @@ function inside(form: Form, value: Readonly<Record<string, unknown>>, path: stri
       return required && shape.fallback === undefined ? [{ path: at, message: 'Required.' }] : [];
     const fault = fieldError(shape, given);
     if (fault) return [{ path: at, message: fault }];
-    if (shape.kind === 'group' && isObject(given)) return inside(shape, given, at);
-    if (shape.kind === 'list' && Array.isArray(given)) return items(shape.item, given, at);
+    if (shape.kind === 'group' && isObject(given)) return nestedErrors(shape, given, at);
+    if (shape.kind === 'list' && Array.isArray(given)) return itemErrors(shape.item, given, at);
     return [];
   });
 }
 
-function items(item: Shape, given: readonly unknown[], path: string): FieldError[] {
+function itemErrors(item: Shape, given: readonly unknown[], path: string): FieldError[] {
   return given.flatMap((one, place) => {
     const message = fieldError(item, one);
     return message ? [{ path: pointer(path, place), message }] : [];

@@ -4,7 +4,7 @@ import { memo, useState, type ReactNode, useEffect } from 'react';
 import { IconButton, CopyButton } from '@/components/button';
 import { LongText } from '@/components/text';
 import { cn } from '@/lib/cn';
-import { exact } from '@/lib/safe-text';
+import { safeExact } from '@/lib/safe-text';
 import type { Span } from './highlighter';
 
 interface Props {
@@ -39,7 +39,7 @@ export function CodeBlock({ text, language, closed = true, onCopied }: Props): R
           wrapped && 'wrap-anywhere whitespace-pre-wrap',
         )}
       >
-        <code>{spans ? <Spans spans={spans} /> : <LongText text={text} tidy={exact} />}</code>
+        <code>{spans ? <Spans spans={spans} /> : <LongText text={text} tidy={safeExact} />}</code>
       </pre>
     </figure>
   );
@@ -47,30 +47,30 @@ export function CodeBlock({ text, language, closed = true, onCopied }: Props): R
 
 const Spans = memo(function Spans({ spans }: { spans: readonly Span[] }): ReactNode {
   return spans.map(({ kinds, text }, index) => {
-    const look = lookOf(kinds);
+    const look = highlightClass(kinds);
     return look ? (
       // oxlint-disable-next-line react/no-array-index-key -- the spans have no identity but their order
       <span key={index} className={look}>
-        {exact(text)}
+        {safeExact(text)}
       </span>
     ) : (
-      exact(text)
+      safeExact(text)
     );
   });
 });
 
-const MAX_CODE = 100_000;
+const MAX_HIGHLIGHT_LENGTH = 100_000;
 
 /** The colours of a piece of code, once the browser has time for them. Until then, and past a size, there are none. */
 export function useHighlight(code: string, language: string, ready: boolean): readonly Span[] | undefined {
   const [done, setDone] = useState<{ code: string; language: string; spans: readonly Span[] | undefined }>();
-  const wanted = ready && language !== '' && code.length <= MAX_CODE;
+  const wanted = ready && language !== '' && code.length <= MAX_HIGHLIGHT_LENGTH;
   useEffect(() => {
     if (!wanted) return undefined;
     let left = false;
-    const cancel = idle(() => {
+    const cancel = whenIdle(() => {
       import('./highlighter').then(
-        ({ highlighted }) => !left && setDone({ code, language, spans: highlighted(code, language) }),
+        ({ highlightCode: highlighted }) => !left && setDone({ code, language, spans: highlighted(code, language) }),
         () => undefined, // Not to be fetched just now: code without colours is code.
       );
     });
@@ -83,7 +83,7 @@ export function useHighlight(code: string, language: string, ready: boolean): re
 }
 
 /** Safari has no idle time to give. */
-function idle(run: () => void): () => void {
+function whenIdle(run: () => void): () => void {
   if (typeof requestIdleCallback === 'function') {
     const id = requestIdleCallback(run, { timeout: 2000 });
     return () => cancelIdleCallback(id);
@@ -96,7 +96,7 @@ const KEYWORD = 'text-(--code-keyword)';
 const STRING = 'text-(--code-string)';
 const NUMBER = 'text-(--code-number)';
 const TITLE = 'text-(--code-title)';
-const LOOKS: Record<string, string> = {
+const HIGHLIGHT_CLASSES: Record<string, string> = {
   'hljs-keyword': KEYWORD,
   'hljs-type': KEYWORD,
   'hljs-name': KEYWORD,
@@ -130,5 +130,5 @@ const LOOKS: Record<string, string> = {
 };
 
 /** The look of the innermost name that has one. */
-export const lookOf = (kinds: readonly string[]): string | undefined =>
-  kinds.map((kind) => LOOKS[kind]).findLast(Boolean);
+export const highlightClass = (kinds: readonly string[]): string | undefined =>
+  kinds.map((kind) => HIGHLIGHT_CLASSES[kind]).findLast(Boolean);

@@ -10,21 +10,25 @@ export interface Span {
 }
 
 /** The code in spans, or nothing where the language is not known. */
-export function highlighted(code: string, language: string): Span[] | undefined {
+export function highlightCode(code: string, language: string): Span[] | undefined {
   if (!lowlight.registered(language)) return undefined;
   const spans: Span[] = [];
-  gather(lowlight.highlight(language, code).children, [], spans);
+  collectSpans(lowlight.highlight(language, code).children, [], spans);
   return spans;
 }
 
 type Nodes = ReturnType<typeof lowlight.highlight>['children'];
 
-function gather(nodes: Nodes, kinds: readonly string[], into: Span[]): void {
+function collectSpans(nodes: Nodes, kinds: readonly string[], into: Span[]): void {
   for (const node of nodes) {
     if (node.type === 'text') into.push({ kinds, text: node.value });
     else if (node.type === 'element') {
       const { className } = node.properties;
-      gather(node.children as Nodes, Array.isArray(className) ? [...kinds, ...className.map(String)] : kinds, into);
+      collectSpans(
+        node.children as Nodes,
+        Array.isArray(className) ? [...kinds, ...className.map(String)] : kinds,
+        into,
+      );
     }
   }
 }

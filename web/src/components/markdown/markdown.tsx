@@ -4,15 +4,23 @@
 import { Square, SquareCheck, ImageIcon } from 'lucide-react';
 import type { Links, MarkedToken, Token, Tokens } from 'marked';
 import { memo, useMemo, useState, type ReactNode, Fragment, useEffect, useRef } from 'react';
-import { LongText, OutLink } from '@/components/text';
+import { LongText, ExternalLink } from '@/components/text';
 import { cn } from '@/lib/cn';
-import { address, entities, exact, inlineImage, prose } from '@/lib/safe-text';
+import { safeLink, decodeEntities, safeExact, isInlineImage, safeProse } from '@/lib/safe-text';
 import { unreachable } from '@/lib/unreachable';
 import { CodeBlock } from './code-block';
-import { createBlockReader, held, blockTokens, closedFence, table as begunTable, inlineTokens, mended } from './parser';
+import {
+  createBlockReader,
+  completedText,
+  blockTokens,
+  withClosedFence,
+  completeTableRows as begunTable,
+  inlineTokens,
+  withClosedMarks,
+} from './parser';
 
 /** Past this it is shown as plain text. */
-const MAX_MARKDOWN = 200_000;
+const MAX_MARKDOWN_LENGTH = 200_000;
 
 export const Markdown = memo(function Markdown({
   text,
@@ -21,18 +29,18 @@ export const Markdown = memo(function Markdown({
   text: string;
   streaming?: boolean;
 }): ReactNode {
-  const paced = usePaced(text, streaming);
-  if (paced.length > MAX_MARKDOWN) {
+  const paced = useThrottledText(text, streaming);
+  if (paced.length > MAX_MARKDOWN_LENGTH) {
     return (
       <div dir="auto" className="wrap-anywhere whitespace-pre-wrap">
         <LongText text={paced} />
       </div>
     );
   }
-  return <Read text={streaming ? held(paced) : paced} open={streaming} />;
+  return <MarkdownBlocks text={streaming ? completedText(paced) : paced} open={streaming} />;
 });
 
-const Read = memo(function Read({ text, open }: { text: string; open: boolean }): ReactNode {
+const MarkdownBlocks = memo(function Read({ text, open }: { text: string; open: boolean }): ReactNode {
   const [read] = useState(createBlockReader);
   const { blocks, links } = useMemo(() => read(text, open), [read, text, open]);
   return (
@@ -66,7 +74,7 @@ export const BlockView = memo(function BlockView({ block, links, open }: Props):
     case 'heading':
       return <HeadingView heading={token} links={links} open={open} />;
     case 'code':
-      return <CodeBlock text={token.text} language={token.lang ?? ''} closed={!open || closedFence(token.raw)} />;
+      return <CodeBlock text={token.text} language={token.lang ?? ''} closed={!open || withClosedFence(token.raw)} />;
     case 'blockquote':
       return (
         <blockquote className="border-l-2 border-strong-line pl-3 text-muted">
@@ -168,7 +176,7 @@ function ListView({ list, links, open }: { list: Tokens.List; links: Links; open
   );
 }
 
-const MARK = /^\[[ xX]\]\s+/;
+const LIST_MARKER = /^\[[ xX]\]\s+/;
 
 function ItemView({ item, links, open }: { item: Tokens.ListItem; links: Links; open: boolean }): ReactNode {
   if (!item.task)
@@ -179,7 +187,7 @@ function ItemView({ item, links, open }: { item: Tokens.ListItem; links: Links; 
     );
   // A loose list keeps its marks in the text; they are drawn here.
   const blocks = item.tokens.map((token) =>
-    'text' in token && typeof token.text === 'string' ? { ...token, text: token.text.replace(MARK, '') } : token,
+    'text' in token && typeof token.text === 'string' ? { ...token, text: token.text.replace(LIST_MARKER, '') } : token,
   );
   return (
     <li className="-ms-5 flex gap-2">
@@ -218,7 +226,7 @@ function TableView({ table, links, open }: { table: Tokens.Table; links: Links; 
   );
 }
 
-const ALIGNED = { left: 'text-left', center: 'text-center', right: 'text-right' };
+const ALIGN_CLASSES = { left: 'text-left', center: 'text-center', right: 'text-right' };
 
 function CellView({ cell, links, open }: { cell: Tokens.TableCell; links: Links; open: boolean }): ReactNode {
   const Tag = cell.header ? 'th' : 'td';
@@ -227,7 +235,7 @@ function CellView({ cell, links, open }: { cell: Tokens.TableCell; links: Links;
       dir="auto"
       className={cn(
         'max-w-80 min-w-16 px-3 py-1.5 align-top wrap-break-word',
-        cell.align ? ALIGNED[cell.align] : 'text-start',
+        cell.align ? ALIGN_CLASSES[cell.align] : 'text-start',
         cell.header && 'font-medium',
       )}
     >
@@ -239,34 +247,34 @@ function CellView({ cell, links, open }: { cell: Tokens.TableCell; links: Links;
 /** Past these a line is shown as it is: the time to pair its marks grows with their square. */
 const MAX_INLINE = 20_000;
 const MAX_MARKS = 1000;
-const ONE_IMAGE = /^!\[([^\]\n]{0,500})\]\((data:image\/[a-z]+;base64,[\w+/=]+)\)\s*$/;
+const SINGLE_IMAGE = /^!\[([^\]\n]{0,500})\]\((data:image\/[a-z]+;base64,[\w+/=]+)\)\s*$/;
 
 /** `open`: its end is still being written. */
 export function InlineView({ text, links, open = false }: { text: string; links: Links; open?: boolean }): ReactNode {
-  if (text.length > MAX_MARKS && (text.length > MAX_INLINE || marks(text) > MAX_MARKS)) {
-    const image = ONE_IMAGE.exec(text);
-    return image?.[2] && inlineImage(image[2]) ? (
+  if (text.length > MAX_MARKS && (text.length > MAX_INLINE || countMarks(text) > MAX_MARKS)) {
+    const image = SINGLE_IMAGE.exec(text);
+    return image?.[2] && isInlineImage(image[2]) ? (
       <InlineImage url={image[2]} words={image[1] ?? ''} />
     ) : (
       <LongText text={text} />
     );
   }
-  return <InlineTokens tokens={inlineTokens(open ? mended(text) : text, links)} />;
+  return <InlineTokens tokens={inlineTokens(open ? withClosedMarks(text) : text, links)} />;
 }
 
-const marks = (text: string): number => text.match(/[*_~[<`@]/g)?.length ?? 0;
+const countMarks = (text: string): number => text.match(/[*_~[<`@]/g)?.length ?? 0;
 
 function InlineTokens({ tokens }: { tokens: readonly Token[] }): ReactNode {
   // oxlint-disable-next-line react/no-array-index-key -- they are nothing but their order
-  return tokens.map((token, index) => <Fragment key={index}>{drawn(token as MarkedToken)}</Fragment>);
+  return tokens.map((token, index) => <Fragment key={index}>{renderToken(token as MarkedToken)}</Fragment>);
 }
 
-function drawn(token: MarkedToken): ReactNode {
+function renderToken(token: MarkedToken): ReactNode {
   switch (token.type) {
     case 'text':
-      return token.tokens ? <InlineTokens tokens={token.tokens} /> : prose(entities(token.text));
+      return token.tokens ? <InlineTokens tokens={token.tokens} /> : safeProse(decodeEntities(token.text));
     case 'escape':
-      return prose(token.text);
+      return safeProse(token.text);
     case 'strong':
       return (
         <strong className="font-semibold">
@@ -288,21 +296,21 @@ function drawn(token: MarkedToken): ReactNode {
     case 'codespan':
       return (
         <code dir="ltr" className="rounded-sm bg-sunken px-1 py-0.5 font-mono text-[0.9em] wrap-anywhere">
-          {exact(token.text)}
+          {safeExact(token.text)}
         </code>
       );
     case 'br':
       return <br />;
     case 'link':
       return (
-        <Linked href={token.autolink ? token.href : entities(token.href)} words={token.text}>
+        <InlineLink href={token.autolink ? token.href : decodeEntities(token.href)} words={token.text}>
           <InlineTokens tokens={token.tokens} />
-        </Linked>
+        </InlineLink>
       );
     case 'image':
-      return <InlineImage url={entities(token.href)} words={token.text} />;
+      return <InlineImage url={decodeEntities(token.href)} words={token.text} />;
     case 'html':
-      return /^<br\s*\/?>$/i.test(token.text) ? <br /> : prose(token.text);
+      return /^<br\s*\/?>$/i.test(token.text) ? <br /> : safeProse(token.text);
     case 'checkbox':
       return null;
     case 'blockquote':
@@ -315,18 +323,18 @@ function drawn(token: MarkedToken): ReactNode {
     case 'paragraph':
     case 'space':
     case 'table':
-      return prose(token.raw); // Not inside a line; shown as written if it ever were.
+      return safeProse(token.raw); // Not inside a line; shown as written if it ever were.
     default:
       return unreachable(token);
   }
 }
 
-function Linked({ href, words, children }: { href: string; words: string; children: ReactNode }): ReactNode {
-  const to = address(href);
+function InlineLink({ href, words, children }: { href: string; words: string; children: ReactNode }): ReactNode {
+  const to = safeLink(href);
   return to ? (
-    <OutLink to={to} words={words}>
+    <ExternalLink to={to} words={words}>
       {children}
-    </OutLink>
+    </ExternalLink>
   ) : (
     children
   );
@@ -334,10 +342,10 @@ function Linked({ href, words, children }: { href: string; words: string; childr
 
 /** An image in the text is shown; one elsewhere is a link, for loading it would tell someone that it was read. */
 function InlineImage({ url, words }: { url: string; words: string }): ReactNode {
-  const name = prose(entities(words));
-  if (inlineImage(url))
+  const name = safeProse(decodeEntities(words));
+  if (isInlineImage(url))
     return <img src={url} alt={name} className="my-1 inline-block max-h-96 max-w-full rounded-lg" />;
-  const to = address(url);
+  const to = safeLink(url);
   const label = (
     <>
       <ImageIcon aria-label="Image" className="mr-1 inline size-4 align-text-bottom" />
@@ -345,21 +353,21 @@ function InlineImage({ url, words }: { url: string; words: string }): ReactNode 
     </>
   );
   return to ? (
-    <OutLink to={to} words={name}>
+    <ExternalLink to={to} words={name}>
       {label}
-    </OutLink>
+    </ExternalLink>
   ) : (
     <span className="text-muted">{label}</span>
   );
 }
 
-const SHORTEST = 40;
+const MIN_PAUSE_MS = 40;
 
 /** Milliseconds between two drawings of an open text. Most of what is drawn anew is its last block, seldom long. */
-const pause = (text: string): number => SHORTEST + Math.min(400, text.length / 500);
+const renderPause = (text: string): number => MIN_PAUSE_MS + Math.min(400, text.length / 500);
 
 /** A text that changes with every token, taken over a few times a second: rarer, the more there is to draw. */
-export function usePaced(text: string, streaming: boolean): string {
+export function useThrottledText(text: string, streaming: boolean): string {
   const [shown, setShown] = useState(text);
   const latest = useRef(text);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
@@ -369,7 +377,7 @@ export function usePaced(text: string, streaming: boolean): string {
     timer.current = setTimeout(() => {
       timer.current = undefined;
       setShown(latest.current);
-    }, pause(text));
+    }, renderPause(text));
   }, [text, streaming]);
   useEffect(
     () => () => {

@@ -3,13 +3,13 @@ import { growth } from '@/testing/growth';
 import {
   blockTokens,
   inlineTokens,
-  blocks,
+  parseBlocks,
   linkDefinitions,
-  type Laid,
-  closedFence,
-  held,
-  mended,
-  table,
+  type ParsedText,
+  withClosedFence,
+  completedText,
+  withClosedMarks,
+  completeTableRows,
 } from './parser';
 
 /** What makes readers of Markdown slow, about so many characters of it. */
@@ -161,9 +161,9 @@ describe('blocks', () => {
     for (let seed = 1; seed <= 1500; seed += 1) {
       const roll = dice(seed);
       const text = written(roll, 5 + roll(60));
-      let laid: Laid | undefined;
-      for (let end = 0; end < text.length; end += 1 + roll(7)) laid = blocks(text.slice(0, end), laid);
-      laid = blocks(text, laid);
+      let laid: ParsedText | undefined;
+      for (let end = 0; end < text.length; end += 1 + roll(7)) laid = parseBlocks(text.slice(0, end), laid);
+      laid = parseBlocks(text, laid);
       const whole = blockTokens(text.replaceAll(/\r\n?/g, '\n'));
       if (JSON.stringify(laid.blocks) !== JSON.stringify(whole))
         throw new Error(
@@ -174,8 +174,8 @@ describe('blocks', () => {
 
   it('stay the same objects once they are settled, and only the tail is read again', () => {
     const text = Array.from({ length: 50 }, (_, index) => `Paragraph ${index}\n\n`).join('');
-    const first = blocks(text);
-    const second = blocks(`${text}more`, first);
+    const first = parseBlocks(text);
+    const second = parseBlocks(`${text}more`, first);
 
     expect(second.settled).toBeGreaterThan(90);
     expect(second.blocks.slice(0, first.settled).every((block, index) => block === first.blocks[index])).toBe(true);
@@ -183,14 +183,14 @@ describe('blocks', () => {
   });
 
   it('begin anew where the text is another', () => {
-    const first = blocks('one\n\ntwo\n\nthree\n\nfour');
+    const first = parseBlocks('one\n\ntwo\n\nthree\n\nfour');
 
-    expect(blocks('# other', first)).toEqual(blocks('# other'));
+    expect(parseBlocks('# other', first)).toEqual(parseBlocks('# other'));
   });
 });
 
 describe('links', () => {
-  const { blocks: found } = blocks('See [a].\n\n[a]: https://one.example "One"\n[b]: https://two.example');
+  const { blocks: found } = parseBlocks('See [a].\n\n[a]: https://one.example "One"\n[b]: https://two.example');
 
   it('leave out the last definition while it is being written', () => {
     expect({ ...linkDefinitions(found, true) }).toEqual({ a: { href: 'https://one.example', title: 'One' } });
@@ -215,7 +215,7 @@ describe('the end of an open text', () => {
     ['```js\ncode\n``', '```js\ncode\n'],
     ['a\n---\n', 'a\n---\n'],
     ['', ''],
-  ])('is held back while it is only marks: %j', (text, shown) => expect(held(text)).toBe(shown));
+  ])('is held back while it is only marks: %j', (text, shown) => expect(completedText(text)).toBe(shown));
 
   it.each([
     ['a **bol', 'a **bol**'],
@@ -227,7 +227,7 @@ describe('the end of an open text', () => {
     ['see [the do', 'see the do'],
     ['see ![a pic', 'see a pic'],
     ['see [it](https://a.b) now', 'see [it](https://a.b) now'],
-  ])('has what it opened closed: %j', (text, shown) => expect(mended(text)).toBe(shown));
+  ])('has what it opened closed: %j', (text, shown) => expect(withClosedMarks(text)).toBe(shown));
 
   it.each([
     ['| a | b |', '| a | b |\n| --- | --- |'],
@@ -235,7 +235,7 @@ describe('the end of an open text', () => {
     ['| a | b', undefined],
     ['a | b |', undefined],
     ['| a |\nwords', undefined],
-  ])('is a table before its second line is whole: %j', (text, shown) => expect(table(text)).toBe(shown));
+  ])('is a table before its second line is whole: %j', (text, shown) => expect(completeTableRows(text)).toBe(shown));
 
   it.each([
     ['```js\na', false],
@@ -244,5 +244,5 @@ describe('the end of an open text', () => {
     ['~~~\na\n```', false],
     ['```', false],
     ['    indented', true],
-  ])('is code that is whole or not: %j', (text, whole) => expect(closedFence(text)).toBe(whole));
+  ])('is code that is whole or not: %j', (text, whole) => expect(withClosedFence(text)).toBe(whole));
 });

@@ -11,7 +11,7 @@ const PARAGRAPHS = [2000, 20_000];
 const DEFINITION =
   /^ {0,3}\[([^\][\n\\]{1,200})\]:[ \t]+<?([^\s<>]{1,2000})>?(?:[ \t]+"([^"\n]{0,500})")?[ \t]*(?:\n+|$)/;
 
-class Bounded extends Tokenizer {
+class BoundedLexer extends Tokenizer {
   private depth = 0;
 
   override blockquote(src: string): Tokens.Blockquote | undefined {
@@ -57,7 +57,7 @@ class Bounded extends Tokenizer {
     const found = DEFINITION.exec(src);
     if (!found) return undefined;
     const [raw, label = '', href = '', title = ''] = found;
-    return { type: 'def', raw: raw.replace(/\n+$/, ''), tag: labelled(label), href, title };
+    return { type: 'def', raw: raw.replace(/\n+$/, ''), tag: linkReferences(label), href, title };
   }
 
   private deeper<T>(read: () => T | undefined): T | undefined {
@@ -72,9 +72,9 @@ class Bounded extends Tokenizer {
 }
 
 /** A label as marked looks it up. */
-const labelled = (label: string): string => label.trim().toLowerCase().replaceAll(/\s+/g, ' ');
+const linkReferences = (label: string): string => label.trim().toLowerCase().replaceAll(/\s+/g, ' ');
 
-const lexer = (): Lexer => new Lexer({ gfm: true, breaks: true, tokenizer: new Bounded() });
+const lexer = (): Lexer => new Lexer({ gfm: true, breaks: true, tokenizer: new BoundedLexer() });
 
 /** The blocks of a text whose line ends are \n. What stands inside their lines is not read. */
 export const blockTokens = (text: string): Token[] => lexer().blockTokens(text, []);
@@ -92,7 +92,7 @@ export function inlineTokens(text: string, links: Links): Token[] {
  * line and two more blocks follow it (the last is open, and may turn out to belong to the one before it: `1. a`, `2`,
  * `.`).
  */
-export interface Laid {
+export interface ParsedText {
   /** The text, line ends made plain. */
   readonly text: string;
   readonly blocks: readonly Token[];
@@ -105,7 +105,7 @@ export interface Laid {
 const OPEN_BLOCKS = 2;
 const MAX_DEFINITIONS = 200;
 
-export function blocks(given: string, before?: Laid): Laid {
+export function parseBlocks(given: string, before?: ParsedText): ParsedText {
   const text = given.includes('\r') ? given.replaceAll(/\r\n?/g, '\n') : given;
   if (before?.text === text) return before;
   const kept = before !== undefined && text.startsWith(before.text.slice(0, before.offset)) ? before : undefined;
@@ -113,17 +113,17 @@ export function blocks(given: string, before?: Laid): Laid {
   const settled = kept?.blocks.slice(0, kept.settled) ?? [];
   const tail = blockTokens(text.slice(offset)).map((token, index) => {
     const old = kept?.blocks[settled.length + index];
-    return old && same(old, token) ? old : token;
+    return old && keepStableBlocks(old, token) ? old : token;
   });
-  return { text, blocks: [...settled, ...tail], ...settling(text, tail, settled.length, offset) };
+  return { text, blocks: [...settled, ...tail], ...stablePrefixLength(text, tail, settled.length, offset) };
 }
 
 /** The same written text may be read in two ways as it grows (what follows it counts): all of it is compared. */
-const same = (one: Token, other: Token): boolean =>
+const keepStableBlocks = (one: Token, other: Token): boolean =>
   one.type === other.type && one.raw === other.raw && JSON.stringify(one) === JSON.stringify(other);
 
 /** How far the blocks are final now. */
-function settling(
+function stablePrefixLength(
   text: string,
   tail: readonly Token[],
   settled: number,
@@ -141,17 +141,17 @@ function settling(
   return { settled: settled + open, offset: end };
 }
 
-const NONE: Links = Object.create(null) as Links;
+const NO_LINKS: Links = Object.create(null) as Links;
 
 /**
  * What labels stand for, by the definitions among the blocks. While the text is open the last block does not count: it
  * changes with every letter, and all blocks would be drawn again. The same labels are the same object.
  */
-export function linkDefinitions(found: readonly Token[], open: boolean, before: Links = NONE): Links {
+export function linkDefinitions(found: readonly Token[], open: boolean, before: Links = NO_LINKS): Links {
   const definitions = (open ? found.slice(0, -1) : found)
     .filter((token): token is Tokens.Def => token.type === 'def')
     .slice(0, MAX_DEFINITIONS);
-  if (definitions.length === 0) return NONE;
+  if (definitions.length === 0) return NO_LINKS;
   const now = Object.create(null) as Links;
   for (const { tag, href, title } of definitions) {
     now[tag] ??= { href, title };
@@ -164,17 +164,17 @@ export function linkDefinitions(found: readonly Token[], open: boolean, before: 
 
 /** Reads one text as it grows. What it was given last is all that it remembers; any other text is right as well. */
 export function createBlockReader(): (text: string, open: boolean) => { blocks: readonly Token[]; links: Links } {
-  let laid: Laid | undefined;
+  let laid: ParsedText | undefined;
   let defined: Links | undefined;
   return (text, open) => {
-    laid = blocks(text, laid);
+    laid = parseBlocks(text, laid);
     defined = linkDefinitions(laid.blocks, open, defined);
     return { blocks: laid.blocks, links: defined };
   };
 }
 
 /** Without a last line that is only marks yet: `-` would make a heading of the line before it, and then be a list. */
-export function held(text: string): string {
+export function completedText(text: string): string {
   const line = text.slice(text.lastIndexOf('\n') + 1);
   return line.length < 20 && /^[\s>]*(?:[-=*+#_~`|:]+\s?)+$/.test(line)
     ? text.slice(0, text.length - line.length)
@@ -182,7 +182,7 @@ export function held(text: string): string {
 }
 
 /** Is the code of this fenced block complete? `raw` is the whole of the block. */
-export function closedFence(raw: string): boolean {
+export function withClosedFence(raw: string): boolean {
   const fence = /^ {0,3}(`{3,}|~{3,})/.exec(raw)?.[1];
   if (!fence) return true;
   const last = raw.trimEnd().split('\n');
@@ -190,18 +190,18 @@ export function closedFence(raw: string): boolean {
 }
 
 /** The last paragraph with what it has opened closed: `**bol` is bold, `[a link](https://exa` is its words. */
-export function mended(text: string): string {
+export function withClosedMarks(text: string): string {
   const unlinked = text.replace(/!?\[([^\][\n]{0,300})(?:\](?:\([^)\s]{0,2000})?)?$/, '$1');
-  if (odd(unlinked, '`')) return unlinked.endsWith('`') ? unlinked.replace(/`+$/, '') : `${unlinked}\``;
-  if (odd(unlinked, '**'))
+  if (isOddCount(unlinked, '`')) return unlinked.endsWith('`') ? unlinked.replace(/`+$/, '') : `${unlinked}\``;
+  if (isOddCount(unlinked, '**'))
     return unlinked.endsWith('**') ? unlinked.slice(0, -2) : `${unlinked.replace(/\s?\*?$/, '')}**`;
   return unlinked;
 }
 
-const odd = (text: string, mark: string): boolean => text.split(mark).length % 2 === 0;
+const isOddCount = (text: string, mark: string): boolean => text.split(mark).length % 2 === 0;
 
 /** A paragraph that begins a table whose second line is not whole yet, as the table it will be. */
-export function table(text: string): string | undefined {
+export function completeTableRows(text: string): string | undefined {
   const [header = '', rule = '', more] = text.split('\n');
   if (more !== undefined || !/^ {0,3}\|.*\|\s*$/.test(header) || !/^[\s|:-]*$/.test(rule)) return undefined;
   const columns = header

@@ -5,13 +5,13 @@ import { act } from 'react';
 import { createRoot } from 'react-dom/client';
 import { afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
 import { ConfirmDialog } from '@/components/confirm-dialog';
-import { codeEdit, InputsContext, type Inputs, type Values } from './code-edit';
+import { parseCodeEdit, InputsContext, type InputsAccess, type InputValues } from './code-edit';
 import CodeEditView from './code-edit-view';
 
-let now: Values;
-let usual: Values;
+let now: InputValues;
+let usual: InputValues;
 const listeners = new Set<() => void>();
-const INPUTS: Inputs = {
+const INPUTS: InputsAccess = {
   subscribe: (listener) => {
     listeners.add(listener);
     return () => listeners.delete(listener);
@@ -34,8 +34,8 @@ afterEach(() => {
   document.body.replaceChildren();
 });
 
-async function shown(value: object, inputs: Inputs | null = INPUTS): Promise<void> {
-  const edit = codeEdit(value);
+async function shown(value: object, inputs: InputsAccess | null = INPUTS): Promise<void> {
+  const edit = parseCodeEdit(value);
   const place = document.body.appendChild(document.createElement('div'));
   const root = createRoot(place);
   leave = () => act(() => root.unmount());
@@ -51,7 +51,7 @@ async function shown(value: object, inputs: Inputs | null = INPUTS): Promise<voi
 
 const button = (name: string) => [...document.querySelectorAll('button')].find((one) => one.textContent === name);
 const press = (name: string) => act(async () => button(name)?.click());
-const type = (values: Values) => act(async () => INPUTS.change(() => values));
+const type = (values: InputValues) => act(async () => INPUTS.change(() => values));
 const said = () => document.querySelector('[role=status]')?.textContent;
 
 const EDIT = { old: 'a', new: 'b', input: '/context/code' };

@@ -5,24 +5,24 @@ import { FILE_HEADERS_ONLY, createTwoFilesPatch, structuredPatch } from 'diff';
 import { FileDiff, Check } from 'lucide-react';
 import { useMemo, useState, type ReactNode, useContext, useSyncExternalStore } from 'react';
 import { Button, CopyButton } from '@/components/button';
-import { askYes } from '@/components/confirm-dialog';
+import { askConfirmation } from '@/components/confirm-dialog';
 import { CodeBlock } from '@/components/markdown/code-block';
 import { Badge } from '@/components/status';
 import { cn } from '@/lib/cn';
-import { exact, prose } from '@/lib/safe-text';
+import { safeExact, safeProse } from '@/lib/safe-text';
 import {
   type CodeEdit,
   type Finding,
-  standing,
+  findEditTarget,
   textAt,
   withText,
   type Path,
-  type Standing,
+  type EditTarget,
   InputsContext,
-  type Inputs,
+  type InputsAccess,
 } from './code-edit';
 
-const MOST = 400;
+const MAX_LINES = 400;
 
 export default function CodeEditView({ edit }: { edit: CodeEdit }): ReactNode {
   const lines = useMemo(() => diffLines(edit.old, edit.new ?? edit.old), [edit]);
@@ -32,9 +32,9 @@ export default function CodeEditView({ edit }: { edit: CodeEdit }): ReactNode {
     <figure className="overflow-hidden rounded-xl border bg-surface">
       <figcaption className="flex min-h-9 flex-wrap items-center gap-2 border-b py-1 pr-1 pl-3 text-[13px]">
         <span dir="auto" className="min-w-0 grow truncate font-medium">
-          {exact(edit.target).slice(0, 200) || 'Code'}
+          {safeExact(edit.target).slice(0, 200) || 'Code'}
         </span>
-        {lines && <Counts lines={lines} />}
+        {lines && <ChangeCounts lines={lines} />}
         {edit.errors.length > 0 && <Badge tone="warn">does not parse</Badge>}
         {failed.length > 0 && (
           <Badge tone="bad">
@@ -45,7 +45,11 @@ export default function CodeEditView({ edit }: { edit: CodeEdit }): ReactNode {
           <span className="flex">
             <CopyButton label="Copy new code" text={() => code} />
             {lines && lines.length > 0 && (
-              <CopyButton label="Copy as patch" icon={<FileDiff />} text={() => patchOf(edit.target, edit.old, code)} />
+              <CopyButton
+                label="Copy as patch"
+                icon={<FileDiff />}
+                text={() => unifiedPatch(edit.target, edit.old, code)}
+              />
             )}
           </span>
         )}
@@ -60,7 +64,7 @@ export default function CodeEditView({ edit }: { edit: CodeEdit }): ReactNode {
   );
 }
 
-function Counts({ lines }: { lines: readonly Line[] }): ReactNode {
+function ChangeCounts({ lines }: { lines: readonly DiffLine[] }): ReactNode {
   const added = lines.filter((line) => line.kind === 'new').length;
   const removed = lines.filter((line) => line.kind === 'old').length;
   return (
@@ -75,7 +79,7 @@ function Notes({ notes }: { notes: readonly string[] }): ReactNode {
   return (
     <ul dir="auto" className="border-t px-3 py-2 text-[13px] wrap-anywhere text-muted">
       {[...new Set(notes)].slice(0, 10).map((note) => (
-        <li key={note}>{prose(note).slice(0, 500)}</li>
+        <li key={note}>{safeProse(note).slice(0, 500)}</li>
       ))}
     </ul>
   );
@@ -85,8 +89,8 @@ const LOOKS = { same: '', old: 'bg-bad-soft', new: 'bg-good-soft', gap: 'text-fa
 const MARKS = { same: ' ', old: '−', new: '+', gap: '⋯' };
 const NUMBER = 'w-px px-2 text-right whitespace-nowrap text-faint select-none';
 
-function Lines({ lines }: { lines: readonly Line[] }): ReactNode {
-  const [most, setMost] = useState(MOST);
+function Lines({ lines }: { lines: readonly DiffLine[] }): ReactNode {
+  const [most, setMost] = useState(MAX_LINES);
   return (
     <div dir="ltr" className="max-h-[32rem] overflow-auto">
       <table className="w-full border-collapse font-mono text-[13px] leading-relaxed">
@@ -105,13 +109,13 @@ function Lines({ lines }: { lines: readonly Line[] }): ReactNode {
               >
                 {MARKS[line.kind]}
               </td>
-              <td className="pr-3 whitespace-pre">{exact(line.text.slice(0, 2000))}</td>
+              <td className="pr-3 whitespace-pre">{safeExact(line.text.slice(0, 2000))}</td>
             </tr>
           ))}
         </tbody>
       </table>
       {lines.length > most && (
-        <Button look="quiet" onClick={() => setMost(most + MOST)}>
+        <Button look="quiet" onClick={() => setMost(most + MAX_LINES)}>
           Show more lines ({lines.length - most})
         </Button>
       )}
@@ -133,11 +137,11 @@ export function FindingsView({ findings }: { findings: readonly Finding[] | null
           <Badge tone={SEVERITY_TONES[finding.level]}>{finding.level}</Badge>
           {finding.line !== null && <span className="shrink-0 text-muted tabular-nums">Line {finding.line}</span>}
           <span dir="auto" className="min-w-0 grow basis-48 wrap-anywhere">
-            {prose(finding.message.slice(0, 500))}
+            {safeProse(finding.message.slice(0, 500))}
           </span>
           {finding.rule && (
             <code dir="ltr" className="min-w-0 font-mono text-xs wrap-anywhere text-muted">
-              {exact(finding.rule.slice(0, 60))}
+              {safeExact(finding.rule.slice(0, 60))}
             </code>
           )}
         </li>
@@ -149,22 +153,22 @@ export function FindingsView({ findings }: { findings: readonly Finding[] | null
 /** The foot of a proposed change: puts the new code in the place of the old among the inputs, and takes it back. */
 export function ApplyView({ edit }: { edit: CodeEdit }): ReactNode {
   const inputs = useContext(InputsContext);
-  return inputs && <Applying edit={edit} inputs={inputs} />;
+  return inputs && <ApplyState edit={edit} inputs={inputs} />;
 }
 
-function Applying({ edit, inputs }: { edit: CodeEdit; inputs: Inputs }): ReactNode {
+function ApplyState({ edit, inputs }: { edit: CodeEdit; inputs: InputsAccess }): ReactNode {
   const set = useSyncExternalStore(inputs.subscribe, inputs.read);
   const [last, setLast] = useState<Path | null>(null);
   /** What stood there when it was applied here: that may not have been the old code any more. */
   const [before, setBefore] = useState<string | null>(null);
-  const now = standing(edit, { ...inputs.usual(), ...set }, last);
+  const now = findEditTarget(edit, { ...inputs.usual(), ...set }, last);
   if (now && now.path.join('\n') !== last?.join('\n')) setLast(now.path);
   if (!now) return null;
 
   const write = (text: string) =>
-    inputs.change((values) => withText({ ...defaultOf(inputs, now.path), ...values }, now.path, text));
+    inputs.change((values) => withText({ ...defaultInputs(inputs, now.path), ...values }, now.path, text));
   const apply = async () => {
-    if (now.state === 'changed' && !(await askYes(CHANGED))) return;
+    if (now.state === 'changed' && !(await askConfirmation(CHANGED_TEXT))) return;
     setBefore(textAt({ ...inputs.usual(), ...inputs.read() }, now.path));
     write(edit.new ?? '');
   };
@@ -180,7 +184,7 @@ function Applying({ edit, inputs }: { edit: CodeEdit; inputs: Inputs }): ReactNo
         {isApplied ? 'Undo' : 'Apply'}
       </Button>
       <span role="status" className={cn('min-w-0 grow basis-48 wrap-anywhere', STATE_TONES[now.state])}>
-        <Told standing={now} />
+        <ApplyStatus standing={now} />
       </span>
     </div>
   );
@@ -188,16 +192,16 @@ function Applying({ edit, inputs }: { edit: CodeEdit; inputs: Inputs }): ReactNo
 
 const STATE_TONES = { ready: 'text-muted', applied: 'flex items-center gap-1.5 text-good', changed: 'text-warn' };
 
-const CHANGED = {
+const CHANGED_TEXT = {
   title: 'The code has changed since',
   text: 'This change was made from an older version. What is there now will be replaced; Undo brings it back.',
   act: 'Apply anyway',
 };
 
-function Told({ standing: { state, path } }: { standing: Standing }): ReactNode {
+function ApplyStatus({ standing: { state, path } }: { standing: EditTarget }): ReactNode {
   const place = (
     <code dir="ltr" className="font-mono text-xs">
-      {exact(path.join('.')).slice(0, 200)}
+      {safeExact(path.join('.')).slice(0, 200)}
     </code>
   );
   switch (state) {
@@ -216,13 +220,13 @@ function Told({ standing: { state, path } }: { standing: Standing }): ReactNode 
 }
 
 /** An input that is not set yet begins with all of its default, of which this text is only a part. */
-function defaultOf(inputs: Inputs, [name = '']: Path): Record<string, unknown> {
+function defaultInputs(inputs: InputsAccess, [name = '']: Path): Record<string, unknown> {
   const usual = inputs.usual();
   return Object.hasOwn(usual, name) ? { [name]: usual[name] } : {};
 }
 
 /** Two texts as the lines of a diff, and as a patch. */
-export interface Line {
+export interface DiffLine {
   kind: 'same' | 'old' | 'new' | 'gap';
   /** Its number before and after; none where it was not or is not. */
   before?: number;
@@ -233,11 +237,11 @@ export interface Line {
 const MAX_DIFF = 400_000;
 
 /** What differs, three lines around each; nothing where it is too much to compare. */
-export function diffLines(old: string, now: string): Line[] | undefined {
+export function diffLines(old: string, now: string): DiffLine[] | undefined {
   if (old.length + now.length > MAX_DIFF) return undefined;
   const patch = structuredPatch('', '', old, now, '', '', { context: 3, timeout: 500 });
   if (!patch) return undefined;
-  const lines: Line[] = [];
+  const lines: DiffLine[] = [];
   for (const hunk of patch.hunks) {
     let before = hunk.oldStart;
     let after = hunk.newStart;
@@ -253,7 +257,7 @@ export function diffLines(old: string, now: string): Line[] | undefined {
 }
 
 /** The same as a unified diff, for `git apply` and its like. */
-export function patchOf(name: string, old: string, now: string): string {
+export function unifiedPatch(name: string, old: string, now: string): string {
   const file = name.replaceAll(/[\p{Cc}\p{Cf}\p{Z}]+/gu, '-').slice(0, 200) || 'code';
   return createTwoFilesPatch(`a/${file}`, `b/${file}`, old, now, undefined, undefined, {
     context: 3,

@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import { standing, textAt, withText, type Path, codeEdit, type CodeEdit } from './code-edit';
+import { findEditTarget, textAt, withText, type Path, parseCodeEdit, type CodeEdit } from './code-edit';
 
 function edit(old: string, now: string | null, input?: string): CodeEdit {
-  const read = codeEdit({ old, new: now, input });
+  const read = parseCodeEdit({ old, new: now, input });
   if (!read) throw new Error('It is one.');
   return read;
 }
 
 /** Where and how, as one line. */
 function stands(one: CodeEdit, inputs: object, last?: Path): string | null {
-  const found = standing(one, inputs as Record<string, unknown>, last);
+  const found = findEditTarget(one, inputs as Record<string, unknown>, last);
   return found && `${found.state} /${found.path.join('/')}`;
 }
 

@@ -25,46 +25,46 @@ export interface Finding {
   message: string;
 }
 
-const LONGEST_POINTER = 500;
+const MAX_POINTER_LENGTH = 500;
 
 /** The part's value if it is one, whatever a newer workflow may add. */
-export function codeEdit(value: unknown): CodeEdit | undefined {
-  const data = record(value);
+export function parseCodeEdit(value: unknown): CodeEdit | undefined {
+  const data = asRecord(value);
   if (
     !data ||
     typeof data.old !== 'string' ||
     !(typeof data.new === 'string' || data.new === null || data.new === undefined)
   )
     return undefined;
-  const syntax = record(data.syntax);
+  const syntax = asRecord(data.syntax);
   return {
     language: readText(data.language),
     target: readText(data.target),
     old: data.old,
     new: data.new ?? null,
-    input: pointed(data.input),
-    errors: syntax?.ok === false ? list(syntax.errors).map(said) : [],
-    edits: list(data.edits).flatMap((item) => {
-      const edit = record(item);
+    input: parsePointer(data.input),
+    errors: syntax?.ok === false ? asList(syntax.errors).map(asString) : [],
+    edits: asList(data.edits).flatMap((item) => {
+      const edit = asRecord(item);
       return edit ? [{ state: readText(edit.state), reason: readText(edit.reason) }] : [];
     }),
-    findings: findingsIn(data.findings),
+    findings: parseFindings(data.findings),
   };
 }
 
 /** The names of a JSON pointer (RFC 6901). */
-function pointed(pointer: unknown): readonly string[] | null {
-  if (typeof pointer !== 'string' || !pointer.startsWith('/') || pointer.length > LONGEST_POINTER) return null;
+function parsePointer(pointer: unknown): readonly string[] | null {
+  if (typeof pointer !== 'string' || !pointer.startsWith('/') || pointer.length > MAX_POINTER_LENGTH) return null;
   return pointer
     .slice(1)
     .split('/')
     .map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~'));
 }
 
-function findingsIn(value: unknown): readonly Finding[] | null {
+function parseFindings(value: unknown): readonly Finding[] | null {
   if (!Array.isArray(value)) return null;
-  const found = list(value).flatMap((item): Finding[] => {
-    const finding = record(item);
+  const found = asList(value).flatMap((item): Finding[] => {
+    const finding = asRecord(item);
     const message = readText(finding?.message);
     if (!finding || message === '') return [];
     const { level, line } = finding;
@@ -81,13 +81,13 @@ function findingsIn(value: unknown): readonly Finding[] | null {
   return found.length === 0 && value.length > 0 ? null : found;
 }
 
-const record = (value: unknown): Record<string, unknown> | undefined =>
+const asRecord = (value: unknown): Record<string, unknown> | undefined =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
 const readText = (value: unknown): string => (typeof value === 'string' ? value : '');
-const list = (value: unknown): unknown[] => (Array.isArray(value) ? value.slice(0, 100) : []);
+const asList = (value: unknown): unknown[] => (Array.isArray(value) ? value.slice(0, 100) : []);
 
-function said(value: unknown): string {
-  const error = record(value);
+function asString(value: unknown): string {
+  const error = asRecord(value);
   if (!error) return readText(value) || JSON.stringify(value);
   const line = typeof error.line === 'number' ? `line ${error.line}: ` : '';
   return `${line}${readText(error.message) || readText(error.text) || JSON.stringify(value)}`;
@@ -100,29 +100,30 @@ function said(value: unknown): string {
  */
 export type Path = readonly string[];
 
-export interface Standing {
+export interface EditTarget {
   /** `changed`: neither the old nor the new code is there any more. */
   state: 'ready' | 'applied' | 'changed';
   path: Path;
 }
 
-const DEEPEST = 16;
-const MOST = 10_000;
+const MAX_DEPTH = 16;
+const MAX_INPUTS_SEARCHED = 10_000;
 
 /**
  * `last`: where it stood when it was last seen, for a place that nobody named. Null: there is nothing to put it into.
  */
-export function standing(edit: CodeEdit, inputs: Values, last: Path | null = null): Standing | null {
+export function findEditTarget(edit: CodeEdit, inputs: InputValues, last: Path | null = null): EditTarget | null {
   if (edit.new === null || edit.new === edit.old) return null;
-  if (edit.input && isPlace(inputs, edit.input)) return { state: stateAt(edit, inputs, edit.input), path: edit.input };
-  const old = onlyPlace(inputs, edit.old);
+  if (edit.input && canHoldText(inputs, edit.input))
+    return { state: editState(edit, inputs, edit.input), path: edit.input };
+  const old = findOnlyOccurrence(inputs, edit.old);
   if (old) return { state: 'ready', path: old };
-  const now = onlyPlace(inputs, edit.new);
+  const now = findOnlyOccurrence(inputs, edit.new);
   if (now) return { state: 'applied', path: now };
-  return last && isPlace(inputs, last) ? { state: 'changed', path: last } : null;
+  return last && canHoldText(inputs, last) ? { state: 'changed', path: last } : null;
 }
 
-function stateAt(edit: CodeEdit, inputs: Values, path: Path): Standing['state'] {
+function editState(edit: CodeEdit, inputs: InputValues, path: Path): EditTarget['state'] {
   const there = textAt(inputs, path);
   if (there === edit.new) return 'applied';
   // Where nothing stands, nothing is lost.
@@ -130,47 +131,47 @@ function stateAt(edit: CodeEdit, inputs: Values, path: Path): Standing['state'] 
 }
 
 /** The text of an input; null where none is. */
-export function textAt(inputs: Values, path: Path): string | null {
-  const there = path.reduce<unknown>((at, name) => inside(at, name), inputs);
+export function textAt(inputs: InputValues, path: Path): string | null {
+  const there = path.reduce<unknown>((at, name) => valueAt(at, name), inputs);
   return typeof there === 'string' ? there : null;
 }
 
 /** The inputs with that text in that place; what is on the way there and missing is made. */
-export function withText(inputs: Values, path: Path, text: string): Values {
-  return put(inputs, path, text) as Values;
+export function withText(inputs: InputValues, path: Path, text: string): InputValues {
+  return putText(inputs, path, text) as InputValues;
 }
 
-function put(value: unknown, path: Path, text: string): unknown {
+function putText(value: unknown, path: Path, text: string): unknown {
   const [name, ...rest] = path;
   if (name === undefined) return text;
   if (Array.isArray(value))
-    return value.map((item: unknown, index) => (String(index) === name ? put(item, rest, text) : item));
-  return { ...(isObject(value) ? value : {}), [name]: put(inside(value, name), rest, text) };
+    return value.map((item: unknown, index) => (String(index) === name ? putText(item, rest, text) : item));
+  return { ...(isObject(value) ? value : {}), [name]: putText(valueAt(value, name), rest, text) };
 }
 
 /**
  * May a text stand there? In an object under any name, in a list where something is. The conversation is no place for
  * code.
  */
-function isPlace(inputs: Values, path: Path): boolean {
-  if (path.length === 0 || path.length > DEEPEST || path[0] === 'messages') return false;
+function canHoldText(inputs: InputValues, path: Path): boolean {
+  if (path.length === 0 || path.length > MAX_DEPTH || path[0] === 'messages') return false;
   let at: unknown = inputs;
   for (const name of path) {
-    if (Array.isArray(at) ? inside(at, name) === undefined : !isObject(at) && at !== undefined && at !== null)
+    if (Array.isArray(at) ? valueAt(at, name) === undefined : !isObject(at) && at !== undefined && at !== null)
       return false;
-    at = inside(at, name);
+    at = valueAt(at, name);
   }
   return at === undefined || at === null || typeof at === 'string';
 }
 
 /** The one place where this text stands; null where it stands nowhere, or in several. */
-function onlyPlace(inputs: Values, text: string): Path | null {
+function findOnlyOccurrence(inputs: InputValues, text: string): Path | null {
   if (text === '') return null;
   const found: Path[] = [];
   let seen = 0;
   const walk = (value: unknown, path: Path): void => {
     seen += 1;
-    if (seen > MOST || found.length > 1 || path.length > DEEPEST) return;
+    if (seen > MAX_INPUTS_SEARCHED || found.length > 1 || path.length > MAX_DEPTH) return;
     if (value === text) found.push(path);
     if (typeof value !== 'object' || value === null) return;
     for (const [name, item] of Object.entries(value))
@@ -183,7 +184,7 @@ function onlyPlace(inputs: Values, text: string): Path | null {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-function inside(value: unknown, name: string): unknown {
+function valueAt(value: unknown, name: string): unknown {
   if (Array.isArray(value)) return /^(0|[1-9]\d*)$/.test(name) ? (value[Number(name)] as unknown) : undefined;
   return isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;
 }
@@ -192,16 +193,16 @@ function inside(value: unknown, name: string): unknown {
  * The inputs that go with the next question, where a message is shown beside them: what it proposes can be put into
  * them.
  */
-export type Values = Readonly<Record<string, unknown>>;
+export type InputValues = Readonly<Record<string, unknown>>;
 
-export interface Inputs {
+export interface InputsAccess {
   subscribe: (listener: () => void) => () => void;
   /** What is set; the same object until it changes. */
-  read: () => Values;
+  read: () => InputValues;
   /** What holds where nothing is set. */
-  usual: () => Values;
-  change: (update: (values: Values) => Values) => void;
+  usual: () => InputValues;
+  change: (update: (values: InputValues) => InputValues) => void;
 }
 
 /** Null where there are none, as in a thread's copy. */
-export const InputsContext = createContext<Inputs | null>(null);
+export const InputsContext = createContext<InputsAccess | null>(null);

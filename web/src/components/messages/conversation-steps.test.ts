@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { linesOf, messagesUpTo, sessionIn } from '@/pages/sessions/detail';
-import { itemsOf, stepsOf, type Message, type Step } from './conversation-steps';
+import { sessionBranches, messagesUpTo, sessionFromPath } from '@/pages/sessions/detail';
+import { stepItems, conversationSteps, type Message, type Step } from './conversation-steps';
 
 const say = (role: Message['role'], ...parts: Message['parts']): Message => ({ role, parts });
 const text = (words: string): Message['parts'][number] => ({ type: 'text', text: words });
@@ -21,8 +21,8 @@ const result: Message['parts'][number] = { type: 'tool-result', call_id: 'c1', o
 
 describe('the steps of a conversation', () => {
   test('are messages; a call, its result and what follows are one answer', () => {
-    const items = itemsOf(
-      stepsOf('t1', 's1', [
+    const items = stepItems(
+      conversationSteps('t1', 's1', [
         say('user', text('1+2?')),
         say('assistant', call),
         say('tool', result),
@@ -48,12 +48,12 @@ describe('the steps of a conversation', () => {
   });
 
   test('show a result whose call is not there by itself', () => {
-    const [item] = itemsOf([step(say('tool', result))]);
+    const [item] = stepItems([step(say('tool', result))]);
     expect(item?.kind === 'said' && item.message.parts).toEqual([{ type: 'data-result of c1', id: '0.d0', data: 3 }]);
   });
 
   test('have tools of which no message tells in their place, with what came of them', () => {
-    const items = itemsOf([
+    const items = stepItems([
       step(say('user', text('Rain?'))),
       tool(),
       tool({ span_id: 's8', status: 'error', outputs: null }),
@@ -78,7 +78,7 @@ describe('the steps of a conversation', () => {
   });
 
   test('begin anew with every trace, and leave out what says nothing', () => {
-    const items = itemsOf([
+    const items = stepItems([
       step(say('assistant', text('a'))),
       step(say('assistant', text('b')), 't2'),
       step(say('assistant'), 't2'),
@@ -93,7 +93,7 @@ describe('a session', () => {
   ) as [Step, Step, Step];
 
   test('has a line for each tab, which begins with what it shares', () => {
-    const lines = linesOf([
+    const lines = sessionBranches([
       { origin: null, steps: [one, two] },
       { origin: { tab: 0, steps: 1 }, steps: [three] },
       { origin: { tab: 1, steps: 2 }, steps: [two] },
@@ -112,9 +112,9 @@ describe('a session', () => {
   });
 
   test('is named by its address, however odd its name is', () => {
-    expect(sessionIn('/sessions/s-1', '')).toBe('s-1');
-    expect(sessionIn('/root/sessions/a%252Fb%2Fc', '')).toBe('a%2Fb/c');
-    expect(sessionIn('/sessions/_', '?session=..%2F%25')).toBe('../%');
-    expect([sessionIn('/sessions/%E0%A4%A', ''), sessionIn('/sessions', '')]).toEqual(['%E0%A4%A', null]);
+    expect(sessionFromPath('/sessions/s-1', '')).toBe('s-1');
+    expect(sessionFromPath('/root/sessions/a%252Fb%2Fc', '')).toBe('a%2Fb/c');
+    expect(sessionFromPath('/sessions/_', '?session=..%2F%25')).toBe('../%');
+    expect([sessionFromPath('/sessions/%E0%A4%A', ''), sessionFromPath('/sessions', '')]).toEqual(['%E0%A4%A', null]);
   });
 });

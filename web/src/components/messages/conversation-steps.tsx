@@ -3,31 +3,31 @@ import { memo, useMemo, useState, type ReactNode } from 'react';
 import type { Schemas } from '@/api/client';
 import type { Node, Part } from '@/api/types';
 import { Button } from '@/components/button';
-import type { MessageActs, ChatMessage } from './message';
+import type { MessageActions, ChatMessage } from './message';
 import { MessageView } from './message-view';
 import { messagesOf } from './nodes';
 import type { ToolPart } from './parts';
 import { ToolView } from './tool-view';
 
-const FIRST = 60;
-const MORE = 200;
+const INITIAL_STEPS = 60;
+const STEPS_PER_PAGE = 200;
 
 interface Props {
-  items: readonly Item[];
+  items: readonly StepItem[];
   /** What stands above an item, such as where another trace begins. */
-  before?: (item: Item, previous: Item | undefined) => ReactNode;
-  onSpan?: (item: Item) => void;
-  resume?: (item: Item) => Promise<void>;
+  before?: (item: StepItem, previous: StepItem | undefined) => ReactNode;
+  onSpan?: (item: StepItem) => void;
+  resume?: (item: StepItem) => Promise<void>;
 }
 
-export function StepsView({ items, before, onSpan, resume }: Props): ReactNode {
-  const [shown, setShown] = useState(FIRST);
+export function ConversationSteps({ items, before, onSpan, resume }: Props): ReactNode {
+  const [shown, setShown] = useState(INITIAL_STEPS);
   const hidden = Math.max(0, items.length - shown);
   return (
     <div className="flex min-w-0 flex-col gap-4">
       {hidden > 0 && (
         <div className="flex justify-center">
-          <Button size="small" look="quiet" onClick={() => setShown(shown + MORE)}>
+          <Button size="small" look="quiet" onClick={() => setShown(shown + STEPS_PER_PAGE)}>
             Earlier messages ({hidden})
           </Button>
         </div>
@@ -42,14 +42,14 @@ export function StepsView({ items, before, onSpan, resume }: Props): ReactNode {
   );
 }
 
-const NOTHING: MessageActs = {};
+const NOTHING: MessageActions = {};
 
 const ItemView = memo(function ItemView({
   item,
   onSpan,
   resume,
-}: Omit<Props, 'items' | 'before'> & { item: Item }): ReactNode {
-  const acts = useMemo((): MessageActs => (resume ? { resume: () => resume(item) } : NOTHING), [resume, item]);
+}: Omit<Props, 'items' | 'before'> & { item: StepItem }): ReactNode {
+  const acts = useMemo((): MessageActions => (resume ? { resume: () => resume(item) } : NOTHING), [resume, item]);
   if (item.kind === 'said') return <MessageView message={item.message} streaming={false} acts={acts} />;
   return (
     <div className="space-y-1">
@@ -68,7 +68,7 @@ export type Message = Schemas['Message'];
 export type ToolStep = Schemas['ToolStep'];
 export type Step = Schemas['MessageStep'] | ToolStep;
 
-interface Place {
+interface StepPosition {
   key: string;
   trace: string;
   span: string;
@@ -77,15 +77,17 @@ interface Place {
   upto: number;
 }
 
-export type Item = (Place & { kind: 'said'; message: ChatMessage }) | (Place & { kind: 'tool'; tool: ToolPart });
+export type StepItem =
+  | (StepPosition & { kind: 'said'; message: ChatMessage })
+  | (StepPosition & { kind: 'tool'; tool: ToolPart });
 
 /** A message and the tools' answers to it are one item; so is what follows them without anybody else's word between. */
-export function itemsOf(steps: readonly Step[]): Item[] {
-  const items: Item[] = [];
-  let group: { node: Node; place: Place }[] = [];
+export function stepItems(steps: readonly Step[]): StepItem[] {
+  const items: StepItem[] = [];
+  let group: { node: Node; place: StepPosition }[] = [];
   let upto = 0;
   const close = () => {
-    items.push(...said(group));
+    items.push(...messageKey(group));
     group = [];
   };
   for (const [index, step] of steps.entries()) {
@@ -95,7 +97,7 @@ export function itemsOf(steps: readonly Step[]): Item[] {
     if (step.type === 'message') group.push({ node: nodeOf(step.message, place), place });
     else {
       close();
-      items.push({ ...place, kind: 'tool', tool: toolOf(step) });
+      items.push({ ...place, kind: 'tool', tool: toolPart(step) });
     }
   }
   close();
@@ -103,18 +105,18 @@ export function itemsOf(steps: readonly Step[]): Item[] {
 }
 
 /** A span's own messages as steps. */
-export const stepsOf = (trace: string, span: string, messages: readonly Message[]): Step[] =>
+export const conversationSteps = (trace: string, span: string, messages: readonly Message[]): Step[] =>
   messages.map((message) => ({ type: 'message', trace_id: trace, span_id: span, message }));
 
-function said(group: readonly { node: Node; place: Place }[]): Item[] {
+function messageKey(group: readonly { node: Node; place: StepPosition }[]): StepItem[] {
   const places = new Map(group.map(({ node, place }) => [node.id, place]));
-  return messagesOf(answered(group.map(({ node }) => node))).flatMap((message): Item[] => {
+  return messagesOf(answeredCalls(group.map(({ node }) => node))).flatMap((message): StepItem[] => {
     const place = places.get(message.metadata?.nodes?.at(-1) ?? '');
     return place && message.parts.length ? [{ ...place, key: message.id, kind: 'said', message }] : [];
   });
 }
 
-const nodeOf = (message: Message, { key, trace }: Place): Node => ({
+const nodeOf = (message: Message, { key, trace }: StepPosition): Node => ({
   id: key,
   parent: null,
   role: message.role,
@@ -137,7 +139,7 @@ const nodeOf = (message: Message, { key, trace }: Place): Node => ({
  * A result is shown at its call. One whose call is not in the answer before it is shown by itself: nothing is left
  * out.
  */
-function answered(nodes: readonly Node[]): Node[] {
+function answeredCalls(nodes: readonly Node[]): Node[] {
   let calls = new Set<string>();
   return nodes.map((node) => {
     if (node.role !== 'assistant' && node.role !== 'tool') calls = new Set();
@@ -146,26 +148,26 @@ function answered(nodes: readonly Node[]): Node[] {
     return {
       ...node,
       parts: node.parts.map((part): Part =>
-        part.type === 'tool-result' && !calls.has(part.call_id) ? alone(part) : part,
+        part.type === 'tool-result' && !calls.has(part.call_id) ? standaloneTool(part) : part,
       ),
     };
   });
 }
 
-const alone = ({ output, call_id: call }: Extract<Part, { type: 'tool-result' }>): Part => ({
+const standaloneTool = ({ output, call_id: call }: Extract<Part, { type: 'tool-result' }>): Part => ({
   type: 'data',
   name: `result of ${call}`,
   value: output,
 });
 
-function toolOf({ name, call_id: call, span_id: span, inputs, outputs, status }: ToolStep): ToolPart {
+function toolPart({ name, call_id: call, span_id: span, inputs, outputs, status }: ToolStep): ToolPart {
   const made = { type: 'dynamic-tool' as const, toolName: name, toolCallId: call ?? span, input: inputs ?? {} };
-  if (status === 'error') return { ...made, state: 'output-error', errorText: errorOf(outputs) };
+  if (status === 'error') return { ...made, state: 'output-error', errorText: toolError(outputs) };
   if (status === 'cancelled' || status === 'incomplete') return { ...made, state: 'input-streaming' };
   return { ...made, state: 'output-available', output: outputs };
 }
 
-function errorOf(outputs: unknown): string {
+function toolError(outputs: unknown): string {
   if (typeof outputs === 'string' && outputs) return outputs;
   return outputs === null || outputs === undefined || outputs === '' ? 'It failed.' : JSON.stringify(outputs);
 }

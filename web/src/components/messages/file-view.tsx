@@ -5,18 +5,18 @@
 import { Download, File as FileIcon, ImageIcon } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { Dialog } from '@/components/dialog';
-import { OutLink } from '@/components/text';
+import { ExternalLink } from '@/components/text';
 import { formatSize } from '@/lib/format';
-import { address, exact, inlineImage, storedFile } from '@/lib/safe-text';
-import { rooted } from '@/lib/server-path';
+import { safeLink, safeExact, isInlineImage, isStoredFile } from '@/lib/safe-text';
+import { serverPath } from '@/lib/server-path';
 
-export interface ShownFile {
+export interface DisplayFile {
   url: string;
   mediaType: string;
   filename?: string | undefined;
 }
 
-export function FilesView({ files }: { files: readonly ShownFile[] }): ReactNode {
+export function FilesView({ files }: { files: readonly DisplayFile[] }): ReactNode {
   return (
     <div className="flex flex-wrap items-start gap-2">
       {files.map((file, index) => (
@@ -27,32 +27,32 @@ export function FilesView({ files }: { files: readonly ShownFile[] }): ReactNode
   );
 }
 
-const DRAWN = /^image\/(?:png|jpeg|gif|webp|avif)$/;
+const DISPLAYED_IMAGE_TYPES = /^image\/(?:png|jpeg|gif|webp|avif)$/;
 
-function FileView({ file }: { file: ShownFile }): ReactNode {
-  const name = exact(file.filename ?? '').slice(0, 200);
-  if (storedFile(file.url))
-    return DRAWN.test(file.mediaType) ? (
-      <Thumbnail url={rooted(file.url)} name={name} />
+function FileView({ file }: { file: DisplayFile }): ReactNode {
+  const name = safeExact(file.filename ?? '').slice(0, 200);
+  if (isStoredFile(file.url))
+    return DISPLAYED_IMAGE_TYPES.test(file.mediaType) ? (
+      <Thumbnail url={serverPath(file.url)} name={name} />
     ) : (
-      <Chip file={file} name={name} href={rooted(file.url)} />
+      <Chip file={file} name={name} href={serverPath(file.url)} />
     );
-  if (inlineImage(file.url)) return <Thumbnail url={file.url} name={name} />;
+  if (isInlineImage(file.url)) return <Thumbnail url={file.url} name={name} />;
   if (inlineData(file.url)) return <Chip file={file} name={name} href={file.url} />;
-  const to = address(file.url);
+  const to = safeLink(file.url);
   const Icon = file.mediaType.startsWith('image/') ? ImageIcon : FileIcon;
   const label = (
     <>
       <Icon aria-hidden className="mr-1 inline size-4 align-text-bottom" />
-      {name || exact(file.mediaType).slice(0, 80)}
+      {name || safeExact(file.mediaType).slice(0, 80)}
     </>
   );
   return (
     <span className="max-w-full wrap-anywhere">
       {to ? (
-        <OutLink to={to} words={name}>
+        <ExternalLink to={to} words={name}>
           {label}
-        </OutLink>
+        </ExternalLink>
       ) : (
         label
       )}
@@ -62,10 +62,10 @@ function FileView({ file }: { file: ShownFile }): ReactNode {
 
 const inlineData = (url: string): boolean => /^data:[\w.+-]+\/[\w.+-]+;base64,[\w+/=]*$/.test(url);
 
-function Chip({ file, name, href }: { file: ShownFile; name: string; href: string }): ReactNode {
+function Chip({ file, name, href }: { file: DisplayFile; name: string; href: string }): ReactNode {
   const inside = href.startsWith('data:');
   const about = [
-    exact(file.mediaType).slice(0, 60),
+    safeExact(file.mediaType).slice(0, 60),
     inside && formatSize(Math.floor(((href.length - href.indexOf(',') - 1) * 3) / 4)),
   ];
   const label = (
@@ -82,7 +82,7 @@ function Chip({ file, name, href }: { file: ShownFile; name: string; href: strin
     'inline-flex max-w-full items-center gap-2 rounded-lg border bg-surface px-3 py-1.5 hover:border-strong-line';
   if (inside)
     return (
-      <button type="button" className={look} onClick={() => save(href, name || 'file')}>
+      <button type="button" className={look} onClick={() => downloadInlineFile(href, name || 'file')}>
         {label}
       </button>
     );
@@ -97,7 +97,7 @@ function Chip({ file, name, href }: { file: ShownFile; name: string; href: strin
  * Bytes that stand in the message, saved. As mere bytes: whatever they claim to be, the browser opens no page of
  * theirs.
  */
-function save(url: string, name: string): void {
+function downloadInlineFile(url: string, name: string): void {
   const bytes = Uint8Array.from(atob(url.slice(url.indexOf(',') + 1)), (letter) => letter.charCodeAt(0));
   const local = URL.createObjectURL(new Blob([bytes], { type: 'application/octet-stream' }));
   const anchor = document.createElement('a');

@@ -23,15 +23,15 @@ import { TextArea } from '@/components/form-fields';
 import { JsonView } from '@/components/json-view';
 import { Menu, MenuItem, MenuLine } from '@/components/menu';
 import { LongText } from '@/components/text';
-import { tellError, tell } from '@/components/toast';
+import { showError, showToast } from '@/components/toast';
 import { cn } from '@/lib/cn';
 import { formatUsage, formatUsageDetails } from '@/lib/format';
 import { usePreferences, isSendKey } from '@/lib/preferences';
-import { prose } from '@/lib/safe-text';
+import { safeProse } from '@/lib/safe-text';
 import { FilesView } from './file-view';
-import type { ChatMessage, MessageActs, Told } from './message';
+import type { ChatMessage, MessageActions, MessageMetadata } from './message';
 import { PartView } from './part-view';
-import { isNotice, groups, spoken, type Group } from './parts';
+import { isNotice, groupParts, spokenText, type Group } from './parts';
 
 /* oxlint-disable react/no-array-index-key -- parts are only ever added at the end */
 
@@ -39,28 +39,28 @@ interface MessageViewProps {
   message: ChatMessage;
   streaming: boolean;
   /** Kept the same between renders where nothing changed: a new object draws the message again. */
-  acts: MessageActs;
+  acts: MessageActions;
 }
 
-const NO_TOLD: Told = {};
-const QUIET =
+const NO_METADATA: MessageMetadata = {};
+const HOVER_CLASS =
   'opacity-0 transition-opacity group-focus-within/message:opacity-100 group-hover/message:opacity-100 ' +
   'has-data-[state=open]:opacity-100 pointer-coarse:opacity-100';
 
 /** Drawn again only when the message itself is another: not while a message beside it streams. */
 export const MessageView = memo(function MessageView({ message, streaming, acts }: MessageViewProps): ReactNode {
   const [editing, setEditing] = useState(false);
-  const told = message.metadata ?? NO_TOLD;
+  const told = message.metadata ?? NO_METADATA;
   const speaker = told.role ?? message.role;
   const save = acts.edit;
   const bar = (
     // The last comes first at the right edge, so that what always shows stands at the message's own side.
     <div className={cn('flex min-h-7 flex-wrap items-center gap-x-2', speaker === 'user' && 'flex-row-reverse')}>
       <VersionsView told={told} show={acts.show} />
-      <Cost told={told} />
+      <UsageText told={told} />
       {!streaming && (
-        <div className={cn(QUIET, speaker !== 'user' && 'first:-ml-1.5')}>
-          <ActsBar message={message} acts={acts} edit={save && (() => setEditing(true))} />
+        <div className={cn(HOVER_CLASS, speaker !== 'user' && 'first:-ml-1.5')}>
+          <ActionBar message={message} acts={acts} edit={save && (() => setEditing(true))} />
         </div>
       )}
     </div>
@@ -69,7 +69,7 @@ export const MessageView = memo(function MessageView({ message, streaming, acts 
     <article aria-label={NAMES[speaker]} className="group/message min-w-0">
       {editing && save ? (
         <EditView
-          text={spoken(message.parts)}
+          text={spokenText(message.parts)}
           save={save}
           close={() => setEditing(false)}
           label={speaker === 'user' ? 'Save and answer' : 'Save'}
@@ -77,7 +77,7 @@ export const MessageView = memo(function MessageView({ message, streaming, acts 
       ) : (
         <Body message={message} speaker={speaker} streaming={streaming} acts={acts} />
       )}
-      <Ending told={told} streaming={streaming} rerun={acts.rerun} />
+      <MessageFooter told={told} streaming={streaming} rerun={acts.rerun} />
       {!editing && bar}
     </article>
   );
@@ -92,7 +92,7 @@ const NAMES: Record<string, string> = {
 };
 
 function Body({ message, speaker, streaming, acts }: MessageViewProps & { speaker: string }): ReactNode {
-  const shown = groups(message.parts);
+  const shown = groupParts(message.parts);
   if (speaker === 'user') {
     return (
       <div className="ml-auto w-fit max-w-[85%] space-y-2 rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2">
@@ -108,11 +108,17 @@ function Body({ message, speaker, streaming, acts }: MessageViewProps & { speake
       </div>
     );
   }
-  return <Said groups={shown} streaming={streaming} approve={acts.approve} />;
+  return <MessageParts groups={shown} streaming={streaming} approve={acts.approve} />;
 }
 
 /** What a person wrote is shown as written. */
-function Plain({ groups: shown, approve }: { groups: readonly Group[]; approve: MessageActs['approve'] }): ReactNode {
+function Plain({
+  groups: shown,
+  approve,
+}: {
+  groups: readonly Group[];
+  approve: MessageActions['approve'];
+}): ReactNode {
   return shown.map((group, index) => {
     if (group.kind === 'files') return <FilesView key={index} files={group.parts} />;
     if (group.kind !== 'text')
@@ -129,14 +135,14 @@ function Plain({ groups: shown, approve }: { groups: readonly Group[]; approve: 
  * An answer. Once it has streamed here it is a live region, so that a screen reader reads it when it is whole:
  * while it is busy nothing is read, else every token would be.
  */
-function Said({
+function MessageParts({
   groups: shown,
   streaming,
   approve,
 }: {
   groups: readonly Group[];
   streaming: boolean;
-  approve: MessageActs['approve'];
+  approve: MessageActions['approve'];
 }): ReactNode {
   const [live] = useState(streaming);
   const part = (group: Group, index: number) => (
@@ -174,14 +180,14 @@ function Waiting({ groups: shown }: { groups: readonly Group[] }): ReactNode {
 }
 
 /** How it ended, if not as it should. */
-function Ending({
+function MessageFooter({
   told,
   streaming,
   rerun,
 }: {
-  told: Told;
+  told: MessageMetadata;
   streaming: boolean;
-  rerun: MessageActs['rerun'];
+  rerun: MessageActions['rerun'];
 }): ReactNode {
   if (streaming) return null;
   if (told.error) {
@@ -192,12 +198,12 @@ function Ending({
           <LongText text={told.error.message} />
           {told.error.code && (
             <span dir="ltr" className="ml-2 font-mono text-xs opacity-70">
-              {prose(told.error.code)}
+              {safeProse(told.error.code)}
             </span>
           )}
         </span>
         {rerun && (
-          <Button size="small" onClick={() => void rerun().catch(tellError)}>
+          <Button size="small" onClick={() => void rerun().catch(showError)}>
             <RotateCw aria-hidden className="size-3.5" />
             Retry
           </Button>
@@ -216,7 +222,7 @@ function Ending({
   return null;
 }
 
-function Cost({ told }: { told: Told }): ReactNode {
+function UsageText({ told }: { told: MessageMetadata }): ReactNode {
   const words = formatUsage(told);
   return (
     words && (
@@ -229,12 +235,12 @@ function Cost({ told }: { told: Told }): ReactNode {
 
 interface ActionBarProps {
   message: ChatMessage;
-  acts: MessageActs;
+  acts: MessageActions;
   edit: (() => void) | undefined;
 }
 
 /** What can be done with a message: the usual at hand, the rest in a menu. */
-export function ActsBar({ message, acts, edit }: ActionBarProps): ReactNode {
+export function ActionBar({ message, acts, edit }: ActionBarProps): ReactNode {
   const { rate, rerun, fork, keep, remove, resume } = acts;
   const [raw, setRaw] = useState(false);
   const mine = message.role !== 'assistant';
@@ -248,16 +254,16 @@ export function ActsBar({ message, acts, edit }: ActionBarProps): ReactNode {
         </IconButton>
       )}
       {rerun && (
-        <IconButton size="small" label={again} onClick={() => void rerun().catch(tellError)}>
+        <IconButton size="small" label={again} onClick={() => void rerun().catch(showError)}>
           <RotateCw />
         </IconButton>
       )}
       {resume && (
-        <IconButton size="small" label="Continue from here" onClick={() => void resume().catch(tellError)}>
+        <IconButton size="small" label="Continue from here" onClick={() => void resume().catch(showError)}>
           <MessageSquareShare />
         </IconButton>
       )}
-      <CopyButton label="Copy text" text={() => spoken(message.parts)} />
+      <CopyButton label="Copy text" text={() => spokenText(message.parts)} />
       <IconButton size="small" label="Raw JSON" onClick={() => setRaw(true)}>
         <Braces />
       </IconButton>
@@ -276,7 +282,7 @@ export function ActsBar({ message, acts, edit }: ActionBarProps): ReactNode {
             </MenuItem>
           )}
           {fork && (
-            <MenuItem icon={<GitFork />} onSelect={() => void fork().catch(tellError)}>
+            <MenuItem icon={<GitFork />} onSelect={() => void fork().catch(showError)}>
               Fork into a new thread
             </MenuItem>
           )}
@@ -287,7 +293,7 @@ export function ActsBar({ message, acts, edit }: ActionBarProps): ReactNode {
           )}
           {remove && (fork || (!mine && edit)) && <MenuLine />}
           {remove && (
-            <MenuItem danger icon={<Trash2 />} onSelect={() => void remove().catch(tellError)}>
+            <MenuItem danger icon={<Trash2 />} onSelect={() => void remove().catch(showError)}>
               Delete
             </MenuItem>
           )}
@@ -321,7 +327,7 @@ export function EditView({ text: given, save, close, label }: EditViewProps): Re
     setSaving(true);
     save(text).then(close, (error: unknown) => {
       setSaving(false);
-      tellError(error);
+      showError(error);
     });
   };
   const press = (event: KeyboardEvent): void => {
@@ -358,7 +364,7 @@ export function EditView({ text: given, save, close, label }: EditViewProps): Re
 }
 
 /** `‹ 2/3 ›`: the versions of a message, and the way to the ones beside it. */
-export function VersionsView({ told, show }: { told: Told; show: MessageActs['show'] }): ReactNode {
+export function VersionsView({ told, show }: { told: MessageMetadata; show: MessageActions['show'] }): ReactNode {
   const siblings = told.siblings ?? [];
   const at = siblings.indexOf(told.nodes?.[0] ?? '');
   if (siblings.length < 2 || at < 0) return null;
@@ -368,7 +374,7 @@ export function VersionsView({ told, show }: { told: Told; show: MessageActs['sh
       className="w-5"
       label={label}
       disabled={!to || !show}
-      onClick={() => to && void show?.(to).catch(tellError)}
+      onClick={() => to && void show?.(to).catch(showError)}
     >
       {icon}
     </IconButton>
@@ -384,10 +390,16 @@ export function VersionsView({ told, show }: { told: Told; show: MessageActs['sh
   );
 }
 
-type Rate = NonNullable<MessageActs['rate']>;
+type RateFunction = NonNullable<MessageActions['rate']>;
 
 /** Thumbs up or down, and a word about why. The rating counts at once; the comment may follow. */
-export function RatingView({ feedback, rate }: { feedback: Told['feedback']; rate: Rate }): ReactNode {
+export function RatingView({
+  feedback,
+  rate,
+}: {
+  feedback: MessageMetadata['feedback'];
+  rate: RateFunction;
+}): ReactNode {
   return (
     <>
       <Thumb
@@ -415,7 +427,7 @@ interface RatingViewProps {
   label: string;
   mine: boolean;
   count: number;
-  rate: Rate;
+  rate: RateFunction;
   icon: ReactNode;
 }
 
@@ -426,7 +438,7 @@ function Thumb({ rating, label, mine, count, rate, icon }: RatingViewProps): Rea
       setAsking(true);
       return;
     }
-    rate(rating).then(() => setAsking(true), tellError);
+    rate(rating).then(() => setAsking(true), showError);
   };
   return (
     <Popover.Root open={asking} onOpenChange={setAsking}>
@@ -464,12 +476,12 @@ function Comment({
 }: {
   rating: 'up' | 'down';
   mine: boolean;
-  rate: Rate;
+  rate: RateFunction;
   close: () => void;
 }): ReactNode {
   const [text, setText] = useState('');
   const send = (chosen: 'up' | 'down' | null, comment?: string): void => {
-    rate(chosen, comment).then(() => tell(chosen === null ? 'Rating taken back' : 'Comment kept'), tellError);
+    rate(chosen, comment).then(() => showToast(chosen === null ? 'Rating taken back' : 'Comment kept'), showError);
     close();
   };
   return (

@@ -1,7 +1,7 @@
 /** A message of a chat cell: the AI SDK's UI message, with what our server tells about it. */
 import type { UIMessage } from 'ai';
 
-export interface Told {
+export interface MessageMetadata {
   /** The run that said it; for a person's message none. */
   runId?: string;
   traceId?: string;
@@ -31,11 +31,11 @@ export interface Told {
 }
 
 /** Data parts by name; anything may come (`data-code-edit`, `data-output`, `data-file`, `data-approval-request`, …). */
-export type ChatMessage = UIMessage<Told>;
+export type ChatMessage = UIMessage<MessageMetadata>;
 export type ChatPart = ChatMessage['parts'][number];
 
 /** What can be done with a message. Absent: not now (while it streams, or where there is no thread). */
-export interface MessageActs {
+export interface MessageActions {
   rate?: (rating: 'up' | 'down' | null, comment?: string) => Promise<void>;
   /** Put `text` in its place (a sibling) and answer it when it is a user's. */
   edit?: (text: string) => Promise<void>;

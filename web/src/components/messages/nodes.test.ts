@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'vitest';
-import { node } from '@/testing/fake-server';
+import { fakeNode } from '@/testing/fake-server';
 import { lastNode, messagesOf, toNode } from './nodes';
 
-const parts = (...given: Parameters<typeof node>[0]['parts'] & object) =>
-  messagesOf([node({ id: 'm1', role: 'assistant', parts: given })])[0]?.parts;
+const parts = (...given: Parameters<typeof fakeNode>[0]['parts'] & object) =>
+  messagesOf([fakeNode({ id: 'm1', role: 'assistant', parts: given })])[0]?.parts;
 
 describe('a node as a message', () => {
   test('tells all that the server knows of it', () => {
     expect(
       messagesOf([
-        node({
+        fakeNode({
           id: 'm2',
           parent: 'm1',
           role: 'assistant',
@@ -42,14 +42,14 @@ describe('a node as a message', () => {
 
   test('how long it took is told where the server says so', () => {
     const [message] = messagesOf([
-      { ...node({ id: 'm1', role: 'assistant' }), seconds: 1.5 } as ReturnType<typeof node>,
+      { ...fakeNode({ id: 'm1', role: 'assistant' }), seconds: 1.5 } as ReturnType<typeof fakeNode>,
     ]);
     expect(message?.metadata?.seconds).toBe(1.5);
   });
 
   test('roles that UI messages do not have are noted', () => {
     const roles = (['user', 'system', 'developer', 'assistant', 'tool'] as const).map(
-      (role) => messagesOf([node({ id: 'm1', role })])[0],
+      (role) => messagesOf([fakeNode({ id: 'm1', role })])[0],
     );
     expect(roles.map((message) => [message?.role, message?.metadata?.role])).toEqual([
       ['user', undefined],
@@ -62,7 +62,7 @@ describe('a node as a message', () => {
 
   test('what failed says why', () => {
     const [message] = messagesOf([
-      node({ id: 'm1', role: 'assistant', status: 'failed', error: { code: 'model_gone', message: 'No model.' } }),
+      fakeNode({ id: 'm1', role: 'assistant', status: 'failed', error: { code: 'model_gone', message: 'No model.' } }),
     ]);
     expect(message?.metadata).toMatchObject({ status: 'failed', error: { code: 'model_gone', message: 'No model.' } });
   });
@@ -128,22 +128,22 @@ describe('its parts', () => {
 
 describe('what one run said', () => {
   const said = [
-    node({ id: 'u1', role: 'user', parts: [{ type: 'text', text: 'Time?' }] }),
-    node({
+    fakeNode({ id: 'u1', role: 'user', parts: [{ type: 'text', text: 'Time?' }] }),
+    fakeNode({
       id: 'a1',
       parent: 'u1',
       role: 'assistant',
       run: 'run_1',
       parts: [{ type: 'tool-call', call_id: 'c1', name: 'clock', arguments: '' }],
     }),
-    node({
+    fakeNode({
       id: 't1',
       parent: 'a1',
       role: 'tool',
       run: 'run_1',
       parts: [{ type: 'tool-result', call_id: 'c1', output: '12:00', is_error: false }],
     }),
-    node({
+    fakeNode({
       id: 'a2',
       parent: 't1',
       role: 'assistant',
@@ -185,12 +185,12 @@ describe('what one run said', () => {
   });
 
   test('is apart from what the next run said', () => {
-    const next = node({ id: 'b1', parent: 'a2', role: 'assistant', run: 'run_2' });
+    const next = fakeNode({ id: 'b1', parent: 'a2', role: 'assistant', run: 'run_2' });
     expect(messagesOf([...said, next]).map(({ id }) => id)).toEqual(['u1', 'a1', 'b1']);
   });
 
   test('is apart from words that were put into its mouth', () => {
-    const put = node({ id: 'p1', parent: 'a2', role: 'assistant', run: null });
+    const put = fakeNode({ id: 'p1', parent: 'a2', role: 'assistant', run: null });
     expect(messagesOf([...said, put, { ...put, id: 'p2', parent: 'p1' }]).map(({ id }) => id)).toEqual([
       'u1',
       'a1',
@@ -200,7 +200,7 @@ describe('what one run said', () => {
   });
 
   test('shows the error of a tool', () => {
-    const failed = node({
+    const failed = fakeNode({
       id: 't1',
       parent: 'a1',
       role: 'tool',
@@ -221,7 +221,7 @@ describe('what one run said', () => {
 });
 
 describe('an approval', () => {
-  const asked = node({
+  const asked = fakeNode({
     id: 'a1',
     role: 'assistant',
     run: 'run_1',
@@ -231,7 +231,7 @@ describe('an approval', () => {
     ],
   });
   const word = (approve: boolean, reason?: string) =>
-    node({
+    fakeNode({
       id: 'w1',
       parent: 'a1',
       role: 'user',
@@ -253,7 +253,7 @@ describe('an approval', () => {
   });
 
   test('is given on the call, and what follows goes on in the same message', () => {
-    const after = node({
+    const after = fakeNode({
       id: 'a2',
       parent: 'w1',
       role: 'assistant',
@@ -279,7 +279,7 @@ test('every node is shown in one message, and a message has the id of its first 
   const random = seeded(7);
   for (let round = 0; round < 200; round++) {
     const nodes = Array.from({ length: 12 }, (_, place) =>
-      node({
+      fakeNode({
         id: `m${place}`,
         role: random(['user', 'assistant', 'tool', 'system'] as const),
         run: random([null, 'run_1', 'run_2']),
@@ -327,8 +327,8 @@ describe('what a person says', () => {
 
 test('nobody goes on from what failed, or from what is not in the thread', () => {
   const branch = messagesOf([
-    node({ id: 'u1', role: 'user' }),
-    node({ id: 'a1', role: 'assistant', status: 'failed', run: 'run_1' }),
+    fakeNode({ id: 'u1', role: 'user' }),
+    fakeNode({ id: 'a1', role: 'assistant', status: 'failed', run: 'run_1' }),
   ]);
   expect(lastNode(branch)).toBe('u1');
   expect(lastNode([...branch.slice(0, 1), { id: 'ui_1', role: 'assistant', parts: [] }])).toBe('u1');

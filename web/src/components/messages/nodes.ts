@@ -3,8 +3,8 @@
  * there, whatever number of nodes it has. Pure; the server's stream builds the same while a run speaks.
  */
 import type { Node, Part } from '@/api/types';
-import { rooted } from '@/lib/server-path';
-import type { ChatMessage, ChatPart, Told } from './message';
+import { serverPath } from '@/lib/server-path';
+import type { ChatMessage, ChatPart, MessageMetadata } from './message';
 
 type ToolPart = Extract<ChatPart, { type: 'dynamic-tool' }>;
 
@@ -19,13 +19,13 @@ export function messagesOf(nodes: readonly Node[]): ChatMessage[] {
     const last = shown.at(-1);
     if (isApproval(node) && last) {
       // A person's word on a call is shown on the call; what follows goes on in the same message.
-      settle(last, node);
+      settleParts(last, node);
       goesOn = true;
     } else if (last && isAnswer(node) && last.role === 'assistant' && (goesOn || isSameRun(last, node))) {
       join(last, node);
       goesOn = false;
     } else {
-      shown.push(begun(node));
+      shown.push(startMessage(node));
       goesOn = false;
     }
   }
@@ -40,16 +40,16 @@ const isApproval = (node: Node): boolean =>
   node.parts.length > 0 &&
   node.parts.every((part) => part.type === 'data' && part.name === 'approval-response');
 
-function begun(node: Node): ChatMessage {
-  const message: ChatMessage = { id: node.id, role: roleOf(node), parts: [], metadata: told(node) };
-  for (const part of node.parts) add(message, part, node);
+function startMessage(node: Node): ChatMessage {
+  const message: ChatMessage = { id: node.id, role: roleOf(node), parts: [], metadata: metadataOf(node) };
+  for (const part of node.parts) addPart(message, part, node);
   return message;
 }
 
 function join(message: ChatMessage, node: Node): void {
-  for (const part of node.parts) add(message, part, node);
+  for (const part of node.parts) addPart(message, part, node);
   const before = message.metadata ?? {};
-  const now = told(node);
+  const now = metadataOf(node);
   message.metadata = {
     ...before,
     ...(now.runId ? { runId: now.runId } : {}),
@@ -61,7 +61,7 @@ function join(message: ChatMessage, node: Node): void {
   };
 }
 
-function settle(message: ChatMessage, node: Node): void {
+function settleParts(message: ChatMessage, node: Node): void {
   for (const part of node.parts) {
     if (part.type !== 'data') continue;
     const { id, approve, reason } = (part.value ?? {}) as { id?: string; approve?: boolean; reason?: string };
@@ -91,7 +91,7 @@ function roleOf(node: Node): ChatMessage['role'] {
   }
 }
 
-function told(node: Node): Told {
+function metadataOf(node: Node): MessageMetadata {
   const usage = node.usage as { input_tokens?: number; output_tokens?: number } | null;
   const { seconds } = node;
   return {
@@ -108,20 +108,20 @@ function told(node: Node): Told {
     ...(node.run ? { runId: node.run } : {}),
     ...(typeof seconds === 'number' ? { seconds } : {}),
     ...(node.role === 'developer' || node.role === 'tool' ? { role: node.role } : {}),
-    ...(usage ? { usage: counted(usage) } : {}),
+    ...(usage ? { usage: tokenUsage(usage) } : {}),
     ...(node.error
       ? { error: { message: String(node.error['message'] ?? 'It failed.'), code: String(node.error['code'] ?? '') } }
       : {}),
   };
 }
 
-function counted({
+function tokenUsage({
   input_tokens,
   output_tokens,
 }: {
   input_tokens?: number;
   output_tokens?: number;
-}): NonNullable<Told['usage']> {
+}): NonNullable<MessageMetadata['usage']> {
   return {
     ...(input_tokens === undefined ? {} : { inputTokens: input_tokens }),
     ...(output_tokens === undefined ? {} : { outputTokens: output_tokens }),
@@ -129,7 +129,7 @@ function counted({
   };
 }
 
-function add(message: ChatMessage, part: Part, node: Node): void {
+function addPart(message: ChatMessage, part: Part, node: Node): void {
   switch (part.type) {
     case 'text':
       message.parts.push({ type: 'text', text: part.text, state: 'done' });
@@ -160,7 +160,7 @@ function add(message: ChatMessage, part: Part, node: Node): void {
         type: 'file',
         mediaType: part.media_type,
         url: part.file_id
-          ? rooted(`/api/files/${part.file_id}`)
+          ? serverPath(`/api/files/${part.file_id}`)
           : part.data
             ? `data:${part.media_type};base64,${part.data}`
             : (part.url ?? ''),
@@ -173,7 +173,7 @@ function add(message: ChatMessage, part: Part, node: Node): void {
         toolName: part.name,
         toolCallId: part.call_id,
         state: 'input-available',
-        input: parsed(part.arguments ?? ''),
+        input: parseJsonOrText(part.arguments ?? ''),
       });
       return;
     case 'tool-result':
@@ -216,14 +216,14 @@ function resolve(message: ChatMessage, call: string, update: (tool: ToolPart & {
   message.parts = message.parts.map((part) =>
     part.type === 'dynamic-tool' && part.toolCallId === call
       ? // The AI SDK's parts are a union by state; one object built from another is not narrowed to a member.
-        (update({ ...bare(part), input: part.input ?? {} } as ToolPart & { input: unknown }) as ChatPart)
+        (update({ ...withoutMetadata(part), input: part.input ?? {} } as ToolPart & { input: unknown }) as ChatPart)
       : part,
   );
 }
 
-const bare = ({ toolName, toolCallId, type }: ToolPart) => ({ type, toolName, toolCallId });
+const withoutMetadata = ({ toolName, toolCallId, type }: ToolPart) => ({ type, toolName, toolCallId });
 
-function parsed(text: string): unknown {
+function parseJsonOrText(text: string): unknown {
   if (!text.trim()) return {};
   try {
     return JSON.parse(text) as unknown;

@@ -4,25 +4,33 @@
  */
 import { ShieldAlert, FileText, Info, TriangleAlert } from 'lucide-react';
 import { memo, type ReactNode, useEffect, useRef, useState, lazy, Suspense } from 'react';
-import { Folded } from '@/components/collapsible';
+import { Disclosure } from '@/components/collapsible';
 import { JsonView } from '@/components/json-view';
 import { Markdown } from '@/components/markdown/markdown';
 import { Spinner } from '@/components/status';
 import { LongText } from '@/components/text';
 import { cn } from '@/lib/cn';
 import { formatDuration } from '@/lib/format';
-import { address, exact, prose } from '@/lib/safe-text';
+import { safeLink, safeExact, safeProse } from '@/lib/safe-text';
 import { unreachable } from '@/lib/unreachable';
-import { codeEdit } from './code-edit';
+import { parseCodeEdit } from './code-edit';
 import { FilesView } from './file-view';
-import { refused, unchanged, type PartProps, type Source, notice, type DataPart, type Notice } from './parts';
+import {
+  isRefusal,
+  isPartUnchanged,
+  type PartProps,
+  type Source,
+  parseNotice,
+  type DataPart,
+  type Notice,
+} from './parts';
 import { ToolView } from './tool-view';
 
 export const PartView = memo(function PartView({ group, streaming, last, approve }: PartProps): ReactNode {
   switch (group.kind) {
     case 'text': {
       const text = <Markdown text={group.part.text} streaming={streaming && last} />;
-      return refused(group.part) ? <Refusal>{text}</Refusal> : text;
+      return isRefusal(group.part) ? <Refusal>{text}</Refusal> : text;
     }
     case 'reasoning':
       return <ReasoningView text={group.part.text} streaming={streaming && last && group.part.state !== 'done'} />;
@@ -37,7 +45,7 @@ export const PartView = memo(function PartView({ group, streaming, last, approve
     default:
       return unreachable(group);
   }
-}, unchanged);
+}, isPartUnchanged);
 
 const Refusal = ({ children }: { children: ReactNode }): ReactNode => (
   <div className="rounded-xl border border-warn/40 bg-warn-soft px-3 py-2">
@@ -55,12 +63,12 @@ export function ReasoningView({ text, streaming }: { text: string; streaming: bo
   if (!text.trim() && !streaming) return null;
   const done = seconds === undefined ? 'Thoughts' : `Thought for ${formatDuration(seconds)}`;
   return (
-    <Folded
+    <Disclosure
       label={streaming ? <span className="animate-pulse">Thinking…</span> : done}
       className="ml-1.5 border-l-2 pl-3 text-[13px]"
     >
       <Markdown text={text} streaming={streaming} />
-    </Folded>
+    </Disclosure>
   );
 }
 
@@ -92,20 +100,20 @@ export function SourcesView({ sources }: { sources: readonly Source[] }): ReactN
 }
 
 function SourceChip({ source, number }: { source: Source; number: number }): ReactNode {
-  const title = prose(source.title ?? '').slice(0, 300);
+  const title = safeProse(source.title ?? '').slice(0, 300);
   const counted = <b className="text-ink">{number}</b>;
   if (source.type === 'source-document') {
     return (
-      <span className={CHIP} title={exact(source.filename ?? source.mediaType)}>
+      <span className={CHIP} title={safeExact(source.filename ?? source.mediaType)}>
         {counted}
         <FileText aria-hidden className="size-3.5 shrink-0" />
         <span dir="auto" className="truncate">
-          {title || exact(source.filename ?? 'Document')}
+          {title || safeExact(source.filename ?? 'Document')}
         </span>
       </span>
     );
   }
-  const to = address(source.url);
+  const to = safeLink(source.url);
   const words = (
     <>
       {counted}
@@ -115,7 +123,7 @@ function SourceChip({ source, number }: { source: Source; number: number }): Rea
         </span>
       )}
       <span dir="ltr" className="truncate text-faint">
-        {to ? to.host : exact(source.url).slice(0, 100)}
+        {to ? to.host : safeExact(source.url).slice(0, 100)}
       </span>
     </>
   );
@@ -140,28 +148,28 @@ const CodeEditView = lazy(() => import('./code-edit-view'));
  */
 export function DataView({ part }: { part: DataPart }): ReactNode {
   const name = part.type.slice('data-'.length);
-  const edit = name === 'code-edit' ? codeEdit(part.data) : undefined;
+  const edit = name === 'code-edit' ? parseCodeEdit(part.data) : undefined;
   if (edit)
     return (
       <Suspense fallback={<Spinner />}>
         <CodeEditView edit={edit} />
       </Suspense>
     );
-  const told = name === 'notice' ? notice(part.data) : undefined;
+  const told = name === 'notice' ? parseNotice(part.data) : undefined;
   if (told) return <NoticeView notice={told} />;
   const file = name === 'file' ? storedFilePart(part.data) : undefined;
   if (file) return <FilesView files={[file]} />;
   // Fields that programs get beside the words: whoever reads has been told.
   if (name === 'reply')
     return (
-      <Folded label="Fields of the reply" className="max-h-96 overflow-y-auto rounded-xl border bg-surface p-2">
+      <Disclosure label="Fields of the reply" className="max-h-96 overflow-y-auto rounded-xl border bg-surface p-2">
         <JsonView value={part.data} />
-      </Folded>
+      </Disclosure>
     );
   return (
-    <section aria-label={`Data ${exact(name)}`} className="rounded-xl border bg-surface">
+    <section aria-label={`Data ${safeExact(name)}`} className="rounded-xl border bg-surface">
       <div dir="auto" className="truncate border-b px-3 py-1.5 text-xs text-muted">
-        {exact(name).slice(0, 100)}
+        {safeExact(name).slice(0, 100)}
       </div>
       <div className="max-h-96 overflow-y-auto px-2 py-2">
         <JsonView value={part.data} />

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { summary, written } from '@/components/json-view';
+import { jsonSummary, jsonText } from '@/components/json-view';
 import { formatUsage, formatCompactNumber, formatDuration, formatSize } from '@/lib/format';
-import { codeEdit } from './code-edit';
-import { diffLines, patchOf } from './code-edit-view';
+import { parseCodeEdit } from './code-edit';
+import { diffLines, unifiedPatch } from './code-edit-view';
 import type { ChatPart } from './message';
-import { isNotice, notice, groups, spoken, type ToolPart } from './parts';
+import { isNotice, parseNotice, groupParts, spokenText, type ToolPart } from './parts';
 import { toolLine, toolState } from './tool-view';
 
 describe('parts', () => {
@@ -18,7 +18,7 @@ describe('parts', () => {
   ];
 
   it('are shown in order, citations in a row', () => {
-    expect(groups(parts).map((group) => (group.kind === 'sources' ? group.parts.length : group.kind))).toEqual([
+    expect(groupParts(parts).map((group) => (group.kind === 'sources' ? group.parts.length : group.kind))).toEqual([
       'text',
       2,
       'text',
@@ -26,7 +26,7 @@ describe('parts', () => {
     ]);
   });
 
-  it('are copied as what they say', () => expect(spoken(parts)).toBe('a\n\nb'));
+  it('are copied as what they say', () => expect(spokenText(parts)).toBe('a\n\nb'));
 });
 
 describe('a tool call', () => {
@@ -73,7 +73,7 @@ describe('a tool call', () => {
 describe('a code edit', () => {
   it('is read from what a workflow sends, and anything else is none', () => {
     expect(
-      codeEdit({
+      parseCodeEdit({
         old: 'a',
         new: null,
         target: 'job',
@@ -90,7 +90,7 @@ describe('a code edit', () => {
       edits: [{ state: 'failed', reason: 'gone' }],
       findings: null,
     });
-    expect([null, 'x', [], {}, { old: 1, new: 'a' }].map(codeEdit)).toEqual([
+    expect([null, 'x', [], {}, { old: 1, new: 'a' }].map(parseCodeEdit)).toEqual([
       undefined,
       undefined,
       undefined,
@@ -102,7 +102,7 @@ describe('a code edit', () => {
   it('tells where its code came from, by a JSON pointer', () => {
     const inputs = ['/context/expression', '/a~1b/~01', '/', '', 'context', 7, `/${'x'.repeat(500)}`, undefined];
 
-    expect(inputs.map((input) => codeEdit({ old: '', input })?.input)).toEqual([
+    expect(inputs.map((input) => parseCodeEdit({ old: '', input })?.input)).toEqual([
       ['context', 'expression'],
       ['a/b', '~1'],
       [''],
@@ -123,22 +123,24 @@ describe('a code edit', () => {
       null,
     ];
 
-    expect(codeEdit({ old: '', findings })?.findings).toEqual([
+    expect(parseCodeEdit({ old: '', findings })?.findings).toEqual([
       { rule: 'no_import', level: 'error', line: 2, message: 'No imports.' },
       { rule: '', level: 'note', line: null, message: 'Odd.' },
     ]);
     expect(
       [[], undefined, {}, ['x'], Array.from({ length: 500 }, () => ({ message: 'm' }))].map(
-        (list) => codeEdit({ old: '', findings: list })?.findings?.length,
+        (list) => parseCodeEdit({ old: '', findings: list })?.findings?.length,
       ),
     ).toEqual([0, undefined, undefined, undefined, 100]);
   });
 
   it('is copied as a patch', () => {
-    expect(patchOf('my job\n\u202Ex', 'a\nb\n', 'a\nB\n')).toBe(
+    expect(unifiedPatch('my job\n\u202Ex', 'a\nb\n', 'a\nB\n')).toBe(
       '--- a/my-job-x\n+++ b/my-job-x\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n',
     );
-    expect(patchOf('', '', 'a')).toBe('--- a/code\n+++ b/code\n@@ -0,0 +1,1 @@\n+a\n\\ No newline at end of file\n');
+    expect(unifiedPatch('', '', 'a')).toBe(
+      '--- a/code\n+++ b/code\n@@ -0,0 +1,1 @@\n+a\n\\ No newline at end of file\n',
+    );
   });
 
   it('is shown by the lines that differ', () => {
@@ -156,13 +158,13 @@ describe('a code edit', () => {
 describe('a notice', () => {
   it('is read from what a workflow sends, and anything else is none', () => {
     expect(
-      [{ level: 'warning', text: 'Old.' }, { text: 'Rehearsal.' }, { level: 'loud', text: 'x' }].map(notice),
+      [{ level: 'warning', text: 'Old.' }, { text: 'Rehearsal.' }, { level: 'loud', text: 'x' }].map(parseNotice),
     ).toEqual([
       { level: 'warning', text: 'Old.' },
       { level: 'info', text: 'Rehearsal.' },
       { level: 'info', text: 'x' },
     ]);
-    expect([null, 'x', [], {}, { text: 1 }, { text: ' ' }].map(notice)).toEqual([
+    expect([null, 'x', [], {}, { text: 1 }, { text: ' ' }].map(parseNotice)).toEqual([
       undefined,
       undefined,
       undefined,
@@ -180,7 +182,7 @@ describe('a notice', () => {
       { type: 'data-note', data: { text: 'x' } },
     ];
 
-    expect(groups(parts).map(isNotice)).toEqual([false, true, false, false]);
+    expect(groupParts(parts).map(isNotice)).toEqual([false, true, false, false]);
   });
 });
 
@@ -194,13 +196,13 @@ describe('short words', () => {
   });
 
   it('for values', () => {
-    expect(summary({ a: [1, 'x', null], b: { c: true } })).toBe('{a: [1, "x", null], b: {c: true}}');
+    expect(jsonSummary({ a: [1, 'x', null], b: { c: true } })).toBe('{a: [1, "x", null], b: {c: true}}');
     expect(
-      summary(
+      jsonSummary(
         Array.from({ length: 1000 }, (_, index) => index),
         20,
       ),
     ).toHaveLength(20);
-    expect(written(undefined)).toBe('undefined');
+    expect(jsonText(undefined)).toBe('undefined');
   });
 });

@@ -11,7 +11,7 @@ import {
   type UIDataTypes,
   isDeepEqualData,
 } from 'ai';
-import type { ChatPart, MessageActs } from './message';
+import type { ChatPart, MessageActions } from './message';
 
 export type Source = SourceUrlUIPart | SourceDocumentUIPart;
 export type ToolPart = ToolUIPart | DynamicToolUIPart;
@@ -25,7 +25,7 @@ export type Group =
   | { kind: 'sources'; parts: Source[] }
   | { kind: 'files'; parts: FileUIPart[] };
 
-export function groups(parts: readonly ChatPart[]): Group[] {
+export function groupParts(parts: readonly ChatPart[]): Group[] {
   const found: Group[] = [];
   for (const part of parts) {
     const last = found.at(-1);
@@ -52,11 +52,11 @@ export const toolName = (part: ToolPart): string =>
   part.type === 'dynamic-tool' ? part.toolName : part.type.slice('tool-'.length);
 
 /** What a message says in words, to copy or to edit. */
-export const spoken = (parts: readonly ChatPart[]): string =>
+export const spokenText = (parts: readonly ChatPart[]): string =>
   parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n\n');
 
 /** Does a text part say that the model refused? */
-export function refused(part: TextUIPart): boolean {
+export function isRefusal(part: TextUIPart): boolean {
   return part.providerMetadata?.palaver?.refusal === true;
 }
 
@@ -70,31 +70,31 @@ export interface PartProps {
   streaming: boolean;
   /** It is what is being written now. */
   last: boolean;
-  approve: MessageActs['approve'];
+  approve: MessageActions['approve'];
 }
 
-export function unchanged(before: PartProps, now: PartProps): boolean {
+export function isPartUnchanged(before: PartProps, now: PartProps): boolean {
   return (
     before.streaming === now.streaming &&
     before.last === now.last &&
     before.approve === now.approve &&
-    same(before.group, now.group)
+    isSamePart(before.group, now.group)
   );
 }
 
-function same(before: Group, now: Group): boolean {
+function isSamePart(before: Group, now: Group): boolean {
   if (before === now) return true;
   if (before.kind === 'text' && now.kind === 'text') return before.part.text === now.part.text;
   if (before.kind === 'reasoning' && now.kind === 'reasoning')
     return before.part.text === now.part.text && before.part.state === now.part.state;
-  if (before.kind === 'tool' && now.kind === 'tool') return sameTool(before.part, now.part);
+  if (before.kind === 'tool' && now.kind === 'tool') return isSameTool(before.part, now.part);
   if (before.kind === 'data' && now.kind === 'data')
     return before.part.type === now.part.type && isDeepEqualData(before.part.data, now.part.data);
   return before.kind === now.kind && isDeepEqualData(before, now);
 }
 
 /** A call that is over does not change any more; before that its arguments grow. */
-function sameTool(before: ToolPart, now: ToolPart): boolean {
+function isSameTool(before: ToolPart, now: ToolPart): boolean {
   if (before === now) return true;
   if (before.toolCallId !== now.toolCallId || before.state !== now.state) return false;
   if (
@@ -113,7 +113,7 @@ export interface Notice {
 }
 
 /** The part's value if it is one; a level that is not known is said quietly. */
-export function notice(value: unknown): Notice | undefined {
+export function parseNotice(value: unknown): Notice | undefined {
   if (
     typeof value !== 'object' ||
     value === null ||
@@ -127,4 +127,4 @@ export function notice(value: unknown): Notice | undefined {
 
 /** Stands above the answer, wherever in it it was said. */
 export const isNotice = (group: Group): boolean =>
-  group.kind === 'data' && group.part.type === 'data-notice' && notice(group.part.data) !== undefined;
+  group.kind === 'data' && group.part.type === 'data-notice' && parseNotice(group.part.data) !== undefined;

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Run } from '@/api/types';
-import { callsOf, secondsOf, textOf, tokensOf } from './run-output';
+import { outputCalls, runSeconds, outputText, runTokens } from './run-output';
 
 const replied = (reply: object): Run => ({ id: 'run_1', status: 'finished', reply }) as unknown as Run;
 const said = (role: string, ...parts: object[]): object => ({ role, parts, metadata: {} });
@@ -20,15 +20,15 @@ const talked = replied({
 
 it('the text of a run is its value, or what was said', () => {
   expect([
-    textOf(replied({ messages: [], value: 'plain' })),
-    textOf(replied({ messages: [], value: { a: 1 } })),
-    textOf(talked),
-    textOf(replied({ messages: [] })),
+    outputText(replied({ messages: [], value: 'plain' })),
+    outputText(replied({ messages: [], value: { a: 1 } })),
+    outputText(talked),
+    outputText(replied({ messages: [] })),
   ]).toEqual(['plain', '{\n  "a": 1\n}', 'I ask.\n\nIt is five.', '']);
 });
 
 it('its calls are those of all its messages', () => {
-  expect(callsOf(talked)).toEqual([{ name: 'add', arguments: '{}' }]);
+  expect(outputCalls(talked)).toEqual([{ name: 'add', arguments: '{}' }]);
 });
 
 it('it takes from its start to its end, or until now', () => {
@@ -36,16 +36,16 @@ it('it takes from its start to its end, or until now', () => {
   const now = Date.parse('2026-11-15T21:51:21.000Z');
 
   expect([
-    secondsOf({ started_at, ended_at: '2026-11-15T21:51:18.500000Z' }, now),
-    secondsOf({ started_at, ended_at: null }, now),
-    secondsOf({ started_at: null, ended_at: null }, now),
+    runSeconds({ started_at, ended_at: '2026-11-15T21:51:18.500000Z' }, now),
+    runSeconds({ started_at, ended_at: null }, now),
+    runSeconds({ started_at: null, ended_at: null }, now),
   ]).toEqual([0.5, 3, null]);
 });
 
 it('its tokens are those it was given and those it made', () => {
   expect([
-    tokensOf({ usage: { input_tokens: 3, output_tokens: 4 } }),
-    tokensOf({ usage: { output_tokens: 4 } }),
-    tokensOf({ usage: null }),
+    runTokens({ usage: { input_tokens: 3, output_tokens: 4 } }),
+    runTokens({ usage: { output_tokens: 4 } }),
+    runTokens({ usage: null }),
   ]).toEqual([7, 4, null]);
 });

@@ -1,15 +1,15 @@
 /** What a run of a cell said, in the forms that a cell shows and compares. Pure. */
 import type { Schemas } from '@/api/client';
 import type { Node, Run } from '@/api/types';
-import type { Call } from '@/lib/diff';
+import type { ToolCall } from '@/lib/diff';
 import { UNSTORED } from './nodes';
 
-export type Said = Schemas['Message'];
+export type OutputMessage = Schemas['Message'];
 
 export const hasEnded = ({ status }: Pick<Run, 'status'>): boolean => status !== 'queued' && status !== 'running';
 
 /** Its text: a text as it is, any other value as JSON, of a conversation what the workflow said in it. */
-export function textOf(run: Run): string {
+export function outputText(run: Run): string {
   const { messages = [], value } = run.reply ?? {};
   if (typeof value === 'string') return value;
   if (value !== undefined && value !== null) return JSON.stringify(value, null, 2);
@@ -22,7 +22,7 @@ export function textOf(run: Run): string {
     .join('\n\n');
 }
 
-export function callsOf(run: Run): Call[] {
+export function outputCalls(run: Run): ToolCall[] {
   const messages = run.reply?.messages ?? [];
   return messages.flatMap(({ parts }) =>
     parts.flatMap((part) => (part.type === 'tool-call' ? [{ name: part.name, arguments: part.arguments ?? '' }] : [])),
@@ -30,7 +30,10 @@ export function callsOf(run: Run): Call[] {
 }
 
 /** Messages as nodes of a thread that is nowhere, for what shows threads. */
-export function asNodes(messages: readonly Said[], run: Pick<Run, 'id' | 'status' | 'created_at'>): Node[] {
+export function outputNodes(
+  messages: readonly OutputMessage[],
+  run: Pick<Run, 'id' | 'status' | 'created_at'>,
+): Node[] {
   return messages.map(({ role, parts, id, name, metadata }, place) => ({
     id: id ?? `${run.id}-${place}`,
     parent: null,
@@ -47,13 +50,13 @@ export function asNodes(messages: readonly Said[], run: Pick<Run, 'id' | 'status
 }
 
 /** How long it took, or takes until now, in seconds; null before it began. */
-export function secondsOf(run: Pick<Run, 'started_at' | 'ended_at'>, now: number): number | null {
+export function runSeconds(run: Pick<Run, 'started_at' | 'ended_at'>, now: number): number | null {
   if (!run.started_at) return null;
   const end = run.ended_at ? Date.parse(run.ended_at) : now;
   return Math.max(0, (end - Date.parse(run.started_at)) / 1000);
 }
 
-export function tokensOf(run: Pick<Run, 'usage'>): number | null {
+export function runTokens(run: Pick<Run, 'usage'>): number | null {
   const { input_tokens: given, output_tokens: made } = run.usage ?? {};
   return typeof given === 'number' || typeof made === 'number' ? Number(given ?? 0) + Number(made ?? 0) : null;
 }

@@ -5,12 +5,12 @@ import { Ban, ChevronRight, CircleCheck, CircleHelp, CirclePause, CircleX, Loade
 import { useId, useState, type ReactNode } from 'react';
 import { Button } from '@/components/button';
 import { TextField } from '@/components/form-fields';
-import { JsonView, summary } from '@/components/json-view';
+import { JsonView, jsonSummary } from '@/components/json-view';
 import { LongText } from '@/components/text';
-import { tellError } from '@/components/toast';
+import { showError } from '@/components/toast';
 import { cn } from '@/lib/cn';
-import { exact } from '@/lib/safe-text';
-import type { MessageActs } from './message';
+import { safeExact } from '@/lib/safe-text';
+import type { MessageActions } from './message';
 import { toolName, type ToolPart } from './parts';
 
 const STATES: Record<ToolState, { word: string; icon: ReactNode }> = {
@@ -25,7 +25,7 @@ const STATES: Record<ToolState, { word: string; icon: ReactNode }> = {
 interface Props {
   part: ToolPart;
   live: boolean;
-  approve?: MessageActs['approve'];
+  approve?: MessageActions['approve'];
 }
 
 export function ToolView({ part, live, approve }: Props): ReactNode {
@@ -37,7 +37,7 @@ export function ToolView({ part, live, approve }: Props): ReactNode {
   const { word, icon } = STATES[state];
   return (
     <section
-      aria-label={`Tool ${exact(toolName(part))}`}
+      aria-label={`Tool ${safeExact(toolName(part))}`}
       className={cn('rounded-xl border bg-surface', asked && 'border-warn')}
     >
       <button
@@ -51,13 +51,13 @@ export function ToolView({ part, live, approve }: Props): ReactNode {
           {icon}
         </span>
         <span dir="auto" className="max-w-[60%] shrink-0 truncate font-mono text-[13px] font-medium">
-          {exact(toolName(part)).slice(0, 200)}
+          {safeExact(toolName(part)).slice(0, 200)}
         </span>
         <span
           dir="ltr"
           className={cn('min-w-0 grow truncate font-mono text-xs', state === 'failed' ? 'text-bad' : 'text-faint')}
         >
-          {!open && exact(toolLine(part))}
+          {!open && safeExact(toolLine(part))}
         </span>
         <ChevronRight
           aria-hidden
@@ -65,14 +65,14 @@ export function ToolView({ part, live, approve }: Props): ReactNode {
         />
       </button>
       <div id={id} className={cn('space-y-3 border-t px-3 py-2.5', !open && 'hidden')}>
-        {open && <Inside part={part} />}
+        {open && <ToolDetails part={part} />}
       </div>
-      {asked && approve && <Question ask={(approved, reason) => approve(part.approval.id, approved, reason)} />}
+      {asked && approve && <ApprovalForm ask={(approved, reason) => approve(part.approval.id, approved, reason)} />}
     </section>
   );
 }
 
-function Inside({ part }: { part: ToolPart }): ReactNode {
+function ToolDetails({ part }: { part: ToolPart }): ReactNode {
   const input = toolInput(part);
   return (
     <>
@@ -80,24 +80,24 @@ function Inside({ part }: { part: ToolPart }): ReactNode {
         {input === undefined ? (
           <span className="text-faint">None yet</span>
         ) : 'text' in input ? (
-          <Raw text={input.text} />
+          <RawValue text={input.text} />
         ) : (
           <JsonView value={input.value} />
         )}
       </Field>
       {part.state === 'output-available' && (
         <Field label="Result">
-          {typeof part.output === 'string' ? <Raw text={part.output} /> : <JsonView value={part.output} />}
+          {typeof part.output === 'string' ? <RawValue text={part.output} /> : <JsonView value={part.output} />}
         </Field>
       )}
       {part.state === 'output-error' && (
         <Field label="Error">
-          <Raw text={part.errorText} bad />
+          <RawValue text={part.errorText} bad />
         </Field>
       )}
       {part.approval?.reason && (
         <Field label={part.approval.approved ? 'Approved, because' : 'Denied, because'}>
-          <Raw text={part.approval.reason} />
+          <RawValue text={part.approval.reason} />
         </Field>
       )}
     </>
@@ -111,7 +111,7 @@ const Field = ({ label, children }: { label: string; children: ReactNode }): Rea
   </div>
 );
 
-const Raw = ({ text, bad = false }: { text: string; bad?: boolean }): ReactNode => (
+const RawValue = ({ text, bad = false }: { text: string; bad?: boolean }): ReactNode => (
   <div
     dir="auto"
     className={cn(
@@ -119,17 +119,17 @@ const Raw = ({ text, bad = false }: { text: string; bad?: boolean }): ReactNode 
       bad ? 'bg-bad-soft text-bad' : 'bg-sunken',
     )}
   >
-    <LongText text={text} tidy={exact} />
+    <LongText text={text} tidy={safeExact} />
   </div>
 );
 
-function Question({ ask }: { ask: (approved: boolean, reason?: string) => Promise<void> }): ReactNode {
+function ApprovalForm({ ask }: { ask: (approved: boolean, reason?: string) => Promise<void> }): ReactNode {
   const [reason, setReason] = useState('');
   const [sending, setSending] = useState(false);
   const answer = (approved: boolean): void => {
     setSending(true);
     ask(approved, reason.trim() || undefined)
-      .catch(tellError)
+      .catch(showError)
       .finally(() => setSending(false));
   };
   return (
@@ -183,18 +183,18 @@ export function toolState(part: ToolPart, live: boolean): ToolState {
 
 /** The arguments as they are so far: a value, or the text of one that is not whole. */
 export function toolInput(part: ToolPart): { value: unknown } | { text: string } | undefined {
-  if (part.state === 'input-streaming') return part.rawInput ? { text: part.rawInput } : shown(part.input);
-  return shown(part.input ?? ('rawInput' in part ? part.rawInput : undefined));
+  if (part.state === 'input-streaming') return part.rawInput ? { text: part.rawInput } : shortValue(part.input);
+  return shortValue(part.input ?? ('rawInput' in part ? part.rawInput : undefined));
 }
 
-const shown = (input: unknown): { value: unknown } | { text: string } | undefined =>
+const shortValue = (input: unknown): { value: unknown } | { text: string } | undefined =>
   input === undefined ? undefined : typeof input === 'string' ? { text: input } : { value: input };
 
 /** One line beside the name: what it was asked, and what came of it. */
 export function toolLine(part: ToolPart): string {
-  if (part.state === 'output-available') return summary(part.output, 120);
+  if (part.state === 'output-available') return jsonSummary(part.output, 120);
   if (part.state === 'output-error') return part.errorText.split('\n', 1)[0]?.slice(0, 160) ?? '';
   if (part.state === 'output-denied') return part.approval.reason ?? '';
   const input = toolInput(part);
-  return input === undefined ? '' : 'text' in input ? input.text.slice(-120) : summary(input.value, 120);
+  return input === undefined ? '' : 'text' in input ? input.text.slice(-120) : jsonSummary(input.value, 120);
 }

@@ -1,13 +1,13 @@
 /** What an evaluator thought of an answer, as a badge; and the same with its reason and details. */
 import { Check, CircleSlash, TriangleAlert, X } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { Section } from '@/components/collapsible';
+import { CollapsibleSection } from '@/components/collapsible';
 import { JsonView } from '@/components/json-view';
 import { Badge } from '@/components/status';
 import { LongText } from '@/components/text';
 import { cn } from '@/lib/cn';
-import { prose } from '@/lib/safe-text';
-import { score as told, STATES, isOpen, type State, figureWords, intervalWords, type Figure } from './format';
+import { safeProse } from '@/lib/safe-text';
+import { formatScore as told, STATES, isOpen, type State, formatFigure, formatInterval, type Figure } from './format';
 import type { ScoreView } from './queries';
 
 const TONES = {
@@ -34,14 +34,14 @@ const WORDS = {
 
 type Kind = keyof typeof TONES;
 
-export function kindOf({ status, passed }: Pick<ScoreView, 'status' | 'passed'>): Kind {
+export function scoreKind({ status, passed }: Pick<ScoreView, 'status' | 'passed'>): Kind {
   if (status !== 'scored') return status;
   if (passed === null || passed === undefined) return 'plain';
   return passed ? 'passed' : 'failed';
 }
 
 /** The number or the word of a score; a score that only repeats whether it passed says nothing. */
-function formatFigure({ status, passed, score, label }: ScoreView): string {
+function formatScoreValue({ status, passed, score, label }: ScoreView): string {
   if (status !== 'scored') return '';
   const number =
     score === null || score === undefined || (typeof passed === 'boolean' && score === Number(passed))
@@ -52,8 +52,8 @@ function formatFigure({ status, passed, score, label }: ScoreView): string {
 
 /** `name`: shown beside it, else only heard and hovered. */
 export function ScoreBadge({ score, name = false }: { score: ScoreView; name?: boolean }): ReactNode {
-  const kind = kindOf(score);
-  const text = formatFigure(score);
+  const kind = scoreKind(score);
+  const text = formatScoreValue(score);
   const title = [`${score.evaluator}: ${WORDS[kind]}`, text, score.reason].filter(Boolean).join(', ');
   return (
     <span
@@ -67,15 +67,15 @@ export function ScoreBadge({ score, name = false }: { score: ScoreView; name?: b
       {ICONS[kind]}
       {name ? (
         <span className="truncate" dir="auto">
-          {prose(score.evaluator)}
+          {safeProse(score.evaluator)}
         </span>
       ) : (
-        <span className="sr-only">{prose(score.evaluator)}: </span>
+        <span className="sr-only">{safeProse(score.evaluator)}: </span>
       )}
       <span className="sr-only">{WORDS[kind]}</span>
       {text && (
         <span className="max-w-32 truncate" dir="auto">
-          {prose(text)}
+          {safeProse(text)}
         </span>
       )}
     </span>
@@ -83,7 +83,7 @@ export function ScoreBadge({ score, name = false }: { score: ScoreView; name?: b
 }
 
 /** Details that are longer are folded. */
-const FEW = 4;
+const MAX_INLINE_DETAILS = 4;
 
 /** All that it said. What it says of turns is shown with them, so it is folded here. */
 export function ScoreCard({ score }: { score: ScoreView }): ReactNode {
@@ -92,9 +92,9 @@ export function ScoreCard({ score }: { score: ScoreView }): ReactNode {
   return (
     <section aria-label={`Score ${score.evaluator}`} className="min-w-0 rounded-xl border bg-surface px-3 py-2">
       <div className="flex min-w-0 flex-wrap items-center gap-x-2 gap-y-1">
-        <bdi className="min-w-0 font-medium wrap-anywhere">{prose(score.evaluator)}</bdi>
+        <bdi className="min-w-0 font-medium wrap-anywhere">{safeProse(score.evaluator)}</bdi>
         <ScoreBadge score={score} />
-        <span className="text-[13px] text-muted">{WORDS[kindOf(score)]}</span>
+        <span className="text-[13px] text-muted">{WORDS[scoreKind(score)]}</span>
       </div>
       {score.reason && (
         <p dir="auto" className="mt-1 text-[13px] wrap-anywhere whitespace-pre-wrap text-muted">
@@ -103,9 +103,9 @@ export function ScoreCard({ score }: { score: ScoreView }): ReactNode {
       )}
       {count > 0 && (
         <div className="mt-1">
-          <Section title="Details" open={count <= FEW && !Object.hasOwn(details, 'turns')}>
+          <CollapsibleSection title="Details" open={count <= MAX_INLINE_DETAILS && !Object.hasOwn(details, 'turns')}>
             <JsonView value={details} open={2} />
-          </Section>
+          </CollapsibleSection>
         </div>
       )}
     </section>
@@ -146,14 +146,14 @@ export function ProgressBar({ state, done, failed, total }: BarProps): ReactNode
   );
 }
 
-const WIDE = 100;
-const TALL = 16;
-const RATE: readonly [number, number] = [0, 1];
+const BAR_WIDTH = 100;
+const BAR_HEIGHT = 16;
+const RATE_SCALE: readonly [number, number] = [0, 1];
 
 /** `scale`: the least and the most that the bar shows. Scores may be anything; rates lie between 0 and 1. */
 export function IntervalBar({
   figure,
-  scale = RATE,
+  scale = RATE_SCALE,
   className = 'h-4 w-24',
 }: {
   figure: Figure;
@@ -161,20 +161,21 @@ export function IntervalBar({
   className?: string;
 }): ReactNode {
   const [least, most] = scale;
-  const at = (value: number): number => Math.max(0, Math.min(WIDE, ((value - least) / (most - least || 1)) * WIDE));
-  const middle = TALL / 2;
+  const at = (value: number): number =>
+    Math.max(0, Math.min(BAR_WIDTH, ((value - least) / (most - least || 1)) * BAR_WIDTH));
+  const middle = BAR_HEIGHT / 2;
   const zero = at(0);
   const value = at(figure.value);
   return (
     <svg
       role="img"
-      aria-label={`${figureWords(figure)}, ${intervalWords(figure)}`}
-      viewBox={`0 0 ${WIDE} ${TALL}`}
+      aria-label={`${formatFigure(figure)}, ${formatInterval(figure)}`}
+      viewBox={`0 0 ${BAR_WIDTH} ${BAR_HEIGHT}`}
       preserveAspectRatio="none"
       className={`block shrink-0 overflow-visible ${className}`}
     >
-      <title>{intervalWords(figure)}</title>
-      <rect x={0} y={middle - 3} width={WIDE} height={6} rx={2} className="fill-sunken" />
+      <title>{formatInterval(figure)}</title>
+      <rect x={0} y={middle - 3} width={BAR_WIDTH} height={6} rx={2} className="fill-sunken" />
       <rect
         x={Math.min(zero, value)}
         y={middle - 3}
@@ -200,7 +201,7 @@ const Line = (ends: { x1: number; x2: number; y1: number; y2: number }): ReactNo
 );
 
 /** What all bars of one evaluator share: 0 to 1, or as far as its scores go. */
-export function scaleOf(figures: readonly (Figure | null)[]): readonly [number, number] {
+export function intervalScale(figures: readonly (Figure | null)[]): readonly [number, number] {
   const ends = figures.flatMap((figure) => (figure ? [figure.value, ...(figure.interval ?? [])] : []));
   return [Math.min(0, ...ends), Math.max(1, ...ends)];
 }

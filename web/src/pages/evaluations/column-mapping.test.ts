@@ -2,13 +2,13 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import type { Workflow } from '@/api/types';
-import { either, mapped, type Mapping } from './column-mapping';
+import { chosenOrDefault, defaultMapping, type Mapping } from './column-mapping';
 import type { MapDraft } from './draft';
-import type { NamedColumn } from './queries';
+import type { TestsetColumn } from './queries';
 
 interface Case {
   of: string;
-  columns: Readonly<Record<string, NamedColumn['kind']>>;
+  columns: Readonly<Record<string, TestsetColumn['kind']>>;
   properties?: object;
   answers?: readonly string[];
   /** Columns that some rows have nothing in. */
@@ -34,17 +34,17 @@ test.each(cases)('$of', ({ columns, properties, answers = [], gaps = [], said = 
     properties: { messages: { 'x-ag-type-ref': 'messages' }, ...properties },
     additionalProperties: true,
   };
-  const shown = mapped(named, { is_chat: true, schemas: { inputs } } as unknown as Workflow, answers, said);
+  const shown = defaultMapping(named, { is_chat: true, schemas: { inputs } } as unknown as Workflow, answers, said);
   if (found === null) {
     expect([shown.messages, shown.script]).toEqual([null, null]);
     return;
   }
   expect({
-    messages: either(said.messages, shown.messages),
-    history: either(said.history, shown.history),
-    script: either(said.script, shown.script),
+    messages: chosenOrDefault(said.messages, shown.messages),
+    history: chosenOrDefault(said.history, shown.history),
+    script: chosenOrDefault(said.script, shown.script),
     spoken: shown.spoken,
-    expected: either(said.expected, shown.expected),
+    expected: chosenOrDefault(said.expected, shown.expected),
     inputs: said.inputs ?? shown.inputs,
   }).toEqual({ messages: null, history: null, script: null, spoken: null, expected: null, ...found });
 });

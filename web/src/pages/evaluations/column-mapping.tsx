@@ -4,22 +4,22 @@ import type { ReactNode } from 'react';
 import { workflowQuery } from '@/api/queries';
 import type { Workflow } from '@/api/types';
 import { Button } from '@/components/button';
-import { Section } from '@/components/collapsible';
-import { Select, Labelled, Faults } from '@/components/form-fields';
+import { CollapsibleSection } from '@/components/collapsible';
+import { Select, LabeledField, FieldErrors } from '@/components/form-fields';
 import { isObject } from '@/components/forms/json-schema';
 import type { FieldError } from '@/components/forms/values';
-import { type MapDraft, under, type VariantDraft } from './draft';
-import type { NamedColumn } from './queries';
+import { type MapDraft, errorsUnder, type VariantDraft } from './draft';
+import type { TestsetColumn } from './queries';
 
-const EXPECTED = ['expected', 'expected_output', 'correct_answer', 'ground_truth', 'reference'];
+const EXPECTED_NAMES = ['expected', 'expected_output', 'correct_answer', 'ground_truth', 'reference'];
 /** Kinds of columns that can be what is said to a chat. */
-const SPOKEN: ReadonlySet<string> = new Set(['chat', 'message', 'text', 'mixed']);
+const SPOKEN_NAMES: ReadonlySet<string> = new Set(['chat', 'message', 'text', 'mixed']);
 
 /** What a column of texts is usually called that is what the user says; as in evaluation/plan/column_mapping.py. */
 const WORDS = ['question', 'input', 'prompt', 'query', 'message', 'user_message', 'user_input', 'text', 'q', 'user'];
-const ANSWERS: ReadonlySet<string> = new Set([...EXPECTED, 'answer', 'output', 'response', 'completion']);
+const ANSWERS: ReadonlySet<string> = new Set([...EXPECTED_NAMES, 'answer', 'output', 'response', 'completion']);
 /** Where a column holds what was said in full, nobody guesses at another. */
-const TOLD: ReadonlySet<string> = new Set(['chat', 'message', 'script']);
+const TOLD_NAMES: ReadonlySet<string> = new Set(['chat', 'message', 'script']);
 
 export interface Mapping {
   messages: string | null;
@@ -33,30 +33,30 @@ export interface Mapping {
   inputs: Readonly<Record<string, string>>;
 }
 
-type Described = Pick<Workflow, 'is_chat' | 'schemas'>;
+type WorkflowSchemas = Pick<Workflow, 'is_chat' | 'schemas'>;
 
 /** The names of a workflow's inputs, without the messages of a chat. */
-export function inputNames({ is_chat: isChat, schemas }: Described): string[] {
+export function inputNames({ is_chat: isChat, schemas }: WorkflowSchemas): string[] {
   const properties = propertiesOf(schemas.inputs);
-  return Object.keys(properties).filter((name) => !(isChat && (name === 'messages' || isMarked(properties[name]))));
+  return Object.keys(properties).filter((name) => !(isChat && (name === 'messages' || hasMarker(properties[name]))));
 }
 
-export const canBeSaid = ({ kind }: NamedColumn): boolean => SPOKEN.has(kind);
+export const canHoldMessages = ({ kind }: TestsetColumn): boolean => SPOKEN_NAMES.has(kind);
 
 /** What is found for a workflow, beside what was said; `answers` are columns that hold answers already. */
-export function mapped(
-  columns: readonly NamedColumn[],
-  workflow: Described | null,
+export function defaultMapping(
+  columns: readonly TestsetColumn[],
+  workflow: WorkflowSchemas | null,
   answers: readonly string[] = [],
   said: MapDraft = {},
 ): Mapping {
   const names = columns.map(({ name }) => name);
-  const expected = EXPECTED.find((name) => names.includes(name)) ?? null;
+  const expected = EXPECTED_NAMES.find((name) => names.includes(name)) ?? null;
   const isChat = workflow?.is_chat ?? true;
   const scripts = columns.filter(({ kind }) => kind === 'script').map(({ name }) => name);
-  const script = isChat ? (scripts.includes('script') ? 'script' : only(scripts)) : null;
+  const script = isChat ? (scripts.includes('script') ? 'script' : onlyOne(scripts)) : null;
   const properties = workflow ? propertiesOf(workflow.schemas.inputs) : {};
-  const holds = { expected: either(said.expected, expected), script: either(said.script, script) };
+  const holds = { expected: chosenOrDefault(said.expected, expected), script: chosenOrDefault(said.script, script) };
   const placed = new Set([
     holds.expected,
     said.history,
@@ -64,17 +64,19 @@ export function mapped(
     ...answers,
     ...Object.keys(properties),
   ]);
-  const certain = isChat ? foundMessages(columns, properties) : null;
-  const messages = certain ?? (isChat && holds.script === null ? spoken(columns, placed) : null);
+  const certain = isChat ? findMessagesColumn(columns, properties) : null;
+  const messages = certain ?? (isChat && holds.script === null ? findSpokenColumn(columns, placed) : null);
   const isPayload =
-    either(said.messages, messages) === 'content' && names.includes('history') && !Object.hasOwn(properties, 'history');
+    chosenOrDefault(said.messages, messages) === 'content' &&
+    names.includes('history') &&
+    !Object.hasOwn(properties, 'history');
   const history = isPayload ? 'history' : null;
   const isOpen = workflow?.schemas.inputs?.['additionalProperties'] !== false;
   const taken = new Set([
     holds.expected,
     holds.script,
-    either(said.messages, messages),
-    either(said.history, history),
+    chosenOrDefault(said.messages, messages),
+    chosenOrDefault(said.history, history),
     ...answers.filter((name) => !Object.hasOwn(properties, name)),
   ]);
   const free = names.filter((name) => !taken.has(name) && (Object.hasOwn(properties, name) || isOpen));
@@ -83,7 +85,7 @@ export function mapped(
       ? columns.filter(({ name }) => name === messages || name === holds.script)
       : [];
   const hasGaps = told.length > 0 && told.every(({ missing, nulls }) => missing + nulls > 0);
-  const instead = hasGaps ? (called(columns, new Set([...placed, ...taken]))[0] ?? null) : null;
+  const instead = hasGaps ? (columnsNamed(columns, new Set([...placed, ...taken]))[0] ?? null) : null;
   return {
     messages,
     history,
@@ -95,53 +97,62 @@ export function mapped(
 }
 
 /** What was said holds, also that it is nothing. */
-export const either = (said: string | null | undefined, found: string | null): string | null =>
+export const chosenOrDefault = (said: string | null | undefined, found: string | null): string | null =>
   said === undefined ? found : said;
 
-function foundMessages(columns: readonly NamedColumn[], properties: Readonly<Record<string, unknown>>): string | null {
-  const marked = Object.keys(properties).filter((name) => isMarked(properties[name]));
+function findMessagesColumn(
+  columns: readonly TestsetColumn[],
+  properties: Readonly<Record<string, unknown>>,
+): string | null {
+  const marked = Object.keys(properties).filter((name) => hasMarker(properties[name]));
   const byName = [...marked, 'messages'].find((name) => columns.some((one) => one.name === name)) ?? null;
   // As in the payload of a service: the one column of conversations may be what came before.
   const content =
-    columns.some((one) => one.name === 'content' && canBeSaid(one)) && !Object.hasOwn(properties, 'content')
+    columns.some((one) => one.name === 'content' && canHoldMessages(one)) && !Object.hasOwn(properties, 'content')
       ? 'content'
       : null;
-  return byName ?? content ?? only(columns.filter(({ kind }) => kind === 'chat').map(({ name }) => name));
+  return byName ?? content ?? onlyOne(columns.filter(({ kind }) => kind === 'chat').map(({ name }) => name));
 }
 
 /** The column with a usual name, else the only one of texts that is neither taken nor called as answers are. */
-function spoken(columns: readonly NamedColumn[], taken: ReadonlySet<string | null | undefined>): string | null {
-  if (columns.some(({ kind }) => TOLD.has(kind))) return null;
-  return called(columns, taken)[0] ?? only(textsOf(columns, taken).filter((name) => !ANSWERS.has(name.toLowerCase())));
+function findSpokenColumn(
+  columns: readonly TestsetColumn[],
+  taken: ReadonlySet<string | null | undefined>,
+): string | null {
+  if (columns.some(({ kind }) => TOLD_NAMES.has(kind))) return null;
+  return (
+    columnsNamed(columns, taken)[0] ??
+    onlyOne(textColumns(columns, taken).filter((name) => !ANSWERS.has(name.toLowerCase())))
+  );
 }
 
 /** The columns of texts with a usual name, the likeliest first. */
-function called(columns: readonly NamedColumn[], taken: ReadonlySet<string | null | undefined>): string[] {
-  const texts = textsOf(columns, taken);
+function columnsNamed(columns: readonly TestsetColumn[], taken: ReadonlySet<string | null | undefined>): string[] {
+  const texts = textColumns(columns, taken);
   return WORDS.flatMap((word) => texts.filter((name) => name.toLowerCase() === word));
 }
 
-const textsOf = (columns: readonly NamedColumn[], taken: ReadonlySet<string | null | undefined>): string[] =>
+const textColumns = (columns: readonly TestsetColumn[], taken: ReadonlySet<string | null | undefined>): string[] =>
   columns.filter(({ name, kind }) => kind === 'text' && !taken.has(name)).map(({ name }) => name);
 
-const only = (names: readonly string[]): string | null => (names.length === 1 ? (names[0] ?? null) : null);
+const onlyOne = (names: readonly string[]): string | null => (names.length === 1 ? (names[0] ?? null) : null);
 
 function propertiesOf(schema: Readonly<Record<string, unknown>> | undefined): Record<string, unknown> {
   return isObject(schema?.['properties']) ? schema['properties'] : {};
 }
 
-const isMarked = (schema: unknown): boolean => isObject(schema) && schema['x-ag-type-ref'] === 'messages';
+const hasMarker = (schema: unknown): boolean => isObject(schema) && schema['x-ag-type-ref'] === 'messages';
 
 interface Props {
   map: MapDraft;
-  columns: readonly NamedColumn[];
+  columns: readonly TestsetColumn[];
   variants: readonly VariantDraft[];
   onChange: (map: MapDraft) => void;
   faults: readonly FieldError[];
 }
 
 /** Which column goes where. What nobody changes is found out; it is shown as it will be. */
-export function MappingPart({ map, columns, variants, onChange, faults }: Props): ReactNode {
+export function MappingSection({ map, columns, variants, onChange, faults }: Props): ReactNode {
   const names = [
     ...new Set(variants.flatMap(({ kind, workflow: name }) => (kind === 'workflow' && name ? [name] : []))),
   ];
@@ -150,8 +161,8 @@ export function MappingPart({ map, columns, variants, onChange, faults }: Props)
     combine: (all) => all.flatMap(({ data }) => (data ? [data] : [])),
   });
   const answers = variants.flatMap(({ kind, column }) => (kind === 'column' ? [column] : []));
-  const usual = mapped(columns, described.find((one) => one.is_chat) ?? described[0] ?? null, answers, map);
-  const said = either(map.messages, usual.messages);
+  const usual = defaultMapping(columns, described.find((one) => one.is_chat) ?? described[0] ?? null, answers, map);
+  const said = chosenOrDefault(map.messages, usual.messages);
   const isText = columns.some(({ name, kind }) => name === said && kind === 'text');
   const isChat = described.length === 0 || described.some((one) => one.is_chat);
   const instead =
@@ -164,17 +175,18 @@ export function MappingPart({ map, columns, variants, onChange, faults }: Props)
   const holds = map.inputs ?? usual.inputs;
   const shown = [
     isChat && described.length > 0 && `${isText ? 'the user says' : 'messages'} ← ${said ?? 'nothing'}`,
-    either(map.history, usual.history) !== null && `said before ← ${either(map.history, usual.history)}`,
-    either(map.script, usual.script) !== null && `script ← ${either(map.script, usual.script)}`,
+    chosenOrDefault(map.history, usual.history) !== null &&
+      `said before ← ${chosenOrDefault(map.history, usual.history)}`,
+    chosenOrDefault(map.script, usual.script) !== null && `script ← ${chosenOrDefault(map.script, usual.script)}`,
     instead,
-    `expected ← ${either(map.expected, usual.expected) ?? 'nothing'}`,
+    `expected ← ${chosenOrDefault(map.expected, usual.expected) ?? 'nothing'}`,
     Object.keys(holds).length > 0 && `inputs ← ${Object.values(holds).join(', ')}`,
   ].filter(Boolean);
-  const wrong = under(faults, '/map');
+  const wrong = errorsUnder(faults, '/map');
   const isChanged = Object.keys(map).length > 0;
   return (
     <div className="min-w-0" data-at="/map">
-      <Section
+      <CollapsibleSection
         key={String(wrong.length > 0)}
         title="Columns"
         open={wrong.length > 0 || isChanged}
@@ -186,14 +198,14 @@ export function MappingPart({ map, columns, variants, onChange, faults }: Props)
       >
         <div className="grid gap-3 py-1 pl-5 sm:grid-cols-3">
           {isChat && (
-            <Choice
+            <ColumnChoice
               label="Messages"
               at="/map/messages"
               {...(hint ? { hint } : {})}
               value={map.messages}
               usual={usual.messages}
-              columns={columns.filter(canBeSaid)}
-              onChange={(messages) => onChange(put(map, 'messages', messages))}
+              columns={columns.filter(canHoldMessages)}
+              onChange={(messages) => onChange(withEntry(map, 'messages', messages))}
               faults={faults}
             />
           )}
@@ -201,41 +213,41 @@ export function MappingPart({ map, columns, variants, onChange, faults }: Props)
             (usual.history !== null ||
               map.history !== undefined ||
               columns.filter(({ kind }) => kind === 'chat').length > 1) && (
-              <Choice
+              <ColumnChoice
                 label="Said before"
                 at="/map/history"
                 value={map.history}
                 usual={usual.history}
-                columns={columns.filter(canBeSaid)}
-                onChange={(history) => onChange(put(map, 'history', history))}
+                columns={columns.filter(canHoldMessages)}
+                onChange={(history) => onChange(withEntry(map, 'history', history))}
                 faults={faults}
               />
             )}
           {isChat && columns.some(({ kind }) => kind === 'script' || kind === 'json' || kind === 'mixed') && (
-            <Choice
+            <ColumnChoice
               label="Script"
               at="/map/script"
               value={map.script}
               usual={usual.script}
               columns={columns}
-              onChange={(script) => onChange(put(map, 'script', script))}
+              onChange={(script) => onChange(withEntry(map, 'script', script))}
               faults={faults}
             />
           )}
-          <Choice
+          <ColumnChoice
             label="Expected"
             at="/map/expected"
             value={map.expected}
             usual={usual.expected}
             columns={columns}
-            onChange={(expected) => onChange(put(map, 'expected', expected))}
+            onChange={(expected) => onChange(withEntry(map, 'expected', expected))}
             faults={faults}
           />
         </div>
         {inputs.length > 0 && (
           <InputChoices map={map} names={inputs} holds={holds} columns={columns} onChange={onChange} faults={faults} />
         )}
-      </Section>
+      </CollapsibleSection>
     </div>
   );
 }
@@ -255,18 +267,18 @@ function InputChoices({ map, names, holds, columns, onChange, faults }: InputCho
       <div className="flex items-center gap-2">
         <h4 className="text-[13px] font-medium text-muted">Inputs</h4>
         {map.inputs !== undefined && (
-          <Button size="small" look="quiet" onClick={() => onChange(put(map, 'inputs', undefined))}>
+          <Button size="small" look="quiet" onClick={() => onChange(withEntry(map, 'inputs', undefined))}>
             As found
           </Button>
         )}
       </div>
       <div className="grid gap-3 sm:grid-cols-3">
         {names.map((name) => (
-          <div key={name} className="min-w-0" data-at={inputAt(name)}>
-            <Labelled label={name}>
+          <div key={name} className="min-w-0" data-at={inputPointer(name)}>
+            <LabeledField label={name}>
               <Select
                 value={holds[name] ?? ''}
-                aria-invalid={under(faults, inputAt(name)).length > 0}
+                aria-invalid={errorsUnder(faults, inputPointer(name)).length > 0}
                 onChange={(event) => setInput(name, event.target.value)}
               >
                 <option value="">Nothing</option>
@@ -276,8 +288,8 @@ function InputChoices({ map, names, holds, columns, onChange, faults }: InputCho
                   </option>
                 ))}
               </Select>
-            </Labelled>
-            <Faults faults={under(faults, inputAt(name))} />
+            </LabeledField>
+            <FieldErrors faults={errorsUnder(faults, inputPointer(name))} />
           </div>
         ))}
       </div>
@@ -285,33 +297,33 @@ function InputChoices({ map, names, holds, columns, onChange, faults }: InputCho
   );
 }
 
-const inputAt = (name: string): string => `/map/inputs/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+const inputPointer = (name: string): string => `/map/inputs/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
 
-function put<N extends keyof MapDraft>(map: MapDraft, name: N, value: MapDraft[N] | undefined): MapDraft {
+function withEntry<N extends keyof MapDraft>(map: MapDraft, name: N, value: MapDraft[N] | undefined): MapDraft {
   const { [name]: _, ...rest } = map;
   return value === undefined ? rest : { ...rest, [name]: value };
 }
 
-interface ChoiceProps {
+interface ColumnChoiceProps {
   label: string;
   hint?: string;
   value: string | null | undefined;
   usual: string | null;
   /** The pointer that it is about. */
   at: string;
-  columns: readonly NamedColumn[];
+  columns: readonly TestsetColumn[];
   onChange: (value: string | null | undefined) => void;
   faults: readonly FieldError[];
 }
 
 /** A column's name may be anything, also empty: so the choices have numbers. */
-function Choice({ label, hint, at, value, usual, columns, onChange, faults }: ChoiceProps): ReactNode {
+function ColumnChoice({ label, hint, at, value, usual, columns, onChange, faults }: ColumnChoiceProps): ReactNode {
   const place = columns.findIndex(({ name }) => name === value);
-  const wrong = under(faults, at);
+  const wrong = errorsUnder(faults, at);
   const chosen = value === undefined ? 'auto' : value === null ? 'none' : String(place);
   return (
     <div className="min-w-0" data-at={at}>
-      <Labelled label={label} {...(hint ? { hint } : {})}>
+      <LabeledField label={label} {...(hint ? { hint } : {})}>
         <Select
           value={chosen}
           aria-invalid={wrong.length > 0}
@@ -333,8 +345,8 @@ function Choice({ label, hint, at, value, usual, columns, onChange, faults }: Ch
             </option>
           ))}
         </Select>
-      </Labelled>
-      <Faults faults={wrong} />
+      </LabeledField>
+      <FieldErrors faults={wrong} />
     </div>
   );
 }

@@ -15,54 +15,54 @@ import { useSearchParams, Link, useLocation } from 'wouter';
 import { api } from '@/api/client';
 import { queryClient } from '@/api/queries';
 import { Button, IconButton } from '@/components/button';
-import { Section } from '@/components/collapsible';
-import { askYes } from '@/components/confirm-dialog';
+import { CollapsibleSection } from '@/components/collapsible';
+import { askConfirmation } from '@/components/confirm-dialog';
 import { Dialog } from '@/components/dialog';
-import { Select, Labelled } from '@/components/form-fields';
+import { Select, LabeledField } from '@/components/form-fields';
 import { JsonView } from '@/components/json-view';
 import { DeleteMenuItem, Menu, MenuItem, MenuTitle } from '@/components/menu';
-import { Loading, Problem } from '@/components/status';
-import { tell, tellError } from '@/components/toast';
+import { Loading, ErrorMessage } from '@/components/status';
+import { showToast, showError } from '@/components/toast';
 import { formatDateTime, formatTimeAgo, pluralize, formatDollars, formatAge } from '@/lib/format';
 import { useTitle } from '@/lib/hooks';
-import { prose } from '@/lib/safe-text';
-import { rooted } from '@/lib/server-path';
-import { lasted } from '@/pages/traces/detail/timeline';
+import { safeProse } from '@/lib/safe-text';
+import { serverPath } from '@/lib/server-path';
+import { formatMilliseconds } from '@/pages/traces/detail/timeline';
 import { StateBadge, ProgressBar } from './badges';
-import { isOpen, titleOf, left, pace } from './format';
-import { useLive, type Progress } from './live-progress';
+import { isOpen, evaluationTitle, formatTimeLeft, formatPace } from './format';
+import { useLiveEvaluation, type Progress } from './live-progress';
 import { evaluationSummaryQuery as summaryOf, type Evaluation, evaluationsOfTestsetQuery } from './queries';
-import { Drill } from './result-detail';
+import { ResultDetail } from './result-detail';
 import { Results } from './results';
-import { address, readAddress, type Ask, type Asked } from './results-query';
-import { SummaryPart } from './summary';
+import { resultsQueryParams, parseResultsQuery, type SetResultsQuery, type ResultsQuery } from './results-query';
+import { SummarySection } from './summary';
 
 export default function EvaluationPage({ id }: { id: string }): ReactNode {
-  const { evaluation, error, retry, progress } = useLive(id);
-  useTitle(evaluation ? titleOf(evaluation) : 'Evaluation');
-  const { asked, ask } = useAsked();
+  const { evaluation, error, retry, progress } = useLiveEvaluation(id);
+  useTitle(evaluation ? evaluationTitle(evaluation) : 'Evaluation');
+  const { asked, ask } = useResultsQuery();
   // As a state, not a ref: the table in it wants to know it.
   const [box, setBox] = useState<HTMLDivElement | null>(null);
   const figures = useQuery({ ...summaryOf(id, asked.slice), enabled: evaluation !== undefined });
   if (error && !evaluation)
     return (
       <div className="p-4">
-        <Problem error={error}>
+        <ErrorMessage error={error}>
           <Button size="small" onClick={retry}>
             Try again
           </Button>
-        </Problem>
+        </ErrorMessage>
       </div>
     );
   if (!evaluation) return <Loading className="p-6" />;
   return (
     <div ref={setBox} className="@container h-full overflow-y-auto [overflow-anchor:none]">
       <div data-above>
-        <Header evaluation={evaluation} />
+        <EvaluationHeader evaluation={evaluation} />
         {(isOpen(evaluation.state) || evaluation.reason) && (
-          <ProgressPart evaluation={evaluation} progress={progress} />
+          <ProgressSection evaluation={evaluation} progress={progress} />
         )}
-        <SummaryPart
+        <SummarySection
           evaluation={evaluation}
           summary={figures.data}
           error={figures.error}
@@ -70,11 +70,11 @@ export default function EvaluationPage({ id }: { id: string }): ReactNode {
           onSlice={(slice) => ask({ ...asked, slice })}
           onShow={(what) => ask({ ...asked, ...what })}
         />
-        <Made evaluation={evaluation} />
+        <EvaluationSetup evaluation={evaluation} />
       </div>
       <Results evaluation={evaluation} asked={asked} ask={ask} box={box} />
       {asked.cell && (
-        <Drill
+        <ResultDetail
           evaluation={evaluation}
           asked={asked}
           cell={asked.cell}
@@ -87,11 +87,14 @@ export default function EvaluationPage({ id }: { id: string }): ReactNode {
 }
 
 /** What is asked, as the address says it; to ask something else is to go there. */
-function useAsked(): { asked: Asked; ask: Ask } {
+function useResultsQuery(): { asked: ResultsQuery; ask: SetResultsQuery } {
   const [params, setParams] = useSearchParams();
   const text = String(params);
-  const asked = useMemo(() => readAddress(new URLSearchParams(text)), [text]);
-  const ask = useCallback<Ask>((next, { replace = false } = {}) => setParams(address(next), { replace }), [setParams]);
+  const asked = useMemo(() => parseResultsQuery(new URLSearchParams(text)), [text]);
+  const ask = useCallback<SetResultsQuery>(
+    (next, { replace = false } = {}) => setParams(resultsQueryParams(next), { replace }),
+    [setParams],
+  );
   return { asked, ask };
 }
 
@@ -104,18 +107,18 @@ const FORMATS = {
 };
 
 /** What it is called, how it ended, and what can be done with it. */
-export function Header({ evaluation }: { evaluation: Evaluation }): ReactNode {
+export function EvaluationHeader({ evaluation }: { evaluation: Evaluation }): ReactNode {
   const { id, state, errors } = evaluation;
   const [, navigate] = useLocation();
   const [comparing, setComparing] = useState(false);
   const path = { evaluation: id };
   const fresh = () => queryClient.invalidateQueries({ queryKey: ['evaluation', id] });
-  const cancel = () => api('post', '/api/evaluations/{evaluation}/cancel', { path }).then(fresh).catch(tellError);
+  const cancel = () => api('post', '/api/evaluations/{evaluation}/cancel', { path }).then(fresh).catch(showError);
   const rerun = (which: 'failed' | 'errors' | 'all') =>
-    api('post', '/api/evaluations/{evaluation}/rerun', { path, body: { which } }).then(fresh).catch(tellError);
+    api('post', '/api/evaluations/{evaluation}/rerun', { path, body: { which } }).then(fresh).catch(showError);
   const remove = async () => {
     if (
-      !(await askYes({
+      !(await askConfirmation({
         title: 'Delete this evaluation?',
         text: 'Its results and scores go with it. The test set stays.',
         act: 'Delete',
@@ -125,10 +128,10 @@ export function Header({ evaluation }: { evaluation: Evaluation }): ReactNode {
       return;
     await api('delete', '/api/evaluations/{evaluation}', { path });
     void queryClient.invalidateQueries({ queryKey: ['evaluations'] });
-    tell('The evaluation is deleted.');
+    showToast('The evaluation is deleted.');
     navigate('/evaluations');
   };
-  const save = (format: string) => window.location.assign(rooted(`/api/evaluations/${id}/export?format=${format}`));
+  const save = (format: string) => window.location.assign(serverPath(`/api/evaluations/${id}/export?format=${format}`));
   const undone = evaluation.total - evaluation.done;
   return (
     <header className="flex flex-wrap items-start gap-x-3 gap-y-2 border-b bg-surface px-4 py-3 sm:px-6">
@@ -141,7 +144,7 @@ export function Header({ evaluation }: { evaluation: Evaluation }): ReactNode {
             /
           </span>
           <h1 dir="auto" className="min-w-0 text-base font-semibold wrap-anywhere">
-            {prose(titleOf(evaluation))}
+            {safeProse(evaluationTitle(evaluation))}
           </h1>
           <StateBadge state={state} reason={evaluation.reason} />
         </div>
@@ -198,7 +201,7 @@ export function Header({ evaluation }: { evaluation: Evaluation }): ReactNode {
           <MenuItem icon={<Users />} disabled={isOpen(state)} onSelect={() => navigate(`/reviews?new=1&run=${id}`)}>
             Let people review it…
           </MenuItem>
-          <DeleteMenuItem onSelect={() => void remove().catch(tellError)} />
+          <DeleteMenuItem onSelect={() => void remove().catch(showError)} />
         </Menu>
       </div>
       {comparing && <CompareDialog evaluation={evaluation} onClose={() => setComparing(false)} />}
@@ -216,7 +219,7 @@ function Facts({ evaluation }: { evaluation: Evaluation }): ReactNode {
         dir="auto"
         className="wrap-anywhere hover:text-accent hover:underline"
       >
-        {prose(testset.name)}, revision {testset.revision}
+        {safeProse(testset.name)}, revision {testset.revision}
       </Link>
       {' · '}
       {pluralize(evaluation.rows, 'row')} × {pluralize(evaluation.variants.length, 'variant')}
@@ -227,7 +230,7 @@ function Facts({ evaluation }: { evaluation: Evaluation }): ReactNode {
       </time>
       {evaluation.started_at &&
         evaluation.ended_at &&
-        ` · ${lasted(Date.parse(evaluation.ended_at) - Date.parse(evaluation.started_at))}`}
+        ` · ${formatMilliseconds(Date.parse(evaluation.ended_at) - Date.parse(evaluation.started_at))}`}
       {evaluation.cost !== null && ` · ${formatDollars(evaluation.cost)}`}
       {evaluation.score_cost !== null &&
         evaluation.score_cost > 0 &&
@@ -259,7 +262,7 @@ export function CompareDialog({ evaluation, onClose }: { evaluation: Evaluation;
     one.variants.map((name) => ({
       value: `${one.id}:${name}`,
       title: name,
-      group: `${titleOf(one)} (${formatAge(one.created_at)})`,
+      group: `${evaluationTitle(one)} (${formatAge(one.created_at)})`,
     })),
   );
   const sides = [...here, ...there];
@@ -322,7 +325,7 @@ function Choice({
 }): ReactNode {
   const groups = [...new Set(sides.map(({ group }) => group))];
   return (
-    <Labelled label={label}>
+    <LabeledField label={label}>
       <Select value={value} onChange={(event) => onChange(event.target.value)}>
         {!sides.some((one) => one.value === value) && <option value="">Choose…</option>}
         {groups.map((group) => (
@@ -337,23 +340,23 @@ function Choice({
           </optgroup>
         ))}
       </Select>
-    </Labelled>
+    </LabeledField>
   );
 }
 
 /** What it was made of: the variants and evaluators as they were when it began. Folded, for who wants to know. */
-export function Made({ evaluation }: { evaluation: Evaluation }): ReactNode {
+export function EvaluationSetup({ evaluation }: { evaluation: Evaluation }): ReactNode {
   const { variants, evaluators, limits, selection } = evaluation;
   return (
     <div className="px-4 sm:px-6">
-      <Section title="What it was made of">
+      <CollapsibleSection title="What it was made of">
         <div className="grid gap-4 py-1 pl-5 @3xl:grid-cols-2">
           <div className="min-w-0">
             <h3 className="text-[13px] font-medium text-muted">Variants</h3>
             {variants.map(({ name, workflow, variant, column, parameters, map }) => (
               <div key={name} className="mt-1 min-w-0">
                 <p dir="auto" className="text-[13px] wrap-anywhere">
-                  <span className="font-medium">{prose(name)}</span>{' '}
+                  <span className="font-medium">{safeProse(name)}</span>{' '}
                   <span className="text-muted">
                     {workflow ? [workflow, variant].filter(Boolean).join(', ') : `the column ${column}`}
                   </span>
@@ -368,7 +371,7 @@ export function Made({ evaluation }: { evaluation: Evaluation }): ReactNode {
             {evaluators.map(({ name, key, parameters }) => (
               <div key={name} className="mt-1 min-w-0">
                 <p dir="auto" className="text-[13px] wrap-anywhere">
-                  <span className="font-medium">{prose(name)}</span>{' '}
+                  <span className="font-medium">{safeProse(name)}</span>{' '}
                   {name !== key && <span className="text-muted">{key}</span>}
                 </p>
                 {parameters && Object.keys(parameters).length > 0 && <JsonView value={parameters} />}
@@ -378,13 +381,13 @@ export function Made({ evaluation }: { evaluation: Evaluation }): ReactNode {
             <JsonView value={selection ? { ...limits, rows: selection } : limits} />
           </div>
         </div>
-      </Section>
+      </CollapsibleSection>
     </div>
   );
 }
 
 /** How far it is, how fast, how long it may still take; and why it failed, when it did. */
-export function ProgressPart({
+export function ProgressSection({
   evaluation,
   progress,
 }: {
@@ -396,15 +399,17 @@ export function ProgressPart({
     return (
       reason && (
         <div className="px-4 pt-3 sm:px-6">
-          <Problem error={reason.message} />
+          <ErrorMessage error={reason.message} />
         </div>
       )
     );
   const facts = [
     `${(done + failed).toLocaleString('en')} of ${total.toLocaleString('en')} cells`,
     failed > 0 && `${failed.toLocaleString('en')} failed`,
-    progress?.rate && pace(progress.rate),
-    progress?.eta_seconds !== null && progress?.eta_seconds !== undefined && `${left(progress.eta_seconds)} left`,
+    progress?.rate && formatPace(progress.rate),
+    progress?.eta_seconds !== null &&
+      progress?.eta_seconds !== undefined &&
+      `${formatTimeLeft(progress.eta_seconds)} left`,
   ].filter(Boolean);
   return (
     <section aria-label="Progress" className="flex flex-col gap-1.5 px-4 pt-3 sm:px-6">

@@ -1,23 +1,32 @@
 import { expect, test } from 'vitest';
 import type { Workflow } from '@/api/types';
-import { inputNames, mapped } from './column-mapping';
+import { inputNames, defaultMapping } from './column-mapping';
 import {
-  EMPTY,
-  draftLike,
-  evaluatorOf,
-  fieldOf,
+  EMPTY_DRAFT,
+  draftFromEvaluation,
+  newEvaluator,
+  fieldTitle,
   freeName,
-  missing,
-  requestOf,
-  under,
-  unplaced,
-  variantOf,
+  missingPart,
+  draftRequest,
+  errorsUnder,
+  errorsWithoutField,
+  newVariant,
 } from './draft';
-import { commonNames, eased, ownNames } from './evaluators-section';
-import { figureOf, figureWords, intervalWords, left, pace, percent, points, score } from './format';
-import type { Evaluation, NamedColumn } from './queries';
+import { commonParameters, simplifySchema, specificParameters } from './evaluators-section';
+import {
+  evaluatorFigure,
+  formatFigure,
+  formatInterval,
+  formatTimeLeft,
+  formatPace,
+  formatPercent,
+  formatPoints,
+  formatScore,
+} from './format';
+import type { Evaluation, TestsetColumn } from './queries';
 
-const column = (name: string, kind: NamedColumn['kind']): NamedColumn => ({
+const column = (name: string, kind: TestsetColumn['kind']): TestsetColumn => ({
   name,
   kind,
   present: 1,
@@ -28,27 +37,29 @@ const described = (isChat: boolean, inputs: object): Pick<Workflow, 'is_chat' | 
   ({ is_chat: isChat, schemas: { inputs } }) as unknown as Pick<Workflow, 'is_chat' | 'schemas'>;
 
 test('a draft says what is missing, in the order of the form', () => {
-  const draft = { ...EMPTY, testset: 'ts_1' };
-  const workflow = variantOf({ workflow: 'tutor' });
-  expect(missing(EMPTY)).toBe('Choose a test set.');
-  expect(missing(draft)).toMatch(/^Add a variant/);
-  expect(missing({ ...draft, variants: [variantOf({ kind: 'column' })] })).toMatch(/neither a workflow nor a column/);
-  expect(missing({ ...draft, variants: [workflow] })).toMatch(/^Add an evaluator/);
-  expect(missing({ ...draft, variants: [workflow], evaluators: [evaluatorOf('contains')] })).toBeNull();
+  const draft = { ...EMPTY_DRAFT, testset: 'ts_1' };
+  const workflow = newVariant({ workflow: 'tutor' });
+  expect(missingPart(EMPTY_DRAFT)).toBe('Choose a test set.');
+  expect(missingPart(draft)).toMatch(/^Add a variant/);
+  expect(missingPart({ ...draft, variants: [newVariant({ kind: 'column' })] })).toMatch(
+    /neither a workflow nor a column/,
+  );
+  expect(missingPart({ ...draft, variants: [workflow] })).toMatch(/^Add an evaluator/);
+  expect(missingPart({ ...draft, variants: [workflow], evaluators: [newEvaluator('contains')] })).toBeNull();
 });
 
 test('what is sent holds only what was said', () => {
-  const request = requestOf({
-    ...EMPTY,
+  const request = draftRequest({
+    ...EMPTY_DRAFT,
     name: ' prompt v3 ',
     testset: 'ts_1',
     revision: '4',
     sample: 20,
     variants: [
-      variantOf({ workflow: 'tutor', variant: 'short' }),
-      variantOf({ kind: 'column', column: 'old', workflow: 'left behind' }),
+      newVariant({ workflow: 'tutor', variant: 'short' }),
+      newVariant({ kind: 'column', column: 'old', workflow: 'left behind' }),
     ],
-    evaluators: [{ ...evaluatorOf('regex'), parameters: { pattern: '^A' } }],
+    evaluators: [{ ...newEvaluator('regex'), parameters: { pattern: '^A' } }],
     map: { expected: null, inputs: { subject: 'topic' } },
   });
   expect(request).toEqual({
@@ -66,7 +77,7 @@ test('what is sent holds only what was said', () => {
 });
 
 test('another like it begins with what that was made of', () => {
-  const like = draftLike({
+  const like = draftFromEvaluation({
     name: 'v1',
     testset: { id: 'ts_1', name: 'Set', revision: 3 },
     variants: [
@@ -87,7 +98,7 @@ test('another like it begins with what that was made of', () => {
     limits: { concurrency: 3, timeout: 9, retries: 0 },
     selection: null,
   } as unknown as Evaluation);
-  expect(requestOf(like)).toEqual({
+  expect(draftRequest(like)).toEqual({
     name: 'v1',
     testset: { id: 'ts_1', revision: 'head' },
     variants: [
@@ -106,7 +117,7 @@ test('another like it begins with what that was made of', () => {
 
 test('another like one that asks a question where there are no messages finds both again', () => {
   const map = { messages: 'messages', spoken: 'question', expected: 'expected' };
-  const like = draftLike({
+  const like = draftFromEvaluation({
     name: 'v1',
     testset: { id: 'ts_1', name: 'Set', revision: 3 },
     variants: [{ name: 'tutor', workflow: 'tutor', map }],
@@ -115,7 +126,7 @@ test('another like one that asks a question where there are no messages finds bo
     limits: {},
     selection: null,
   } as unknown as Evaluation);
-  expect(requestOf(like).map).toEqual({ history: null, script: null, expected: 'expected' });
+  expect(draftRequest(like).map).toEqual({ history: null, script: null, expected: 'expected' });
 });
 
 test('a fault is shown at its field, and one without a field above all', () => {
@@ -124,13 +135,13 @@ test('a fault is shown at its field, and one without a field above all', () => {
     { path: '', message: 'what?' },
     { path: '/evaluators/10', message: 'ten' },
   ];
-  expect(under(faults, '/evaluators/1')).toEqual([{ path: '/parameters/pattern', message: 'no' }]);
-  expect(unplaced(faults)).toEqual([{ path: '', message: 'what?' }]);
+  expect(errorsUnder(faults, '/evaluators/1')).toEqual([{ path: '/parameters/pattern', message: 'no' }]);
+  expect(errorsWithoutField(faults)).toEqual([{ path: '', message: 'what?' }]);
 });
 
 test('a fault is told by what the form calls its field', () => {
-  const evaluators = [evaluatorOf('contains'), { ...evaluatorOf('regex'), name: 'starts' }];
-  const called = (path: string) => fieldOf(path, evaluators);
+  const evaluators = [newEvaluator('contains'), { ...newEvaluator('regex'), name: 'starts' }];
+  const called = (path: string) => fieldTitle(path, evaluators);
   expect(['/map/messages', '/map/history', '/map/inputs/a~1b', '/testset/rows', '/testset/id'].map(called)).toEqual([
     'Columns, Messages',
     'Columns, Said before',
@@ -172,7 +183,7 @@ test('columns go where the server would put them', () => {
     column('old', 'text'),
   ];
   const tutor = described(true, { properties: { messages: {}, subject: {} }, additionalProperties: true });
-  expect(mapped(columns, tutor, ['old'])).toEqual({
+  expect(defaultMapping(columns, tutor, ['old'])).toEqual({
     messages: 'messages',
     history: null,
     script: null,
@@ -182,7 +193,7 @@ test('columns go where the server would put them', () => {
   });
   expect(inputNames(tutor)).toEqual(['subject']);
   const payload = [column('content', 'text'), column('history', 'chat')];
-  expect(mapped(payload, tutor)).toEqual({
+  expect(defaultMapping(payload, tutor)).toEqual({
     messages: 'content',
     history: 'history',
     script: null,
@@ -191,7 +202,7 @@ test('columns go where the server would put them', () => {
     inputs: {},
   });
   const shout = described(false, { properties: { text: {} }, additionalProperties: false });
-  expect(mapped([column('text', 'text'), column('more', 'text'), column('reference', 'text')], shout)).toEqual({
+  expect(defaultMapping([column('text', 'text'), column('more', 'text'), column('reference', 'text')], shout)).toEqual({
     messages: null,
     history: null,
     script: null,
@@ -211,22 +222,31 @@ test('a list of texts that may be one text is entered as a list', () => {
       name: {},
     },
   };
-  expect(eased(schema)['properties']).toEqual({
+  expect(simplifySchema(schema)['properties']).toEqual({
     ...schema.properties,
     names: { type: 'array', items: { type: 'string' }, description: 'Which.' },
   });
-  expect([ownNames(schema), commonNames(schema)]).toEqual([['names', 'equals'], ['target']]);
+  expect([specificParameters(schema), commonParameters(schema)]).toEqual([['names', 'equals'], ['target']]);
 });
 
 test('figures are short and honest', () => {
-  expect([percent(0.828), percent(1), percent(0.0004)]).toEqual(['82.8 %', '100 %', '0 %']);
-  expect([points(-0.039), points(0.02), points(0)]).toEqual(['−3.9 points', '+2 points', '±0 points']);
-  expect([score(0.83333), score(3), score(12_345.6)]).toEqual(['0.833', '3', '12,346']);
-  expect([left(0.2), left(42), left(300), left(9000)]).toEqual(['a moment', '42 s', '5 min', '2.5 h']);
-  expect([pace(12.34), pace(0.5)]).toEqual(['12.3 a second', '30 a minute']);
-  const passes = figureOf({ pass_rate: 0.5, pass_ci: [0.4, 0.6], mean: 0.7, mean_ci: null });
-  expect(passes && [figureWords(passes), intervalWords(passes)]).toEqual(['50 %', 'between 40 % and 60 %']);
-  const scored = figureOf({ pass_rate: null, pass_ci: null, mean: 0.7, mean_ci: null });
-  expect(scored && [figureWords(scored), intervalWords(scored)]).toEqual(['0.7', '']);
-  expect(figureOf({ pass_rate: null, pass_ci: null, mean: null, mean_ci: null })).toBeNull();
+  expect([formatPercent(0.828), formatPercent(1), formatPercent(0.0004)]).toEqual(['82.8 %', '100 %', '0 %']);
+  expect([formatPoints(-0.039), formatPoints(0.02), formatPoints(0)]).toEqual([
+    '−3.9 points',
+    '+2 points',
+    '±0 points',
+  ]);
+  expect([formatScore(0.83333), formatScore(3), formatScore(12_345.6)]).toEqual(['0.833', '3', '12,346']);
+  expect([formatTimeLeft(0.2), formatTimeLeft(42), formatTimeLeft(300), formatTimeLeft(9000)]).toEqual([
+    'a moment',
+    '42 s',
+    '5 min',
+    '2.5 h',
+  ]);
+  expect([formatPace(12.34), formatPace(0.5)]).toEqual(['12.3 a second', '30 a minute']);
+  const passes = evaluatorFigure({ pass_rate: 0.5, pass_ci: [0.4, 0.6], mean: 0.7, mean_ci: null });
+  expect(passes && [formatFigure(passes), formatInterval(passes)]).toEqual(['50 %', 'between 40 % and 60 %']);
+  const scored = evaluatorFigure({ pass_rate: null, pass_ci: null, mean: 0.7, mean_ci: null });
+  expect(scored && [formatFigure(scored), formatInterval(scored)]).toEqual(['0.7', '']);
+  expect(evaluatorFigure({ pass_rate: null, pass_ci: null, mean: null, mean_ci: null })).toBeNull();
 });

@@ -6,8 +6,8 @@ import type { paths } from '@/api/schema.d';
 import type { FieldError } from '@/components/forms/values';
 import type { Evaluation } from './queries';
 
-export type Request = paths['/api/evaluations']['post']['requestBody']['content']['application/json'];
-export type Values = Readonly<Record<string, unknown>>;
+export type EvaluationRequest = paths['/api/evaluations']['post']['requestBody']['content']['application/json'];
+export type ParameterValues = Readonly<Record<string, unknown>>;
 
 export interface VariantDraft {
   id: string;
@@ -16,7 +16,7 @@ export interface VariantDraft {
   name: string;
   workflow: string;
   variant: string;
-  parameters: Values;
+  parameters: ParameterValues;
   column: string;
 }
 
@@ -24,7 +24,7 @@ export interface EvaluatorDraft {
   id: string;
   key: string;
   name: string;
-  parameters: Values;
+  parameters: ParameterValues;
 }
 
 /** What is undefined the server finds out; null is for nothing. */
@@ -36,7 +36,7 @@ export interface MapDraft {
   inputs?: Readonly<Record<string, string>>;
 }
 
-export interface Draft {
+export interface EvaluationDraft {
   name: string;
   testset: string | null;
   revision: string;
@@ -51,7 +51,7 @@ export interface Draft {
   retries: number;
 }
 
-export const EMPTY: Draft = {
+export const EMPTY_DRAFT: EvaluationDraft = {
   name: '',
   testset: null,
   revision: 'head',
@@ -65,9 +65,9 @@ export const EMPTY: Draft = {
   retries: 2,
 };
 
-let last = 0;
-export const variantOf = (what: Partial<VariantDraft>): VariantDraft => ({
-  id: `v${++last}`,
+let lastId = 0;
+export const newVariant = (what: Partial<VariantDraft>): VariantDraft => ({
+  id: `v${++lastId}`,
   kind: 'workflow',
   name: '',
   workflow: '',
@@ -76,10 +76,10 @@ export const variantOf = (what: Partial<VariantDraft>): VariantDraft => ({
   column: '',
   ...what,
 });
-export const evaluatorOf = (key: string): EvaluatorDraft => ({ id: `e${++last}`, key, name: '', parameters: {} });
+export const newEvaluator = (key: string): EvaluatorDraft => ({ id: `e${++lastId}`, key, name: '', parameters: {} });
 
 /** How a variant will be called when nobody names it. */
-export function nameOf({ name, kind, column, workflow, variant }: VariantDraft): string {
+export function variantName({ name, kind, column, workflow, variant }: VariantDraft): string {
   if (name.trim()) return name.trim();
   if (kind === 'column') return column;
   return variant === 'default' ? workflow : variant;
@@ -97,22 +97,30 @@ export function freeName(name: string, taken: readonly string[]): string {
  * What an evaluation was made of, to begin another like it. Parameters of a stored variant are written out: they hold,
  * whatever becomes of it.
  */
-export function draftLike({ name, testset, variants, evaluators, repeats, limits, selection }: Evaluation): Draft {
+export function draftFromEvaluation({
+  name,
+  testset,
+  variants,
+  evaluators,
+  repeats,
+  limits,
+  selection,
+}: Evaluation): EvaluationDraft {
   const map = variants.find(({ workflow }) => workflow)?.map ?? variants[0]?.map;
   return {
-    ...EMPTY,
+    ...EMPTY_DRAFT,
     name,
     testset: testset.id,
     sample: selection?.sample ?? null,
     variants: variants.map((one) =>
-      variantOf(
+      newVariant(
         one.workflow
           ? { name: one.name, workflow: one.workflow, parameters: one.parameters ?? {} }
           : { kind: 'column', name: one.name, column: one.column ?? '' },
       ),
     ),
     evaluators: evaluators.map((one) => ({
-      ...evaluatorOf(one.key),
+      ...newEvaluator(one.key),
       name: one.name === one.key ? '' : one.name,
       parameters: one.parameters ?? {},
     })),
@@ -124,14 +132,14 @@ export function draftLike({ name, testset, variants, evaluators, repeats, limits
       expected: map?.expected ?? null,
     },
     repeats,
-    concurrency: limits.concurrency ?? EMPTY.concurrency,
-    timeout: limits.timeout ?? EMPTY.timeout,
-    retries: limits.retries ?? EMPTY.retries,
+    concurrency: limits.concurrency ?? EMPTY_DRAFT.concurrency,
+    timeout: limits.timeout ?? EMPTY_DRAFT.timeout,
+    retries: limits.retries ?? EMPTY_DRAFT.retries,
   };
 }
 
 /** What is still missing, in words; null: it can begin. */
-export function missing(draft: Draft): string | null {
+export function missingPart(draft: EvaluationDraft): string | null {
   if (!draft.testset) return 'Choose a test set.';
   if (draft.variants.length === 0) return 'Add a variant: what is to answer?';
   if (draft.variants.some(({ kind, column, workflow }) => !(kind === 'column' ? column : workflow)))
@@ -139,10 +147,10 @@ export function missing(draft: Draft): string | null {
   return draft.evaluators.length === 0 ? 'Add an evaluator: what is a good answer?' : null;
 }
 
-export function requestOf(draft: Draft): Request {
+export function draftRequest(draft: EvaluationDraft): EvaluationRequest {
   const { map } = draft;
   // The schema of a body gives objects of anything no keys; what is sent is what was entered.
-  const anything = (values: Values) => values as Record<string, never>;
+  const anything = (values: ParameterValues) => values as Record<string, never>;
   return {
     name: draft.name.trim(),
     testset: {
@@ -152,9 +160,9 @@ export function requestOf(draft: Draft): Request {
     },
     variants: draft.variants.map((one) =>
       one.kind === 'column'
-        ? { name: nameOf(one), column: one.column }
+        ? { name: variantName(one), column: one.column }
         : {
-            name: nameOf(one),
+            name: variantName(one),
             workflow: one.workflow,
             ...(one.variant === 'default' ? {} : { variant: one.variant }),
             parameters: anything(one.parameters),
@@ -181,7 +189,7 @@ export function requestOf(draft: Draft): Request {
  * The faults below a pointer, as seen from there: `/variants/0` of `/variants/0/parameters/style` is
  * `/parameters/style`.
  */
-export const under = (faults: readonly FieldError[], at: string): readonly FieldError[] =>
+export const errorsUnder = (faults: readonly FieldError[], at: string): readonly FieldError[] =>
   faults.flatMap(({ path, message }) =>
     path === at || path.startsWith(`${at}/`) ? [{ path: path.slice(at.length), message }] : [],
   );
@@ -200,7 +208,7 @@ const FIELDS: Readonly<Record<string, string>> = {
 };
 
 /** What the form calls the field of a pointer: `Columns, Messages`, `Evaluator regex, pattern`. */
-export function fieldOf(path: string, evaluators: readonly EvaluatorDraft[]): string {
+export function fieldTitle(path: string, evaluators: readonly EvaluatorDraft[]): string {
   const [part = '', ...below] = path
     .split('/')
     .slice(1)
@@ -224,5 +232,5 @@ export function fieldOf(path: string, evaluators: readonly EvaluatorDraft[]): st
 }
 
 /** Those that no part of the form shows. */
-export const unplaced = (faults: readonly FieldError[]): readonly FieldError[] =>
+export const errorsWithoutField = (faults: readonly FieldError[]): readonly FieldError[] =>
   faults.filter(({ path }) => !/^\/(?:testset|variants\/\d+|evaluators\/\d+|map|limits|repeats)(?:\/|$)/.test(path));

@@ -4,16 +4,16 @@ import { Plus, X } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { api } from '@/api/client';
 import { Button, IconButton } from '@/components/button';
-import { Section } from '@/components/collapsible';
-import { TextField, Labelled, Faults, FormPart, Switch, TextArea } from '@/components/form-fields';
+import { CollapsibleSection } from '@/components/collapsible';
+import { TextField, LabeledField, FieldErrors, FormSection, Switch, TextArea } from '@/components/form-fields';
 import { isObject, type JsonSchema } from '@/components/forms/json-schema';
 import { SchemaForm } from '@/components/forms/schema-form';
 import type { FieldError } from '@/components/forms/values';
-import { Badge, Problem } from '@/components/status';
-import { focused } from '@/lib/dom';
-import { found } from '@/lib/fuzzy-search';
+import { Badge, ErrorMessage } from '@/components/status';
+import { focusRef } from '@/lib/dom';
+import { searchByTitle } from '@/lib/fuzzy-search';
 import { ScoreCard } from './badges';
-import { evaluatorOf, freeName, under, type EvaluatorDraft, type Values } from './draft';
+import { newEvaluator, freeName, errorsUnder, type EvaluatorDraft, type ParameterValues } from './draft';
 import { evaluatorsQuery, type Evaluator } from './queries';
 
 interface Props {
@@ -22,19 +22,19 @@ interface Props {
   faults: readonly FieldError[];
 }
 
-export function EvaluatorsPart({ drafts, onChange, faults }: Props): ReactNode {
+export function EvaluatorsSection({ drafts, onChange, faults }: Props): ReactNode {
   const { data, error } = useQuery(evaluatorsQuery());
   const known = data?.data ?? [];
   const [adding, setAdding] = useState(drafts.length === 0);
   const add = ({ key }: Evaluator) => {
     const taken = drafts.map(({ name, key: used }) => name || used);
     const name = freeName(key, taken);
-    onChange([...drafts, { ...evaluatorOf(key), name: name === key ? '' : name }]);
+    onChange([...drafts, { ...newEvaluator(key), name: name === key ? '' : name }]);
     setAdding(false);
   };
   return (
-    <FormPart title="Evaluators" hint="What is a good answer. Each scores every answer.">
-      {error && <Problem error={error} />}
+    <FormSection title="Evaluators" hint="What is a good answer. Each scores every answer.">
+      {error && <ErrorMessage error={error} />}
       <div className="flex flex-col gap-2">
         {drafts.map((draft, place) => (
           <EvaluatorForm
@@ -42,26 +42,30 @@ export function EvaluatorsPart({ drafts, onChange, faults }: Props): ReactNode {
             draft={draft}
             evaluator={known.find(({ key }) => key === draft.key)}
             at={`/evaluators/${place}`}
-            faults={under(faults, `/evaluators/${place}`)}
+            faults={errorsUnder(faults, `/evaluators/${place}`)}
             onChange={(next) => onChange(drafts.map((one) => (one.id === draft.id ? next : one)))}
             onRemove={() => onChange(drafts.filter((one) => one.id !== draft.id))}
           />
         ))}
       </div>
       {adding ? (
-        <Picker known={known} onPick={add} {...(drafts.length > 0 ? { onClose: () => setAdding(false) } : {})} />
+        <EvaluatorPicker
+          known={known}
+          onPick={add}
+          {...(drafts.length > 0 ? { onClose: () => setAdding(false) } : {})}
+        />
       ) : (
         <Button size="small" className="mt-2" onClick={() => setAdding(true)}>
           <Plus aria-hidden className="size-3.5" />
           Add an evaluator
         </Button>
       )}
-      <Faults faults={faults.filter(({ path }) => path === '/evaluators')} />
-    </FormPart>
+      <FieldErrors faults={faults.filter(({ path }) => path === '/evaluators')} />
+    </FormSection>
   );
 }
 
-const NEEDS: Readonly<Record<string, string>> = {
+const NEEDS_TEXT: Readonly<Record<string, string>> = {
   expected: 'needs expected',
   chat: 'for chats',
   tools: 'tool calls',
@@ -69,7 +73,7 @@ const NEEDS: Readonly<Record<string, string>> = {
   usage: 'needs usage',
 };
 
-function Picker({
+function EvaluatorPicker({
   known,
   onPick,
   onClose,
@@ -80,7 +84,7 @@ function Picker({
 }): ReactNode {
   const [text, setText] = useState('');
   const shown = text.trim()
-    ? found(
+    ? searchByTitle(
         text,
         known.map((one) => ({ title: `${one.title} ${one.key}`, more: one.description, one })),
       ).map(({ one }) => one)
@@ -89,7 +93,7 @@ function Picker({
     <div className="mt-2 rounded-xl border">
       <div className="flex items-center gap-1 border-b p-1.5">
         <TextField
-          {...(onClose ? { ref: focused } : {})}
+          {...(onClose ? { ref: focusRef } : {})}
           type="search"
           aria-label="Find an evaluator"
           placeholder="Find an evaluator"
@@ -123,7 +127,7 @@ function Picker({
               <span className="flex shrink-0 gap-1 max-sm:hidden">
                 {one.origin === 'author' && <Badge tone="accent">Your own</Badge>}
                 {one.needs.map((need) => (
-                  <Badge key={need}>{NEEDS[need] ?? need}</Badge>
+                  <Badge key={need}>{NEEDS_TEXT[need] ?? need}</Badge>
                 ))}
               </span>
             </button>
@@ -148,14 +152,14 @@ interface FormProps {
 }
 
 function EvaluatorForm({ draft, evaluator, at, onChange, onRemove, faults }: FormProps): ReactNode {
-  const schema = eased(evaluator?.schema ?? {});
-  const errors = under(faults, '/parameters');
+  const schema = simplifySchema(evaluator?.schema ?? {});
+  const errors = errorsUnder(faults, '/parameters');
   const title = evaluator?.title ?? draft.key;
   const set = (parameters: Record<string, unknown>) => onChange({ ...draft, parameters });
   const shared = { schema, value: draft.parameters, errors, onChange: set };
-  const own = ownNames(schema);
-  const common = commonNames(schema);
-  const isWrong = common.some((name) => under(errors, `/${name}`).length > 0);
+  const own = specificParameters(schema);
+  const common = commonParameters(schema);
+  const isWrong = common.some((name) => errorsUnder(errors, `/${name}`).length > 0);
   const changed = common.filter((name) => Object.hasOwn(draft.parameters, name)).length;
   return (
     <div
@@ -170,16 +174,16 @@ function EvaluatorForm({ draft, evaluator, at, onChange, onRemove, faults }: For
           {evaluator && <p className="text-[13px] text-muted">{evaluator.description}</p>}
         </div>
         <div className="w-48">
-          <Labelled label="Name">
+          <LabeledField label="Name">
             <TextField
               dir="auto"
               maxLength={200}
-              aria-invalid={under(faults, '/name').length > 0}
+              aria-invalid={errorsUnder(faults, '/name').length > 0}
               placeholder={draft.key}
               value={draft.name}
               onChange={(event) => onChange({ ...draft, name: event.target.value })}
             />
-          </Labelled>
+          </LabeledField>
         </div>
       </div>
       <IconButton
@@ -192,12 +196,12 @@ function EvaluatorForm({ draft, evaluator, at, onChange, onRemove, faults }: For
       </IconButton>
       {own.length > 0 && (
         <div className="mt-2">
-          <SchemaForm {...shared} without={['name', ...COMMON]} />
+          <SchemaForm {...shared} without={['name', ...COMMON_PARAMETERS]} />
         </div>
       )}
       <div className="mt-2">
         {common.length > 0 && (
-          <Section
+          <CollapsibleSection
             key={String(isWrong)}
             title={changed ? `More settings, ${changed} changed` : 'More settings'}
             open={changed > 0 || isWrong}
@@ -205,23 +209,23 @@ function EvaluatorForm({ draft, evaluator, at, onChange, onRemove, faults }: For
             <div className="pt-1 pl-5">
               <SchemaForm {...shared} without={['name', ...own]} />
             </div>
-          </Section>
+          </CollapsibleSection>
         )}
-        <Section title="Try it">
-          <TryBox
+        <CollapsibleSection title="Try it">
+          <EvaluatorTryout
             evaluator={draft.key}
             parameters={draft.parameters}
             needsExpected={evaluator?.needs.includes('expected') ?? false}
           />
-        </Section>
+        </CollapsibleSection>
       </div>
-      <Faults faults={faults.filter(({ path }) => !path.startsWith('/parameters/'))} />
+      <FieldErrors faults={faults.filter(({ path }) => !path.startsWith('/parameters/'))} />
     </div>
   );
 }
 
 /** What looks like an object or a list, and is JSON, is that; anything else is text. */
-function read(text: string): unknown {
+function parseAnswer(text: string): unknown {
   if (!/^\s*[[{]/.test(text)) return text;
   try {
     return JSON.parse(text) as unknown;
@@ -231,13 +235,13 @@ function read(text: string): unknown {
 }
 
 /** An answer that one writes, and what an evaluator would say of it. */
-export function TryBox({
+export function EvaluatorTryout({
   evaluator,
   parameters,
   needsExpected,
 }: {
   evaluator: string;
-  parameters: Values;
+  parameters: ParameterValues;
   needsExpected: boolean;
 }): ReactNode {
   const [answer, setAnswer] = useState('');
@@ -251,9 +255,9 @@ export function TryBox({
         body: {
           parameters: parameters as Record<string, never>,
           case: {
-            output: read(answer),
+            output: parseAnswer(answer),
             flags: { is_chat: isChat },
-            ...(expected === '' ? {} : { expected: read(expected) }),
+            ...(expected === '' ? {} : { expected: parseAnswer(expected) }),
           },
         },
       }),
@@ -261,12 +265,12 @@ export function TryBox({
   return (
     <div className="flex flex-col gap-2 pt-1 pl-5">
       <div className="grid gap-2 sm:grid-cols-2">
-        <Labelled label="Answer" hint="text, or a message as JSON">
+        <LabeledField label="Answer" hint="text, or a message as JSON">
           <TextArea dir="auto" rows={2} value={answer} onChange={(event) => setAnswer(event.target.value)} />
-        </Labelled>
-        <Labelled label="Expected" hint={needsExpected ? '' : 'if it is needed'}>
+        </LabeledField>
+        <LabeledField label="Expected" hint={needsExpected ? '' : 'if it is needed'}>
           <TextArea dir="auto" rows={2} value={expected} onChange={(event) => setExpected(event.target.value)} />
-        </Labelled>
+        </LabeledField>
       </div>
       <div className="flex items-center gap-2">
         <Button size="small" disabled={trial.isPending} onClick={() => trial.mutate()}>
@@ -276,7 +280,7 @@ export function TryBox({
         <span className="text-[13px] text-muted">Answer of a chat</span>
         <Switch checked={isChat} onChange={setIsChat} label="Answer of a chat" />
       </div>
-      {trial.error && <Problem error={trial.error} />}
+      {trial.error && <ErrorMessage error={trial.error} />}
       {trial.data &&
         [trial.data, ...(trial.data.more ?? [])].map((score) => <ScoreCard key={score.evaluator} score={score} />)}
     </div>
@@ -284,18 +288,18 @@ export function TryBox({
 }
 
 /** Parameters that nearly all of them have: they are told apart, so that its own come first. */
-export const COMMON = ['target', 'stringify', 'expected_from', 'case_sensitive', 'threshold'];
+export const COMMON_PARAMETERS = ['target', 'stringify', 'expected_from', 'case_sensitive', 'threshold'];
 
 /** An evaluator's schema as a form shows it best: what may be a list of texts or one text is a list of texts. Pure. */
-export function eased(schema: JsonSchema): JsonSchema {
+export function simplifySchema(schema: JsonSchema): JsonSchema {
   if (!isObject(schema['properties'])) return schema;
   return {
     ...schema,
-    properties: Object.fromEntries(Object.entries(schema['properties']).map(([name, one]) => [name, list(one)])),
+    properties: Object.fromEntries(Object.entries(schema['properties']).map(([name, one]) => [name, listSchema(one)])),
   };
 }
 
-function list(property: unknown): unknown {
+function listSchema(property: unknown): unknown {
   if (!isObject(property) || !Array.isArray(property['anyOf'])) return property;
   const { anyOf, ...rest } = property;
   const kinds = anyOf.filter(isObject);
@@ -308,10 +312,12 @@ function list(property: unknown): unknown {
 }
 
 /** Its parameters but for those that all have. */
-export const ownNames = (schema: JsonSchema): string[] =>
+export const specificParameters = (schema: JsonSchema): string[] =>
   isObject(schema['properties'])
-    ? Object.keys(schema['properties']).filter((name) => name !== 'name' && !COMMON.includes(name))
+    ? Object.keys(schema['properties']).filter((name) => name !== 'name' && !COMMON_PARAMETERS.includes(name))
     : [];
 
-export const commonNames = (schema: JsonSchema): string[] =>
-  isObject(schema['properties']) ? COMMON.filter((name) => Object.hasOwn(schema['properties'] as object, name)) : [];
+export const commonParameters = (schema: JsonSchema): string[] =>
+  isObject(schema['properties'])
+    ? COMMON_PARAMETERS.filter((name) => Object.hasOwn(schema['properties'] as object, name))
+    : [];

@@ -17,19 +17,19 @@ export const STATES: Readonly<Record<State, { word: string; tone: Tone }>> = {
 export const isOpen = (state: State): boolean => state === 'queued' || state === 'running';
 
 /** 82.8 %, and whole ones without a point: 100 % */
-export function percent(share: number): string {
+export function formatPercent(share: number): string {
   const tenths = Math.round(share * 1000) / 10;
   return `${Number.isInteger(tenths) ? tenths : tenths.toFixed(1)} %`;
 }
 
 /** −3.9 points, +2 points */
-export function points(difference: number): string {
+export function formatPoints(difference: number): string {
   const tenths = Math.round(Math.abs(difference) * 1000) / 10;
   return `${tenths === 0 ? '±' : difference < 0 ? '−' : '+'}${tenths} points`;
 }
 
 /** 0.83; a score is mostly from 0 to 1, but an author's may be anything. */
-export function score(value: number): string {
+export function formatScore(value: number): string {
   if (Number.isInteger(value)) return value.toLocaleString('en');
   return Math.abs(value) < 1000
     ? String(Number(value.toFixed(3)))
@@ -37,8 +37,8 @@ export function score(value: number): string {
 }
 
 /** A change of a score, with its sign. */
-export const change = (difference: number): string =>
-  difference < 0 ? `−${score(-difference)}` : `+${score(difference)}`;
+export const formatChange = (difference: number): string =>
+  difference < 0 ? `−${formatScore(-difference)}` : `+${formatScore(difference)}`;
 
 /** What one evaluator's figures are about: how many passed, or, where it says nothing of that, the mean score. */
 export interface Figure {
@@ -47,24 +47,30 @@ export interface Figure {
   interval: Interval | null;
 }
 
-type Figures = Pick<Schemas['SliceSummary'], 'pass_rate' | 'pass_ci' | 'mean' | 'mean_ci'>;
+type SummaryFigures = Pick<Schemas['SliceSummary'], 'pass_rate' | 'pass_ci' | 'mean' | 'mean_ci'>;
 
-export function figureOf({ pass_rate: passed, pass_ci: passes, mean, mean_ci: means }: Figures): Figure | null {
+export function evaluatorFigure({
+  pass_rate: passed,
+  pass_ci: passes,
+  mean,
+  mean_ci: means,
+}: SummaryFigures): Figure | null {
   if (passed !== null) return { kind: 'pass rate', value: passed, interval: passes };
   return mean === null ? null : { kind: 'mean', value: mean, interval: means };
 }
 
-export const figureWords = ({ kind, value }: Figure): string => (kind === 'pass rate' ? percent(value) : score(value));
+export const formatFigure = ({ kind, value }: Figure): string =>
+  kind === 'pass rate' ? formatPercent(value) : formatScore(value);
 
 /** "between 75.3 % and 88.4 %" */
-export function intervalWords({ kind, interval }: Figure): string {
+export function formatInterval({ kind, interval }: Figure): string {
   if (!interval) return '';
-  const told = kind === 'pass rate' ? percent : score;
+  const told = kind === 'pass rate' ? formatPercent : formatScore;
   return `between ${told(interval[0])} and ${told(interval[1])}`;
 }
 
 /** 12 s, 5 min, 2 h: how long it may still take, no more exactly than anybody knows. */
-export function left(seconds: number): string {
+export function formatTimeLeft(seconds: number): string {
   if (seconds < 1) return 'a moment';
   if (seconds < 60) return `${Math.round(seconds)} s`;
   if (seconds < 3600) return `${Math.round(seconds / 60)} min`;
@@ -72,9 +78,9 @@ export function left(seconds: number): string {
 }
 
 /** Cells a second, or a minute where that reads better. */
-export const pace = (rate: number): string =>
+export const formatPace = (rate: number): string =>
   rate >= 1 ? `${Math.round(rate * 10) / 10} a second` : `${Math.round(rate * 600) / 10} a minute`;
 
 /** The name that people gave it, else what it is of. */
-export const titleOf = ({ name, testset }: { name: string; testset: { name: string } }): string =>
+export const evaluationTitle = ({ name, testset }: { name: string; testset: { name: string } }): string =>
   name || `${testset.name}, unnamed`;

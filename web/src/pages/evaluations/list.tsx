@@ -7,24 +7,24 @@ import { useSearchParams, Link, useLocation } from 'wouter';
 import { useCommand } from '@/app/commands';
 import { Button } from '@/components/button';
 import { TextField } from '@/components/form-fields';
-import { Empty, LoadError, Loading, Spinner } from '@/components/status';
+import { EmptyState, LoadError, Loading, Spinner } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { formatAge, formatDateTime, pluralize } from '@/lib/format';
-import { useTitle, useDelayed } from '@/lib/hooks';
-import { prose } from '@/lib/safe-text';
+import { useTitle, useDebounced } from '@/lib/hooks';
+import { safeProse } from '@/lib/safe-text';
 import { IntervalBar, ProgressBar, StateBadge } from './badges';
-import { figureOf, figureWords, isOpen, titleOf } from './format';
+import { evaluatorFigure, formatFigure, isOpen, evaluationTitle } from './format';
 import { evaluationPagesQuery, listSummaryQuery, type EvaluationRow } from './queries';
 
 const NewDialog = lazy(() => import('./new-dialog'));
 /** Below this width rows are cards. */
-const NARROW = 900;
+const CARD_BREAKPOINT_PX = 900;
 
 export default function EvaluationsPage(): ReactNode {
   useTitle('Evaluations');
   const [params, setParams] = useSearchParams();
   const [words, setWords] = useState('');
-  const search = useDelayed(words.trim(), 250);
+  const search = useDebounced(words.trim(), 250);
   const testset = params.get('testset');
   const isNew = params.get('new') === '1';
   const { data, error, refetch, hasNextPage, isFetching, fetchNextPage } = useInfiniteQuery(
@@ -33,7 +33,7 @@ export default function EvaluationsPage(): ReactNode {
   const rows = data?.pages.flatMap((page) => page.data) ?? [];
   const box = useRef<HTMLDivElement>(null);
   const card = useIsNarrow(box);
-  const height = card ? CARD : LINE;
+  const height = card ? CARD_HEIGHT : LINE_HEIGHT;
   // oxlint-disable-next-line react/incompatible-library -- nothing that it gives is kept for later
   const virtual = useVirtualizer({
     count: rows.length,
@@ -74,14 +74,14 @@ export default function EvaluationsPage(): ReactNode {
       <div ref={box} className="min-h-0 grow overflow-y-auto">
         {error && <LoadError error={error} onRetry={refetch} className="p-4" />}
         {!data && !error && <Loading className="p-6" />}
-        {data && rows.length === 0 && <None search={search} onNew={open} />}
+        {data && rows.length === 0 && <NoEvaluations search={search} onNew={open} />}
         {rows.length > 0 && (
           <div role="table" aria-label="Evaluations" aria-rowcount={hasNextPage ? -1 : rows.length + 1}>
-            {!card && <ListHead />}
+            {!card && <EvaluationListHead />}
             <div role="rowgroup" className="relative" style={{ height: virtual.getTotalSize() }}>
               {virtual.getVirtualItems().map(({ index, start }) => {
                 const row = rows[index];
-                return row && <ListRow key={row.id} row={row} top={start} card={card} />;
+                return row && <EvaluationListRow key={row.id} row={row} top={start} card={card} />;
               })}
             </div>
           </div>
@@ -101,10 +101,10 @@ export default function EvaluationsPage(): ReactNode {
   );
 }
 
-function None({ search, onNew }: { search: string; onNew: () => void }): ReactNode {
-  if (search) return <Empty title="No evaluation is called that">The search looks at names.</Empty>;
+function NoEvaluations({ search, onNew }: { search: string; onNew: () => void }): ReactNode {
+  if (search) return <EmptyState title="No evaluation is called that">The search looks at names.</EmptyState>;
   return (
-    <Empty title="No evaluations yet" icon={<FlaskConical />}>
+    <EmptyState title="No evaluations yet" icon={<FlaskConical />}>
       <p>
         An evaluation runs a test set over one or more workflows, scores what they answer, and says whether something
         got worse.
@@ -119,7 +119,7 @@ function None({ search, onNew }: { search: string; onNew: () => void }): ReactNo
         Or in a terminal:{' '}
         <code className="font-mono text-xs wrap-anywhere">palaver eval app.py cases.csv --evaluator exact_match</code>
       </p>
-    </Empty>
+    </EmptyState>
   );
 }
 
@@ -128,7 +128,7 @@ function useIsNarrow(box: React.RefObject<HTMLDivElement | null>): boolean {
   useEffect(() => {
     const element = box.current;
     if (!element) return undefined;
-    const look = () => setNarrow(element.clientWidth < NARROW);
+    const look = () => setNarrow(element.clientWidth < CARD_BREAKPOINT_PX);
     look();
     const observer = new ResizeObserver(look);
     observer.observe(element);
@@ -138,12 +138,12 @@ function useIsNarrow(box: React.RefObject<HTMLDivElement | null>): boolean {
 }
 
 /** Heights in pixels: all rows are equal. */
-export const LINE = 84;
+export const LINE_HEIGHT = 84;
 /** One evaluation in the list: a line of columns, or a card where there is little room. */
-export const CARD = 164;
+export const CARD_HEIGHT = 164;
 const COLUMNS = 'grid grid-cols-[minmax(0,1.3fr)_minmax(0,1fr)_9rem_minmax(0,1.2fr)_5rem] gap-x-4';
 
-export const ListHead = (): ReactNode => (
+export const EvaluationListHead = (): ReactNode => (
   <div
     role="row"
     className={cn(
@@ -167,16 +167,16 @@ interface Props {
   card: boolean;
 }
 
-export function ListRow({ row, top, card }: Props): ReactNode {
+export function EvaluationListRow({ row, top, card }: Props): ReactNode {
   const [, navigate] = useLocation();
   const href = `/evaluations/${row.id}`;
   const name = (
     <>
-      <Link href={href} dir="auto" className="block truncate font-medium" title={titleOf(row)}>
-        {prose(titleOf(row))}
+      <Link href={href} dir="auto" className="block truncate font-medium" title={evaluationTitle(row)}>
+        {safeProse(evaluationTitle(row))}
       </Link>
       <span className="block truncate text-xs text-muted" dir="auto">
-        {prose(row.testset.name)} · revision {row.testset.revision} · {pluralize(row.total, 'cell')}
+        {safeProse(row.testset.name)} · revision {row.testset.revision} · {pluralize(row.total, 'cell')}
       </span>
     </>
   );
@@ -195,7 +195,7 @@ export function ListRow({ row, top, card }: Props): ReactNode {
         'absolute inset-x-0 top-0 cursor-pointer border-b px-4 hover:bg-sunken/60 sm:px-6',
         card ? 'flex flex-col justify-center gap-1.5' : cn('items-center', COLUMNS),
       )}
-      style={{ height: card ? CARD : LINE, transform: `translateY(${top}px)` }}
+      style={{ height: card ? CARD_HEIGHT : LINE_HEIGHT, transform: `translateY(${top}px)` }}
     >
       {card ? (
         <>
@@ -208,7 +208,7 @@ export function ListRow({ row, top, card }: Props): ReactNode {
             {when}
           </div>
           <div role="cell" className="min-w-0">
-            <Glance row={row} most={2} />
+            <SummaryFigures row={row} most={2} />
           </div>
         </>
       ) : (
@@ -218,17 +218,17 @@ export function ListRow({ row, top, card }: Props): ReactNode {
           </div>
           <div role="cell" className="min-w-0">
             <span className="block truncate text-[13px]" dir="auto" title={row.variants.join(', ')}>
-              {prose(row.variants.join(', '))}
+              {safeProse(row.variants.join(', '))}
             </span>
             <span className="block truncate text-xs text-faint" title={row.evaluators.join(', ')}>
-              {prose(row.evaluators.join(', '))}
+              {safeProse(row.evaluators.join(', '))}
             </span>
           </div>
           <div role="cell" className="min-w-0">
             <StateCell row={row} />
           </div>
           <div role="cell" className="min-w-0">
-            <Glance row={row} most={3} />
+            <SummaryFigures row={row} most={3} />
           </div>
           <div role="cell" className="text-right">
             {when}
@@ -262,11 +262,11 @@ function StateCell({ row }: { row: EvaluationRow }): ReactNode {
 }
 
 /** The figure of each evaluator for the first variants: enough to see where to look. */
-function Glance({ row, most }: { row: EvaluationRow; most: number }): ReactNode {
+function SummaryFigures({ row, most }: { row: EvaluationRow; most: number }): ReactNode {
   const { data } = useQuery({ ...listSummaryQuery(row), enabled: row.done + row.failed > 0 });
   const told = data?.variants.flatMap((variant) =>
     variant.evaluators.flatMap((one) => {
-      const figure = figureOf(one);
+      const figure = evaluatorFigure(one);
       return figure
         ? [
             {
@@ -290,9 +290,9 @@ function Glance({ row, most }: { row: EvaluationRow; most: number }): ReactNode 
       {told.slice(0, rest === 1 ? most + 1 : most).map(({ key, name, figure }) => (
         <span key={key} className="flex min-w-0 items-center gap-2 text-xs leading-[1.15rem]">
           <IntervalBar figure={figure} className="h-3 w-14" />
-          <span className="w-13 shrink-0 tabular-nums">{figureWords(figure)}</span>
+          <span className="w-13 shrink-0 tabular-nums">{formatFigure(figure)}</span>
           <span className="min-w-0 truncate text-muted" dir="auto">
-            {prose(name)}
+            {safeProse(name)}
           </span>
         </span>
       ))}

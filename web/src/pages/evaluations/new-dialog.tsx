@@ -6,22 +6,31 @@ import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { useLocation, Link } from 'wouter';
 import { ApiError, api } from '@/api/client';
 import { queryClient } from '@/api/queries';
-import { done } from '@/app/tour/progress';
+import { completeStep } from '@/app/tour/progress';
 import { Button } from '@/components/button';
-import { Section } from '@/components/collapsible';
-import { askYes } from '@/components/confirm-dialog';
+import { CollapsibleSection } from '@/components/collapsible';
+import { askConfirmation } from '@/components/confirm-dialog';
 import { Dialog } from '@/components/dialog';
-import { TextField, Labelled, Faults, Select, FormPart } from '@/components/form-fields';
+import { TextField, LabeledField, FieldErrors, Select, FormSection } from '@/components/form-fields';
 import { isEqual, type FieldError } from '@/components/forms/values';
-import { LoadError, Problem, Spinner } from '@/components/status';
+import { LoadError, ErrorMessage, Spinner } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { pluralize, formatAge } from '@/lib/format';
 import { useTitle } from '@/lib/hooks';
-import { MappingPart } from './column-mapping';
-import { EMPTY, draftLike, fieldOf, missing, requestOf, under, unplaced, type Draft } from './draft';
-import { EvaluatorsPart } from './evaluators-section';
+import { MappingSection } from './column-mapping';
+import {
+  EMPTY_DRAFT,
+  draftFromEvaluation,
+  fieldTitle,
+  missingPart,
+  draftRequest,
+  errorsUnder,
+  errorsWithoutField,
+  type EvaluationDraft,
+} from './draft';
+import { EvaluatorsSection } from './evaluators-section';
 import { evaluationQuery, testsetRevisionQuery, testsetRevisionsQuery, testsetsSearchQuery } from './queries';
-import { VariantsPart } from './variants-section';
+import { VariantsSection } from './variants-section';
 
 interface NewDialogProps {
   testset: string | null;
@@ -32,56 +41,54 @@ interface NewDialogProps {
 
 export default function NewDialog({ testset, like, onClose }: NewDialogProps): ReactNode {
   const { data, error } = useQuery({ ...evaluationQuery(like ?? ''), enabled: like !== null });
-  if (like === null) return <Form first={{ ...EMPTY, testset }} onClose={onClose} />;
-  if (data) return <Form first={draftLike(data)} onClose={onClose} />;
+  if (like === null) return <Form first={{ ...EMPTY_DRAFT, testset }} onClose={onClose} />;
+  if (data) return <Form first={draftFromEvaluation(data)} onClose={onClose} />;
   return (
     <Dialog open wide onClose={onClose} title="New evaluation">
-      {error ? <Problem error={error} /> : <Spinner />}
+      {error ? <ErrorMessage error={error} /> : <Spinner />}
     </Dialog>
   );
 }
 
-function Form({ first, onClose }: { first: Draft; onClose: () => void }): ReactNode {
+const LEAVE_QUESTION = {
+  title: 'Leave it?',
+  text: 'What you chose for this evaluation is forgotten.',
+  act: 'Leave',
+  danger: true,
+};
+
+function Form({ first, onClose }: { first: EvaluationDraft; onClose: () => void }): ReactNode {
   useTitle('New evaluation');
   const [, navigate] = useLocation();
   const [kept] = useState(first);
   const [draft, setDraft] = useState(first);
-  const change = (what: Partial<Draft>) => setDraft((before) => ({ ...before, ...what }));
+  const change = (what: Partial<EvaluationDraft>) => setDraft((before) => ({ ...before, ...what }));
   const revision = useQuery({
     ...testsetRevisionQuery(draft.testset ?? '', draft.revision),
     enabled: draft.testset !== null,
   });
   const columns = revision.data?.kinds ?? [];
   const begin = useMutation({
-    mutationFn: () => api('post', '/api/evaluations', { body: requestOf(draft) }),
+    mutationFn: () => api('post', '/api/evaluations', { body: draftRequest(draft) }),
     onSuccess: ({ id }) => {
-      done('evaluate');
+      completeStep('evaluate');
       void queryClient.invalidateQueries({ queryKey: ['evaluations'] });
       navigate(`/evaluations/${id}`);
     },
   });
   // A click beside it is made soon, and much may have been chosen.
   const leave = async () => {
-    const isTouched = !isEqual(requestOf(draft), requestOf(kept));
-    if (
-      !isTouched ||
-      (await askYes({
-        title: 'Leave it?',
-        text: 'What you chose for this evaluation is forgotten.',
-        act: 'Leave',
-        danger: true,
-      }))
-    )
-      onClose();
+    const isTouched = !isEqual(draftRequest(draft), draftRequest(kept));
+    if (!isTouched || (await askConfirmation(LEAVE_QUESTION))) onClose();
   };
-  const faults = faultsIn(begin.error);
+  const faults = serverErrors(begin.error);
   const form = useRef<HTMLFormElement>(null);
   const path = faults[0]?.path ?? '';
   useEffect(() => {
-    const [fault] = faultsIn(begin.error);
-    if (form.current && fault) leadTo(form.current, fault.path);
+    const [fault] = serverErrors(begin.error);
+    if (form.current && fault) focusField(form.current, fault.path);
   }, [begin.error]);
-  const lack = missing(draft);
+  const lack = missingPart(draft);
   const rows = Math.min(draft.sample ?? Number.POSITIVE_INFINITY, revision.data?.rows ?? 0);
   const cells = rows * draft.variants.length * draft.repeats;
   const times = draft.repeats > 1 ? ` × ${draft.repeats} times` : '';
@@ -97,7 +104,7 @@ function Form({ first, onClose }: { first: Draft; onClose: () => void }): ReactN
         }}
       >
         <div className="pb-4">
-          <Labelled label="Name" hint="of the evaluation">
+          <LabeledField label="Name" hint="of the evaluation">
             <TextField
               dir="auto"
               maxLength={200}
@@ -105,18 +112,22 @@ function Form({ first, onClose }: { first: Draft; onClose: () => void }): ReactN
               value={draft.name}
               onChange={(event) => change({ name: event.target.value })}
             />
-          </Labelled>
+          </LabeledField>
         </div>
-        <TestsetPart draft={draft} onChange={change} faults={faults} />
-        <VariantsPart
+        <TestsetSection draft={draft} onChange={change} faults={faults} />
+        <VariantsSection
           drafts={draft.variants}
           columns={columns}
           onChange={(variants) => change({ variants })}
           faults={faults}
         />
-        <EvaluatorsPart drafts={draft.evaluators} onChange={(evaluators) => change({ evaluators })} faults={faults} />
+        <EvaluatorsSection
+          drafts={draft.evaluators}
+          onChange={(evaluators) => change({ evaluators })}
+          faults={faults}
+        />
         {columns.length > 0 && (
-          <MappingPart
+          <MappingSection
             map={draft.map}
             columns={columns}
             variants={draft.variants}
@@ -133,16 +144,16 @@ function Form({ first, onClose }: { first: Draft; onClose: () => void }): ReactN
         >
           <div className="min-w-0 grow basis-40 text-[13px] text-muted">
             {lack ?? (cells > 0 && `${pluralize(rows, 'row')} × ${variantsText}: ${pluralize(cells, 'cell')}`)}
-            <Faults faults={unplaced(faults)} />
-            {path && unplaced(faults).length === 0 && (
+            <FieldErrors faults={errorsWithoutField(faults)} />
+            {path && errorsWithoutField(faults).length === 0 && (
               <p role="status" className="text-xs text-bad">
                 This needs another look:{' '}
                 <button
                   type="button"
                   className="font-medium wrap-anywhere underline"
-                  onClick={() => form.current && leadTo(form.current, path)}
+                  onClick={() => form.current && focusField(form.current, path)}
                 >
-                  {fieldOf(path, draft.evaluators)}
+                  {fieldTitle(path, draft.evaluators)}
                 </button>
               </p>
             )}
@@ -157,22 +168,22 @@ function Form({ first, onClose }: { first: Draft; onClose: () => void }): ReactN
   );
 }
 
-function faultsIn(error: Error | null): readonly FieldError[] {
+function serverErrors(error: Error | null): readonly FieldError[] {
   if (!error) return [];
   return [{ path: error instanceof ApiError ? (error.path ?? '') : '', message: error.message }];
 }
 
 interface OptionsProps {
-  draft: Draft;
-  onChange: (draft: Partial<Draft>) => void;
+  draft: EvaluationDraft;
+  onChange: (draft: Partial<EvaluationDraft>) => void;
   faults: readonly FieldError[];
 }
 
 function Options({ draft, onChange, faults }: OptionsProps): ReactNode {
-  const wrong = [...under(faults, '/limits'), ...under(faults, '/repeats')];
-  const isWrong = (at: string) => under(faults, at).length > 0;
+  const wrong = [...errorsUnder(faults, '/limits'), ...errorsUnder(faults, '/repeats')];
+  const isWrong = (at: string) => errorsUnder(faults, at).length > 0;
   return (
-    <Section key={String(wrong.length > 0)} title="Repeats and limits" open={wrong.length > 0}>
+    <CollapsibleSection key={String(wrong.length > 0)} title="Repeats and limits" open={wrong.length > 0}>
       <div className="grid gap-3 py-1 pl-5 sm:grid-cols-4">
         <NumberField
           label="Repeats"
@@ -216,9 +227,9 @@ function Options({ draft, onChange, faults }: OptionsProps): ReactNode {
         />
       </div>
       <div className="pl-5">
-        <Faults faults={wrong} />
+        <FieldErrors faults={wrong} />
       </div>
-    </Section>
+    </CollapsibleSection>
   );
 }
 
@@ -239,7 +250,7 @@ function NumberField({ label, hint, at, wrong, least, most, value, onChange }: N
   const [text, setText] = useState(String(value));
   return (
     <div data-at={at}>
-      <Labelled label={label} hint={hint}>
+      <LabeledField label={label} hint={hint}>
         <TextField
           type="number"
           aria-invalid={wrong}
@@ -253,26 +264,26 @@ function NumberField({ label, hint, at, wrong, least, most, value, onChange }: N
           }}
           onBlur={() => setText(String(value))}
         />
-      </Labelled>
+      </LabeledField>
     </div>
   );
 }
 
-interface TestsetPartProps {
-  draft: Draft;
-  onChange: (draft: Partial<Draft>) => void;
+interface TestsetSectionProps {
+  draft: EvaluationDraft;
+  onChange: (draft: Partial<EvaluationDraft>) => void;
   faults: readonly FieldError[];
 }
 
 /** Which test set, which revision of it, and how many of its rows. */
-export function TestsetPart({ draft, onChange, faults }: TestsetPartProps): ReactNode {
+export function TestsetSection({ draft, onChange, faults }: TestsetSectionProps): ReactNode {
   const { data, error, refetch } = useQuery(testsetsSearchQuery(''));
   const revisions = useQuery({ ...testsetRevisionsQuery(draft.testset ?? ''), enabled: draft.testset !== null });
   const known = data?.data ?? [];
-  const wrong = under(faults, '/testset');
-  const isWrong = (at: string) => under(wrong, at).length > 0;
+  const wrong = errorsUnder(faults, '/testset');
+  const isWrong = (at: string) => errorsUnder(wrong, at).length > 0;
   return (
-    <FormPart title="Test set" at="/testset">
+    <FormSection title="Test set" at="/testset">
       {error && <LoadError error={error} onRetry={refetch} />}
       {!data && !error && <Spinner />}
       {data && known.length === 0 && (
@@ -286,7 +297,7 @@ export function TestsetPart({ draft, onChange, faults }: TestsetPartProps): Reac
       )}
       {known.length > 0 && (
         <div className="mt-2 grid gap-3 sm:grid-cols-[minmax(0,2fr)_minmax(0,2fr)_minmax(0,1fr)]">
-          <Labelled label="Set">
+          <LabeledField label="Set">
             <Select
               value={draft.testset ?? ''}
               aria-invalid={isWrong('/id')}
@@ -302,8 +313,8 @@ export function TestsetPart({ draft, onChange, faults }: TestsetPartProps): Reac
                 </option>
               ))}
             </Select>
-          </Labelled>
-          <Labelled label="Revision">
+          </LabeledField>
+          <LabeledField label="Revision">
             <Select
               disabled={!draft.testset}
               value={draft.revision}
@@ -318,8 +329,8 @@ export function TestsetPart({ draft, onChange, faults }: TestsetPartProps): Reac
                 </option>
               ))}
             </Select>
-          </Labelled>
-          <Labelled label="Rows">
+          </LabeledField>
+          <LabeledField label="Rows">
             <TextField
               type="number"
               min={1}
@@ -333,18 +344,18 @@ export function TestsetPart({ draft, onChange, faults }: TestsetPartProps): Reac
                 })
               }
             />
-          </Labelled>
+          </LabeledField>
         </div>
       )}
-      <Faults faults={wrong} />
-    </FormPart>
+      <FieldErrors faults={wrong} />
+    </FormSection>
   );
 }
 
 const FIELDS = 'input, select, textarea, [contenteditable="true"]';
 
 /** Puts the focus on the field that a pointer is about, in the middle of what is seen. */
-export function leadTo(form: HTMLElement, path: string): void {
+export function focusField(form: HTMLElement, path: string): void {
   const parts = [...form.querySelectorAll<HTMLElement>('[data-at]')].filter(
     ({ dataset: { at = '' } }) => path === at || path.startsWith(`${at}/`),
   );

@@ -1,21 +1,21 @@
 /** What the pages of evaluations ask the server. Keys are stale when an evaluation changed (api/queries.ts). */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
-import { api, type Answer, type Schemas } from '@/api/client';
-import { split } from './compare/comparison';
+import { api, type ResponseBody, type Schemas } from '@/api/client';
+import { parseSide } from './compare/comparison';
 import { isOpen } from './format';
-import type { Asked } from './results-query';
+import type { ResultsQuery } from './results-query';
 
 export type EvaluationRow = Schemas['EvaluationRow'];
 export type Evaluation = Schemas['EvaluationView'];
 export type Summary = Schemas['EvaluationSummary'];
 export type Evaluator = Schemas['EvaluatorView'];
 export type ScoreView = Schemas['ScoreView'];
-export type NamedColumn = Schemas['ColumnView'];
+export type TestsetColumn = Schemas['ColumnView'];
 
 /** While something runs the list is looked at again, in milliseconds: notices tell only of beginnings and ends. */
 const REFRESH_INTERVAL_MS = 2000;
 
-type EvaluationPage = Answer<'/api/evaluations', 'get'>;
+type EvaluationPage = ResponseBody<'/api/evaluations', 'get'>;
 export const evaluationPagesQuery = (search: string, testset: string | null) =>
   infiniteQueryOptions({
     queryKey: ['evaluations', search, testset],
@@ -98,12 +98,12 @@ export const testsetRevisionQuery = (id: string, revision: string) =>
 /** What the page of one evaluation asks the server. */
 export type ResultRow = Schemas['ResultRow'];
 export type Result = Schemas['ResultView'];
-export type Turn = Schemas['TurnView'];
-export type Said = Schemas['Message'];
+export type ScriptTurn = Schemas['TurnView'];
+export type ResultMessage = Schemas['Message'];
 
-type ResultPage = Answer<'/api/evaluations/{evaluation}/results', 'get'>;
+type ResultPage = ResponseBody<'/api/evaluations/{evaluation}/results', 'get'>;
 
-export const resultPagesQuery = (id: string, { search, variant, evaluator, passed, status, flaky }: Asked) => {
+export const resultPagesQuery = (id: string, { search, variant, evaluator, passed, status, flaky }: ResultsQuery) => {
   const query = {
     search: search.trim(),
     variant,
@@ -161,7 +161,7 @@ export const comparisonCellsQuery = (side: string) =>
   queryOptions({
     queryKey: ['comparison-cells', side],
     queryFn: async ({ signal }) => {
-      const { id, variant } = split(side);
+      const { id, variant } = parseSide(side);
       const cells: ResultRow[] = [];
       let after: string | null = null;
       do {
@@ -183,7 +183,7 @@ export const regressionsQuery = (side: string, other: string, evaluator: string)
   queryOptions({
     queryKey: ['comparison-lost', side, other, evaluator],
     queryFn: ({ signal }) => {
-      const { id, variant } = split(side);
+      const { id, variant } = parseSide(side);
       return api('get', '/api/evaluations/{evaluation}/results', {
         path: { evaluation: id },
         query: { variant, evaluator, regression: other, limit: 100 },
@@ -197,7 +197,7 @@ export const comparisonRowQuery = (side: string, row: string) =>
   queryOptions({
     queryKey: ['comparison-row', side, row],
     queryFn: async ({ signal }) => {
-      const { id, variant } = split(side);
+      const { id, variant } = parseSide(side);
       const { data } = await api('get', '/api/evaluations/{evaluation}/results', {
         path: { evaluation: id },
         query: { variant, row, limit: 1 },

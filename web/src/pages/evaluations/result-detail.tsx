@@ -7,18 +7,18 @@ import { Link } from 'wouter';
 import { ApiError, api } from '@/api/client';
 import { queryClient } from '@/api/queries';
 import { Button, IconButton } from '@/components/button';
-import { Section } from '@/components/collapsible';
-import { askYes } from '@/components/confirm-dialog';
+import { CollapsibleSection } from '@/components/collapsible';
+import { askConfirmation } from '@/components/confirm-dialog';
 import { isObject } from '@/components/forms/json-schema';
 import { JsonBox } from '@/components/json-view';
-import { useGoOn } from '@/components/open-in-playground';
-import { LoadError, Loading, Problem } from '@/components/status';
-import { tell, tellError } from '@/components/toast';
+import { useOpenInPlayground } from '@/components/open-in-playground';
+import { LoadError, Loading, ErrorMessage } from '@/components/status';
+import { showToast, showError } from '@/components/toast';
 import { WordDiff } from '@/components/word-diff';
 import { cn } from '@/lib/cn';
 import { formatCompactNumber, formatDollars } from '@/lib/format';
-import { prose } from '@/lib/safe-text';
-import { lasted } from '@/pages/traces/detail/timeline';
+import { safeProse } from '@/lib/safe-text';
+import { formatMilliseconds } from '@/pages/traces/detail/timeline';
 import { ScoreCard } from './badges';
 import {
   testsetQuery,
@@ -26,20 +26,28 @@ import {
   resultQuery as resultOf,
   resultPagesQuery,
   type Result,
-  type Turn,
+  type ScriptTurn,
 } from './queries';
-import { isScripted, rowOf, wholeTalk, Talk, checksOf, type Check as Checked, ValueView } from './result-values';
-import { isFiltered, type Asked } from './results-query';
+import {
+  hasScript,
+  rowValue,
+  wholeConversation,
+  ConversationView,
+  turnChecks,
+  type Check as Checked,
+  ValueView,
+} from './result-values';
+import { isFiltered, type ResultsQuery } from './results-query';
 
 interface ResultDetailProps {
   evaluation: Evaluation;
-  asked: Asked;
+  asked: ResultsQuery;
   cell: string;
   onCell: (cell: string) => void;
   onClose: () => void;
 }
 
-export function Drill({ evaluation, asked, cell, onCell, onClose }: ResultDetailProps): ReactNode {
+export function ResultDetail({ evaluation, asked, cell, onCell, onClose }: ResultDetailProps): ReactNode {
   const { data, error, isPlaceholderData, refetch } = useQuery({
     ...resultOf(evaluation.id, cell),
     placeholderData: keepPreviousData,
@@ -84,10 +92,10 @@ export function Drill({ evaluation, asked, cell, onCell, onClose }: ResultDetail
             <IconButton label="Next row" keys="→" size="small" disabled={!next} onClick={() => step(next)}>
               <ChevronRight />
             </IconButton>
-            <Dialog.Title className="font-semibold">Row {rowOf(cell, evaluation)}</Dialog.Title>
-            {data && <Beside evaluation={evaluation} result={data} onCell={onCell} />}
+            <Dialog.Title className="font-semibold">Row {rowValue(cell, evaluation)}</Dialog.Title>
+            {data && <NeighbourLinks evaluation={evaluation} result={data} onCell={onCell} />}
             <span className="grow" />
-            {data && <Ways evaluation={evaluation} result={data} />}
+            {data && <ResultActions evaluation={evaluation} result={data} />}
             <IconButton label="Close" onClick={onClose} className="absolute top-2 right-3">
               <X />
             </IconButton>
@@ -98,7 +106,7 @@ export function Drill({ evaluation, asked, cell, onCell, onClose }: ResultDetail
           >
             {error && (
               <LoadError
-                error={isMissing(error) ? 'This cell has no result yet.' : error}
+                error={isNotFound(error) ? 'This cell has no result yet.' : error}
                 onRetry={refetch}
                 className="p-4"
               />
@@ -117,7 +125,7 @@ export function Drill({ evaluation, asked, cell, onCell, onClose }: ResultDetail
  */
 function useNeighbours(
   id: string,
-  asked: Asked,
+  asked: ResultsQuery,
   cell: string,
 ): { previous: string | undefined; next: string | undefined } | null {
   const { data, hasNextPage, isFetching, fetchNextPage } = useInfiniteQuery(resultPagesQuery(id, asked));
@@ -136,10 +144,10 @@ function backToRow(event: Event): void {
   document.querySelector<HTMLElement>('[role=grid] [data-place][tabindex="0"]')?.focus({ preventScroll: true });
 }
 
-const isMissing = (error: Error): boolean => error instanceof ApiError && error.status === 404;
+const isNotFound = (error: Error): boolean => error instanceof ApiError && error.status === 404;
 
 /** The same row elsewhere: answered by other variants, or once more. */
-function Beside({
+function NeighbourLinks({
   evaluation,
   result,
   onCell,
@@ -160,7 +168,7 @@ function Beside({
         here ? 'bg-accent-soft font-medium text-accent' : 'text-muted hover:bg-sunken',
       )}
     >
-      {prose(label)}
+      {safeProse(label)}
     </button>
   );
   return (
@@ -177,21 +185,21 @@ function Beside({
   );
 }
 
-function Ways({ evaluation, result }: { evaluation: Evaluation; result: Result }): ReactNode {
-  const { goOn, busy, question } = useGoOn();
+function ResultActions({ evaluation, result }: { evaluation: Evaluation; result: Result }): ReactNode {
+  const { goOn, busy, question } = useOpenInPlayground();
   const variant = evaluation.variants.find(({ name }) => name === result.variant);
   const open = () =>
     goOn(
       () =>
         Promise.resolve({
           workflow: variant?.workflow ?? null,
-          messages: result.is_chat ? wholeTalk(result) : [],
+          messages: result.is_chat ? wholeConversation(result) : [],
           inputs: result.inputs,
           parameters: variant?.parameters ?? {},
           tools: [],
         }),
       result.id,
-    ).catch(tellError);
+    ).catch(showError);
   return (
     <>
       {result.trace_id && (
@@ -206,8 +214,8 @@ function Ways({ evaluation, result }: { evaluation: Evaluation; result: Result }
           Trace
         </Link>
       )}
-      {result.status === 'done' && !isScripted(result) && (
-        <Button size="small" look="quiet" onClick={() => void accept(evaluation, result).catch(tellError)}>
+      {result.status === 'done' && !hasScript(result) && (
+        <Button size="small" look="quiet" onClick={() => void acceptAnswer(evaluation, result).catch(showError)}>
           <BadgeCheck aria-hidden className="size-3.5" />
           Accept this answer
         </Button>
@@ -224,8 +232,8 @@ function Ways({ evaluation, result }: { evaluation: Evaluation; result: Result }
 }
 
 /** From the next revision of the test set on, this is what the row expects. */
-async function accept({ id, testset }: Evaluation, result: Result): Promise<void> {
-  const yes = await askYes({
+async function acceptAnswer({ id, testset }: Evaluation, result: Result): Promise<void> {
+  const yes = await askConfirmation({
     title: 'Accept this answer?',
     text: `A new revision of ${testset.name} expects it in this row. This evaluation stays as it is.`,
     act: 'Accept',
@@ -236,28 +244,30 @@ async function accept({ id, testset }: Evaluation, result: Result): Promise<void
     path: { testset: testset.id },
     body: { base: head, source: { kind: 'result', run: id, result: result.id }, message: 'An answer was accepted' },
   });
-  tell(made.unchanged ? 'The row expects this already.' : `Revision ${made.revision} of ${testset.name} expects it.`);
+  showToast(
+    made.unchanged ? 'The row expects this already.' : `Revision ${made.revision} of ${testset.name} expects it.`,
+  );
 }
 
 function Body({ evaluation, result }: { evaluation: Evaluation; result: Result }): ReactNode {
-  const isScript = isScripted(result);
+  const isScript = hasScript(result);
   const given = Object.keys(result.inputs).length;
   return (
     <div className="flex flex-col gap-4 px-4 py-4">
       <Facts result={result} />
-      {result.error && <Problem error={`${result.error.message} (${result.error.code})`} />}
+      {result.error && <ErrorMessage error={`${result.error.message} (${result.error.code})`} />}
       {!isScript && result.history.length > 0 && (
         <section aria-label="Asked" className="min-w-0">
           <h3 className="mb-1 text-[13px] font-medium text-muted">Asked</h3>
           <div className="max-h-[45dvh] overflow-y-auto rounded-xl border bg-surface p-3">
-            <Talk messages={result.history} label="What was sent" />
+            <ConversationView messages={result.history} label="What was sent" />
           </div>
         </section>
       )}
       {given > 0 && (
-        <Section title="Inputs" count={given} open={result.history.length === 0}>
+        <CollapsibleSection title="Inputs" count={given} open={result.history.length === 0}>
           <JsonBox value={result.inputs} />
-        </Section>
+        </CollapsibleSection>
       )}
       <SideBySide evaluation={evaluation} result={result} isScript={isScript} />
       <section aria-label="Scores" className="min-w-0">
@@ -279,8 +289,9 @@ function Facts({ result }: { result: Result }): ReactNode {
     output_tokens?: number;
   };
   const facts = [
-    result.latency_seconds !== null && lasted(result.latency_seconds * 1000),
-    result.first_output_seconds !== null && `first words after ${lasted(result.first_output_seconds * 1000)}`,
+    result.latency_seconds !== null && formatMilliseconds(result.latency_seconds * 1000),
+    result.first_output_seconds !== null &&
+      `first words after ${formatMilliseconds(result.first_output_seconds * 1000)}`,
     (given !== undefined || made !== undefined) && `${formatCompactNumber((given ?? 0) + (made ?? 0))} tokens`,
     result.cost !== null && formatDollars(result.cost),
     result.finish && result.finish !== 'stop' && `ended by ${result.finish}`,
@@ -323,9 +334,9 @@ export function SideBySide({ evaluation, result, isScript }: SideBySideProps): R
         </Pane>
       </div>
       {typeof result.expected === 'string' && result.text && result.text !== result.expected && (
-        <Section title="Differences, word by word">
-          <Words from={result.expected} to={result.text} />
-        </Section>
+        <CollapsibleSection title="Differences, word by word">
+          <AnswerDiff from={result.expected} to={result.text} />
+        </CollapsibleSection>
       )}
     </>
   );
@@ -341,7 +352,7 @@ function Pane({ title, children }: { title: string; children: ReactNode }): Reac
 }
 
 function Answer({ result }: { result: Pick<Result, 'messages' | 'value' | 'text' | 'status'> }): ReactNode {
-  if (result.messages.length > 0) return <Talk messages={result.messages} label="What was answered" />;
+  if (result.messages.length > 0) return <ConversationView messages={result.messages} label="What was answered" />;
   if (Object.hasOwn(result, 'value')) return <ValueView value={result.value} label="What was answered" />;
   return (
     <p className="text-faint">
@@ -351,18 +362,26 @@ function Answer({ result }: { result: Pick<Result, 'messages' | 'value' | 'text'
 }
 
 function Script({ result }: { result: Result }): ReactNode {
-  const checks = useMemo(() => checksOf(result), [result]);
+  const checks = useMemo(() => turnChecks(result), [result]);
   return (
     <section aria-label="Turns" className="flex min-w-0 flex-col gap-3">
       {result.turns.map((turn, place) => (
         // oxlint-disable-next-line react/no-array-index-key -- turns have no name but their place
-        <TurnPart key={place} turn={turn} place={place} checks={checks[place] ?? []} />
+        <TurnSection key={place} turn={turn} place={place} checks={checks[place] ?? []} />
       ))}
     </section>
   );
 }
 
-function TurnPart({ turn, place, checks }: { turn: Turn; place: number; checks: readonly Checked[] }): ReactNode {
+function TurnSection({
+  turn,
+  place,
+  checks,
+}: {
+  turn: ScriptTurn;
+  place: number;
+  checks: readonly Checked[];
+}): ReactNode {
   const said = useMemo(() => [...(turn.user ? [turn.user] : []), ...(turn.messages ?? [])], [turn]);
   const failed = checks.filter(({ passed }) => !passed).length;
   return (
@@ -377,7 +396,7 @@ function TurnPart({ turn, place, checks }: { turn: Turn; place: number; checks: 
         {turn.reached === false && <span className="text-warn">not reached</span>}
         <span className="grow" />
         {typeof turn.latency_seconds === 'number' && turn.reached !== false && (
-          <span className="font-normal text-muted tabular-nums">{lasted(turn.latency_seconds * 1000)}</span>
+          <span className="font-normal text-muted tabular-nums">{formatMilliseconds(turn.latency_seconds * 1000)}</span>
         )}
       </h3>
       <div className="grid items-start gap-3 p-3 @3xl:grid-cols-[minmax(0,2fr)_minmax(0,3fr)]">
@@ -388,7 +407,7 @@ function TurnPart({ turn, place, checks }: { turn: Turn; place: number; checks: 
         <div className="min-w-0">
           <h4 className="mb-1 text-xs text-muted">Said</h4>
           {said.length > 0 ? (
-            <Talk messages={said} label={`What was said in turn ${place + 1}`} />
+            <ConversationView messages={said} label={`What was said in turn ${place + 1}`} />
           ) : (
             <p className="text-faint">Nothing was said.</p>
           )}
@@ -422,12 +441,12 @@ function Expectations({ expect, checks }: { expect: unknown; checks: readonly Ch
             <span className="text-[13px] font-medium">{name}</span>{' '}
             {Object.hasOwn(wanted, name) && (
               <span className="font-mono text-xs wrap-anywhere text-muted">
-                {prose(JSON.stringify(wanted[name]) ?? '').slice(0, 500)}
+                {safeProse(JSON.stringify(wanted[name]) ?? '').slice(0, 500)}
               </span>
             )}
             {reason && (
               <span dir="auto" className="block text-[13px] wrap-anywhere text-bad">
-                {prose(reason)}
+                {safeProse(reason)}
               </span>
             )}
           </span>
@@ -438,7 +457,7 @@ function Expectations({ expect, checks }: { expect: unknown; checks: readonly Ch
 }
 
 /** What must be taken away and put in to get from what was expected to what came. */
-function Words({ from, to }: { from: string; to: string }): ReactNode {
+function AnswerDiff({ from, to }: { from: string; to: string }): ReactNode {
   return (
     <p dir="auto" className="rounded-xl border bg-surface p-3 wrap-anywhere whitespace-pre-wrap">
       <WordDiff from={from} to={to} />

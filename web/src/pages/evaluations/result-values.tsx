@@ -5,12 +5,12 @@ import { isObject } from '@/components/forms/json-schema';
 import { JsonBox } from '@/components/json-view';
 import { MessageView } from '@/components/messages/message-view';
 import { messagesOf } from '@/components/messages/nodes';
-import { asNodes } from '@/components/messages/run-output';
+import { outputNodes } from '@/components/messages/run-output';
 import { Spinner } from '@/components/status';
-import { type Result, type Said, extractConversationQuery } from './queries';
+import { type Result, type ResultMessage, extractConversationQuery } from './queries';
 
 /** A text as if it had been answered. */
-export const asAnswer = (text: string): Said[] => [{ role: 'assistant', parts: [{ type: 'text', text }] }];
+export const answerValue = (text: string): ResultMessage[] => [{ role: 'assistant', parts: [{ type: 'text', text }] }];
 
 interface Call {
   name: string;
@@ -18,7 +18,7 @@ interface Call {
 }
 
 /** Calls that are wanted, as one message of an assistant; null where the value holds none. */
-export function wantedCalls(value: unknown, namesAreCalls: boolean): Said[] | null {
+export function expectedCalls(value: unknown, namesAreCalls: boolean): ResultMessage[] | null {
   const list =
     isObject(value) && Array.isArray(value['tool_calls'])
       ? value['tool_calls']
@@ -26,29 +26,33 @@ export function wantedCalls(value: unknown, namesAreCalls: boolean): Said[] | nu
         ? (value as unknown[])
         : null;
   if (!list || list.length === 0) return null;
-  const calls = list.map((one) => callIn(one, namesAreCalls));
+  const calls = list.map((one) => parseCall(one, namesAreCalls));
   if (!calls.every((call) => call !== null)) return null;
   const parts = calls.map((call, place) => ({
     type: 'tool-call' as const,
     call_id: `wanted-${place}`,
     name: call.name,
-    arguments: written(call.arguments),
+    arguments: argumentsText(call.arguments),
   }));
   return [{ role: 'assistant', parts }];
 }
 
-function callIn(value: unknown, namesAreCalls: boolean): Call | null {
+function parseCall(value: unknown, namesAreCalls: boolean): Call | null {
   if (typeof value === 'string') return namesAreCalls ? { name: value } : null;
   if (!isObject(value) || 'role' in value) return null;
   const inner = isObject(value['function']) ? value['function'] : value;
   return typeof inner['name'] === 'string' ? { name: inner['name'], arguments: inner['arguments'] } : null;
 }
 
-const written = (value: unknown): string =>
+const argumentsText = (value: unknown): string =>
   typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value);
 
 /** All that was said in a case, in order: what was sent, and the answers; of a script turn by turn. */
-export function wholeTalk({ history, messages, turns }: Pick<Result, 'history' | 'messages' | 'turns'>): Said[] {
+export function wholeConversation({
+  history,
+  messages,
+  turns,
+}: Pick<Result, 'history' | 'messages' | 'turns'>): ResultMessage[] {
   if (turns.length < 2) return [...history, ...messages];
   const said = turns.flatMap(({ user, messages: answered = [] }) => [...(user ? [user] : []), ...answered]);
   // What a script begins with is what was sent before its first turn.
@@ -58,22 +62,25 @@ export function wholeTalk({ history, messages, turns }: Pick<Result, 'history' |
         0,
         Math.max(
           0,
-          history.findIndex((one) => same(one, first)),
+          history.findIndex((one) => isSameMessage(one, first)),
         ),
       )
     : history;
   return [...start, ...said];
 }
 
-const same = (one: Said, other: Said): boolean =>
+const isSameMessage = (one: ResultMessage, other: ResultMessage): boolean =>
   one.role === other.role && JSON.stringify(one.parts) === JSON.stringify(other.parts);
 
 /** Was a script played? Then each turn has its own expectations. */
-export const isScripted = ({ turns }: Pick<Result, 'turns'>): boolean =>
+export const hasScript = ({ turns }: Pick<Result, 'turns'>): boolean =>
   turns.length > 1 || turns.some(({ expect }) => expect !== null && expect !== undefined);
 
 /** Which row of the test set a cell is of, as people count: `cell_7` of two variants is of row 4. */
-export function rowOf(cell: string, { variants, repeats }: { variants: readonly unknown[]; repeats: number }): number {
+export function rowValue(
+  cell: string,
+  { variants, repeats }: { variants: readonly unknown[]; repeats: number },
+): number {
   return Math.floor(Number(cell.replace('cell_', '')) / Math.max(1, variants.length * repeats)) + 1;
 }
 
@@ -84,7 +91,7 @@ export interface Check {
 }
 
 /** The checks of each turn, where an evaluator told them. */
-export function checksOf({ scores }: Pick<Result, 'scores'>): (readonly Check[])[] {
+export function turnChecks({ scores }: Pick<Result, 'scores'>): (readonly Check[])[] {
   for (const { details } of scores) {
     const turns = details?.['turns'];
     if (!Array.isArray(turns)) continue;
@@ -103,12 +110,18 @@ const NO_ACTS = {};
 const EPOCH = '1970-01-01T00:00:00Z';
 
 /** Messages of a case as a chat, and any value as what it is: a conversation, calls, text or JSON. */
-export function Talk({ messages, label }: { messages: readonly Said[]; label: string }): ReactNode {
+export function ConversationView({
+  messages,
+  label,
+}: {
+  messages: readonly ResultMessage[];
+  label: string;
+}): ReactNode {
   const shown = useMemo(() => {
     // Their own ids may be anything, and the same twice.
     // oxlint-disable-next-line oxc/no-map-spread -- the messages stay as they are
     const said = messages.map((message) => ({ ...message, id: null }));
-    return messagesOf(asNodes(said, { id: 'case', status: 'finished', created_at: EPOCH }));
+    return messagesOf(outputNodes(said, { id: 'case', status: 'finished', created_at: EPOCH }));
   }, [messages]);
   return (
     <div role="group" aria-label={label} className="flex min-w-0 flex-col gap-1">
@@ -129,12 +142,17 @@ export function ValueView({
   label: string;
   namesAreCalls?: boolean;
 }): ReactNode {
-  const calls = useMemo(() => wantedCalls(value, namesAreCalls), [value, namesAreCalls]);
+  const calls = useMemo(() => expectedCalls(value, namesAreCalls), [value, namesAreCalls]);
   const isDeep = typeof value === 'object' && value !== null;
   const { data, isPending } = useQuery({ ...extractConversationQuery(value), enabled: isDeep && calls === null });
-  const plain = useMemo(() => (typeof value === 'string' ? asAnswer(value) : null), [value]);
-  if (plain) return value === '' ? <p className="text-faint">Empty text</p> : <Talk messages={plain} label={label} />;
-  if (calls) return <Talk messages={calls} label={label} />;
+  const plain = useMemo(() => (typeof value === 'string' ? answerValue(value) : null), [value]);
+  if (plain)
+    return value === '' ? (
+      <p className="text-faint">Empty text</p>
+    ) : (
+      <ConversationView messages={plain} label={label} />
+    );
+  if (calls) return <ConversationView messages={calls} label={label} />;
   if (isDeep && isPending) return <Spinner />;
-  return data ? <Talk messages={data.messages} label={label} /> : <JsonBox value={value} />;
+  return data ? <ConversationView messages={data.messages} label={label} /> : <JsonBox value={value} />;
 }

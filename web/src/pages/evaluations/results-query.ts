@@ -1,5 +1,5 @@
 /** What is asked of the results of an evaluation, as the address says it. Pure. */
-export interface Asked {
+export interface ResultsQuery {
   search: string;
   variant: string | null;
   evaluator: string | null;
@@ -13,9 +13,9 @@ export interface Asked {
 }
 
 /** To ask something else is to go there; `replace`: no step that Back takes back. */
-export type Ask = (asked: Asked, options?: { replace?: boolean }) => void;
+export type SetResultsQuery = (asked: ResultsQuery, options?: { replace?: boolean }) => void;
 
-export const NOTHING: Asked = {
+export const EMPTY_RESULTS_QUERY: ResultsQuery = {
   search: '',
   variant: null,
   evaluator: null,
@@ -28,7 +28,7 @@ export const NOTHING: Asked = {
 
 const STATUSES = ['done', 'failed', 'error'] as const;
 
-export function readAddress(params: URLSearchParams): Asked {
+export function parseResultsQuery(params: URLSearchParams): ResultsQuery {
   const passed = params.get('passed');
   return {
     search: params.get('q') ?? '',
@@ -43,7 +43,7 @@ export function readAddress(params: URLSearchParams): Asked {
 }
 
 /** The same again; what is not asked for is not there. */
-export function address(asked: Asked): URLSearchParams {
+export function resultsQueryParams(asked: ResultsQuery): URLSearchParams {
   const params = new URLSearchParams();
   const say = (name: string, value: string | null | false) => value && params.set(name, value);
   say('q', asked.search);
@@ -58,5 +58,5 @@ export function address(asked: Asked): URLSearchParams {
 }
 
 /** Is any cell left out? */
-export const isFiltered = ({ search, variant, evaluator, passed, status, flaky }: Asked): boolean =>
+export const isFiltered = ({ search, variant, evaluator, passed, status, flaky }: ResultsQuery): boolean =>
   Boolean(search || variant || evaluator || status || flaky || passed !== null);

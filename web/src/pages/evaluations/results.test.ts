@@ -1,10 +1,16 @@
 import { expect, test } from 'vitest';
-import type { Said } from './queries';
-import { asAnswer, checksOf, rowOf, wantedCalls, wholeTalk } from './result-values';
-import { NOTHING, address, isFiltered, readAddress, type Asked } from './results-query';
+import type { ResultMessage } from './queries';
+import { answerValue, turnChecks, rowValue, expectedCalls, wholeConversation } from './result-values';
+import {
+  EMPTY_RESULTS_QUERY,
+  resultsQueryParams,
+  isFiltered,
+  parseResultsQuery,
+  type ResultsQuery,
+} from './results-query';
 
 test('what is asked is in the address, and comes back from it', () => {
-  const asked: Asked = {
+  const asked: ResultsQuery = {
     search: 'a & b',
     variant: 'new',
     evaluator: 'exact',
@@ -14,37 +20,41 @@ test('what is asked is in the address, and comes back from it', () => {
     cell: 'cell_3',
     slice: 'topic',
   };
-  expect(readAddress(new URLSearchParams(String(address(asked))))).toEqual(asked);
-  expect(readAddress(new URLSearchParams('status=odd&passed=maybe'))).toEqual(NOTHING);
+  expect(parseResultsQuery(new URLSearchParams(String(resultsQueryParams(asked))))).toEqual(asked);
+  expect(parseResultsQuery(new URLSearchParams('status=odd&passed=maybe'))).toEqual(EMPTY_RESULTS_QUERY);
   expect([
-    String(address(NOTHING)),
-    isFiltered(NOTHING),
-    isFiltered({ ...NOTHING, passed: false }),
-    isFiltered({ ...NOTHING, cell: 'cell_1' }),
+    String(resultsQueryParams(EMPTY_RESULTS_QUERY)),
+    isFiltered(EMPTY_RESULTS_QUERY),
+    isFiltered({ ...EMPTY_RESULTS_QUERY, passed: false }),
+    isFiltered({ ...EMPTY_RESULTS_QUERY, cell: 'cell_1' }),
   ]).toEqual(['', false, true, false]);
 });
 
 test('wanted calls are read from what people write down', () => {
   const call = (name: string, args: string) => ({ type: 'tool-call', call_id: 'wanted-0', name, arguments: args });
-  expect(wantedCalls([{ name: 'search', arguments: { q: 'x' } }], false)?.[0]?.parts).toEqual([
+  expect(expectedCalls([{ name: 'search', arguments: { q: 'x' } }], false)?.[0]?.parts).toEqual([
     call('search', '{"q":"x"}'),
   ]);
   expect(
-    wantedCalls({ tool_calls: [{ id: '1', function: { name: 'search', arguments: '{}' } }] }, false)?.[0]?.parts,
+    expectedCalls({ tool_calls: [{ id: '1', function: { name: 'search', arguments: '{}' } }] }, false)?.[0]?.parts,
   ).toEqual([call('search', '{}')]);
-  expect(wantedCalls(['search'], true)?.[0]?.parts).toEqual([call('search', '')]);
+  expect(expectedCalls(['search'], true)?.[0]?.parts).toEqual([call('search', '')]);
   for (const none of [['search'], [], 'search', [{ role: 'user', name: 'me', content: 'hi' }], [1], null])
-    expect(wantedCalls(none, false)).toBeNull();
+    expect(expectedCalls(none, false)).toBeNull();
 });
 
 test('a script is told turn by turn, after what it begins with', () => {
-  const user = (text: string): Said => ({ role: 'user', parts: [{ type: 'text', text }] });
-  const start: Said = { role: 'system', parts: [{ type: 'text', text: 'Be kind.' }] };
+  const user = (text: string): ResultMessage => ({ role: 'user', parts: [{ type: 'text', text }] });
+  const start: ResultMessage = { role: 'system', parts: [{ type: 'text', text: 'Be kind.' }] };
   const turns = [
-    { user: user('a'), messages: asAnswer('A') },
-    { user: user('b'), messages: asAnswer('B') },
+    { user: user('a'), messages: answerValue('A') },
+    { user: user('b'), messages: answerValue('B') },
   ];
-  const told = wholeTalk({ history: [start, user('a')], messages: [...asAnswer('A'), ...asAnswer('B')], turns });
+  const told = wholeConversation({
+    history: [start, user('a')],
+    messages: [...answerValue('A'), ...answerValue('B')],
+    turns,
+  });
   expect(told.map(({ parts }) => parts[0] && 'text' in parts[0] && parts[0].text)).toEqual([
     'Be kind.',
     'a',
@@ -52,15 +62,17 @@ test('a script is told turn by turn, after what it begins with', () => {
     'b',
     'B',
   ]);
-  expect(wholeTalk({ history: [user('a')], messages: asAnswer('A'), turns: [{}] })).toEqual([
+  expect(wholeConversation({ history: [user('a')], messages: answerValue('A'), turns: [{}] })).toEqual([
     user('a'),
-    ...asAnswer('A'),
+    ...answerValue('A'),
   ]);
 });
 
 test('a cell is of a row', () => {
   const two = { variants: ['a', 'b'], repeats: 1 };
-  expect([rowOf('cell_0', two), rowOf('cell_7', two), rowOf('cell_7', { ...two, repeats: 3 })]).toEqual([1, 4, 2]);
+  expect([rowValue('cell_0', two), rowValue('cell_7', two), rowValue('cell_7', { ...two, repeats: 3 })]).toEqual([
+    1, 4, 2,
+  ]);
 });
 
 test('checks of turns are found in the details of a score', () => {
@@ -71,7 +83,7 @@ test('checks of turns are found in the details of a score', () => {
     details: details as Record<string, unknown>,
   });
   expect(
-    checksOf({
+    turnChecks({
       scores: [
         score({}),
         score({
@@ -83,5 +95,5 @@ test('checks of turns are found in the details of a score', () => {
       ],
     }),
   ).toEqual([checks, []]);
-  expect(checksOf({ scores: [score({ turns: 'odd' })] })).toEqual([]);
+  expect(turnChecks({ scores: [score({ turns: 'odd' })] })).toEqual([]);
 });

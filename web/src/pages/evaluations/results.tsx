@@ -15,26 +15,26 @@ import {
 import { useCommand } from '@/app/commands';
 import { Button } from '@/components/button';
 import { Select } from '@/components/form-fields';
-import { previewIn, PreviewCell, PreviewView } from '@/components/preview';
+import { parsePreview, PreviewCell, PreviewView } from '@/components/preview';
 import { SearchBox } from '@/components/search-box';
 import { LoadError, Loading, Spinner } from '@/components/status';
-import { focusRow, onArrows, useLongRows } from '@/components/virtual-rows';
+import { focusRow, handleArrowKeys, useVirtualRows } from '@/components/virtual-rows';
 import { cn } from '@/lib/cn';
-import { prose } from '@/lib/safe-text';
-import { lasted } from '@/pages/traces/detail/timeline';
+import { safeProse } from '@/lib/safe-text';
+import { formatMilliseconds } from '@/pages/traces/detail/timeline';
 import { ScoreBadge } from './badges';
 import { isOpen } from './format';
 import { type Evaluation, resultPagesQuery, resultQuery, type ResultRow } from './queries';
-import { rowOf, Talk, ValueView } from './result-values';
-import { NOTHING, isFiltered, type Ask, type Asked } from './results-query';
+import { rowValue, ConversationView, ValueView } from './result-values';
+import { EMPTY_RESULTS_QUERY, isFiltered, type SetResultsQuery, type ResultsQuery } from './results-query';
 
 /** So many rows before the end more are asked for. */
-const NEAR = 30;
+const PREFETCH_ROWS = 30;
 
 interface ResultsProps {
   evaluation: Evaluation;
-  asked: Asked;
-  ask: Ask;
+  asked: ResultsQuery;
+  ask: SetResultsQuery;
   box: HTMLDivElement | null;
 }
 
@@ -44,17 +44,18 @@ export function Results({ evaluation, asked, ask, box }: ResultsProps): ReactNod
   const rows = useMemo(() => data?.pages.flatMap((page) => page.data) ?? [], [data]);
   const list = useRef<HTMLDivElement>(null);
   const [active, setActive] = useState(0);
-  const { virtual, margin, card } = useLongRows({
+  const { virtual, margin, card } = useVirtualRows({
     list,
     box,
     count: rows.length,
     active,
-    heights: { line: LINE, card: CARD },
+    heights: { line: RESULT_LINE_HEIGHT, card: RESULT_CARD_HEIGHT },
   });
   const items = virtual.getVirtualItems();
   const last = items.at(-1)?.index ?? 0;
   useEffect(() => {
-    if (hasNextPage && !isFetching && !isFetchNextPageError && last >= rows.length - NEAR) void fetchNextPage();
+    if (hasNextPage && !isFetching && !isFetchNextPageError && last >= rows.length - PREFETCH_ROWS)
+      void fetchNextPage();
   }, [hasNextPage, isFetching, isFetchNextPageError, last, rows.length, fetchNextPage]);
   const open = useCallback((cell: string) => ask({ ...asked, cell }), [ask, asked]);
   const move = (to: number) => {
@@ -65,7 +66,7 @@ export function Results({ evaluation, asked, ask, box }: ResultsProps): ReactNod
   };
   return (
     <section aria-label="Results" className="border-t">
-      <Filters evaluation={evaluation} asked={asked} ask={ask} />
+      <ResultFilters evaluation={evaluation} asked={asked} ask={ask} />
       {error && <LoadError error={error} onRetry={refetch} className="px-4 pb-3 sm:px-6" />}
       {!data && !error && <Loading className="flex justify-center py-10" />}
       {data && rows.length === 0 && (
@@ -73,7 +74,7 @@ export function Results({ evaluation, asked, ask, box }: ResultsProps): ReactNod
           {isFiltered(asked) ? (
             <>
               No result is like that.
-              <Button size="small" onClick={() => ask({ ...NOTHING, slice: asked.slice })}>
+              <Button size="small" onClick={() => ask({ ...EMPTY_RESULTS_QUERY, slice: asked.slice })}>
                 Clear the filters
               </Button>
             </>
@@ -91,7 +92,7 @@ export function Results({ evaluation, asked, ask, box }: ResultsProps): ReactNod
           aria-label="Results"
           aria-rowcount={hasNextPage ? -1 : rows.length + 1}
           aria-busy={isPlaceholderData}
-          onKeyDown={(event) => onArrows(event, active, move)}
+          onKeyDown={(event) => handleArrowKeys(event, active, move)}
         >
           {!card && <Head />}
           <div
@@ -148,7 +149,7 @@ const Head = (): ReactNode => (
     role="row"
     className={cn(
       'sticky top-0 z-10 h-8 items-center border-b bg-canvas px-4 text-xs font-medium text-faint sm:px-6',
-      COLUMNS,
+      RESULT_COLUMNS,
     )}
   >
     <span role="columnheader">Row</span>
@@ -162,13 +163,13 @@ const Head = (): ReactNode => (
 );
 
 /** Heights in pixels: all rows are equal, so that thousands need not be measured. */
-export const LINE = 60;
+export const RESULT_LINE_HEIGHT = 60;
 /** One cell in the table of results: a line of columns, or a card where there is little room. */
-export const CARD = 128;
-export const COLUMNS =
+export const RESULT_CARD_HEIGHT = 128;
+export const RESULT_COLUMNS =
   'grid gap-x-4 grid-cols-[minmax(6rem,9rem)_minmax(0,1fr)_minmax(0,1fr)_minmax(9rem,17rem)_4.25rem]';
 /** Badges beyond these are counted. */
-const MOST = 6;
+const MAX_BADGES = 6;
 
 interface ResultLineProps {
   evaluation: Evaluation;
@@ -212,7 +213,7 @@ export const ResultLine = memo(function ResultLine({
       {...on}
       className={cn(
         'h-full cursor-pointer border-b px-4 -outline-offset-2 hover:bg-sunken/60 sm:px-6',
-        card ? 'flex flex-col justify-center gap-1 py-2' : cn('items-center', COLUMNS),
+        card ? 'flex flex-col justify-center gap-1 py-2' : cn('items-center', RESULT_COLUMNS),
         active && 'focus-within:bg-sunken/60',
       )}
     >
@@ -230,9 +231,9 @@ const Named = ({ evaluation, row }: { evaluation: Evaluation; row: ResultRow }):
   const repeat = evaluation.repeats > 1 ? `repeat ${row.repeat + 1}` : '';
   return (
     <>
-      <span className="block truncate text-[13px] font-medium tabular-nums">Row {rowOf(row.id, evaluation)}</span>
+      <span className="block truncate text-[13px] font-medium tabular-nums">Row {rowValue(row.id, evaluation)}</span>
       <span dir="auto" className="block truncate text-xs text-muted">
-        {prose([several && row.variant, repeat].filter(Boolean).join(', '))}
+        {safeProse([several && row.variant, repeat].filter(Boolean).join(', '))}
       </span>
     </>
   );
@@ -251,7 +252,7 @@ function Line(props: LineProps): ReactNode {
         <Side {...props} side="in" />
       </div>
       <div role="gridcell" className="min-w-0">
-        {row.error ? <Failed row={row} /> : <Side {...props} side="out" />}
+        {row.error ? <FailureText row={row} /> : <Side {...props} side="out" />}
       </div>
       <div role="gridcell" className="min-w-0">
         <Badges row={row} named={evaluation.evaluators.length <= 3} />
@@ -262,7 +263,7 @@ function Line(props: LineProps): ReactNode {
             –
           </span>
         ) : (
-          lasted(row.latency_seconds * 1000)
+          formatMilliseconds(row.latency_seconds * 1000)
         )}
       </div>
     </>
@@ -270,7 +271,7 @@ function Line(props: LineProps): ReactNode {
 }
 
 function Card({ evaluation, row }: { evaluation: Evaluation; row: ResultRow }): ReactNode {
-  const text = (side: 'in' | 'out') => prose(previewIn(row[side]).text ?? '') || 'Empty';
+  const text = (side: 'in' | 'out') => safeProse(parsePreview(row[side]).text ?? '') || 'Empty';
   return (
     <>
       <div role="gridcell" className="flex min-w-0 items-baseline gap-2">
@@ -282,7 +283,7 @@ function Card({ evaluation, row }: { evaluation: Evaluation; row: ResultRow }): 
           {text('in')}
         </span>
         {row.error ? (
-          <Failed row={row} />
+          <FailureText row={row} />
         ) : (
           <span dir="auto" className="block truncate">
             <span className="sr-only">Answered: </span>
@@ -297,17 +298,17 @@ function Card({ evaluation, row }: { evaluation: Evaluation; row: ResultRow }): 
   );
 }
 
-const Failed = ({ row }: { row: ResultRow }): ReactNode => (
+const FailureText = ({ row }: { row: ResultRow }): ReactNode => (
   <span dir="auto" className="block truncate text-bad" title={row.error?.message}>
-    {prose(row.error?.message ?? 'It failed.')}
+    {safeProse(row.error?.message ?? 'It failed.')}
   </span>
 );
 
 function Badges({ row, named }: { row: ResultRow; named: boolean }): ReactNode {
-  const more = row.scores.length - MOST;
+  const more = row.scores.length - MAX_BADGES;
   return (
     <span className="flex max-h-11 min-w-0 flex-wrap gap-1 overflow-hidden">
-      {row.scores.slice(0, MOST).map((score) => (
+      {row.scores.slice(0, MAX_BADGES).map((score) => (
         <ScoreBadge key={score.evaluator} score={score} name={named} />
       ))}
       {more > 0 && <span className="text-xs text-faint">+{more}</span>}
@@ -318,11 +319,11 @@ function Badges({ row, named }: { row: ResultRow; named: boolean }): ReactNode {
 const SIDES = { in: 'Asked', out: 'Answered' };
 
 function Side({ evaluation, row, side, active, place, still }: LineProps & { side: 'in' | 'out' }): ReactNode {
-  const preview = previewIn(row[side]);
+  const preview = parsePreview(row[side]);
   if (still)
     return (
       <span dir="auto" className="block truncate">
-        {prose(preview.text ?? '') || 'Empty'}
+        {safeProse(preview.text ?? '') || 'Empty'}
       </span>
     );
   return (
@@ -332,15 +333,15 @@ function Side({ evaluation, row, side, active, place, still }: LineProps & { sid
       tabIndex={active ? 0 : -1}
       label={`${SIDES[side]} in row ${place + 1}`}
       // oxlint-disable-next-line react/no-unstable-nested-components -- it is called, not mounted
-      full={() => <Whole evaluation={evaluation.id} row={row} side={side} />}
+      full={() => <FullValue evaluation={evaluation.id} row={row} side={side} />}
     />
   );
 }
 
 /** The whole conversation of that side, asked for when it is looked at. */
-function Whole({ evaluation, row, side }: { evaluation: string; row: ResultRow; side: 'in' | 'out' }): ReactNode {
+function FullValue({ evaluation, row, side }: { evaluation: string; row: ResultRow; side: 'in' | 'out' }): ReactNode {
   const { data, isPlaceholderData } = useQuery(resultQuery(evaluation, row.id));
-  const preview = previewIn(row[side]);
+  const preview = parsePreview(row[side]);
   if (!data || isPlaceholderData)
     return (
       <div className="flex w-144 max-w-full flex-col gap-2">
@@ -352,7 +353,7 @@ function Whole({ evaluation, row, side }: { evaluation: string; row: ResultRow; 
   return (
     <div className="w-144 max-w-full">
       {messages.length > 0 ? (
-        <Talk messages={messages} label={SIDES[side]} />
+        <ConversationView messages={messages} label={SIDES[side]} />
       ) : (
         <ValueView value={side === 'in' ? data.inputs : (data.value ?? data.text)} label={SIDES[side]} />
       )}
@@ -364,7 +365,15 @@ const FIELD = '!h-8 !w-auto max-w-44 min-w-0 text-[13px]';
 const OUTCOMES = { '': 'Any outcome', yes: 'Passed', no: 'Not passed', failed: 'No answer', error: 'Evaluator erred' };
 
 /** Which results are shown; what is chosen stands in the address. */
-export function Filters({ evaluation, asked, ask }: { evaluation: Evaluation; asked: Asked; ask: Ask }): ReactNode {
+export function ResultFilters({
+  evaluation,
+  asked,
+  ask,
+}: {
+  evaluation: Evaluation;
+  asked: ResultsQuery;
+  ask: SetResultsQuery;
+}): ReactNode {
   const field = useRef<HTMLInputElement>(null);
   useCommand({
     id: 'results-search',
@@ -397,7 +406,7 @@ export function Filters({ evaluation, asked, ask }: { evaluation: Evaluation; as
         placeholder="Search what was asked and answered"
       />
       {evaluation.variants.length > 1 && (
-        <Choice
+        <FilterChoice
           label="Variant"
           all="All variants"
           value={asked.variant}
@@ -406,7 +415,7 @@ export function Filters({ evaluation, asked, ask }: { evaluation: Evaluation; as
         />
       )}
       {evaluation.evaluators.length > 1 && (
-        <Choice
+        <FilterChoice
           label="Evaluator"
           all="Any evaluator"
           value={asked.evaluator}
@@ -431,7 +440,7 @@ export function Filters({ evaluation, asked, ask }: { evaluation: Evaluation; as
         </Button>
       )}
       {isFiltered(asked) && (
-        <Button look="quiet" onClick={() => ask({ ...NOTHING, slice: asked.slice })}>
+        <Button look="quiet" onClick={() => ask({ ...EMPTY_RESULTS_QUERY, slice: asked.slice })}>
           <X aria-hidden className="size-4" />
           Clear
         </Button>
@@ -440,7 +449,7 @@ export function Filters({ evaluation, asked, ask }: { evaluation: Evaluation; as
   );
 }
 
-interface ChoiceProps {
+interface FilterChoiceProps {
   label: string;
   all: string;
   value: string | null;
@@ -448,7 +457,7 @@ interface ChoiceProps {
   onChange: (value: string | null) => void;
 }
 
-function Choice({ label, all, value, options, onChange }: ChoiceProps): ReactNode {
+function FilterChoice({ label, all, value, options, onChange }: FilterChoiceProps): ReactNode {
   return (
     <Select
       aria-label={label}

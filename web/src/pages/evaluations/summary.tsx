@@ -3,14 +3,14 @@ import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import { Select } from '@/components/form-fields';
-import { Problem, Spinner } from '@/components/status';
+import { ErrorMessage, Spinner } from '@/components/status';
 import { pluralize, formatDollars } from '@/lib/format';
-import { prose } from '@/lib/safe-text';
-import { lasted } from '@/pages/traces/detail/timeline';
-import { IntervalBar, scaleOf } from './badges';
-import { figureOf, figureWords, intervalWords } from './format';
+import { safeProse } from '@/lib/safe-text';
+import { formatMilliseconds } from '@/pages/traces/detail/timeline';
+import { IntervalBar, intervalScale } from './badges';
+import { evaluatorFigure, formatFigure, formatInterval } from './format';
 import { testsetRevisionQuery, type Evaluation, type Summary } from './queries';
-import type { Asked } from './results-query';
+import type { ResultsQuery } from './results-query';
 
 interface Props {
   evaluation: Evaluation;
@@ -19,13 +19,13 @@ interface Props {
   slice: string | null;
   onSlice: (column: string | null) => void;
   /** Show the results behind a figure. */
-  onShow: (what: Partial<Asked>) => void;
+  onShow: (what: Partial<ResultsQuery>) => void;
 }
 
 type VariantFigures = Summary['variants'][number];
 type Figures = VariantFigures['evaluators'][number];
 
-export function SummaryPart({ evaluation, summary, error, slice, onSlice, onShow }: Props): ReactNode {
+export function SummarySection({ evaluation, summary, error, slice, onSlice, onShow }: Props): ReactNode {
   const { testset } = evaluation;
   const columns = useQuery(testsetRevisionQuery(testset.id, String(testset.revision))).data?.kinds ?? [];
   const names = [...new Set(summary?.variants.flatMap(({ evaluators }) => evaluators.map(({ name }) => name)))];
@@ -51,7 +51,7 @@ export function SummaryPart({ evaluation, summary, error, slice, onSlice, onShow
           </label>
         )}
       </div>
-      {error && <Problem error={error} />}
+      {error && <ErrorMessage error={error} />}
       {!summary && !error && <Spinner />}
       {summary && (
         <div className="overflow-x-auto rounded-xl border bg-surface">
@@ -69,7 +69,7 @@ export function SummaryPart({ evaluation, summary, error, slice, onSlice, onShow
                     className="max-w-60 min-w-40 truncate px-3 py-2 font-medium"
                     title={name}
                   >
-                    {prose(name)}
+                    {safeProse(name)}
                   </th>
                 ))}
                 <th scope="col" className="px-3 py-2 text-right font-medium">
@@ -95,7 +95,7 @@ export function SummaryPart({ evaluation, summary, error, slice, onSlice, onShow
           </table>
         </div>
       )}
-      {summary && slice && <Slices summary={summary} names={names} />}
+      {summary && slice && <SliceChoice summary={summary} names={names} />}
     </section>
   );
 }
@@ -114,7 +114,7 @@ function VariantLine({ evaluation, variant, all, names, onShow }: LineProps): Re
   return (
     <tr className="border-b align-top last:border-0">
       <th scope="row" className="min-w-32 px-3 py-2 font-medium">
-        <bdi className="wrap-anywhere">{prose(variant.name)}</bdi>
+        <bdi className="wrap-anywhere">{safeProse(variant.name)}</bdi>
         <span className="block text-xs font-normal text-muted">
           {pluralize(variant.cells, 'cell')}
           {variant.failed > 0 && (
@@ -143,10 +143,12 @@ function VariantLine({ evaluation, variant, all, names, onShow }: LineProps): Re
         const figures = variant.evaluators.find((one) => one.name === name);
         const others = all.variants
           .flatMap(({ evaluators }) => evaluators.filter((one) => one.name === name))
-          .map(figureOf);
+          .map(evaluatorFigure);
         return (
           <td key={name} className="px-3 py-2">
-            {figures && <FigureCell figures={figures} scale={scaleOf(others)} variant={variant.name} onShow={onShow} />}
+            {figures && (
+              <FigureCell figures={figures} scale={intervalScale(others)} variant={variant.name} onShow={onShow} />
+            )}
           </td>
         );
       })}
@@ -156,11 +158,11 @@ function VariantLine({ evaluation, variant, all, names, onShow }: LineProps): Re
             –
           </span>
         ) : (
-          lasted(p50 * 1000)
+          formatMilliseconds(p50 * 1000)
         )}
         {p95 !== null && (
           <span className="block text-xs text-muted" title="One call in twenty takes longer">
-            p95 {lasted(p95 * 1000)}
+            p95 {formatMilliseconds(p95 * 1000)}
           </span>
         )}
       </td>
@@ -188,15 +190,15 @@ function FigureCell({
   variant: string;
   onShow: Props['onShow'];
 }): ReactNode {
-  const figure = figureOf(figures);
+  const figure = evaluatorFigure(figures);
   const { errors, skipped, flaky, name } = figures;
   const behind = { variant, evaluator: name };
   return (
     <div className="min-w-0">
       {figure ? (
         <div className="flex items-center gap-2">
-          <span className="w-14 shrink-0 font-medium tabular-nums" title={intervalWords(figure)}>
-            {figureWords(figure)}
+          <span className="w-14 shrink-0 font-medium tabular-nums" title={formatInterval(figure)}>
+            {formatFigure(figure)}
           </span>
           <IntervalBar figure={figure} scale={scale} />
         </div>
@@ -240,7 +242,7 @@ function FigureCell({
 }
 
 /** For each evaluator: values down, variants across. */
-function Slices({ summary, names }: { summary: Summary; names: readonly string[] }): ReactNode {
+function SliceChoice({ summary, names }: { summary: Summary; names: readonly string[] }): ReactNode {
   return names.map((name) => {
     const found = summary.variants.map((variant) => ({
       variant: variant.name,
@@ -250,18 +252,18 @@ function Slices({ summary, names }: { summary: Summary; names: readonly string[]
       ...new Map(found.flatMap(({ slices }) => slices.map(({ value }) => [JSON.stringify(value), value]))),
     ];
     if (values.length === 0) return null;
-    const scale = scaleOf(found.flatMap(({ slices }) => slices.map(figureOf)));
+    const scale = intervalScale(found.flatMap(({ slices }) => slices.map(evaluatorFigure)));
     return (
       <div key={name} className="mt-3 overflow-x-auto rounded-xl border bg-surface">
         <table aria-label={`${name}, by column`} className="w-full text-left text-[13px]">
           <thead className="text-xs text-faint">
             <tr className="border-b">
               <th scope="col" dir="auto" className="px-3 py-1.5 font-medium">
-                {prose(name)}
+                {safeProse(name)}
               </th>
               {found.map(({ variant }) => (
                 <th key={variant} scope="col" dir="auto" className="px-3 py-1.5 font-medium">
-                  {prose(variant)}
+                  {safeProse(variant)}
                 </th>
               ))}
             </tr>
@@ -273,18 +275,18 @@ function Slices({ summary, names }: { summary: Summary; names: readonly string[]
                   scope="row"
                   dir="auto"
                   className="max-w-80 truncate px-3 py-1.5 font-normal"
-                  title={valueWords(value)}
+                  title={formatSliceValue(value)}
                 >
-                  {prose(valueWords(value))}
+                  {safeProse(formatSliceValue(value))}
                 </th>
                 {found.map(({ variant, slices }) => {
                   const slice = slices.find((one) => JSON.stringify(one.value) === key);
-                  const figure = slice && figureOf(slice);
+                  const figure = slice && evaluatorFigure(slice);
                   return (
                     <td key={variant} className="px-3 py-1.5">
                       {slice && figure ? (
                         <span className="flex items-center gap-2">
-                          <span className="w-14 shrink-0 tabular-nums">{figureWords(figure)}</span>
+                          <span className="w-14 shrink-0 tabular-nums">{formatFigure(figure)}</span>
                           <IntervalBar figure={figure} scale={scale} className="h-4 w-20" />
                           <span className="text-xs whitespace-nowrap text-faint tabular-nums">
                             {pluralize(slice.n, 'row')}
@@ -307,5 +309,5 @@ function Slices({ summary, names }: { summary: Summary; names: readonly string[]
   });
 }
 
-const valueWords = (value: unknown): string =>
+const formatSliceValue = (value: unknown): string =>
   typeof value === 'string' ? value || 'Empty text' : value === undefined ? 'Nothing' : JSON.stringify(value);

@@ -7,31 +7,34 @@ import { Plus, X } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { variantsQuery, workflowQuery, workflowsQuery } from '@/api/queries';
 import { Button, IconButton } from '@/components/button';
-import { Section } from '@/components/collapsible';
-import { Select, TextField, Labelled, Faults, FormPart } from '@/components/form-fields';
+import { CollapsibleSection } from '@/components/collapsible';
+import { Select, TextField, LabeledField, FieldErrors, FormSection } from '@/components/form-fields';
 import { SchemaForm } from '@/components/forms/schema-form';
 import type { FieldError } from '@/components/forms/values';
-import { freeName, nameOf, under, variantOf, type VariantDraft } from './draft';
-import type { NamedColumn } from './queries';
+import { freeName, variantName, errorsUnder, newVariant, type VariantDraft } from './draft';
+import type { TestsetColumn } from './queries';
 
 interface Props {
   drafts: readonly VariantDraft[];
-  columns: readonly NamedColumn[];
+  columns: readonly TestsetColumn[];
   onChange: (drafts: readonly VariantDraft[]) => void;
   faults: readonly FieldError[];
 }
 
-export function VariantsPart({ drafts, columns, onChange, faults }: Props): ReactNode {
+export function VariantsSection({ drafts, columns, onChange, faults }: Props): ReactNode {
   const known = useQuery(workflowsQuery()).data?.data ?? [];
   const first = known.find((one) => one.default) ?? known[0];
   const add = (what: Partial<VariantDraft>) => {
-    const made = variantOf(what);
-    const taken = drafts.map(nameOf);
-    onChange([...drafts, taken.includes(nameOf(made)) ? { ...made, name: freeName(nameOf(made), taken) } : made]);
+    const made = newVariant(what);
+    const taken = drafts.map(variantName);
+    onChange([
+      ...drafts,
+      taken.includes(variantName(made)) ? { ...made, name: freeName(variantName(made), taken) } : made,
+    ]);
   };
   const last = drafts.findLast(({ kind }) => kind === 'workflow');
   return (
-    <FormPart title="Variants" hint="What answers. With several, their answers are compared row by row.">
+    <FormSection title="Variants" hint="What answers. With several, their answers are compared row by row.">
       <div className="flex flex-col gap-2">
         {drafts.map((draft, place) => (
           <VariantView
@@ -39,7 +42,7 @@ export function VariantsPart({ drafts, columns, onChange, faults }: Props): Reac
             draft={draft}
             place={place}
             columns={columns}
-            faults={under(faults, `/variants/${place}`)}
+            faults={errorsUnder(faults, `/variants/${place}`)}
             onChange={(next) => onChange(drafts.map((one) => (one.id === draft.id ? next : one)))}
             onRemove={() => onChange(drafts.filter((one) => one.id !== draft.id))}
           />
@@ -76,15 +79,15 @@ export function VariantsPart({ drafts, columns, onChange, faults }: Props): Reac
           Answers from a column
         </Button>
       </div>
-      <Faults faults={faults.filter(({ path }) => path === '/variants')} />
-    </FormPart>
+      <FieldErrors faults={faults.filter(({ path }) => path === '/variants')} />
+    </FormSection>
   );
 }
 
 interface ViewProps {
   draft: VariantDraft;
   place: number;
-  columns: readonly NamedColumn[];
+  columns: readonly TestsetColumn[];
   onChange: (draft: VariantDraft) => void;
   onRemove: () => void;
   faults: readonly FieldError[];
@@ -92,7 +95,7 @@ interface ViewProps {
 
 function VariantView({ draft, place, columns, onChange, onRemove, faults }: ViewProps): ReactNode {
   const isColumn = draft.kind === 'column';
-  const isWrong = (at: string) => under(faults, at).length > 0;
+  const isWrong = (at: string) => errorsUnder(faults, at).length > 0;
   return (
     <div
       role="group"
@@ -102,7 +105,7 @@ function VariantView({ draft, place, columns, onChange, onRemove, faults }: View
     >
       <div className="grid gap-3 pr-8 sm:grid-cols-3">
         {isColumn ? (
-          <Labelled label="Column">
+          <LabeledField label="Column">
             <Select
               value={draft.column}
               aria-invalid={isWrong('/column')}
@@ -114,20 +117,20 @@ function VariantView({ draft, place, columns, onChange, onRemove, faults }: View
                 </option>
               ))}
             </Select>
-          </Labelled>
+          </LabeledField>
         ) : (
           <WorkflowChoice draft={draft} onChange={onChange} isWrong={isWrong} />
         )}
-        <Labelled label="Name" hint="in this evaluation">
+        <LabeledField label="Name" hint="in this evaluation">
           <TextField
             dir="auto"
             maxLength={200}
             aria-invalid={isWrong('/name')}
-            placeholder={nameOf({ ...draft, name: '' })}
+            placeholder={variantName({ ...draft, name: '' })}
             value={draft.name}
             onChange={(event) => onChange({ ...draft, name: event.target.value })}
           />
-        </Labelled>
+        </LabeledField>
       </div>
       <IconButton
         label={`Remove variant ${place + 1}`}
@@ -137,8 +140,8 @@ function VariantView({ draft, place, columns, onChange, onRemove, faults }: View
       >
         <X />
       </IconButton>
-      {!isColumn && <Parameters draft={draft} onChange={onChange} faults={under(faults, '/parameters')} />}
-      <Faults faults={faults.filter(({ path }) => !path.startsWith('/parameters'))} />
+      {!isColumn && <Parameters draft={draft} onChange={onChange} faults={errorsUnder(faults, '/parameters')} />}
+      <FieldErrors faults={faults.filter(({ path }) => !path.startsWith('/parameters'))} />
     </div>
   );
 }
@@ -152,7 +155,7 @@ function WorkflowChoice({
   const saved = useQuery({ ...variantsQuery(draft.workflow), enabled: draft.workflow !== '' }).data?.data ?? [];
   return (
     <>
-      <Labelled label="Workflow">
+      <LabeledField label="Workflow">
         <Select
           value={draft.workflow}
           aria-invalid={isWrong('/workflow')}
@@ -165,8 +168,8 @@ function WorkflowChoice({
             <option key={name}>{name}</option>
           ))}
         </Select>
-      </Labelled>
-      <Labelled label="Saved variant">
+      </LabeledField>
+      <LabeledField label="Saved variant">
         <Select
           value={draft.variant}
           aria-invalid={isWrong('/variant')}
@@ -177,7 +180,7 @@ function WorkflowChoice({
             <option key={id}>{name}</option>
           ))}
         </Select>
-      </Labelled>
+      </LabeledField>
     </>
   );
 }
@@ -190,7 +193,7 @@ function Parameters({ draft, onChange, faults }: Pick<ViewProps, 'draft' | 'onCh
   const edits = Object.keys(draft.parameters).length;
   return (
     <div className="mt-2">
-      <Section
+      <CollapsibleSection
         key={String(faults.length > 0)}
         title={edits ? `Parameters, ${edits} changed` : 'Parameters'}
         open={edits > 0 || faults.length > 0}
@@ -204,7 +207,7 @@ function Parameters({ draft, onChange, faults }: Pick<ViewProps, 'draft' | 'onCh
             onChange={(parameters) => onChange({ ...draft, parameters })}
           />
         </div>
-      </Section>
+      </CollapsibleSection>
     </div>
   );
 }

@@ -6,26 +6,26 @@ import { ApiError, api } from '@/api/client';
 import { queryClient } from '@/api/queries';
 import { Button } from '@/components/button';
 import { Dialog } from '@/components/dialog';
-import { Faults, FormPart, Switch, TextField, Labelled } from '@/components/form-fields';
+import { FieldErrors, FormSection, Switch, TextField, LabeledField } from '@/components/form-fields';
 import { isObject } from '@/components/forms/json-schema';
 import { cn } from '@/lib/cn';
 import { useTitle } from '@/lib/hooks';
 import type { EvaluatorDraft } from '@/pages/evaluations/draft';
-import { EvaluatorsPart } from '@/pages/evaluations/evaluators-section';
-import { Chips, ConditionEditor } from '@/pages/traces/condition-editor';
-import { filterOf, NOTHING, type Asked } from '@/pages/traces/query';
+import { EvaluatorsSection } from '@/pages/evaluations/evaluators-section';
+import { ConditionChips, ConditionEditor } from '@/pages/traces/condition-editor';
+import { queryFilter, EMPTY_QUERY, type TraceQuery } from '@/pages/traces/query';
 
 const NONE_SEEN = {};
 
 export default function NewDialog({ onClose }: { onClose: () => void }): ReactNode {
   useTitle('New online rule');
   const [name, setName] = useState('');
-  const [asked, setAsked] = useState<Asked>(NOTHING);
+  const [asked, setAsked] = useState<TraceQuery>(EMPTY_QUERY);
   const [sample, setSample] = useState('10');
   const [perMinute, setPerMinute] = useState('60');
   const [session, setSession] = useState(false);
   const [evaluators, setEvaluators] = useState<readonly EvaluatorDraft[]>([]);
-  const filter = filterOf(asked);
+  const filter = queryFilter(asked);
   const make = useMutation({
     mutationFn: () =>
       api('post', '/api/online', {
@@ -47,7 +47,7 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
     ? [{ path: make.error instanceof ApiError ? (make.error.path ?? '') : '', message: make.error.message }]
     : [];
   const elsewhere = faults.filter(({ path }) => !path.startsWith('/evaluators'));
-  const lack = missing(name, sample, perMinute, evaluators.length);
+  const lack = missingField(name, sample, perMinute, evaluators.length);
   return (
     <Dialog
       open
@@ -65,7 +65,7 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
         }}
       >
         <div className="pb-4">
-          <Labelled label="Name">
+          <LabeledField label="Name">
             <TextField
               dir="auto"
               maxLength={200}
@@ -73,11 +73,11 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
               value={name}
               onChange={({ target }) => setName(target.value)}
             />
-          </Labelled>
+          </LabeledField>
         </div>
-        <FormPart title="Traces" hint="Which of them. Those of evaluations and judges are never scored.">
+        <FormSection title="Traces" hint="Which of them. Those of evaluations and judges are never scored.">
           <div className="-mx-4">
-            <Chips asked={asked} seen={NONE_SEEN} onChange={setAsked} />
+            <ConditionChips asked={asked} seen={NONE_SEEN} onChange={setAsked} />
           </div>
           <ConditionEditor
             seen={NONE_SEEN}
@@ -90,16 +90,16 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
             }
           />
           <div className="mt-3 flex flex-wrap items-start gap-x-6 gap-y-3">
-            <Labelled label="Sample" hint="percent">
+            <LabeledField label="Sample" hint="percent">
               <NumberField min={0} max={100} step="any" value={sample} onChange={setSample} />
-            </Labelled>
-            <Labelled label="At most" hint="a minute">
+            </LabeledField>
+            <LabeledField label="At most" hint="a minute">
               <NumberField min={1} max={10_000} value={perMinute} onChange={setPerMinute} />
-            </Labelled>
+            </LabeledField>
             <SessionSwitch checked={session} onChange={setSession} />
           </div>
-        </FormPart>
-        <EvaluatorsPart drafts={evaluators} onChange={setEvaluators} faults={faults} />
+        </FormSection>
+        <EvaluatorsSection drafts={evaluators} onChange={setEvaluators} faults={faults} />
         <footer
           className={cn(
             'sticky -bottom-5 -mx-5 -mb-5 flex flex-wrap items-center',
@@ -108,7 +108,7 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
         >
           <div className="min-w-0 grow basis-40 text-[13px] text-muted">
             {lack}
-            <Faults faults={elsewhere} />
+            <FieldErrors faults={elsewhere} />
           </div>
           <div className="ml-auto flex gap-2">
             <Button onClick={onClose}>Cancel</Button>
@@ -123,7 +123,7 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
 }
 
 /** What is still missing, in words; null: it can begin. */
-function missing(name: string, sample: string, perMinute: string, evaluators: number): string | null {
+function missingField(name: string, sample: string, perMinute: string, evaluators: number): string | null {
   if (!name.trim()) return 'Give it a name.';
   if (sample.trim() === '' || !(Number(sample) > 0 && Number(sample) <= 100))
     return 'The sample is more than 0 and at most 100 percent.';

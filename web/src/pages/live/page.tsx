@@ -7,23 +7,33 @@ import { api } from '@/api/client';
 import { queryClient } from '@/api/queries';
 import { useCommand } from '@/app/commands';
 import { Button, IconButton } from '@/components/button';
-import { askYes } from '@/components/confirm-dialog';
+import { askConfirmation } from '@/components/confirm-dialog';
 import { Switch } from '@/components/form-fields';
 import { Menu, MenuItem } from '@/components/menu';
-import { Empty, LoadError, MoreButton, Problem, Spinner } from '@/components/status';
-import { tellError } from '@/components/toast';
+import { EmptyState, LoadError, MoreButton, ErrorMessage, Spinner } from '@/components/status';
+import { showError } from '@/components/toast';
 import { pluralize } from '@/lib/format';
 import { useTitle } from '@/lib/hooks';
-import { prose } from '@/lib/safe-text';
-import { percent, score } from '@/pages/evaluations/format';
-import { rulePages, DAYS, ruleStats, type Rule, filterWords, share, totals, type Total, type Stats } from './rules';
+import { safeProse } from '@/lib/safe-text';
+import { formatPercent, formatScore } from '@/pages/evaluations/format';
+import {
+  rulePagesQuery,
+  STATS_DAYS,
+  ruleStatsQuery,
+  type Rule,
+  formatFilter,
+  formatSample,
+  evaluatorTotals,
+  type EvaluatorTotal,
+  type RuleStats,
+} from './rules';
 
 const NewDialog = lazy(() => import('./new-dialog'));
 
-export default function OnlinePage(): ReactNode {
+export default function LiveRulesPage(): ReactNode {
   useTitle('Online rules');
   const [params, setParams] = useSearchParams();
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(rulePages());
+  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(rulePagesQuery());
   const rules = data?.pages.flatMap((page) => page.data) ?? [];
   const open = () => setParams({ new: '1' });
   useCommand({ id: 'new-rule', title: 'New online rule', group: 'Online rules', run: open });
@@ -40,7 +50,7 @@ export default function OnlinePage(): ReactNode {
         {error && !data && <LoadError error={error} onRetry={refetch} />}
         {!data && !error && <Spinner />}
         {data && rules.length === 0 && (
-          <Empty title="No rules yet" icon={<Radio />}>
+          <EmptyState title="No rules yet" icon={<Radio />}>
             <p>
               A rule scores a share of your live traffic with evaluators, as traces come in, and shows how many pass.
             </p>
@@ -50,7 +60,7 @@ export default function OnlinePage(): ReactNode {
                 New rule
               </Button>
             </p>
-          </Empty>
+          </EmptyState>
         )}
         <ul aria-label="Rules" className="mx-auto flex max-w-5xl flex-col gap-3">
           {rules.map((rule) => (
@@ -70,19 +80,19 @@ export default function OnlinePage(): ReactNode {
   );
 }
 
-const fresh = () => queryClient.invalidateQueries({ queryKey: ['rules'] });
+const refreshRules = () => queryClient.invalidateQueries({ queryKey: ['rules'] });
 
 /** One rule: what it means, whether it is on, and what its evaluators said lately. */
 export function RuleCard({ rule }: { rule: Rule }): ReactNode {
   const path = { rule: rule.id };
   const turn = useMutation({
     mutationFn: (enabled: boolean) => api('patch', '/api/online/{rule}', { path, body: { enabled } }),
-    onSuccess: fresh,
-    onError: tellError,
+    onSuccess: refreshRules,
+    onError: showError,
   });
   const remove = async () => {
     if (
-      !(await askYes({
+      !(await askConfirmation({
         title: 'Delete this rule?',
         text: 'Its scores go with it. The traces stay.',
         act: 'Delete',
@@ -91,7 +101,7 @@ export function RuleCard({ rule }: { rule: Rule }): ReactNode {
     )
       return;
     await api('delete', '/api/online/{rule}', { path });
-    await fresh();
+    await refreshRules();
   };
   const enabled = turn.isPending ? turn.variables : rule.enabled;
   const subject = rule.session ? 'sessions' : 'them';
@@ -100,10 +110,10 @@ export function RuleCard({ rule }: { rule: Rule }): ReactNode {
       <div className="flex items-start gap-3 px-4 py-3">
         <div className="min-w-0 grow">
           <h2 dir="auto" className="font-medium wrap-anywhere">
-            {prose(rule.name)}
+            {safeProse(rule.name)}
           </h2>
           <p dir="auto" className="text-[13px] wrap-anywhere text-muted">
-            {prose(filterWords(rule.filter))} · {share(rule.sample)} of {subject} · at most{' '}
+            {safeProse(formatFilter(rule.filter))} · {formatSample(rule.sample)} of {subject} · at most{' '}
             {rule.per_minute.toLocaleString('en')} a minute
           </p>
         </div>
@@ -120,30 +130,37 @@ export function RuleCard({ rule }: { rule: Rule }): ReactNode {
             </IconButton>
           }
         >
-          <MenuItem icon={<Trash2 />} danger onSelect={() => void remove().catch(tellError)}>
+          <MenuItem icon={<Trash2 />} danger onSelect={() => void remove().catch(showError)}>
             Delete
           </MenuItem>
         </Menu>
       </div>
-      <Figures rule={rule} />
+      <RuleFigures rule={rule} />
     </li>
   );
 }
 
-function Figures({ rule }: { rule: Rule }): ReactNode {
-  const { data, error } = useQuery(ruleStats(rule.id));
-  const said = totals(data?.data ?? []);
+function RuleFigures({ rule }: { rule: Rule }): ReactNode {
+  const { data, error } = useQuery(ruleStatsQuery(rule.id));
+  const said = evaluatorTotals(data?.data ?? []);
   const rows = rule.evaluators
     .map(({ name }) => name)
     .filter((name) => !said.some(({ evaluator }) => evaluator === name || evaluator.startsWith(`${name}.`)));
-  const none = (evaluator: string): Total => ({ evaluator, n: 0, passRate: null, mean: null, skipped: 0, errors: 0 });
+  const none = (evaluator: string): EvaluatorTotal => ({
+    evaluator,
+    n: 0,
+    passRate: null,
+    mean: null,
+    skipped: 0,
+    errors: 0,
+  });
   const thing = rule.session ? 'session' : 'trace';
   return (
     <div className="border-t px-4 py-2">
-      {error && <Problem error={error} />}
+      {error && <ErrorMessage error={error} />}
       <table className="w-full text-[13px]">
         <caption className="pb-1 text-left text-xs text-faint">
-          {`Last ${DAYS} days`}
+          {`Last ${STATS_DAYS} days`}
           {data && scoredText(data, thing)}
         </caption>
         <thead className="sr-only">
@@ -163,16 +180,16 @@ function Figures({ rule }: { rule: Rule }): ReactNode {
   );
 }
 
-function FigureRow({ total: { evaluator, n, passRate, mean, skipped, errors } }: { total: Total }): ReactNode {
+function FigureRow({ total: { evaluator, n, passRate, mean, skipped, errors } }: { total: EvaluatorTotal }): ReactNode {
   const rest = [skipped > 0 && `${skipped.toLocaleString('en')} skipped`, errors > 0 && pluralize(errors, 'error')]
     .filter(Boolean)
     .join(', ');
   return (
     <tr className="[&>td]:py-0.5 [&>td]:pr-3 [&>td]:align-baseline">
       <td dir="auto" className="w-1/3 wrap-anywhere">
-        {prose(evaluator)}
+        {safeProse(evaluator)}
       </td>
-      <td className="w-1/3 tabular-nums">{figure(n, passRate, mean)}</td>
+      <td className="w-1/3 tabular-nums">{formatTotal(n, passRate, mean)}</td>
       <td className="text-muted tabular-nums">
         {pluralize(n, 'score')}
         {rest && <span className={errors > 0 ? 'text-warn' : undefined}> · {rest}</span>}
@@ -181,13 +198,13 @@ function FigureRow({ total: { evaluator, n, passRate, mean, skipped, errors } }:
   );
 }
 
-function figure(n: number, passRate: number | null, mean: number | null): string {
+function formatTotal(n: number, passRate: number | null, mean: number | null): string {
   if (n === 0) return 'Nothing yet';
-  if (passRate !== null) return `${percent(passRate)} passed`;
-  return mean === null ? '–' : `${score(mean)} on average`;
+  if (passRate !== null) return `${formatPercent(passRate)} passed`;
+  return mean === null ? '–' : `${formatScore(mean)} on average`;
 }
 
-const scoredText = ({ done, waiting, dropped }: Stats, thing: string): string =>
+const scoredText = ({ done, waiting, dropped }: RuleStats, thing: string): string =>
   ` · ${pluralize(done, thing)} scored in all${countText(waiting, 'waiting')}${countText(dropped, 'dropped')}`;
 
 const countText = (count: number, word: string): string => (count > 0 ? `, ${count.toLocaleString('en')} ${word}` : '');

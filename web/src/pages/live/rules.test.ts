@@ -1,28 +1,28 @@
 import { expect, test } from 'vitest';
-import { filterWords, share, totals } from './rules';
+import { formatFilter, formatSample, evaluatorTotals } from './rules';
 
 test('a filter reads as a sentence, and what our form never makes as it is', () => {
-  expect(filterWords(null)).toBe('All traces');
-  expect(filterWords({ field: 'status', op: 'eq', value: 'error' })).toBe('Status is error');
+  expect(formatFilter(null)).toBe('All traces');
+  expect(formatFilter({ field: 'status', op: 'eq', value: 'error' })).toBe('Status is error');
   expect(
-    filterWords({
+    formatFilter({
       or: [
         { field: 'model', op: 'in', value: ['a', 'b'] },
         { attribute: 'http.route', op: 'exists' },
       ],
     }),
   ).toBe('Model is one of a, b or http.route is there');
-  expect(filterWords({ and: [{ or: [] }] })).toBe('{"and":[{"or":[]}]}');
+  expect(formatFilter({ and: [{ or: [] }] })).toBe('{"and":[{"or":[]}]}');
 });
 
 test('shares are as exact as somebody wrote them', () => {
-  expect([1, 0.1, 0.005, 0.333].map(share)).toEqual(['100 %', '10 %', '0.5 %', '33.3 %']);
+  expect([1, 0.1, 0.005, 0.333].map(formatSample)).toEqual(['100 %', '10 %', '0.5 %', '33.3 %']);
 });
 
 test('days are added up by evaluator, each by its scores', () => {
   const day = { at: '2026-11-01T00:00:00Z', skipped: 0, errors: 0, cost: null };
   expect(
-    totals([
+    evaluatorTotals([
       { ...day, evaluator: 'refusal', n: 3, passed: 3, pass_rate: 1, mean: 1, skipped: 2 },
       { ...day, evaluator: 'words', n: 2, passed: 0, pass_rate: null, mean: 0.5 },
       { ...day, evaluator: 'refusal', n: 1, passed: 0, pass_rate: 0, mean: 0, errors: 1 },

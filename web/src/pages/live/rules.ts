@@ -3,50 +3,50 @@
  * file: so it also looks now and then.
  */
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
-import { api, type Answer, type Schemas } from '@/api/client';
+import { api, type ResponseBody, type Schemas } from '@/api/client';
 import { isObject } from '@/components/forms/json-schema';
-import { wordsOf, OPS } from '@/pages/traces/conditions';
+import { conditionText, OPS } from '@/pages/traces/conditions';
 import type { Condition } from '@/pages/traces/query';
 
 export type Rule = Schemas['RuleView'];
-export type Stats = Schemas['RuleStats'];
+export type RuleStats = Schemas['RuleStats'];
 
-const AGAIN = 10_000;
-export const DAYS = 7;
-const DAY = 86_400_000;
+const POLL_INTERVAL_MS = 10_000;
+export const STATS_DAYS = 7;
+const DAY_MS = 86_400_000;
 
-type Page = Answer<'/api/online', 'get'>;
-export const rulePages = () =>
+type RulePage = ResponseBody<'/api/online', 'get'>;
+export const rulePagesQuery = () =>
   infiniteQueryOptions({
     queryKey: ['rules'],
     queryFn: ({ pageParam, signal }) => api('get', '/api/online', { query: { limit: 50, after: pageParam }, signal }),
     initialPageParam: null as string | null,
-    getNextPageParam: ({ next }: Page) => next ?? null,
+    getNextPageParam: ({ next }: RulePage) => next ?? null,
   });
 
 /** Of the last days, and what waits now. */
-export const ruleStats = (rule: string) =>
+export const ruleStatsQuery = (rule: string) =>
   queryOptions({
     queryKey: ['rule', rule, 'stats'],
     queryFn: ({ signal }) =>
       api('get', '/api/online/{rule}/stats', {
         path: { rule },
-        query: { by: 'day', from: new Date(Date.now() - DAYS * DAY).toISOString() },
+        query: { by: 'day', from: new Date(Date.now() - STATS_DAYS * DAY_MS).toISOString() },
         signal,
       }),
-    refetchInterval: AGAIN,
+    refetchInterval: POLL_INTERVAL_MS,
   });
 
 /** `Status is error and Model contains gpt`; what is not as our form makes it is shown as it is. */
-export function filterWords(filter: Rule['filter']): string {
+export function formatFilter(filter: Rule['filter']): string {
   if (filter === null || Object.keys(filter).length === 0) return 'All traces';
   const any = Array.isArray(filter['or']);
   const list = any ? filter['or'] : Array.isArray(filter['and']) ? filter['and'] : [filter];
-  const leaves = (list as unknown[]).map(leafWords);
+  const leaves = (list as unknown[]).map(formatCondition);
   return leaves.every((leaf) => leaf !== null) ? leaves.join(any ? ' or ' : ' and ') : JSON.stringify(filter);
 }
 
-function leafWords(leaf: unknown): string | null {
+function formatCondition(leaf: unknown): string | null {
   if (!isObject(leaf)) return null;
   const of: Condition['of'] = typeof leaf['attribute'] === 'string' ? 'attribute' : 'field';
   const name = leaf[of];
@@ -57,15 +57,15 @@ function leafWords(leaf: unknown): string | null {
     : leaf['value'] === undefined
       ? ''
       : String(leaf['value']);
-  const { subject, verb, value: told } = wordsOf({ of, name, op, value });
+  const { subject, verb, value: told } = conditionText({ of, name, op, value });
   return [subject, verb, told].filter(Boolean).join(' ');
 }
 
 /** `10 % of them`, `0.5 %` */
-export const share = (sample: number): string => `${Number((sample * 100).toPrecision(3))} %`;
+export const formatSample = (sample: number): string => `${Number((sample * 100).toPrecision(3))} %`;
 
 /** What a rule means, and what it came to, as short words. Pure. */
-export interface Total {
+export interface EvaluatorTotal {
   evaluator: string;
   n: number;
   /** Null: it never says whether something passed. */
@@ -76,15 +76,15 @@ export interface Total {
 }
 
 /** By evaluator, over all the time that was asked for. */
-export function totals(data: Stats['data']): Total[] {
+export function evaluatorTotals(data: RuleStats['data']): EvaluatorTotal[] {
   return [...new Set(data.map(({ evaluator }) => evaluator))].map((evaluator) => {
     const own = data.filter((one) => one.evaluator === evaluator);
     const sum = (what: 'n' | 'skipped' | 'errors') => own.reduce((all, one) => all + one[what], 0);
     return {
       evaluator,
       n: sum('n'),
-      passRate: weighed(own.map(({ pass_rate: value, n }) => ({ value, n }))),
-      mean: weighed(own.map(({ mean: value, n }) => ({ value, n }))),
+      passRate: weightedMean(own.map(({ pass_rate: value, n }) => ({ value, n }))),
+      mean: weightedMean(own.map(({ mean: value, n }) => ({ value, n }))),
       skipped: sum('skipped'),
       errors: sum('errors'),
     };
@@ -92,7 +92,7 @@ export function totals(data: Stats['data']): Total[] {
 }
 
 /** The mean of those that are there, each counted by its scores. */
-function weighed(values: readonly { value: number | null; n: number }[]): number | null {
+function weightedMean(values: readonly { value: number | null; n: number }[]): number | null {
   let sum = 0;
   let count = 0;
   for (const { value, n } of values) {

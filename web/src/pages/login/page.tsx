@@ -3,14 +3,14 @@ import { useMutation, useQuery } from '@tanstack/react-query';
 import { useEffect, useState, type ReactNode } from 'react';
 import { useSearchParams } from 'wouter';
 import { api } from '@/api/client';
-import { nextPath, session } from '@/app/auth';
+import { nextPath, sessionQuery } from '@/app/auth';
 import icon from '@/app/icon.svg';
 import { Button, CopyButton } from '@/components/button';
-import { TextField, Labelled } from '@/components/form-fields';
-import { Problem } from '@/components/status';
-import { focused } from '@/lib/dom';
+import { TextField, LabeledField } from '@/components/form-fields';
+import { ErrorMessage } from '@/components/status';
+import { focusRef } from '@/lib/dom';
 import { useTitle } from '@/lib/hooks';
-import { rooted } from '@/lib/server-path';
+import { serverPath } from '@/lib/server-path';
 
 const COMMAND = 'palaver key create --scope read --scope invoke';
 
@@ -19,13 +19,13 @@ export default function LoginPage(): ReactNode {
   const [query] = useSearchParams();
   const next = nextPath(query.get('next'));
   const [key, setKey] = useState('');
-  const known = useQuery({ ...session(), retry: false, staleTime: 0 });
+  const known = useQuery({ ...sessionQuery(), retry: false, staleTime: 0 });
   const login = useMutation({
     mutationFn: () => api('post', '/api/session', { body: { key: key.trim() } }),
-    onSuccess: () => enter(next),
+    onSuccess: () => logIn(next),
   });
   useEffect(() => {
-    if (known.data) enter(next); // Already in, or no key is needed here.
+    if (known.data) logIn(next); // Already in, or no key is needed here.
   }, [known.data, next]);
   return (
     <main className="flex min-h-full items-center justify-center px-4 py-10">
@@ -42,9 +42,9 @@ export default function LoginPage(): ReactNode {
             login.mutate();
           }}
         >
-          <Labelled label="Key">
+          <LabeledField label="Key">
             <TextField
-              ref={focused}
+              ref={focusRef}
               type="password"
               name="key"
               autoComplete="current-password"
@@ -56,8 +56,8 @@ export default function LoginPage(): ReactNode {
               value={key}
               onChange={(event) => setKey(event.target.value)}
             />
-          </Labelled>
-          {login.error && <Problem error={login.error} />}
+          </LabeledField>
+          {login.error && <ErrorMessage error={login.error} />}
           <Button type="submit" look="main" className="h-9" disabled={login.isPending || !key.trim()}>
             Log in
           </Button>
@@ -75,6 +75,6 @@ export default function LoginPage(): ReactNode {
 }
 
 /** The page begins anew, so that its socket and all its answers are those of the new session. */
-function enter(next: string): void {
-  window.location.replace(rooted(next));
+function logIn(next: string): void {
+  window.location.replace(serverPath(next));
 }

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Board } from '@/api/types';
-import { BoardStore, free } from './board-store';
+import { BoardStore, freeId } from './board-store';
 
 const BOARD: Board = {
   id: 'brd_1',
@@ -294,7 +294,7 @@ describe('cells', () => {
       ...board,
       columns: [
         ...board.columns,
-        { id: free('c', board.columns), workflow: first?.workflow ?? '', variant: 'default', parameters: {} },
+        { id: freeId('c', board.columns), workflow: first?.workflow ?? '', variant: 'default', parameters: {} },
       ],
     }));
     await store.save();
@@ -306,7 +306,7 @@ describe('cells', () => {
 });
 
 test('the first free name is taken', () => {
-  expect([free('c', []), free('c', [{ id: 'c1' }, { id: 'c3' }]), free('r', [{ id: 'c1' }])]).toEqual([
+  expect([freeId('c', []), freeId('c', [{ id: 'c1' }, { id: 'c3' }]), freeId('r', [{ id: 'c1' }])]).toEqual([
     'c1',
     'c2',
     'r1',

@@ -4,13 +4,13 @@
  */
 import { createContext, useContext } from 'react';
 import { createStore, useStore, type StoreApi } from 'zustand';
-import { ApiError, api, reached } from '@/api/client';
+import { ApiError, api, fetchOk } from '@/api/client';
 import type { Board } from '@/api/types';
-import { tellError } from '@/components/toast';
+import { showError } from '@/components/toast';
 
-export type Draft = Pick<Board, 'name' | 'mode' | 'columns' | 'rows' | 'layout'>;
-const SAVE_AFTER = 400;
-const SAVE_AGAIN_AFTER = 5000;
+export type BoardDraft = Pick<Board, 'name' | 'mode' | 'columns' | 'rows' | 'layout'>;
+const SAVE_DELAY_MS = 400;
+const SAVE_RETRY_DELAY_MS = 5000;
 
 export class BoardStore {
   readonly state: StoreApi<Board>;
@@ -36,13 +36,13 @@ export class BoardStore {
     return this.state.getState();
   }
 
-  static draft(draft: Draft): BoardStore {
+  static draft(draft: BoardDraft): BoardStore {
     const now = new Date().toISOString();
     return new BoardStore({ ...draft, id: '', cells: [], testset: null, created_at: now, updated_at: now }, null);
   }
 
   static async open(id: string, signal?: AbortSignal): Promise<BoardStore> {
-    const { board, etag } = await read(id, signal);
+    const { board, etag } = await fetchBoard(id, signal);
     return new BoardStore(board, etag);
   }
 
@@ -51,14 +51,14 @@ export class BoardStore {
     const before = this.board;
     const after = update(before);
     if (after === before) return;
-    const stays = new Set(lines(after));
-    for (const line of lines(before)) if (!stays.has(line)) this.#gone.add(line);
+    const stays = new Set(lineNames(after));
+    for (const line of lineNames(before)) if (!stays.has(line)) this.#gone.add(line);
     this.#unsaved = true;
     this.#set({
       ...after,
       cells: after.cells.filter((cell) => stays.has(`row ${cell.row}`) && stays.has(`column ${cell.column}`)),
     });
-    if (this.board.id) this.#saveIn(SAVE_AFTER);
+    if (this.board.id) this.#saveIn(SAVE_DELAY_MS);
   }
 
   /** The board as the server has it, made if need be; after this its cells can be filled. */
@@ -84,7 +84,7 @@ export class BoardStore {
   async refresh(): Promise<void> {
     if (!this.board.id) return;
     const saves = this.#saves;
-    const { board, etag } = await read(this.board.id);
+    const { board, etag } = await fetchBoard(this.board.id);
     if (this.#unsaved || this.#putting) this.#set({ ...this.board, cells: this.#cellsOf(board) });
     else if (saves === this.#saves) this.#take(board, etag);
     else await this.refresh(); // It was saved while it was read.
@@ -100,7 +100,7 @@ export class BoardStore {
   async #make(): Promise<void> {
     const { name, mode, columns, rows, layout } = this.board;
     this.#unsaved = false;
-    const answer = await send('POST', '/api/boards', { name, mode, columns, rows, layout });
+    const answer = await sendBoard('POST', '/api/boards', { name, mode, columns, rows, layout });
     const made = (await answer.json()) as Board;
     this.#gone.clear();
     this.#etag = answer.headers.get('etag');
@@ -116,8 +116,8 @@ export class BoardStore {
     this.#putting = true;
     this.#gone.clear();
     try {
-      const body = { name, mode, columns, rows, layout, testset, ...kept(this.board, gone) };
-      const answer = await send('PUT', `/api/boards/${id}`, body, this.#etag);
+      const body = { name, mode, columns, rows, layout, testset, ...keptCells(this.board, gone) };
+      const answer = await sendBoard('PUT', `/api/boards/${id}`, body, this.#etag);
       const board = (await answer.json()) as Board;
       this.#saves += 1;
       this.#etag = answer.headers.get('etag');
@@ -135,8 +135,8 @@ export class BoardStore {
 
   /** Somebody else has saved it: what only one of us changed is both of ours; what both changed is theirs. */
   async #merge(id: string, cause: unknown): Promise<void> {
-    const { board: theirs, etag } = await read(id);
-    const { board, isOurs, isLost } = merged(this.board, this.#base, theirs);
+    const { board: theirs, etag } = await fetchBoard(id);
+    const { board, isOurs, isLost } = mergeBoards(this.board, this.#base, theirs);
     this.#take(theirs, etag);
     this.#set({ ...board, cells: this.#cellsOf(theirs) });
     this.#unsaved = isOurs;
@@ -149,8 +149,8 @@ export class BoardStore {
     this.#timer = setTimeout(() => {
       this.save().catch((error: unknown) => {
         // Where the server is only away, trying again is better than telling. A line above the page tells that.
-        if (error instanceof ApiError && error.status === 0) this.#saveIn(SAVE_AGAIN_AFTER);
-        else tellError(error);
+        if (error instanceof ApiError && error.status === 0) this.#saveIn(SAVE_RETRY_DELAY_MS);
+        else showError(error);
       });
     }, milliseconds);
   }
@@ -159,13 +159,13 @@ export class BoardStore {
     this.#etag = etag;
     this.#base = board;
     this.#gone.clear();
-    if (unlike(board, this.board)) this.#set(board);
+    if (isDifferent(board, this.board)) this.#set(board);
   }
 
   /** The server's cells in rows and columns that we have; and, where it may not know them yet, those filled since. */
   #cellsOf(theirs: Board, isOlder = false): Board['cells'] {
     const { board } = this;
-    const ours = new Set(lines(board).filter((line) => !this.#gone.has(line)));
+    const ours = new Set(lineNames(board).filter((line) => !this.#gone.has(line)));
     const cells = theirs.cells.filter((cell) => ours.has(`row ${cell.row}`) && ours.has(`column ${cell.column}`));
     const since = board.cells.filter(
       (cell) => isOlder && !cells.some((one) => one.row === cell.row && one.column === cell.column),
@@ -178,7 +178,7 @@ export class BoardStore {
   }
 }
 
-const lines = ({ rows, columns }: Pick<Board, 'rows' | 'columns'>): string[] => [
+const lineNames = ({ rows, columns }: Pick<Board, 'rows' | 'columns'>): string[] => [
   ...rows.map(({ id }) => `row ${id}`),
   ...columns.map(({ id }) => `column ${id}`),
 ];
@@ -187,8 +187,8 @@ const isStale = (error: unknown): boolean =>
   error instanceof ApiError && (error.code === 'stale_base' || error.status === 412);
 
 /** The server drops the cells of rows and columns that are gone by itself; those that are there again it would keep. */
-function kept({ rows, columns }: Board, gone: ReadonlySet<string>): { cells?: { row: string; column: string }[] } {
-  if (!lines({ rows, columns }).some((line) => gone.has(line))) return {};
+function keptCells({ rows, columns }: Board, gone: ReadonlySet<string>): { cells?: { row: string; column: string }[] } {
+  if (!lineNames({ rows, columns }).some((line) => gone.has(line))) return {};
   const old = columns.filter(({ id }) => !gone.has(`column ${id}`));
   return {
     cells: rows
@@ -197,20 +197,20 @@ function kept({ rows, columns }: Board, gone: ReadonlySet<string>): { cells?: { 
   };
 }
 
-async function read(id: string, signal?: AbortSignal): Promise<{ board: Board; etag: string | null }> {
-  const answer = await reached(`/api/boards/${encodeURIComponent(id)}`, signal ? { signal } : {});
+async function fetchBoard(id: string, signal?: AbortSignal): Promise<{ board: Board; etag: string | null }> {
+  const answer = await fetchOk(`/api/boards/${encodeURIComponent(id)}`, signal ? { signal } : {});
   return { board: (await answer.json()) as Board, etag: answer.headers.get('etag') };
 }
 
-function send(method: 'POST' | 'PUT', path: string, body: unknown, etag: string | null = null): Promise<Response> {
+function sendBoard(method: 'POST' | 'PUT', path: string, body: unknown, etag: string | null = null): Promise<Response> {
   const headers = { 'content-type': 'application/json', ...(etag ? { 'if-match': etag } : {}) };
   const text = JSON.stringify(body);
   // A tab that is being closed still saves, as far as browsers let it.
-  return reached(path, { method, headers, body: text, keepalive: text.length < 30_000 });
+  return fetchOk(path, { method, headers, body: text, keepalive: text.length < 30_000 });
 }
 
 /** For a column or row: the first free name of its kind (`c1`, `c2`, …). */
-export function free(kind: 'c' | 'r', taken: readonly { id: string }[]): string {
+export function freeId(kind: 'c' | 'r', taken: readonly { id: string }[]): string {
   for (let number = 1; ; number++) {
     if (!taken.some(({ id }) => id === `${kind}${number}`)) return `${kind}${number}`;
   }
@@ -221,10 +221,10 @@ export async function deleteBoard(id: string): Promise<void> {
   await api('delete', '/api/boards/{board}', { path: { board: id } });
 }
 
-const OWN = ['name', 'mode', 'columns', 'rows', 'layout', 'testset'] as const;
+const MERGED_FIELDS = ['name', 'mode', 'columns', 'rows', 'layout', 'testset'] as const;
 
 /** Two versions of a board that come from one. Pure. */
-export interface Merged {
+export interface MergeResult {
   board: Board;
   /** Is something of ours in it that they do not have? */
   isOurs: boolean;
@@ -233,13 +233,13 @@ export interface Merged {
 }
 
 /** What only one side changed is taken from that side; what both changed is theirs. */
-export function merged(ours: Board, base: Board, theirs: Board): Merged {
+export function mergeBoards(ours: Board, base: Board, theirs: Board): MergeResult {
   const board: Board = { ...theirs };
   let isOurs = false;
   let isLost = false;
-  for (const name of OWN) {
-    if (!unlike(ours[name], base[name]) || !unlike(ours[name], theirs[name])) continue;
-    if (unlike(theirs[name], base[name])) isLost = true;
+  for (const name of MERGED_FIELDS) {
+    if (!isDifferent(ours[name], base[name]) || !isDifferent(ours[name], theirs[name])) continue;
+    if (isDifferent(theirs[name], base[name])) isLost = true;
     else {
       isOurs = true;
       Object.assign(board, { [name]: ours[name] });
@@ -249,12 +249,12 @@ export function merged(ours: Board, base: Board, theirs: Board): Merged {
 }
 
 /** Values of JSON; the order of an object's keys is the writer's own. */
-export function unlike(one: unknown, other: unknown): boolean {
+export function isDifferent(one: unknown, other: unknown): boolean {
   if (typeof one !== 'object' || typeof other !== 'object' || one === null || other === null) return one !== other;
   if (Array.isArray(one) !== Array.isArray(other)) return true;
   const [first, second] = [one as Record<string, unknown>, other as Record<string, unknown>];
   const names = new Set([...Object.keys(first), ...Object.keys(second)]);
-  return [...names].some((name) => unlike(first[name], second[name]));
+  return [...names].some((name) => isDifferent(first[name], second[name]));
 }
 
 /** The board of this view, for components. */

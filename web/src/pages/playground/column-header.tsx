@@ -12,12 +12,12 @@ import { TextField } from '@/components/form-fields';
 import { SchemaForm } from '@/components/forms/schema-form';
 import { Menu, MenuItem, MenuLine, MenuTitle } from '@/components/menu';
 import { Badge } from '@/components/status';
-import { tell, tellError } from '@/components/toast';
-import { useBoard, useBoardStore, free } from './board-store';
+import { showToast, showError } from '@/components/toast';
+import { useBoard, useBoardStore, freeId } from './board-store';
 
 const SELECT = 'h-7 min-w-0 cursor-pointer truncate rounded-md bg-transparent px-1 hover:bg-sunken';
 
-export function ColumnHead({ column }: { column: Column }): ReactNode {
+export function ColumnHeader({ column }: { column: Column }): ReactNode {
   const store = useBoardStore();
   const board = useBoard();
   const known = useQuery(workflowsQuery()).data?.data ?? [];
@@ -28,7 +28,7 @@ export function ColumnHead({ column }: { column: Column }): ReactNode {
       columns: now.columns.map((one) => (one.id === column.id ? { ...one, ...what } : one)),
     }));
   const duplicate = () =>
-    store.change((now) => ({ ...now, columns: [...now.columns, { ...column, id: free('c', now.columns) }] }));
+    store.change((now) => ({ ...now, columns: [...now.columns, { ...column, id: freeId('c', now.columns) }] }));
   const remove = () => store.change((now) => ({ ...now, columns: now.columns.filter((one) => one.id !== column.id) }));
   const offered = known.filter((one) => board.mode === 'single' || one.is_chat || one.name === column.workflow);
   return (
@@ -113,13 +113,13 @@ function Parameters({ column, onChange, onSaved }: ParametersProps): ReactNode {
         placeholder={data?.parameters ?? {}}
         onChange={onChange}
       />
-      {edits > 0 && <SaveAs column={column} onSaved={onSaved} />}
+      {edits > 0 && <SaveVariantForm column={column} onSaved={onSaved} />}
     </Popover>
   );
 }
 
 /** Edits over a variant become a version of it, or a variant of their own. */
-function SaveAs({ column, onSaved }: { column: Column; onSaved: (variant: string) => void }): ReactNode {
+function SaveVariantForm({ column, onSaved }: { column: Column; onSaved: (variant: string) => void }): ReactNode {
   const cache = useQueryClient();
   const variant = (column.variant ?? 'default').split(':')[0] ?? 'default';
   const [name, setName] = useState(variant === 'default' ? '' : variant);
@@ -147,14 +147,14 @@ function SaveAs({ column, onSaved }: { column: Column; onSaved: (variant: string
       });
     await cache.invalidateQueries({ queryKey: ['variants', column.workflow] });
     onSaved(name);
-    tell(known ? `Saved as version ${known.head + 1} of ${name}.` : `Saved as the variant ${name}.`);
+    showToast(known ? `Saved as version ${known.head + 1} of ${name}.` : `Saved as the variant ${name}.`);
   };
   return (
     <form
       className="mt-4 flex gap-2 border-t pt-3"
       onSubmit={(event) => {
         event.preventDefault();
-        save().catch(tellError);
+        save().catch(showError);
       }}
     >
       <TextField
@@ -181,7 +181,7 @@ export function AddColumn(): ReactNode {
   const add = (workflow: string, variant = 'default', parameters = {}) =>
     store.change((now) => ({
       ...now,
-      columns: [...now.columns, { id: free('c', now.columns), workflow, variant, parameters }],
+      columns: [...now.columns, { id: freeId('c', now.columns), workflow, variant, parameters }],
     }));
   useCommand(
     last && {

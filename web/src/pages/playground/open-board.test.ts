@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import type { Bootstrap } from '@/api/queries';
-import { beginsWith, open } from './open-board';
+import { initialWorkflow, openBoard } from './open-board';
 
 const flow = (name: string, more: object = {}) => ({ name, is_chat: true, default: false, ...more });
 const told = (board_id: string | null, ...data: object[]) =>
@@ -21,12 +21,12 @@ function serving(answers: Record<string, object>) {
 
 test('a board begins with the workflow that was asked for, the default, the first chat, or any', () => {
   const known = [flow('headline', { is_chat: false }), flow('eliza'), flow('tutor', { default: true })];
-  expect(beginsWith(known, 'headline')?.name).toBe('headline');
-  expect(beginsWith(known, 'unknown')?.name).toBe('tutor');
-  expect(beginsWith(known.slice(0, 2), null)?.name).toBe('eliza');
-  expect(beginsWith([flow('a', { is_chat: false, default: true }), flow('eliza')], null)?.name).toBe('eliza');
-  expect(beginsWith(known.slice(0, 1), null)?.name).toBe('headline');
-  expect(beginsWith([], null)).toBeUndefined();
+  expect(initialWorkflow(known, 'headline')?.name).toBe('headline');
+  expect(initialWorkflow(known, 'unknown')?.name).toBe('tutor');
+  expect(initialWorkflow(known.slice(0, 2), null)?.name).toBe('eliza');
+  expect(initialWorkflow([flow('a', { is_chat: false, default: true }), flow('eliza')], null)?.name).toBe('eliza');
+  expect(initialWorkflow(known.slice(0, 1), null)?.name).toBe('headline');
+  expect(initialWorkflow([], null)).toBeUndefined();
 });
 
 describe('an address', () => {
@@ -35,8 +35,8 @@ describe('an address', () => {
   test('of a board opens it; of nothing the one that was saved last', async () => {
     const asked = serving({ '/api/boards/brd_1': saved });
     const opened = [
-      await open('brd_1', null, false, told(null), signal),
-      await open(undefined, null, false, told('brd_1'), signal),
+      await openBoard('brd_1', null, false, told(null), signal),
+      await openBoard(undefined, null, false, told('brd_1'), signal),
     ];
     expect(opened.map((one) => [one?.store.board.id, one?.title, one?.alone])).toEqual([
       ['brd_1', 'One', false],
@@ -50,8 +50,8 @@ describe('an address', () => {
     const asked = serving({});
     const known = [flow('eliza'), flow('headline', { is_chat: false })];
     const opened = [
-      await open(undefined, 'headline', false, told('brd_1', ...known), signal),
-      await open(undefined, null, true, told('brd_1', ...known), signal),
+      await openBoard(undefined, 'headline', false, told('brd_1', ...known), signal),
+      await openBoard(undefined, null, true, told('brd_1', ...known), signal),
     ];
     expect(
       opened.map((one) => [
@@ -84,7 +84,7 @@ describe('an address', () => {
         schemas: { inputs: { properties: { context: { examples: [{ code: 'f()' }] } } } },
       },
     });
-    const opened = await open(undefined, 'mender', false, told(null, flow('mender')), signal);
+    const opened = await openBoard(undefined, 'mender', false, told(null, flow('mender')), signal);
     expect(opened?.store.board.rows).toEqual([{ id: 'r1', name: '', inputs: { context: { code: 'f()' } } }]);
   });
 
@@ -99,7 +99,7 @@ describe('an address', () => {
         inputs: { subject: 'physics' },
       },
     });
-    const opened = await open('conv_1', null, false, told(null), signal);
+    const opened = await openBoard('conv_1', null, false, told(null), signal);
     expect([
       opened?.alone,
       opened?.title,
@@ -117,7 +117,7 @@ describe('an address', () => {
 
   test('of what is not there says so; where nothing is served there is nothing', async () => {
     serving({});
-    await expect(open('brd_9', null, false, told(null), signal)).rejects.toThrow('There is none.');
-    expect(await open(undefined, null, false, told(null), signal)).toBeNull();
+    await expect(openBoard('brd_9', null, false, told(null), signal)).rejects.toThrow('There is none.');
+    expect(await openBoard(undefined, null, false, told(null), signal)).toBeNull();
   });
 });

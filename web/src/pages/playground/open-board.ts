@@ -3,9 +3,9 @@ import { api } from '@/api/client';
 import { type Bootstrap, queryClient, workflowQuery } from '@/api/queries';
 import type { WorkflowRow } from '@/api/types';
 import { BoardStore } from './board-store';
-import { beginning } from './row-inputs';
+import { initialInputs } from './row-inputs';
 
-export interface Opened {
+export interface OpenedBoard {
   /** Differs for every opening. */
   key: number;
   store: BoardStore;
@@ -14,10 +14,10 @@ export interface Opened {
   alone: boolean;
 }
 
-type Known = Pick<WorkflowRow, 'name' | 'is_chat' | 'default'>;
+type KnownWorkflows = Pick<WorkflowRow, 'name' | 'is_chat' | 'default'>;
 
 /** The workflow that a new board begins with: the one that was asked for, the default, the first chat, or any. */
-export function beginsWith(known: readonly Known[], wanted: string | null): Known | undefined {
+export function initialWorkflow(known: readonly KnownWorkflows[], wanted: string | null): KnownWorkflows | undefined {
   return (
     known.find((one) => one.name === wanted) ??
     known.find((one) => one.default && one.is_chat) ??
@@ -27,24 +27,29 @@ export function beginsWith(known: readonly Known[], wanted: string | null): Know
 }
 
 /** `fresh`: a new one, whatever was used last. */
-export async function open(
+export async function openBoard(
   what: string | undefined,
   wanted: string | null,
   fresh: boolean,
   told: Bootstrap,
   signal: AbortSignal,
-): Promise<Opened | null> {
+): Promise<OpenedBoard | null> {
   if (what?.startsWith('conv_')) return openThread(what, signal);
   const saved = what ?? (wanted || fresh ? null : told.board_id);
-  if (saved) return board(await BoardStore.open(saved, signal));
-  const workflow = beginsWith(told.workflows.data, wanted);
-  return workflow ? board(await draft(workflow)) : null;
+  if (saved) return openSavedBoard(await BoardStore.open(saved, signal));
+  const workflow = initialWorkflow(told.workflows.data, wanted);
+  return workflow ? openSavedBoard(await openDraft(workflow)) : null;
 }
 
-let count = 0;
-const board = (store: BoardStore): Opened => ({ key: ++count, store, title: store.board.name, alone: false });
+let countOpens = 0;
+const openSavedBoard = (store: BoardStore): OpenedBoard => ({
+  key: ++countOpens,
+  store,
+  title: store.board.name,
+  alone: false,
+});
 
-async function draft(workflow: Known): Promise<BoardStore> {
+async function openDraft(workflow: KnownWorkflows): Promise<BoardStore> {
   // What its first row begins with; should nobody know that, it begins with nothing.
   await queryClient.fetchQuery({ ...workflowQuery(workflow.name), retry: false }).catch(() => {});
   const columns = [{ id: 'c1', workflow: workflow.name, variant: 'default', parameters: {} }];
@@ -52,12 +57,12 @@ async function draft(workflow: Known): Promise<BoardStore> {
     name: '',
     mode: workflow.is_chat ? 'chat' : 'single',
     columns,
-    rows: [{ id: 'r1', name: '', inputs: beginning(columns) }],
+    rows: [{ id: 'r1', name: '', inputs: initialInputs(columns) }],
     layout: {},
   });
 }
 
-async function openThread(id: string, signal: AbortSignal): Promise<Opened> {
+async function openThread(id: string, signal: AbortSignal): Promise<OpenedBoard> {
   const thread = await api('get', '/api/threads/{thread}', { path: { thread: id }, signal });
   const store = BoardStore.draft({
     name: thread.title,
@@ -74,5 +79,5 @@ async function openThread(id: string, signal: AbortSignal): Promise<Opened> {
     layout: {},
   });
   store.filled('r1', 'c1', { thread: id });
-  return { key: ++count, store, title: thread.title, alone: true };
+  return { key: ++countOpens, store, title: thread.title, alone: true };
 }

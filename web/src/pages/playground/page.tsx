@@ -6,28 +6,28 @@ import { useLocation, useSearchParams } from 'wouter';
 import { bootstrapQuery, queryClient, workflowsQuery } from '@/api/queries';
 import { socket } from '@/api/stream-fetch';
 import { Button } from '@/components/button';
-import { Loading, Problem } from '@/components/status';
-import { tellError } from '@/components/toast';
+import { Loading, ErrorMessage } from '@/components/status';
+import { showError } from '@/components/toast';
 import { cn } from '@/lib/cn';
 import { NoWorkflows } from '@/pages/workflows/no-workflows';
 import { BoardContext, useBoard, useBoardStore } from './board-store';
-import { Cells, type CellName } from './chat/cell-chats';
+import { CellChats, type CellName } from './chat/cell-chats';
 import { ChatBoard } from './chat/chat-board';
-import { open, type Opened } from './open-board';
+import { openBoard, type OpenedBoard } from './open-board';
 import { addRow } from './row-inputs';
 
 const SingleBoard = lazy(() =>
-  import('./single-turn/board').then(({ SingleBoard: component }) => ({ default: component })),
+  import('./single-turn/board').then(({ SingleTurnBoard: component }) => ({ default: component })),
 );
 
 /** What was opened last: a draft gets its address when it is saved, and must not be opened anew for that. */
-let last: Opened | null = null;
+let lastOpened: OpenedBoard | null = null;
 
-export function BoardPage({ what }: { what: string | undefined }): ReactNode {
+export function PlaygroundPage({ what }: { what: string | undefined }): ReactNode {
   const [search] = useSearchParams();
   const wanted = search.get('workflow');
   const told = useQuery(bootstrapQuery());
-  const kept = what !== undefined && last?.store.board.id === what ? last : null;
+  const kept = what !== undefined && lastOpened?.store.board.id === what ? lastOpened : null;
   const opened = useQuery({
     queryKey: ['opened', what ?? `new ${wanted} ${search.get('new')}`],
     enabled: told.data !== undefined && kept === null,
@@ -40,8 +40,8 @@ export function BoardPage({ what }: { what: string | undefined }): ReactNode {
       const fresh = (staleTime: number) => queryClient.fetchQuery({ ...bootstrapQuery(), staleTime });
       let now = what === undefined ? await fresh(2000) : told.data;
       if (what === undefined && wanted && !now.workflows.data.some((one) => one.name === wanted)) now = await fresh(0);
-      last = await open(what, wanted, search.has('new'), now, signal);
-      return last;
+      lastOpened = await openBoard(what, wanted, search.has('new'), now, signal);
+      return lastOpened;
     },
   });
   const shown = kept ?? opened.data;
@@ -49,11 +49,11 @@ export function BoardPage({ what }: { what: string | undefined }): ReactNode {
   if (error) {
     return (
       <div className="mx-auto max-w-xl p-8">
-        <Problem error={error}>
+        <ErrorMessage error={error}>
           <Button size="small" onClick={() => void (told.error ? told.refetch() : opened.refetch())}>
             Try again
           </Button>
-        </Problem>
+        </ErrorMessage>
       </div>
     );
   }
@@ -61,26 +61,27 @@ export function BoardPage({ what }: { what: string | undefined }): ReactNode {
   return shown ? <Opening key={shown.key} opened={shown} /> : <NoWorkflows />;
 }
 
-function Opening({ opened }: { opened: Opened }): ReactNode {
+function Opening({ opened }: { opened: OpenedBoard }): ReactNode {
   return (
     <BoardContext value={opened.store}>
-      <Shown opened={opened} />
+      <BoardView opened={opened} />
     </BoardContext>
   );
 }
 
-function Shown({ opened: { title, alone } }: { opened: Opened }): ReactNode {
+function BoardView({ opened: { title, alone } }: { opened: OpenedBoard }): ReactNode {
   const store = useBoardStore();
   const board = useBoard();
   const [, go] = useLocation();
   const [search, setSearch] = useSearchParams();
-  const [active, setActive] = useState<CellName>(() => named(search.get('cell')) ?? firstOf(store.board));
+  const [active, setActive] = useState<CellName>(() => parseCellName(search.get('cell')) ?? firstCell(store.board));
   const cells = useMemo(
-    () => new Cells(store, (thread) => go(`/play/${thread.id}`), pointed(search.get('cell'), search.get('at'))),
+    () =>
+      new CellChats(store, (thread) => go(`/play/${thread.id}`), linkedMessage(search.get('cell'), search.get('at'))),
     // oxlint-disable-next-line react/exhaustive-deps -- the address says where a cell begins; later it follows the cell
     [store],
   );
-  useFollowed();
+  useBoardUpdates();
 
   const activate = (cell: CellName) => {
     if (cell.row === active.row && cell.column === active.column) return;
@@ -93,7 +94,7 @@ function Shown({ opened: { title, alone } }: { opened: Opened }): ReactNode {
     <div className="flex h-full min-h-0 flex-col">
       <Toolbar title={title} alone={alone} />
       {board.mode === 'chat' ? (
-        <ChatBoard cells={cells} active={there ? active : firstOf(board)} onActive={activate} alone={alone} />
+        <ChatBoard cells={cells} active={there ? active : firstCell(board)} onActive={activate} alone={alone} />
       ) : (
         <Suspense fallback={<Loading className="p-8" />}>
           <SingleBoard />
@@ -107,7 +108,7 @@ function Shown({ opened: { title, alone } }: { opened: Opened }): ReactNode {
  * The address of a draft becomes the board's once it is saved, without another look at it; other tabs' changes are
  * taken over.
  */
-function useFollowed(): void {
+function useBoardUpdates(): void {
   const store = useBoardStore();
   const { id } = useBoard();
   useEffect(() => {
@@ -115,7 +116,7 @@ function useFollowed(): void {
       window.history.replaceState(null, '', `${window.location.pathname.replace(/\/play.*$/, '')}/play/${id}`);
     }
     const leave = socket.listen((notice) => {
-      if (notice.changed === 'board' && notice.ref === id) void store.refresh().catch(tellError);
+      if (notice.changed === 'board' && notice.ref === id) void store.refresh().catch(showError);
     });
     const save = () => void store.save().catch(() => {});
     window.addEventListener('pagehide', save);
@@ -126,17 +127,17 @@ function useFollowed(): void {
   }, [id, store]);
 }
 
-const firstOf = (board: { rows: readonly { id: string }[]; columns: readonly { id: string }[] }): CellName => ({
+const firstCell = (board: { rows: readonly { id: string }[]; columns: readonly { id: string }[] }): CellName => ({
   row: board.rows[0]?.id ?? '',
   column: board.columns[0]?.id ?? '',
 });
 
-function named(text: string | null): CellName | null {
+function parseCellName(text: string | null): CellName | null {
   const [row, column] = text?.split('.') ?? [];
   return row && column ? { row, column } : null;
 }
 
-const pointed = (cell: string | null, message: string | null) => (cell && message ? { cell, message } : null);
+const linkedMessage = (cell: string | null, message: string | null) => (cell && message ? { cell, message } : null);
 
 /** The line above the grid: the board's name, how it is used, and what can be added. */
 export function Toolbar({ title, alone }: { title: string; alone: boolean }): ReactNode {

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { queryClient, workflowQuery } from '@/api/queries';
 import type { Board } from '@/api/types';
 import { BoardStore } from './board-store';
-import { beginning, rowInputs } from './row-inputs';
+import { initialInputs, rowInputs } from './row-inputs';
 
 const BOARD = {
   id: '',
@@ -32,7 +32,7 @@ beforeEach(() => {
 afterEach(() => queryClient.clear());
 
 test('a new row begins with the examples of its workflows, the first one’s first', () => {
-  expect(beginning([{ workflow: 'mender' }, { workflow: 'tutor' }, { workflow: 'unknown' }])).toEqual({
+  expect(initialInputs([{ workflow: 'mender' }, { workflow: 'tutor' }, { workflow: 'unknown' }])).toEqual({
     text: 'Hi',
     subject: 'maths',
   });

@@ -6,29 +6,29 @@ import { queryClient, workflowQuery } from '@/api/queries';
 import type { Column, Row } from '@/api/types';
 import { Button, IconButton } from '@/components/button';
 import { Popover } from '@/components/dialog';
-import { exampleOf, formOf, hasRoomy, isObject } from '@/components/forms/json-schema';
+import { exampleOf, formOf, hasWideField, isObject } from '@/components/forms/json-schema';
 import { SchemaForm } from '@/components/forms/schema-form';
-import { summary } from '@/components/json-view';
-import { type Inputs, type Values, InputsContext } from '@/components/messages/code-edit';
+import { jsonSummary } from '@/components/json-view';
+import { type InputsAccess, type InputValues, InputsContext } from '@/components/messages/code-edit';
 import { cn } from '@/lib/cn';
-import { type BoardStore, useBoardStore, useBoard, free } from './board-store';
+import { type BoardStore, useBoardStore, useBoard, freeId } from './board-store';
 
-const NOTHING: Values = {};
+const NO_INPUTS: InputValues = {};
 
 const schemaOf = (workflow: string) => queryClient.getQueryData(workflowQuery(workflow).queryKey)?.schemas.inputs;
 
 /** The examples of the columns' workflows, as far as they are known; the first column's go first. */
-export const beginning = (columns: readonly Pick<Column, 'workflow'>[]): Record<string, unknown> =>
+export const initialInputs = (columns: readonly Pick<Column, 'workflow'>[]): Record<string, unknown> =>
   Object.assign({}, ...columns.map(({ workflow }) => exampleOf(schemaOf(workflow))).toReversed()) as Record<
     string,
     unknown
   >;
 
 /** For what a cell shows. Changed as if somebody had typed it: shown at once, saved soon, in every tab. */
-export function rowInputs(store: BoardStore, row: string, workflow: string): Inputs {
+export function rowInputs(store: BoardStore, row: string, workflow: string): InputsAccess {
   return {
     subscribe: store.state.subscribe,
-    read: () => store.board.rows.find(({ id }) => id === row)?.inputs ?? NOTHING,
+    read: () => store.board.rows.find(({ id }) => id === row)?.inputs ?? NO_INPUTS,
     usual: () => {
       const { fields } = formOf(schemaOf(workflow) ?? {});
       return Object.fromEntries(
@@ -41,14 +41,14 @@ export function rowInputs(store: BoardStore, row: string, workflow: string): Inp
       store.change((board) => ({
         ...board,
         rows: board.rows.map((one) =>
-          one.id === row ? { ...one, inputs: { ...update(one.inputs ?? NOTHING) } } : one,
+          one.id === row ? { ...one, inputs: { ...update(one.inputs ?? NO_INPUTS) } } : one,
         ),
       })),
   };
 }
 
 /** Around what a cell shows: lets it change the inputs of its row. */
-export function BesideInputs({
+export function RowInputsProvider({
   row,
   workflow,
   children,
@@ -87,24 +87,24 @@ export function addRow(store: BoardStore): void {
   store.change((now) =>
     now.rows.length >= 50
       ? now
-      : { ...now, rows: [...now.rows, { id: free('r', now.rows), name: '', inputs: beginning(now.columns) }] },
+      : { ...now, rows: [...now.rows, { id: freeId('r', now.rows), name: '', inputs: initialInputs(now.columns) }] },
   );
 }
 
 /** Of an object its names: what is in them is seen when it is opened. */
-const inShort = (value: unknown): string =>
+const summarizeInputs = (value: unknown): string =>
   typeof value === 'string'
     ? (value.trimStart().split('\n', 1)[0] ?? '').slice(0, 200)
     : isObject(value)
       ? Object.keys(value).slice(0, 20).join(', ')
-      : summary(value);
+      : jsonSummary(value);
 
 interface Props {
   row: Row;
   number: number;
 }
 
-export function RowStrip({ row, number }: Props): ReactNode {
+export function RowHeader({ row, number }: Props): ReactNode {
   const store = useBoardStore();
   const board = useBoard();
   const schema = useInputs(board.columns);
@@ -130,12 +130,14 @@ export function RowStrip({ row, number }: Props): ReactNode {
         <Popover
           label="Inputs"
           align="start"
-          width={hasRoomy(formOf(schema, ['messages'])) ? 'w-[36rem]' : 'w-96'}
+          width={hasWideField(formOf(schema, ['messages'])) ? 'w-[36rem]' : 'w-96'}
           trigger={
             <Button size="small" look="quiet" className="shrink min-w-0">
               <Braces className="size-3.5 shrink-0" />
               <span className="truncate">
-                {set.length === 0 ? 'Inputs' : set.map(([name, value]) => `${name}: ${inShort(value)}`).join(' · ')}
+                {set.length === 0
+                  ? 'Inputs'
+                  : set.map(([name, value]) => `${name}: ${summarizeInputs(value)}`).join(' · ')}
               </span>
             </Button>
           }

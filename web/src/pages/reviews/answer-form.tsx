@@ -1,18 +1,26 @@
 /** The questions about an item. Keys: a digit chooses, Enter saves and goes on, S skips. */
 import { useEffect, useEffectEvent, useState, type ReactNode } from 'react';
 import { ApiError } from '@/api/client';
-import { useCommand, shown } from '@/app/commands';
+import { useCommand, formatShortcut } from '@/app/commands';
 import { Button } from '@/components/button';
-import { TextArea, Labelled, TextField } from '@/components/form-fields';
+import { TextArea, LabeledField, TextField } from '@/components/form-fields';
 import { withField } from '@/components/forms/values';
-import { Kbd, Problem } from '@/components/status';
+import { Kbd, ErrorMessage } from '@/components/status';
 import { cn } from '@/lib/cn';
-import { prose } from '@/lib/safe-text';
-import { firstOpen, lacking, optionsOf, titleOf, type Answers, scoreIn, type Option } from './answers';
-import type { Question } from './queries';
+import { safeProse } from '@/lib/safe-text';
+import {
+  firstUnanswered,
+  missingAnswers,
+  answerOptions,
+  questionTitle,
+  type Answers,
+  parseScore,
+  type AnswerOption,
+} from './answers';
+import type { ReviewQuestion } from './queries';
 
 interface AnswerFormProps {
-  questions: readonly Question[];
+  questions: readonly ReviewQuestion[];
   busy: boolean;
   error: Error | null;
   /** Somebody is at work on it. */
@@ -28,12 +36,12 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
   /** The question that digits answer. */
   const [at, setAt] = useState(0);
   const [tried, setTried] = useState(false);
-  const lack = lacking(questions, answers);
+  const lack = missingAnswers(questions, answers);
   const isEmpty = Object.keys(answers).length === 0;
   const set = (place: number, value: unknown, { moves }: { moves: boolean }) => {
     const next = withField(answers, questions[place]?.key ?? '', value);
     setAnswers(next);
-    if (moves) setAt(firstOpen(questions, next, place) ?? place);
+    if (moves) setAt(firstUnanswered(questions, next, place) ?? place);
     onChange();
   };
   const save = () => {
@@ -51,11 +59,11 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
       event.metaKey ||
       event.altKey ||
       target?.closest('[role=dialog],[role=menu]') ||
-      isWriting(target)
+      isTyping(target)
     )
       return;
     const question = questions[at];
-    const option = question && optionsOf(question)?.find(({ press }) => press === event.key);
+    const option = question && answerOptions(question)?.find(({ press }) => press === event.key);
     if (option) set(at, option.value, { moves: true });
     else if (event.key.toLowerCase() === 's' && !event.repeat) onSkip();
     else if (event.key === 'Enter' && !event.repeat && !target?.closest('button, a, summary')) save();
@@ -91,7 +99,7 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
           />
         ))}
         <div className="pl-3.5">
-          <Labelled label="Comment" hint="if you like">
+          <LabeledField label="Comment" hint="if you like">
             <TextArea
               dir="auto"
               maxLength={4000}
@@ -101,22 +109,22 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
                 onChange();
               }}
             />
-          </Labelled>
+          </LabeledField>
         </div>
       </div>
       <footer className="flex shrink-0 flex-col gap-2 border-t bg-surface px-4 py-3">
         {error && (
-          <Problem error={error}>
+          <ErrorMessage error={error}>
             {error instanceof ApiError && error.status === 409 && (
               <Button size="small" onClick={onNext}>
                 Next item
               </Button>
             )}
-          </Problem>
+          </ErrorMessage>
         )}
         {tried && lack.length > 0 && (
           <p role="status" className="text-xs text-bad" dir="auto">
-            {lack.map(titleOf).join(', ')}: wants an answer.
+            {lack.map(questionTitle).join(', ')}: wants an answer.
           </p>
         )}
         {tried && lack.length === 0 && isEmpty && (
@@ -143,7 +151,7 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
             <Kbd>S</Kbd> skips
           </span>
           <span>
-            <Kbd>{shown('mod+enter')}</Kbd> saves while you write
+            <Kbd>{formatShortcut('mod+enter')}</Kbd> saves while you write
           </span>
         </p>
       </footer>
@@ -152,11 +160,11 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
 }
 
 /** Is it a field that letters and digits belong to? */
-const isWriting = (target: Element | null): boolean =>
+const isTyping = (target: Element | null): boolean =>
   target?.matches('textarea, select, [contenteditable], input:not([type=radio], [type=checkbox])') ?? false;
 
 interface QuestionFieldProps {
-  question: Question;
+  question: ReviewQuestion;
   value: unknown;
   /** Do digits answer this one? */
   active: boolean;
@@ -171,7 +179,7 @@ interface QuestionFieldProps {
  * wanted.
  */
 export function QuestionField({ question, value, active, missing, onFocus, onChange }: QuestionFieldProps): ReactNode {
-  const options = optionsOf(question);
+  const options = answerOptions(question);
   const isOptional = question.required === false;
   return (
     <fieldset
@@ -182,7 +190,7 @@ export function QuestionField({ question, value, active, missing, onFocus, onCha
       )}
     >
       <legend className="float-left mb-1.5 w-full font-medium wrap-anywhere" dir="auto">
-        {prose(titleOf(question))} {isOptional && <span className="font-normal text-faint">optional</span>}
+        {safeProse(questionTitle(question))} {isOptional && <span className="font-normal text-faint">optional</span>}
       </legend>
       <div className="clear-both">
         {options && <Options question={question} options={options} value={value} active={active} onChange={onChange} />}
@@ -190,7 +198,7 @@ export function QuestionField({ question, value, active, missing, onFocus, onCha
         {question.type === 'text' && (
           <TextArea
             dir="auto"
-            aria-label={titleOf(question)}
+            aria-label={questionTitle(question)}
             maxLength={20_000}
             value={typeof value === 'string' ? value : ''}
             onChange={({ target }) => onChange(target.value.trim() ? target.value : undefined)}
@@ -211,7 +219,7 @@ export function QuestionField({ question, value, active, missing, onFocus, onCha
 }
 
 interface OptionsProps extends Pick<QuestionFieldProps, 'question' | 'value' | 'active' | 'onChange'> {
-  options: readonly Option[];
+  options: readonly AnswerOption[];
 }
 
 function Options({ question, options, value, active, onChange }: OptionsProps): ReactNode {
@@ -237,7 +245,7 @@ function Options({ question, options, value, active, onChange }: OptionsProps): 
             className="absolute inset-0 cursor-pointer opacity-0"
           />
           <span dir="auto" className="min-w-0 grow wrap-anywhere">
-            {prose(option.label)}
+            {safeProse(option.label)}
           </span>
           {active && option.press !== null && option.press !== option.label && (
             <kbd aria-hidden className="font-sans text-xs text-faint pointer-coarse:hidden">
@@ -253,20 +261,20 @@ function Options({ question, options, value, active, onChange }: OptionsProps): 
 /** What is typed counts as soon as it is a number of the range. */
 function Score({ question, value, onChange }: Pick<QuestionFieldProps, 'question' | 'value' | 'onChange'>): ReactNode {
   const [text, setText] = useState(typeof value === 'number' ? String(value) : '');
-  const read = scoreIn(text, question.range);
+  const read = parseScore(text, question.range);
   const isWrong = text.trim() !== '' && typeof read === 'string';
   return (
     <>
       <TextField
         inputMode="decimal"
-        aria-label={titleOf(question)}
+        aria-label={questionTitle(question)}
         aria-invalid={isWrong}
         placeholder={question.range ? `${question.range[0]} to ${question.range[1]}` : 'A number'}
         className="w-40"
         value={text}
         onChange={({ target }) => {
           setText(target.value);
-          const next = scoreIn(target.value, question.range);
+          const next = parseScore(target.value, question.range);
           onChange(typeof next === 'number' ? next : undefined);
         }}
       />

@@ -7,15 +7,15 @@ import { Badge, LoadError, Spinner } from '@/components/status';
 import { LongText } from '@/components/text';
 import { cn } from '@/lib/cn';
 import { formatDateTime, pluralize } from '@/lib/format';
-import { prose } from '@/lib/safe-text';
-import { score } from '@/pages/evaluations/format';
-import { told, kappaWords } from './answers';
-import { itemPages, type ItemRow, type Review, agreement, type Agreement } from './queries';
-import { numberOf } from './queue';
+import { safeProse } from '@/lib/safe-text';
+import { formatScore } from '@/pages/evaluations/format';
+import { formatAnswer, describeKappa } from './answers';
+import { itemPagesQuery, type ReviewItemRow, type Review, agreementQuery, type Agreement } from './queries';
+import { itemNumber } from './queue';
 
-export function AnswersPart({ review }: { review: Review }): ReactNode {
+export function AnswersSection({ review }: { review: Review }): ReactNode {
   const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
-    itemPages(review.id),
+    itemPagesQuery(review.id),
   );
   const rows = data?.pages.flatMap((page) => page.data) ?? [];
   return (
@@ -27,7 +27,7 @@ export function AnswersPart({ review }: { review: Review }): ReactNode {
           : review.progress.reviewers
               .map(
                 ({ reviewer, answered, skipped }) =>
-                  `${prose(reviewer)}: ${pluralize(answered, 'item')}${skipped > 0 ? `, ${skipped} skipped` : ''}`,
+                  `${safeProse(reviewer)}: ${pluralize(answered, 'item')}${skipped > 0 ? `, ${skipped} skipped` : ''}`,
               )
               .join(' · ')}
       </p>
@@ -59,7 +59,7 @@ const STATES = {
   ),
 };
 
-function ItemLine({ item, review }: { item: ItemRow; review: Review }): ReactNode {
+function ItemLine({ item, review }: { item: ReviewItemRow; review: Review }): ReactNode {
   const said = item.annotations.filter(({ counts }) => counts);
   const href =
     review.run && item.result
@@ -72,10 +72,10 @@ function ItemLine({ item, review }: { item: ItemRow; review: Review }): ReactNod
       <div className="flex flex-wrap items-center gap-2">
         {href && item.state !== 'gone' ? (
           <Link href={href} className="font-medium hover:text-accent hover:underline">
-            Item {numberOf(item)}
+            Item {itemNumber(item)}
           </Link>
         ) : (
-          <span className="font-medium">Item {numberOf(item)}</span>
+          <span className="font-medium">Item {itemNumber(item)}</span>
         )}
         {STATES[item.state]}
         <span className="text-xs text-muted tabular-nums">
@@ -88,15 +88,15 @@ function ItemLine({ item, review }: { item: ItemRow; review: Review }): ReactNod
             <li key={number} className="min-w-0 text-[13px]">
               <span className="flex min-w-0 flex-wrap items-baseline gap-x-3 gap-y-0.5">
                 <bdi title={formatDateTime(at)} className="min-w-20 text-muted wrap-anywhere">
-                  {prose(reviewer)}
+                  {safeProse(reviewer)}
                 </bdi>
                 {review.questions
                   .filter(({ key }) => Object.hasOwn(answers, key))
                   .map(({ key }) => (
                     <span key={key} className="min-w-0 wrap-anywhere">
-                      <span className="text-faint">{prose(key)}</span>{' '}
+                      <span className="text-faint">{safeProse(key)}</span>{' '}
                       <bdi className="font-medium whitespace-pre-wrap">
-                        <LongText text={told(answers[key])} />
+                        <LongText text={formatAnswer(answers[key])} />
                       </bdi>
                     </span>
                   ))}
@@ -117,8 +117,8 @@ function ItemLine({ item, review }: { item: ItemRow; review: Review }): ReactNod
 /**
  * How much people agree, with each other and with judges: for each question and pair the items, the share and kappa.
  */
-export function AgreementPart({ review }: { review: Review }): ReactNode {
-  const { data, error, refetch } = useQuery(agreement(review.id));
+export function AgreementSection({ review }: { review: Review }): ReactNode {
+  const { data, error, refetch } = useQuery(agreementQuery(review.id));
   const rows = data?.data ?? [];
   return (
     <section aria-label="Agreement" className="min-w-0">
@@ -159,7 +159,7 @@ export function AgreementPart({ review }: { review: Review }): ReactNode {
             </thead>
             <tbody>
               {rows.map((row) => (
-                <Row key={`${row.question} ${row.kind} ${row.raters.join(' ')}`} row={row} />
+                <AgreementRow key={`${row.question} ${row.kind} ${row.raters.join(' ')}`} row={row} />
               ))}
             </tbody>
           </table>
@@ -169,14 +169,14 @@ export function AgreementPart({ review }: { review: Review }): ReactNode {
   );
 }
 
-function Row({ row: { question, raters, kind, n, percent, kappa } }: { row: Agreement }): ReactNode {
+function AgreementRow({ row: { question, raters, kind, n, percent, kappa } }: { row: Agreement }): ReactNode {
   return (
     <tr className="border-b last:border-0 [&>td]:px-2 [&>td]:py-1.5 sm:[&>td]:px-3">
       <td dir="auto" className="max-w-48 wrap-anywhere">
-        {prose(question)}
+        {safeProse(question)}
       </td>
       <td className="wrap-anywhere sm:min-w-40">
-        <bdi>{prose(raters[0])}</bdi> <span className="text-faint">and</span> <bdi>{prose(raters[1])}</bdi>{' '}
+        <bdi>{safeProse(raters[0])}</bdi> <span className="text-faint">and</span> <bdi>{safeProse(raters[1])}</bdi>{' '}
         {kind === 'judge' && <Badge>Judge</Badge>}
       </td>
       <td className="text-right tabular-nums">{n.toLocaleString('en')}</td>
@@ -190,7 +190,8 @@ function Row({ row: { question, raters, kind, n, percent, kappa } }: { row: Agre
           </span>
         ) : (
           <>
-            {score(Math.round(kappa * 100) / 100)} <span className="text-muted max-sm:hidden">{kappaWords(kappa)}</span>
+            {formatScore(Math.round(kappa * 100) / 100)}{' '}
+            <span className="text-muted max-sm:hidden">{describeKappa(kappa)}</span>
           </>
         )}
       </td>

@@ -1,12 +1,12 @@
 /**
  * Answers on their way: what a question offers, what a key means, what is still open, and how an answer reads. Pure.
  */
-import { score } from '@/pages/evaluations/format';
-import type { Question, Agreement } from './queries';
+import { formatScore } from '@/pages/evaluations/format';
+import type { ReviewQuestion, Agreement } from './queries';
 
 export type Answers = Readonly<Record<string, unknown>>;
 
-export interface Option {
+export interface AnswerOption {
   value: boolean | string | number;
   label: string;
   /** The key that chooses it; none for the tenth and later. */
@@ -14,10 +14,10 @@ export interface Option {
 }
 
 /** More steps than these are typed, not chosen. */
-const MOST_STEPS = 11;
+const MAX_SCORE_OPTIONS = 11;
 
 /** What can be chosen; null where one has to write. */
-export function optionsOf({ type = 'boolean', choices, range }: Question): readonly Option[] | null {
+export function answerOptions({ type = 'boolean', choices, range }: ReviewQuestion): readonly AnswerOption[] | null {
   switch (type) {
     case 'boolean':
       return [
@@ -32,12 +32,12 @@ export function optionsOf({ type = 'boolean', choices, range }: Question): reado
       }));
     case 'score': {
       const [least, most] = range ?? [0.5, 0];
-      if (!Number.isInteger(least) || !Number.isInteger(most) || most - least + 1 > MOST_STEPS || most < least)
+      if (!Number.isInteger(least) || !Number.isInteger(most) || most - least + 1 > MAX_SCORE_OPTIONS || most < least)
         return null;
       // A score is its own key.
       return Array.from({ length: most - least + 1 }, (_, step) => least + step).map((value) => ({
         value,
-        label: score(value),
+        label: formatScore(value),
         press: value >= 0 && value <= 9 ? String(value) : null,
       }));
     }
@@ -49,10 +49,10 @@ export function optionsOf({ type = 'boolean', choices, range }: Question): reado
 }
 
 /** As the person is asked. */
-export const titleOf = ({ title, key }: Pick<Question, 'title' | 'key'>): string => title?.trim() || key;
+export const questionTitle = ({ title, key }: Pick<ReviewQuestion, 'title' | 'key'>): string => title?.trim() || key;
 
 /** What was written, as a number of the score's range; a line says what is wrong with it. */
-export function scoreIn(text: string, range: Question['range']): number | string {
+export function parseScore(text: string, range: ReviewQuestion['range']): number | string {
   const value = text.trim() === '' ? Number.NaN : Number(text);
   if (!Number.isFinite(value)) return 'A number, please.';
   if (range && (value < range[0] || value > range[1])) return `A number from ${range[0]} to ${range[1]}, please.`;
@@ -60,23 +60,23 @@ export function scoreIn(text: string, range: Question['range']): number | string
 }
 
 /** The first question after `from` that has no answer; if all that follow have one, from the beginning. */
-export function firstOpen(questions: readonly Question[], answers: Answers, from = 0): number | null {
+export function firstUnanswered(questions: readonly ReviewQuestion[], answers: Answers, from = 0): number | null {
   const order = questions.map((_, place) => (place + from) % questions.length);
   return order.find((place) => !Object.hasOwn(answers, questions[place]?.key ?? '')) ?? null;
 }
 
 /** Questions that want an answer and have none. */
-export const lacking = (questions: readonly Question[], answers: Answers): readonly Question[] =>
+export const missingAnswers = (questions: readonly ReviewQuestion[], answers: Answers): readonly ReviewQuestion[] =>
   questions.filter(({ key, required }) => (required ?? true) && !Object.hasOwn(answers, key));
 
-export function told(value: unknown): string {
+export function formatAnswer(value: unknown): string {
   if (typeof value === 'boolean') return value ? 'Yes' : 'No';
-  if (typeof value === 'number') return score(value);
+  if (typeof value === 'number') return formatScore(value);
   return typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
 }
 
 /** What a kappa is usually called (Landis and Koch, 1977). */
-export function kappaWords(kappa: number): string {
+export function describeKappa(kappa: number): string {
   if (kappa < 0) return 'less than by chance';
   if (kappa <= 0.2) return 'slight';
   if (kappa <= 0.4) return 'fair';
@@ -85,7 +85,7 @@ export function kappaWords(kappa: number): string {
 }
 
 /** Agreement of many pairs as one line for each question, for a list. Pure. */
-export interface Glance {
+export interface AgreementSummary {
   question: string;
   /** Of all items that two have answered, those that they answered alike. */
   percent: number;
@@ -94,7 +94,7 @@ export interface Glance {
 }
 
 /** Of reviewers only: a judge is no colleague. */
-export function atGlance(all: readonly Agreement[]): Glance[] {
+export function summarizeAgreement(all: readonly Agreement[]): AgreementSummary[] {
   const people = all.filter(({ kind, n }) => kind === 'reviewers' && n > 0);
   return [...new Set(people.map(({ question }) => question))].map((question) => {
     const pairs = people.filter((pair) => pair.question === question);

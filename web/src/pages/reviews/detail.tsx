@@ -5,21 +5,21 @@ import { useState, type ReactNode } from 'react';
 import { useSearchParams, Link, useLocation } from 'wouter';
 import { api } from '@/api/client';
 import { queryClient } from '@/api/queries';
-import { session } from '@/app/auth';
+import { sessionQuery } from '@/app/auth';
 import { Button, IconButton } from '@/components/button';
-import { askText, askYes } from '@/components/confirm-dialog';
+import { askText, askConfirmation } from '@/components/confirm-dialog';
 import { TextField } from '@/components/form-fields';
 import { DeleteMenuItem, Menu, MenuItem } from '@/components/menu';
-import { Segments } from '@/components/segmented-control';
-import { Badge, Empty, LoadError, Loading } from '@/components/status';
-import { tell, tellError } from '@/components/toast';
-import { focused } from '@/lib/dom';
+import { SegmentedControl } from '@/components/segmented-control';
+import { Badge, EmptyState, LoadError, Loading } from '@/components/status';
+import { showToast, showError } from '@/components/toast';
+import { focusRef } from '@/lib/dom';
 import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
 import { useTitle } from '@/lib/hooks';
-import { prose } from '@/lib/safe-text';
-import { AgreementPart, AnswersPart } from './answers-tab';
-import { ProgressBar } from './progress-bar';
-import { review as reviewOf, staleReview, type Review } from './queries';
+import { safeProse } from '@/lib/safe-text';
+import { AgreementSection, AnswersSection } from './answers-tab';
+import { ReviewProgressBar } from './progress-bar';
+import { reviewQuery as reviewOf, invalidateReview, type Review } from './queries';
 import { Queue } from './queue';
 
 export default function ReviewPage({ id }: { id: string }): ReactNode {
@@ -27,18 +27,18 @@ export default function ReviewPage({ id }: { id: string }): ReactNode {
   useTitle(review?.name ?? 'Review');
   const [params, setParams] = useSearchParams();
   const tab = params.get('tab') === 'answers' ? 'answers' : 'queue';
-  const me = useQuery(session());
-  const [name, setName] = useState(readReviewer);
+  const me = useQuery(sessionQuery());
+  const [name, setName] = useState(storedReviewer);
   if (error && !review) return <LoadError error={error} onRetry={refetch} className="p-4" />;
   if (!review || me.isPending) return <Loading className="p-6" />;
   const keyed = Boolean(me.data?.key);
   const known = (given: string) => {
-    keepReviewer(given);
+    storeReviewer(given);
     setName(given);
   };
   return (
     <div className="flex h-full flex-col">
-      <Header
+      <ReviewHeader
         review={review}
         tab={tab}
         onTab={(next) => setParams(next === 'answers' ? { tab: next } : {})}
@@ -47,13 +47,13 @@ export default function ReviewPage({ id }: { id: string }): ReactNode {
       {tab === 'answers' && (
         <div className="min-h-0 grow overflow-y-auto px-4 py-4 sm:px-6">
           <div className="mx-auto flex max-w-5xl flex-col gap-6">
-            <AgreementPart review={review} />
-            <AnswersPart review={review} />
+            <AgreementSection review={review} />
+            <AnswersSection review={review} />
           </div>
         </div>
       )}
       {tab === 'queue' && review.state === 'closed' && (
-        <Empty title="This review is closed">Nobody is asked any more. What was said is under Answers.</Empty>
+        <EmptyState title="This review is closed">Nobody is asked any more. What was said is under Answers.</EmptyState>
       )}
       {tab === 'queue' &&
         review.state === 'open' &&
@@ -65,7 +65,7 @@ export default function ReviewPage({ id }: { id: string }): ReactNode {
             onAnswers={() => setParams({ tab: 'answers' })}
           />
         ) : (
-          <WhoForm onName={known} />
+          <ReviewerForm onName={known} />
         ))}
     </div>
   );
@@ -84,19 +84,19 @@ interface Props {
   onName?: () => void;
 }
 
-export function Header({ review, tab, onTab, name, onName }: Props): ReactNode {
+export function ReviewHeader({ review, tab, onTab, name, onName }: Props): ReactNode {
   const { id, progress } = review;
   const [, navigate] = useLocation();
   const path = { review: id };
   const change = (body: { name?: string; state?: 'open' | 'closed' }) =>
-    api('patch', '/api/reviews/{review}', { path, body }).then(() => staleReview(id));
+    api('patch', '/api/reviews/{review}', { path, body }).then(() => invalidateReview(id));
   const rename = async () => {
     const given = await askText({ title: 'Rename the review', label: 'Name', value: review.name, act: 'Rename' });
     if (given) await change({ name: given });
   };
   const remove = async () => {
     if (
-      !(await askYes({
+      !(await askConfirmation({
         title: 'Delete this review?',
         text: 'All answers go with it. What was reviewed stays.',
         act: 'Delete',
@@ -106,7 +106,7 @@ export function Header({ review, tab, onTab, name, onName }: Props): ReactNode {
       return;
     await api('delete', '/api/reviews/{review}', { path });
     void queryClient.invalidateQueries({ queryKey: ['reviews'] });
-    tell('The review is deleted.');
+    showToast('The review is deleted.');
     navigate('/reviews');
   };
   const isOpen = review.state === 'open';
@@ -121,7 +121,7 @@ export function Header({ review, tab, onTab, name, onName }: Props): ReactNode {
             /
           </span>
           <h1 dir="auto" className="min-w-0 text-base font-semibold wrap-anywhere">
-            {prose(review.name)}
+            {safeProse(review.name)}
           </h1>
           {!isOpen && <Badge>Closed</Badge>}
           {review.blind && <Badge title="Scores and variants are not shown">Blind</Badge>}
@@ -145,7 +145,7 @@ export function Header({ review, tab, onTab, name, onName }: Props): ReactNode {
           {name && (
             <>
               {' '}
-              · you are <bdi className="font-medium text-ink">{prose(name)}</bdi>{' '}
+              · you are <bdi className="font-medium text-ink">{safeProse(name)}</bdi>{' '}
               <button type="button" onClick={onName} className="text-accent hover:underline">
                 not you?
               </button>
@@ -157,10 +157,10 @@ export function Header({ review, tab, onTab, name, onName }: Props): ReactNode {
         <span className="text-xs text-muted tabular-nums">
           {progress.answers.toLocaleString('en')} of {pluralize(progress.wanted, 'answer')}
         </span>
-        <ProgressBar answers={progress.answers} wanted={progress.wanted} />
+        <ReviewProgressBar answers={progress.answers} wanted={progress.wanted} />
       </div>
       <div className="flex items-center gap-1.5">
-        <Segments label="View" options={TABS} value={tab} onChange={onTab} />
+        <SegmentedControl label="View" options={TABS} value={tab} onChange={onTab} />
         <Menu
           trigger={
             <IconButton label="More">
@@ -168,16 +168,16 @@ export function Header({ review, tab, onTab, name, onName }: Props): ReactNode {
             </IconButton>
           }
         >
-          <MenuItem icon={<Pencil />} onSelect={() => void rename().catch(tellError)}>
+          <MenuItem icon={<Pencil />} onSelect={() => void rename().catch(showError)}>
             Rename
           </MenuItem>
           <MenuItem
             icon={isOpen ? <Lock /> : <LockOpen />}
-            onSelect={() => void change({ state: isOpen ? 'closed' : 'open' }).catch(tellError)}
+            onSelect={() => void change({ state: isOpen ? 'closed' : 'open' }).catch(showError)}
           >
             {isOpen ? 'Close: take no more answers' : 'Open again'}
           </MenuItem>
-          <DeleteMenuItem onSelect={() => void remove().catch(tellError)} />
+          <DeleteMenuItem onSelect={() => void remove().catch(showError)} />
         </Menu>
       </div>
     </header>
@@ -185,11 +185,11 @@ export function Header({ review, tab, onTab, name, onName }: Props): ReactNode {
 }
 
 /** Where the server has no keys, nobody knows who is there: they say it once. */
-export function WhoForm({ onName }: { onName: (name: string) => void }): ReactNode {
-  const [text, setText] = useState(() => readReviewer() ?? '');
+export function ReviewerForm({ onName }: { onName: (name: string) => void }): ReactNode {
+  const [text, setText] = useState(() => storedReviewer() ?? '');
   const name = text.trim();
   return (
-    <Empty title="Who are you?" icon={<UserRound />}>
+    <EmptyState title="Who are you?" icon={<UserRound />}>
       <p>Your answers are kept under your name, to be compared with those of others.</p>
       <form
         className="mt-4 flex gap-2"
@@ -199,11 +199,11 @@ export function WhoForm({ onName }: { onName: (name: string) => void }): ReactNo
         }}
       >
         <TextField
-          ref={focused}
+          ref={focusRef}
           dir="auto"
           aria-label="Your name"
           placeholder="Your name"
-          maxLength={LONGEST_NAME}
+          maxLength={MAX_NAME_LENGTH}
           autoComplete="nickname"
           value={text}
           onChange={(event) => setText(event.target.value)}
@@ -212,21 +212,21 @@ export function WhoForm({ onName }: { onName: (name: string) => void }): ReactNo
           Begin
         </Button>
       </form>
-    </Empty>
+    </EmptyState>
   );
 }
 
-const PLACE = 'palaver.reviewer';
+const STORAGE_KEY = 'palaver.reviewer';
 /** Who answers where the server has no keys: a name that this browser remembers. */
-export const LONGEST_NAME = 100;
+export const MAX_NAME_LENGTH = 100;
 
-export function readReviewer(): string | null {
-  return localStorage.getItem(PLACE)?.trim().slice(0, LONGEST_NAME) || null;
+export function storedReviewer(): string | null {
+  return localStorage.getItem(STORAGE_KEY)?.trim().slice(0, MAX_NAME_LENGTH) || null;
 }
 
-export function keepReviewer(name: string): void {
+export function storeReviewer(name: string): void {
   try {
-    localStorage.setItem(PLACE, name);
+    localStorage.setItem(STORAGE_KEY, name);
   } catch {
     // Storage may be full or forbidden: the name lasts as long as the page.
   }

@@ -1,11 +1,11 @@
 /** A review on its way: what was chosen so far, what it will ask of the server, and what is missing. Pure. */
 import type { paths } from '@/api/schema.d';
-import type { Question } from './queries';
+import type { ReviewQuestion } from './queries';
 
-export type Request = paths['/api/reviews']['post']['requestBody']['content']['application/json'];
-export type Kind = NonNullable<Question['type']>;
+export type ReviewRequest = paths['/api/reviews']['post']['requestBody']['content']['application/json'];
+export type QuestionKind = NonNullable<ReviewQuestion['type']>;
 
-export const KINDS: Readonly<Record<Kind, string>> = {
+export const QUESTION_KINDS: Readonly<Record<QuestionKind, string>> = {
   boolean: 'Yes or no',
   choice: 'A choice',
   score: 'A score',
@@ -14,7 +14,7 @@ export const KINDS: Readonly<Record<Kind, string>> = {
 
 export interface QuestionDraft {
   id: string;
-  type: Kind;
+  type: QuestionKind;
   title: string;
   /** Empty: made of the title. */
   key: string;
@@ -25,7 +25,7 @@ export interface QuestionDraft {
   required: boolean;
 }
 
-export interface Draft {
+export interface ReviewDraft {
   name: string;
   run: string | null;
   /** Empty: all of them. */
@@ -41,9 +41,9 @@ export interface Draft {
   blind: boolean;
 }
 
-let last = 0;
-export const questionOf = (what: Partial<QuestionDraft> = {}): QuestionDraft => ({
-  id: `q${++last}`,
+let lastId = 0;
+export const newQuestion = (what: Partial<QuestionDraft> = {}): QuestionDraft => ({
+  id: `q${++lastId}`,
   type: 'boolean',
   title: '',
   key: '',
@@ -54,14 +54,14 @@ export const questionOf = (what: Partial<QuestionDraft> = {}): QuestionDraft => 
   ...what,
 });
 
-export const begun = (run: string | null): Draft => ({
+export const initialDraft = (run: string | null): ReviewDraft => ({
   name: '',
   run,
   variant: '',
   evaluator: '',
   passed: false,
   sample: '',
-  questions: [questionOf({ title: 'Is the answer correct?', key: 'correct' })],
+  questions: [newQuestion({ title: 'Is the answer correct?', key: 'correct' })],
   reviewers: 1,
   blind: true,
 });
@@ -75,9 +75,9 @@ export const slug = (title: string): string =>
     ?.join('_')
     .slice(0, 60) ?? '';
 
-export const keyOf = ({ key, title }: Pick<QuestionDraft, 'key' | 'title'>): string => key.trim() || slug(title);
+export const questionKey = ({ key, title }: Pick<QuestionDraft, 'key' | 'title'>): string => key.trim() || slug(title);
 
-export const choicesOf = (text: string): string[] => [
+export const parseChoices = (text: string): string[] => [
   ...new Set(
     text
       .split('\n')
@@ -87,23 +87,24 @@ export const choicesOf = (text: string): string[] => [
 ];
 
 /** What is still missing, in words; null: it can begin. */
-export function missing({ run, sample, questions }: Draft): string | null {
+export function missingField({ run, sample, questions }: ReviewDraft): string | null {
   if (!run) return 'Choose an evaluation.';
   if (sample.trim() !== '' && !(Number.isInteger(Number(sample)) && Number(sample) >= 1))
     return 'How many answers? Leave it empty for all.';
   if (questions?.length === 0) return 'Add a question.';
-  const keys = (questions ?? []).map(keyOf);
+  const keys = (questions ?? []).map(questionKey);
   for (const [place, question] of (questions ?? []).entries()) {
-    const wrong = wrongWith(question);
+    const wrong = questionProblem(question);
     if (wrong) return `Question ${place + 1}: ${wrong}`;
     if (keys.indexOf(keys[place] ?? '') !== place) return `Question ${place + 1} has the key of another one.`;
   }
   return null;
 }
 
-function wrongWith(question: QuestionDraft): string | null {
-  if (!keyOf(question)) return 'what is asked?';
-  if (question.type === 'choice' && choicesOf(question.choices).length < 2) return 'a choice has at least two answers.';
+function questionProblem(question: QuestionDraft): string | null {
+  if (!questionKey(question)) return 'what is asked?';
+  if (question.type === 'choice' && parseChoices(question.choices).length < 2)
+    return 'a choice has at least two answers.';
   const [least, most] = [number(question.least), number(question.most)];
   return question.type === 'score' && (least === null || most === null || least >= most)
     ? 'a score runs from a lowest to a highest number.'
@@ -113,7 +114,7 @@ function wrongWith(question: QuestionDraft): string | null {
 const number = (text: string): number | null =>
   text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : null;
 
-export function requestOf(draft: Draft): Request {
+export function draftRequest(draft: ReviewDraft): ReviewRequest {
   return {
     name: draft.name.trim(),
     items: {
@@ -122,20 +123,20 @@ export function requestOf(draft: Draft): Request {
       ...(draft.evaluator ? { filter: { evaluator: draft.evaluator, passed: draft.passed } } : {}),
       ...(draft.sample.trim() ? { sample: Number(draft.sample) } : {}),
     },
-    questions: draft.questions?.map(asked) ?? null,
+    questions: draft.questions?.map(questionBody) ?? null,
     reviewers: draft.reviewers,
     blind: draft.blind,
   };
 }
 
-function asked(draft: QuestionDraft): NonNullable<Request['questions']>[number] {
+function questionBody(draft: QuestionDraft): NonNullable<ReviewRequest['questions']>[number] {
   const { type, title, required } = draft;
   return {
-    key: keyOf(draft),
+    key: questionKey(draft),
     type,
     title: title.trim(),
     required,
-    ...(type === 'choice' ? { choices: choicesOf(draft.choices) } : {}),
+    ...(type === 'choice' ? { choices: parseChoices(draft.choices) } : {}),
     ...(type === 'score' ? { range: [Number(draft.least), Number(draft.most)] as [number, number] } : {}),
   };
 }

@@ -6,16 +6,16 @@ import { Link, useSearchParams } from 'wouter';
 import { useCommand } from '@/app/commands';
 import { Button } from '@/components/button';
 import { TextField } from '@/components/form-fields';
-import { Segments } from '@/components/segmented-control';
-import { Badge, Empty, LoadError, Loading, MoreButton } from '@/components/status';
+import { SegmentedControl } from '@/components/segmented-control';
+import { Badge, EmptyState, LoadError, Loading, MoreButton } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
-import { useTitle, useDelayed } from '@/lib/hooks';
-import { prose } from '@/lib/safe-text';
-import { score } from '@/pages/evaluations/format';
-import { atGlance } from './answers';
-import { ProgressBar } from './progress-bar';
-import { reviewPages, glance, type ReviewRow } from './queries';
+import { useTitle, useDebounced } from '@/lib/hooks';
+import { safeProse } from '@/lib/safe-text';
+import { formatScore } from '@/pages/evaluations/format';
+import { summarizeAgreement } from './answers';
+import { ReviewProgressBar } from './progress-bar';
+import { reviewPagesQuery, reviewSummaryQuery, type ReviewRow } from './queries';
 
 const NewDialog = lazy(() => import('./new-dialog'));
 const STATES = { all: 'All', open: 'Open', closed: 'Closed' };
@@ -25,7 +25,7 @@ export default function ReviewsPage(): ReactNode {
   const [params, setParams] = useSearchParams();
   const [words, setWords] = useState('');
   const [state, setState] = useState<keyof typeof STATES>('all');
-  const search = useDelayed(words.trim(), 250);
+  const search = useDebounced(words.trim(), 250);
   const isNew = params.get('new') === '1';
   const open = () => setParams({ new: '1' });
   useCommand({ id: 'new-review', title: 'New review', group: 'Reviews', run: open });
@@ -33,7 +33,7 @@ export default function ReviewsPage(): ReactNode {
     <div className="flex h-full flex-col">
       <header className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-surface px-4 py-2.5 sm:px-6">
         <h1 className="mr-auto text-base font-semibold">Reviews</h1>
-        <Segments label="State" options={STATES} value={state} onChange={setState} />
+        <SegmentedControl label="State" options={STATES} value={state} onChange={setState} />
         <TextField
           type="search"
           aria-label="Find a review"
@@ -51,7 +51,7 @@ export default function ReviewsPage(): ReactNode {
       </header>
       <div className="min-h-0 grow overflow-y-auto">
         <div className="mx-auto max-w-5xl sm:px-2">
-          <Found search={search} state={state === 'all' ? null : state} onNew={open} />
+          <ReviewResults search={search} state={state === 'all' ? null : state} onNew={open} />
         </div>
       </div>
       {isNew && (
@@ -63,19 +63,27 @@ export default function ReviewsPage(): ReactNode {
   );
 }
 
-function Found({ search, state, onNew }: { search: string; state: string | null; onNew: () => void }): ReactNode {
+function ReviewResults({
+  search,
+  state,
+  onNew,
+}: {
+  search: string;
+  state: string | null;
+  onNew: () => void;
+}): ReactNode {
   const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
-    reviewPages(search, state),
+    reviewPagesQuery(search, state),
   );
   const rows = data?.pages.flatMap((page) => page.data) ?? [];
   if (error && !data) return <LoadError error={error} onRetry={refetch} className="p-4" />;
   if (!data) return <Loading className="p-6" />;
-  if (rows.length === 0) return <None filtered={search !== '' || state !== null} onNew={onNew} />;
+  if (rows.length === 0) return <NoReviews filtered={search !== '' || state !== null} onNew={onNew} />;
   return (
     <>
       <ul aria-label="Reviews">
         {rows.map((row) => (
-          <ListItem key={row.id} row={row} />
+          <ReviewListItem key={row.id} row={row} />
         ))}
       </ul>
       {hasNextPage && (
@@ -85,10 +93,10 @@ function Found({ search, state, onNew }: { search: string; state: string | null;
   );
 }
 
-function None({ filtered, onNew }: { filtered: boolean; onNew: () => void }): ReactNode {
-  if (filtered) return <Empty title="No review is like that">The search looks at names.</Empty>;
+function NoReviews({ filtered, onNew }: { filtered: boolean; onNew: () => void }): ReactNode {
+  if (filtered) return <EmptyState title="No review is like that">The search looks at names.</EmptyState>;
   return (
-    <Empty title="No reviews yet" icon={<UsersRound />}>
+    <EmptyState title="No reviews yet" icon={<UsersRound />}>
       <p>
         A review asks people what they think of answers, one at a time, and says how much they agree with each other and
         with your judges.
@@ -106,13 +114,13 @@ function None({ filtered, onNew }: { filtered: boolean; onNew: () => void }): Re
         </Link>{' '}
         that has run.
       </p>
-    </Empty>
+    </EmptyState>
   );
 }
 
 /** One review in the list: what is asked of what, how far it is, and how much people agree. */
-export function ListItem({ row }: { row: ReviewRow }): ReactNode {
-  const { data } = useQuery(glance(row));
+export function ReviewListItem({ row }: { row: ReviewRow }): ReactNode {
+  const { data } = useQuery(reviewSummaryQuery(row));
   const wanted = data?.progress.wanted ?? row.items * row.reviewers;
   const answers = data?.progress.answers ?? Math.min(row.answers, wanted);
   return (
@@ -127,13 +135,13 @@ export function ListItem({ row }: { row: ReviewRow }): ReactNode {
         <span className="min-w-0">
           <span className="flex min-w-0 items-center gap-2">
             <span dir="auto" className="truncate font-medium" title={row.name}>
-              {prose(row.name)}
+              {safeProse(row.name)}
             </span>
             {row.state === 'closed' && <Badge>Closed</Badge>}
             {row.blind && <Badge title="Reviewers see neither scores nor which variant answered">Blind</Badge>}
           </span>
           <span className="block truncate text-xs text-muted" dir="auto" title={row.questions.join(', ')}>
-            {prose(row.questions.join(', '))} ·{' '}
+            {safeProse(row.questions.join(', '))} ·{' '}
             <time dateTime={row.created_at} title={formatDateTime(row.created_at)}>
               {formatTimeAgo(row.created_at)}
             </time>
@@ -143,17 +151,17 @@ export function ListItem({ row }: { row: ReviewRow }): ReactNode {
           <span className="text-xs text-muted tabular-nums">
             {answers.toLocaleString('en')} of {pluralize(wanted, 'answer')}
           </span>
-          <ProgressBar answers={answers} wanted={wanted} />
+          <ReviewProgressBar answers={answers} wanted={wanted} />
         </span>
-        <Agreed row={row} />
+        <AgreementText row={row} />
       </Link>
     </li>
   );
 }
 
-function Agreed({ row }: { row: ReviewRow }): ReactNode {
-  const { data } = useQuery(glance(row));
-  const pairs = atGlance(data?.agreement ?? []);
+function AgreementText({ row }: { row: ReviewRow }): ReactNode {
+  const { data } = useQuery(reviewSummaryQuery(row));
+  const pairs = summarizeAgreement(data?.agreement ?? []);
   if (pairs.length === 0) {
     return (
       <span className="text-xs text-faint">
@@ -167,10 +175,10 @@ function Agreed({ row }: { row: ReviewRow }): ReactNode {
         <span key={question} className="flex min-w-0 gap-1.5 tabular-nums">
           <span className="w-11 shrink-0">{Math.round(percent)} %</span>
           <span className="w-13 shrink-0 text-muted">
-            {kappa === null ? '' : `κ ${score(Math.round(kappa * 100) / 100)}`}
+            {kappa === null ? '' : `κ ${formatScore(Math.round(kappa * 100) / 100)}`}
           </span>
           <span className="min-w-0 truncate text-muted" dir="auto">
-            {prose(question)}
+            {safeProse(question)}
           </span>
         </span>
       ))}

@@ -6,31 +6,41 @@ import { useLocation } from 'wouter';
 import { api } from '@/api/client';
 import { Button, IconButton } from '@/components/button';
 import { Dialog } from '@/components/dialog';
-import { FormPart, Select, Switch, TextField, Labelled, TextArea } from '@/components/form-fields';
-import { Segments } from '@/components/segmented-control';
-import { Problem } from '@/components/status';
+import { FormSection, Select, Switch, TextField, LabeledField, TextArea } from '@/components/form-fields';
+import { SegmentedControl } from '@/components/segmented-control';
+import { ErrorMessage } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { pluralize } from '@/lib/format';
 import { useTitle } from '@/lib/hooks';
-import { titleOf } from '@/pages/evaluations/format';
+import { evaluationTitle } from '@/pages/evaluations/format';
 import { evaluationQuery, evaluationPagesQuery } from '@/pages/evaluations/queries';
-import { begun, missing, requestOf, type Draft, KINDS, questionOf, slug, type Kind, type QuestionDraft } from './draft';
-import { staleReview } from './queries';
+import {
+  initialDraft,
+  missingField,
+  draftRequest,
+  type ReviewDraft,
+  QUESTION_KINDS,
+  newQuestion,
+  slug,
+  type QuestionKind,
+  type QuestionDraft,
+} from './draft';
+import { invalidateReview } from './queries';
 
 export default function NewDialog({ run, onClose }: { run: string | null; onClose: () => void }): ReactNode {
   useTitle('New review');
   const [, navigate] = useLocation();
-  const [draft, setDraft] = useState<Draft>(() => begun(run));
-  const change = (what: Partial<Draft>) => setDraft((before) => ({ ...before, ...what }));
+  const [draft, setDraft] = useState<ReviewDraft>(() => initialDraft(run));
+  const change = (what: Partial<ReviewDraft>) => setDraft((before) => ({ ...before, ...what }));
   const chosen = useQuery({ ...evaluationQuery(draft.run ?? ''), enabled: draft.run !== null });
   const begin = useMutation({
-    mutationFn: () => api('post', '/api/reviews', { body: requestOf(draft) }),
+    mutationFn: () => api('post', '/api/reviews', { body: draftRequest(draft) }),
     onSuccess: ({ id }) => {
-      staleReview(id);
+      invalidateReview(id);
       navigate(`/reviews/${id}`);
     },
   });
-  const lack = missing(draft);
+  const lack = missingField(draft);
   return (
     <Dialog open wide onClose={onClose} title="New review" description="People are asked about answers, one at a time.">
       <form
@@ -40,22 +50,22 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
           if (!lack) begin.mutate();
         }}
       >
-        <FormPart title="Answers" hint="What people look at. It is chosen once, when the review begins.">
-          <AnswersPart draft={draft} onChange={change} />
+        <FormSection title="Answers" hint="What people look at. It is chosen once, when the review begins.">
+          <AnswersFields draft={draft} onChange={change} />
           {chosen.error && (
             <div className="mt-2">
-              <Problem error={chosen.error} />
+              <ErrorMessage error={chosen.error} />
             </div>
           )}
-        </FormPart>
-        <QuestionsPart
+        </FormSection>
+        <QuestionsSection
           questions={draft.questions}
           ofRun={chosen.data?.evaluators.some(({ key }) => key === 'human') ?? false}
           onChange={(questions) => change({ questions })}
         />
-        <FormPart title="People">
+        <FormSection title="People">
           <div className="flex flex-wrap items-start gap-x-8 gap-y-3">
-            <Labelled label="Reviewers" hint="of each answer">
+            <LabeledField label="Reviewers" hint="of each answer">
               <TextField
                 type="number"
                 min={1}
@@ -66,7 +76,7 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
                   change({ reviewers: Math.max(1, Math.min(50, Math.round(Number(target.value) || 1))) })
                 }
               />
-            </Labelled>
+            </LabeledField>
             <div className="flex items-start gap-3">
               <Switch label="Blind" checked={draft.blind} onChange={(blind) => change({ blind })} />
               <span>
@@ -77,17 +87,17 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
               </span>
             </div>
           </div>
-        </FormPart>
-        <FormPart title="Name">
+        </FormSection>
+        <FormSection title="Name">
           <TextField
             dir="auto"
             aria-label="Name of the review"
             maxLength={200}
-            placeholder={chosen.data ? `Review of ${titleOf(chosen.data)}` : 'Of its own, if you like'}
+            placeholder={chosen.data ? `Review of ${evaluationTitle(chosen.data)}` : 'Of its own, if you like'}
             value={draft.name}
             onChange={(event) => change({ name: event.target.value })}
           />
-        </FormPart>
+        </FormSection>
         <footer
           className={cn(
             'sticky -bottom-5 -mx-5 -mb-5 flex flex-wrap items-center',
@@ -96,7 +106,7 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
         >
           <div className="min-w-0 grow basis-40 text-[13px] text-muted">
             {begin.error ? (
-              <Problem error={begin.error} />
+              <ErrorMessage error={begin.error} />
             ) : (
               (lack ??
               `Each answer is looked at by ${pluralize(draft.reviewers, 'person').replace('persons', 'people')}.`)
@@ -114,14 +124,20 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
   );
 }
 
-function AnswersPart({ draft, onChange }: { draft: Draft; onChange: (what: Partial<Draft>) => void }): ReactNode {
+function AnswersFields({
+  draft,
+  onChange,
+}: {
+  draft: ReviewDraft;
+  onChange: (what: Partial<ReviewDraft>) => void;
+}): ReactNode {
   const { data } = useInfiniteQuery(evaluationPagesQuery('', null));
   const known = data?.pages.flatMap((page) => page.data).filter(({ done }) => done > 0) ?? [];
   const chosen = useQuery({ ...evaluationQuery(draft.run ?? ''), enabled: draft.run !== null }).data;
   const which = draft.evaluator ? `${draft.passed ? 'passed' : 'failed'} ${draft.evaluator}` : '';
   return (
     <div className="grid gap-3 sm:grid-cols-2">
-      <Labelled label="Evaluation">
+      <LabeledField label="Evaluation">
         <Select
           value={draft.run ?? ''}
           onChange={({ target }) =>
@@ -129,30 +145,30 @@ function AnswersPart({ draft, onChange }: { draft: Draft; onChange: (what: Parti
               run: target.value || null,
               variant: '',
               evaluator: '',
-              ...(draft.questions ? {} : { questions: begun(null).questions }),
+              ...(draft.questions ? {} : { questions: initialDraft(null).questions }),
             })
           }
         >
           <option value="">Choose…</option>
           {draft.run && !known.some(({ id }) => id === draft.run) && (
-            <option value={draft.run}>{chosen ? titleOf(chosen) : draft.run}</option>
+            <option value={draft.run}>{chosen ? evaluationTitle(chosen) : draft.run}</option>
           )}
           {known.map((one) => (
             <option key={one.id} value={one.id}>
-              {titleOf(one)} ({pluralize(one.done, 'answer')})
+              {evaluationTitle(one)} ({pluralize(one.done, 'answer')})
             </option>
           ))}
         </Select>
-      </Labelled>
-      <Labelled label="Variant">
+      </LabeledField>
+      <LabeledField label="Variant">
         <Select value={draft.variant} disabled={!chosen} onChange={({ target }) => onChange({ variant: target.value })}>
           <option value="">All</option>
           {chosen?.variants.map(({ name }) => (
             <option key={name}>{name}</option>
           ))}
         </Select>
-      </Labelled>
-      <Labelled label="Which of them">
+      </LabeledField>
+      <LabeledField label="Which of them">
         <Select
           value={which}
           disabled={!chosen}
@@ -173,8 +189,8 @@ function AnswersPart({ draft, onChange }: { draft: Draft; onChange: (what: Parti
             </option>
           ))}
         </Select>
-      </Labelled>
-      <Labelled label="At most" hint="drawn at random">
+      </LabeledField>
+      <LabeledField label="At most" hint="drawn at random">
         <TextField
           type="number"
           min={1}
@@ -183,16 +199,16 @@ function AnswersPart({ draft, onChange }: { draft: Draft; onChange: (what: Parti
           value={draft.sample}
           onChange={({ target }) => onChange({ sample: target.value })}
         />
-      </Labelled>
+      </LabeledField>
     </div>
   );
 }
 
 type Questions = readonly QuestionDraft[] | null;
-const WHOSE = { run: 'Those of the evaluation', own: 'My own' };
+const QUESTION_SOURCES = { run: 'Those of the evaluation', own: 'My own' };
 
 /** What people are asked: questions of four kinds, or those that the evaluation itself has for people. */
-export function QuestionsPart({
+export function QuestionsSection({
   questions,
   ofRun,
   onChange,
@@ -203,14 +219,14 @@ export function QuestionsPart({
 }): ReactNode {
   const all = questions ?? [];
   return (
-    <FormPart title="Questions" hint="What people are asked about each answer.">
+    <FormSection title="Questions" hint="What people are asked about each answer.">
       {ofRun && (
         <div className="mb-2">
-          <Segments
+          <SegmentedControl
             label="Whose questions"
-            options={WHOSE}
+            options={QUESTION_SOURCES}
             value={questions ? 'own' : 'run'}
-            onChange={(whose) => onChange(whose === 'run' ? null : begun(null).questions)}
+            onChange={(whose) => onChange(whose === 'run' ? null : initialDraft(null).questions)}
           />
         </div>
       )}
@@ -231,12 +247,12 @@ export function QuestionsPart({
         ))}
       </div>
       {questions && all.length < 50 && (
-        <Button size="small" className="mt-2" onClick={() => onChange([...all, questionOf()])}>
+        <Button size="small" className="mt-2" onClick={() => onChange([...all, newQuestion()])}>
           <Plus aria-hidden className="size-3.5" />
           Add a question
         </Button>
       )}
-    </FormPart>
+    </FormSection>
   );
 }
 
@@ -257,7 +273,7 @@ function QuestionForm({ draft, place, onChange, onRemove }: Props): ReactNode {
     >
       <div className="grid gap-3 sm:grid-cols-[minmax(0,1fr)_9rem_9rem] sm:pr-8">
         <div className="max-sm:pr-8">
-          <Labelled label="Question">
+          <LabeledField label="Question">
             <TextField
               dir="auto"
               maxLength={500}
@@ -265,18 +281,18 @@ function QuestionForm({ draft, place, onChange, onRemove }: Props): ReactNode {
               value={draft.title}
               onChange={({ target }) => change({ title: target.value })}
             />
-          </Labelled>
+          </LabeledField>
         </div>
-        <Labelled label="Answer">
-          <Select value={draft.type} onChange={({ target }) => change({ type: target.value as Kind })}>
-            {Object.entries(KINDS).map(([kind, word]) => (
+        <LabeledField label="Answer">
+          <Select value={draft.type} onChange={({ target }) => change({ type: target.value as QuestionKind })}>
+            {Object.entries(QUESTION_KINDS).map(([kind, word]) => (
               <option key={kind} value={kind}>
                 {word}
               </option>
             ))}
           </Select>
-        </Labelled>
-        <Labelled label="Key" hint="in tables">
+        </LabeledField>
+        <LabeledField label="Key" hint="in tables">
           <TextField
             dir="auto"
             maxLength={100}
@@ -284,10 +300,10 @@ function QuestionForm({ draft, place, onChange, onRemove }: Props): ReactNode {
             value={draft.key}
             onChange={({ target }) => change({ key: target.value })}
           />
-        </Labelled>
+        </LabeledField>
       </div>
       {draft.type === 'choice' && (
-        <Labelled label="Choices" hint="one a line">
+        <LabeledField label="Choices" hint="one a line">
           <TextArea
             dir="auto"
             rows={3}
@@ -295,11 +311,11 @@ function QuestionForm({ draft, place, onChange, onRemove }: Props): ReactNode {
             value={draft.choices}
             onChange={({ target }) => change({ choices: target.value })}
           />
-        </Labelled>
+        </LabeledField>
       )}
       {draft.type === 'score' && (
         <div className="flex gap-3">
-          <Labelled label="Lowest">
+          <LabeledField label="Lowest">
             <TextField
               type="number"
               step="any"
@@ -307,8 +323,8 @@ function QuestionForm({ draft, place, onChange, onRemove }: Props): ReactNode {
               value={draft.least}
               onChange={({ target }) => change({ least: target.value })}
             />
-          </Labelled>
-          <Labelled label="Highest">
+          </LabeledField>
+          <LabeledField label="Highest">
             <TextField
               type="number"
               step="any"
@@ -316,7 +332,7 @@ function QuestionForm({ draft, place, onChange, onRemove }: Props): ReactNode {
               value={draft.most}
               onChange={({ target }) => change({ most: target.value })}
             />
-          </Labelled>
+          </LabeledField>
         </div>
       )}
       {/* oxlint-disable-next-line jsx-a11y/label-has-associated-control -- the field is its child */}

@@ -2,7 +2,7 @@
 import type { ReactNode } from 'react';
 import { cn } from '@/lib/cn';
 
-export function ProgressBar({
+export function ReviewProgressBar({
   answers,
   wanted,
   className,

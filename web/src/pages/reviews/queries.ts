@@ -3,42 +3,42 @@
  * now and then.
  */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
-import { api, reached, type Answer, type Schemas } from '@/api/client';
+import { api, fetchOk, type ResponseBody, type Schemas } from '@/api/client';
 import { queryClient } from '@/api/queries';
 
 export type ReviewRow = Schemas['ReviewRow'];
 export type Review = Schemas['ReviewView'];
-export type Progress = Schemas['ProgressView'];
-export type Question = Schemas['Question'];
-export type Item = Schemas['ItemView'];
-export type ItemRow = Schemas['ItemRow'];
-export type Content = Schemas['ContentView'];
+export type ReviewProgress = Schemas['ProgressView'];
+export type ReviewQuestion = Schemas['Question'];
+export type ReviewItem = Schemas['ItemView'];
+export type ReviewItemRow = Schemas['ItemRow'];
+export type ItemContent = Schemas['ContentView'];
 export type Agreement = Schemas['Agreement'];
 
 /** Milliseconds after which others may have answered something of which nobody told. */
-const AGAIN = 30_000;
+const POLL_INTERVAL_MS = 30_000;
 
-type Page = Answer<'/api/reviews', 'get'>;
-export const reviewPages = (search: string, state: string | null) =>
+type ReviewPage = ResponseBody<'/api/reviews', 'get'>;
+export const reviewPagesQuery = (search: string, state: string | null) =>
   infiniteQueryOptions({
     queryKey: ['reviews', search, state],
     queryFn: ({ pageParam, signal }) =>
       api('get', '/api/reviews', { query: { search, state, limit: 50, after: pageParam }, signal }),
     initialPageParam: null as string | null,
-    getNextPageParam: ({ next }: Page) => next ?? null,
+    getNextPageParam: ({ next }: ReviewPage) => next ?? null,
     placeholderData: keepPreviousData,
-    refetchInterval: AGAIN,
+    refetchInterval: POLL_INTERVAL_MS,
   });
 
-export const review = (id: string) =>
+export const reviewQuery = (id: string) =>
   queryOptions({
     queryKey: ['review', id],
     queryFn: ({ signal }) => api('get', '/api/reviews/{review}', { path: { review: id }, signal }),
-    refetchInterval: AGAIN,
+    refetchInterval: POLL_INTERVAL_MS,
   });
 
 /** For the list: how far one is and how much people agree, asked again when there are more answers. */
-export const glance = ({ id, answers }: Pick<ReviewRow, 'id' | 'answers'>) =>
+export const reviewSummaryQuery = ({ id, answers }: Pick<ReviewRow, 'id' | 'answers'>) =>
   queryOptions({
     queryKey: ['review-glance', id, answers],
     queryFn: async ({ signal }) => {
@@ -54,15 +54,15 @@ export const glance = ({ id, answers }: Pick<ReviewRow, 'id' | 'answers'>) =>
     retry: false,
   });
 
-export const agreement = (id: string) =>
+export const agreementQuery = (id: string) =>
   queryOptions({
     queryKey: ['review', id, 'agreement'],
     queryFn: ({ signal }) => api('get', '/api/reviews/{review}/agreement', { path: { review: id }, signal }),
-    refetchInterval: AGAIN,
+    refetchInterval: POLL_INTERVAL_MS,
   });
 
-type Items = Answer<'/api/reviews/{review}/items', 'get'>;
-export const itemPages = (id: string) =>
+type ItemPage = ResponseBody<'/api/reviews/{review}/items', 'get'>;
+export const itemPagesQuery = (id: string) =>
   infiniteQueryOptions({
     queryKey: ['review', id, 'items'],
     queryFn: ({ pageParam, signal }) =>
@@ -72,13 +72,13 @@ export const itemPages = (id: string) =>
         signal,
       }),
     initialPageParam: null as string | null,
-    getNextPageParam: ({ next }: Items) => next ?? null,
+    getNextPageParam: ({ next }: ItemPage) => next ?? null,
   });
 
 /**
  * What somebody is asked next. To ask takes it, so nothing asks by itself; who holds an item is given the same again.
  */
-export const next = (id: string, reviewer: string | null) =>
+export const nextItemQuery = (id: string, reviewer: string | null) =>
   queryOptions({
     queryKey: ['review-next', id, reviewer],
     queryFn: () => api('get', '/api/reviews/{review}/next', { path: { review: id }, query: { reviewer } }),
@@ -89,7 +89,7 @@ export const next = (id: string, reviewer: string | null) =>
   });
 
 /** What was expected: in a blind review only who wants to see it is told. */
-export const expected = (id: string, item: string) =>
+export const expectedQuery = (id: string, item: string) =>
   queryOptions({
     queryKey: ['review-expected', id, item],
     queryFn: ({ signal }) =>
@@ -99,9 +99,9 @@ export const expected = (id: string, item: string) =>
   });
 
 /** Others may have it now. Also while the tab goes away, when nobody waits for an answer. */
-export function release(id: string, item: string, reviewer: string | null): void {
+export function releaseItem(id: string, item: string, reviewer: string | null): void {
   const path = `/api/reviews/${encodeURIComponent(id)}/items/${encodeURIComponent(item)}/release`;
-  void reached(path, {
+  void fetchOk(path, {
     method: 'POST',
     keepalive: true,
     headers: { 'content-type': 'application/json' },
@@ -110,7 +110,7 @@ export function release(id: string, item: string, reviewer: string | null): void
 }
 
 /** Something was said in it, or it is another one now. */
-export function staleReview(id: string): void {
+export function invalidateReview(id: string): void {
   void queryClient.invalidateQueries({ queryKey: ['review', id] });
   void queryClient.invalidateQueries({ queryKey: ['reviews'] });
 }

@@ -6,16 +6,24 @@ import { Link } from 'wouter';
 import { api } from '@/api/client';
 import { useCommand } from '@/app/commands';
 import { Button } from '@/components/button';
-import { Section } from '@/components/collapsible';
+import { CollapsibleSection } from '@/components/collapsible';
 import { JsonBox } from '@/components/json-view';
-import { Empty, LoadError, Loading, Problem, Spinner } from '@/components/status';
-import { tellError } from '@/components/toast';
-import { prose } from '@/lib/safe-text';
+import { EmptyState, LoadError, Loading, ErrorMessage, Spinner } from '@/components/status';
+import { showError } from '@/components/toast';
+import { safeProse } from '@/lib/safe-text';
 import { ScoreCard } from '@/pages/evaluations/badges';
-import { wholeTalk, Talk, ValueView } from '@/pages/evaluations/result-values';
+import { wholeConversation, ConversationView, ValueView } from '@/pages/evaluations/result-values';
 import { AnswerForm } from './answer-form';
 import type { Answers } from './answers';
-import { next as nextOf, release, staleReview, type Review, expected, type Content, type Item } from './queries';
+import {
+  nextItemQuery as nextOf,
+  releaseItem,
+  invalidateReview,
+  type Review,
+  expectedQuery,
+  type ItemContent,
+  type ReviewItem,
+} from './queries';
 
 interface QueueProps {
   review: Review;
@@ -25,7 +33,7 @@ interface QueueProps {
 }
 
 /** An item of which less is left, in milliseconds, is asked for again by who goes on working. */
-const RENEW = 5 * 60_000;
+const RENEW_BEFORE_MS = 5 * 60_000;
 
 export function Queue({ review, reviewer, onAnswers }: QueueProps): ReactNode {
   const { id } = review;
@@ -34,7 +42,7 @@ export function Queue({ review, reviewer, onAnswers }: QueueProps): ReactNode {
   const given = item?.id ?? null;
   const path = { review: id, item: given ?? '' };
   const goOn = async () => {
-    staleReview(id);
+    invalidateReview(id);
     await refetch();
   };
   const save = useMutation({
@@ -51,7 +59,7 @@ export function Queue({ review, reviewer, onAnswers }: QueueProps): ReactNode {
       save.reset();
       return goOn();
     },
-    onError: tellError,
+    onError: showError,
   });
   useRelease(id, given, reviewer);
   const busy = save.isPending || skip.isPending || isFetching;
@@ -60,11 +68,11 @@ export function Queue({ review, reviewer, onAnswers }: QueueProps): ReactNode {
   if (error) return <LoadError error={error} onRetry={refetch} className="p-4" />;
   if (!data) return <Loading className="p-6" />;
   if (!item?.content)
-    return <Nothing review={review} mine={data.reviewer} onAgain={() => void goOn()} onAnswers={onAnswers} />;
+    return <EmptyQueue review={review} mine={data.reviewer} onAgain={() => void goOn()} onAnswers={onAnswers} />;
   const renew = () => {
     const rest = data.until ? Date.parse(data.until) - Date.now() : 0;
     // What ran out may be somebody else's now: the server says so when it is answered.
-    if (rest > 0 && rest < RENEW && !busy) void refetch();
+    if (rest > 0 && rest < RENEW_BEFORE_MS && !busy) void refetch();
   };
   return (
     <div
@@ -93,7 +101,7 @@ export function Queue({ review, reviewer, onAnswers }: QueueProps): ReactNode {
  * What is held is given back by who goes elsewhere, or closes the tab; what they have answered is not theirs any more.
  */
 function useRelease(review: string, item: string | null, reviewer: string | null): void {
-  const leave = useEffectEvent(() => item !== null && release(review, item, reviewer));
+  const leave = useEffectEvent(() => item !== null && releaseItem(review, item, reviewer));
   useEffect(() => {
     const onHide = () => void leave();
     window.addEventListener('pagehide', onHide);
@@ -104,20 +112,20 @@ function useRelease(review: string, item: string | null, reviewer: string | null
   }, []);
 }
 
-interface NothingProps {
+interface EmptyQueueProps {
   review: Review;
   mine: string;
   onAgain: () => void;
   onAnswers: () => void;
 }
 
-function Nothing({ review, mine, onAgain, onAnswers }: NothingProps): ReactNode {
+function EmptyQueue({ review, mine, onAgain, onAnswers }: EmptyQueueProps): ReactNode {
   const { progress } = review;
   const worked = progress.reviewers.find(({ reviewer }) => reviewer === mine);
   const isDone = progress.answers >= progress.wanted;
   return (
     <div className="min-h-0 grow overflow-y-auto">
-      <Empty title={isDone ? 'All is answered' : 'Nothing is left for you'} icon={<CircleCheckBig />}>
+      <EmptyState title={isDone ? 'All is answered' : 'Nothing is left for you'} icon={<CircleCheckBig />}>
         <p>
           {isDone
             ? 'Every item has as many answers as were wanted.'
@@ -130,13 +138,13 @@ function Nothing({ review, mine, onAgain, onAnswers }: NothingProps): ReactNode 
           </Button>
           {!isDone && <Button onClick={onAgain}>Look again</Button>}
         </div>
-      </Empty>
+      </EmptyState>
     </div>
   );
 }
 
 interface ItemViewProps {
-  item: Item;
+  item: ReviewItem;
   review: Pick<Review, 'id' | 'blind' | 'run'>;
 }
 
@@ -152,31 +160,31 @@ export function ItemView({ item, review: { id, blind, run } }: ItemViewProps): R
   const beside = content.has_expected && !blind;
   return (
     <section
-      ref={reached}
+      ref={isExpected}
       tabIndex={-1}
-      aria-label={`Item ${numberOf(item)}`}
+      aria-label={`Item ${itemNumber(item)}`}
       className="@container min-h-0 min-w-0 px-4 py-4 outline-none sm:px-6 lg:overflow-y-auto"
     >
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1 pb-3">
-        <h2 className="font-semibold">Item {numberOf(item)}</h2>
+        <h2 className="font-semibold">Item {itemNumber(item)}</h2>
         {content.variant && (
           <span dir="auto" className="text-[13px] text-muted wrap-anywhere">
-            answered by {prose(content.variant)}
+            answered by {safeProse(content.variant)}
           </span>
         )}
         <span className="grow" />
-        {!blind && <Ways item={item} run={run} />}
+        {!blind && <ItemLinks item={item} run={run} />}
       </div>
       <div className="flex flex-col gap-4">
         {!isLong && content.history.length > 0 && (
           <Pane title="Asked">
-            <Talk messages={content.history} label="What was asked" />
+            <ConversationView messages={content.history} label="What was asked" />
           </Pane>
         )}
         {given > 0 && (
-          <Section title="Inputs" count={given} open={content.history.length === 0}>
+          <CollapsibleSection title="Inputs" count={given} open={content.history.length === 0}>
             <JsonBox value={content.inputs} />
-          </Section>
+          </CollapsibleSection>
         )}
         <div className={beside ? 'grid items-start gap-4 @xl:grid-cols-2' : undefined}>
           {beside && (
@@ -189,18 +197,18 @@ export function ItemView({ item, review: { id, blind, run } }: ItemViewProps): R
           </Pane>
         </div>
         {content.has_expected && blind && (
-          <Section title="What was expected">
+          <CollapsibleSection title="What was expected">
             <Expected review={id} item={item.id} />
-          </Section>
+          </CollapsibleSection>
         )}
         {content.scores.length > 0 && (
-          <Section title="Scores" count={content.scores.length}>
+          <CollapsibleSection title="Scores" count={content.scores.length}>
             <div className="grid items-start gap-2 pt-1 @2xl:grid-cols-2">
               {content.scores.map((score) => (
                 <ScoreCard key={score.evaluator} score={score} />
               ))}
             </div>
-          </Section>
+          </CollapsibleSection>
         )}
       </div>
     </section>
@@ -208,18 +216,18 @@ export function ItemView({ item, review: { id, blind, run } }: ItemViewProps): R
 }
 
 function Expected({ review, item }: { review: string; item: string }): ReactNode {
-  const { data, error } = useQuery(expected(review, item));
-  if (error) return <Problem error={error} />;
+  const { data, error } = useQuery(expectedQuery(review, item));
+  if (error) return <ErrorMessage error={error} />;
   return data ? <ValueView value={data.expected} label="What was expected" /> : <Spinner />;
 }
 
 /** Whoever has just answered is told what is new, and the keys mean this item. */
-const reached = (element: HTMLElement | null): void => element?.focus({ preventScroll: true });
+const isExpected = (element: HTMLElement | null): void => element?.focus({ preventScroll: true });
 
 /** As people count. */
-export const numberOf = ({ id }: { id: string }): number => Number(id.replace('item_', '')) + 1;
+export const itemNumber = ({ id }: { id: string }): number => Number(id.replace('item_', '')) + 1;
 
-function Ways({ item, run }: { item: Item; run: string | null }): ReactNode {
+function ItemLinks({ item, run }: { item: ReviewItem; run: string | null }): ReactNode {
   const href =
     run && item.result ? `/evaluations/${run}?cell=${item.result}` : item.trace_id ? `/traces/${item.trace_id}` : null;
   return (
@@ -257,13 +265,13 @@ function Pane({
   );
 }
 
-function Answer({ content }: { content: Content }): ReactNode {
-  const said = useMemo(() => (content.turns.length > 1 ? wholeTalk(content) : content.messages), [content]);
-  if (said.length > 0) return <Talk messages={said} label="What was answered" />;
+function Answer({ content }: { content: ItemContent }): ReactNode {
+  const said = useMemo(() => (content.turns.length > 1 ? wholeConversation(content) : content.messages), [content]);
+  if (said.length > 0) return <ConversationView messages={said} label="What was answered" />;
   if (Object.hasOwn(content, 'value')) return <ValueView value={content.value} label="What was answered" />;
   return (
     <p dir="auto" className={content.text ? 'wrap-anywhere whitespace-pre-wrap' : 'text-faint'}>
-      {prose(content.text) || 'Nothing was said.'}
+      {safeProse(content.text) || 'Nothing was said.'}
     </p>
   );
 }

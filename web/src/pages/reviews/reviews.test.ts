@@ -1,6 +1,14 @@
 import { expect, test } from 'vitest';
-import { atGlance, firstOpen, kappaWords, lacking, optionsOf, scoreIn, told } from './answers';
-import { begun, choicesOf, missing, questionOf, requestOf, slug } from './draft';
+import {
+  summarizeAgreement,
+  firstUnanswered,
+  describeKappa,
+  missingAnswers,
+  answerOptions,
+  parseScore,
+  formatAnswer,
+} from './answers';
+import { initialDraft, parseChoices, missingField, newQuestion, draftRequest, slug } from './draft';
 
 test('a key is made of the question, in any alphabet', () => {
   expect(slug('Is it correct?')).toBe('is_it_correct');
@@ -10,32 +18,38 @@ test('a key is made of the question, in any alphabet', () => {
 });
 
 test('what is missing is told one by one', () => {
-  expect(missing(begun(null))).toBe('Choose an evaluation.');
-  expect(missing(begun('ev_1'))).toBeNull();
-  expect(missing({ ...begun('ev_1'), questions: [] })).toBe('Add a question.');
-  expect(missing({ ...begun('ev_1'), questions: null })).toBeNull();
-  expect(missing({ ...begun('ev_1'), sample: 'few' })).toBe('How many answers? Leave it empty for all.');
-  expect(missing({ ...begun('ev_1'), questions: [questionOf()] })).toBe('Question 1: what is asked?');
+  expect(missingField(initialDraft(null))).toBe('Choose an evaluation.');
+  expect(missingField(initialDraft('ev_1'))).toBeNull();
+  expect(missingField({ ...initialDraft('ev_1'), questions: [] })).toBe('Add a question.');
+  expect(missingField({ ...initialDraft('ev_1'), questions: null })).toBeNull();
+  expect(missingField({ ...initialDraft('ev_1'), sample: 'few' })).toBe('How many answers? Leave it empty for all.');
+  expect(missingField({ ...initialDraft('ev_1'), questions: [newQuestion()] })).toBe('Question 1: what is asked?');
   expect(
-    missing({ ...begun('ev_1'), questions: [questionOf({ title: 'Tone', type: 'choice', choices: 'kind' })] }),
+    missingField({
+      ...initialDraft('ev_1'),
+      questions: [newQuestion({ title: 'Tone', type: 'choice', choices: 'kind' })],
+    }),
   ).toBe('Question 1: a choice has at least two answers.');
-  expect(missing({ ...begun('ev_1'), questions: [questionOf({ title: 'Grade', type: 'score', least: '5' })] })).toBe(
-    'Question 1: a score runs from a lowest to a highest number.',
-  );
-  expect(missing({ ...begun('ev_1'), questions: [questionOf({ title: 'Tone' }), questionOf({ key: 'tone' })] })).toBe(
-    'Question 2 has the key of another one.',
-  );
+  expect(
+    missingField({ ...initialDraft('ev_1'), questions: [newQuestion({ title: 'Grade', type: 'score', least: '5' })] }),
+  ).toBe('Question 1: a score runs from a lowest to a highest number.');
+  expect(
+    missingField({
+      ...initialDraft('ev_1'),
+      questions: [newQuestion({ title: 'Tone' }), newQuestion({ key: 'tone' })],
+    }),
+  ).toBe('Question 2 has the key of another one.');
 });
 
 test('only what belongs to a question is asked for', () => {
   const questions = [
-    questionOf({ title: 'Tone', type: 'choice', choices: 'kind\n\n rude \nkind' }),
-    questionOf({ title: 'Grade', type: 'score', required: false }),
-    questionOf({ title: 'Why?', type: 'text' }),
+    newQuestion({ title: 'Tone', type: 'choice', choices: 'kind\n\n rude \nkind' }),
+    newQuestion({ title: 'Grade', type: 'score', required: false }),
+    newQuestion({ title: 'Why?', type: 'text' }),
   ];
   expect(
-    requestOf({
-      ...begun('ev_1'),
+    draftRequest({
+      ...initialDraft('ev_1'),
       name: ' Second look ',
       variant: 'new',
       evaluator: 'exact_match',
@@ -54,56 +68,56 @@ test('only what belongs to a question is asked for', () => {
     reviewers: 2,
     blind: true,
   });
-  expect(requestOf({ ...begun('ev_1'), questions: null })).toEqual({
+  expect(draftRequest({ ...initialDraft('ev_1'), questions: null })).toEqual({
     name: '',
     items: { run: 'ev_1', variant: null },
     questions: null,
     reviewers: 1,
     blind: true,
   });
-  expect(choicesOf('')).toEqual([]);
+  expect(parseChoices('')).toEqual([]);
 });
 
 const ask = (key: string, more: object = {}) => ({ key, type: 'boolean' as const, title: '', required: true, ...more });
 
 test('what can be chosen has a key, and a score is its own', () => {
-  expect(optionsOf(ask('a'))?.map(({ press, label }) => `${press} ${label}`)).toEqual(['1 Yes', '2 No']);
+  expect(answerOptions(ask('a'))?.map(({ press, label }) => `${press} ${label}`)).toEqual(['1 Yes', '2 No']);
   expect(
-    optionsOf(ask('a', { type: 'choice', choices: ['kind', 'rude'] }))?.map(({ press, value }) => [press, value]),
+    answerOptions(ask('a', { type: 'choice', choices: ['kind', 'rude'] }))?.map(({ press, value }) => [press, value]),
   ).toEqual([
     ['1', 'kind'],
     ['2', 'rude'],
   ]);
-  expect(optionsOf(ask('a', { type: 'score', range: [0, 3] }))?.map(({ press, value }) => [press, value])).toEqual([
+  expect(answerOptions(ask('a', { type: 'score', range: [0, 3] }))?.map(({ press, value }) => [press, value])).toEqual([
     ['0', 0],
     ['1', 1],
     ['2', 2],
     ['3', 3],
   ]);
-  expect(optionsOf(ask('a', { type: 'score', range: [0, 100] }))).toBeNull();
-  expect(optionsOf(ask('a', { type: 'score', range: [0, 0.5] }))).toBeNull();
-  expect(optionsOf(ask('a', { type: 'score' }))).toBeNull();
-  expect(optionsOf(ask('a', { type: 'text' }))).toBeNull();
+  expect(answerOptions(ask('a', { type: 'score', range: [0, 100] }))).toBeNull();
+  expect(answerOptions(ask('a', { type: 'score', range: [0, 0.5] }))).toBeNull();
+  expect(answerOptions(ask('a', { type: 'score' }))).toBeNull();
+  expect(answerOptions(ask('a', { type: 'text' }))).toBeNull();
 });
 
 test('a score that is written has to be in its range', () => {
-  expect(scoreIn(' 0.5', [0, 1])).toBe(0.5);
-  expect(scoreIn('2', [0, 1])).toBe('A number from 0 to 1, please.');
-  expect(scoreIn('', null)).toBe('A number, please.');
+  expect(parseScore(' 0.5', [0, 1])).toBe(0.5);
+  expect(parseScore('2', [0, 1])).toBe('A number from 0 to 1, please.');
+  expect(parseScore('', null)).toBe('A number, please.');
 });
 
 test('the next question is the next that is open', () => {
   const questions = [ask('a'), ask('b', { required: false }), ask('c')];
-  expect(firstOpen(questions, {})).toBe(0);
-  expect(firstOpen(questions, { b: true }, 1)).toBe(2);
-  expect(firstOpen(questions, { b: true, c: true }, 2)).toBe(0);
-  expect(firstOpen(questions, { a: true, b: false, c: true })).toBeNull();
-  expect(lacking(questions, { a: false }).map(({ key }) => key)).toEqual(['c']);
+  expect(firstUnanswered(questions, {})).toBe(0);
+  expect(firstUnanswered(questions, { b: true }, 1)).toBe(2);
+  expect(firstUnanswered(questions, { b: true, c: true }, 2)).toBe(0);
+  expect(firstUnanswered(questions, { a: true, b: false, c: true })).toBeNull();
+  expect(missingAnswers(questions, { a: false }).map(({ key }) => key)).toEqual(['c']);
 });
 
 test('answers and kappas as words', () => {
-  expect([true, false, 3, 0.5, 'kind'].map(told)).toEqual(['Yes', 'No', '3', '0.5', 'kind']);
-  expect([-0.1, 0.1, 0.4, 0.55, 0.75, 1].map(kappaWords)).toEqual([
+  expect([true, false, 3, 0.5, 'kind'].map(formatAnswer)).toEqual(['Yes', 'No', '3', '0.5', 'kind']);
+  expect([-0.1, 0.1, 0.4, 0.55, 0.75, 1].map(describeKappa)).toEqual([
     'less than by chance',
     'slight',
     'fair',
@@ -116,7 +130,7 @@ test('answers and kappas as words', () => {
 test('pairs become one line a question, each counted by its items, and judges stay out', () => {
   const pair = { type: 'boolean' as const, raters: ['a', 'b'] as [string, string], kind: 'reviewers' as const };
   expect(
-    atGlance([
+    summarizeAgreement([
       { ...pair, question: 'correct', n: 3, percent: 100, kappa: 1 },
       { ...pair, question: 'correct', n: 1, percent: 0, kappa: null },
       { ...pair, question: 'tone', n: 0, percent: null, kappa: null },

@@ -5,17 +5,23 @@ import { useCallback, useMemo, useState, type ReactNode } from 'react';
 import { Link } from 'wouter';
 import { ApiError, api, type Schemas } from '@/api/client';
 import { BackLink, Button, CopyButton } from '@/components/button';
-import { itemsOf, type Item, StepsView, type Message, type Step } from '@/components/messages/conversation-steps';
-import { useGoOn } from '@/components/open-in-playground';
-import { Empty, LoadError, Loading } from '@/components/status';
-import { tellError } from '@/components/toast';
+import {
+  stepItems,
+  type StepItem,
+  ConversationSteps,
+  type Message,
+  type Step,
+} from '@/components/messages/conversation-steps';
+import { useOpenInPlayground } from '@/components/open-in-playground';
+import { EmptyState, LoadError, Loading } from '@/components/status';
+import { showError } from '@/components/toast';
 import { cn } from '@/lib/cn';
-import { exact } from '@/lib/safe-text';
-import { sessionThread } from './queries';
+import { safeExact } from '@/lib/safe-text';
+import { sessionThreadQuery } from './queries';
 
-export function SessionThread({ session }: { session: string }): ReactNode {
+export function SessionDetail({ session }: { session: string }): ReactNode {
   const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
-    sessionThread(session),
+    sessionThreadQuery(session),
   );
   const traces = data?.pages.reduce((sum, page) => sum + page.traces, 0);
   return (
@@ -23,7 +29,7 @@ export function SessionThread({ session }: { session: string }): ReactNode {
       <header className="flex shrink-0 items-center gap-2 border-b bg-surface px-4 py-2.5">
         <BackLink href="/sessions" label="All sessions" />
         <h1 className="min-w-0 truncate text-base font-semibold">
-          <bdi>{exact(session).slice(0, 300)}</bdi>
+          <bdi>{safeExact(session).slice(0, 300)}</bdi>
         </h1>
         <CopyButton label="Copy session" text={session} />
         <span className="grow" />
@@ -37,14 +43,14 @@ export function SessionThread({ session }: { session: string }): ReactNode {
       <div className="min-h-0 grow overflow-x-hidden overflow-y-auto">
         {!data && !error && <Loading className="p-6" />}
         {error instanceof ApiError && error.status === 404 ? (
-          <Empty title="There is no such session">
+          <EmptyState title="There is no such session">
             Its spans have not arrived yet, or they were deleted when their time was over.
-          </Empty>
+          </EmptyState>
         ) : (
           error && <LoadError error={error} onRetry={refetch} className="p-4" />
         )}
         {data?.pages.map((page, place) => (
-          <Tabs key={page.tabs[0]?.steps[0]?.span_id ?? place} session={session} lines={linesOf(page.tabs)} />
+          <Tabs key={page.tabs[0]?.steps[0]?.span_id ?? place} session={session} lines={sessionBranches(page.tabs)} />
         ))}
         {hasNextPage && (
           <div className="flex justify-center p-4">
@@ -58,12 +64,12 @@ export function SessionThread({ session }: { session: string }): ReactNode {
   );
 }
 
-function Tabs({ session, lines }: { session: string; lines: readonly Line[] }): ReactNode {
+function Tabs({ session, lines }: { session: string; lines: readonly SessionBranch[] }): ReactNode {
   // The last is where somebody went on.
   const [chosen, setChosen] = useState(lines.length - 1);
   const line = lines[Math.min(chosen, lines.length - 1)];
   if (!line?.steps.length)
-    return <Empty title="Nothing was said">The traces of this session tell of no conversation.</Empty>;
+    return <EmptyState title="Nothing was said">The traces of this session tell of no conversation.</EmptyState>;
   return (
     <>
       {lines.length > 1 && (
@@ -99,11 +105,11 @@ function Tabs({ session, lines }: { session: string; lines: readonly Line[] }): 
   );
 }
 
-function Conversation({ session, line }: { session: string; line: Line }): ReactNode {
-  const { goOn, busy, question } = useGoOn();
-  const items = useMemo(() => itemsOf(line.steps), [line]);
+function Conversation({ session, line }: { session: string; line: SessionBranch }): ReactNode {
+  const { goOn, busy, question } = useOpenInPlayground();
+  const items = useMemo(() => stepItems(line.steps), [line]);
   const resume = useCallback(
-    (item: Item) =>
+    (item: StepItem) =>
       goOn(async () => {
         // The trace says which workflow it was and what else that was given; what was said is what stands here.
         const live = await api('post', '/api/traces/{trace}/thread', { path: { trace: item.trace }, body: {} });
@@ -112,9 +118,9 @@ function Conversation({ session, line }: { session: string; line: Line }): React
     [goOn, line, session],
   );
   const before = useCallback(
-    (item: Item, previous: Item | undefined) => (
+    (item: StepItem, previous: StepItem | undefined) => (
       <>
-        {line.shared > 0 && item.steps > line.shared && (previous?.steps ?? 0) <= line.shared && <Leaves />}
+        {line.shared > 0 && item.steps > line.shared && (previous?.steps ?? 0) <= line.shared && <BranchLinks />}
         {item.trace !== previous?.trace && <TraceLine trace={item.trace} span={item.span} />}
       </>
     ),
@@ -123,10 +129,10 @@ function Conversation({ session, line }: { session: string; line: Line }): React
   const last = items.at(-1);
   return (
     <div className="mx-auto max-w-3xl px-4 py-4">
-      <StepsView items={items} before={before} resume={resume} />
+      <ConversationSteps items={items} before={before} resume={resume} />
       {last && (
         <div className="mt-4 flex justify-center border-t pt-4">
-          <Button look="main" disabled={busy} onClick={() => void resume(last).catch(tellError)}>
+          <Button look="main" disabled={busy} onClick={() => void resume(last).catch(showError)}>
             <MessageSquareShare aria-hidden className="size-4" />
             Open in playground
           </Button>
@@ -151,7 +157,7 @@ const TraceLine = ({ trace, span }: { trace: string; span: string }): ReactNode 
   </div>
 );
 
-const Leaves = (): ReactNode => (
+const BranchLinks = (): ReactNode => (
   <div className="mb-3 flex items-center gap-1.5 rounded-lg bg-accent-soft px-3 py-1 text-xs text-accent">
     <GitBranch aria-hidden className="size-3.5" />
     Here this branch leaves the one before.
@@ -159,17 +165,17 @@ const Leaves = (): ReactNode => (
 );
 
 /** A session's tabs as whole conversations: each but the first begins with what it shares with another. */
-export type Tab = Schemas['Tab'];
+export type SessionTab = Schemas['Tab'];
 
-export interface Line {
+export interface SessionBranch {
   steps: readonly Step[];
   /** How many of them another tab has, too. */
   shared: number;
   traces: number;
 }
 
-export function linesOf(tabs: readonly Tab[]): Line[] {
-  const lines: Line[] = [];
+export function sessionBranches(tabs: readonly SessionTab[]): SessionBranch[] {
+  const lines: SessionBranch[] = [];
   for (const { origin, steps } of tabs) {
     const before = origin ? (lines[origin.tab]?.steps.slice(0, origin.steps) ?? []) : [];
     const whole = [...before, ...steps];
@@ -187,7 +193,7 @@ export const messagesUpTo = (steps: readonly Step[], upto: number): Message[] =>
   steps.slice(0, upto).flatMap((step) => (step.type === 'message' ? [step.message] : []));
 
 /** The name in an address. The router reads a part of the escapes, and thereby makes two names one: hence by hand. */
-export function sessionIn(path: string, search: string): string | null {
+export function sessionFromPath(path: string, search: string): string | null {
   const given = new URLSearchParams(search).get('session');
   if (given) return given;
   const encoded = /\/sessions\/([^/]+)\/?$/.exec(path)?.[1];

@@ -5,35 +5,35 @@ import { History } from 'lucide-react';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { Link } from 'wouter';
 import { TextField } from '@/components/form-fields';
-import { previewIn } from '@/components/preview';
-import { Empty, LoadError, Loading, Spinner } from '@/components/status';
+import { parsePreview } from '@/components/preview';
+import { EmptyState, LoadError, Loading, Spinner } from '@/components/status';
 import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
-import { useTitle, useDelayed } from '@/lib/hooks';
-import { exact, prose } from '@/lib/safe-text';
+import { useTitle, useDebounced } from '@/lib/hooks';
+import { safeExact, safeProse } from '@/lib/safe-text';
 import { sessionPath } from '@/pages/traces/span-facts';
-import { sessionIn, SessionThread } from './detail';
-import { sessions, type SessionRow } from './queries';
+import { sessionFromPath, SessionDetail } from './detail';
+import { sessionsQuery, type SessionRow } from './queries';
 
 export default function SessionsPage({ session }: { session?: string }): ReactNode {
-  const name = session === undefined ? null : sessionIn(window.location.pathname, window.location.search);
+  const name = session === undefined ? null : sessionFromPath(window.location.pathname, window.location.search);
   useTitle(name === null ? 'Sessions' : `Session ${name.slice(0, 80)}`);
-  return name === null ? <SessionList /> : <SessionThread key={name} session={name} />;
+  return name === null ? <SessionList /> : <SessionDetail key={name} session={name} />;
 }
 
-const ROW = 84;
+const ROW_HEIGHT = 84;
 
 /** Sessions, the last active first. Only the rows that one sees are there; more are fetched as one scrolls. */
 export function SessionList(): ReactNode {
   const [words, setWords] = useState('');
-  const search = useDelayed(words.trim(), 250);
-  const { data, error, refetch, hasNextPage, isFetching, fetchNextPage } = useInfiniteQuery(sessions(search));
+  const search = useDebounced(words.trim(), 250);
+  const { data, error, refetch, hasNextPage, isFetching, fetchNextPage } = useInfiniteQuery(sessionsQuery(search));
   const rows = data?.pages.flatMap((page) => page.data) ?? [];
   const box = useRef<HTMLDivElement>(null);
   // oxlint-disable-next-line react/incompatible-library -- nothing that it gives is kept for later
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => box.current,
-    estimateSize: () => ROW,
+    estimateSize: () => ROW_HEIGHT,
     overscan: 6,
   });
   const last = virtual.getVirtualItems().at(-1)?.index ?? 0;
@@ -58,7 +58,7 @@ export function SessionList(): ReactNode {
         <div className="mx-auto max-w-5xl sm:px-2">
           {error && <LoadError error={error} onRetry={refetch} className="p-4" />}
           {!data && !error && <Loading className="p-6" />}
-          {data && rows.length === 0 && <None search={search} />}
+          {data && rows.length === 0 && <NoSessions search={search} />}
           <ul aria-label="Sessions" className="relative" style={{ height: virtual.getTotalSize() }}>
             {virtual.getVirtualItems().map(({ index, start }) => {
               const row = rows[index];
@@ -79,13 +79,13 @@ export function SessionList(): ReactNode {
 function SessionItem({ row, top }: { row: SessionRow; top: number }): ReactNode {
   const { session, first, last, traces, spans } = row;
   return (
-    <li className="absolute inset-x-0 top-0 border-b" style={{ height: ROW, transform: `translateY(${top}px)` }}>
+    <li className="absolute inset-x-0 top-0 border-b" style={{ height: ROW_HEIGHT, transform: `translateY(${top}px)` }}>
       <Link
         href={sessionPath(session)}
         className="flex h-full flex-col justify-center gap-0.5 px-4 -outline-offset-2 hover:bg-sunken"
       >
         <span className="flex min-w-0 items-baseline gap-3">
-          <bdi className="min-w-0 grow truncate font-medium">{exact(session).slice(0, 300)}</bdi>
+          <bdi className="min-w-0 grow truncate font-medium">{safeExact(session).slice(0, 300)}</bdi>
           <span className="shrink-0 text-xs text-faint tabular-nums">
             {pluralize(traces, 'trace')} · {pluralize(spans, 'span')}
           </span>
@@ -105,24 +105,28 @@ function SessionItem({ row, top }: { row: SessionRow; top: number }): ReactNode 
 }
 
 function Line({ mark, preview }: { mark: string; preview: unknown }): ReactNode {
-  const { text = '' } = previewIn(preview);
+  const { text = '' } = parsePreview(preview);
   return (
     <span className="flex min-w-0 gap-2 text-[13px]/5">
       <span className="w-6 shrink-0 text-faint">{mark}</span>
       <span dir="auto" className={text ? 'min-w-0 grow truncate text-muted' : 'text-faint'}>
-        {prose(text) || '–'}
+        {safeProse(text) || '–'}
       </span>
     </span>
   );
 }
 
-function None({ search }: { search: string }): ReactNode {
+function NoSessions({ search }: { search: string }): ReactNode {
   if (search)
-    return <Empty title="No session has this in its name">Names are compared letter by letter, capitals too.</Empty>;
+    return (
+      <EmptyState title="No session has this in its name">
+        Names are compared letter by letter, capitals too.
+      </EmptyState>
+    );
   return (
-    <Empty title="No sessions yet" icon={<History />}>
+    <EmptyState title="No sessions yet" icon={<History />}>
       A session is a conversation over several traces. Chats of the playground have one by themselves; other programs
       name theirs, for instance as <code className="font-mono text-[13px]">session.id</code> on their spans.
-    </Empty>
+    </EmptyState>
   );
 }

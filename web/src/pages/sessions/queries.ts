@@ -4,7 +4,7 @@ import { api, type Schemas } from '@/api/client';
 
 export type SessionRow = Schemas['SessionRow'];
 
-export const sessions = (search: string) =>
+export const sessionsQuery = (search: string) =>
   infiniteQueryOptions({
     queryKey: ['spans', 'sessions', search], // New spans make it stale.
     queryFn: ({ pageParam, signal }) =>
@@ -15,7 +15,7 @@ export const sessions = (search: string) =>
   });
 
 /** Its name may hold what no path can: it is sent as a parameter. */
-export const sessionThread = (session: string) =>
+export const sessionThreadQuery = (session: string) =>
   infiniteQueryOptions({
     queryKey: ['session', session],
     queryFn: ({ pageParam, signal }) =>

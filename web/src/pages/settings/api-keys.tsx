@@ -4,28 +4,28 @@ import { KeyRound, Trash2 } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { api, type Schemas } from '@/api/client';
 import { queryClient } from '@/api/queries';
-import { session } from '@/app/auth';
+import { sessionQuery } from '@/app/auth';
 import { Button, IconButton, CopyButton } from '@/components/button';
-import { askYes } from '@/components/confirm-dialog';
+import { askConfirmation } from '@/components/confirm-dialog';
 import { Dialog } from '@/components/dialog';
-import { Select, TextField, Labelled } from '@/components/form-fields';
-import { Badge, Problem, Spinner } from '@/components/status';
-import { tellError } from '@/components/toast';
+import { Select, TextField, LabeledField } from '@/components/form-fields';
+import { Badge, ErrorMessage, Spinner } from '@/components/status';
+import { showError } from '@/components/toast';
 import { cn } from '@/lib/cn';
-import { focused } from '@/lib/dom';
+import { focusRef } from '@/lib/dom';
 import { formatDateTime, formatTimeAgo, daysFromNow } from '@/lib/format';
-import { Section } from './sections';
+import { SettingsSection } from './sections';
 
 type Key = Schemas['KeyRow'];
 
-const keys = () =>
+const keysQuery = () =>
   queryOptions({
     queryKey: ['keys'],
     queryFn: ({ signal }) => api('get', '/api/keys', { query: { limit: 200 }, signal }),
   });
 
 export function KeysSection(): ReactNode {
-  const { data, error } = useQuery(keys());
+  const { data, error } = useQuery(keysQuery());
   const [making, setMaking] = useState(false);
   const close = () => {
     setMaking(false);
@@ -37,8 +37,8 @@ export function KeysSection(): ReactNode {
     </Button>
   );
   return (
-    <Section title="Keys" aside={make}>
-      {error && <Problem error={error} />}
+    <SettingsSection title="Keys" aside={make}>
+      {error && <ErrorMessage error={error} />}
       {!data && !error && <Spinner />}
       {data?.data.length === 0 && (
         <p className="text-muted">
@@ -53,12 +53,12 @@ export function KeysSection(): ReactNode {
         </ul>
       )}
       {making && <NewKeyDialog onClose={close} />}
-    </Section>
+    </SettingsSection>
   );
 }
 
 function KeyRow({ row }: { row: Key }): ReactNode {
-  const ended = hasEnded(row);
+  const ended = isExpired(row);
   return (
     <li className="flex min-h-14 items-center gap-3 px-4 py-2">
       <div className={cn('min-w-0 grow', ended && 'opacity-60')}>
@@ -78,7 +78,7 @@ function KeyRow({ row }: { row: Key }): ReactNode {
         </div>
       </div>
       {!row.revoked_at && (
-        <IconButton label={`Revoke ${row.name}`} onClick={() => void revoke(row).catch(tellError)}>
+        <IconButton label={`Revoke ${row.name}`} onClick={() => void revoke(row).catch(showError)}>
           <Trash2 />
         </IconButton>
       )}
@@ -86,7 +86,7 @@ function KeyRow({ row }: { row: Key }): ReactNode {
   );
 }
 
-const hasEnded = ({ revoked_at: revoked, expires_at: ends }: Key): boolean =>
+const isExpired = ({ revoked_at: revoked, expires_at: ends }: Key): boolean =>
   revoked !== null || (ends !== null && Date.parse(ends) < Date.now());
 
 function describeKey({ created_at: made, expires_at: ends, last_used_at: used, revoked_at: revoked }: Key): string {
@@ -98,7 +98,7 @@ function describeKey({ created_at: made, expires_at: ends, last_used_at: used, r
 }
 
 async function revoke(key: Key): Promise<void> {
-  const sure = await askYes({
+  const sure = await askConfirmation({
     title: `Revoke ${key.name}?`,
     text: 'Its next request is refused, and its open streams end. This cannot be undone.',
     act: 'Revoke',
@@ -116,32 +116,38 @@ const SCOPES: { scope: Scope; text: string }[] = [
   { scope: 'read', text: 'look at what is kept; this page needs both' },
   { scope: 'admin', text: 'everything, also keys and connections' },
 ];
-const ENDS: Record<string, number | null> = { never: null, '1 day': 1, '30 days': 30, '90 days': 90, '1 year': 365 };
+const EXPIRIES: Record<string, number | null> = {
+  never: null,
+  '1 day': 1,
+  '30 days': 30,
+  '90 days': 90,
+  '1 year': 365,
+};
 
 /** Making a key: what it may do, until when; and then the key itself, this once. */
 export function NewKeyDialog({ onClose }: { onClose: () => void }): ReactNode {
-  const { data } = useQuery(session());
+  const { data } = useQuery(sessionQuery());
   // From the first key on everyone needs one: whoever makes it here must not lock themselves out.
   const first = data?.key === null;
-  const make = useMutation({ mutationFn: (asked: Asked) => createKey(asked, first) });
+  const make = useMutation({ mutationFn: (asked: KeyRequest) => createKey(asked, first) });
   return (
     <Dialog open onClose={onClose} title={make.data ? 'Your new key' : 'New key'}>
       {make.data ? (
-        <Secret secret={make.data.secret} onClose={onClose} />
+        <NewSecret secret={make.data.secret} onClose={onClose} />
       ) : (
-        <Form first={first} error={make.error} busy={make.isPending} onMake={make.mutate} onClose={onClose} />
+        <KeyForm first={first} error={make.error} busy={make.isPending} onMake={make.mutate} onClose={onClose} />
       )}
     </Dialog>
   );
 }
 
-interface Asked {
+interface KeyRequest {
   name: string;
   scopes: Scope[];
   expires_at: string | null;
 }
 
-async function createKey(asked: Asked, first: boolean): Promise<Schemas['NewKey']> {
+async function createKey(asked: KeyRequest, first: boolean): Promise<Schemas['NewKey']> {
   const key = await api('post', '/api/keys', { body: asked });
   if (first) {
     await api('post', '/api/session', { body: { key: key.secret } });
@@ -154,11 +160,11 @@ interface FormProps {
   first: boolean;
   error: Error | null;
   busy: boolean;
-  onMake: (asked: Asked) => void;
+  onMake: (asked: KeyRequest) => void;
   onClose: () => void;
 }
 
-function Form({ first, error, busy, onMake, onClose }: FormProps): ReactNode {
+function KeyForm({ first, error, busy, onMake, onClose }: FormProps): ReactNode {
   const [name, setName] = useState('');
   const [scopes, setScopes] = useState<readonly Scope[]>(first ? ['admin'] : ['invoke', 'read']);
   const [ends, setEnds] = useState('never');
@@ -169,7 +175,7 @@ function Form({ first, error, busy, onMake, onClose }: FormProps): ReactNode {
       className="flex flex-col gap-4 pt-1"
       onSubmit={(event) => {
         event.preventDefault();
-        onMake({ name: name.trim(), scopes: [...scopes], expires_at: daysFromNow(ENDS[ends] ?? null) });
+        onMake({ name: name.trim(), scopes: [...scopes], expires_at: daysFromNow(EXPIRIES[ends] ?? null) });
       }}
     >
       {first && (
@@ -178,9 +184,9 @@ function Form({ first, error, busy, onMake, onClose }: FormProps): ReactNode {
           so it is an admin’s; keep it.
         </p>
       )}
-      <Labelled label="Name">
+      <LabeledField label="Name">
         <TextField
-          ref={focused}
+          ref={focusRef}
           required
           maxLength={100}
           placeholder="laptop"
@@ -188,7 +194,7 @@ function Form({ first, error, busy, onMake, onClose }: FormProps): ReactNode {
           value={name}
           onChange={(event) => setName(event.target.value)}
         />
-      </Labelled>
+      </LabeledField>
       <fieldset className="flex flex-col gap-1.5">
         <legend className="pb-1 font-medium">It may</legend>
         {SCOPES.map(({ scope, text }) => (
@@ -207,16 +213,16 @@ function Form({ first, error, busy, onMake, onClose }: FormProps): ReactNode {
           </label>
         ))}
       </fieldset>
-      <Labelled label="It ends">
+      <LabeledField label="It ends">
         <Select value={ends} onChange={(event) => setEnds(event.target.value)}>
-          {Object.keys(ENDS).map((end) => (
+          {Object.keys(EXPIRIES).map((end) => (
             <option key={end} value={end}>
               {end === 'never' ? 'never' : `after ${end}`}
             </option>
           ))}
         </Select>
-      </Labelled>
-      {error && <Problem error={error} />}
+      </LabeledField>
+      {error && <ErrorMessage error={error} />}
       <div className="flex justify-end gap-2">
         <Button onClick={onClose}>Cancel</Button>
         <Button type="submit" look="main" disabled={busy || !name.trim() || scopes.length === 0}>
@@ -227,7 +233,7 @@ function Form({ first, error, busy, onMake, onClose }: FormProps): ReactNode {
   );
 }
 
-const Secret = ({ secret, onClose }: { secret: string; onClose: () => void }): ReactNode => (
+const NewSecret = ({ secret, onClose }: { secret: string; onClose: () => void }): ReactNode => (
   <div className="flex flex-col gap-4 pt-1">
     <p className="text-muted">This is shown once: only a hash of it is kept. Copy it now.</p>
     <div className="flex items-center gap-1 rounded-lg border bg-sunken py-1.5 pr-1.5 pl-3">

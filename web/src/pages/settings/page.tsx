@@ -2,39 +2,39 @@
 import { useState, type ReactNode } from 'react';
 import { useIsAdmin } from '@/app/auth';
 import { ShortcutsTable } from '@/app/shortcuts-dialog';
-import { chooseTheme, theme } from '@/app/theme';
-import { Segments } from '@/components/segmented-control';
+import { setTheme, storedTheme } from '@/app/theme';
+import { SegmentedControl } from '@/components/segmented-control';
 import { useTitle } from '@/lib/hooks';
 import { setPreferences, usePreferences } from '@/lib/preferences';
 import { KeysSection } from './api-keys';
-import { AboutSection, BrowserSection, Section, ServerSection, TourSection } from './sections';
+import { AboutSection, BrowserSection, SettingsSection, ServerSection, TourSection } from './sections';
 
 const THEMES = { system: 'System', light: 'Light', dark: 'Dark' };
-const SENDING = { enter: 'Enter', 'ctrl-enter': 'Ctrl + Enter' };
+const SEND_KEYS = { enter: 'Enter', 'ctrl-enter': 'Ctrl + Enter' };
 
 export default function SettingsPage(): ReactNode {
   useTitle('Settings');
   const isAdmin = useIsAdmin();
-  const [look, setLook] = useState(theme);
+  const [look, setLook] = useState(storedTheme);
   const { send } = usePreferences();
   return (
     <div className="mx-auto flex max-w-3xl flex-col gap-8 px-4 py-6 sm:px-8">
       <h1 className="text-xl font-semibold">Settings</h1>
-      <Section title="Appearance">
-        <Row title="Theme" text="System follows what your device says.">
-          <Segments
+      <SettingsSection title="Appearance">
+        <SettingRow title="Theme" text="System follows what your device says.">
+          <SegmentedControl
             label="Theme"
             options={THEMES}
             value={look}
             onChange={(chosen) => {
-              chooseTheme(chosen);
+              setTheme(chosen);
               setLook(chosen);
             }}
           />
-        </Row>
-      </Section>
-      <Section title="Chat">
-        <Row
+        </SettingRow>
+      </SettingsSection>
+      <SettingsSection title="Chat">
+        <SettingRow
           title="Sending"
           text={
             send === 'enter'
@@ -42,18 +42,18 @@ export default function SettingsPage(): ReactNode {
               : 'Ctrl + Enter (on a Mac ⌘ + Enter) sends, Enter begins a new line.'
           }
         >
-          <Segments
+          <SegmentedControl
             label="Sending"
-            options={SENDING}
+            options={SEND_KEYS}
             value={send}
             onChange={(chosen) => setPreferences({ send: chosen })}
           />
-        </Row>
-      </Section>
+        </SettingRow>
+      </SettingsSection>
       <TourSection />
-      <Section title="Keyboard shortcuts">
+      <SettingsSection title="Keyboard shortcuts">
         <ShortcutsTable send={send} />
-      </Section>
+      </SettingsSection>
       {isAdmin && <KeysSection />}
       {isAdmin && <ServerSection />}
       <AboutSection />
@@ -62,7 +62,7 @@ export default function SettingsPage(): ReactNode {
   );
 }
 
-const Row = ({ title, text, children }: { title: string; text: string; children: ReactNode }): ReactNode => (
+const SettingRow = ({ title, text, children }: { title: string; text: string; children: ReactNode }): ReactNode => (
   <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2">
     <div className="min-w-0">
       <div className="font-medium">{title}</div>

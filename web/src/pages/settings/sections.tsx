@@ -2,15 +2,15 @@
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import { api } from '@/api/client';
-import { IDS, tour, useTour } from '@/app/tour/progress';
+import { STEP_IDS, tour, useTour } from '@/app/tour/progress';
 import { Button } from '@/components/button';
-import { askYes } from '@/components/confirm-dialog';
-import { Segments } from '@/components/segmented-control';
-import { Spinner, Badge, Problem } from '@/components/status';
+import { askConfirmation } from '@/components/confirm-dialog';
+import { SegmentedControl } from '@/components/segmented-control';
+import { Spinner, Badge, ErrorMessage } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { formatLimit, formatElapsed, formatSettingValue } from '@/lib/format';
 
-export const Section = ({
+export const SettingsSection = ({
   title,
   aside,
   children,
@@ -28,18 +28,18 @@ export const Section = ({
   </section>
 );
 
-const about = () =>
+const aboutQuery = () =>
   queryOptions({ queryKey: ['about'], queryFn: ({ signal }) => api('get', '/api/about', { signal }) });
 
 /** What serves this page. */
 export function AboutSection(): ReactNode {
-  const { data, error } = useQuery(about());
+  const { data, error } = useQuery(aboutQuery());
   if (error) return null; // Not for everyone.
   return (
-    <Section title="About">
+    <SettingsSection title="About">
       {data ? (
         <>
-          <Pairs
+          <DefinitionList
             pairs={[
               ['Palaver', data.version],
               ['Python', data.python],
@@ -52,18 +52,20 @@ export function AboutSection(): ReactNode {
           <details>
             <summary className="w-fit cursor-pointer rounded text-muted hover:text-ink">Limits</summary>
             <div className="pt-2">
-              <Pairs pairs={Object.entries(data.limits).map(([name, value]) => [name, formatLimit(name, value)])} />
+              <DefinitionList
+                pairs={Object.entries(data.limits).map(([name, value]) => [name, formatLimit(name, value)])}
+              />
             </div>
           </details>
         </>
       ) : (
         <Spinner />
       )}
-    </Section>
+    </SettingsSection>
   );
 }
 
-export const Pairs = ({ pairs }: { pairs: readonly (readonly [string, ReactNode])[] }): ReactNode => (
+export const DefinitionList = ({ pairs }: { pairs: readonly (readonly [string, ReactNode])[] }): ReactNode => (
   <dl className="grid grid-cols-[minmax(7rem,14rem)_1fr] gap-x-4 gap-y-1">
     {pairs.map(([name, value]) => (
       <div key={name} className="contents">
@@ -76,13 +78,13 @@ export const Pairs = ({ pairs }: { pairs: readonly (readonly [string, ReactNode]
   </dl>
 );
 
-const OURS = 'palaver.';
+const STORAGE_PREFIX = 'palaver.';
 
 /** What this browser remembers of the page. */
 export function BrowserSection(): ReactNode {
-  const [kept] = useState(() => Object.keys(localStorage).filter((key) => key.startsWith(OURS)));
+  const [kept] = useState(() => Object.keys(localStorage).filter((key) => key.startsWith(STORAGE_PREFIX)));
   const forget = async () => {
-    const sure = await askYes({
+    const sure = await askConfirmation({
       title: 'Forget what this browser keeps?',
       text: 'Theme, preferences and unsent drafts go. Threads and boards live on the server and stay.',
       act: 'Forget',
@@ -93,7 +95,7 @@ export function BrowserSection(): ReactNode {
     window.location.reload();
   };
   return (
-    <Section title="This browser">
+    <SettingsSection title="This browser">
       <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2">
         <p className="min-w-0 text-[13px] text-muted">
           Threads, boards and files live on the server.{' '}
@@ -103,26 +105,26 @@ export function BrowserSection(): ReactNode {
           Forget
         </Button>
       </div>
-    </Section>
+    </SettingsSection>
   );
 }
 
-const settings = () =>
+const settingsQuery = () =>
   queryOptions({ queryKey: ['settings'], queryFn: ({ signal }) => api('get', '/api/settings', { signal }) });
 const SOURCES = { flag: 'command line', env: 'environment', file: 'palaver.toml', default: 'default' };
-const WHICH = { changed: 'Changed', all: 'All' };
+const SETTING_FILTERS = { changed: 'Changed', all: 'All' };
 
 /** The settings that the server runs with; read only, for they are changed where they are written. */
 export function ServerSection(): ReactNode {
-  const { data, error } = useQuery(settings());
-  const [which, setWhich] = useState<keyof typeof WHICH>('changed');
+  const { data, error } = useQuery(settingsQuery());
+  const [which, setWhich] = useState<keyof typeof SETTING_FILTERS>('changed');
   const rows = (data?.data ?? []).filter(({ source }) => which === 'all' || source !== 'default');
   return (
-    <Section
+    <SettingsSection
       title="Server"
-      aside={<Segments label="Which settings" options={WHICH} value={which} onChange={setWhich} />}
+      aside={<SegmentedControl label="Which settings" options={SETTING_FILTERS} value={which} onChange={setWhich} />}
     >
-      {error && <Problem error={error} />}
+      {error && <ErrorMessage error={error} />}
       {!data && !error && <Spinner />}
       {data && rows.length === 0 && <p className="text-muted">Everything is as by default.</p>}
       {rows.length > 0 && (
@@ -149,7 +151,7 @@ export function ServerSection(): ReactNode {
       <p className="text-[13px] text-muted">
         Settings are changed where they are written: flags, PALAVER_… variables, palaver.toml.
       </p>
-    </Section>
+    </SettingsSection>
   );
 }
 
@@ -158,10 +160,10 @@ export function TourSection(): ReactNode {
   const { on, look, done } = useTour();
   if (!on) return null;
   return (
-    <Section title="Tour">
+    <SettingsSection title="Tour">
       <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2">
         <p className="min-w-0 text-[13px] text-muted">
-          {done.length} of {IDS.length} steps are done. The list is in the sidebar.
+          {done.length} of {STEP_IDS.length} steps are done. The list is in the sidebar.
         </p>
         <div className="flex gap-2">
           {done.length > 0 && <Button onClick={() => tour.again()}>Begin again</Button>}
@@ -172,6 +174,6 @@ export function TourSection(): ReactNode {
           )}
         </div>
       </div>
-    </Section>
+    </SettingsSection>
   );
 }

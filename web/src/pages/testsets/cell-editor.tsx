@@ -5,23 +5,23 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState, type KeyboardEvent, type ReactNode } from 'react';
 import { Button } from '@/components/button';
-import { askYes } from '@/components/confirm-dialog';
+import { askConfirmation } from '@/components/confirm-dialog';
 import { Sheet } from '@/components/dialog';
 import { TextArea } from '@/components/form-fields';
 import { isEqual } from '@/components/forms/values';
 import { JsonView } from '@/components/json-view';
-import { Segments } from '@/components/segmented-control';
-import { Problem, Spinner } from '@/components/status';
+import { SegmentedControl } from '@/components/segmented-control';
+import { ErrorMessage, Spinner } from '@/components/status';
 import { LongText } from '@/components/text';
-import { focused } from '@/lib/dom';
-import { exact } from '@/lib/safe-text';
-import { type Message, isMessages, isOneMessage, isScript, saidIn } from './cell-messages';
-import { TalkView } from './cell-view';
+import { focusRef } from '@/lib/dom';
+import { safeExact } from '@/lib/safe-text';
+import { type CellMessage, isMessages, isSingleMessage, isScript, messagesIn } from './cell-messages';
+import { ConversationView } from './cell-view';
 import { ConversationEditor, NEW_SCRIPT, ScriptEditor } from './conversation-editor';
-import { type ShownColumn, cellOf, changedData, type Data, type Edits } from './edits';
-import { type Entry, cutOf, dataOf } from './grid-rows';
-import { FaultsContext, useFaults, JsonInput } from './json-input';
-import { wholeRow } from './queries';
+import { type ShownColumn, cellValue, applyPatch, type RowData, type Edits } from './edits';
+import { type GridEntry, cutCell, entryData } from './grid-rows';
+import { InputErrorsContext, useInputErrors, JsonInput } from './json-input';
+import { fullRowQuery } from './queries';
 
 type Mode = 'text' | 'json' | 'talk' | 'script';
 const MODES: Readonly<Record<Mode, string>> = { text: 'Text', json: 'JSON', talk: 'Messages', script: 'Script' };
@@ -37,8 +37,8 @@ interface CellEditorProps {
 
 export function CellEditor({ title, column, value, onApply, onClose }: CellEditorProps): ReactNode {
   const [now, setNow] = useState(value);
-  const [mode, setMode] = useState<Mode>(() => modeOf(value, column.kind));
-  const [wrong, report] = useFaults();
+  const [mode, setMode] = useState<Mode>(() => initialMode(value, column.kind));
+  const [wrong, report] = useInputErrors();
   const isSame = now === undefined || value === undefined ? now === value : isEqual(now, value);
   const apply = (): void => {
     if (wrong > 0) return;
@@ -49,7 +49,7 @@ export function CellEditor({ title, column, value, onApply, onClose }: CellEdito
     const lost = wrong > 0 || !isSame;
     if (
       !lost ||
-      (await askYes({
+      (await askConfirmation({
         title: 'Close without taking what you wrote?',
         text: 'The cell stays as it was.',
         act: 'Close',
@@ -65,10 +65,15 @@ export function CellEditor({ title, column, value, onApply, onClose }: CellEdito
   };
   return (
     <Sheet open wide title={title} onClose={() => void close()}>
-      <FaultsContext value={report}>
+      <InputErrorsContext value={report}>
         <div role="presentation" className="flex min-h-full flex-col gap-3 pt-1" onKeyDown={onKey}>
-          <Segments label="Written as" options={MODES} value={mode} onChange={(next) => wrong === 0 && setMode(next)} />
-          <Editor mode={mode} kind={column.kind} value={now} onChange={setNow} />
+          <SegmentedControl
+            label="Written as"
+            options={MODES}
+            value={mode}
+            onChange={(next) => wrong === 0 && setMode(next)}
+          />
+          <ModeEditor mode={mode} kind={column.kind} value={now} onChange={setNow} />
           <div className="sticky bottom-0 mt-auto flex flex-wrap items-center gap-2 border-t bg-surface pt-3">
             <Button size="small" look="quiet" disabled={now === undefined} onClick={() => setNow(undefined)}>
               Empty
@@ -93,21 +98,21 @@ export function CellEditor({ title, column, value, onApply, onClose }: CellEdito
             </Button>
           </div>
         </div>
-      </FaultsContext>
+      </InputErrorsContext>
     </Sheet>
   );
 }
 
-function modeOf(value: unknown, kind: ShownColumn['kind']): Mode {
+function initialMode(value: unknown, kind: ShownColumn['kind']): Mode {
   if (typeof value === 'string') return 'text';
   if (isScript(value)) return 'script';
-  if (isMessages(value) || isOneMessage(value)) return 'talk';
+  if (isMessages(value) || isSingleMessage(value)) return 'talk';
   if (value !== undefined) return 'json';
   if (kind === 'chat' || kind === 'message') return 'talk';
   return kind === 'script' ? 'script' : kind === 'number' || kind === 'boolean' || kind === 'json' ? 'json' : 'text';
 }
 
-interface EditorProps {
+interface ModeEditorProps {
   mode: Mode;
   kind: ShownColumn['kind'];
   value: unknown;
@@ -115,13 +120,13 @@ interface EditorProps {
 }
 
 /** Another way to write it changes nothing: only what is written does. */
-function Editor({ mode, kind, value, onChange }: EditorProps): ReactNode {
+function ModeEditor({ mode, kind, value, onChange }: ModeEditorProps): ReactNode {
   if (mode === 'text') {
     const text = typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value, null, 2);
     return (
       <>
         <TextArea
-          ref={focused}
+          ref={focusRef}
           dir="auto"
           aria-label="Text"
           rows={8}
@@ -149,19 +154,19 @@ function Editor({ mode, kind, value, onChange }: EditorProps): ReactNode {
     return isScript(value) ? (
       <ScriptEditor script={value} onChange={onChange} />
     ) : (
-      <Other what="script" value={value} read={isScript} begin={NEW_SCRIPT} onChange={onChange} />
+      <ModeChoice what="script" value={value} read={isScript} begin={NEW_SCRIPT} onChange={onChange} />
     );
-  if (isOneMessage(value))
+  if (isSingleMessage(value))
     return <ConversationEditor focus single messages={[value]} onChange={([only]) => onChange(only)} />;
   // A list of other messages (items of other protocols) is no list of roles and texts.
   if (isMessages(value) || (Array.isArray(value) && value.length === 0))
-    return <ConversationEditor focus messages={value as Message[]} onChange={onChange} />;
+    return <ConversationEditor focus messages={value as CellMessage[]} onChange={onChange} />;
   const begin = kind === 'message' ? { role: 'user', content: '' } : [{ role: 'user', content: '' }];
   return (
-    <Other
+    <ModeChoice
       what="conversation of roles and texts"
       value={value}
-      read={(one) => isMessages(one) || isOneMessage(one)}
+      read={(one) => isMessages(one) || isSingleMessage(one)}
       begin={begin}
       onChange={onChange}
     />
@@ -169,7 +174,7 @@ function Editor({ mode, kind, value, onChange }: EditorProps): ReactNode {
 }
 
 /** What the value is not: it can become one. */
-function Other({
+function ModeChoice({
   what,
   value,
   read,
@@ -182,7 +187,7 @@ function Other({
   begin: unknown;
   onChange: (value: unknown) => void;
 }): ReactNode {
-  const inside = typeof value === 'string' ? parsed(value) : undefined;
+  const inside = typeof value === 'string' ? parseValue(value) : undefined;
   return (
     <div className="flex flex-col items-start gap-2 rounded-lg border border-dashed p-4 text-muted">
       <p>{value === undefined ? 'The cell is empty.' : `This is no ${what}.`}</p>
@@ -198,7 +203,7 @@ function Other({
   );
 }
 
-function parsed(text: string): unknown {
+function parseValue(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
@@ -206,35 +211,38 @@ function parsed(text: string): unknown {
   }
 }
 
-interface OpenCellProps {
+interface CellSheetProps {
   id: string;
   number: number;
-  entry: Entry;
+  entry: GridEntry;
   column: ShownColumn;
   edits: Edits;
   readOnly: boolean;
-  onApply: (value: unknown, before: Data | null) => void;
+  onApply: (value: unknown, before: RowData | null) => void;
   onClose: () => void;
 }
 
 /** A cell that somebody opened: all of its value is read first, then it is edited, or only shown. */
-export function OpenCell({ id, number, entry, column, edits, readOnly, onApply, onClose }: OpenCellProps): ReactNode {
-  const isCut = cutOf(entry, column.name, column.was) > 0;
-  const { data: whole, error } = useQuery({ ...wholeRow(id, number, entry.row?.id ?? ''), enabled: isCut });
-  const title = `${exact(column.name).slice(0, 80)}, ${entry.row ? `row ${entry.row.place + 1}` : 'new row'}`;
+export function CellSheet({ id, number, entry, column, edits, readOnly, onApply, onClose }: CellSheetProps): ReactNode {
+  const isCut = cutCell(entry, column.name, column.was) > 0;
+  const { data: whole, error } = useQuery({ ...fullRowQuery(id, number, entry.row?.id ?? ''), enabled: isCut });
+  const title = `${safeExact(column.name).slice(0, 80)}, ${entry.row ? `row ${entry.row.place + 1}` : 'new row'}`;
   if (isCut && !whole)
     return (
       <Sheet open wide title={title} onClose={onClose}>
-        {error ? <Problem error={error} /> : <Spinner />}
+        {error ? <ErrorMessage error={error} /> : <Spinner />}
       </Sheet>
     );
   const before = whole?.data ?? entry.row?.data ?? null;
-  const value = cellOf(before && whole ? changedData(entry.key, before, edits) : dataOf(entry, edits), column.name);
+  const value = cellValue(
+    before && whole ? applyPatch(entry.key, before, edits) : entryData(entry, edits),
+    column.name,
+  );
   if (readOnly)
     return (
       <Sheet open wide title={title} onClose={onClose}>
-        <div ref={focused} tabIndex={-1} className="outline-none">
-          <Value value={value} />
+        <div ref={focusRef} tabIndex={-1} className="outline-none">
+          <ReadOnlyValue value={value} />
         </div>
       </Sheet>
     );
@@ -249,7 +257,7 @@ export function OpenCell({ id, number, entry, column, edits, readOnly, onApply, 
   );
 }
 
-function Value({ value }: { value: unknown }): ReactNode {
+function ReadOnlyValue({ value }: { value: unknown }): ReactNode {
   if (value === undefined) return <p className="text-muted">The cell is empty.</p>;
   if (typeof value === 'string')
     return (
@@ -257,6 +265,6 @@ function Value({ value }: { value: unknown }): ReactNode {
         <LongText text={value} />
       </p>
     );
-  const said = saidIn(isOneMessage(value) ? [value] : value);
-  return said ? <TalkView said={said} /> : <JsonView value={value} open={3} />;
+  const said = messagesIn(isSingleMessage(value) ? [value] : value);
+  return said ? <ConversationView said={said} /> : <JsonView value={value} open={3} />;
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { isMessages, isScript, saidIn, scriptSaid, textOf, withText } from './cell-messages';
+import { isMessages, isScript, messagesIn, scriptMessages, editableText, withEditedText } from './cell-messages';
 
 const call = {
   role: 'assistant',
@@ -9,7 +9,7 @@ const call = {
 
 test('a conversation is told in little, with its tool calls', () => {
   expect(
-    saidIn([
+    messagesIn([
       {
         role: 'user',
         content: [
@@ -26,7 +26,11 @@ test('a conversation is told in little, with its tool calls', () => {
 });
 
 test('what is none, or has another form, is left to the server', () => {
-  expect([saidIn([]), saidIn('hi'), saidIn([{ role: 'user', content: { a: 1 } }])]).toEqual([null, null, null]);
+  expect([messagesIn([]), messagesIn('hi'), messagesIn([{ role: 'user', content: { a: 1 } }])]).toEqual([
+    null,
+    null,
+    null,
+  ]);
   expect([isMessages([{ role: 'user', content: 'a' }]), isMessages([{ role: 'user' }]), isMessages([1])]).toEqual([
     true,
     false,
@@ -47,7 +51,7 @@ test('a script is known by its turns', () => {
     false,
     false,
   ]);
-  expect(scriptSaid(script).map(({ role, text }) => [role, text])).toEqual([
+  expect(scriptMessages(script).map(({ role, text }) => [role, text])).toEqual([
     ['user', 'One'],
     ['assistant', 'Two'],
     ['simulate', 'Three'],
@@ -56,12 +60,12 @@ test('a script is known by its turns', () => {
 
 test('a text is written where it stands, and everything else stays as it is', () => {
   const parts = { role: 'user', content: [{ type: 'input_text', text: 'a', cache: 1 }] };
-  expect([textOf(call), textOf(parts), textOf({ role: 'user', content: [{ text: 'a' }, { text: 'b' }] })]).toEqual([
-    '',
-    'a',
-    null,
-  ]);
-  expect(withText(call, '')).toBe(call);
-  expect(withText(call, 'Let me see')).toEqual({ ...call, content: 'Let me see' });
-  expect(withText(parts, 'b')).toEqual({ role: 'user', content: [{ type: 'input_text', text: 'b', cache: 1 }] });
+  expect([
+    editableText(call),
+    editableText(parts),
+    editableText({ role: 'user', content: [{ text: 'a' }, { text: 'b' }] }),
+  ]).toEqual(['', 'a', null]);
+  expect(withEditedText(call, '')).toBe(call);
+  expect(withEditedText(call, 'Let me see')).toEqual({ ...call, content: 'Let me see' });
+  expect(withEditedText(parts, 'b')).toEqual({ role: 'user', content: [{ type: 'input_text', text: 'b', cache: 1 }] });
 });

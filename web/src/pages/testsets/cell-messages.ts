@@ -4,7 +4,7 @@
  */
 import { isObject } from '@/components/forms/json-schema';
 
-export interface Said {
+export interface MessageText {
   role: string;
   text: string;
   /** Tool calls, each in one line. */
@@ -12,21 +12,21 @@ export interface Said {
   attachments: number;
 }
 
-export type Message = Readonly<Record<string, unknown>>;
+export type CellMessage = Readonly<Record<string, unknown>>;
 
-const isMessage = (value: unknown): value is Message =>
+const isMessage = (value: unknown): value is CellMessage =>
   isObject(value) &&
   typeof value.role === 'string' &&
   ('content' in value || 'parts' in value || 'tool_calls' in value);
 
 /** A list of messages? The server's column kind is the exact answer; this one is for single cells. */
-export const isMessages = (value: unknown): value is Message[] =>
+export const isMessages = (value: unknown): value is CellMessage[] =>
   Array.isArray(value) && value.length > 0 && value.every(isMessage);
 
-export const isOneMessage = isMessage;
+export const isSingleMessage = isMessage;
 
 /** By its shape, as the server knows it: turns, each with one of user, assistant and simulate. */
-export const isScript = (value: unknown): value is Message & { turns: Message[] } =>
+export const isScript = (value: unknown): value is CellMessage & { turns: CellMessage[] } =>
   isObject(value) &&
   Array.isArray(value.turns) &&
   value.turns.length > 0 &&
@@ -35,16 +35,16 @@ export const isScript = (value: unknown): value is Message & { turns: Message[] 
   );
 
 /** The messages of a conversation in little; null where the server has to be asked. */
-export function saidIn(value: unknown): Said[] | null {
+export function messagesIn(value: unknown): MessageText[] | null {
   if (!isMessages(value)) return null;
-  const said = value.map(saidBy);
+  const said = value.map(messageText);
   return said.includes(null) ? null : said.filter((one) => one !== null);
 }
 
-function saidBy(message: Message): Said | null {
-  const pieces = piecesOf(message.content ?? message.parts);
+function messageText(message: CellMessage): MessageText | null {
+  const pieces = contentPieces(message.content ?? message.parts);
   if (!pieces) return null;
-  const calls = Array.isArray(message.tool_calls) ? message.tool_calls.map(callOf) : [];
+  const calls = Array.isArray(message.tool_calls) ? message.tool_calls.map(formatCall) : [];
   return {
     role: String(message.role),
     text: pieces.text,
@@ -53,7 +53,7 @@ function saidBy(message: Message): Said | null {
   };
 }
 
-function piecesOf(content: unknown): Omit<Said, 'role'> | null {
+function contentPieces(content: unknown): Omit<MessageText, 'role'> | null {
   if (content === undefined || content === null) return { text: '', calls: [], attachments: 0 };
   if (typeof content === 'string') return { text: content, calls: [], attachments: 0 };
   if (!Array.isArray(content)) return null;
@@ -64,14 +64,14 @@ function piecesOf(content: unknown): Omit<Said, 'role'> | null {
     if (typeof part === 'string') texts.push(part);
     else if (!isObject(part)) return null;
     else if (typeof part.text === 'string') texts.push(part.text);
-    else if (part.type === 'tool_use' || part.type === 'tool-call') calls.push(callOf(part));
+    else if (part.type === 'tool_use' || part.type === 'tool-call') calls.push(formatCall(part));
     else if (/image|file|audio|document/.test(String(part.type))) attachments += 1;
     else return null;
   }
   return { text: texts.join('\n'), calls, attachments };
 }
 
-function callOf(call: unknown): string {
+function formatCall(call: unknown): string {
   const fields = isObject(call) ? (isObject(call.function) ? call.function : call) : {};
   const given = fields.arguments ?? fields.input ?? '';
   const text = typeof given === 'string' ? given : JSON.stringify(given);
@@ -79,7 +79,7 @@ function callOf(call: unknown): string {
 }
 
 /** A script as what is said in it. */
-export function scriptSaid(script: { turns: readonly Message[] }): Said[] {
+export function scriptMessages(script: { turns: readonly CellMessage[] }): MessageText[] {
   return script.turns.map((turn) => {
     const role = ['user', 'assistant', 'simulate'].find((name) => name in turn) ?? 'user';
     const given = turn[role];
@@ -88,21 +88,21 @@ export function scriptSaid(script: { turns: readonly Message[] }): Said[] {
         ? given
         : isObject(given) && typeof given.goal === 'string'
           ? given.goal
-          : textAt(given);
+          : textPosition(given);
     return { role, text, calls: [], attachments: 0 };
   });
 }
 
-function textAt(given: unknown): string {
+function textPosition(given: unknown): string {
   const content = isObject(given) ? (given.content ?? given.parts) : given;
-  return piecesOf(content)?.text ?? '';
+  return contentPieces(content)?.text ?? '';
 }
 
 /**
  * The one text of a message that can be written as such: a string, nothing, or a single part of text. Null: it has
  * another form.
  */
-export function textOf(message: Message): string | null {
+export function editableText(message: CellMessage): string | null {
   const { content } = message;
   if (typeof content === 'string') return content;
   if (content === null || (content === undefined && !('parts' in message))) return '';
@@ -112,7 +112,7 @@ export function textOf(message: Message): string | null {
 }
 
 /** The message with another text, and all else (tool calls above all) exactly as it was. */
-export function withText(message: Message, text: string): Message {
+export function withEditedText(message: CellMessage, text: string): CellMessage {
   const { content, parts } = message;
   // No text beside calls is null: it stays so until somebody writes.
   if ((content === null || content === undefined) && text === '' && !('parts' in message)) return message;

@@ -5,23 +5,23 @@
 import { useQuery } from '@tanstack/react-query';
 import { memo, type ReactNode } from 'react';
 import { api } from '@/api/client';
-import { summary } from '@/components/json-view';
+import { jsonSummary } from '@/components/json-view';
 import { Badge } from '@/components/status';
 import { LongText } from '@/components/text';
 import { cn } from '@/lib/cn';
 import { pluralize } from '@/lib/format';
-import { exact, prose } from '@/lib/safe-text';
-import { type Said, isMessages, isOneMessage, isScript, saidIn, scriptSaid } from './cell-messages';
-import type { Column } from './edits';
+import { safeExact, safeProse } from '@/lib/safe-text';
+import { type MessageText, isMessages, isSingleMessage, isScript, messagesIn, scriptMessages } from './cell-messages';
+import type { TestsetColumn } from './edits';
 
 interface Props {
   value: unknown;
-  kind: Column['kind'];
+  kind: TestsetColumn['kind'];
   tall: boolean;
 }
 
 /** Characters of a text that a cell may show. */
-const MOST = 600;
+const MAX_PREVIEW_LENGTH = 600;
 
 export const CellView = memo(function CellView({ value, kind, tall }: Props): ReactNode {
   if (value === undefined) return null;
@@ -30,31 +30,35 @@ export const CellView = memo(function CellView({ value, kind, tall }: Props): Re
   if (typeof value === 'number') return <span className="block text-right tabular-nums">{String(value)}</span>;
   if (typeof value === 'boolean')
     return <span className="font-mono text-[13px] text-(--code-keyword)">{String(value)}</span>;
-  if (isScript(value)) return <Talk said={scriptSaid(value)} word="turn" tall={tall} />;
-  if (kind === 'chat' || kind === 'message' || isMessages(value) || isOneMessage(value))
-    return <Conversation value={isOneMessage(value) ? [value] : value} tall={tall} />;
+  if (isScript(value)) return <MessagesPreview said={scriptMessages(value)} word="turn" tall={tall} />;
+  if (kind === 'chat' || kind === 'message' || isMessages(value) || isSingleMessage(value))
+    return <Conversation value={isSingleMessage(value) ? [value] : value} tall={tall} />;
   return <Json value={value} tall={tall} />;
 });
 
 const Text = ({ text, tall }: { text: string; tall: boolean }): ReactNode => (
   <span dir="auto" className={tall ? 'line-clamp-3 wrap-anywhere whitespace-pre-wrap' : 'block truncate'}>
-    {text === '' ? <span className="text-xs text-faint">empty text</span> : prose(text.slice(0, tall ? MOST : 200))}
+    {text === '' ? (
+      <span className="text-xs text-faint">empty text</span>
+    ) : (
+      safeProse(text.slice(0, tall ? MAX_PREVIEW_LENGTH : 200))
+    )}
   </span>
 );
 
 const Json = ({ value, tall }: { value: unknown; tall: boolean }): ReactNode => (
   <code className={cn('font-mono text-[12px]/5', tall ? 'line-clamp-3 wrap-anywhere' : 'block truncate')}>
-    {exact(summary(value, tall ? 400 : 160))}
+    {safeExact(jsonSummary(value, tall ? 400 : 160))}
   </code>
 );
 
 /** Most forms are read here; the server knows the others. */
 function Conversation({ value, tall }: { value: unknown; tall: boolean }): ReactNode {
-  const said = saidIn(value);
-  return said ? <Talk said={said} word="message" tall={tall} /> : <Asked value={value} tall={tall} />;
+  const said = messagesIn(value);
+  return said ? <MessagesPreview said={said} word="message" tall={tall} /> : <ScriptTurns value={value} tall={tall} />;
 }
 
-function Asked({ value, tall }: { value: unknown; tall: boolean }): ReactNode {
+function ScriptTurns({ value, tall }: { value: unknown; tall: boolean }): ReactNode {
   const text = JSON.stringify(value);
   const { data } = useQuery({
     queryKey: ['extracted', text],
@@ -65,16 +69,16 @@ function Asked({ value, tall }: { value: unknown; tall: boolean }): ReactNode {
   });
   const preview = data?.preview;
   if (preview?.renderer !== 'chat') return <Json value={value} tall={tall} />;
-  return <Talk said={preview.messages} more={preview.more} word="message" tall={tall} />;
+  return <MessagesPreview said={preview.messages} more={preview.more} word="message" tall={tall} />;
 }
 
-function Talk({
+function MessagesPreview({
   said,
   more = 0,
   word,
   tall,
 }: {
-  said: readonly Said[];
+  said: readonly MessageText[];
   more?: number;
   word: string;
   tall: boolean;
@@ -87,7 +91,7 @@ function Talk({
         {number}{' '}
         {last && (
           <>
-            <Role role={last.role} /> {prose(wordsOf(last).slice(0, 200))}
+            <Role role={last.role} /> {safeProse(changeLabel(last).slice(0, 200))}
           </>
         )}
       </span>
@@ -107,7 +111,7 @@ function Talk({
           className={cn('block rounded-md px-1.5 py-0.5', one.role === 'user' ? 'bg-accent-soft' : 'bg-sunken')}
         >
           <span dir="auto" className="line-clamp-2 text-[13px]/4.5 wrap-anywhere">
-            <Role role={one.role} /> {prose(wordsOf(one).slice(0, MOST))}
+            <Role role={one.role} /> {safeProse(changeLabel(one).slice(0, MAX_PREVIEW_LENGTH))}
           </span>
         </span>
       ))}
@@ -116,43 +120,43 @@ function Talk({
 }
 
 const Role = ({ role }: { role: string }): ReactNode => (
-  <span className="text-[11px] text-muted">{prose(role.slice(0, 20))}</span>
+  <span className="text-[11px] text-muted">{safeProse(role.slice(0, 20))}</span>
 );
 
-const wordsOf = ({ text, calls, attachments }: Said): string =>
+const changeLabel = ({ text, calls, attachments }: MessageText): string =>
   text || calls.join(', ') || (attachments ? pluralize(attachments, 'attachment') : '');
 
 /** A conversation to read: who said what, and what changed of it. */
-export type Op = 'added' | 'removed' | 'changed';
-const EDGES: Readonly<Record<Op, string>> = {
+export type ChangeKind = 'added' | 'removed' | 'changed';
+const CHANGE_BORDERS: Readonly<Record<ChangeKind, string>> = {
   added: 'border-good',
   removed: 'border-bad opacity-70',
   changed: 'border-warn',
 };
-const TONES = { added: 'good', removed: 'bad', changed: 'warn' } as const;
+const CHANGE_TONES = { added: 'good', removed: 'bad', changed: 'warn' } as const;
 
-export const TalkView = ({ said }: { said: readonly Said[] }): ReactNode => (
+export const ConversationView = ({ said }: { said: readonly MessageText[] }): ReactNode => (
   <div className="flex flex-col gap-2">
     {said.map((one, place) => (
       // oxlint-disable-next-line react/no-array-index-key -- messages have no other name
-      <TurnView key={place} said={one} />
+      <MessageView key={place} said={one} />
     ))}
   </div>
 );
 
 /** One message; `text` in place of its own, where that is drawn otherwise. */
-export function TurnView({ said, op, text }: { said: Said; op?: Op; text?: ReactNode }): ReactNode {
+export function MessageView({ said, op, text }: { said: MessageText; op?: ChangeKind; text?: ReactNode }): ReactNode {
   return (
     <div
       className={cn(
         'rounded-lg px-2.5 py-1.5',
         said.role === 'user' ? 'bg-accent-soft' : 'bg-sunken',
-        op && `border-l-2 ${EDGES[op]}`,
+        op && `border-l-2 ${CHANGE_BORDERS[op]}`,
       )}
     >
       <p className="flex items-center gap-2 text-[11px]/5 text-muted">
-        {prose(said.role.slice(0, 40))}
-        {op && <Badge tone={TONES[op]}>{op}</Badge>}
+        {safeProse(said.role.slice(0, 40))}
+        {op && <Badge tone={CHANGE_TONES[op]}>{op}</Badge>}
       </p>
       <div dir="auto" className="wrap-anywhere whitespace-pre-wrap">
         {text ?? <LongText text={said.text} />}
@@ -160,7 +164,7 @@ export function TurnView({ said, op, text }: { said: Said; op?: Op; text?: React
       {said.calls.map((call, at) => (
         // oxlint-disable-next-line react/no-array-index-key -- the same call may come twice
         <p key={at} className="font-mono text-[12px]/5 text-muted wrap-anywhere">
-          {exact(call)}
+          {safeExact(call)}
         </p>
       ))}
       {said.attachments > 0 && <p className="text-xs text-muted">{pluralize(said.attachments, 'attachment')}</p>}

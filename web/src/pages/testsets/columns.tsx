@@ -1,29 +1,29 @@
 /** The head of a column: its name and kind, and what can be done with it. */
 import { ChevronDown, Eraser, MessagesSquare, PaintBucket, Pencil, Trash2 } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
-import { reached } from '@/api/client';
+import { fetchOk } from '@/api/client';
 import { IconButton, Button } from '@/components/button';
 import { Dialog } from '@/components/dialog';
-import { Select, TextArea, TextField, Labelled } from '@/components/form-fields';
+import { Select, TextArea, TextField, LabeledField } from '@/components/form-fields';
 import { Menu, MenuItem, MenuLine } from '@/components/menu';
 import { Badge } from '@/components/status';
-import { focused } from '@/lib/dom';
-import { exact } from '@/lib/safe-text';
+import { focusRef } from '@/lib/dom';
+import { safeExact } from '@/lib/safe-text';
 import {
   type ShownColumn,
-  type Column,
+  type TestsetColumn,
   type Edits,
-  nameFault,
-  renamed,
+  columnNameError,
+  renameColumn,
   withColumn,
   withFill,
-  type Data,
-  cellOf,
+  type RowData,
+  cellValue,
   withCells,
 } from './edits';
-import { FaultsContext, useFaults, JsonInput, inexact } from './json-input';
+import { InputErrorsContext, useInputErrors, JsonInput, inexactNumber } from './json-input';
 
-export const KIND_WORDS: Readonly<Record<ShownColumn['kind'], string>> = {
+export const KIND_LABELS: Readonly<Record<ShownColumn['kind'], string>> = {
   chat: 'Every value is a conversation',
   message: 'Every value is one message',
   script: 'Every value is a conversation script',
@@ -34,25 +34,25 @@ export const KIND_WORDS: Readonly<Record<ShownColumn['kind'], string>> = {
   mixed: 'Values of several kinds, or none',
 };
 
-export interface ColumnActs {
+export interface ColumnActions {
   rename: (column: ShownColumn) => void;
   fill: (column: ShownColumn) => void;
   remove: (column: ShownColumn) => void;
   convert: (column: ShownColumn) => void;
 }
 
-export function ColumnHead({ column, acts }: { column: ShownColumn; acts: ColumnActs | undefined }): ReactNode {
-  const name = exact(column.name);
+export function ColumnHeader({ column, acts }: { column: ShownColumn; acts: ColumnActions | undefined }): ReactNode {
+  const name = safeExact(column.name);
   return (
     <div className="flex w-full min-w-0 items-center gap-1.5">
       <bdi
         className="min-w-0 truncate font-medium"
-        title={column.was === null ? name : `${name}, was ${exact(column.was)}`}
+        title={column.was === null ? name : `${name}, was ${safeExact(column.was)}`}
       >
         {name}
       </bdi>
       <Badge
-        title={KIND_WORDS[column.kind]}
+        title={KIND_LABELS[column.kind]}
         tone={
           column.isNew
             ? 'good'
@@ -94,11 +94,11 @@ export function ColumnHead({ column, acts }: { column: ShownColumn; acts: Column
 }
 
 /** A new column, another name for one, or a value for all its empty cells. */
-export type Asking = { act: 'add' } | { act: 'rename' | 'fill'; column: string };
+export type ColumnAction = { act: 'add' } | { act: 'rename' | 'fill'; column: string };
 
 interface Props {
-  asking: Asking;
-  columns: readonly Column[];
+  asking: ColumnAction;
+  columns: readonly TestsetColumn[];
   edits: Edits;
   onDone: (edits: Edits) => void;
   onClose: () => void;
@@ -112,15 +112,19 @@ export function ColumnDialog({ asking, columns, edits, onDone, onClose }: Props)
   const [how, setHow] = useState<'nothing' | 'text' | 'json'>(asking.act === 'fill' ? 'text' : 'nothing');
   const [text, setText] = useState('');
   const [value, setValue] = useState<unknown>(undefined);
-  const [wrong, report] = useFaults();
+  const [wrong, report] = useInputErrors();
   const fault =
-    asking.act === 'fill' ? null : nameFault(name, columns, edits, asking.act === 'rename' ? before : undefined);
+    asking.act === 'fill' ? null : columnNameError(name, columns, edits, asking.act === 'rename' ? before : undefined);
   const filling = how === 'text' ? text : how === 'json' ? value : undefined;
   const isReady = fault === null && wrong === 0 && (asking.act !== 'fill' || filling !== undefined);
   const done = (): void => {
     if (!isReady) return;
     const named =
-      asking.act === 'rename' ? renamed(edits, before, name) : asking.act === 'add' ? withColumn(edits, name) : edits;
+      asking.act === 'rename'
+        ? renameColumn(edits, before, name)
+        : asking.act === 'add'
+          ? withColumn(edits, name)
+          : edits;
     onDone(filling === undefined ? named : withFill(named, name, filling));
     onClose();
   };
@@ -130,10 +134,10 @@ export function ColumnDialog({ asking, columns, edits, onDone, onClose }: Props)
       onClose={onClose}
       title={TITLES[asking.act]}
       {...(asking.act === 'fill'
-        ? { description: `Where ${exact(before).slice(0, 80)} has no value, it gets this one.` }
+        ? { description: `Where ${safeExact(before).slice(0, 80)} has no value, it gets this one.` }
         : {})}
     >
-      <FaultsContext value={report}>
+      <InputErrorsContext value={report}>
         <form
           className="flex flex-col gap-3 pt-1"
           onSubmit={(event) => {
@@ -142,16 +146,16 @@ export function ColumnDialog({ asking, columns, edits, onDone, onClose }: Props)
           }}
         >
           {asking.act !== 'fill' && (
-            <Labelled label="Name">
+            <LabeledField label="Name">
               <TextField
-                ref={focused}
+                ref={focusRef}
                 dir="auto"
                 maxLength={1000}
                 value={name}
                 aria-invalid={name !== '' && fault !== null}
                 onChange={(event) => setName(event.target.value)}
               />
-            </Labelled>
+            </LabeledField>
           )}
           {name !== '' && fault && (
             <p role="alert" className="text-xs text-bad">
@@ -159,13 +163,13 @@ export function ColumnDialog({ asking, columns, edits, onDone, onClose }: Props)
             </p>
           )}
           {asking.act !== 'rename' && (
-            <Labelled label="Value of all rows">
+            <LabeledField label="Value of all rows">
               <Select value={how} onChange={(event) => setHow(event.target.value as typeof how)}>
                 {asking.act === 'add' && <option value="nothing">None yet</option>}
                 <option value="text">A text</option>
                 <option value="json">JSON</option>
               </Select>
-            </Labelled>
+            </LabeledField>
           )}
           {how === 'text' && (
             <TextArea
@@ -184,26 +188,27 @@ export function ColumnDialog({ asking, columns, edits, onDone, onClose }: Props)
             </Button>
           </div>
         </form>
-      </FaultsContext>
+      </InputErrorsContext>
     </Dialog>
   );
 }
 
 /** More rows than that are changed with a file. */
-const MOST = 20_000;
+const MAX_CONVERTED_ROWS = 20_000;
 
 /** What converts the column in any edits, and how many texts it leaves as they are. */
-export async function converting(
+export async function convertToMessages(
   id: string,
   base: number,
   rows: number,
   column: ShownColumn,
 ): Promise<{ convert: (edits: Edits) => Edits; left: number }> {
-  if (rows > MOST)
+  if (rows > MAX_CONVERTED_ROWS)
     throw new Error(
-      `The page converts up to ${MOST.toLocaleString('en')} rows. Export the set, convert the file, and import it.`,
+      `The page converts up to ${MAX_CONVERTED_ROWS.toLocaleString('en')} rows. ` +
+        'Export the set, convert the file, and import it.',
     );
-  const answer = await reached(
+  const answer = await fetchOk(
     `/api/testsets/${encodeURIComponent(id)}/revisions/${base}/export?format=jsonl&ids=true`,
     {},
   );
@@ -211,9 +216,9 @@ export async function converting(
   const name = column.was ?? column.name;
   let left = 0;
   const changes = lines.flatMap((line) => {
-    const { __id__: row, ...before } = JSON.parse(line) as Data & { __id__: string };
-    const text = cellOf(before, name);
-    const value = typeof text === 'string' ? messagesIn(text) : undefined;
+    const { __id__: row, ...before } = JSON.parse(line) as RowData & { __id__: string };
+    const text = cellValue(before, name);
+    const value = typeof text === 'string' ? parseMessages(text) : undefined;
     if (value === undefined && typeof text === 'string') left += 1;
     return value === undefined ? [] : [{ id: row, name: column.name, value, before }];
   });
@@ -228,10 +233,10 @@ export async function converting(
 }
 
 /** A text with a number that would change is left. */
-function messagesIn(text: string): unknown {
+function parseMessages(text: string): unknown {
   try {
     const value = JSON.parse(text) as unknown;
-    return typeof value === 'object' && value !== null && inexact(text) === null ? value : undefined;
+    return typeof value === 'object' && value !== null && inexactNumber(text) === null ? value : undefined;
   } catch {
     return undefined;
   }

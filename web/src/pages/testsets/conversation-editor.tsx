@@ -6,19 +6,19 @@
 import { ArrowDown, ArrowUp, Braces, Plus, Wrench, X } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { Button, IconButton } from '@/components/button';
-import { TextArea, Select, Labelled } from '@/components/form-fields';
+import { TextArea, Select, LabeledField } from '@/components/form-fields';
 import { isObject } from '@/components/forms/json-schema';
 import { withField } from '@/components/forms/values';
-import { focused } from '@/lib/dom';
-import { exact } from '@/lib/safe-text';
-import { type Message, saidIn, textOf, withText, isMessages } from './cell-messages';
+import { focusRef } from '@/lib/dom';
+import { safeExact } from '@/lib/safe-text';
+import { type CellMessage, messagesIn, editableText, withEditedText, isMessages } from './cell-messages';
 import { JsonInput } from './json-input';
 
 const ROLES = ['user', 'assistant', 'system', 'developer', 'tool'];
 
 interface Props {
-  messages: readonly Message[];
-  onChange: (messages: readonly Message[]) => void;
+  messages: readonly CellMessage[];
+  onChange: (messages: readonly CellMessage[]) => void;
   /** One message: none can be added or taken away. */
   single?: boolean;
   /** Does one write here at once, in the first message? */
@@ -29,7 +29,7 @@ export function ConversationEditor({ messages, onChange, single = false, focus =
   // Messages have no names: these go with them when they move, so that what is half written does, too.
   const [names, setNames] = useState<readonly number[]>(() => messages.map((_, place) => place));
   const keys = names.length === messages.length ? names : messages.map((_, place) => place);
-  const become = (next: readonly Message[], named: readonly number[]): void => {
+  const become = (next: readonly CellMessage[], named: readonly number[]): void => {
     setNames(named);
     onChange(next);
   };
@@ -67,22 +67,22 @@ export function ConversationEditor({ messages, onChange, single = false, focus =
 }
 
 interface MessageProps {
-  message: Message;
+  message: CellMessage;
   place: number;
   focus: boolean;
-  onChange: (message: Message) => void;
+  onChange: (message: CellMessage) => void;
   onRemove?: () => void;
   onUp?: () => void;
   onDown?: () => void;
 }
 
 function MessageEditor({ message, place, focus, onChange, onRemove, onUp, onDown }: MessageProps): ReactNode {
-  const text = textOf(message);
+  const text = editableText(message);
   const [raw, setRaw] = useState(text === null);
   const [isWrong, setWrong] = useState(false);
   const number = place + 1;
   const role = String(message.role ?? '');
-  const calls = saidIn([message])?.[0]?.calls ?? [];
+  const calls = messagesIn([message])?.[0]?.calls ?? [];
   return (
     <div
       role="group"
@@ -142,13 +142,13 @@ function MessageEditor({ message, place, focus, onChange, onRemove, onUp, onDown
         </div>
       ) : (
         <TextArea
-          {...(focus ? { ref: focused } : {})}
+          {...(focus ? { ref: focusRef } : {})}
           rows={2}
           dir="auto"
           aria-label={`Text of message ${number}`}
           placeholder={calls.length ? 'No text' : `What the ${role} says`}
           value={text}
-          onChange={(event) => onChange(withText(message, event.target.value))}
+          onChange={(event) => onChange(withEditedText(message, event.target.value))}
           className="block min-h-9 rounded-none border-0 py-1 focus-visible:outline-none"
         />
       )}
@@ -160,16 +160,16 @@ function MessageEditor({ message, place, focus, onChange, onRemove, onUp, onDown
             className="flex items-start gap-1.5 border-t px-2.5 py-1 font-mono text-[12px]/5 text-muted wrap-anywhere"
           >
             <Wrench aria-label="Tool call" className="mt-1 size-3 shrink-0" />
-            {exact(call)}
+            {safeExact(call)}
           </p>
         ))}
     </div>
   );
 }
 
-type Script = Readonly<Record<string, unknown>> & { turns: readonly Message[] };
+type Script = Readonly<Record<string, unknown>> & { turns: readonly CellMessage[] };
 const SPEAKERS = ['user', 'assistant', 'simulate'] as const;
-const WORDS = { user: 'User says', assistant: 'Fixed answer', simulate: 'Another workflow plays the user' };
+const CHECK_LABELS = { user: 'User says', assistant: 'Fixed answer', simulate: 'Another workflow plays the user' };
 const CHECKS: ReadonlySet<string> = new Set([
   'text',
   'tools',
@@ -193,7 +193,7 @@ export function ScriptEditor({ script, onChange }: { script: Script; onChange: (
   const [names, setNames] = useState<readonly number[]>(() => script.turns.map((_, place) => place));
   const { turns } = script;
   const keys = names.length === turns.length ? names : turns.map((_, place) => place);
-  const become = (next: readonly Message[], named: readonly number[]): void => {
+  const become = (next: readonly CellMessage[], named: readonly number[]): void => {
     setNames(named);
     onChange({ ...script, turns: next });
   };
@@ -211,7 +211,7 @@ export function ScriptEditor({ script, onChange }: { script: Script; onChange: (
         <div className="pt-2">
           {Array.isArray(start) && (start.length === 0 || isMessages(start)) ? (
             <ConversationEditor
-              messages={start as Message[]}
+              messages={start as CellMessage[]}
               onChange={(next) => field('start', next.length ? next : undefined)}
             />
           ) : (
@@ -261,7 +261,7 @@ export function ScriptEditor({ script, onChange }: { script: Script; onChange: (
             onChange={(next) => field('tool_results', next)}
           />
         </div>
-        <Labelled label="Stop">
+        <LabeledField label="Stop">
           <Select
             value={String(script.stop ?? 'never')}
             onChange={(event) => field('stop', event.target.value)}
@@ -270,16 +270,16 @@ export function ScriptEditor({ script, onChange }: { script: Script; onChange: (
             <option value="never">Play all turns</option>
             <option value="on-failure">At the first turn that fails</option>
           </Select>
-        </Labelled>
+        </LabeledField>
       </div>
     </div>
   );
 }
 
 interface TurnProps {
-  turn: Message;
+  turn: CellMessage;
   number: number;
-  onChange: (turn: Message) => void;
+  onChange: (turn: CellMessage) => void;
   onRemove?: () => void;
   onUp?: () => void;
   onDown?: () => void;
@@ -309,7 +309,7 @@ function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProp
         >
           {SPEAKERS.map((one) => (
             <option key={one} value={one}>
-              {WORDS[one]}
+              {CHECK_LABELS[one]}
             </option>
           ))}
         </select>
@@ -357,7 +357,7 @@ function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProp
                 label={`Expected of turn ${number}, as JSON`}
                 value={turn.expect}
                 placeholder={'{"text": {"contains": "…"}, "tools": "none"}'}
-                fault={expectFault}
+                fault={expectationError}
                 onChange={(next) => onChange(withField(turn, 'expect', next))}
               />
               <span className="text-xs text-muted">Tool results of this turn</span>
@@ -379,7 +379,7 @@ function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProp
   );
 }
 
-function expectFault(value: unknown): string | null {
+function expectationError(value: unknown): string | null {
   if (!isObject(value)) return 'Expectations are an object.';
   const unknown = Object.keys(value).find((name) => !CHECKS.has(name));
   return unknown === undefined ? null : `There is no check “${unknown}”. Known: ${[...CHECKS].join(', ')}.`;

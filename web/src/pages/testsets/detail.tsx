@@ -21,53 +21,53 @@ import { Link, useSearchParams, useLocation } from 'wouter';
 import { ApiError, api } from '@/api/client';
 import type { TestSet } from '@/api/types';
 import { Button, IconButton } from '@/components/button';
-import { askText, askYes } from '@/components/confirm-dialog';
+import { askText, askConfirmation } from '@/components/confirm-dialog';
 import { Menu, MenuItem, MenuLine } from '@/components/menu';
-import { Segments } from '@/components/segmented-control';
-import { Badge, Empty, LoadError, Loading } from '@/components/status';
-import { tell, tellError } from '@/components/toast';
+import { SegmentedControl } from '@/components/segmented-control';
+import { Badge, EmptyState, LoadError, Loading } from '@/components/status';
+import { showToast, showError } from '@/components/toast';
 import { cn } from '@/lib/cn';
 import { pluralize } from '@/lib/format';
 import { useTitle } from '@/lib/hooks';
-import { exact, prose } from '@/lib/safe-text';
+import { safeExact, safeProse } from '@/lib/safe-text';
 import { type Format } from './file-preview';
-import { DiffView, History } from './history';
-import { FileInput, DropMark, useDrop, ImportDialog } from './import-dialog';
-import { testset, exportPath, staleTestset } from './queries';
+import { RevisionDiff, History } from './history';
+import { FileInput, DropOverlay, useFileDrop, ImportDialog } from './import-dialog';
+import { testsetDetailQuery, exportPath, invalidateTestset } from './queries';
 import { RowsView } from './rows-view';
 import { useRestore } from './save-bar';
 
 export default function TestSetPage({ id }: { id: string }): ReactNode {
-  const { data, error, refetch } = useQuery(testset(id));
+  const { data, error, refetch } = useQuery(testsetDetailQuery(id));
   useTitle(data ? data.name.slice(0, 80) : 'Test set');
-  if (data) return <Shown set={data} />;
+  if (data) return <TestsetView set={data} />;
   if (error instanceof ApiError && error.status === 404) {
     return (
-      <Empty title="This test set is not here" icon={<SearchX aria-hidden />}>
+      <EmptyState title="This test set is not here" icon={<SearchX aria-hidden />}>
         <p>It was erased, or it belongs to another project.</p>
         <Link href="/testsets" className="mt-3 inline-block text-accent hover:underline">
           All test sets
         </Link>
-      </Empty>
+      </EmptyState>
     );
   }
   if (error) return <LoadError error={error} onRetry={refetch} className="mx-auto max-w-xl p-8" />;
   return <Loading className="grid h-full place-items-center" />;
 }
 
-function Shown({ set }: { set: TestSet }): ReactNode {
+function TestsetView({ set }: { set: TestSet }): ReactNode {
   const [search, setSearch] = useSearchParams();
   const numbered = (name: string): number | undefined =>
     /^[1-9]\d{0,8}$/.test(search.get(name) ?? '') ? Number(search.get(name)) : undefined;
   const [from, to, old] = [numbered('from'), numbered('to'), numbered('revision')];
-  const view: View = search.get('view') === 'history' || from !== undefined ? 'history' : 'rows';
+  const view: TestsetTab = search.get('view') === 'history' || from !== undefined ? 'history' : 'rows';
   const [file, setFile] = useState<File | null>(null);
   const picker = useRef<HTMLInputElement>(null);
-  const drop = useDrop((dropped) => !set.archived && setFile(dropped));
+  const drop = useFileDrop((dropped) => !set.archived && setFile(dropped));
   const isOld = old !== undefined && old < set.head;
   return (
     <section aria-label="Test set" className="relative flex h-full min-h-0 flex-col" {...drop.on}>
-      <SetHeader
+      <TestsetHeader
         set={set}
         view={view}
         onView={(next) => setSearch(next === 'history' ? { view: 'history' } : {})}
@@ -75,32 +75,32 @@ function Shown({ set }: { set: TestSet }): ReactNode {
         shown={isOld && view === 'rows' ? old : set.head}
       />
       {view === 'history' && from !== undefined && (
-        <DiffView key={`${from} ${to}`} set={set} from={from} to={to ?? set.head} />
+        <RevisionDiff key={`${from} ${to}`} set={set} from={from} to={to ?? set.head} />
       )}
       {view === 'history' && from === undefined && <History set={set} />}
-      {view === 'rows' && isOld && <OldBar set={set} number={old} />}
+      {view === 'rows' && isOld && <OldRevisionBar set={set} number={old} />}
       {view === 'rows' && <RowsView key={isOld ? old : 'head'} set={set} old={isOld ? old : undefined} />}
       <FileInput ref={picker} onPick={setFile} />
-      {drop.over && !set.archived && <DropMark />}
+      {drop.over && !set.archived && <DropOverlay />}
       {file && <ImportDialog file={file} into={set} onClose={() => setFile(null)} onDone={() => setSearch({})} />}
     </section>
   );
 }
 
 /** The head of a test set's page: what it is called, how it is seen, and what can be done with all of it. */
-export type View = 'rows' | 'history';
+export type TestsetTab = 'rows' | 'history';
 const FORMATS: Readonly<Record<Format, string>> = { csv: 'CSV', jsonl: 'JSON lines', json: 'JSON', parquet: 'Parquet' };
 
 interface Props {
   set: TestSet;
-  view: View;
-  onView: (view: View) => void;
+  view: TestsetTab;
+  onView: (view: TestsetTab) => void;
   onImport: () => void;
   /** The revision that is looked at. */
   shown: number;
 }
 
-export function SetHeader({ set, view, onView, onImport, shown }: Props): ReactNode {
+export function TestsetHeader({ set, view, onView, onImport, shown }: Props): ReactNode {
   return (
     <header className="shrink-0 border-b bg-surface px-4 py-2.5">
       <div className="flex flex-wrap items-center gap-x-2 gap-y-1.5">
@@ -115,34 +115,34 @@ export function SetHeader({ set, view, onView, onImport, shown }: Props): ReactN
           <ArrowLeft aria-hidden className="size-4" />
         </Link>
         <h1 className="min-w-0 text-base font-semibold wrap-anywhere">
-          <bdi className="line-clamp-2">{exact(set.name)}</bdi>
+          <bdi className="line-clamp-2">{safeExact(set.name)}</bdi>
         </h1>
         {set.archived && <Badge>archived</Badge>}
         <span className="text-xs text-faint tabular-nums">
           {pluralize(set.columns.length, 'column')} · revision {set.head}
         </span>
         <span className="grow" />
-        <Segments label="View" options={{ rows: 'Rows', history: 'History' }} value={view} onChange={onView} />
+        <SegmentedControl label="View" options={{ rows: 'Rows', history: 'History' }} value={view} onChange={onView} />
         {!set.archived && (
           <Button size="small" className="h-8" onClick={onImport}>
             <FileUp aria-hidden className="size-3.5 text-faint" />
             <span className="max-sm:sr-only">Import</span>
           </Button>
         )}
-        <Export set={set} number={shown} />
-        {!set.archived && <Evaluate set={set} />}
-        <More set={set} />
+        <ExportMenu set={set} number={shown} />
+        {!set.archived && <EvaluateButton set={set} />}
+        <MoreMenu set={set} />
       </div>
       {set.description && (
         <p dir="auto" className="mt-1 line-clamp-2 max-w-3xl text-[13px] text-muted wrap-anywhere">
-          {prose(set.description)}
+          {safeProse(set.description)}
         </p>
       )}
     </header>
   );
 }
 
-function Evaluate({ set }: { set: TestSet }): ReactNode {
+function EvaluateButton({ set }: { set: TestSet }): ReactNode {
   const [, navigate] = useLocation();
   return (
     <Button
@@ -158,7 +158,7 @@ function Evaluate({ set }: { set: TestSet }): ReactNode {
   );
 }
 
-function Export({ set, number }: { set: TestSet; number: number }): ReactNode {
+function ExportMenu({ set, number }: { set: TestSet; number: number }): ReactNode {
   return (
     <Menu
       trigger={
@@ -186,11 +186,11 @@ function download(path: string): void {
   link.click();
 }
 
-function More({ set }: { set: TestSet }): ReactNode {
+function MoreMenu({ set }: { set: TestSet }): ReactNode {
   const [, navigate] = useLocation();
   const change = async (body: { name?: string; description?: string; archived?: boolean }): Promise<void> => {
     await api('patch', '/api/testsets/{testset}', { path: { testset: set.id }, body });
-    await staleTestset(set.id);
+    await invalidateTestset(set.id);
   };
   const rename = async () => {
     const name = await askText({ title: 'Rename the test set', label: 'Name', value: set.name, act: 'Rename' });
@@ -207,7 +207,7 @@ function More({ set }: { set: TestSet }): ReactNode {
   };
   const archive = async () => {
     if (
-      !(await askYes({
+      !(await askConfirmation({
         title: `Archive ${set.name.slice(0, 80)}?`,
         text: 'It leaves the list; its revisions stay, and it can be brought back.',
         act: 'Archive',
@@ -216,8 +216,8 @@ function More({ set }: { set: TestSet }): ReactNode {
     )
       return;
     await change({ archived: true });
-    tell('The test set is archived.', {
-      action: { label: 'Undo', run: () => void change({ archived: false }).catch(tellError) },
+    showToast('The test set is archived.', {
+      action: { label: 'Undo', run: () => void change({ archived: false }).catch(showError) },
     });
     navigate('/testsets');
   };
@@ -229,19 +229,19 @@ function More({ set }: { set: TestSet }): ReactNode {
         </IconButton>
       }
     >
-      <MenuItem icon={<Pencil />} onSelect={() => void rename().catch(tellError)}>
+      <MenuItem icon={<Pencil />} onSelect={() => void rename().catch(showError)}>
         Rename
       </MenuItem>
-      <MenuItem icon={<Text />} onSelect={() => void describe().catch(tellError)}>
+      <MenuItem icon={<Text />} onSelect={() => void describe().catch(showError)}>
         Describe
       </MenuItem>
       <MenuLine />
       {set.archived ? (
-        <MenuItem icon={<ArchiveRestore />} onSelect={() => void change({ archived: false }).catch(tellError)}>
+        <MenuItem icon={<ArchiveRestore />} onSelect={() => void change({ archived: false }).catch(showError)}>
           Bring back
         </MenuItem>
       ) : (
-        <MenuItem danger icon={<Archive />} onSelect={() => void archive().catch(tellError)}>
+        <MenuItem danger icon={<Archive />} onSelect={() => void archive().catch(showError)}>
           Archive
         </MenuItem>
       )}
@@ -250,7 +250,7 @@ function More({ set }: { set: TestSet }): ReactNode {
 }
 
 /** Says that an old revision is shown, and leads back; or makes it the newest again. */
-export function OldBar({ set, number }: { set: TestSet; number: number }): ReactNode {
+export function OldRevisionBar({ set, number }: { set: TestSet; number: number }): ReactNode {
   const [, navigate] = useLocation();
   const restore = useRestore(set);
   return (
@@ -267,7 +267,7 @@ export function OldBar({ set, number }: { set: TestSet; number: number }): React
           onClick={() =>
             void restore(number)
               .then((done) => done && navigate(`/testsets/${set.id}`))
-              .catch(tellError)
+              .catch(showError)
           }
         >
           Restore

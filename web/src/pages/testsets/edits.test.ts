@@ -1,17 +1,17 @@
 import { expect, test } from 'vitest';
 import {
-  type Column,
-  type Data,
+  type TestsetColumn,
+  type RowData,
   type Edits,
-  NONE,
-  cellOf,
-  changedData,
-  countOf,
-  deltaOf,
-  isNothing,
-  nameFault,
-  rebased,
-  renamed,
+  NO_EDITS,
+  cellValue,
+  applyPatch,
+  countEdits,
+  editsDelta,
+  isEmpty,
+  columnNameError,
+  rebaseEdits,
+  renameColumn,
   shownColumns,
   withCell,
   withCells,
@@ -22,7 +22,7 @@ import {
   withoutRows,
 } from './edits';
 
-const column = (name: string, more: Partial<Column> = {}): Column => ({
+const column = (name: string, more: Partial<TestsetColumn> = {}): TestsetColumn => ({
   name,
   kind: 'text',
   present: 2,
@@ -31,48 +31,48 @@ const column = (name: string, more: Partial<Column> = {}): Column => ({
   ...more,
 });
 const COLUMNS = [column('q'), column('answer', { looks_like: 'chat' }), column('tmp')];
-const ROW: Data = { q: 'one', answer: 'a', tmp: 1 };
+const ROW: RowData = { q: 'one', answer: 'a', tmp: 1 };
 const NO_COLUMNS = { rename: {}, remove: [], fill: {} };
-const after = (...steps: ((edits: Edits) => Edits)[]): Edits => steps.reduce((edits, step) => step(edits), NONE);
+const after = (...steps: ((edits: Edits) => Edits)[]): Edits => steps.reduce((edits, step) => step(edits), NO_EDITS);
 
 test('a cell that is set, taken away or put back', () => {
-  const set = withCell(NONE, 'row_1', 'q', 'two', ROW);
-  expect([changedData('row_1', ROW, set), changedData('row_2', ROW, set)]).toEqual([
+  const set = withCell(NO_EDITS, 'row_1', 'q', 'two', ROW);
+  expect([applyPatch('row_1', ROW, set), applyPatch('row_2', ROW, set)]).toEqual([
     { q: 'two', answer: 'a', tmp: 1 },
     ROW,
   ]);
-  expect(deltaOf(set)).toEqual({
+  expect(editsDelta(set)).toEqual({
     add: [],
     patch: [{ id: 'row_1', set: { q: 'two' }, unset: [] }],
     remove: [],
     columns: NO_COLUMNS,
   });
   const unset = withCell(set, 'row_1', 'q', undefined, ROW);
-  expect([deltaOf(unset).patch, changedData('row_1', ROW, unset)]).toEqual([
+  expect([editsDelta(unset).patch, applyPatch('row_1', ROW, unset)]).toEqual([
     [{ id: 'row_1', set: {}, unset: ['q'] }],
     { answer: 'a', tmp: 1 },
   ]);
-  expect(isNothing(withCell(unset, 'row_1', 'q', 'one', ROW))).toBe(true);
+  expect(isEmpty(withCell(unset, 'row_1', 'q', 'one', ROW))).toBe(true);
 });
 
 test('null is a value, and names of the language are names of columns', () => {
-  expect(deltaOf(withCell(NONE, 'row_1', 'q', null, ROW)).patch).toEqual([
+  expect(editsDelta(withCell(NO_EDITS, 'row_1', 'q', null, ROW)).patch).toEqual([
     { id: 'row_1', set: { q: null }, unset: [] },
   ]);
-  expect([cellOf(ROW, 'constructor'), isNothing(withCell(NONE, 'row_1', 'toString', undefined, ROW))]).toEqual([
+  expect([cellValue(ROW, 'constructor'), isEmpty(withCell(NO_EDITS, 'row_1', 'toString', undefined, ROW))]).toEqual([
     undefined,
     true,
   ]);
-  const proto = withCell(NONE, 'row_1', '__proto__', 1, ROW);
-  expect(Object.keys(changedData('row_1', ROW, proto))).toEqual(['q', 'answer', 'tmp', '__proto__']);
+  const proto = withCell(NO_EDITS, 'row_1', '__proto__', 1, ROW);
+  expect(Object.keys(applyPatch('row_1', ROW, proto))).toEqual(['q', 'answer', 'tmp', '__proto__']);
 });
 
 test('many cells at once are one change of the edits', () => {
   const edits = withCells(
-    NONE,
+    NO_EDITS,
     ['row_1', 'row_2'].map((id) => ({ id, name: 'answer', value: [1], before: ROW })),
   );
-  expect([countOf(edits), deltaOf(edits).patch.map(({ id }) => id)]).toEqual([2, ['row_1', 'row_2']]);
+  expect([countEdits(edits), editsDelta(edits).patch.map(({ id }) => id)]).toEqual([2, ['row_1', 'row_2']]);
 });
 
 test('new rows stand where they were put', () => {
@@ -83,7 +83,7 @@ test('new rows stand where they were put', () => {
     (now) => withRow(now, 'c', {}, 'b'),
     (now) => withCell(now, 'c', 'q', 'new', null),
   );
-  expect(deltaOf(edits).add).toEqual([
+  expect(editsDelta(edits).add).toEqual([
     { data: { q: 'z' } },
     { data: {}, after: 'row_1' },
     { data: {}, after: 'row_1' },
@@ -99,13 +99,13 @@ test('rows that go take their changes along, and what stood behind them moves up
     (now) => withRow(now, 'm', {}, 'row_1'),
     (now) => withoutRows(now, new Set(['row_2', 'm']), ['row_1', 'row_2', 'row_3']),
   );
-  expect(deltaOf(edits)).toEqual({
+  expect(editsDelta(edits)).toEqual({
     add: [{ data: {}, after: 'row_1' }],
     patch: [],
     remove: ['row_2'],
     columns: NO_COLUMNS,
   });
-  expect(deltaOf(withoutRows(edits, new Set(['row_1']), ['row_1', 'row_2', 'row_3'])).add).toEqual([
+  expect(editsDelta(withoutRows(edits, new Set(['row_1']), ['row_1', 'row_2', 'row_3'])).add).toEqual([
     { data: {}, after: null },
   ]);
 });
@@ -114,11 +114,11 @@ test('a column that is renamed is so in every edit, and back again is nothing', 
   const edits = after(
     (now) => withCell(now, 'row_1', 'answer', 'b', ROW),
     (now) => withRow(now, 'n', { answer: 'c' }, undefined),
-    (now) => renamed(now, 'answer', 'expected'),
+    (now) => renameColumn(now, 'answer', 'expected'),
     (now) => withCell(now, 'row_2', 'expected', undefined, ROW),
-    (now) => renamed(now, 'expected', 'gold'),
+    (now) => renameColumn(now, 'expected', 'gold'),
   );
-  expect(deltaOf(edits)).toEqual({
+  expect(editsDelta(edits)).toEqual({
     add: [{ data: { gold: 'c' } }],
     patch: [
       { id: 'row_1', set: { gold: 'b' }, unset: [] },
@@ -127,7 +127,7 @@ test('a column that is renamed is so in every edit, and back again is nothing', 
     remove: [],
     columns: { rename: { answer: 'gold' }, remove: [], fill: {} },
   });
-  expect(changedData('row_1', ROW, edits)).toEqual({ q: 'one', gold: 'b', tmp: 1 });
+  expect(applyPatch('row_1', ROW, edits)).toEqual({ q: 'one', gold: 'b', tmp: 1 });
   expect(shownColumns(COLUMNS, edits)[1]).toEqual({
     name: 'gold',
     kind: 'text',
@@ -135,48 +135,50 @@ test('a column that is renamed is so in every edit, and back again is nothing', 
     isNew: false,
     was: 'answer',
   });
-  expect(renamed(edits, 'gold', 'answer').rename.size).toBe(0);
+  expect(renameColumn(edits, 'gold', 'answer').rename.size).toBe(0);
 });
 
 test('a column that goes is removed by the name that it had', () => {
   const edits = after(
-    (now) => renamed(now, 'tmp', 'other'),
+    (now) => renameColumn(now, 'tmp', 'other'),
     (now) => withCell(now, 'row_1', 'other', 2, ROW),
     (now) => withoutColumn(now, 'other'),
   );
-  expect(deltaOf(edits)).toEqual({
+  expect(editsDelta(edits)).toEqual({
     add: [],
     patch: [],
     remove: [],
     columns: { rename: {}, remove: ['tmp'], fill: {} },
   });
-  expect([changedData('row_1', ROW, edits), shownColumns(COLUMNS, edits).map(({ name }) => name)]).toEqual([
+  expect([applyPatch('row_1', ROW, edits), shownColumns(COLUMNS, edits).map(({ name }) => name)]).toEqual([
     { q: 'one', answer: 'a' },
     ['q', 'answer'],
   ]);
 });
 
 test('a new column counts once it has a value', () => {
-  const empty = withColumn(NONE, 'lang');
-  expect([countOf(empty), isNothing(empty), shownColumns([], empty).map(({ name, isNew }) => [name, isNew])]).toEqual([
+  const empty = withColumn(NO_EDITS, 'lang');
+  expect([countEdits(empty), isEmpty(empty), shownColumns([], empty).map(({ name, isNew }) => [name, isNew])]).toEqual([
     0,
     false,
     [['lang', true]],
   ]);
   const filled = withFill(withRow(empty, 'n', {}, undefined), 'lang', 'en');
-  expect(deltaOf(filled)).toEqual({
+  expect(editsDelta(filled)).toEqual({
     add: [{ data: { lang: 'en' } }],
     patch: [],
     remove: [],
     columns: { rename: {}, remove: [], fill: { lang: 'en' } },
   });
-  expect(changedData('row_1', ROW, filled)).toEqual({ ...ROW, lang: 'en' });
-  expect(isNothing(withoutColumn(withFill(empty, 'lang', 'en'), 'lang'))).toBe(true);
+  expect(applyPatch('row_1', ROW, filled)).toEqual({ ...ROW, lang: 'en' });
+  expect(isEmpty(withoutColumn(withFill(empty, 'lang', 'en'), 'lang'))).toBe(true);
 });
 
 test('a name that is taken is refused', () => {
-  const edits = withoutColumn(renamed(NONE, 'q', 'question'), 'tmp');
-  expect(['', 'question', 'question2', 'q', 'answer', 'tmp'].map((name) => nameFault(name, COLUMNS, edits))).toEqual([
+  const edits = withoutColumn(renameColumn(NO_EDITS, 'q', 'question'), 'tmp');
+  expect(
+    ['', 'question', 'question2', 'q', 'answer', 'tmp'].map((name) => columnNameError(name, COLUMNS, edits)),
+  ).toEqual([
     'A column needs a name.',
     'There is a column of that name.',
     null,
@@ -184,7 +186,7 @@ test('a name that is taken is refused', () => {
     'There is a column of that name.',
     'A column of that name is about to be removed: save that first.',
   ]);
-  expect(nameFault('question', COLUMNS, edits, 'question')).toBe(null);
+  expect(columnNameError('question', COLUMNS, edits, 'question')).toBe(null);
 });
 
 test('on a newer revision, what was done to rows that are gone is gone', () => {
@@ -193,7 +195,7 @@ test('on a newer revision, what was done to rows that are gone is gone', () => {
     (now) => withCell(now, 'row_2', 'q', 'x', ROW),
     (now) => withRow(now, 'n', {}, 'row_1'),
   );
-  expect(deltaOf(rebased(edits, new Set(['row_1'])))).toEqual({
+  expect(editsDelta(rebaseEdits(edits, new Set(['row_1'])))).toEqual({
     add: [{ data: {} }],
     patch: [{ id: 'row_2', set: { q: 'x' }, unset: [] }],
     remove: [],

@@ -7,17 +7,17 @@ import { createStore, useStore } from 'zustand';
 import type { Schemas } from '@/api/client';
 import { isEqual } from '@/components/forms/values';
 
-export type Data = Readonly<Record<string, unknown>>;
+export type RowData = Readonly<Record<string, unknown>>;
 
-export interface Patch {
-  set: Data;
+export interface RowPatch {
+  set: RowData;
   unset: readonly string[];
 }
 
 export interface AddedRow {
   /** Its name until the server gives it an id. */
   key: string;
-  data: Data;
+  data: RowData;
   /** The row that it stands after; null for the top, undefined for the end. */
   after: string | null | undefined;
 }
@@ -31,12 +31,12 @@ export interface Edits {
   fill: ReadonlyMap<string, unknown>;
   /** New columns, in their order. */
   columns: readonly string[];
-  patches: ReadonlyMap<string, Patch>;
+  patches: ReadonlyMap<string, RowPatch>;
   removed: ReadonlySet<string>;
   added: readonly AddedRow[];
 }
 
-export const NONE: Edits = {
+export const NO_EDITS: Edits = {
   rename: new Map(),
   remove: [],
   fill: new Map(),
@@ -46,11 +46,11 @@ export const NONE: Edits = {
   added: [],
 };
 
-export type Column = Schemas['ColumnView'];
+export type TestsetColumn = Schemas['ColumnView'];
 
 export interface ShownColumn {
   name: string;
-  kind: Column['kind'];
+  kind: TestsetColumn['kind'];
   looksLikeChat: boolean;
   isNew: boolean;
   /** What it was called. */
@@ -58,11 +58,11 @@ export interface ShownColumn {
 }
 
 /** A cell of a row; undefined where it is absent. A column may be called `constructor`. */
-export const cellOf = (data: Data, name: string): unknown => (Object.hasOwn(data, name) ? data[name] : undefined);
+export const cellValue = (data: RowData, name: string): unknown => (Object.hasOwn(data, name) ? data[name] : undefined);
 
 // Reading
 
-export function shownColumns(columns: readonly Column[], edits: Edits): ShownColumn[] {
+export function shownColumns(columns: readonly TestsetColumn[], edits: Edits): ShownColumn[] {
   const kept = columns
     .filter(({ name }) => !edits.remove.includes(name))
     .map(({ name, kind, looks_like: like }) => ({
@@ -85,7 +85,7 @@ export function shownColumns(columns: readonly Column[], edits: Edits): ShownCol
 }
 
 /** A row of the revision as it would be after saving. */
-export function changedData(id: string, data: Data, edits: Edits): Data {
+export function applyPatch(id: string, data: RowData, edits: Edits): RowData {
   const patch = edits.patches.get(id);
   const isWhole = edits.rename.size === 0 && edits.remove.length === 0 && edits.fill.size === 0;
   if (isWhole && !patch) return data;
@@ -100,22 +100,22 @@ export function changedData(id: string, data: Data, edits: Edits): Data {
 }
 
 /** How many things would change; a new column without a cell is nothing yet. */
-export function countOf({ rename, remove, fill, patches, removed, added }: Edits): number {
+export function countEdits({ rename, remove, fill, patches, removed, added }: Edits): number {
   const cells = [...patches.values()].reduce((sum, { set, unset }) => sum + Object.keys(set).length + unset.length, 0);
   return rename.size + remove.length + fill.size + cells + removed.size + added.length;
 }
 
-export const isNothing = (edits: Edits): boolean => countOf(edits) === 0 && edits.columns.length === 0;
+export const isEmpty = (edits: Edits): boolean => countEdits(edits) === 0 && edits.columns.length === 0;
 
 export interface Delta {
-  add: { data: Data; after?: string | null }[];
-  patch: { id: string; set: Data; unset: string[] }[];
+  add: { data: RowData; after?: string | null }[];
+  patch: { id: string; set: RowData; unset: string[] }[];
   remove: string[];
   columns: { rename: Record<string, string>; remove: string[]; fill: Record<string, unknown> };
 }
 
 /** As the server takes it. */
-export const deltaOf = ({ rename, remove, fill, patches, removed, added }: Edits): Delta => ({
+export const editsDelta = ({ rename, remove, fill, patches, removed, added }: Edits): Delta => ({
   add: added.map(({ data, after }) => ({ data, ...(after === undefined ? {} : { after }) })),
   patch: [...patches].map(([id, { set, unset }]) => ({ id, set, unset: [...unset] })),
   remove: [...removed],
@@ -125,11 +125,11 @@ export const deltaOf = ({ rename, remove, fill, patches, removed, added }: Edits
 // Cells
 
 /** A cell with another value; undefined takes it away. `before` is the row of the revision; an added row has none. */
-export function withCell(edits: Edits, key: string, name: string, value: unknown, before: Data | null): Edits {
+export function withCell(edits: Edits, key: string, name: string, value: unknown, before: RowData | null): Edits {
   if (!before) {
     return {
       ...edits,
-      added: edits.added.map((row) => (row.key === key ? { ...row, data: putIn(row.data, name, value) } : row)),
+      added: edits.added.map((row) => (row.key === key ? { ...row, data: insertRow(row.data, name, value) } : row)),
     };
   }
   return withCells(edits, [{ id: key, name, value, before }]);
@@ -138,16 +138,16 @@ export function withCell(edits: Edits, key: string, name: string, value: unknown
 /** The same for many rows at once. */
 export function withCells(
   edits: Edits,
-  changes: Iterable<{ id: string; name: string; value: unknown; before: Data }>,
+  changes: Iterable<{ id: string; name: string; value: unknown; before: RowData }>,
 ): Edits {
-  const bare = { ...edits, patches: NONE.patches };
+  const bare = { ...edits, patches: NO_EDITS.patches };
   const patches = new Map(edits.patches);
   for (const { id, name, value, before } of changes) {
-    const patch = patched(
+    const patch = withPatch(
       patches.get(id) ?? { set: {}, unset: [] },
       name,
       value,
-      cellOf(changedData(id, before, bare), name),
+      cellValue(applyPatch(id, before, bare), name),
     );
     if (patch) patches.set(id, patch);
     else patches.delete(id);
@@ -156,18 +156,18 @@ export function withCells(
 }
 
 /** Null where nothing is left to change. */
-function patched({ set, unset }: Patch, name: string, value: unknown, was: unknown): Patch | null {
-  const left = { set: putIn(set, name, undefined), unset: unset.filter((one) => one !== name) };
+function withPatch({ set, unset }: RowPatch, name: string, value: unknown, was: unknown): RowPatch | null {
+  const left = { set: insertRow(set, name, undefined), unset: unset.filter((one) => one !== name) };
   const isBack = value === undefined ? was === undefined : was !== undefined && isEqual(was, value);
   const next = isBack
     ? left
     : value === undefined
       ? { ...left, unset: [...left.unset, name] }
-      : { ...left, set: putIn(set, name, value) };
+      : { ...left, set: insertRow(set, name, value) };
   return Object.keys(next.set).length + next.unset.length > 0 ? next : null;
 }
 
-function putIn(data: Data, name: string, value: unknown): Data {
+function insertRow(data: RowData, name: string, value: unknown): RowData {
   if (value !== undefined) return { ...data, [name]: value };
   return Object.fromEntries(Object.entries(data).filter(([one]) => one !== name));
 }
@@ -175,7 +175,7 @@ function putIn(data: Data, name: string, value: unknown): Data {
 // Rows
 
 /** A new row: right behind another one, or at the end. */
-export function withRow(edits: Edits, key: string, data: Data, behind: string | undefined): Edits {
+export function withRow(edits: Edits, key: string, data: RowData, behind: string | undefined): Edits {
   const place = edits.added.findIndex((row) => row.key === behind);
   if (place >= 0) {
     const row = { key, data, after: edits.added[place]?.after };
@@ -214,7 +214,12 @@ export function withoutRows(edits: Edits, keys: ReadonlySet<string>, order: read
 // Columns
 
 /** What is wrong with a name for a column; null when nothing is. */
-export function nameFault(name: string, columns: readonly Column[], edits: Edits, but?: string): string | null {
+export function columnNameError(
+  name: string,
+  columns: readonly TestsetColumn[],
+  edits: Edits,
+  but?: string,
+): string | null {
   if (name === '') return 'A column needs a name.';
   if (name === but) return null;
   if (shownColumns(columns, edits).some((one) => one.name === name)) return 'There is a column of that name.';
@@ -232,11 +237,11 @@ export const withFill = (edits: Edits, name: string, value: unknown): Edits => (
   ),
 });
 
-export function renamed(edits: Edits, from: string, to: string): Edits {
+export function renameColumn(edits: Edits, from: string, to: string): Edits {
   const name = (one: string): string => (one === from ? to : one);
-  const named = (data: Data): Data =>
+  const named = (data: RowData): RowData =>
     Object.fromEntries(Object.entries(data).map(([one, value]) => [name(one), value]));
-  const old = oldName(edits, from);
+  const old = originalName(edits, from);
   const rename = new Map(edits.rename);
   if (old !== null && old === to) rename.delete(old);
   else if (old !== null) rename.set(old, to);
@@ -253,11 +258,11 @@ export function renamed(edits: Edits, from: string, to: string): Edits {
 }
 
 export function withoutColumn(edits: Edits, name: string): Edits {
-  const old = oldName(edits, name);
+  const old = originalName(edits, name);
   const rename = new Map(edits.rename);
   if (old !== null) rename.delete(old);
-  const patches = [...edits.patches].flatMap(([id, { set, unset }]): [string, Patch][] => {
-    const left = { set: putIn(set, name, undefined), unset: unset.filter((one) => one !== name) };
+  const patches = [...edits.patches].flatMap(([id, { set, unset }]): [string, RowPatch][] => {
+    const left = { set: insertRow(set, name, undefined), unset: unset.filter((one) => one !== name) };
     return Object.keys(left.set).length + left.unset.length > 0 ? [[id, left]] : [];
   });
   return {
@@ -267,12 +272,12 @@ export function withoutColumn(edits: Edits, name: string): Edits {
     fill: new Map([...edits.fill].filter(([one]) => one !== name)),
     columns: edits.columns.filter((one) => one !== name),
     patches: new Map(patches),
-    added: edits.added.map((row) => ({ ...row, data: putIn(row.data, name, undefined) })),
+    added: edits.added.map((row) => ({ ...row, data: insertRow(row.data, name, undefined) })),
   };
 }
 
 /** The name that a shown column has in the revision; null where it is new. */
-function oldName({ rename, columns }: Edits, name: string): string | null {
+function originalName({ rename, columns }: Edits, name: string): string | null {
   for (const [old, now] of rename) if (now === name) return old;
   return columns.includes(name) ? null : name;
 }
@@ -280,7 +285,7 @@ function oldName({ rename, columns }: Edits, name: string): string | null {
 // Another revision came in between
 
 /** The same on a newer revision in which these rows are gone. */
-export const rebased = (edits: Edits, gone: ReadonlySet<string>): Edits => ({
+export const rebaseEdits = (edits: Edits, gone: ReadonlySet<string>): Edits => ({
   ...edits,
   patches: new Map([...edits.patches].filter(([id]) => !gone.has(id))),
   removed: new Set([...edits.removed].filter((id) => !gone.has(id))),
@@ -290,7 +295,7 @@ export const rebased = (edits: Edits, gone: ReadonlySet<string>): Edits => ({
 });
 
 /** What is not saved yet, by set, as long as the tab is open: whoever looks at something else finds it again. */
-export interface Draft {
+export interface TestsetDraft {
   /** The revision that it changes. */
   base: number;
   edits: Edits;
@@ -298,22 +303,22 @@ export interface Draft {
   past: readonly Edits[];
 }
 
-const MOST_STEPS = 100;
+const MAX_UNDO_STEPS = 100;
 
 export class Drafts {
-  readonly state = createStore<ReadonlyMap<string, Draft>>(() => new Map());
+  readonly state = createStore<ReadonlyMap<string, TestsetDraft>>(() => new Map());
 
-  of = (id: string): Draft | undefined => this.state.getState().get(id);
+  of = (id: string): TestsetDraft | undefined => this.state.getState().get(id);
 
   /** One step further. */
   change(id: string, base: number, edits: Edits): void {
-    const { edits: before, past, base: begun } = this.of(id) ?? { base, edits: NONE, past: [] };
-    this.#set(id, { base: begun, edits, past: [...past, before].slice(-MOST_STEPS) });
+    const { edits: before, past, base: begun } = this.of(id) ?? { base, edits: NO_EDITS, past: [] };
+    this.#set(id, { base: begun, edits, past: [...past, before].slice(-MAX_UNDO_STEPS) });
   }
 
   undo(id: string): void {
     const draft = this.of(id);
-    if (draft) this.#set(id, { ...draft, edits: draft.past.at(-1) ?? NONE, past: draft.past.slice(0, -1) });
+    if (draft) this.#set(id, { ...draft, edits: draft.past.at(-1) ?? NO_EDITS, past: draft.past.slice(0, -1) });
   }
 
   /** The same on another revision: what was before cannot be gone back to. */
@@ -325,9 +330,9 @@ export class Drafts {
     this.#set(id, undefined);
   }
 
-  #set(id: string, draft: Draft | undefined): void {
+  #set(id: string, draft: TestsetDraft | undefined): void {
     const all = new Map(this.state.getState());
-    if (draft && !isNothing(draft.edits)) all.set(id, draft);
+    if (draft && !isEmpty(draft.edits)) all.set(id, draft);
     else all.delete(id);
     this.state.setState(all, true);
   }
@@ -335,4 +340,4 @@ export class Drafts {
 
 export const drafts = new Drafts();
 
-export const useDraft = (id: string): Draft | undefined => useStore(drafts.state, (all) => all.get(id));
+export const useDraft = (id: string): TestsetDraft | undefined => useStore(drafts.state, (all) => all.get(id));

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { formatOf, headOf, look, testsetName, readCell, readCsv } from './file-preview';
+import { fileFormat, readFileHead, previewFile, testsetName, parseCell, parseCsv } from './file-preview';
 
 const said = (doing: () => unknown): string => {
   try {
@@ -11,7 +11,7 @@ const said = (doing: () => unknown): string => {
 };
 
 test('a file is known by the end of its name', () => {
-  expect(['a.CSV', 'b.tsv', 'c.jsonl', 'd.ndjson', 'e.v2.json', 'f.parquet'].map(formatOf)).toEqual([
+  expect(['a.CSV', 'b.tsv', 'c.jsonl', 'd.ndjson', 'e.v2.json', 'f.parquet'].map(fileFormat)).toEqual([
     'csv',
     'csv',
     'jsonl',
@@ -19,7 +19,11 @@ test('a file is known by the end of its name', () => {
     'json',
     'parquet',
   ]);
-  expect([said(() => formatOf('a.xlsx')), said(() => formatOf('a.pdf')), said(() => formatOf('constructor'))]).toEqual([
+  expect([
+    said(() => fileFormat('a.xlsx')),
+    said(() => fileFormat('a.pdf')),
+    said(() => fileFormat('constructor')),
+  ]).toEqual([
     'Spreadsheets are not read: save it as “CSV UTF-8” (in Excel: File, Save As) and take that file.',
     'a.pdf is no file of ours. Known: .csv, .jsonl, .json and .parquet.',
     'constructor is no file of ours. Known: .csv, .jsonl, .json and .parquet.',
@@ -32,7 +36,7 @@ describe('the first rows', () => {
 
   test('of lines are objects; what is none is wrapped, and what is beside the data is left out', () => {
     const lines = ['{"q": 1, "__id__": "row_1"}', '', '[{"role": "user", "content": "Hi"}]', '7'].join('\n');
-    expect(look('jsonl', lines, whole)).toEqual({
+    expect(previewFile('jsonl', lines, whole)).toEqual({
       columns: ['q', 'messages', 'value'],
       rows: [{ q: 1 }, { messages: [{ role: 'user', content: 'Hi' }] }, { value: 7 }],
       isAll: true,
@@ -40,44 +44,44 @@ describe('the first rows', () => {
   });
 
   test('of a text that was cut leave out the last line', () => {
-    expect(look('jsonl', '{"q": 1}\n{"q"', { ...whole, whole: false })).toEqual({
+    expect(previewFile('jsonl', '{"q": 1}\n{"q"', { ...whole, whole: false })).toEqual({
       columns: ['q'],
       rows: [{ q: 1 }],
       isAll: false,
     });
-    expect(said(() => look('jsonl', '{"q": 1}\n{"q"', whole))).toBe('Line 2: this is not JSON.');
+    expect(said(() => previewFile('jsonl', '{"q": 1}\n{"q"', whole))).toBe('Line 2: this is not JSON.');
   });
 
   test('of JSON are a list, `rows`, or the test cases of Agenta', () => {
     const rows = [{ q: 1 }];
     expect(
       [rows, { rows }, { data: { testcases: [{ data: { q: 1 } }] } }].map(
-        (file) => look('json', JSON.stringify(file), whole).rows,
+        (file) => previewFile('json', JSON.stringify(file), whole).rows,
       ),
     ).toEqual([rows, rows, rows]);
-    expect(said(() => look('json', '{}', whole))).toBe('The file is no list of rows.');
+    expect(said(() => previewFile('json', '{}', whole))).toBe('The file is no list of rows.');
   });
 
   test('are read from the beginning of a file, which has to be UTF-8', async () => {
     const long = new File(['a\n', 'é\n'.repeat(200_000)], 'long.csv');
-    const head = await headOf(long);
-    expect([head?.whole, head && look('csv', head.text, { types: 'auto', whole: false }).rows[0]]).toEqual([
+    const head = await readFileHead(long);
+    expect([head?.whole, head && previewFile('csv', head.text, { types: 'auto', whole: false }).rows[0]]).toEqual([
       false,
       { a: 'é' },
     ]);
-    expect(await headOf(new File(['x'], 'x.parquet'))).toBe(null);
-    await expect(headOf(new File([new Uint8Array([0xff, 0xfe])], 'x.csv'))).rejects.toThrow('This is not UTF-8.');
-    await expect(headOf(new File(['PK'], 'x.csv'))).rejects.toThrow('Spreadsheets are not read');
+    expect(await readFileHead(new File(['x'], 'x.parquet'))).toBe(null);
+    await expect(readFileHead(new File([new Uint8Array([0xff, 0xfe])], 'x.csv'))).rejects.toThrow('This is not UTF-8.');
+    await expect(readFileHead(new File(['PK'], 'x.csv'))).rejects.toThrow('Spreadsheets are not read');
   });
 });
 
 describe('a cell means, by the rules of the contract,', () => {
   test('the string of a JSON literal, and a quote that begins none is text', () => {
-    expect(['"42"', '""', '"a" b', '" x'].map(readCell)).toEqual(['42', '', '"a" b', '" x']);
+    expect(['"42"', '""', '"a" b', '" x'].map(parseCell)).toEqual(['42', '', '"a" b', '" x']);
   });
 
   test('null, true and false', () => {
-    expect(['null', 'true', 'false', 'True', 'nullx'].map(readCell)).toEqual([null, true, false, 'True', 'nullx']);
+    expect(['null', 'true', 'false', 'True', 'nullx'].map(parseCell)).toEqual([null, true, false, 'True', 'nullx']);
   });
 
   test('a number that the server would write just so', () => {
@@ -96,8 +100,8 @@ describe('a cell means, by the rules of the contract,', () => {
       '123456789.123',
       '18446744073709551616',
     ];
-    expect(numbers.map(readCell)).toEqual(numbers.map(Number));
-    expect(Object.is(readCell('-0.0'), -0)).toBe(true);
+    expect(numbers.map(parseCell)).toEqual(numbers.map(Number));
+    expect(Object.is(parseCell('-0.0'), -0)).toBe(true);
   });
 
   test('text, where zeros and signs would be lost', () => {
@@ -121,18 +125,18 @@ describe('a cell means, by the rules of the contract,', () => {
       '12345678901234567.0',
       '1.2345678901234567e16',
     ];
-    expect(texts.map(readCell)).toEqual(texts);
+    expect(texts.map(parseCell)).toEqual(texts);
   });
 
   test('an object or a list that is whole', () => {
-    expect(['{"a":1}', '  ["x"]', '{"a":1', '[1,2] x'].map(readCell)).toEqual([{ a: 1 }, ['x'], '{"a":1', '[1,2] x']);
+    expect(['{"a":1}', '  ["x"]', '{"a":1', '[1,2] x'].map(parseCell)).toEqual([{ a: 1 }, ['x'], '{"a":1', '[1,2] x']);
   });
 });
 
 describe('a file', () => {
   test('of the contract is read as it says', () => {
     const text = 'id,messages,expected,note\r\n007,"[{""role"":""user"",""content"":""hi""}]",42,"""42"""\r\n';
-    expect(readCsv(text)).toEqual({
+    expect(parseCsv(text)).toEqual({
       columns: ['id', 'messages', 'expected', 'note'],
       rows: [{ id: '007', messages: [{ role: 'user', content: 'hi' }], expected: 42, note: '42' }],
       delimiter: ',',
@@ -140,22 +144,22 @@ describe('a file', () => {
   });
 
   test('has absent cells where it is empty or short, skips empty lines, and knows a quoted nothing', () => {
-    expect(readCsv('\uFEFFa,b\n1,\n\n,x\r2').rows).toEqual([{ a: 1 }, { b: 'x' }, { a: 2 }]);
-    expect(readCsv('a\n""\n').rows).toEqual([{}]);
+    expect(parseCsv('\uFEFFa,b\n1,\n\n,x\r2').rows).toEqual([{ a: 1 }, { b: 'x' }, { a: 2 }]);
+    expect(parseCsv('a\n""\n').rows).toEqual([{}]);
   });
 
   test('tells its delimiter by its header', () => {
-    expect(readCsv('a;b;"x,y,z"\n1;2;3').columns).toEqual(['a', 'b', 'x,y,z']);
-    expect(readCsv('a\tb\n1\t2').rows).toEqual([{ a: 1, b: 2 }]);
-    expect(readCsv('a,b;c\n').columns).toEqual(['a', 'b;c']);
+    expect(parseCsv('a;b;"x,y,z"\n1;2;3').columns).toEqual(['a', 'b', 'x,y,z']);
+    expect(parseCsv('a\tb\n1\t2').rows).toEqual([{ a: 1, b: 2 }]);
+    expect(parseCsv('a,b;c\n').columns).toEqual(['a', 'b;c']);
   });
 
   test('is all text for who wants it', () => {
-    expect(readCsv('a,b\n1,\n', { types: 'text' }).rows).toEqual([{ a: '1', b: '' }]);
+    expect(parseCsv('a,b\n1,\n', { types: 'text' }).rows).toEqual([{ a: '1', b: '' }]);
   });
 
   test('has names that no column has beside its data, and literals of names', () => {
-    expect(readCsv('__id__,a,"""__id__"""\nrow_1,2,3\n')).toMatchObject({
+    expect(parseCsv('__id__,a,"""__id__"""\nrow_1,2,3\n')).toMatchObject({
       columns: ['a', '__id__'],
       rows: [{ a: 2, __id__: 3 }],
     });
@@ -164,7 +168,7 @@ describe('a file', () => {
   test('is wrong in a line, which is named', () => {
     const error = (text: string): string => {
       try {
-        readCsv(text);
+        parseCsv(text);
         return '';
       } catch (thrown) {
         return (thrown as Error).message;
@@ -182,8 +186,8 @@ describe('a file', () => {
   });
 
   test('that was cut is read as far as it is known', () => {
-    expect(readCsv('a\n1\n"x', { whole: false }).rows).toEqual([{ a: 1 }]);
-    expect(readCsv('a\n1\n23', { whole: false }).rows).toEqual([{ a: 1 }]);
-    expect(readCsv('a\n1\n2\n3\n', { most: 2 }).rows).toEqual([{ a: 1 }, { a: 2 }]);
+    expect(parseCsv('a\n1\n"x', { whole: false }).rows).toEqual([{ a: 1 }]);
+    expect(parseCsv('a\n1\n23', { whole: false }).rows).toEqual([{ a: 1 }]);
+    expect(parseCsv('a\n1\n2\n3\n', { most: 2 }).rows).toEqual([{ a: 1 }, { a: 2 }]);
   });
 });

@@ -8,13 +8,13 @@ import { isMessages } from './cell-messages';
 export type Format = 'jsonl' | 'json' | 'csv' | 'parquet';
 
 /** What each is sent as. */
-export const MEDIA: Readonly<Record<Format, string>> = {
+export const MEDIA_TYPES: Readonly<Record<Format, string>> = {
   jsonl: 'application/x-ndjson',
   json: 'application/json',
   csv: 'text/csv',
   parquet: 'application/vnd.apache.parquet',
 };
-const ENDINGS: Readonly<Record<string, Format>> = {
+const FILE_ENDINGS: Readonly<Record<string, Format>> = {
   jsonl: 'jsonl',
   ndjson: 'jsonl',
   json: 'json',
@@ -23,30 +23,30 @@ const ENDINGS: Readonly<Record<string, Format>> = {
   parquet: 'parquet',
   pq: 'parquet',
 };
-const SHEETS: ReadonlySet<string> = new Set(['xlsx', 'xlsm', 'xls', 'ods']);
-export const ACCEPTED = Object.keys(ENDINGS)
+const SPREADSHEET_ENDING: ReadonlySet<string> = new Set(['xlsx', 'xlsm', 'xls', 'ods']);
+export const ACCEPTED = Object.keys(FILE_ENDINGS)
   .map((ending) => `.${ending}`)
   .join(',');
 
 /** Rows of a look. */
-export const MOST = 20;
+export const MAX_PREVIEW_ROWS = 20;
 /** Bytes that are read for it. */
-const HEAD = 256 * 1024;
+const PREVIEW_BYTES = 256 * 1024;
 /** A JSON file is one value: to look into it, all of it is read, up to so many bytes. */
-const WHOLE_JSON = 16 * 1024 * 1024;
+const MAX_JSON_BYTES = 16 * 1024 * 1024;
 
-export interface Look {
+export interface FilePreview {
   columns: string[];
   rows: Record<string, unknown>[];
   /** Are these all rows of the file? */
   isAll: boolean;
 }
 
-export function formatOf(name: string): Format {
+export function fileFormat(name: string): Format {
   const ending = name.slice(name.lastIndexOf('.') + 1).toLowerCase();
-  if (SHEETS.has(ending))
+  if (SPREADSHEET_ENDING.has(ending))
     throw new Error('Spreadsheets are not read: save it as “CSV UTF-8” (in Excel: File, Save As) and take that file.');
-  const found = Object.hasOwn(ENDINGS, ending) ? ENDINGS[ending] : undefined;
+  const found = Object.hasOwn(FILE_ENDINGS, ending) ? FILE_ENDINGS[ending] : undefined;
   if (!found) throw new Error(`${name} is no file of ours. Known: .csv, .jsonl, .json and .parquet.`);
   return found;
 }
@@ -60,14 +60,14 @@ export const testsetName = (file: string): string =>
     .slice(0, 200) || 'Test set';
 
 /** As much of the text as is needed for a look; null where the page cannot look into it. */
-export async function headOf(file: File): Promise<{ text: string; whole: boolean } | null> {
-  const format = formatOf(file.name);
+export async function readFileHead(file: File): Promise<{ text: string; whole: boolean } | null> {
+  const format = fileFormat(file.name);
   if (format === 'parquet') return null;
-  const most = format === 'json' ? WHOLE_JSON : HEAD;
+  const most = format === 'json' ? MAX_JSON_BYTES : PREVIEW_BYTES;
   const whole = file.size <= most;
   if (format === 'json' && !whole) return null;
   const bytes = await (whole ? file : file.slice(0, most)).arrayBuffer();
-  if (new Uint8Array(bytes, 0, Math.min(2, bytes.byteLength)).join() === '80,75') formatOf('.xlsx'); // ZIP.
+  if (new Uint8Array(bytes, 0, Math.min(2, bytes.byteLength)).join() === '80,75') fileFormat('.xlsx'); // ZIP.
   try {
     // A character at the end may be cut: as a stream, it is waited with.
     return {
@@ -80,30 +80,30 @@ export async function headOf(file: File): Promise<{ text: string; whole: boolean
 }
 
 /** The first rows of a text; an Error names the line that is wrong. */
-export function look(
+export function previewFile(
   format: Exclude<Format, 'parquet'>,
   text: string,
-  { types, whole }: { types: Types; whole: boolean },
-): Look {
+  { types, whole }: { types: CellTypes; whole: boolean },
+): FilePreview {
   if (format === 'csv') {
-    const { columns, rows } = readCsv(text, { types, whole, most: MOST + 1 });
-    return { columns, rows: rows.slice(0, MOST), isAll: whole && rows.length <= MOST };
+    const { columns, rows } = parseCsv(text, { types, whole, most: MAX_PREVIEW_ROWS + 1 });
+    return { columns, rows: rows.slice(0, MAX_PREVIEW_ROWS), isAll: whole && rows.length <= MAX_PREVIEW_ROWS };
   }
-  const values = format === 'json' ? fromJson(text) : fromLines(text, whole);
-  const rows = values.slice(0, MOST).map(rowOf);
+  const values = format === 'json' ? parseJsonArray(text) : parseJsonLines(text, whole);
+  const rows = values.slice(0, MAX_PREVIEW_ROWS).map(toPreviewRow);
   return {
     columns: [...new Set(rows.flatMap((row) => Object.keys(row)))],
     rows,
-    isAll: whole && values.length <= MOST,
+    isAll: whole && values.length <= MAX_PREVIEW_ROWS,
   };
 }
 
-function fromLines(text: string, whole: boolean): unknown[] {
+function parseJsonLines(text: string, whole: boolean): unknown[] {
   const lines = text.replace(/^\uFEFF/, '').split('\n');
   if (!whole) lines.pop();
   const found: unknown[] = [];
   for (const [place, line] of lines.entries()) {
-    if (found.length > MOST) break;
+    if (found.length > MAX_PREVIEW_ROWS) break;
     if (!line.trim()) continue;
     try {
       found.push(JSON.parse(line));
@@ -115,7 +115,7 @@ function fromLines(text: string, whole: boolean): unknown[] {
 }
 
 /** A list of rows, `{"rows": …}`, or Agenta's `{"data": {"testcases": …}}`. */
-function fromJson(text: string): unknown[] {
+function parseJsonArray(text: string): unknown[] {
   let value: unknown;
   try {
     value = JSON.parse(text.replace(/^\uFEFF/, ''));
@@ -131,26 +131,26 @@ function fromJson(text: string): unknown[] {
 }
 
 /** What is no object is wrapped, as the server will. */
-function rowOf(value: unknown): Record<string, unknown> {
+function toPreviewRow(value: unknown): Record<string, unknown> {
   if (!isObject(value)) return isMessages(value) ? { messages: value } : { value };
   return Object.fromEntries(
     Object.entries(value).filter(([name]) => !/^__(id|dedup_id|flags|tags|meta)__$/.test(name)),
   );
 }
 
-export type Types = 'auto' | 'text';
+export type CellTypes = 'auto' | 'text';
 
 /**
  * CSV as the server reads it: the cells of a text, and what each means. For a look at a file before it is sent; the
  * server reads it again, and its word counts. Pure.
  */
-export interface Table {
+export interface CsvTable {
   columns: string[];
   rows: Record<string, unknown>[];
   delimiter: string;
 }
 
-interface Line {
+interface CsvLine {
   cells: string[];
   /** Where it begins, from 1. */
   line: number;
@@ -158,7 +158,7 @@ interface Line {
 
 const DELIMITERS = [',', ';', '\t', '|'];
 /** Names that are no columns of data. */
-const RESERVED: ReadonlySet<string> = new Set([
+const RESERVED_NAMES: ReadonlySet<string> = new Set([
   '__id__',
   '__dedup_id__',
   '__flags__',
@@ -167,29 +167,30 @@ const RESERVED: ReadonlySet<string> = new Set([
   '__empty__',
 ]);
 
-const wrong = (line: number, message: string): Error => new Error(`Line ${line}: ${message}`);
+const csvError = (line: number, message: string): Error => new Error(`Line ${line}: ${message}`);
 
 /** The first rows of a CSV text. `whole` is false where the text was cut: what its end says is not known then. */
-export function readCsv(
+export function parseCsv(
   text: string,
-  { types = 'auto', whole = true, most = Infinity }: { types?: Types; whole?: boolean; most?: number } = {},
-): Table {
+  { types = 'auto', whole = true, most = Infinity }: { types?: CellTypes; whole?: boolean; most?: number } = {},
+): CsvTable {
   const body = text.startsWith('\uFEFF') ? text.slice(1) : text;
-  const delimiter = delimiterOf(body);
-  const [head, ...lines] = linesOf(body, delimiter, whole, most + 1);
-  if (!head) throw wrong(1, 'there is no header: the first line names the columns.');
+  const delimiter = detectDelimiter(body);
+  const [head, ...lines] = csvLines(body, delimiter, whole, most + 1);
+  if (!head) throw csvError(1, 'there is no header: the first line names the columns.');
   const names = head.cells.map((cell) => columnName(cell, head.line));
-  const isData = head.cells.map((cell) => !RESERVED.has(cell));
+  const isData = head.cells.map((cell) => !RESERVED_NAMES.has(cell));
   const twice = names.find((name, place) =>
     names.some((other, at) => at < place && other === name && isData[at] === isData[place]),
   );
-  if (twice !== undefined) throw wrong(head.line, `the column “${twice}” is named twice.`);
+  if (twice !== undefined) throw csvError(head.line, `the column “${twice}” is named twice.`);
   const rows = lines.map(({ cells, line }) => {
-    if (cells.length > names.length) throw wrong(line, `there are ${cells.length} cells for ${names.length} columns.`);
+    if (cells.length > names.length)
+      throw csvError(line, `there are ${cells.length} cells for ${names.length} columns.`);
     return Object.fromEntries(
       cells.flatMap((cell, place) => {
         if (!isData[place] || (types === 'auto' && cell === '')) return [];
-        return [[names[place] ?? '', types === 'text' ? cell : readCell(cell)]];
+        return [[names[place] ?? '', types === 'text' ? cell : parseCell(cell)]];
       }),
     );
   });
@@ -197,18 +198,18 @@ export function readCsv(
 }
 
 /** What a cell that is not empty means. */
-export function readCell(text: string): unknown {
+export function parseCell(text: string): unknown {
   if (text.startsWith('"')) {
-    const value = parsed(text);
+    const value = parseJson(text);
     return typeof value === 'string' ? value : text;
   }
   if (text === 'null' || text === 'true' || text === 'false') return JSON.parse(text) as unknown;
-  if (/^-?[0-9][0-9.eE+-]*$/.test(text)) return isOurs(text) ? Number(text) : text;
-  if (/^\s*[{[]/.test(text)) return parsed(text) ?? text;
+  if (/^-?[0-9][0-9.eE+-]*$/.test(text)) return isCanonicalNumber(text) ? Number(text) : text;
+  if (/^\s*[{[]/.test(text)) return parseJson(text) ?? text;
   return text;
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
@@ -217,9 +218,9 @@ function parsed(text: string): unknown {
 }
 
 /** Is it a number, just as the server would write it? `007`, `1.50` and `1e5` are texts: their zeros are data. */
-function isOurs(text: string): boolean {
+function isCanonicalNumber(text: string): boolean {
   if (/^(0|-?[1-9]\d*)$/.test(text)) return true;
-  const value = parsed(text);
+  const value = parseJson(text);
   if (typeof value !== 'number' || !Number.isFinite(value) || !/[.e]/.test(text)) return false;
   return floatText(value) === text;
 }
@@ -236,14 +237,14 @@ function floatText(value: number): string {
 
 function columnName(cell: string, line: number): string {
   if (!cell.startsWith('"')) return cell;
-  const name = parsed(cell);
+  const name = parseJson(cell);
   if (typeof name !== 'string')
-    throw wrong(line, `the name ${cell.slice(0, 80)} begins with a quote, and is no JSON string.`);
+    throw csvError(line, `the name ${cell.slice(0, 80)} begins with a quote, and is no JSON string.`);
   return name;
 }
 
 /** The most frequent one in the header, outside of quotes. */
-function delimiterOf(text: string): string {
+function detectDelimiter(text: string): string {
   const header =
     text
       .replace(/^[\r\n]+/, '')
@@ -256,8 +257,8 @@ function delimiterOf(text: string): string {
 }
 
 /** Lines of cells. A quote opens a cell only at its beginning; inside, two are one. */
-function linesOf(text: string, delimiter: string, whole: boolean, most: number): Line[] {
-  const found: Line[] = [];
+function csvLines(text: string, delimiter: string, whole: boolean, most: number): CsvLine[] {
+  const found: CsvLine[] = [];
   let [at, line] = [0, 1];
   while (at < text.length && found.length < most) {
     const begun = line;
@@ -267,19 +268,19 @@ function linesOf(text: string, delimiter: string, whole: boolean, most: number):
       let cell: string;
       if (text[at] === '"') {
         wasQuoted = true;
-        const end = closing(text, at + 1);
+        const end = closingQuote(text, at + 1);
         if (end === -1) {
           if (!whole) return found;
-          throw wrong(begun, 'a quote is left open.');
+          throw csvError(begun, 'a quote is left open.');
         }
         const inner = text.slice(at + 1, end);
         line += inner.match(/\r\n|\r|\n/g)?.length ?? 0;
         cell = inner.replaceAll('""', '"');
         at = end + 1;
         if (at < text.length && text[at] !== delimiter && text[at] !== '\r' && text[at] !== '\n')
-          throw wrong(begun, 'text stands behind a closing quote.');
+          throw csvError(begun, 'text stands behind a closing quote.');
       } else {
-        const end = endOf(text, at, delimiter);
+        const end = cellEnd(text, at, delimiter);
         cell = text.slice(at, end);
         at = end;
       }
@@ -295,13 +296,13 @@ function linesOf(text: string, delimiter: string, whole: boolean, most: number):
   return found;
 }
 
-function closing(text: string, from: number): number {
+function closingQuote(text: string, from: number): number {
   let at = text.indexOf('"', from);
   while (at !== -1 && text[at + 1] === '"') at = text.indexOf('"', at + 2);
   return at;
 }
 
-function endOf(text: string, from: number, delimiter: string): number {
+function cellEnd(text: string, from: number, delimiter: string): number {
   let at = from;
   while (at < text.length && text[at] !== delimiter && text[at] !== '\r' && text[at] !== '\n') at += 1;
   return at;

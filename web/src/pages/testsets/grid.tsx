@@ -18,16 +18,25 @@ import { MoreError, Spinner } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { formatSize } from '@/lib/format';
 import { CellView } from './cell-view';
-import { ColumnHead, type ColumnActs } from './columns';
-import { type Edits, type ShownColumn, cellOf } from './edits';
-import { type Entry, GUTTER, toggled, type Place, type Selection, cutOf, dataOf, isChanged } from './grid-rows';
+import { ColumnHeader, type ColumnActions } from './columns';
+import { type Edits, type ShownColumn, cellValue } from './edits';
+import {
+  type GridEntry,
+  GUTTER_WIDTH,
+  toggleKey,
+  type CellPlace,
+  type RowSelection,
+  cutCell,
+  entryData,
+  isCellChanged,
+} from './grid-rows';
 
 /** Heights and widths in pixels. */
-const HEAD = 40;
+const HEADER_HEIGHT = 40;
 /** Room for two messages; for three lines of text; for one. */
-const TALKS = 124;
-const TALL = 78;
-const LOW = 38;
+const CONVERSATION_ROW_HEIGHT = 124;
+const TALL_ROW_HEIGHT = 78;
+const LOW_ROW_HEIGHT = 38;
 const WIDTHS: Readonly<Record<ShownColumn['kind'], number>> = {
   chat: 340,
   message: 340,
@@ -38,16 +47,16 @@ const WIDTHS: Readonly<Record<ShownColumn['kind'], number>> = {
   number: 120,
   boolean: 120,
 };
-const TAIL = 56;
-const WIDEST = 640;
+const TAIL_WIDTH = 56;
+const MAX_COLUMN_WIDTH = 640;
 
 /** So many rows before the end more are asked for. */
-const NEAR = 30;
+const PREFETCH_ROWS = 30;
 
 export interface GridProps {
   label: string;
   columns: readonly ShownColumn[];
-  entries: readonly Entry[];
+  entries: readonly GridEntry[];
   edits: Edits;
   tall: boolean;
   more: boolean;
@@ -55,17 +64,17 @@ export interface GridProps {
   failed: boolean;
   old: boolean;
   onMore: () => void;
-  onOpen: (place: Place) => void;
+  onOpen: (place: CellPlace) => void;
   /** None where nothing can be changed. */
-  onClear?: ((place: Place) => void) | undefined;
+  onClear?: ((place: CellPlace) => void) | undefined;
   onUndo?: (() => void) | undefined;
-  selection?: Selection | undefined;
+  selection?: RowSelection | undefined;
   /** What can be done with a column. */
-  acts: ColumnActs | undefined;
+  acts: ColumnActions | undefined;
   /** Behind the last column. */
   tail?: ReactNode;
   /** Where the focus is to be, once it is drawn. */
-  wanted?: Place | null;
+  wanted?: CellPlace | null;
 }
 
 export function Grid({
@@ -88,9 +97,9 @@ export function Grid({
   wanted,
 }: GridProps): ReactNode {
   const box = useRef<HTMLDivElement>(null);
-  const [active, setActive] = useState<Place | null>(null);
+  const [active, setActive] = useState<CellPlace | null>(null);
   const at = useMemo(() => positionOf(active, entries, columns), [entries, columns, active]);
-  const widths = useWidths(columns, box, tail ? TAIL : 0);
+  const widths = useColumnWidths(columns, box, tail ? TAIL_WIDTH : 0);
   const height = rowHeight(columns, tall);
   // oxlint-disable-next-line react/incompatible-library -- nothing of it is handed on to what is memoized
   const rows = useVirtualizer({
@@ -99,9 +108,9 @@ export function Grid({
     estimateSize: () => height,
     getItemKey: (place) => entries[place]?.key ?? place,
     overscan: 6,
-    scrollPaddingStart: HEAD,
+    scrollPaddingStart: HEADER_HEIGHT,
     scrollMargin: 0,
-    rangeExtractor: including(at.row, entries.length),
+    rangeExtractor: rangeIncluding(at.row, entries.length),
   });
   // oxlint-disable-next-line react/incompatible-library -- as above
   const across = useVirtualizer({
@@ -111,8 +120,8 @@ export function Grid({
     estimateSize: (place) => widths[place] ?? 0,
     getItemKey: (place) => columns[place]?.name ?? place,
     overscan: 3,
-    scrollPaddingStart: GUTTER,
-    rangeExtractor: including(at.column, columns.length),
+    scrollPaddingStart: GUTTER_WIDTH,
+    rangeExtractor: rangeIncluding(at.column, columns.length),
   });
   const remeasure = useEffectEvent(() => {
     rows.measure();
@@ -124,7 +133,7 @@ export function Grid({
   const last = items.at(-1)?.index ?? 0;
   const reach = useEffectEvent(onMore);
   useEffect(() => {
-    if (more && !fetching && !failed && last >= entries.length - NEAR) reach();
+    if (more && !fetching && !failed && last >= entries.length - PREFETCH_ROWS) reach();
   }, [more, fetching, failed, last, entries.length]);
   const go = (row: number, column: number) => {
     const to = { row: clamp(row, entries.length), column: clamp(column, columns.length) };
@@ -135,7 +144,7 @@ export function Grid({
     across.scrollToIndex(to.column);
     focusCell(box.current, to.row, to.column);
   };
-  const goTo = useEffectEvent((place: Place) => {
+  const goTo = useEffectEvent((place: CellPlace) => {
     const { row, column } = positionOf(place, entries, columns);
     go(row, column);
   });
@@ -147,16 +156,16 @@ export function Grid({
     const [entry, column] = [entries[at.row], columns[at.column]];
     if (!cell || !entry || !column || event.altKey) return;
     const place = { key: entry.key, column: column.name };
-    const step = stepOf(event, at, entries.length, columns.length);
+    const step = keyboardStep(event, at, entries.length, columns.length);
     if (step) go(step.row, step.column);
     else if (event.key === 'Enter' || event.key === 'F2') onOpen(place);
     else if ((event.key === 'Delete' || event.key === 'Backspace') && onClear) onClear(place);
     else if (event.key === 'z' && (event.ctrlKey || event.metaKey) && onUndo) onUndo();
-    else if (event.key === ' ' && selection) selection.set(toggled(selection.keys, entry.key));
+    else if (event.key === ' ' && selection) selection.set(toggleKey(selection.keys, entry.key));
     else return;
     event.preventDefault();
   };
-  const width = GUTTER + across.getTotalSize();
+  const width = GUTTER_WIDTH + across.getTotalSize();
   return (
     <div
       ref={box}
@@ -169,7 +178,7 @@ export function Grid({
       onKeyDown={onKey}
       className="relative min-h-0 grow overflow-auto bg-surface [overflow-anchor:none]"
     >
-      <div className="min-w-full" style={{ width: width + (tail ? TAIL : 0) }}>
+      <div className="min-w-full" style={{ width: width + (tail ? TAIL_WIDTH : 0) }}>
         <GridHeader
           columns={columns}
           entries={entries}
@@ -220,12 +229,17 @@ type GridHeaderProps = Pick<GridProps, 'columns' | 'entries' | 'selection' | 'ac
 
 function GridHeader({ columns, entries, shown, selection, acts, tail, width }: GridHeaderProps): ReactNode {
   return (
-    <div role="row" aria-rowindex={1} className="sticky top-0 z-20 border-b bg-canvas" style={{ height: HEAD }}>
+    <div
+      role="row"
+      aria-rowindex={1}
+      className="sticky top-0 z-20 border-b bg-canvas"
+      style={{ height: HEADER_HEIGHT }}
+    >
       <div
         role="columnheader"
         aria-colindex={1}
         className="sticky left-0 z-10 flex h-full items-center gap-2 border-r bg-canvas px-2.5 text-xs text-faint"
-        style={{ width: GUTTER }}
+        style={{ width: GUTTER_WIDTH }}
       >
         {selection && (
           <input
@@ -247,9 +261,9 @@ function GridHeader({ columns, entries, shown, selection, acts, tail, width }: G
               role="columnheader"
               aria-colindex={index + 2}
               className="absolute inset-y-0 flex items-center overflow-hidden border-r px-2.5"
-              style={{ left: GUTTER + start, width: size }}
+              style={{ left: GUTTER_WIDTH + start, width: size }}
             >
-              <ColumnHead column={column} acts={acts} />
+              <ColumnHeader column={column} acts={acts} />
             </div>
           )
         );
@@ -273,7 +287,7 @@ function GridFooter({ more, failed, onMore }: Pick<GridProps, 'more' | 'failed' 
 }
 
 /** As wide as its kind of value wants, and its name; what is left of the room goes to those that can use it. */
-function useWidths(
+function useColumnWidths(
   columns: readonly ShownColumn[],
   box: RefObject<HTMLDivElement | null>,
   tail: number,
@@ -293,25 +307,27 @@ function useWidths(
     const growing = columns.filter(({ kind }) => kind !== 'number' && kind !== 'boolean').length;
     const more = Math.max(
       0,
-      Math.floor((room - GUTTER - tail - wanted.reduce((sum, one) => sum + one, 0)) / Math.max(1, growing)),
+      Math.floor((room - GUTTER_WIDTH - tail - wanted.reduce((sum, one) => sum + one, 0)) / Math.max(1, growing)),
     );
     return wanted.map((width, place) =>
       columns[place]?.kind === 'number' || columns[place]?.kind === 'boolean'
         ? width
-        : Math.max(width, Math.min(WIDEST, width + more)),
+        : Math.max(width, Math.min(MAX_COLUMN_WIDTH, width + more)),
     );
   }, [columns, room, tail]);
 }
 
 function rowHeight(columns: readonly ShownColumn[], tall: boolean): number {
-  if (!tall) return LOW;
-  return columns.some(({ kind }) => kind === 'chat' || kind === 'message' || kind === 'script') ? TALKS : TALL;
+  if (!tall) return LOW_ROW_HEIGHT;
+  return columns.some(({ kind }) => kind === 'chat' || kind === 'message' || kind === 'script')
+    ? CONVERSATION_ROW_HEIGHT
+    : TALL_ROW_HEIGHT;
 }
 
 /** The row and column of a cell; the first where it is not there. */
 function positionOf(
-  cell: Place | null,
-  entries: readonly Entry[],
+  cell: CellPlace | null,
+  entries: readonly GridEntry[],
   columns: readonly ShownColumn[],
 ): { row: number; column: number } {
   const row = entries.findIndex(({ key }) => key === cell?.key);
@@ -320,7 +336,7 @@ function positionOf(
 }
 
 /** A range extractor that keeps the item with the focus, wherever the box has scrolled. */
-const including = (focused: number, count: number) => (range: Range) => {
+const rangeIncluding = (focused: number, count: number) => (range: Range) => {
   const shown = defaultRangeExtractor(range);
   return focused >= count || shown.includes(focused)
     ? shown
@@ -329,7 +345,7 @@ const including = (focused: number, count: number) => (range: Range) => {
 
 const clamp = (place: number, count: number): number => Math.max(0, Math.min(count - 1, place));
 
-function stepOf(
+function keyboardStep(
   { key, ctrlKey, metaKey }: KeyboardEvent,
   { row, column }: { row: number; column: number },
   rows: number,
@@ -366,7 +382,7 @@ function focusCell(box: HTMLElement | null, row: number, column: number, tries =
 }
 
 interface GridRowProps {
-  entry: Entry;
+  entry: GridEntry;
   place: number;
   top: number;
   height: number;
@@ -376,9 +392,9 @@ interface GridRowProps {
   tall: boolean;
   /** The column that the keyboard is at; -1 where it is in another row. */
   active: number;
-  selection: Selection | undefined;
-  onFocus: (place: Place) => void;
-  onOpen: (place: Place) => void;
+  selection: RowSelection | undefined;
+  onFocus: (place: CellPlace) => void;
+  onOpen: (place: CellPlace) => void;
 }
 
 /** One row of the grid: its number, and those of its cells that are near what one sees. */
@@ -396,7 +412,7 @@ export function GridRow({
   onFocus,
   onOpen,
 }: GridRowProps): ReactNode {
-  const data = useMemo(() => dataOf(entry, edits), [entry, edits]);
+  const data = useMemo(() => entryData(entry, edits), [entry, edits]);
   const isSelected = selection?.keys.has(entry.key) ?? false;
   const number = entry.row ? (entry.row.place + 1).toLocaleString('en') : 'new';
   return (
@@ -415,7 +431,7 @@ export function GridRow({
           tall ? 'pt-2' : 'pt-2.5',
           isSelected ? 'bg-accent-soft' : 'bg-canvas',
         )}
-        style={{ width: GUTTER }}
+        style={{ width: GUTTER_WIDTH }}
       >
         {selection && (
           <input
@@ -423,7 +439,7 @@ export function GridRow({
             tabIndex={-1}
             aria-label={`Select row ${number}`}
             checked={isSelected}
-            onChange={() => selection.set(toggled(selection.keys, entry.key))}
+            onChange={() => selection.set(toggleKey(selection.keys, entry.key))}
             className="mt-px"
           />
         )}
@@ -432,8 +448,8 @@ export function GridRow({
       {shown.map(({ index, start, size: width, key }) => {
         const column = columns[index];
         if (!column) return null;
-        const cut = isChanged(entry, column.name, edits) ? 0 : cutOf(entry, column.name, column.was);
-        const here: Place = { key: entry.key, column: column.name };
+        const cut = isCellChanged(entry, column.name, edits) ? 0 : cutCell(entry, column.name, column.was);
+        const here: CellPlace = { key: entry.key, column: column.name };
         return (
           // oxlint-disable-next-line jsx-a11y/click-events-have-key-events -- the grid hears all keys
           <div
@@ -447,12 +463,12 @@ export function GridRow({
             className={cn(
               'absolute inset-y-0 cursor-pointer overflow-hidden border-r',
               'px-2.5 py-2 -outline-offset-2 hover:bg-sunken/60',
-              isChanged(entry, column.name, edits) && 'bg-warn-soft/60',
+              isCellChanged(entry, column.name, edits) && 'bg-warn-soft/60',
               !entry.row && 'bg-good-soft/40',
             )}
-            style={{ left: GUTTER + start, width }}
+            style={{ left: GUTTER_WIDTH + start, width }}
           >
-            <CellView value={cellOf(data, column.name)} kind={column.kind} tall={tall} />
+            <CellView value={cellValue(data, column.name)} kind={column.kind} tall={tall} />
             {cut > 0 && (
               <span
                 className="absolute right-1.5 bottom-1 rounded bg-surface/90 px-1 text-[11px]/4 text-faint"

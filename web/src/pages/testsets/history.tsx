@@ -7,19 +7,21 @@ import type { Schemas } from '@/api/client';
 import type { TestSet } from '@/api/types';
 import { Button, CopyButton } from '@/components/button';
 import { Select } from '@/components/form-fields';
-import { written } from '@/components/json-view';
-import { Badge, Empty, LoadError, Loading, Spinner } from '@/components/status';
-import { tellError } from '@/components/toast';
+import { jsonText } from '@/components/json-view';
+import { Badge, EmptyState, LoadError, Loading, Spinner } from '@/components/status';
+import { showError } from '@/components/toast';
 import { WordDiff } from '@/components/word-diff';
 import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
-import { prose, exact } from '@/lib/safe-text';
-import { saidIn, type Said } from './cell-messages';
-import { TurnView, type Op } from './cell-view';
-import { revisions, type Revision, difference, type Difference } from './queries';
+import { safeProse, safeExact } from '@/lib/safe-text';
+import { messagesIn, type MessageText } from './cell-messages';
+import { MessageView, type ChangeKind } from './cell-view';
+import { revisionPagesQuery, type TestsetRevision, differenceQuery, type RevisionDifference } from './queries';
 import { useRestore } from './save-bar';
 
 export function History({ set }: { set: TestSet }): ReactNode {
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(revisions(set.id));
+  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
+    revisionPagesQuery(set.id),
+  );
   const restore = useRestore(set);
   const all = data?.pages.flatMap((page) => page.data) ?? [];
   if (error && !data) return <LoadError error={error} onRetry={refetch} className="p-4" />;
@@ -27,14 +29,14 @@ export function History({ set }: { set: TestSet }): ReactNode {
   return (
     <div className="min-h-0 grow overflow-y-auto">
       <div className="mx-auto max-w-4xl">
-        {all.length > 1 && <Comparing set={set} all={all} />}
+        {all.length > 1 && <CompareForm set={set} all={all} />}
         <ol aria-label="Revisions">
           {all.map((one) => (
             <li key={one.revision} className="flex flex-wrap items-center gap-x-3 gap-y-1 border-b px-4 py-2.5">
               <span className="w-8 shrink-0 font-medium tabular-nums">{one.revision}</span>
               <div className="min-w-0 grow basis-56">
                 <p dir="auto" className={one.message ? 'wrap-anywhere' : 'text-faint'}>
-                  {prose(one.message) || 'Without words'}{' '}
+                  {safeProse(one.message) || 'Without words'}{' '}
                   {one.revision === set.head && <Badge tone="accent">newest</Badge>}
                 </p>
                 <p className="text-xs text-muted tabular-nums">
@@ -47,27 +49,27 @@ export function History({ set }: { set: TestSet }): ReactNode {
               </div>
               <div className="flex gap-1 max-sm:w-full max-sm:pl-9">
                 {one.parent !== null && (
-                  <Step
+                  <RevisionRow
                     href={`/testsets/${set.id}?from=${one.parent}&to=${one.revision}`}
                     label={`What changed in revision ${one.revision}`}
                   >
                     Changes
-                  </Step>
+                  </RevisionRow>
                 )}
-                <Step
+                <RevisionRow
                   href={
                     one.revision === set.head ? `/testsets/${set.id}` : `/testsets/${set.id}?revision=${one.revision}`
                   }
                   label={`Rows of revision ${one.revision}`}
                 >
                   Rows
-                </Step>
+                </RevisionRow>
                 {one.revision !== set.head && !set.archived && (
                   <Button
                     size="small"
                     look="quiet"
                     aria-label={`Restore revision ${one.revision}`}
-                    onClick={() => void restore(one.revision).catch(tellError)}
+                    onClick={() => void restore(one.revision).catch(showError)}
                   >
                     Restore
                   </Button>
@@ -88,7 +90,7 @@ export function History({ set }: { set: TestSet }): ReactNode {
   );
 }
 
-const Step = ({ href, label, children }: { href: string; label: string; children: ReactNode }): ReactNode => (
+const RevisionRow = ({ href, label, children }: { href: string; label: string; children: ReactNode }): ReactNode => (
   <Link
     href={href}
     aria-label={label}
@@ -98,7 +100,7 @@ const Step = ({ href, label, children }: { href: string; label: string; children
   </Link>
 );
 
-function Comparing({ set, all }: { set: TestSet; all: readonly Revision[] }): ReactNode {
+function CompareForm({ set, all }: { set: TestSet; all: readonly TestsetRevision[] }): ReactNode {
   const [, navigate] = useLocation();
   const [from, setFrom] = useState(String(all[1]?.revision ?? 1));
   const [to, setTo] = useState(String(set.head));
@@ -139,12 +141,12 @@ function Comparing({ set, all }: { set: TestSet; all: readonly Revision[] }): Re
 type CellChange = Schemas['CellChange'];
 const TONES = { added: 'good', removed: 'bad', changed: 'warn', moved: 'accent' } as const;
 /** Characters of a cell that are compared word by word. */
-const MOST = 20_000;
+const MAX_DIFF_LENGTH = 20_000;
 
 /** Where two revisions differ: rows that came, went, changed or moved, and in them the cells. */
-export function DiffView({ set, from, to }: { set: TestSet; from: number; to: number }): ReactNode {
+export function RevisionDiff({ set, from, to }: { set: TestSet; from: number; to: number }): ReactNode {
   const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
-    difference(set.id, from, to),
+    differenceQuery(set.id, from, to),
   );
   const [first] = data?.pages ?? [];
   return (
@@ -161,11 +163,11 @@ export function DiffView({ set, from, to }: { set: TestSet; from: number; to: nu
           <h2 className="font-semibold">
             From revision {from} to {to}
           </h2>
-          {first && <Counts counts={first.counts} columns={first.columns} />}
+          {first && <DiffCounts counts={first.counts} columns={first.columns} />}
         </div>
         {error && !data && <LoadError error={error} onRetry={refetch} />}
         {!data && !error && <Spinner />}
-        {first && first.rows.length === 0 && <Empty title="They have the same rows" />}
+        {first && first.rows.length === 0 && <EmptyState title="They have the same rows" />}
         {data?.pages
           .flatMap((page) => page.rows)
           .map((row) => (
@@ -186,7 +188,7 @@ export function DiffView({ set, from, to }: { set: TestSet; from: number; to: nu
   );
 }
 
-function Counts({
+function DiffCounts({
   counts,
   columns,
 }: {
@@ -203,19 +205,19 @@ function Counts({
       ))}
       {columns.added.length > 0 && (
         <span>
-          New columns: <bdi>{exact(columns.added.slice(0, 10).join(', '))}</bdi>
+          New columns: <bdi>{safeExact(columns.added.slice(0, 10).join(', '))}</bdi>
         </span>
       )}
       {columns.removed.length > 0 && (
         <span>
-          Removed columns: <bdi>{exact(columns.removed.slice(0, 10).join(', '))}</bdi>
+          Removed columns: <bdi>{safeExact(columns.removed.slice(0, 10).join(', '))}</bdi>
         </span>
       )}
     </p>
   );
 }
 
-function RowDiff({ row }: { row: Difference }): ReactNode {
+function RowDiff({ row }: { row: RevisionDifference }): ReactNode {
   return (
     <article aria-label={`Row ${row.id}`} className="overflow-hidden rounded-xl border bg-surface">
       <header className="flex h-8 items-center gap-2 border-b bg-canvas px-3 text-xs text-faint">
@@ -235,8 +237,8 @@ function RowDiff({ row }: { row: Difference }): ReactNode {
             key={cell.column}
             className="grid gap-x-3 border-b px-3 py-2 last:border-0 sm:grid-cols-[9rem_minmax(0,1fr)]"
           >
-            <dt className="truncate text-[13px] font-medium" title={exact(cell.column)}>
-              <bdi>{exact(cell.column)}</bdi>
+            <dt className="truncate text-[13px] font-medium" title={safeExact(cell.column)}>
+              <bdi>{safeExact(cell.column)}</bdi>
             </dt>
             <dd className="min-w-0 text-[13px]">
               <CellDiff cell={cell} change={row.change} />
@@ -248,18 +250,18 @@ function RowDiff({ row }: { row: Difference }): ReactNode {
   );
 }
 
-function CellDiff({ cell, change }: { cell: CellChange; change: Difference['change'] }): ReactNode {
-  const [old, now] = [saidIn(cell.from), saidIn(cell.to)];
+function CellDiff({ cell, change }: { cell: CellChange; change: RevisionDifference['change'] }): ReactNode {
+  const [old, now] = [messagesIn(cell.from), messagesIn(cell.to)];
   if (cell.messages && (old || cell.from === undefined) && (now || cell.to === undefined))
-    return <TalkDiff old={old ?? []} now={now ?? []} changes={cell.messages} isChange={change === 'changed'} />;
+    return <ConversationDiff old={old ?? []} now={now ?? []} changes={cell.messages} isChange={change === 'changed'} />;
   const isText = typeof cell.to === 'string' || (cell.to === undefined && typeof cell.from === 'string');
-  return <Words from={told(cell.from)} to={told(cell.to)} mono={!isText} />;
+  return <TextDiff from={valueText(cell.from)} to={valueText(cell.to)} mono={!isText} />;
 }
 
-const told = (value: unknown): string =>
-  value === undefined ? '' : typeof value === 'string' ? value : written(value);
+const valueText = (value: unknown): string =>
+  value === undefined ? '' : typeof value === 'string' ? value : jsonText(value);
 
-function Words({ from, to, mono = false }: { from: string; to: string; mono?: boolean }): ReactNode {
+function TextDiff({ from, to, mono = false }: { from: string; to: string; mono?: boolean }): ReactNode {
   return (
     <span
       dir="auto"
@@ -267,8 +269,8 @@ function Words({ from, to, mono = false }: { from: string; to: string; mono?: bo
         mono ? 'font-mono text-[12px]/5 wrap-anywhere whitespace-pre-wrap' : 'wrap-anywhere whitespace-pre-wrap'
       }
     >
-      <WordDiff from={from.slice(0, MOST)} to={to.slice(0, MOST)} />
-      {Math.max(from.length, to.length) > MOST && '…'}
+      <WordDiff from={from.slice(0, MAX_DIFF_LENGTH)} to={to.slice(0, MAX_DIFF_LENGTH)} />
+      {Math.max(from.length, to.length) > MAX_DIFF_LENGTH && '…'}
     </span>
   );
 }
@@ -277,14 +279,14 @@ function Words({ from, to, mono = false }: { from: string; to: string; mono?: bo
  * The new conversation with what is new in it; what is gone stands where it stood. Of what is the same only how much
  * it is.
  */
-function TalkDiff({
+function ConversationDiff({
   old,
   now,
   changes,
   isChange,
 }: {
-  old: readonly Said[];
-  now: readonly Said[];
+  old: readonly MessageText[];
+  now: readonly MessageText[];
   changes: readonly Schemas['MessageChange'][];
   isChange: boolean;
 }): ReactNode {
@@ -306,7 +308,9 @@ function TalkDiff({
       const message = old[before];
       rest();
       if (message)
-        lines.push(<TurnView key={`gone ${before}`} said={message} {...(isChange ? { op: 'removed' as Op } : {})} />);
+        lines.push(
+          <MessageView key={`gone ${before}`} said={message} {...(isChange ? { op: 'removed' as ChangeKind } : {})} />,
+        );
       gone.shift();
       before += 1;
     }
@@ -322,11 +326,11 @@ function TalkDiff({
     rest();
     const was = op === 'changed' ? old[before] : undefined;
     lines.push(
-      <TurnView
+      <MessageView
         key={place}
         said={message}
         {...(isChange ? { op } : {})}
-        {...(was && was.text !== message.text ? { text: <Words from={was.text} to={message.text} /> } : {})}
+        {...(was && was.text !== message.text ? { text: <TextDiff from={was.text} to={message.text} /> } : {})}
       />,
     );
     if (op === 'changed') before += 1;

@@ -4,52 +4,52 @@ import { useEffect, useMemo, useRef, useState, type ReactNode, type Ref, type Dr
 import type { Schemas } from '@/api/client';
 import { Button } from '@/components/button';
 import { Dialog } from '@/components/dialog';
-import { Select, TextField, Labelled } from '@/components/form-fields';
-import { summary } from '@/components/json-view';
-import { Segments } from '@/components/segmented-control';
-import { Problem, Spinner } from '@/components/status';
+import { Select, TextField, LabeledField } from '@/components/form-fields';
+import { jsonSummary } from '@/components/json-view';
+import { SegmentedControl } from '@/components/segmented-control';
+import { ErrorMessage, Spinner } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { formatSize, pluralize } from '@/lib/format';
-import { exact, prose } from '@/lib/safe-text';
-import { saidIn } from './cell-messages';
+import { safeExact, safeProse } from '@/lib/safe-text';
+import { messagesIn } from './cell-messages';
 import {
   ACCEPTED,
-  type Types,
+  type CellTypes,
   type Format,
-  type Look,
-  MOST,
-  formatOf,
-  headOf,
-  look,
+  type FilePreview,
+  MAX_PREVIEW_ROWS,
+  fileFormat,
+  readFileHead,
+  previewFile,
   testsetName,
 } from './file-preview';
-import { type Imported, type Into, sendFile, staleTestset } from './queries';
+import { type ImportResult, type ImportTarget, importFile, invalidateTestset } from './queries';
 
 interface Props {
   file: File;
   /** The set that it goes into; a new one where there is none. */
   into?: { id: string; name: string; columns: readonly Schemas['ColumnView'][] };
   onClose: () => void;
-  onDone: (imported: Imported) => void;
+  onDone: (imported: ImportResult) => void;
 }
 
 type Mode = 'append' | 'replace' | 'upsert';
 const MODES: Readonly<Record<Mode, string>> = { append: 'Add rows', replace: 'Replace all', upsert: 'Update by key' };
-const TYPES: Readonly<Record<Types, string>> = { auto: 'By their look', text: 'All text' };
+const TYPES: Readonly<Record<CellTypes, string>> = { auto: 'By their look', text: 'All text' };
 
 export function ImportDialog({ file, into, onClose, onDone }: Props): ReactNode {
-  const [types, setTypes] = useState<Types>('auto');
+  const [types, setTypes] = useState<CellTypes>('auto');
   const [name, setName] = useState(() => testsetName(file.name));
   const [mode, setMode] = useState<Mode>('append');
   const [key, setKey] = useState(into?.columns[0]?.name ?? '');
-  const seen = useLook(file, types);
-  const sending = useSending();
+  const seen = useFilePreview(file, types);
+  const sending = useUpload();
   const done = (): void => {
     onClose();
     if (sending.imported) onDone(sending.imported);
   };
   const send = (): void => {
-    const target: Into = into
+    const target: ImportTarget = into
       ? { testset: into.id, mode, ...(mode === 'upsert' ? { key } : {}) }
       : { name: name.trim() };
     if (seen.format) sending.send(file, seen.format, target, types);
@@ -59,11 +59,11 @@ export function ImportDialog({ file, into, onClose, onDone }: Props): ReactNode 
       open
       wide
       onClose={sending.imported ? done : onClose}
-      title={into ? `Import into ${exact(into.name).slice(0, 80)}` : 'New test set from a file'}
+      title={into ? `Import into ${safeExact(into.name).slice(0, 80)}` : 'New test set from a file'}
       description={`${file.name.slice(0, 120)}, ${formatSize(file.size)}`}
     >
       {sending.imported ? (
-        <Report imported={sending.imported} onDone={done} />
+        <ImportReport imported={sending.imported} onDone={done} />
       ) : (
         <form
           className="flex flex-col gap-4 pt-1"
@@ -75,7 +75,7 @@ export function ImportDialog({ file, into, onClose, onDone }: Props): ReactNode 
           <div className="flex flex-wrap items-end gap-4">
             {!into && (
               <div className="grow">
-                <Labelled label="Name">
+                <LabeledField label="Name">
                   <TextField
                     dir="auto"
                     required
@@ -83,33 +83,33 @@ export function ImportDialog({ file, into, onClose, onDone }: Props): ReactNode 
                     value={name}
                     onChange={(event) => setName(event.target.value)}
                   />
-                </Labelled>
+                </LabeledField>
               </div>
             )}
             {into && (
               <div className="flex flex-col gap-1">
                 <span className="font-medium">What happens to its rows</span>
-                <Segments label="What happens to its rows" options={MODES} value={mode} onChange={setMode} />
+                <SegmentedControl label="What happens to its rows" options={MODES} value={mode} onChange={setMode} />
               </div>
             )}
             {into && mode === 'upsert' && (
-              <Labelled label="Key column">
+              <LabeledField label="Key column">
                 <Select value={key} onChange={(event) => setKey(event.target.value)}>
                   {into.columns.map((one) => (
                     <option key={one.name}>{one.name}</option>
                   ))}
                 </Select>
-              </Labelled>
+              </LabeledField>
             )}
             {seen.format === 'csv' && (
               <div className="flex flex-col gap-1">
                 <span className="font-medium">Cells are read</span>
-                <Segments label="Cells are read" options={TYPES} value={types} onChange={setTypes} />
+                <SegmentedControl label="Cells are read" options={TYPES} value={types} onChange={setTypes} />
               </div>
             )}
           </div>
-          <Seen seen={seen} file={file} />
-          {sending.error && <Problem error={sending.error} />}
+          <PreviewTable seen={seen} file={file} />
+          {sending.error && <ErrorMessage error={sending.error} />}
           {sending.share !== null && <Progress share={sending.share} />}
           <div className="flex justify-end gap-2">
             <Button onClick={sending.share === null ? onClose : sending.stop}>
@@ -131,28 +131,28 @@ export function ImportDialog({ file, into, onClose, onDone }: Props): ReactNode 
 
 // A look before it is sent
 
-interface Seeing {
+interface PreviewStep {
   format: Format | null;
-  look: Look | null;
+  look: FilePreview | null;
   error: Error | null;
   waiting: boolean;
 }
 
-function useLook(file: File, types: Types): Seeing {
+function useFilePreview(file: File, types: CellTypes): PreviewStep {
   const { data, error, isLoading } = useQuery({
     queryKey: ['file-head', file.name, file.size, file.lastModified],
-    queryFn: () => headOf(file),
+    queryFn: () => readFileHead(file),
     staleTime: 'static',
     gcTime: 0,
     retry: false,
   });
   return useMemo(() => {
     if (error || isLoading || data === undefined) return { format: null, look: null, error, waiting: isLoading };
-    const format = formatOf(file.name);
+    const format = fileFormat(file.name);
     try {
       return {
         format,
-        look: data && format !== 'parquet' ? look(format, data.text, { types, whole: data.whole }) : null,
+        look: data && format !== 'parquet' ? previewFile(format, data.text, { types, whole: data.whole }) : null,
         error: null,
         waiting: false,
       };
@@ -163,9 +163,9 @@ function useLook(file: File, types: Types): Seeing {
   }, [file, data, error, isLoading, types]);
 }
 
-function Seen({ seen, file }: { seen: Seeing; file: File }): ReactNode {
+function PreviewTable({ seen, file }: { seen: PreviewStep; file: File }): ReactNode {
   if (seen.waiting) return <Spinner label="Reading the file" />;
-  if (seen.error) return <Problem error={seen.error} />;
+  if (seen.error) return <ErrorMessage error={seen.error} />;
   if (!seen.look)
     return <p className="text-muted">The page cannot look into this file ({formatSize(file.size)}); the server can.</p>;
   const { columns, rows, isAll } = seen.look;
@@ -181,18 +181,18 @@ function Seen({ seen, file }: { seen: Seeing; file: File }): ReactNode {
             <tr>
               {columns.slice(0, 50).map((name) => (
                 <th key={name} scope="col" className="max-w-72 truncate px-2.5 py-1.5 font-medium">
-                  <bdi>{exact(name)}</bdi>
+                  <bdi>{safeExact(name)}</bdi>
                 </th>
               ))}
             </tr>
           </thead>
           <tbody>
-            {rows.slice(0, MOST).map((row, place) => (
+            {rows.slice(0, MAX_PREVIEW_ROWS).map((row, place) => (
               // oxlint-disable-next-line react/no-array-index-key -- rows of a file have no other name
               <tr key={place} className="border-t align-top">
                 {columns.slice(0, 50).map((name) => (
                   <td key={name} className="max-w-72 px-2.5 py-1.5">
-                    <Meant value={Object.hasOwn(row, name) ? row[name] : undefined} />
+                    <CellMeaning value={Object.hasOwn(row, name) ? row[name] : undefined} />
                   </td>
                 ))}
               </tr>
@@ -208,59 +208,59 @@ function Seen({ seen, file }: { seen: Seeing; file: File }): ReactNode {
 }
 
 /** A value, so that a text can be told from a number. */
-function Meant({ value }: { value: unknown }): ReactNode {
+function CellMeaning({ value }: { value: unknown }): ReactNode {
   if (value === undefined) return <span className="text-faint">–</span>;
   if (typeof value === 'string')
     return (
       <span dir="auto" className="line-clamp-3 wrap-anywhere whitespace-pre-wrap">
-        {value === '' ? <span className="text-faint">empty text</span> : prose(value.slice(0, 500))}
+        {value === '' ? <span className="text-faint">empty text</span> : safeProse(value.slice(0, 500))}
       </span>
     );
-  const said = saidIn(value);
+  const said = messagesIn(value);
   if (said)
     return (
       <span dir="auto" className="line-clamp-3 wrap-anywhere">
         <span className="text-xs text-muted">{pluralize(said.length, 'message')}: </span>
-        {prose((said.at(-1)?.text ?? '').slice(0, 300))}
+        {safeProse((said.at(-1)?.text ?? '').slice(0, 300))}
       </span>
     );
   return (
     <code className="line-clamp-3 font-mono text-[12px] text-(--code-number) wrap-anywhere">
-      {exact(summary(value, 200))}
+      {safeExact(jsonSummary(value, 200))}
     </code>
   );
 }
 
 // On its way
 
-interface Sending {
+interface UploadStep {
   /** How much of it is sent, 0 to 1; null when nothing is on its way. */
   share: number | null;
   error: Error | null;
-  imported: Imported | null;
-  send: (file: File, format: Format, into: Into, types: Types) => void;
+  imported: ImportResult | null;
+  send: (file: File, format: Format, into: ImportTarget, types: CellTypes) => void;
   stop: () => void;
 }
 
-function useSending(): Sending {
-  const [state, setState] = useState<Pick<Sending, 'share' | 'error' | 'imported'>>({
+function useUpload(): UploadStep {
+  const [state, setState] = useState<Pick<UploadStep, 'share' | 'error' | 'imported'>>({
     share: null,
     error: null,
     imported: null,
   });
   const controller = useRef<AbortController | null>(null);
   useEffect(() => () => controller.current?.abort(), []);
-  const send = (file: File, format: Format, into: Into, types: Types): void => {
+  const send = (file: File, format: Format, into: ImportTarget, types: CellTypes): void => {
     const ending = new AbortController();
     controller.current = ending;
     setState({ share: 0, error: null, imported: null });
-    sendFile(file, format, into, {
+    importFile(file, format, into, {
       types,
       signal: ending.signal,
       onProgress: (share) => setState((now) => ({ ...now, share })),
     }).then(
       (imported) => {
-        void staleTestset(imported.testset.id);
+        void invalidateTestset(imported.testset.id);
         setState({ share: null, error: null, imported });
       },
       (error: Error) =>
@@ -291,7 +291,13 @@ function Progress({ share }: { share: number }): ReactNode {
   );
 }
 
-function Report({ imported: { report, revision }, onDone }: { imported: Imported; onDone: () => void }): ReactNode {
+function ImportReport({
+  imported: { report, revision },
+  onDone,
+}: {
+  imported: ImportResult;
+  onDone: () => void;
+}): ReactNode {
   const counts: [number, string][] = [
     [report.added, 'added'],
     [report.changed, 'changed'],
@@ -323,7 +329,7 @@ function Report({ imported: { report, revision }, onDone }: { imported: Imported
 }
 
 /** A file that is dragged over a view, and dropped there. */
-export const DropMark = (): ReactNode => (
+export const DropOverlay = (): ReactNode => (
   <div
     className={cn(
       'pointer-events-none absolute inset-3 z-30 flex items-center justify-center rounded-2xl',
@@ -334,7 +340,7 @@ export const DropMark = (): ReactNode => (
   </div>
 );
 
-export function useDrop(onFile: (file: File) => void): {
+export function useFileDrop(onFile: (file: File) => void): {
   over: boolean;
   on: Record<'onDragEnter' | 'onDragOver' | 'onDragLeave' | 'onDrop', (event: DragEvent<HTMLElement>) => void>;
 } {

@@ -32,30 +32,30 @@ interface Props {
   focus?: boolean;
 }
 
-const fine = (): null => null;
+const NO_ERROR = (): null => null;
 
 export function JsonInput({
   label,
   value,
   onChange,
   placeholder = '',
-  fault = fine,
+  fault = NO_ERROR,
   onWrong,
   focus = false,
 }: Props): ReactNode {
   const writing = useRef(focus);
   const [draft, setDraft] = useState<string | null>(null);
-  const kept = draft === null ? null : read(draft, fault);
+  const kept = draft === null ? null : parseJson(draft, fault);
   // A draft that says something else than the value was left behind by a change from elsewhere.
   const holds = draft !== null && kept !== null && (kept.wrong !== null || isEqual(kept.value, value));
   const text = holds ? draft : value === undefined ? '' : JSON.stringify(value, null, 2);
   const wrong = holds ? kept.wrong : null;
   const isWrong = wrong !== null;
-  useFault(isWrong);
+  useInputError(isWrong);
   const hear = useEffectEvent((now: boolean) => onWrong?.(now));
   useEffect(() => hear(isWrong), [isWrong]);
   const change = (next: string): void => {
-    const now = read(next, fault);
+    const now = parseJson(next, fault);
     setDraft(next);
     if (now.wrong === null && !isEqual(now.value, value)) onChange(now.value);
   };
@@ -91,18 +91,18 @@ export function JsonInput({
   );
 }
 
-function read(text: string, fault: (value: unknown) => string | null): { value: unknown; wrong: string | null } {
+function parseJson(text: string, fault: (value: unknown) => string | null): { value: unknown; wrong: string | null } {
   if (!text.trim()) return { value: undefined, wrong: null };
   try {
     const value = JSON.parse(text) as unknown;
-    return { value, wrong: fault(value) ?? inexact(text) };
+    return { value, wrong: fault(value) ?? inexactNumber(text) };
   } catch {
     return { value: undefined, wrong: 'This is not JSON yet.' };
   }
 }
 
 /** A number that this page would change: a browser knows no more than 15 digits or so. */
-export function inexact(text: string): string | null {
+export function inexactNumber(text: string): string | null {
   const numbers = text.replaceAll(/"(?:[^"\\]|\\.)*"/g, '""').match(/-?\d[\d.eE+-]*/g) ?? [];
   const found = numbers.find((one) => /^-?\d+$/.test(one) && !Number.isSafeInteger(Number(one)));
   return found === undefined
@@ -110,16 +110,16 @@ export function inexact(text: string): string | null {
     : `The page cannot keep ${found.slice(0, 40)} exactly. Import it from a file, or write it as a text.`;
 }
 
-type Report = (id: string, isWrong: boolean) => void;
+type ReportError = (id: string, isWrong: boolean) => void;
 
 /** What is written and cannot be read yet: a form that holds such a text is not taken. */
-export const FaultsContext = createContext<Report>(() => undefined);
+export const InputErrorsContext = createContext<ReportError>(() => undefined);
 
 /** How many fields are wrong just now, and what hears of them. */
-export function useFaults(): [number, Report] {
+export function useInputErrors(): [number, ReportError] {
   const [wrong, setWrong] = useState<ReadonlySet<string>>(new Set());
   const report = useMemo(
-    (): Report => (id, isWrong) =>
+    (): ReportError => (id, isWrong) =>
       setWrong((now) => {
         if (now.has(id) === isWrong) return now;
         const next = new Set(now);
@@ -133,9 +133,9 @@ export function useFaults(): [number, Report] {
 }
 
 /** Tell the form around whether this field is wrong. */
-export function useFault(isWrong: boolean): void {
+export function useInputError(isWrong: boolean): void {
   const id = useId();
-  const report = useContext(FaultsContext);
+  const report = useContext(InputErrorsContext);
   useEffect(() => {
     report(id, isWrong);
     return () => report(id, false);

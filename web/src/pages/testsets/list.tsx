@@ -9,28 +9,28 @@ import { useCommand } from '@/app/commands';
 import { Button } from '@/components/button';
 import { askText } from '@/components/confirm-dialog';
 import { TextField } from '@/components/form-fields';
-import { Badge, Empty, LoadError, Loading } from '@/components/status';
-import { tellError } from '@/components/toast';
+import { Badge, EmptyState, LoadError, Loading } from '@/components/status';
+import { showError } from '@/components/toast';
 import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
-import { useTitle, useDelayed } from '@/lib/hooks';
-import { exact, prose } from '@/lib/safe-text';
-import { FileInput, DropMark, useDrop, ImportDialog } from './import-dialog';
-import { staleTestset, testsets } from './queries';
+import { useTitle, useDebounced } from '@/lib/hooks';
+import { safeExact, safeProse } from '@/lib/safe-text';
+import { FileInput, DropOverlay, useFileDrop, ImportDialog } from './import-dialog';
+import { invalidateTestset, testsetPagesQuery } from './queries';
 
 export default function TestSetsPage(): ReactNode {
   useTitle('Test sets');
   const [, navigate] = useLocation();
   const [words, setWords] = useState('');
-  const search = useDelayed(words.trim(), 250);
+  const search = useDebounced(words.trim(), 250);
   const [archived, setArchived] = useState(false);
   const [file, setFile] = useState<File | null>(null);
   const picker = useRef<HTMLInputElement>(null);
   const field = useRef<HTMLInputElement>(null);
-  const drop = useDrop(setFile);
+  const drop = useFileDrop(setFile);
   const make = () =>
-    void create()
+    void createTestset()
       .then((id) => id && navigate(`/testsets/${id}`))
-      .catch(tellError);
+      .catch(showError);
   useCommand({ id: 'testset-new', title: 'New test set', group: 'Test sets', run: make });
   useCommand({
     id: 'testset-import',
@@ -76,11 +76,11 @@ export default function TestSetsPage(): ReactNode {
       </header>
       <div className="min-h-0 grow overflow-y-auto">
         <div className="mx-auto max-w-5xl sm:px-2">
-          <Found search={search} archived={archived} acts={acts} onArchived={() => setArchived(!archived)} />
+          <TestsetResults search={search} archived={archived} acts={acts} onArchived={() => setArchived(!archived)} />
         </div>
       </div>
       <FileInput ref={picker} onPick={setFile} />
-      {drop.over && <DropMark />}
+      {drop.over && <DropOverlay />}
       {file && (
         <ImportDialog
           file={file}
@@ -92,15 +92,15 @@ export default function TestSetsPage(): ReactNode {
   );
 }
 
-async function create(): Promise<string | null> {
+async function createTestset(): Promise<string | null> {
   const name = await askText({ title: 'New test set', label: 'Name', value: '', act: 'Create' });
   if (!name) return null;
   const made = await api('post', '/api/testsets', { body: { name } });
-  void staleTestset(made.id);
+  void invalidateTestset(made.id);
   return made.id;
 }
 
-function Found({
+function TestsetResults({
   search,
   archived,
   acts,
@@ -112,17 +112,17 @@ function Found({
   onArchived: () => void;
 }): ReactNode {
   const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
-    testsets(search, archived),
+    testsetPagesQuery(search, archived),
   );
   const rows = data?.pages.flatMap((page) => page.data) ?? [];
   if (error && !data) return <LoadError error={error} onRetry={refetch} className="p-4" />;
   if (!data) return <Loading className="p-6" />;
   return (
     <>
-      {rows.length === 0 && <None search={search} acts={acts} />}
+      {rows.length === 0 && <NoTestsets search={search} acts={acts} />}
       <ul aria-label="Test sets">
         {rows.map((row) => (
-          <Item key={row.id} row={row} />
+          <TestsetItem key={row.id} row={row} />
         ))}
       </ul>
       <div className="flex justify-center gap-2 p-3">
@@ -139,12 +139,12 @@ function Found({
   );
 }
 
-function Item({ row }: { row: TestSetRow }): ReactNode {
+function TestsetItem({ row }: { row: TestSetRow }): ReactNode {
   return (
     <li className="border-b">
       <Link href={`/testsets/${row.id}`} className="flex flex-col gap-0.5 px-4 py-3 -outline-offset-2 hover:bg-sunken">
         <span className="flex min-w-0 flex-wrap items-baseline gap-x-3 gap-y-0.5">
-          <bdi className="min-w-0 grow basis-48 font-medium wrap-anywhere">{exact(row.name)}</bdi>
+          <bdi className="min-w-0 grow basis-48 font-medium wrap-anywhere">{safeExact(row.name)}</bdi>
           {row.archived && <Badge>archived</Badge>}
           <span className="flex gap-x-3 text-xs text-muted tabular-nums max-sm:w-full sm:text-right">
             <span>{pluralize(row.rows, 'row')}</span>
@@ -156,7 +156,7 @@ function Item({ row }: { row: TestSetRow }): ReactNode {
         </span>
         {row.description && (
           <span dir="auto" className="line-clamp-2 text-[13px] text-muted wrap-anywhere">
-            {prose(row.description)}
+            {safeProse(row.description)}
           </span>
         )}
       </Link>
@@ -164,16 +164,18 @@ function Item({ row }: { row: TestSetRow }): ReactNode {
   );
 }
 
-function None({ search, acts }: { search: string; acts: ReactNode }): ReactNode {
+function NoTestsets({ search, acts }: { search: string; acts: ReactNode }): ReactNode {
   if (search)
-    return <Empty title="No test set has this in its name">Look for another word, or for archived ones.</Empty>;
+    return (
+      <EmptyState title="No test set has this in its name">Look for another word, or for archived ones.</EmptyState>
+    );
   return (
-    <Empty title="No test sets yet" icon={<Table2 aria-hidden />}>
+    <EmptyState title="No test sets yet" icon={<Table2 aria-hidden />}>
       <p>
         A test set is a table of cases: what goes in, and what should come out. Drop a CSV, JSONL, JSON or Parquet file
         here, or begin with an empty one.
       </p>
       <div className="flex justify-center gap-2 pt-4">{acts}</div>
-    </Empty>
+    </EmptyState>
   );
 }

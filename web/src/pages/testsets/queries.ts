@@ -2,28 +2,28 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { ApiError, api, type Schemas } from '@/api/client';
 import { queryClient } from '@/api/queries';
-import { rooted } from '@/lib/server-path';
-import { MEDIA, type Format } from './file-preview';
+import { serverPath } from '@/lib/server-path';
+import { MEDIA_TYPES, type Format } from './file-preview';
 
-export type Row = Schemas['RowView'];
-export type Revision = Schemas['RevisionRow'];
-export type Imported = Schemas['ImportView'];
-export type Difference = Schemas['RowDifference'];
+export type TestsetRow = Schemas['RowView'];
+export type TestsetRevision = Schemas['RevisionRow'];
+export type ImportResult = Schemas['ImportView'];
+export type RevisionDifference = Schemas['RowDifference'];
 
-const FIRST = null as string | null;
-const PAGE = 100;
+const FIRST_PAGE_ROWS = null as string | null;
+const ROWS_PER_PAGE = 100;
 
-export const testsets = (search: string, archived = false) =>
+export const testsetPagesQuery = (search: string, archived = false) =>
   infiniteQueryOptions({
     queryKey: ['testsets', search, archived],
     queryFn: ({ pageParam, signal }) =>
       api('get', '/api/testsets', { query: { search, archived, limit: 50, after: pageParam }, signal }),
-    initialPageParam: FIRST,
+    initialPageParam: FIRST_PAGE_ROWS,
     getNextPageParam: (last) => last.next ?? null,
     placeholderData: keepPreviousData,
   });
 
-export const testset = (id: string) =>
+export const testsetDetailQuery = (id: string) =>
   queryOptions({
     queryKey: ['testset', id],
     queryFn: ({ signal }) => api('get', '/api/testsets/{testset}', { path: { testset: id }, signal }),
@@ -31,7 +31,7 @@ export const testset = (id: string) =>
 
 // A revision never changes: what was read of it is never read again.
 
-export const revision = (id: string, number: number) =>
+export const revisionQuery = (id: string, number: number) =>
   queryOptions({
     queryKey: ['testset-revision', id, number],
     queryFn: ({ signal }) =>
@@ -42,16 +42,16 @@ export const revision = (id: string, number: number) =>
     staleTime: 'static',
   });
 
-export const rowPages = (id: string, number: number, search: string) =>
+export const testsetRowsQuery = (id: string, number: number, search: string) =>
   infiniteQueryOptions({
     queryKey: ['testset-rows', id, number, search],
     queryFn: ({ pageParam, signal }) =>
       api('get', '/api/testsets/{testset}/revisions/{revision}/rows', {
         path: { testset: id, revision: String(number) },
-        query: { search, limit: PAGE, after: pageParam },
+        query: { search, limit: ROWS_PER_PAGE, after: pageParam },
         signal,
       }),
-    initialPageParam: FIRST,
+    initialPageParam: FIRST_PAGE_ROWS,
     getNextPageParam: (last) => last.next ?? null,
     staleTime: 'static',
     gcTime: 60_000,
@@ -59,7 +59,7 @@ export const rowPages = (id: string, number: number, search: string) =>
     placeholderData: keepPreviousData,
   });
 
-export const wholeRow = (id: string, number: number, row: string) =>
+export const fullRowQuery = (id: string, number: number, row: string) =>
   queryOptions({
     queryKey: ['testset-row', id, number, row],
     queryFn: ({ signal }) =>
@@ -71,7 +71,7 @@ export const wholeRow = (id: string, number: number, row: string) =>
     gcTime: 60_000,
   });
 
-export const revisions = (id: string) =>
+export const revisionPagesQuery = (id: string) =>
   infiniteQueryOptions({
     queryKey: ['testset', id, 'revisions'],
     queryFn: ({ pageParam, signal }) =>
@@ -80,11 +80,11 @@ export const revisions = (id: string) =>
         query: { limit: 50, after: pageParam },
         signal,
       }),
-    initialPageParam: FIRST,
+    initialPageParam: FIRST_PAGE_ROWS,
     getNextPageParam: (last) => last.next ?? null,
   });
 
-export const difference = (id: string, from: number, to: number) =>
+export const differenceQuery = (id: string, from: number, to: number) =>
   infiniteQueryOptions({
     queryKey: ['testset-diff', id, from, to],
     queryFn: ({ pageParam, signal }) =>
@@ -93,14 +93,14 @@ export const difference = (id: string, from: number, to: number) =>
         query: { from: String(from), to: String(to), limit: 50, after: pageParam },
         signal,
       }),
-    initialPageParam: FIRST,
+    initialPageParam: FIRST_PAGE_ROWS,
     getNextPageParam: (last) => last.next ?? null,
     staleTime: 'static',
     gcTime: 60_000,
   });
 
 /** After a change of our own: no need to wait for the notice. */
-export const staleTestset = (id: string): Promise<unknown> =>
+export const invalidateTestset = (id: string): Promise<unknown> =>
   Promise.all([
     queryClient.invalidateQueries({ queryKey: ['testsets'] }),
     queryClient.invalidateQueries({ queryKey: ['testset', id] }),
@@ -108,25 +108,25 @@ export const staleTestset = (id: string): Promise<unknown> =>
 
 // Files
 
-export type Into = { name: string } | { testset: string; mode: 'append' | 'replace' | 'upsert'; key?: string };
+export type ImportTarget = { name: string } | { testset: string; mode: 'append' | 'replace' | 'upsert'; key?: string };
 
 /** Send a file as it is. A request of the old kind: only that tells how much has been sent. */
-export function sendFile(
+export function importFile(
   file: File,
   format: Format,
-  into: Into,
+  into: ImportTarget,
   { types, onProgress, signal }: { types: string; onProgress: (share: number) => void; signal: AbortSignal },
-): Promise<Imported> {
+): Promise<ImportResult> {
   const { testset: set, ...query } = 'testset' in into ? into : { testset: null, ...into };
   const path = set === null ? '/api/testsets/import' : `/api/testsets/${encodeURIComponent(set)}/import`;
   const request = new XMLHttpRequest();
   const stop = () => request.abort();
   signal.addEventListener('abort', stop);
-  return new Promise<Imported>((resolve, reject) => {
+  return new Promise<ImportResult>((resolve, reject) => {
     request.upload.addEventListener('progress', ({ loaded, total }) => onProgress(total ? loaded / total : 0));
     request.addEventListener('load', () => {
-      const answer = read(request.responseText);
-      if (request.status < 300) return resolve(answer as Imported);
+      const answer = parseImportResult(request.responseText);
+      if (request.status < 300) return resolve(answer as ImportResult);
       const {
         code = 'unknown',
         message,
@@ -140,14 +140,16 @@ export function sendFile(
     request.addEventListener('abort', () => reject(new DOMException('Stopped.', 'AbortError')));
     request.open(
       'POST',
-      rooted(`${path}?${new URLSearchParams({ ...query, types, message: `Imported ${file.name}`.slice(0, 1000) })}`),
+      serverPath(
+        `${path}?${new URLSearchParams({ ...query, types, message: `Imported ${file.name}`.slice(0, 1000) })}`,
+      ),
     );
-    request.setRequestHeader('content-type', MEDIA[format]);
+    request.setRequestHeader('content-type', MEDIA_TYPES[format]);
     request.send(file);
   }).finally(() => signal.removeEventListener('abort', stop));
 }
 
-function read(text: string): unknown {
+function parseImportResult(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
@@ -156,4 +158,4 @@ function read(text: string): unknown {
 }
 
 export const exportPath = (id: string, number: number, format: Format): string =>
-  rooted(`/api/testsets/${encodeURIComponent(id)}/revisions/${number}/export?format=${format}`);
+  serverPath(`/api/testsets/${encodeURIComponent(id)}/revisions/${number}/export?format=${format}`);

@@ -7,41 +7,41 @@ import { useEffect, useMemo, useRef, useState, type ReactNode, type RefObject } 
 import { queryClient } from '@/api/queries';
 import type { TestSet } from '@/api/types';
 import { useCommand } from '@/app/commands';
-import { useUnsaved } from '@/app/unsaved-changes';
+import { useUnsavedChanges } from '@/app/unsaved-changes';
 import { Button, IconButton } from '@/components/button';
 import { TextField } from '@/components/form-fields';
-import { Empty, LoadError, Loading, Problem } from '@/components/status';
-import { tell, tellError } from '@/components/toast';
+import { EmptyState, LoadError, Loading, ErrorMessage } from '@/components/status';
+import { showToast, showError } from '@/components/toast';
 import { pluralize } from '@/lib/format';
-import { useDelayed } from '@/lib/hooks';
-import { exact } from '@/lib/safe-text';
+import { useDebounced } from '@/lib/hooks';
+import { safeExact } from '@/lib/safe-text';
 import { createStoredChoice } from '@/lib/stored-choice';
-import { OpenCell } from './cell-editor';
-import { ColumnDialog, type Asking, type ColumnActs, converting } from './columns';
+import { CellSheet } from './cell-editor';
+import { ColumnDialog, type ColumnAction, type ColumnActions, convertToMessages } from './columns';
 import {
   drafts,
   useDraft,
-  NONE,
-  changedData,
-  countOf,
+  NO_EDITS,
+  applyPatch,
+  countEdits,
   shownColumns,
   withCell,
   withRow,
   withoutColumn,
   withoutRows,
-  type Draft,
+  type TestsetDraft,
   type Edits,
   type ShownColumn,
 } from './edits';
 import { Grid, type GridProps } from './grid';
-import { entriesOf, type Entry, type Place } from './grid-rows';
-import { inexact } from './json-input';
-import { revision, rowPages, wholeRow, type Row } from './queries';
+import { gridEntries, type GridEntry, type CellPlace } from './grid-rows';
+import { inexactNumber } from './json-input';
+import { revisionQuery, testsetRowsQuery, fullRowQuery, type TestsetRow } from './queries';
 import { SaveBar } from './save-bar';
 
 const useRowHeight = createStoredChoice('palaver.testset.rows', ['tall', 'low']);
-let made = 0;
-const newKey = (): string => `new ${++made}`;
+let lastNewKey = 0;
+const newKey = (): string => `new ${++lastNewKey}`;
 
 /** `old`: an older revision to look at. */
 export function RowsView({ set, old }: { set: TestSet; old?: number | undefined }): ReactNode {
@@ -49,15 +49,15 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
   const draft = useDraft(id);
   const isReadOnly = old !== undefined || set.archived;
   const [words, setWords] = useState('');
-  const search = useDelayed(words.trim(), 250);
-  const [number, show] = useShown(id, old ?? draft?.base ?? head, search);
-  const edits = isReadOnly ? NONE : (draft?.edits ?? NONE);
+  const search = useDebounced(words.trim(), 250);
+  const [number, show] = useShownRevision(id, old ?? draft?.base ?? head, search);
+  const edits = isReadOnly ? NO_EDITS : (draft?.edits ?? NO_EDITS);
   const { base, error, pages, rows, entries, columns } = useRevisionRows(id, number, search, edits);
   const tall = useRowHeight() === 'tall';
   const [keys, setKeys] = useState<ReadonlySet<string>>(new Set());
-  const [opened, setOpened] = useState<Place | null>(null);
-  const [wanted, setWanted] = useState<Place | null>(null);
-  const [asking, setAsking] = useState<Asking | null>(null);
+  const [opened, setOpened] = useState<CellPlace | null>(null);
+  const [wanted, setWanted] = useState<CellPlace | null>(null);
+  const [asking, setAsking] = useState<ColumnAction | null>(null);
   const field = useRef<HTMLInputElement>(null);
   const change = (next: Edits) => drafts.change(id, number, next);
   const selected = useMemo(() => entries.filter(({ key }) => keys.has(key)), [entries, keys]);
@@ -80,7 +80,7 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
   if (error)
     return (
       <div className="p-4">
-        <Problem error={error} />
+        <ErrorMessage error={error} />
       </div>
     );
   return (
@@ -96,7 +96,7 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
         told={base && (search ? foundText(entries.length, pages.hasNextPage) : pluralize(base.rows, 'row'))}
         acts={{ add: addRow, duplicate, remove, none: () => setKeys(new Set()) }}
       />
-      {likeChat && <LikeChat name={likeChat.name} onConvert={() => acts.convert(likeChat)} />}
+      {likeChat && <ConvertHint name={likeChat.name} onConvert={() => acts.convert(likeChat)} />}
       <RowsArea
         set={set}
         base={base}
@@ -121,7 +121,7 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
         />
       )}
       {cell && column && (
-        <OpenCell
+        <CellSheet
           key={`${cell.key} ${column.name}`}
           id={id}
           number={number}
@@ -151,18 +151,18 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
 
 /** The rows and columns of a revision with the edits applied. */
 function useRevisionRows(set: string, number: number, search: string, edits: Edits) {
-  const { data: base, error } = useQuery(revision(set, number));
-  const pages = useInfiniteQuery(rowPages(set, number, search));
+  const { data: base, error } = useQuery(revisionQuery(set, number));
+  const pages = useInfiniteQuery(testsetRowsQuery(set, number, search));
   const rows = useMemo(() => pages.data?.pages.flatMap(({ data }) => data) ?? [], [pages.data]);
-  const entries = useMemo(() => entriesOf(rows, edits, search !== ''), [rows, edits, search]);
+  const entries = useMemo(() => gridEntries(rows, edits, search !== ''), [rows, edits, search]);
   const columns = useMemo(() => shownColumns(base?.kinds ?? [], edits), [base, edits]);
   return { base, error, pages, rows, entries, columns };
 }
 
-function useUnsavedDraft({ id, name }: TestSet, draft: Draft | undefined): void {
-  const count = draft ? countOf(draft.edits) : 0;
+function useUnsavedDraft({ id, name }: TestSet, draft: TestsetDraft | undefined): void {
+  const count = draft ? countEdits(draft.edits) : 0;
   const text = `${pluralize(count, 'change')} of ${name} ${count === 1 ? 'is' : 'are'}`;
-  useUnsaved(`/testsets/${id}`, count > 0 ? text : null);
+  useUnsavedChanges(`/testsets/${id}`, count > 0 ? text : null);
 }
 
 const foundText = (count: number, hasMore: boolean): string =>
@@ -189,9 +189,9 @@ function RowsArea({ set, base, pages, hasRows, search, editing, onAddColumn, gri
     return (
       <div className="min-h-0 grow overflow-y-auto">
         {search ? (
-          <Empty icon={<SearchX aria-hidden />} title="No row has this text">
+          <EmptyState icon={<SearchX aria-hidden />} title="No row has this text">
             Search looks into all cells.
-          </Empty>
+          </EmptyState>
         ) : (
           <NoRows isReadOnly={!editing} onAdd={onAddColumn} />
         )}
@@ -225,18 +225,18 @@ interface RowsState {
   set: string;
   number: number;
   base: { rows: number } | undefined;
-  rows: readonly Row[];
-  entries: readonly Entry[];
+  rows: readonly TestsetRow[];
+  entries: readonly GridEntry[];
   columns: readonly ShownColumn[];
   edits: Edits;
-  selected: readonly Entry[];
+  selected: readonly GridEntry[];
 }
 
 interface RowEvents {
   /** Opens the dialog of a column. */
-  onAsk: (asking: Asking) => void;
+  onAsk: (asking: ColumnAction) => void;
   /** Called with the first cell of a new row. */
-  onAdded: (place: Place) => void;
+  onAdded: (place: CellPlace) => void;
   /** Called after the selected rows were duplicated or removed. */
   onDone: () => void;
 }
@@ -248,7 +248,7 @@ function useRowOperations(
 ) {
   const change = (next: Edits) => drafts.change(set, number, next);
   /** The edits as they are now, after something was awaited. */
-  const latest = (): Edits => drafts.of(set)?.edits ?? NONE;
+  const latest = (): Edits => drafts.of(set)?.edits ?? NO_EDITS;
   const addRow = () => {
     const key = newKey();
     const first = columns[0];
@@ -258,10 +258,10 @@ function useRowOperations(
   };
   const duplicate = async () => {
     const copies = await Promise.all(
-      selected.map(async (entry) => ({ entry, data: await wholeData(set, number, entry, edits) })),
+      selected.map(async (entry) => ({ entry, data: await fetchFullData(set, number, entry, edits) })),
     );
-    const lost = copies.find(({ data }) => inexact(JSON.stringify(data)) !== null);
-    if (lost) throw new Error(inexact(JSON.stringify(lost.data)) ?? '');
+    const lost = copies.find(({ data }) => inexactNumber(JSON.stringify(data)) !== null);
+    if (lost) throw new Error(inexactNumber(JSON.stringify(lost.data)) ?? '');
     change(copies.reduceRight((now, { entry, data }) => withRow(now, newKey(), data, entry.key), latest()));
     onDone();
   };
@@ -275,26 +275,26 @@ function useRowOperations(
     );
     onDone();
   };
-  const acts: ColumnActs = {
+  const acts: ColumnActions = {
     rename: ({ name }) => onAsk({ act: 'rename', column: name }),
     fill: ({ name }) => onAsk({ act: 'fill', column: name }),
     remove: ({ name }) => change(withoutColumn(edits, name)),
     convert: (column) =>
-      void converting(set, number, base?.rows ?? 0, column).then(({ convert, left }) => {
+      void convertToMessages(set, number, base?.rows ?? 0, column).then(({ convert, left }) => {
         change(convert(latest()));
-        if (left > 0) tell(`${pluralize(left, 'text')} could not be read, and stayed text.`);
-      }, tellError),
+        if (left > 0) showToast(`${pluralize(left, 'text')} could not be read, and stayed text.`);
+      }, showError),
   };
-  const clear = (place: Place) => {
+  const clear = (place: CellPlace) => {
     const entry = entries.find(({ key }) => key === place.key);
     if (entry) change(withCell(edits, place.key, place.column, undefined, entry.row?.data ?? null));
   };
-  return { addRow, duplicate: () => void duplicate().catch(tellError), remove, clear, acts };
+  return { addRow, duplicate: () => void duplicate().catch(showError), remove, clear, acts };
 }
 
 function NoRows({ isReadOnly, onAdd }: { isReadOnly: boolean; onAdd: () => void }): ReactNode {
   return (
-    <Empty icon={<Table2 aria-hidden />} title="No rows yet">
+    <EmptyState icon={<Table2 aria-hidden />} title="No rows yet">
       <p>
         {isReadOnly
           ? 'This revision is empty.'
@@ -308,29 +308,29 @@ function NoRows({ isReadOnly, onAdd }: { isReadOnly: boolean; onAdd: () => void 
           </Button>
         </div>
       )}
-    </Empty>
+    </EmptyState>
   );
 }
 
 /** All of a row, also of its cells that the page of rows has cut. */
-async function wholeData(id: string, number: number, { key, row, added }: Entry, edits: Edits) {
+async function fetchFullData(id: string, number: number, { key, row, added }: GridEntry, edits: Edits) {
   if (!row) return added?.data ?? {};
-  const whole = row.cut ? await queryClient.fetchQuery(wholeRow(id, number, row.id)) : row;
-  return changedData(key, whole.data, edits);
+  const whole = row.cut ? await queryClient.fetchQuery(fullRowQuery(id, number, row.id)) : row;
+  return applyPatch(key, whole.data, edits);
 }
 
 /**
  * The revision that is shown. Another one is read as far as this one was, and only then shown: nobody loses their
  * place.
  */
-function useShown(id: string, meant: number, search: string): [number, (number: number) => Promise<void>] {
+function useShownRevision(id: string, meant: number, search: string): [number, (number: number) => Promise<void>] {
   const [number, setNumber] = useState(meant);
   const show = async (next: number): Promise<void> => {
-    const loaded = queryClient.getQueryData(rowPages(id, number, search).queryKey)?.pages.length ?? 1;
+    const loaded = queryClient.getQueryData(testsetRowsQuery(id, number, search).queryKey)?.pages.length ?? 1;
     const pages = Math.min(50, Math.max(1, loaded));
     await Promise.all([
-      queryClient.fetchInfiniteQuery({ ...rowPages(id, next, search), pages }),
-      queryClient.fetchQuery(revision(id, next)),
+      queryClient.fetchInfiniteQuery({ ...testsetRowsQuery(id, next, search), pages }),
+      queryClient.fetchQuery(revisionQuery(id, next)),
     ]);
     setNumber(next);
   };
@@ -413,13 +413,13 @@ export function RowsBar({ words, onWords, field, tall, onTall, selected, isReadO
 }
 
 /** Texts that hold messages are never converted by themselves: it is offered. */
-export const LikeChat = ({ name, onConvert }: { name: string; onConvert: () => void }): ReactNode => (
+export const ConvertHint = ({ name, onConvert }: { name: string; onConvert: () => void }): ReactNode => (
   <div
     role="status"
     className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-accent-soft px-4 py-1.5 text-[13px] text-accent"
   >
     <span className="min-w-0 grow wrap-anywhere">
-      The texts of <bdi className="font-medium">{exact(name).slice(0, 100)}</bdi> hold messages.
+      The texts of <bdi className="font-medium">{safeExact(name).slice(0, 100)}</bdi> hold messages.
     </span>
     <Button size="small" onClick={onConvert}>
       Convert to messages

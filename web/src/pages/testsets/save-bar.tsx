@@ -6,32 +6,32 @@ import { queryClient } from '@/api/queries';
 import type { TestSet } from '@/api/types';
 import { useCommand } from '@/app/commands';
 import { Button, IconButton } from '@/components/button';
-import { askYes } from '@/components/confirm-dialog';
+import { askConfirmation } from '@/components/confirm-dialog';
 import { TextField } from '@/components/form-fields';
-import { Problem } from '@/components/status';
-import { tell, tellError } from '@/components/toast';
+import { ErrorMessage } from '@/components/status';
+import { showToast, showError } from '@/components/toast';
 import { pluralize } from '@/lib/format';
-import { exact } from '@/lib/safe-text';
-import { type Draft, drafts, countOf, type Edits, deltaOf, rebased } from './edits';
-import type { Place } from './grid-rows';
-import { staleTestset, testset } from './queries';
+import { safeExact } from '@/lib/safe-text';
+import { type TestsetDraft, drafts, countEdits, type Edits, editsDelta, rebaseEdits } from './edits';
+import type { CellPlace } from './grid-rows';
+import { invalidateTestset, testsetDetailQuery } from './queries';
 
 interface Props {
   id: string;
-  draft: Draft;
+  draft: TestsetDraft;
   /** The newest revision there is. */
   head: number;
   /** Saved: show this revision, then forget the draft. */
   onSaved: (revision: number) => Promise<void>;
   /** Open a cell that was refused. */
-  onShow: (place: Place) => void;
+  onShow: (place: CellPlace) => void;
 }
 
 export function SaveBar({ id, draft, head, onSaved, onShow }: Props): ReactNode {
   const [message, setMessage] = useState('');
   const [state, setState] = useState<{ busy: boolean; error: unknown }>({ busy: false, error: null });
-  const count = countOf(draft.edits);
-  const refused = state.error instanceof ApiError ? refusedCell(state.error.path, draft.edits) : null;
+  const count = countEdits(draft.edits);
+  const refused = state.error instanceof ApiError ? findRefusedCell(state.error.path, draft.edits) : null;
   const isBehind = !state.busy && (head !== draft.base || isStale(state.error));
   const work = async (doing: () => Promise<void>): Promise<void> => {
     setState({ busy: true, error: null });
@@ -44,15 +44,15 @@ export function SaveBar({ id, draft, head, onSaved, onShow }: Props): ReactNode 
   };
   const keep = () =>
     void work(async () => {
-      const saved = await save(id, draft, message.trim());
+      const saved = await saveDraft(id, draft, message.trim());
       await onSaved(saved.head);
       setMessage('');
-      tell(`Saved as revision ${saved.head}.`);
+      showToast(`Saved as revision ${saved.head}.`);
     });
   const discard = async () => {
     if (
       count < 2 ||
-      (await askYes({
+      (await askConfirmation({
         title: `Discard ${pluralize(count, 'change')}?`,
         text: 'They cannot be brought back.',
         act: 'Discard',
@@ -76,18 +76,18 @@ export function SaveBar({ id, draft, head, onSaved, onShow }: Props): ReactNode 
           <Button
             size="small"
             disabled={state.busy}
-            onClick={() => void work(async () => tell(await putOnTop(id, draft)))}
+            onClick={() => void work(async () => showToast(await rebaseDraft(id, draft)))}
           >
             Reload and apply my changes again
           </Button>
         </div>
       )}
       {state.error !== null && !isStale(state.error) && (
-        <Problem error={state.error}>
+        <ErrorMessage error={state.error}>
           {refused && (
             <span className="text-xs wrap-anywhere">
-              In <bdi className="font-medium">{exact(refused.column)}</bdi>
-              {refused.inside && ` at ${exact(refused.inside)}`}
+              In <bdi className="font-medium">{safeExact(refused.column)}</bdi>
+              {refused.inside && ` at ${safeExact(refused.inside)}`}
             </span>
           )}
           {refused?.place && (
@@ -95,7 +95,7 @@ export function SaveBar({ id, draft, head, onSaved, onShow }: Props): ReactNode 
               Open the cell
             </Button>
           )}
-        </Problem>
+        </ErrorMessage>
       )}
       <form
         className="flex flex-wrap items-center gap-2"
@@ -119,7 +119,7 @@ export function SaveBar({ id, draft, head, onSaved, onShow }: Props): ReactNode 
         <IconButton label="Undo" keys="Ctrl+Z" onClick={() => drafts.undo(id)}>
           <Undo2 />
         </IconButton>
-        <Button disabled={state.busy} onClick={() => void discard().catch(tellError)}>
+        <Button disabled={state.busy} onClick={() => void discard().catch(showError)}>
           Discard
         </Button>
         <Button type="submit" look="main" disabled={count === 0 || isBehind || state.busy}>
@@ -131,15 +131,15 @@ export function SaveBar({ id, draft, head, onSaved, onShow }: Props): ReactNode 
 }
 
 /** Which cell the server means when it refuses a delta: its error has a JSON pointer into what was sent. Pure. */
-export interface Refused {
+export interface RefusedCell {
   column: string;
   /** What is meant inside of the cell, as a path. */
   inside: string;
   /** The cell, where it can be told. */
-  place: Place | null;
+  place: CellPlace | null;
 }
 
-export function refusedCell(path: string | undefined, { patches, added }: Edits): Refused | null {
+export function findRefusedCell(path: string | undefined, { patches, added }: Edits): RefusedCell | null {
   const [root, list, ...steps] = (path ?? '')
     .split('/')
     .slice(1)
@@ -164,35 +164,35 @@ export function refusedCell(path: string | undefined, { patches, added }: Edits)
 export const isStale = (error: unknown): boolean => error instanceof ApiError && error.code === 'stale_base';
 
 /** Commit it. The set as it is then. */
-export async function save(id: string, draft: Draft, message: string): Promise<TestSet> {
+export async function saveDraft(id: string, draft: TestsetDraft, message: string): Promise<TestSet> {
   await api('post', '/api/testsets/{testset}/revisions', {
     path: { testset: id },
-    body: { base: draft.base, message, delta: deltaOf(draft.edits) },
+    body: { base: draft.base, message, delta: editsDelta(draft.edits) },
   });
-  return fresh(id);
+  return refreshTestset(id);
 }
 
-export async function restore(id: string, base: number, number: number): Promise<TestSet> {
+export async function restoreRevision(id: string, base: number, number: number): Promise<TestSet> {
   await api('post', '/api/testsets/{testset}/revisions', {
     path: { testset: id },
     body: { base, message: `Revision ${number} again`, restore: number },
   });
-  return fresh(id);
+  return refreshTestset(id);
 }
 
-async function fresh(id: string): Promise<TestSet> {
-  void staleTestset(id);
-  return queryClient.fetchQuery({ ...testset(id), staleTime: 0 });
+async function refreshTestset(id: string): Promise<TestSet> {
+  void invalidateTestset(id);
+  return queryClient.fetchQuery({ ...testsetDetailQuery(id), staleTime: 0 });
 }
 
 /** The same changes on the newest revision. What that means, in words. */
-export async function putOnTop(id: string, draft: Draft): Promise<string> {
-  const now = await fresh(id);
+export async function rebaseDraft(id: string, draft: TestsetDraft): Promise<string> {
+  const now = await refreshTestset(id);
   const gone = new Set<string>();
   let both = 0;
   let after: string | null = null;
   do {
-    const page: Awaited<ReturnType<typeof changes>> = await changes(id, draft.base, now.head, after);
+    const page: Awaited<ReturnType<typeof describeChanges>> = await describeChanges(id, draft.base, now.head, after);
     for (const row of page.rows) {
       if (row.change === 'removed') gone.add(row.id);
       const mine = draft.edits.patches.get(row.id);
@@ -204,7 +204,7 @@ export async function putOnTop(id: string, draft: Draft): Promise<string> {
   const names = new Set(now.columns.map(({ name }) => name));
   const { edits } = draft;
   drafts.rebase(id, now.head, {
-    ...rebased(edits, gone),
+    ...rebaseEdits(edits, gone),
     remove: edits.remove.filter((name) => names.has(name)),
     rename: new Map([...edits.rename].filter(([name, to]) => names.has(name) && !names.has(to))),
     columns: edits.columns.filter((name) => !names.has(name)),
@@ -220,7 +220,7 @@ export async function putOnTop(id: string, draft: Draft): Promise<string> {
     .join(' ');
 }
 
-const changes = (id: string, from: number, to: number, after: string | null) =>
+const describeChanges = (id: string, from: number, to: number, after: string | null) =>
   api('get', '/api/testsets/{testset}/diff', {
     path: { testset: id },
     query: { from: String(from), to: String(to), limit: 200, after },
@@ -234,12 +234,12 @@ export const useRestore =
       ? 'Save or discard your changes first: they were made on the newest one.'
       : 'A new revision gets its rows. The others stay as they are.';
     if (drafts.of(set.id)) {
-      tell(text, { bad: true });
+      showToast(text, { bad: true });
       return false;
     }
-    if (!(await askYes({ title: `Restore revision ${number}?`, text, act: 'Restore' }))) return false;
-    const { head } = await restore(set.id, set.head, number);
-    tell(
+    if (!(await askConfirmation({ title: `Restore revision ${number}?`, text, act: 'Restore' }))) return false;
+    const { head } = await restoreRevision(set.id, set.head, number);
+    showToast(
       head === set.head ? 'The newest revision has just these rows.' : `Revision ${head} has the rows of ${number}.`,
     );
     return true;

@@ -4,29 +4,36 @@ import { useMemo, useState, type ReactNode, useRef, type KeyboardEvent, type Poi
 import { Button } from '@/components/button';
 import { cn } from '@/lib/cn';
 import { formatCompactNumber, pluralize, formatDollars } from '@/lib/format';
-import { lasted } from './detail/timeline';
+import { formatMilliseconds } from './detail/timeline';
 import { traceStatsQuery } from './queries';
-import type { Asked } from './query';
-import { buckets, narrowed, when, type Bucket, type Stat, type Step } from './time-buckets';
+import type { TraceQuery } from './query';
+import {
+  timeBuckets,
+  narrowToBuckets,
+  formatBucketTime,
+  type TimeBucket,
+  type StatRow,
+  type BucketSize,
+} from './time-buckets';
 
 /** Counting all of a time costs more than a page of rows: while live it is done so often, in milliseconds. */
-const AGAIN = 10_000;
+const REFRESH_INTERVAL_MS = 10_000;
 
-export function Plots({
+export function TraceCharts({
   asked,
   live,
   onChange,
 }: {
-  asked: Asked;
+  asked: TraceQuery;
   live: boolean;
-  onChange: (asked: Asked) => void;
+  onChange: (asked: TraceQuery) => void;
 }): ReactNode {
   const { data, error, refetch, isFetching } = useQuery({
     ...traceStatsQuery(asked),
-    refetchInterval: live ? AGAIN : false,
+    refetchInterval: live ? REFRESH_INTERVAL_MS : false,
     placeholderData: (before) => before,
   });
-  const shown = useMemo(() => (data ? buckets(data.data, data.time, data.by, data.now) : []), [data]);
+  const shown = useMemo(() => (data ? timeBuckets(data.data, data.time, data.by, data.now) : []), [data]);
   if (error) {
     return (
       <p className="flex items-center gap-2 px-4 pb-2 text-xs text-muted">
@@ -44,28 +51,28 @@ export function Plots({
         isFetching && !data && 'animate-pulse',
       )}
     >
-      {data && <Pictures shown={shown} step={data.by} onChoose={(some) => onChange(narrowed(asked, some))} />}
+      {data && <Charts shown={shown} step={data.by} onChoose={(some) => onChange(narrowToBuckets(asked, some))} />}
     </div>
   );
 }
 
-function Pictures({
+function Charts({
   shown,
   step,
   onChoose,
 }: {
-  shown: readonly Bucket[];
-  step: Step;
-  onChoose: (some: readonly Bucket[]) => void;
+  shown: readonly TimeBucket[];
+  step: BucketSize;
+  onChoose: (some: readonly TimeBucket[]) => void;
 }): ReactNode {
   const [at, setAt] = useState<number | null>(null);
-  const of = (pick: (stat: Stat) => number): number[] => shown.map(({ stat }) => (stat ? pick(stat) : 0));
-  const all = (pick: (stat: Stat) => number): number => of(pick).reduce((sum, value) => sum + value, 0);
+  const of = (pick: (stat: StatRow) => number): number[] => shown.map(({ stat }) => (stat ? pick(stat) : 0));
+  const all = (pick: (stat: StatRow) => number): number => of(pick).reduce((sum, value) => sum + value, 0);
   const read =
-    (words: (stat: Stat) => string) =>
+    (words: (stat: StatRow) => string) =>
     (place: number): string => {
       const bucket = shown[place];
-      return bucket ? `${when(bucket, step)} · ${bucket.stat ? words(bucket.stat) : 'none'}` : '';
+      return bucket ? `${formatBucketTime(bucket, step)} · ${bucket.stat ? words(bucket.stat) : 'none'}` : '';
     };
   const common = {
     steps: shown.length,
@@ -77,7 +84,7 @@ function Pictures({
   const errors = (number: number): string => (number > 0 ? `, ${pluralize(number, 'error')}` : '');
   return (
     <>
-      <Plot
+      <BarChart
         {...common}
         title="Traces"
         total={`${all(({ traces }) => traces).toLocaleString('en')}${errors(failed)}`}
@@ -87,17 +94,17 @@ function Pictures({
           { values: of((stat) => stat.traces - stat.errors), fill: 'fill-accent' },
         ]}
       />
-      <Plot
+      <BarChart
         {...common}
         title="Latency"
-        total={slowest(shown)}
-        read={read((stat) => `p50 ${lasted(stat.p50_ms)}, p95 ${lasted(stat.p95_ms)}`)}
+        total={slowestBucket(shown)}
+        read={read((stat) => `p50 ${formatMilliseconds(stat.p50_ms)}, p95 ${formatMilliseconds(stat.p95_ms)}`)}
         parts={[
           { values: of((stat) => stat.p50_ms), fill: 'fill-accent' },
           { values: of((stat) => Math.max(0, stat.p95_ms - stat.p50_ms)), fill: 'fill-accent/35' },
         ]}
       />
-      <Plot
+      <BarChart
         {...common}
         title="Tokens"
         total={formatCompactNumber(all((stat) => stat.input_tokens + stat.output_tokens))}
@@ -109,7 +116,7 @@ function Pictures({
           { values: of((stat) => stat.output_tokens), fill: 'fill-accent' },
         ]}
       />
-      <Plot
+      <BarChart
         {...common}
         title="Cost"
         total={formatDollars(all(({ cost }) => cost))}
@@ -121,16 +128,16 @@ function Pictures({
 }
 
 /** Percentiles do not add up: the worst step is told. */
-function slowest(shown: readonly Bucket[]): string {
+function slowestBucket(shown: readonly TimeBucket[]): string {
   const worst = Math.max(-1, ...shown.map(({ stat }) => stat?.p95_ms ?? -1));
-  return worst < 0 ? '–' : `p95 up to ${lasted(worst)}`;
+  return worst < 0 ? '–' : `p95 up to ${formatMilliseconds(worst)}`;
 }
 
 /**
  * One small picture over time: bars in steps, of one or two parts. Hover or arrow keys read a step, a click or drag
  * chooses some.
  */
-export interface Part {
+export interface ChartSeries {
   /** One for each step. */
   values: readonly number[];
   /** A class that fills it. */
@@ -142,7 +149,7 @@ interface Props {
   /** What all of it comes to, and what one step does. */
   total: string;
   read: (place: number) => string;
-  parts: readonly Part[];
+  parts: readonly ChartSeries[];
   steps: number;
   /** The step that is looked at, in all plots at once. */
   at: number | null;
@@ -150,12 +157,12 @@ interface Props {
   onChoose: (first: number, last: number) => void;
 }
 
-const TALL = 100;
+const CHART_HEIGHT = 100;
 
-export function Plot({ title, total, read, parts, steps, at, onAt, onChoose }: Props): ReactNode {
+export function BarChart({ title, total, read, parts, steps, at, onAt, onChoose }: Props): ReactNode {
   const [from, setFrom] = useState<number | null>(null);
   const place = useRef<HTMLDivElement>(null);
-  const highest = Math.max(...sums(parts, steps), 0);
+  const highest = Math.max(...bucketSums(parts, steps), 0);
   const stepAt = (event: PointerEvent): number => {
     const { left, width } = place.current?.getBoundingClientRect() ?? { left: 0, width: 1 };
     return Math.max(0, Math.min(steps - 1, Math.floor(((event.clientX - left) / width) * steps)));
@@ -207,7 +214,7 @@ export function Plot({ title, total, read, parts, steps, at, onAt, onChoose }: P
       >
         <svg
           aria-hidden
-          viewBox={`0 0 ${Math.max(1, steps)} ${TALL}`}
+          viewBox={`0 0 ${Math.max(1, steps)} ${CHART_HEIGHT}`}
           preserveAspectRatio="none"
           className="block size-full overflow-visible"
         >
@@ -216,11 +223,11 @@ export function Plot({ title, total, read, parts, steps, at, onAt, onChoose }: P
               x={chosen.first}
               y={0}
               width={chosen.last - chosen.first + 1}
-              height={TALL}
+              height={CHART_HEIGHT}
               className="fill-accent-soft"
             />
           )}
-          {at !== null && !chosen && <rect x={at} y={0} width={1} height={TALL} className="fill-sunken" />}
+          {at !== null && !chosen && <rect x={at} y={0} width={1} height={CHART_HEIGHT} className="fill-sunken" />}
           <Bars parts={parts} steps={steps} highest={highest} />
         </svg>
       </div>
@@ -229,7 +236,7 @@ export function Plot({ title, total, read, parts, steps, at, onAt, onChoose }: P
 }
 
 /** Each part on top of the one before. */
-function Bars({ parts, steps, highest }: { parts: readonly Part[]; steps: number; highest: number }): ReactNode {
+function Bars({ parts, steps, highest }: { parts: readonly ChartSeries[]; steps: number; highest: number }): ReactNode {
   if (highest === 0) return null;
   const gap = steps > 60 ? 0.08 : 0.12;
   return Array.from({ length: steps }, (_, step) => {
@@ -238,14 +245,14 @@ function Bars({ parts, steps, highest }: { parts: readonly Part[]; steps: number
       const value = values[step] ?? 0;
       if (value <= 0) return null;
       // What is there is seen, be it ever so little.
-      const tall = Math.max(part === 0 ? 2 : 0, (value / highest) * TALL);
+      const tall = Math.max(part === 0 ? 2 : 0, (value / highest) * CHART_HEIGHT);
       below += tall;
       return (
         <rect
           // oxlint-disable-next-line react/no-array-index-key -- parts have no other name
           key={`${step} ${part}`}
           x={step + gap}
-          y={TALL - below}
+          y={CHART_HEIGHT - below}
           width={1 - 2 * gap}
           height={tall}
           className={fill}
@@ -255,6 +262,6 @@ function Bars({ parts, steps, highest }: { parts: readonly Part[]; steps: number
   });
 }
 
-function sums(parts: readonly Part[], steps: number): number[] {
+function bucketSums(parts: readonly ChartSeries[], steps: number): number[] {
   return Array.from({ length: steps }, (_, step) => parts.reduce((sum, { values }) => sum + (values[step] ?? 0), 0));
 }

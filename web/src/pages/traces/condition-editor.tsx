@@ -4,22 +4,22 @@ import { Popover } from 'radix-ui';
 import { useId, useState, type FormEvent, type ReactNode } from 'react';
 import { Button } from '@/components/button';
 import { Select, TextField } from '@/components/form-fields';
-import { Segments } from '@/components/segmented-control';
-import { exact, prose } from '@/lib/safe-text';
+import { SegmentedControl } from '@/components/segmented-control';
+import { safeExact, safeProse } from '@/lib/safe-text';
 import {
   FIELDS,
-  fieldOf,
-  opsOf,
+  conditionField,
+  fieldOps,
   takesList,
   takesValue,
-  wordOf,
-  type Field,
+  opLabel,
+  type ConditionField,
   type Op,
-  fromField,
-  toField,
-  wordsOf,
+  fromInputValue,
+  toInputValue,
+  conditionText,
 } from './conditions';
-import { number, type Condition, type Asked } from './query';
+import { parseNumber, type Condition, type TraceQuery } from './query';
 
 interface ConditionEditorProps {
   trigger: ReactNode;
@@ -29,11 +29,11 @@ interface ConditionEditorProps {
   onDone: (condition: Condition) => void;
 }
 
-const FIRST: Condition = { of: 'field', name: 'status', op: 'eq', value: 'error' };
+const FIRST_FIELD: Condition = { of: 'field', name: 'status', op: 'eq', value: 'error' };
 /** The value of the option that means an attribute: no field is called so. */
 const ATTRIBUTE = '@';
 
-export function ConditionEditor({ trigger, condition = FIRST, seen, onDone }: ConditionEditorProps): ReactNode {
+export function ConditionEditor({ trigger, condition = FIRST_FIELD, seen, onDone }: ConditionEditorProps): ReactNode {
   const [open, setOpen] = useState(false);
   return (
     <Popover.Root open={open} onOpenChange={setOpen}>
@@ -46,7 +46,7 @@ export function ConditionEditor({ trigger, condition = FIRST, seen, onDone }: Co
           collisionPadding={8}
           className="z-50 w-72 rounded-xl border bg-raised p-3 shadow-float"
         >
-          <Form
+          <ConditionForm
             first={condition}
             seen={seen}
             onDone={(done) => {
@@ -60,7 +60,7 @@ export function ConditionEditor({ trigger, condition = FIRST, seen, onDone }: Co
   );
 }
 
-function Form({
+function ConditionForm({
   first,
   seen,
   onDone,
@@ -70,18 +70,18 @@ function Form({
   onDone: ConditionEditorProps['onDone'];
 }): ReactNode {
   const [{ of, name, op, value }, setCondition] = useState(first);
-  const field = of === 'field' ? fieldOf(name) : undefined;
+  const field = of === 'field' ? conditionField(name) : undefined;
   const change = (some: Partial<Condition>) => setCondition((before) => ({ ...before, ...some }));
   const choose = (chosen: string) => {
     if (chosen === ATTRIBUTE) return change({ of: 'attribute', name: '', op: 'eq', value: '' });
-    const next = fieldOf(chosen);
-    const [usual = 'eq'] = opsOf(next);
+    const next = conditionField(chosen);
+    const [usual = 'eq'] = fieldOps(next);
     return change({ of: 'field', name: chosen, op: usual, value: next?.choices?.[0] ?? '' });
   };
   const wrong =
     name.trim() === '' ||
     (takesValue(op) && value.trim() === '') ||
-    (field?.type === 'number' && takesValue(op) && number(value) === undefined);
+    (field?.type === 'number' && takesValue(op) && parseNumber(value) === undefined);
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (!wrong) onDone({ of, name: name.trim(), op, value: takesValue(op) ? value : '' });
@@ -112,14 +112,14 @@ function Form({
         />
       )}
       <Select aria-label="Comparison" value={op} onChange={(event) => change({ op: event.target.value as Op })}>
-        {opsOf(field).map((one) => (
+        {fieldOps(field).map((one) => (
           <option key={one} value={one}>
-            {wordOf(one, field?.type)}
+            {opLabel(one, field?.type)}
           </option>
         ))}
       </Select>
       {takesValue(op) && (
-        <Value
+        <ValueInput
           field={field}
           op={op}
           value={value}
@@ -134,15 +134,15 @@ function Form({
   );
 }
 
-interface ValueProps {
-  field: Field | undefined;
+interface ValueInputProps {
+  field: ConditionField | undefined;
   op: Op;
   value: string;
   seen: readonly string[];
   onChange: (value: string) => void;
 }
 
-function Value({ field, op, value, seen, onChange }: ValueProps): ReactNode {
+function ValueInput({ field, op, value, seen, onChange }: ValueInputProps): ReactNode {
   const known = useId();
   if (field?.choices && !takesList(op)) {
     return (
@@ -158,8 +158,8 @@ function Value({ field, op, value, seen, onChange }: ValueProps): ReactNode {
       <TextField
         aria-label="Value"
         type="datetime-local"
-        value={toField(value)}
-        onChange={(event) => onChange(fromField(event.target.value) ?? '')}
+        value={toInputValue(value)}
+        onChange={(event) => onChange(fromInputValue(event.target.value) ?? '')}
       />
     );
   }
@@ -187,30 +187,30 @@ function Value({ field, op, value, seen, onChange }: ValueProps): ReactNode {
 }
 
 interface ConditionChipsProps {
-  asked: Asked;
+  asked: TraceQuery;
   seen: Readonly<Record<string, readonly string[]>>;
-  onChange: (asked: Asked) => void;
+  onChange: (asked: TraceQuery) => void;
 }
 
-const JOINED = { all: 'All of', any: 'Any of' };
+const JOIN_LABELS = { all: 'All of', any: 'Any of' };
 
 /** The conditions that hold, one chip each: a click changes it, the cross takes it away. */
-export function Chips({ asked, seen, onChange }: ConditionChipsProps): ReactNode {
+export function ConditionChips({ asked, seen, onChange }: ConditionChipsProps): ReactNode {
   const { conditions, any } = asked;
   if (conditions.length === 0) return null;
   const become = (next: readonly Condition[]) => onChange({ ...asked, conditions: next });
   return (
     <div role="group" aria-label="Filters" className="flex flex-wrap items-center gap-1.5 px-4 pb-2.5">
       {conditions.length > 1 && (
-        <Segments
+        <SegmentedControl
           label="Match"
-          options={JOINED}
+          options={JOIN_LABELS}
           value={any ? 'any' : 'all'}
           onChange={(value) => onChange({ ...asked, any: value === 'any' })}
         />
       )}
       {conditions.map((condition, place) => (
-        <Chip
+        <ConditionChip
           // oxlint-disable-next-line react/no-array-index-key -- the same condition may be there twice
           key={`${place} ${condition.of} ${condition.name}`}
           condition={condition}
@@ -226,15 +226,15 @@ export function Chips({ asked, seen, onChange }: ConditionChipsProps): ReactNode
   );
 }
 
-interface ChipProps {
+interface ConditionChipProps {
   condition: Condition;
   seen: ConditionChipsProps['seen'];
   onChange: (condition: Condition) => void;
   onRemove: () => void;
 }
 
-function Chip({ condition, seen, onChange, onRemove }: ChipProps): ReactNode {
-  const { subject, verb, value } = wordsOf(condition);
+function ConditionChip({ condition, seen, onChange, onRemove }: ConditionChipProps): ReactNode {
+  const { subject, verb, value } = conditionText(condition);
   const whole = [subject, verb, value].filter(Boolean).join(' ');
   return (
     <span className="inline-flex h-7 max-w-full min-w-0 items-center rounded-lg bg-accent-soft text-[13px]">
@@ -245,16 +245,16 @@ function Chip({ condition, seen, onChange, onRemove }: ChipProps): ReactNode {
         trigger={
           <button
             type="button"
-            title={exact(whole)}
+            title={safeExact(whole)}
             className="flex h-full min-w-0 items-center gap-1 rounded-l-lg pl-2.5 hover:text-accent"
           >
             <span className="max-w-40 truncate text-muted" dir="auto">
-              {prose(subject)}
+              {safeProse(subject)}
             </span>
             <span className="shrink-0 text-muted">{verb}</span>
             {value && (
               <span className="max-w-60 truncate font-medium" dir="auto">
-                {prose(value)}
+                {safeProse(value)}
               </span>
             )}
           </button>
@@ -262,7 +262,7 @@ function Chip({ condition, seen, onChange, onRemove }: ChipProps): ReactNode {
       />
       <button
         type="button"
-        aria-label={`Remove the filter ${prose(whole)}`}
+        aria-label={`Remove the filter ${safeProse(whole)}`}
         onClick={onRemove}
         className="flex h-full shrink-0 items-center rounded-r-lg px-1.5 text-faint hover:text-ink"
       >

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
-import { wordsOf, fromField, toField } from './conditions';
+import { conditionText, fromInputValue, toInputValue } from './conditions';
 import type { Condition } from './query';
 
 const told = (name: string, op: Condition['op'], value: string, of: Condition['of'] = 'field') =>
-  Object.values(wordsOf({ of, name, op, value })).join(' ').trim();
+  Object.values(conditionText({ of, name, op, value })).join(' ').trim();
 
 it('reads as a sentence', () => {
   expect(told('status', 'ne', 'ok')).toBe('Status is not ok');
@@ -15,10 +15,15 @@ it('reads as a sentence', () => {
 });
 
 it('a time goes into a field and comes out as the same', () => {
-  expect(fromField(toField('2026-11-14T10:05:00.000Z'))).toBe('2026-11-14T10:05:00.000Z');
-  expect(toField('2026-11-14T10:05:00.000Z')).toMatch(/^2026-11-1\dT\d\d:\d5$/);
+  expect(fromInputValue(toInputValue('2026-11-14T10:05:00.000Z'))).toBe('2026-11-14T10:05:00.000Z');
+  expect(toInputValue('2026-11-14T10:05:00.000Z')).toMatch(/^2026-11-1\dT\d\d:\d5$/);
 });
 
 it('no time is an empty field', () => {
-  expect([toField(null), toField('nonsense'), fromField(''), fromField('nonsense')]).toEqual(['', '', null, null]);
+  expect([toInputValue(null), toInputValue('nonsense'), fromInputValue(''), fromInputValue('nonsense')]).toEqual([
+    '',
+    '',
+    null,
+    null,
+  ]);
 });

@@ -20,12 +20,12 @@ export const OPS = [
 ] as const;
 export type Op = (typeof OPS)[number];
 
-export type Type = 'choice' | 'text' | 'number' | 'time' | 'any';
+export type FieldType = 'choice' | 'text' | 'number' | 'time' | 'any';
 
-export interface Field {
+export interface ConditionField {
   name: string;
   label: string;
-  type: Type;
+  type: FieldType;
   /** All values that there are. */
   choices?: readonly string[];
   /** Behind a number. */
@@ -47,7 +47,7 @@ export const KINDS = [
 ] as const;
 export const STATUSES = ['ok', 'error', 'cancelled', 'incomplete'] as const;
 
-export const FIELDS: readonly Field[] = [
+export const FIELDS: readonly ConditionField[] = [
   { name: 'status', label: 'Status', type: 'choice', choices: STATUSES },
   { name: 'kind', label: 'Kind', type: 'choice', choices: KINDS },
   { name: 'workflow', label: 'Workflow', type: 'text' },
@@ -81,9 +81,9 @@ export const FIELDS: readonly Field[] = [
 
 const BY_NAME = new Map(FIELDS.map((field) => [field.name, field]));
 
-export const fieldOf = (name: string): Field | undefined => BY_NAME.get(name);
+export const conditionField = (name: string): ConditionField | undefined => BY_NAME.get(name);
 
-const SENSIBLE: Record<Type, readonly Op[]> = {
+const OPS_BY_TYPE: Record<FieldType, readonly Op[]> = {
   choice: ['eq', 'ne', 'in', 'not_in', 'exists', 'missing'],
   text: ['eq', 'ne', 'contains', 'starts_with', 'in', 'not_in', 'exists', 'missing'],
   number: ['gt', 'gte', 'lt', 'lte', 'eq', 'ne', 'exists', 'missing'],
@@ -92,12 +92,12 @@ const SENSIBLE: Record<Type, readonly Op[]> = {
 };
 
 /** An attribute may be of any type. */
-export const opsOf = (field: Field | undefined): readonly Op[] => SENSIBLE[field?.type ?? 'any'];
+export const fieldOps = (field: ConditionField | undefined): readonly Op[] => OPS_BY_TYPE[field?.type ?? 'any'];
 
 export const takesValue = (op: Op): boolean => op !== 'exists' && op !== 'missing';
 export const takesList = (op: Op): boolean => op === 'in' || op === 'not_in';
 
-const WORDS: Record<Op, string> = {
+const OP_LABELS: Record<Op, string> = {
   eq: 'is',
   ne: 'is not',
   contains: 'contains',
@@ -111,29 +111,30 @@ const WORDS: Record<Op, string> = {
   exists: 'is there',
   missing: 'is missing',
 };
-const TIMES: Partial<Record<Op, string>> = { gte: 'from', lt: 'before' };
+const TIME_OP_LABELS: Partial<Record<Op, string>> = { gte: 'from', lt: 'before' };
 
-export const wordOf = (op: Op, type: Type = 'any'): string => (type === 'time' ? TIMES[op] : undefined) ?? WORDS[op];
+export const opLabel = (op: Op, type: FieldType = 'any'): string =>
+  (type === 'time' ? TIME_OP_LABELS[op] : undefined) ?? OP_LABELS[op];
 
 /** A condition as a person reads it. */
-export interface Words {
+export interface ConditionText {
   subject: string;
   verb: string;
   value: string;
 }
 
-export function wordsOf({ of, name, op, value }: Condition): Words {
-  const field = of === 'field' ? fieldOf(name) : undefined;
-  const shown = field?.type === 'time' && !Number.isNaN(Date.parse(value)) ? brief(value) : value;
+export function conditionText({ of, name, op, value }: Condition): ConditionText {
+  const field = of === 'field' ? conditionField(name) : undefined;
+  const shown = field?.type === 'time' && !Number.isNaN(Date.parse(value)) ? formatLocalTime(value) : value;
   return {
     subject: field?.label ?? name,
-    verb: wordOf(op, field?.type),
+    verb: opLabel(op, field?.type),
     value: takesValue(op) ? [shown || '""', field?.unit].filter(Boolean).join(' ') : '',
   };
 }
 
 /** For `<input type="datetime-local">`; empty without a time. */
-export function toField(at: string | null): string {
+export function toInputValue(at: string | null): string {
   const time = at ? new Date(at) : null;
   if (!time || Number.isNaN(time.getTime())) return '';
   return new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
@@ -143,12 +144,12 @@ export function toField(at: string | null): string {
  * Between times as the server tells them and as fields of the browser take them: in the clock of whoever sits before
  * it.
  */
-export function fromField(text: string): string | null {
+export function fromInputValue(text: string): string | null {
   const time = text ? new Date(text) : null;
   return time && !Number.isNaN(time.getTime()) ? time.toISOString() : null;
 }
 
 /** `14 Nov, 10:00`, as short as a button wants it. */
-export function brief(at: string): string {
+export function formatLocalTime(at: string): string {
   return new Date(at).toLocaleString('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
 }

@@ -5,23 +5,23 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState, type ReactNode, 
 import { Link } from 'wouter';
 import { ApiError } from '@/api/client';
 import { queryClient } from '@/api/queries';
-import { session } from '@/app/auth';
+import { sessionQuery } from '@/app/auth';
 import { useCommand } from '@/app/commands';
 import { Button, IconButton, CopyButton } from '@/components/button';
 import { SearchBox } from '@/components/search-box';
-import { Segments } from '@/components/segmented-control';
-import { Empty, Loading, Problem } from '@/components/status';
-import { tellError } from '@/components/toast';
+import { SegmentedControl } from '@/components/segmented-control';
+import { EmptyState, Loading, ErrorMessage } from '@/components/status';
+import { showError } from '@/components/toast';
 import { cn } from '@/lib/cn';
 import { useTitle } from '@/lib/hooks';
-import { ROOT } from '@/lib/server-path';
+import { SERVER_ROOT } from '@/lib/server-path';
 import { createStoredChoice } from '@/lib/stored-choice';
-import { Plots } from './charts';
-import { Chips, ConditionEditor } from './condition-editor';
+import { TraceCharts } from './charts';
+import { ConditionChips, ConditionEditor } from './condition-editor';
 import { traceStatsQuery, anyTraceQuery } from './queries';
-import { type Asked, useAsked, NOTHING, RANGES } from './query';
-import { type Row, useRows } from './rows';
-import { Table } from './table';
+import { type TraceQuery, useTraceQuery, EMPTY_QUERY, RANGES } from './query';
+import { type TraceRow, useLiveRows } from './rows';
+import { TraceTable } from './table';
 import { TimeMenu } from './time-menu';
 import { ViewsMenu } from './views-menu';
 
@@ -29,13 +29,13 @@ const useChartsState = createStoredChoice('palaver.traces.plots', ['open', 'fold
 const useLiveState = createStoredChoice('palaver.traces.live', ['off', 'on']);
 const ROWS = { traces: 'Traces', spans: 'Spans' } as const;
 /** How far down one was, by what was asked: who comes back from a trace goes on there. */
-const places = new Map<string, number>();
+const scrollPositions = new Map<string, number>();
 /** Less is still at the top, in pixels. */
-const TOP = 8;
+const TOP_DISTANCE_PX = 8;
 
 export default function TracesPage(): ReactNode {
   useTitle('Traces');
-  const asking = useAsked();
+  const asking = useTraceQuery();
   const { asked, ask } = asking;
   const live = useLiveState() === 'on';
   const drawn = useChartsState() === 'open' && asked.rows === 'traces';
@@ -43,9 +43,9 @@ export default function TracesPage(): ReactNode {
   const [box, setBox] = useState<HTMLDivElement | null>(null);
   const field = useRef<HTMLInputElement>(null);
   const atTop = useAtTop(box);
-  const found = useRows(asked, live, atTop);
-  const seen = useSeen(found.rows);
-  const change = (next: Asked) => ask(next);
+  const found = useLiveRows(asked, live, atTop);
+  const seen = useSeenValues(found.rows);
+  const change = (next: TraceQuery) => ask(next);
   const look = () =>
     Promise.all([found.look(), drawn && queryClient.fetchQuery({ ...traceStatsQuery(asked), staleTime: 0 })]);
   const goLive = () => useLiveState.setState(live ? 'off' : 'on');
@@ -76,16 +76,16 @@ export default function TracesPage(): ReactNode {
             <ChartColumn />
           </IconButton>
         )}
-        <IconButton label="Look for new ones" onClick={() => void look().catch(tellError)}>
+        <IconButton label="Look for new ones" onClick={() => void look().catch(showError)}>
           <RefreshCw />
         </IconButton>
         <LiveButton live={live} onClick={goLive} />
       </header>
-      <Bar asked={asked} ask={ask} seen={seen} field={field} />
+      <QueryBar asked={asked} ask={ask} seen={seen} field={field} />
       <div data-above>
-        <Chips asked={asked} seen={seen} onChange={change} />
+        <ConditionChips asked={asked} seen={seen} onChange={change} />
         {drawn && !found.error && (found.waiting || found.rows.length > 0) && (
-          <Plots asked={asked} live={live} onChange={change} />
+          <TraceCharts asked={asked} live={live} onChange={change} />
         )}
         {found.error && (
           <div className="px-4 pb-3">
@@ -98,7 +98,7 @@ export default function TracesPage(): ReactNode {
         )}
       </div>
       {!atTop && found.fresh.count > 0 && (
-        <Pill
+        <NewRowsButton
           fresh={found.fresh}
           onClick={() => {
             found.take();
@@ -108,11 +108,11 @@ export default function TracesPage(): ReactNode {
       )}
       {found.waiting && <Loading className="flex justify-center py-16" />}
       {!found.waiting && !found.error && !found.old && found.rows.length === 0 && (
-        <Nothing asked={asked} onChange={change} />
+        <NoRows asked={asked} onChange={change} />
       )}
       {found.rows.length > 0 && (
         <>
-          <Table
+          <TraceTable
             key={asked.rows}
             rows={found.rows}
             kind={asked.rows}
@@ -123,7 +123,7 @@ export default function TracesPage(): ReactNode {
             onMore={found.fetchMore}
             failed={found.error !== null && found.cut}
           />
-          <Restore name={window.location.search} box={box} />
+          <RestoreScroll name={window.location.search} box={box} />
         </>
       )}
     </div>
@@ -140,8 +140,8 @@ const RowsError = ({
   onClear: () => void;
   onRetry: () => void;
 }): ReactNode => (
-  <Problem error={error}>
-    {isOurs(error) ? (
+  <ErrorMessage error={error}>
+    {isQueryError(error) ? (
       <Button size="small" onClick={onClear}>
         Clear the filters
       </Button>
@@ -150,20 +150,20 @@ const RowsError = ({
         Retry
       </Button>
     )}
-  </Problem>
+  </ErrorMessage>
 );
 
 /** Is it what was asked that is wrong? Then the same again helps nobody. */
-const isOurs = (error: Error): boolean => error instanceof ApiError && error.status >= 400 && error.status < 500;
+const isQueryError = (error: Error): boolean => error instanceof ApiError && error.status >= 400 && error.status < 500;
 
-interface BarProps {
-  asked: Asked;
-  ask: ReturnType<typeof useAsked>['ask'];
+interface QueryBarProps {
+  asked: TraceQuery;
+  ask: ReturnType<typeof useTraceQuery>['ask'];
   seen: Readonly<Record<string, readonly string[]>>;
   field: RefObject<HTMLInputElement | null>;
 }
 
-function Bar({ asked, ask, seen, field }: BarProps): ReactNode {
+function QueryBar({ asked, ask, seen, field }: QueryBarProps): ReactNode {
   return (
     <div
       data-above
@@ -174,7 +174,7 @@ function Bar({ asked, ask, seen, field }: BarProps): ReactNode {
         onChange={(search) => ask({ ...asked, search }, { replace: true })}
         field={field}
       />
-      <Segments label="Rows" options={ROWS} value={asked.rows} onChange={(rows) => ask({ ...asked, rows })} />
+      <SegmentedControl label="Rows" options={ROWS} value={asked.rows} onChange={(rows) => ask({ ...asked, rows })} />
       <TimeMenu key={`${asked.from} ${asked.to}`} asked={asked} onChange={(next) => ask(next)} />
       <ConditionEditor
         seen={seen}
@@ -200,7 +200,13 @@ function LiveButton({ live, onClick }: { live: boolean; onClick: () => void }): 
 }
 
 /** It takes no room: nothing moves when it comes. */
-function Pill({ fresh, onClick }: { fresh: { count: number; many: boolean }; onClick: () => void }): ReactNode {
+function NewRowsButton({
+  fresh,
+  onClick,
+}: {
+  fresh: { count: number; many: boolean };
+  onClick: () => void;
+}): ReactNode {
   return (
     <div className="sticky top-3 z-20 flex h-0 justify-center @3xl:top-24">
       <button
@@ -220,9 +226,9 @@ function Pill({ fresh, onClick }: { fresh: { count: number; many: boolean }; onC
 }
 
 function useAtTop(box: HTMLDivElement | null): boolean {
-  const [atTop, setAtTop] = useState(() => (places.get(window.location.search) ?? 0) < TOP);
+  const [atTop, setAtTop] = useState(() => (scrollPositions.get(window.location.search) ?? 0) < TOP_DISTANCE_PX);
   useEffect(() => {
-    const look = () => box && setAtTop(box.scrollTop < TOP);
+    const look = () => box && setAtTop(box.scrollTop < TOP_DISTANCE_PX);
     box?.addEventListener('scroll', look, { passive: true });
     return () => box?.removeEventListener('scroll', look);
   }, [box]);
@@ -230,12 +236,12 @@ function useAtTop(box: HTMLDivElement | null): boolean {
 }
 
 /** Goes to where one was, once there are rows; and remembers. It stands behind the table, which begins at its top. */
-function Restore({ name, box }: { name: string; box: HTMLDivElement | null }): ReactNode {
+function RestoreScroll({ name, box }: { name: string; box: HTMLDivElement | null }): ReactNode {
   useLayoutEffect(() => {
     if (!box) return undefined;
-    const before = places.get(name);
+    const before = scrollPositions.get(name);
     if (before !== undefined) box.scrollTo({ top: before });
-    const keep = () => places.set(name, box.scrollTop);
+    const keep = () => scrollPositions.set(name, box.scrollTop);
     box.addEventListener('scroll', keep, { passive: true });
     return () => box.removeEventListener('scroll', keep);
   }, [name, box]);
@@ -243,9 +249,9 @@ function Restore({ name, box }: { name: string; box: HTMLDivElement | null }): R
 }
 
 /** Values that the rows have, to choose from. */
-function useSeen(rows: readonly Row[]): Readonly<Record<string, readonly string[]>> {
+function useSeenValues(rows: readonly TraceRow[]): Readonly<Record<string, readonly string[]>> {
   return useMemo(() => {
-    const of = (pick: (row: Row) => string | null): string[] =>
+    const of = (pick: (row: TraceRow) => string | null): string[] =>
       [
         ...new Set(
           rows
@@ -267,17 +273,17 @@ function useSeen(rows: readonly Row[]): Readonly<Record<string, readonly string[
 }
 
 /** What stands where no row is: how to get some, or how to ask for less. */
-export function Nothing({ asked, onChange }: { asked: Asked; onChange: (asked: Asked) => void }): ReactNode {
+export function NoRows({ asked, onChange }: { asked: TraceQuery; onChange: (asked: TraceQuery) => void }): ReactNode {
   const { data: any, error } = useQuery(anyTraceQuery());
   if (any === undefined && !error) return <Loading className="flex justify-center py-16" />;
-  return any === false ? <NoTraces /> : <NothingMatches asked={asked} onChange={onChange} />;
+  return any === false ? <NoTraces /> : <NoMatches asked={asked} onChange={onChange} />;
 }
 
-function NothingMatches({ asked, onChange }: { asked: Asked; onChange: (asked: Asked) => void }): ReactNode {
+function NoMatches({ asked, onChange }: { asked: TraceQuery; onChange: (asked: TraceQuery) => void }): ReactNode {
   const filtered = asked.conditions.length > 0 || asked.search.trim() !== '';
   const earlier = asked.range !== 'all';
   return (
-    <Empty icon={<SearchX aria-hidden />} title={filtered ? 'Nothing matches' : 'Nothing in this time'}>
+    <EmptyState icon={<SearchX aria-hidden />} title={filtered ? 'Nothing matches' : 'Nothing in this time'}>
       <p>
         No {asked.rows === 'traces' ? 'trace' : 'span'} {filtered ? 'is like that' : 'began then'}
         {earlier && asked.range !== 'custom' && filtered ? ` (${RANGES[asked.range].toLowerCase()})` : ''}.
@@ -291,21 +297,21 @@ function NothingMatches({ asked, onChange }: { asked: Asked; onChange: (asked: A
         {earlier && (
           <Button onClick={() => onChange({ ...asked, range: 'all', from: null, to: null })}>Look at all time</Button>
         )}
-        {!filtered && !earlier && <Button onClick={() => onChange(NOTHING)}>Begin anew</Button>}
+        {!filtered && !earlier && <Button onClick={() => onChange(EMPTY_QUERY)}>Begin anew</Button>}
       </div>
-    </Empty>
+    </EmptyState>
   );
 }
 
 function NoTraces(): ReactNode {
-  const { data } = useQuery(session());
+  const { data } = useQuery(sessionQuery());
   const lines = [
-    `export OTEL_EXPORTER_OTLP_ENDPOINT=${window.location.origin}${ROOT}`,
+    `export OTEL_EXPORTER_OTLP_ENDPOINT=${window.location.origin}${SERVER_ROOT}`,
     'export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf',
     ...(data?.key ? ["export OTEL_EXPORTER_OTLP_HEADERS='Authorization=Bearer YOUR_KEY'"] : []),
   ];
   return (
-    <Empty icon={<ListTree aria-hidden />} title="No traces yet">
+    <EmptyState icon={<ListTree aria-hidden />} title="No traces yet">
       <p>
         Every run leaves one:{' '}
         <Link href="/play" className="text-accent underline underline-offset-2">
@@ -318,6 +324,6 @@ function NoTraces(): ReactNode {
         <pre className="overflow-x-auto px-4 py-3 pr-10 font-mono text-[13px] text-ink">{lines.join('\n')}</pre>
         <CopyButton text={lines.join('\n')} className="absolute top-1.5 right-1.5" />
       </div>
-    </Empty>
+    </EmptyState>
   );
 }

@@ -5,16 +5,16 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions, type InfiniteData } from '@tanstack/react-query';
 import { ApiError, api, type Schemas } from '@/api/client';
 import { queryClient } from '@/api/queries';
-import { address, between, filterOf, type Asked, type Between } from './query';
+import { traceQueryParams, timeBounds, queryFilter, type TraceQuery, type TimeBounds } from './query';
 import type { RowPage } from './rows';
-import { stepOf } from './time-buckets';
+import { bucketSize } from './time-buckets';
 
 const PAGE_SIZE = 50;
 const NEWEST_ROWS = 100;
 
 interface PageCursor {
   /** Null before the first page, whose time counts for all that follow. */
-  time: Between | null;
+  time: TimeBounds | null;
   after: string | null;
 }
 const FIRST_PAGE: PageCursor = { time: null, after: null };
@@ -22,16 +22,16 @@ const FIRST_PAGE: PageCursor = { time: null, after: null };
 /** What takes too long takes too long again: only who was not heard asks once more. */
 const retry = (times: number, error: Error): boolean => times < 2 && error instanceof ApiError && error.status === 0;
 
-const queryKeyOf = (asked: Asked): string => String(address(asked));
+const queryKeyOf = (asked: TraceQuery): string => String(traceQueryParams(asked));
 
 async function fetchRows(
-  asked: Asked,
+  asked: TraceQuery,
   { time, after }: PageCursor,
   limit: number,
   signal: AbortSignal,
 ): Promise<RowPage> {
-  const meant = time ?? between(asked, Date.now());
-  const body = { filter: filterOf(asked), search: asked.search.trim() || null, ...meant, limit, after };
+  const meant = time ?? timeBounds(asked, Date.now());
+  const body = { filter: queryFilter(asked), search: asked.search.trim() || null, ...meant, limit, after };
   const page =
     asked.rows === 'traces'
       ? await api('post', '/api/traces/query', { body, signal })
@@ -40,7 +40,7 @@ async function fetchRows(
 }
 
 /** The rows, page by page. Never asked again by themselves: `head` says what is new. */
-export const rowPagesQuery = (asked: Asked) =>
+export const rowPagesQuery = (asked: TraceQuery) =>
   infiniteQueryOptions({
     queryKey: ['traces', 'rows', queryKeyOf(asked)],
     queryFn: ({ pageParam, signal }) => fetchRows(asked, pageParam, PAGE_SIZE, signal),
@@ -52,7 +52,7 @@ export const rowPagesQuery = (asked: Asked) =>
   });
 
 /** The newest rows, as they are now. */
-export const newestRowsQuery = (asked: Asked) =>
+export const newestRowsQuery = (asked: TraceQuery) =>
   queryOptions({
     queryKey: ['spans', 'head', queryKeyOf(asked)],
     queryFn: ({ signal }) => fetchRows(asked, FIRST_PAGE, NEWEST_ROWS, signal),
@@ -62,7 +62,7 @@ export const newestRowsQuery = (asked: Asked) =>
   });
 
 /** Put pages in the place of those that are known. */
-export function setRowPages(asked: Asked, pages: readonly RowPage[]): void {
+export function setRowPages(asked: TraceQuery, pages: readonly RowPage[]): void {
   queryClient.setQueryData(rowPagesQuery(asked).queryKey, (known: InfiniteData<RowPage> | undefined) => ({
     pages: [...pages],
     pageParams: known?.pageParams.slice(0, pages.length) ?? [FIRST_PAGE],
@@ -76,14 +76,14 @@ export const anyTraceQuery = () =>
     queryFn: async ({ signal }) => (await api('get', '/api/traces', { query: { limit: 1 }, signal })).data.length > 0,
   });
 
-export const traceStatsQuery = (asked: Asked) =>
+export const traceStatsQuery = (asked: TraceQuery) =>
   queryOptions({
     queryKey: ['traces', 'stats', queryKeyOf({ ...asked, rows: 'traces' })],
     queryFn: async ({ signal }) => {
       const now = Date.now();
-      const time = between(asked, now);
-      const by = stepOf(time, now);
-      const filter = filterOf(asked);
+      const time = timeBounds(asked, now);
+      const by = bucketSize(time, now);
+      const filter = queryFilter(asked);
       const { data } = await api('get', '/api/traces/stats', {
         query: {
           by,

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import {
-  NOTHING,
-  address,
-  between,
-  filterOf,
-  isSame,
-  readAddress,
-  readView,
+  EMPTY_QUERY,
+  traceQueryParams,
+  timeBounds,
+  queryFilter,
+  isSameQuery,
+  parseTraceQuery,
+  parseView,
   viewBody,
-  type Asked,
+  type TraceQuery,
   type Condition,
 } from './query';
 
@@ -18,16 +18,16 @@ const condition = (name: string, op: Condition['op'], value = '', of: Condition[
   op,
   value,
 });
-const asking = (...conditions: Condition[]): Asked => ({ ...NOTHING, conditions });
+const asking = (...conditions: Condition[]): TraceQuery => ({ ...EMPTY_QUERY, conditions });
 
 describe('an address', () => {
   it('is empty when nothing is asked', () => {
-    expect(String(address(NOTHING))).toBe('');
-    expect(readAddress(new URLSearchParams(''))).toEqual(NOTHING);
+    expect(String(traceQueryParams(EMPTY_QUERY))).toBe('');
+    expect(parseTraceQuery(new URLSearchParams(''))).toEqual(EMPTY_QUERY);
   });
 
   it('says all that is asked, and is read again as the same', () => {
-    const asked: Asked = {
+    const asked: TraceQuery = {
       rows: 'spans',
       search: 'refund "order 42"',
       range: 'custom',
@@ -43,13 +43,13 @@ describe('an address', () => {
       ],
     };
 
-    expect(readAddress(new URLSearchParams(String(address(asked))))).toEqual(asked);
+    expect(parseTraceQuery(new URLSearchParams(String(traceQueryParams(asked))))).toEqual(asked);
   });
 
   it('is as short as a person would write it', () => {
     const asked = { ...asking(condition('status', 'eq', 'error')), range: '24h' as const };
 
-    expect(decodeURIComponent(String(address(asked)))).toBe('range=24h&f=status~eq~error');
+    expect(decodeURIComponent(String(traceQueryParams(asked)))).toBe('range=24h&f=status~eq~error');
   });
 
   it('may be nonsense, of which what can be understood is left', () => {
@@ -57,11 +57,11 @@ describe('an address', () => {
       'rows=cats&range=__proto__&from=nonsense&any=2&f=&f=a&f=status~is~x&f=~eq~x&f=kind~eq~llm',
     );
 
-    expect(readAddress(given)).toEqual(asking(condition('kind', 'eq', 'llm')));
+    expect(parseTraceQuery(given)).toEqual(asking(condition('kind', 'eq', 'llm')));
   });
 
   it('with times only is of a custom range', () => {
-    const read = readAddress(new URLSearchParams('from=2026-11-14T00:00:00Z'));
+    const read = parseTraceQuery(new URLSearchParams('from=2026-11-14T00:00:00Z'));
 
     expect([read.range, read.from, read.to]).toEqual(['custom', '2026-11-14T00:00:00.000Z', null]);
   });
@@ -75,18 +75,18 @@ describe('a saved view', () => {
       any: true,
     };
 
-    expect(readView(JSON.parse(JSON.stringify(viewBody(asked))) as Record<string, unknown>)).toEqual(asked);
+    expect(parseView(JSON.parse(JSON.stringify(viewBody(asked))) as Record<string, unknown>)).toEqual(asked);
   });
 
   it('of anything else asks nothing', () => {
     expect(
-      readView({ conditions: [null, 1, { name: 3 }, { name: 'x', op: 'drop' }], search: 1, range: 'custom' }),
-    ).toEqual(NOTHING);
+      parseView({ conditions: [null, 1, { name: 3 }, { name: 'x', op: 'drop' }], search: 1, range: 'custom' }),
+    ).toEqual(EMPTY_QUERY);
   });
 
   it('is the same as what asks the same', () => {
-    expect(isSame(NOTHING, { ...NOTHING, any: true })).toBe(true);
-    expect(isSame(NOTHING, { ...NOTHING, search: 'x' })).toBe(false);
+    expect(isSameQuery(EMPTY_QUERY, { ...EMPTY_QUERY, any: true })).toBe(true);
+    expect(isSameQuery(EMPTY_QUERY, { ...EMPTY_QUERY, search: 'x' })).toBe(false);
   });
 });
 
@@ -96,23 +96,23 @@ describe('a filter', () => {
     const other = { field: 'session', op: 'missing' };
     const two = asking(condition('status', 'eq', 'error'), condition('session', 'missing'));
 
-    expect(filterOf(NOTHING)).toBeNull();
-    expect(filterOf(asking(condition('status', 'eq', ' error ')))).toEqual(leaf);
-    expect(filterOf(two)).toEqual({ and: [leaf, other] });
-    expect(filterOf({ ...two, any: true })).toEqual({ or: [leaf, other] });
+    expect(queryFilter(EMPTY_QUERY)).toBeNull();
+    expect(queryFilter(asking(condition('status', 'eq', ' error ')))).toEqual(leaf);
+    expect(queryFilter(two)).toEqual({ and: [leaf, other] });
+    expect(queryFilter({ ...two, any: true })).toEqual({ or: [leaf, other] });
   });
 
   it('has numbers for fields of numbers; what is none the server tells', () => {
-    expect(filterOf(asking(condition('duration_ms', 'gt', '2e3')))).toEqual({
+    expect(queryFilter(asking(condition('duration_ms', 'gt', '2e3')))).toEqual({
       field: 'duration_ms',
       op: 'gt',
       value: 2000,
     });
-    expect(filterOf(asking(condition('cost', 'lt', 'much')))).toEqual({ field: 'cost', op: 'lt', value: 'much' });
+    expect(queryFilter(asking(condition('cost', 'lt', 'much')))).toEqual({ field: 'cost', op: 'lt', value: 'much' });
   });
 
   it('takes lists apart at commas', () => {
-    expect(filterOf(asking(condition('kind', 'in', 'llm, tool,')))).toEqual({
+    expect(queryFilter(asking(condition('kind', 'in', 'llm, tool,')))).toEqual({
       field: 'kind',
       op: 'in',
       value: ['llm', 'tool'],
@@ -120,7 +120,7 @@ describe('a filter', () => {
   });
 
   it('means numbers, truths and texts of attributes alike', () => {
-    const of = (op: Condition['op'], value: string) => filterOf(asking(condition('a', op, value, 'attribute')));
+    const of = (op: Condition['op'], value: string) => queryFilter(asking(condition('a', op, value, 'attribute')));
 
     expect(of('eq', '200')).toEqual({ attribute: 'a', op: 'in', value: ['200', 200] });
     expect(of('ne', 'true')).toEqual({ attribute: 'a', op: 'not_in', value: ['true', true] });
@@ -136,9 +136,9 @@ describe('the time', () => {
   const now = Date.parse('2026-11-16T12:00:00Z');
 
   it('of a range ends now, and is open', () => {
-    expect(between({ ...NOTHING, range: '1h' }, now)).toEqual({ from: '2026-11-16T11:00:00.000Z', to: null });
-    expect(between({ ...NOTHING, range: 'all' }, now)).toEqual({ from: null, to: null });
-    expect(between({ ...NOTHING, range: 'custom', to: '2026-11-16T00:00:00.000Z' }, now)).toEqual({
+    expect(timeBounds({ ...EMPTY_QUERY, range: '1h' }, now)).toEqual({ from: '2026-11-16T11:00:00.000Z', to: null });
+    expect(timeBounds({ ...EMPTY_QUERY, range: 'all' }, now)).toEqual({ from: null, to: null });
+    expect(timeBounds({ ...EMPTY_QUERY, range: 'custom', to: '2026-11-16T00:00:00.000Z' }, now)).toEqual({
       from: null,
       to: '2026-11-16T00:00:00.000Z',
     });

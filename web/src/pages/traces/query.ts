@@ -6,7 +6,7 @@
  */
 import { useCallback, useMemo } from 'react';
 import { useSearchParams } from 'wouter';
-import { OPS, takesList, takesValue, fieldOf, type Op } from './conditions';
+import { OPS, takesList, takesValue, conditionField, type Op } from './conditions';
 
 export const RANGES = {
   '1h': 'Last hour',
@@ -16,7 +16,7 @@ export const RANGES = {
   all: 'All time',
   custom: 'Custom',
 } as const;
-export type Range = keyof typeof RANGES;
+export type RelativeRange = keyof typeof RANGES;
 
 export interface Condition {
   of: 'field' | 'attribute';
@@ -26,10 +26,10 @@ export interface Condition {
   value: string;
 }
 
-export interface Asked {
+export interface TraceQuery {
   rows: 'traces' | 'spans';
   search: string;
-  range: Range;
+  range: RelativeRange;
   /** Of a custom range, RFC 3339; null is without end. */
   from: string | null;
   to: string | null;
@@ -38,7 +38,7 @@ export interface Asked {
   conditions: readonly Condition[];
 }
 
-export const NOTHING: Asked = {
+export const EMPTY_QUERY: TraceQuery = {
   rows: 'traces',
   search: '',
   range: '7d',
@@ -49,134 +49,138 @@ export const NOTHING: Asked = {
 };
 
 const HOUR = 3_600_000;
-const LENGTHS: Partial<Record<Range, number>> = {
+const RANGE_LENGTHS_MS: Partial<Record<RelativeRange, number>> = {
   '1h': HOUR,
   '24h': 24 * HOUR,
   '7d': 7 * 24 * HOUR,
   '30d': 30 * 24 * HOUR,
 };
-const MOST_CONDITIONS = 25;
-const LONGEST_SEARCH = 1000;
-const LONGEST_NAME = 512;
-const LONGEST_VALUE = 2000;
+const MAX_CONDITIONS = 25;
+const MAX_SEARCH_LENGTH = 1000;
+const MAX_NAME_LENGTH = 512;
+const MAX_VALUE_LENGTH = 2000;
 
 // Addresses
 
-export function readAddress(given: URLSearchParams): Asked {
-  return checked({
+export function parseTraceQuery(given: URLSearchParams): TraceQuery {
+  return validateQuery({
     rows: given.get('rows'),
     search: given.get('q'),
     range: given.get('range') ?? (given.has('from') || given.has('to') ? 'custom' : null),
     from: given.get('from'),
     to: given.get('to'),
     any: given.get('any') === '1',
-    conditions: given.getAll('f').map(readCondition),
+    conditions: given.getAll('f').map(parseCondition),
   });
 }
 
 /** Only what is not as usual is written. */
-export function address(asked: Asked): URLSearchParams {
+export function traceQueryParams(asked: TraceQuery): URLSearchParams {
   const made = new URLSearchParams();
-  if (asked.rows !== NOTHING.rows) made.set('rows', asked.rows);
+  if (asked.rows !== EMPTY_QUERY.rows) made.set('rows', asked.rows);
   if (asked.search) made.set('q', asked.search);
   if (asked.range === 'custom') {
     if (asked.from) made.set('from', asked.from);
     if (asked.to) made.set('to', asked.to);
-  } else if (asked.range !== NOTHING.range) made.set('range', asked.range);
+  } else if (asked.range !== EMPTY_QUERY.range) made.set('range', asked.range);
   if (asked.any && asked.conditions.length > 1) made.set('any', '1');
-  for (const condition of asked.conditions) made.append('f', writtenCondition(condition));
+  for (const condition of asked.conditions) made.append('f', encodeCondition(condition));
   return made;
 }
 
 /** `status~eq~error`, `@http.route~exists`: the value is all that follows. */
-function writtenCondition({ of, name, op, value }: Condition): string {
+function encodeCondition({ of, name, op, value }: Condition): string {
   const safe = name.replaceAll('%', '%25').replaceAll('~', '%7E');
   return `${of === 'attribute' ? '@' : ''}${safe}~${op}${takesValue(op) ? `~${value}` : ''}`;
 }
 
-function readCondition(text: string): unknown {
+function parseCondition(text: string): unknown {
   const [, at, name = '', op, value = ''] = /^(@?)([^~]*)~(\w+)(?:~(.*))?$/s.exec(text) ?? [];
   return { of: at ? 'attribute' : 'field', name: name.replaceAll('%7E', '~').replaceAll('%25', '%'), op, value };
 }
 
 // Saved views
 
-export const viewBody = (asked: Asked): Record<string, unknown> => ({
+export const viewBody = (asked: TraceQuery): Record<string, unknown> => ({
   ...asked,
   conditions: asked.conditions.map((one) => ({ ...one })),
 });
 
-export const readView = (body: Record<string, unknown>): Asked => checked(body);
+export const parseView = (body: Record<string, unknown>): TraceQuery => validateQuery(body);
 
 /** Do both ask the same? */
-export const isSame = (one: Asked, other: Asked): boolean => String(address(one)) === String(address(other));
+export const isSameQuery = (one: TraceQuery, other: TraceQuery): boolean =>
+  String(traceQueryParams(one)) === String(traceQueryParams(other));
 
-function checked(given: Record<string, unknown>): Asked {
+function validateQuery(given: Record<string, unknown>): TraceQuery {
   const { rows, search, range, from, to, any, conditions } = given;
   const read = {
     rows: rows === 'spans' ? ('spans' as const) : ('traces' as const),
-    search: typeof search === 'string' ? search.slice(0, LONGEST_SEARCH) : '',
+    search: typeof search === 'string' ? search.slice(0, MAX_SEARCH_LENGTH) : '',
     any: any === true,
-    conditions: Array.isArray(conditions) ? conditions.flatMap(checkedCondition).slice(0, MOST_CONDITIONS) : [],
+    conditions: Array.isArray(conditions) ? conditions.flatMap(validateCondition).slice(0, MAX_CONDITIONS) : [],
   };
-  const begin = time(from);
-  const end = time(to);
+  const begin = parseTime(from);
+  const end = parseTime(to);
   if (range === 'custom' && (begin || end)) return { ...read, range, from: begin, to: end };
   const known = typeof range === 'string' && range !== 'custom' && Object.hasOwn(RANGES, range);
-  return { ...read, range: known ? (range as Range) : NOTHING.range, from: null, to: null };
+  return { ...read, range: known ? (range as RelativeRange) : EMPTY_QUERY.range, from: null, to: null };
 }
 
-function checkedCondition(given: unknown): Condition[] {
+function validateCondition(given: unknown): Condition[] {
   if (typeof given !== 'object' || given === null) return [];
   const { of, name, op, value } = given as Record<string, unknown>;
-  if (typeof name !== 'string' || name === '' || name.length > LONGEST_NAME) return [];
+  if (typeof name !== 'string' || name === '' || name.length > MAX_NAME_LENGTH) return [];
   const known = OPS.find((one) => one === op);
   if (!known) return [];
-  const text = typeof value === 'string' && takesValue(known) ? value.slice(0, LONGEST_VALUE) : '';
+  const text = typeof value === 'string' && takesValue(known) ? value.slice(0, MAX_VALUE_LENGTH) : '';
   return [{ of: of === 'attribute' ? 'attribute' : 'field', name, op: known, value: text }];
 }
 
-const time = (given: unknown): string | null => {
+const parseTime = (given: unknown): string | null => {
   const at = typeof given === 'string' ? Date.parse(given) : Number.NaN;
   return Number.isNaN(at) ? null : new Date(at).toISOString();
 };
 
 // What the server is asked
 
-export interface Between {
+export interface TimeBounds {
   from: string | null;
   to: string | null;
 }
 
 /** The time that is meant, now. */
-export function between({ range, from, to }: Asked, now: number): Between {
-  const length = LENGTHS[range];
+export function timeBounds({ range, from, to }: TraceQuery, now: number): TimeBounds {
+  const length = RANGE_LENGTHS_MS[range];
   if (length !== undefined) return { from: new Date(now - length).toISOString(), to: null };
   return range === 'custom' ? { from, to } : { from: null, to: null };
 }
 
 /** The filter as the server reads it. */
-export function filterOf({ any, conditions }: Asked): unknown {
-  const leaves = conditions.map(leafOf);
+export function queryFilter({ any, conditions }: TraceQuery): unknown {
+  const leaves = conditions.map(conditionFilter);
   if (leaves.length < 2) return leaves[0] ?? null;
   return any ? { or: leaves } : { and: leaves };
 }
 
-function leafOf({ of, name, op, value }: Condition): unknown {
+function conditionFilter({ of, name, op, value }: Condition): unknown {
   if (!takesValue(op)) return { [of]: name, op };
-  const texts = takesList(op) ? listed(value) : [value.trim()];
-  if (of === 'attribute') return attributeLeaf(name, op, texts);
-  const type = fieldOf(name)?.type;
-  const values = texts.map((text) => (type === 'number' ? (number(text) ?? text) : text));
+  const texts = takesList(op) ? splitList(value) : [value.trim()];
+  if (of === 'attribute') return attributeFilter(name, op, texts);
+  const type = conditionField(name)?.type;
+  const values = texts.map((text) => (type === 'number' ? (parseNumber(text) ?? text) : text));
   return { field: name, op, value: takesList(op) ? values : values[0] };
 }
 
 /** Nobody says whether 200 is a number or a text in an attribute: where it may be either, both are meant. */
-function attributeLeaf(name: string, op: Op, texts: readonly string[]): unknown {
+function attributeFilter(name: string, op: Op, texts: readonly string[]): unknown {
   if (op === 'contains' || op === 'starts_with') return { attribute: name, op, value: texts[0] };
   if (op !== 'eq' && op !== 'ne' && !takesList(op))
-    return { attribute: name, op, value: number(texts[0] ?? '') ?? texts[0] };
-  const values = texts.flatMap((text) => [text, ...[number(text) ?? truth(text)].filter((one) => one !== undefined)]);
+    return { attribute: name, op, value: parseNumber(texts[0] ?? '') ?? texts[0] };
+  const values = texts.flatMap((text) => [
+    text,
+    ...[parseNumber(text) ?? parseBoolean(text)].filter((one) => one !== undefined),
+  ]);
   const several = op === 'eq' || op === 'in' ? 'in' : 'not_in';
   return values.length === 1 && !takesList(op)
     ? { attribute: name, op, value: values[0] }
@@ -184,7 +188,7 @@ function attributeLeaf(name: string, op: Op, texts: readonly string[]): unknown 
 }
 
 /** Separated by commas. */
-export const listed = (value: string): string[] => {
+export const splitList = (value: string): string[] => {
   const several = value
     .split(',')
     .map((one) => one.trim())
@@ -192,30 +196,31 @@ export const listed = (value: string): string[] => {
   return several.length > 0 ? several : [''];
 };
 
-export const number = (text: string): number | undefined => {
+export const parseNumber = (text: string): number | undefined => {
   const read = text.trim() === '' ? Number.NaN : Number(text);
   return Number.isFinite(read) ? read : undefined;
 };
 
-const truth = (text: string): boolean | undefined => (text === 'true' ? true : text === 'false' ? false : undefined);
+const parseBoolean = (text: string): boolean | undefined =>
+  text === 'true' ? true : text === 'false' ? false : undefined;
 
 /** What is asked, as the address says it; to ask something else is to go there. */
-export interface Asking {
-  asked: Asked;
+export interface TraceQueryState {
+  asked: TraceQuery;
   /** The saved view that was chosen last, whatever was changed since. */
   view: string | null;
   /** `replace`: no step that Back takes back, as while somebody types. */
-  ask: (asked: Asked, options?: { view?: string | null; replace?: boolean }) => void;
+  ask: (asked: TraceQuery, options?: { view?: string | null; replace?: boolean }) => void;
 }
 
-export function useAsked(): Asking {
+export function useTraceQuery(): TraceQueryState {
   const [params, setParams] = useSearchParams();
   const text = String(params);
-  const asked = useMemo(() => readAddress(new URLSearchParams(text)), [text]);
+  const asked = useMemo(() => parseTraceQuery(new URLSearchParams(text)), [text]);
   const view = params.get('view');
-  const ask = useCallback<Asking['ask']>(
+  const ask = useCallback<TraceQueryState['ask']>(
     (next, { view: chosen = view, replace = false } = {}) => {
-      const made = address(next);
+      const made = traceQueryParams(next);
       if (chosen) made.set('view', chosen);
       setParams(made, { replace });
     },

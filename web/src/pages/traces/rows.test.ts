@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { absorbed, hrefOf, idOf, refreshed, type Row, type RowPage } from './rows';
+import { absorbRows, rowPath, rowId, refreshRows, type TraceRow, type RowPage } from './rows';
 
 const TIME = { from: null, to: null };
-const row = (name: string, second: number, more: Partial<Row> = {}): Row => ({
+const row = (name: string, second: number, more: Partial<TraceRow> = {}): TraceRow => ({
   trace_id: name,
   span_id: `s${name}`,
   parent_id: null,
@@ -27,14 +27,14 @@ const row = (name: string, second: number, more: Partial<Row> = {}): Row => ({
   errors: 0,
   ...more,
 });
-const page = (next: string | null, ...data: Row[]): RowPage => ({ data, next, time: TIME });
+const page = (next: string | null, ...data: TraceRow[]): RowPage => ({ data, next, time: TIME });
 const names = (pages: readonly RowPage[]): string[][] => pages.map(({ data }) => data.map(({ name }) => name));
 
 describe('rows that come', () => {
   const pages = [page('2', row('e', 50), row('d', 40)), page('3', row('c', 30), row('b', 20))];
 
   it('stand before those that were there', () => {
-    const found = absorbed(pages, page('x', row('g', 59), row('f', 55), row('e', 50)));
+    const found = absorbRows(pages, page('x', row('g', 59), row('f', 55), row('e', 50)));
 
     expect([names(found.pages), found.added, found.anew]).toEqual([
       [
@@ -47,7 +47,7 @@ describe('rows that come', () => {
   });
 
   it('stand where they belong when they began earlier than others', () => {
-    const found = absorbed(pages, page('x', row('e', 50), row('late', 45), row('d', 40), row('later', 25)));
+    const found = absorbRows(pages, page('x', row('e', 50), row('late', 45), row('d', 40), row('later', 25)));
 
     expect(names(found.pages)).toEqual([
       ['e', 'late', 'd'],
@@ -56,7 +56,7 @@ describe('rows that come', () => {
   });
 
   it('change those that are known, and leave other pages the same', () => {
-    const found = absorbed(pages, page('x', row('e', 50, { spans: 7 }), row('d', 40)));
+    const found = absorbRows(pages, page('x', row('e', 50, { spans: 7 }), row('d', 40)));
 
     expect(found.pages[0]?.data[0]?.spans).toBe(7);
     expect([found.pages[1], found.added]).toEqual([pages[1], 0]);
@@ -64,17 +64,17 @@ describe('rows that come', () => {
   });
 
   it('begin anew when there are so many that some may be missing', () => {
-    const found = absorbed(pages, page('x', row('z', 59), row('y', 58)));
+    const found = absorbRows(pages, page('x', row('z', 59), row('y', 58)));
 
     expect([names(found.pages), found.added, found.anew]).toEqual([[['z', 'y']], 2, true]);
   });
 
   it('are all that there is in an empty table', () => {
-    expect(names(absorbed([page(null)], page(null, row('a', 1))).pages)).toEqual([['a']]);
+    expect(names(absorbRows([page(null)], page(null, row('a', 1))).pages)).toEqual([['a']]);
   });
 
   it('wait while somebody reads; only what is known changes', () => {
-    const found = refreshed(pages, page('x', row('g', 59), row('e', 50, { spans: 7 })));
+    const found = refreshRows(pages, page('x', row('g', 59), row('e', 50, { spans: 7 })));
 
     expect([names(found), found[0]?.data[0]?.spans]).toEqual([
       [
@@ -90,7 +90,7 @@ describe('a row', () => {
   it('of a trace leads to it, of a span to it in its trace', () => {
     const { spans: _, errors: __, ...span } = row('a', 1);
 
-    expect([hrefOf(row('a', 1)), hrefOf(span)]).toEqual(['/traces/a', '/traces/a?span=sa']);
-    expect([idOf(row('a', 1)), idOf(span)]).toEqual(['a', 'a/sa']);
+    expect([rowPath(row('a', 1)), rowPath(span)]).toEqual(['/traces/a', '/traces/a?span=sa']);
+    expect([rowId(row('a', 1)), rowId(span)]).toEqual(['a', 'a/sa']);
   });
 });

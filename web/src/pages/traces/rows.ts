@@ -3,26 +3,27 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { useEffect, useEffectEvent, useMemo } from 'react';
 import type { Schemas } from '@/api/client';
 import { newestRowsQuery, setRowPages, rowPagesQuery } from './queries';
-import type { Between, Asked } from './query';
+import type { TimeBounds, TraceQuery } from './query';
 
 /** A trace, or a span: that has no number of spans. */
-export type Row = Schemas['SpanRow'] & Partial<Pick<Schemas['TraceRow'], 'spans' | 'errors'>>;
+export type TraceRow = Schemas['SpanRow'] & Partial<Pick<Schemas['TraceRow'], 'spans' | 'errors'>>;
 
 export interface RowPage {
-  data: readonly Row[];
+  data: readonly TraceRow[];
   next: string | null;
   /** The time that was asked for: the next page has to ask for the same. */
-  time: Between;
+  time: TimeBounds;
 }
 
 /** What a row is called; a trace's row may come to be of another span. */
-export const idOf = (row: Row): string => (row.spans === undefined ? `${row.trace_id}/${row.span_id}` : row.trace_id);
+export const rowId = (row: TraceRow): string =>
+  row.spans === undefined ? `${row.trace_id}/${row.span_id}` : row.trace_id;
 
 /** Where it leads. */
-export const hrefOf = (row: Row): string =>
+export const rowPath = (row: TraceRow): string =>
   `/traces/${row.trace_id}${row.spans === undefined ? `?span=${row.span_id}` : ''}`;
 
-export interface Absorbed {
+export interface AbsorbResult {
   pages: readonly RowPage[];
   /** How many rows are new. */
   added: number;
@@ -31,43 +32,44 @@ export interface Absorbed {
 }
 
 /** The pages with the newest rows (`head`, one page as it is now) in their places. */
-export function absorbed(pages: readonly RowPage[], head: RowPage): Absorbed {
-  const known = new Set(pages.flatMap(({ data }) => data.map(idOf)));
-  const added = head.data.filter((row) => !known.has(idOf(row)));
+export function absorbRows(pages: readonly RowPage[], head: RowPage): AbsorbResult {
+  const known = new Set(pages.flatMap(({ data }) => data.map(rowId)));
+  const added = head.data.filter((row) => !known.has(rowId(row)));
   if (known.size > 0 && added.length === head.data.length && head.next !== null)
     return { pages: [head], added: added.length, anew: true };
   if (known.size === 0) return { pages: [head], added: added.length, anew: false };
-  const changed = new Map(head.data.map((row) => [idOf(row), row]));
+  const changed = new Map(head.data.map((row) => [rowId(row), row]));
   let left = added;
   const merged = pages.map((page, place) => {
     const last = page.data.at(-1);
     const here = place === pages.length - 1 || !last ? left : left.filter((row) => isBefore(row, last));
     left = left.filter((row) => !here.includes(row));
-    if (here.length === 0 && !page.data.some((row) => changed.has(idOf(row)))) return page;
-    const data = page.data.map((row) => changed.get(idOf(row)) ?? row);
+    if (here.length === 0 && !page.data.some((row) => changed.has(rowId(row)))) return page;
+    const data = page.data.map((row) => changed.get(rowId(row)) ?? row);
     return { ...page, data: here.length > 0 ? inOrder([...data, ...here]) : data };
   });
   return { pages: merged, added: added.length, anew: false };
 }
 
 /** Only what is known already, as it is now: nothing moves. */
-export function refreshed(pages: readonly RowPage[], head: RowPage): readonly RowPage[] {
-  const known = new Set(pages.flatMap(({ data }) => data.map(idOf)));
-  return absorbed(pages, { ...head, next: null, data: head.data.filter((row) => known.has(idOf(row))) }).pages;
+export function refreshRows(pages: readonly RowPage[], head: RowPage): readonly RowPage[] {
+  const known = new Set(pages.flatMap(({ data }) => data.map(rowId)));
+  return absorbRows(pages, { ...head, next: null, data: head.data.filter((row) => known.has(rowId(row))) }).pages;
 }
 
-const inOrder = (rows: readonly Row[]): Row[] => rows.toSorted((one, other) => (isBefore(one, other) ? -1 : 1));
+const inOrder = (rows: readonly TraceRow[]): TraceRow[] =>
+  rows.toSorted((one, other) => (isBefore(one, other) ? -1 : 1));
 
 /** The latest first. All times have the same form. */
-const isBefore = (one: Row, other: Row): boolean =>
+const isBefore = (one: TraceRow, other: TraceRow): boolean =>
   one.start === other.start ? one.span_id > other.span_id : one.start > other.start;
 
 /**
  * The rows that are shown, and the new ones: those that came while the page was away, and while it is live those that
  * come. They go in at once while one is at the top; else they wait, so that nothing moves under the eyes.
  */
-export interface Rows {
-  rows: readonly Row[];
+export interface LiveRows {
+  rows: readonly TraceRow[];
   /** Nothing has been answered yet. */
   waiting: boolean;
   /** They are of an older question, until this one is answered. */
@@ -87,7 +89,7 @@ export interface Rows {
   look: () => Promise<void>;
 }
 
-export function useRows(asked: Asked, live: boolean, following: boolean): Rows {
+export function useLiveRows(asked: TraceQuery, live: boolean, following: boolean): LiveRows {
   const pages = useInfiniteQuery(rowPagesQuery(asked));
   const ready = pages.data !== undefined && !pages.isPlaceholderData;
   const known = ready ? pages.data.pages : null;
@@ -98,9 +100,9 @@ export function useRows(asked: Asked, live: boolean, following: boolean): Rows {
     ...newestRowsQuery(asked),
     enabled: ready && (live || empty || !pages.isFetchedAfterMount),
   });
-  const next = useMemo(() => (known && newest.data ? absorbed(known, newest.data) : null), [known, newest.data]);
-  const came = useEffectEvent(({ pages: all, added }: Absorbed, letIn: boolean) => {
-    if (known && newest.data) setRowPages(asked, letIn || added === 0 ? all : refreshed(known, newest.data));
+  const next = useMemo(() => (known && newest.data ? absorbRows(known, newest.data) : null), [known, newest.data]);
+  const came = useEffectEvent(({ pages: all, added }: AbsorbResult, letIn: boolean) => {
+    if (known && newest.data) setRowPages(asked, letIn || added === 0 ? all : refreshRows(known, newest.data));
   });
   useEffect(() => {
     if (next) came(next, following); // What is kept is shared with what was known, so this comes to rest.

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { fitting, leftOut } from '@/components/open-in-playground';
-import { whole } from './detail/span-content';
+import { fittingInputs, omittedInputs } from '@/components/open-in-playground';
+import { fetchWholePart } from './detail/span-content';
 import { isRunning, type Part, type Summary } from './queries';
-import { factsOf, listed, sessionPath, shortly } from './span-facts';
+import { spanFacts, joinValues, sessionPath, shortText } from './span-facts';
 
 describe('what is known of a span', () => {
   test('comes in the order in which one asks for it', () => {
-    const facts = factsOf({
+    const facts = spanFacts({
       trace_id: 't',
       span_id: 's',
       kind: 'llm',
@@ -39,10 +39,9 @@ describe('what is known of a span', () => {
   });
 
   test('is little where little was sent', () => {
-    expect(factsOf({ trace_id: 't', span_id: 's', start: '2026-11-15T07:20:00Z' }).map(({ label }) => label)).toEqual([
-      'Started',
-      'Took',
-    ]);
+    expect(spanFacts({ trace_id: 't', span_id: 's', start: '2026-11-15T07:20:00Z' }).map(({ label }) => label)).toEqual(
+      ['Started', 'Took'],
+    );
   });
 });
 
@@ -63,7 +62,7 @@ describe('strangers’ names', () => {
   const hostile = JSON.parse('{"b": 1, "__proto__": {"polluted": 1}, "constructor": 2, "a": 3}') as object;
 
   test('are listed like any others', () => {
-    expect(listed(hostile)).toEqual([
+    expect(joinValues(hostile)).toEqual([
       ['__proto__', { polluted: 1 }],
       ['a', 3],
       ['b', 1],
@@ -72,13 +71,13 @@ describe('strangers’ names', () => {
   });
 
   test('are no parameters of a workflow that does not declare them', () => {
-    const { fits, rest } = fitting(hostile as Record<string, unknown>, { properties: { a: {} } });
+    const { fits, rest } = fittingInputs(hostile as Record<string, unknown>, { properties: { a: {} } });
     expect([fits, rest]).toEqual([{ a: 3 }, ['b', '__proto__', 'constructor']]);
     expect(({} as Record<string, unknown>)['polluted']).toBe(undefined);
   });
 
   test('are values on one line, cut', () => {
-    expect([shortly('x'.repeat(400), 5), shortly({ a: [1] }), shortly(undefined)]).toEqual([
+    expect([shortText('x'.repeat(400), 5), shortText({ a: [1] }), shortText(undefined)]).toEqual([
       'xxxxx…',
       '{"a":[1]}',
       'undefined',
@@ -88,17 +87,17 @@ describe('strangers’ names', () => {
 
 describe('going on', () => {
   test('gives a workflow what it takes', () => {
-    expect(fitting({ a: 1, b: 2 }, { properties: { a: {} }, additionalProperties: true })).toEqual({
+    expect(fittingInputs({ a: 1, b: 2 }, { properties: { a: {} }, additionalProperties: true })).toEqual({
       fits: { a: 1, b: 2 },
       rest: [],
     });
-    expect(fitting({ a: 1 }, undefined)).toEqual({ fits: {}, rest: ['a'] });
+    expect(fittingInputs({ a: 1 }, undefined)).toEqual({ fits: {}, rest: ['a'] });
   });
 
   test('says what was left out, shortly', () => {
-    expect(leftOut('tutor', [])).toBe(null);
-    expect(leftOut('tutor', ['top_p'])).toBe('tutor does not take top_p: left out.');
-    expect(leftOut('tutor', ['a', 'b', 'c', 'd', 'x'.repeat(99)])).toBe(
+    expect(omittedInputs('tutor', [])).toBe(null);
+    expect(omittedInputs('tutor', ['top_p'])).toBe('tutor does not take top_p: left out.');
+    expect(omittedInputs('tutor', ['a', 'b', 'c', 'd', 'x'.repeat(99)])).toBe(
       'tutor does not take a, b, c and 2 more: left out.',
     );
   });
@@ -117,7 +116,7 @@ describe('a part that is too long for one answer', () => {
   test('is put together from its pieces', async () => {
     const shares: number[] = [];
     expect(
-      await whole(
+      await fetchWholePart(
         async (offset) => piece(offset),
         (share) => shares.push(Math.round(share * 100)),
       ),
@@ -126,7 +125,7 @@ describe('a part that is too long for one answer', () => {
   });
 
   test('ends also where the server would go round', async () => {
-    await expect(whole(async () => ({ ...piece(0), next: 0 }))).rejects.toThrow('the same piece again');
+    await expect(fetchWholePart(async () => ({ ...piece(0), next: 0 }))).rejects.toThrow('the same piece again');
   });
 });
 

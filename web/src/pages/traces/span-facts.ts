@@ -1,9 +1,9 @@
 /** What a record says of a span besides its content, in the order in which one asks for it. */
 import { formatDollars } from '@/lib/format';
-import { lasted } from './detail/timeline';
+import { formatMilliseconds } from './detail/timeline';
 import type { Span } from './queries';
 
-export interface Fact {
+export interface SpanFact {
   label: string;
   text: string;
   /** Names of others, to be shown exactly. */
@@ -12,9 +12,9 @@ export interface Fact {
   href?: string;
 }
 
-export function factsOf(span: Span): Fact[] {
-  const found: Fact[] = [];
-  const add = (label: string, text: string | null | undefined, more: Partial<Fact> = {}) => {
+export function spanFacts(span: Span): SpanFact[] {
+  const found: SpanFact[] = [];
+  const add = (label: string, text: string | null | undefined, more: Partial<SpanFact> = {}) => {
     if (text) found.push({ label, text, ...more });
   };
   const { usage } = span;
@@ -24,7 +24,7 @@ export function factsOf(span: Span): Fact[] {
   add('Tool', span.tool?.name, { code: true });
   add('Call', span.tool?.call_id, { code: true });
   add('Started', span.start);
-  add('Took', lasted(span.duration_ms ?? 0));
+  add('Took', formatMilliseconds(span.duration_ms ?? 0));
   add('Finish', span.finish);
   add('Tokens', usage && tokens(usage));
   add(
@@ -67,11 +67,11 @@ export const sessionPath = (session: string): string =>
  * A flat map's names with their values, in order of the names. Only what is its own: `__proto__` is a name like any
  * other.
  */
-export const listed = (map: object): [string, unknown][] =>
+export const joinValues = (map: object): [string, unknown][] =>
   Object.entries(map).toSorted(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0));
 
 /** A value of an attribute on one line. */
-export function shortly(value: unknown, length = 300): string {
+export function shortText(value: unknown, length = 300): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value));
   return text.length > length ? `${text.slice(0, length)}…` : text;
 }

@@ -19,14 +19,14 @@ import {
 import type { ReactNode } from 'react';
 import { cn } from '@/lib/cn';
 
-interface Look {
+interface KindStyle {
   word: string;
   icon: LucideIcon;
   /** A variable of the palette. */
   colour: string;
 }
 
-const LOOKS = new Map<string, Look>([
+const KIND_STYLES = new Map<string, KindStyle>([
   ['workflow', { word: 'Workflow', icon: Workflow, colour: '--muted' }],
   ['agent', { word: 'Agent', icon: Bot, colour: '--code-title' }],
   ['llm', { word: 'Model', icon: Cpu, colour: '--accent' }],
@@ -38,17 +38,18 @@ const LOOKS = new Map<string, Look>([
   ['evaluator', { word: 'Evaluator', icon: FlaskConical, colour: '--code-keyword' }],
   ['task', { word: 'Task', icon: ListChecks, colour: '--faint' }],
 ]);
-const OTHER: Look = { word: 'Span', icon: Shapes, colour: '--faint' };
+const OTHER_KIND: KindStyle = { word: 'Span', icon: Shapes, colour: '--faint' };
 
-const look = (kind: string): Look => LOOKS.get(kind) ?? OTHER;
+const kindStyle = (kind: string): KindStyle => KIND_STYLES.get(kind) ?? OTHER_KIND;
 
-export const kindWord = (kind: string): string => look(kind).word;
+export const kindLabel = (kind: string): string => kindStyle(kind).word;
 
 /** The variable whose colour a span is drawn in. */
-export const colourOf = (kind: string, status: string): string => (status === 'error' ? '--bad' : look(kind).colour);
+export const kindColour = (kind: string, status: string): string =>
+  status === 'error' ? '--bad' : kindStyle(kind).colour;
 
 export function KindIcon({ kind, className }: { kind: string; className?: string }): ReactNode {
-  const { icon: Icon, word, colour } = look(kind);
+  const { icon: Icon, word, colour } = kindStyle(kind);
   return (
     <Icon
       role="img"
@@ -65,7 +66,7 @@ const STATUSES = new Map([
   ['incomplete', { word: 'Not complete', icon: CircleDashed, tone: 'text-warn' }],
 ]);
 
-export const statusWord = (status: string): string => STATUSES.get(status)?.word ?? 'OK';
+export const statusLabel = (status: string): string => STATUSES.get(status)?.word ?? 'OK';
 
 /** Nothing for what went well: only what did not stands out. */
 export function StatusIcon({ status }: { status: string }): ReactNode {

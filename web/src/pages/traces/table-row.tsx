@@ -6,41 +6,49 @@ import type { Preview } from '@/api/types';
 import { JsonView } from '@/components/json-view';
 import { MessageView } from '@/components/messages/message-view';
 import { messagesOf } from '@/components/messages/nodes';
-import { asNodes, type Said } from '@/components/messages/run-output';
-import { previewIn, PreviewCell, PreviewView } from '@/components/preview';
-import { Problem, Spinner } from '@/components/status';
+import { outputNodes, type OutputMessage } from '@/components/messages/run-output';
+import { parsePreview, PreviewCell, PreviewView } from '@/components/preview';
+import { ErrorMessage, Spinner } from '@/components/status';
 import { LongText } from '@/components/text';
 import { cn } from '@/lib/cn';
 import { formatAge, formatDateTime, formatCompactNumber, pluralize, formatDollars } from '@/lib/format';
-import { exact, prose } from '@/lib/safe-text';
-import { lasted } from './detail/timeline';
+import { safeExact, safeProse } from '@/lib/safe-text';
+import { formatMilliseconds } from './detail/timeline';
 import { traceThreadQuery, spanRecordQuery } from './queries';
-import { hrefOf, idOf, type Row } from './rows';
+import { rowPath, rowId, type TraceRow } from './rows';
 import { sessionPath } from './span-facts';
 import { KindIcon } from './span-kind';
 
 /** Heights in pixels: all rows are equal, so that thousands need not be measured. */
-export const LINE = 56;
-export const CARD = 116;
+export const ROW_LINE_HEIGHT = 56;
+export const ROW_CARD_HEIGHT = 116;
 
 /** Columns of a line; how many spans there are is told of traces only. */
-export const COLUMNS = {
+export const TRACE_COLUMNS = {
   traces: 'grid gap-x-4 grid-cols-[4.25rem_minmax(9rem,13rem)_minmax(0,1fr)_6rem_4.25rem_4rem_3.5rem]',
   spans: 'grid gap-x-4 grid-cols-[4.25rem_minmax(9rem,13rem)_minmax(0,1fr)_6rem_4.25rem_4rem]',
 };
 
 interface TableRowProps {
-  row: Row;
+  row: TraceRow;
   place: number;
   now: number;
   /** Is it the row that the keyboard is at? */
   active: boolean;
   card: boolean;
-  open: (row: Row, event: MouseEvent | KeyboardEvent) => void;
+  open: (row: TraceRow, event: MouseEvent | KeyboardEvent) => void;
   enter: (id: string) => void;
 }
 
-export const RowView = memo(function RowView({ row, place, now, active, card, open, enter }: TableRowProps): ReactNode {
+export const TraceTableRow = memo(function RowView({
+  row,
+  place,
+  now,
+  active,
+  card,
+  open,
+  enter,
+}: TableRowProps): ReactNode {
   const on = {
     // What is shown over the page is not in the row, though its events come by here.
     onClick: (event: MouseEvent<HTMLElement>) => {
@@ -50,7 +58,7 @@ export const RowView = memo(function RowView({ row, place, now, active, card, op
     onKeyDown: (event: KeyboardEvent<HTMLElement>) => {
       if (event.key === 'Enter' && event.target === event.currentTarget) open(row, event);
     },
-    onFocus: () => enter(idOf(row)),
+    onFocus: () => enter(rowId(row)),
   };
   return (
     <div
@@ -63,7 +71,7 @@ export const RowView = memo(function RowView({ row, place, now, active, card, op
         'group/row h-full cursor-pointer border-b px-4 -outline-offset-2 hover:bg-sunken/60',
         card
           ? 'flex flex-col justify-center gap-0.5 py-2'
-          : cn('items-center', COLUMNS[row.spans === undefined ? 'spans' : 'traces']),
+          : cn('items-center', TRACE_COLUMNS[row.spans === undefined ? 'spans' : 'traces']),
         active && 'focus-within:bg-sunken/60',
       )}
     >
@@ -72,8 +80,8 @@ export const RowView = memo(function RowView({ row, place, now, active, card, op
   );
 });
 
-function Line({ row, now, active, place }: { row: Row; now: number; active: boolean; place: number }): ReactNode {
-  const tokens = tokensOf(row);
+function Line({ row, now, active, place }: { row: TraceRow; now: number; active: boolean; place: number }): ReactNode {
+  const tokens = totalTokens(row);
   return (
     <>
       <div role="gridcell" className="min-w-0">
@@ -93,17 +101,17 @@ function Line({ row, now, active, place }: { row: Row; now: number; active: bool
       <div role="gridcell" className="min-w-0 text-xs">
         <SessionLink row={row} active={active} />
         {row.user && (
-          <span className="block truncate text-faint" dir="auto" title={exact(row.user)}>
-            {prose(row.user)}
+          <span className="block truncate text-faint" dir="auto" title={safeExact(row.user)}>
+            {safeProse(row.user)}
           </span>
         )}
       </div>
       <div role="gridcell" className="truncate text-right tabular-nums">
-        {lasted(row.duration_ms)}
+        {formatMilliseconds(row.duration_ms)}
       </div>
       <div role="gridcell" className="min-w-0 text-right tabular-nums">
-        <span className="block truncate" {...(tokens === null ? {} : { title: tokensInFull(row) })}>
-          {tokens === null ? <None /> : formatCompactNumber(tokens)}
+        <span className="block truncate" {...(tokens === null ? {} : { title: tokenDetails(row) })}>
+          {tokens === null ? <NoValue /> : formatCompactNumber(tokens)}
         </span>
         {row.cost !== null && (
           <span className="block truncate text-xs text-muted" title={`$${row.cost}`}>
@@ -123,11 +131,11 @@ function Line({ row, now, active, place }: { row: Row; now: number; active: bool
   );
 }
 
-function Card({ row, now }: { row: Row; now: number }): ReactNode {
-  const tokens = tokensOf(row);
+function Card({ row, now }: { row: TraceRow; now: number }): ReactNode {
+  const tokens = totalTokens(row);
   const facts = [
-    row.model && prose(row.model),
-    lasted(row.duration_ms),
+    row.model && safeProse(row.model),
+    formatMilliseconds(row.duration_ms),
     tokens !== null && `${formatCompactNumber(tokens)} tokens`,
     row.cost !== null && formatDollars(row.cost),
     row.spans !== undefined && pluralize(row.spans, 'span'),
@@ -156,43 +164,43 @@ function Card({ row, now }: { row: Row; now: number }): ReactNode {
 }
 
 /** Also a real link: it can be opened in another tab, and copied. */
-const NameLink = ({ row }: { row: Row }): ReactNode => {
+const NameLink = ({ row }: { row: TraceRow }): ReactNode => {
   const name = row.workflow ?? row.name;
   return (
     <Link
-      href={hrefOf(row)}
+      href={rowPath(row)}
       tabIndex={-1}
       dir="auto"
-      title={exact(name === row.name ? name : `${name} (${row.name})`)}
+      title={safeExact(name === row.name ? name : `${name} (${row.name})`)}
       className="block truncate font-medium"
     >
-      {prose(name)}
+      {safeProse(name)}
     </Link>
   );
 };
 
-function SessionLink({ row, active }: { row: Row; active: boolean }): ReactNode {
-  if (!row.session) return <None />;
+function SessionLink({ row, active }: { row: TraceRow; active: boolean }): ReactNode {
+  if (!row.session) return <NoValue />;
   return (
     <Link
       href={sessionPath(row.session)}
       tabIndex={active ? 0 : -1}
       dir="auto"
-      title={exact(row.session)}
+      title={safeExact(row.session)}
       className="block truncate text-muted underline-offset-2 hover:text-accent hover:underline"
     >
-      {prose(row.session)}
+      {safeProse(row.session)}
     </Link>
   );
 }
 
-const KindAndModel = ({ row }: { row: Row }): ReactNode => (
+const KindAndModel = ({ row }: { row: TraceRow }): ReactNode => (
   <span className="flex min-w-0 items-center gap-1.5 text-xs text-muted">
     <KindIcon kind={row.kind} />
     <span className="shrink-0">{row.kind}</span>
     {row.model && (
-      <span className="truncate text-faint" title={exact(row.model)} dir="auto">
-        {prose(row.model)}
+      <span className="truncate text-faint" title={safeExact(row.model)} dir="auto">
+        {safeProse(row.model)}
       </span>
     )}
   </span>
@@ -221,12 +229,12 @@ function Cell({
   active,
   place,
 }: {
-  row: Row;
+  row: TraceRow;
   side: 'in' | 'out';
   active: boolean;
   place: number;
 }): ReactNode {
-  const preview = previewIn(row[side]);
+  const preview = parsePreview(row[side]);
   return (
     <div
       className={cn(
@@ -244,43 +252,43 @@ function Cell({
           tabIndex={active ? 0 : -1}
           label={`${SIDES[side]} of row ${place + 1}`}
           // oxlint-disable-next-line react/no-unstable-nested-components -- it is called, not mounted
-          full={() => <Whole row={row} side={side} preview={preview} />}
+          full={() => <FullValue row={row} side={side} preview={preview} />}
         />
       </div>
     </div>
   );
 }
 
-function Text({ row, side }: { row: Row; side: 'in' | 'out' }): ReactNode {
-  const preview = previewIn(row[side]);
+function Text({ row, side }: { row: TraceRow; side: 'in' | 'out' }): ReactNode {
+  const preview = parsePreview(row[side]);
   return (
     <span
       className={cn('block truncate', side === 'in' ? 'text-muted' : row.status === 'error' ? 'text-bad' : 'text-ink')}
       dir="auto"
     >
       <span className="sr-only">{SIDES[side]}: </span>
-      {preview.renderer === 'empty' ? <span className="text-faint">Empty</span> : prose(preview.text)}
+      {preview.renderer === 'empty' ? <span className="text-faint">Empty</span> : safeProse(preview.text)}
     </span>
   );
 }
 
-const None = (): ReactNode => (
+const NoValue = (): ReactNode => (
   <span aria-hidden className="text-faint">
     –
   </span>
 );
 
-const tokensOf = ({ input_tokens: given, output_tokens: made }: Row): number | null =>
+const totalTokens = ({ input_tokens: given, output_tokens: made }: TraceRow): number | null =>
   given === null && made === null ? null : (given ?? 0) + (made ?? 0);
-const tokensInFull = ({ input_tokens: given, output_tokens: made }: Row): string =>
+const tokenDetails = ({ input_tokens: given, output_tokens: made }: TraceRow): string =>
   `${(given ?? 0).toLocaleString('en')} in, ${(made ?? 0).toLocaleString('en')} out`;
 
 /** Of a longer conversation the end is shown: its own page has it all. */
-const MOST = 200;
+const MAX_NAME_LENGTH = 200;
 const NO_ACTS = {};
 
 interface FullValueProps {
-  row: Row;
+  row: TraceRow;
   side: 'in' | 'out';
   preview: Preview;
 }
@@ -288,32 +296,32 @@ interface FullValueProps {
 /**
  * Everything behind a cell: the whole conversation, or the value that went in or came out. Asked for when it is shown.
  */
-export function Whole({ row, side, preview }: FullValueProps): ReactNode {
+export function FullValue({ row, side, preview }: FullValueProps): ReactNode {
   const { data, error } = useQuery(traceThreadQuery(row.trace_id, row.spans === undefined ? row.span_id : null));
-  if (error) return <Problem error={error} />;
-  if (!data) return <Waiting preview={preview} />;
+  if (error) return <ErrorMessage error={error} />;
+  if (!data) return <ValueLoading preview={preview} />;
   return data.messages.length > 0 ? (
-    <Talk row={row} messages={data.messages} />
+    <ThreadMessages row={row} messages={data.messages} />
   ) : (
-    <Value row={row} side={side} preview={preview} />
+    <RecordValue row={row} side={side} preview={preview} />
   );
 }
 
 /** What the list knows already, until there is more. */
-const Waiting = ({ preview }: { preview: Preview }): ReactNode => (
+const ValueLoading = ({ preview }: { preview: Preview }): ReactNode => (
   <div className="flex w-144 max-w-full flex-col gap-2">
     <PreviewView preview={preview} roomy />
     <Spinner />
   </div>
 );
 
-function Talk({ row, messages }: { row: Row; messages: readonly Said[] }): ReactNode {
-  const left = Math.max(0, messages.length - MOST);
+function ThreadMessages({ row, messages }: { row: TraceRow; messages: readonly OutputMessage[] }): ReactNode {
+  const left = Math.max(0, messages.length - MAX_NAME_LENGTH);
   const shown = useMemo(() => {
     // Their own ids may be anything, and the same twice.
     // oxlint-disable-next-line oxc/no-map-spread -- the messages stay as they are
     const said = messages.slice(left).map((message) => ({ ...message, id: null }));
-    return messagesOf(asNodes(said, { id: row.span_id, status: 'finished', created_at: row.start }));
+    return messagesOf(outputNodes(said, { id: row.span_id, status: 'finished', created_at: row.start }));
   }, [messages, left, row.span_id, row.start]);
   return (
     <section aria-label="Whole conversation" className="flex w-144 max-w-full flex-col">
@@ -325,17 +333,17 @@ function Talk({ row, messages }: { row: Row; messages: readonly Said[] }): React
       ))}
       {row.status === 'error' && (
         <p dir="auto" className="rounded-lg bg-bad-soft px-3 py-2 wrap-anywhere text-bad">
-          {prose(previewIn(row.out).text ?? '') || 'It failed.'}
+          {safeProse(parsePreview(row.out).text ?? '') || 'It failed.'}
         </p>
       )}
     </section>
   );
 }
 
-function Value({ row, side, preview }: FullValueProps): ReactNode {
+function RecordValue({ row, side, preview }: FullValueProps): ReactNode {
   const { data, error } = useQuery(spanRecordQuery(row.trace_id, row.span_id));
-  if (error) return <Problem error={error} />;
-  if (!data) return <Waiting preview={preview} />;
+  if (error) return <ErrorMessage error={error} />;
+  if (!data) return <ValueLoading preview={preview} />;
   const value = 'inputs' in data ? (side === 'in' ? data.inputs : data.outputs) : undefined;
   if (value === null || value === undefined) return <PreviewView preview={preview} roomy />;
   if (typeof value === 'string') {

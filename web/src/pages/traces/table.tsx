@@ -12,18 +12,18 @@ import {
 } from 'react';
 import { useLocation } from 'wouter';
 import { MoreError, Spinner } from '@/components/status';
-import { focusRow, onArrows, useLongRows } from '@/components/virtual-rows';
+import { focusRow, handleArrowKeys, useVirtualRows } from '@/components/virtual-rows';
 import { cn } from '@/lib/cn';
 import { useNow } from '@/lib/hooks';
-import { rooted } from '@/lib/server-path';
-import { hrefOf, idOf, type Row } from './rows';
-import { CARD, COLUMNS, LINE, RowView } from './table-row';
+import { serverPath } from '@/lib/server-path';
+import { rowPath, rowId, type TraceRow } from './rows';
+import { ROW_CARD_HEIGHT, TRACE_COLUMNS, ROW_LINE_HEIGHT, TraceTableRow } from './table-row';
 
 /** So many rows before the end more are asked for. */
-const NEAR = 30;
+const PREFETCH_ROWS = 30;
 
 interface Props {
-  rows: readonly Row[];
+  rows: readonly TraceRow[];
   kind: 'traces' | 'spans';
   /** What scrolls. */
   box: HTMLDivElement | null;
@@ -36,7 +36,7 @@ interface Props {
   failed: boolean;
 }
 
-export function Table({ rows, kind, box, old, more, fetching, onMore, failed }: Props): ReactNode {
+export function TraceTable({ rows, kind, box, old, more, fetching, onMore, failed }: Props): ReactNode {
   const list = useRef<HTMLDivElement>(null);
   // By its name: while new rows come, its place changes.
   const [activeId, setActiveId] = useState<string | null>(null);
@@ -44,7 +44,7 @@ export function Table({ rows, kind, box, old, more, fetching, onMore, failed }: 
     () =>
       Math.max(
         0,
-        rows.findIndex((row) => idOf(row) === activeId),
+        rows.findIndex((row) => rowId(row) === activeId),
       ),
     [rows, activeId],
   );
@@ -52,26 +52,26 @@ export function Table({ rows, kind, box, old, more, fetching, onMore, failed }: 
   const open = useOpen();
   const keyOf = (place: number) => {
     const row = rows[place];
-    return row ? idOf(row) : place;
+    return row ? rowId(row) : place;
   };
-  const { virtual, margin, card } = useLongRows({
+  const { virtual, margin, card } = useVirtualRows({
     list,
     box,
     count: rows.length,
     active,
-    heights: { line: LINE, card: CARD },
+    heights: { line: ROW_LINE_HEIGHT, card: ROW_CARD_HEIGHT },
     keyOf,
   });
   const items = virtual.getVirtualItems();
   const last = items.at(-1)?.index ?? 0;
   const reach = useEffectEvent(onMore);
   useEffect(() => {
-    if (more && !fetching && last >= rows.length - NEAR) reach();
+    if (more && !fetching && last >= rows.length - PREFETCH_ROWS) reach();
   }, [more, fetching, last, rows.length]);
   const move = (to: number) => {
     const place = Math.max(0, Math.min(rows.length - 1, to));
     const row = rows[place];
-    if (row) setActiveId(idOf(row));
+    if (row) setActiveId(rowId(row));
     virtual.scrollToIndex(place);
     focusRow(list.current, place);
   };
@@ -82,9 +82,9 @@ export function Table({ rows, kind, box, old, more, fetching, onMore, failed }: 
       aria-label={kind === 'traces' ? 'Traces' : 'Spans'}
       aria-rowcount={more ? -1 : rows.length + 1}
       aria-busy={old}
-      onKeyDown={(event) => onArrows(event, active, move)}
+      onKeyDown={(event) => handleArrowKeys(event, active, move)}
     >
-      {!card && <Head kind={kind} />}
+      {!card && <TableHead kind={kind} />}
       <div
         ref={list}
         role="rowgroup"
@@ -101,7 +101,7 @@ export function Table({ rows, kind, box, old, more, fetching, onMore, failed }: 
                 className="absolute inset-x-0 top-0"
                 style={{ height: item.size, transform: `translateY(${item.start - margin}px)` }}
               >
-                <RowView
+                <TraceTableRow
                   row={row}
                   place={item.index}
                   now={now}
@@ -124,14 +124,14 @@ export function Table({ rows, kind, box, old, more, fetching, onMore, failed }: 
   );
 }
 
-function Head({ kind }: { kind: Props['kind'] }): ReactNode {
+function TableHead({ kind }: { kind: Props['kind'] }): ReactNode {
   const right = 'truncate text-right';
   return (
     <div
       role="row"
       className={cn(
         'sticky top-13 z-10 h-8 items-center border-b bg-canvas px-4 text-xs font-medium text-faint',
-        COLUMNS[kind],
+        TRACE_COLUMNS[kind],
       )}
     >
       <span role="columnheader">Start</span>
@@ -161,12 +161,12 @@ function Head({ kind }: { kind: Props['kind'] }): ReactNode {
 }
 
 /** A click or Enter opens; with Control or Command in another tab, as links do. */
-function useOpen(): (row: Row, event: MouseEvent | KeyboardEvent) => void {
+function useOpen(): (row: TraceRow, event: MouseEvent | KeyboardEvent) => void {
   const [, navigate] = useLocation();
   return useCallback(
     (row, event) => {
-      if (event.metaKey || event.ctrlKey) window.open(rooted(hrefOf(row)), '_blank', 'noopener');
-      else navigate(hrefOf(row));
+      if (event.metaKey || event.ctrlKey) window.open(serverPath(rowPath(row)), '_blank', 'noopener');
+      else navigate(rowPath(row));
     },
     [navigate],
   );

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { NOTHING } from './query';
-import { buckets, narrowed, stepOf, type Stat } from './time-buckets';
+import { EMPTY_QUERY } from './query';
+import { timeBuckets, narrowToBuckets, bucketSize, type StatRow } from './time-buckets';
 
 const NOW = Date.parse('2026-11-16T12:30:00Z');
-const stat = (at: string): Stat => ({
+const stat = (at: string): StatRow => ({
   at,
   group: null,
   traces: 1,
@@ -25,12 +25,12 @@ describe('the steps of a time', () => {
       { from: null, to: null },
     ];
 
-    expect(steps.map((time) => stepOf(time, NOW))).toEqual(['minute', 'hour', 'day', 'day']);
-    expect(stepOf({ from: '2026-01-01T00:00:00Z', to: '2026-01-01T02:00:00Z' }, NOW)).toBe('minute');
+    expect(steps.map((time) => bucketSize(time, NOW))).toEqual(['minute', 'hour', 'day', 'day']);
+    expect(bucketSize({ from: '2026-01-01T00:00:00Z', to: '2026-01-01T02:00:00Z' }, NOW)).toBe('minute');
   });
 
   it('are all there, with what happened in some', () => {
-    const found = buckets([stat('2026-11-16T11:00:00.000000Z')], from('2026-11-16T10:10:00Z'), 'hour', NOW);
+    const found = timeBuckets([stat('2026-11-16T11:00:00.000000Z')], from('2026-11-16T10:10:00Z'), 'hour', NOW);
 
     expect(found.map(({ at, stat: one }) => [new Date(at).toISOString(), one?.traces ?? 0])).toEqual([
       ['2026-11-16T10:00:00.000Z', 0],
@@ -40,25 +40,25 @@ describe('the steps of a time', () => {
   });
 
   it('end before the end', () => {
-    expect(buckets([], { from: '2026-11-14T00:00:00Z', to: '2026-11-16T00:00:00Z' }, 'day', NOW)).toHaveLength(2);
-    expect(buckets([], { from: '2026-11-16T00:00:00Z', to: '2026-11-14T00:00:00Z' }, 'day', NOW)).toEqual([]);
+    expect(timeBuckets([], { from: '2026-11-14T00:00:00Z', to: '2026-11-16T00:00:00Z' }, 'day', NOW)).toHaveLength(2);
+    expect(timeBuckets([], { from: '2026-11-16T00:00:00Z', to: '2026-11-14T00:00:00Z' }, 'day', NOW)).toEqual([]);
   });
 
   it('of all times begin with the first, but are not too many', () => {
-    expect(buckets([stat('2026-11-14T00:00:00Z')], { from: null, to: null }, 'day', NOW)).toHaveLength(3);
-    expect(buckets([stat('1970-01-01T00:00:00Z')], { from: null, to: null }, 'day', NOW)).toHaveLength(400);
-    expect(buckets([], { from: null, to: null }, 'day', NOW)).toHaveLength(1);
+    expect(timeBuckets([stat('2026-11-14T00:00:00Z')], { from: null, to: null }, 'day', NOW)).toHaveLength(3);
+    expect(timeBuckets([stat('1970-01-01T00:00:00Z')], { from: null, to: null }, 'day', NOW)).toHaveLength(400);
+    expect(timeBuckets([], { from: null, to: null }, 'day', NOW)).toHaveLength(1);
   });
 });
 
 it('some chosen steps are a time to ask for', () => {
-  const all = buckets([], from('2026-11-14T00:00:00Z'), 'day', NOW);
+  const all = timeBuckets([], from('2026-11-14T00:00:00Z'), 'day', NOW);
 
-  expect(narrowed(NOTHING, all.slice(0, 2))).toEqual({
-    ...NOTHING,
+  expect(narrowToBuckets(EMPTY_QUERY, all.slice(0, 2))).toEqual({
+    ...EMPTY_QUERY,
     range: 'custom',
     from: '2026-11-14T00:00:00.000Z',
     to: '2026-11-16T00:00:00.000Z',
   });
-  expect(narrowed(NOTHING, [])).toBe(NOTHING);
+  expect(narrowToBuckets(EMPTY_QUERY, [])).toBe(EMPTY_QUERY);
 });

@@ -1,38 +1,38 @@
 /** Traces over time, in equal steps: those without any are there as well. Pure. */
 import type { Schemas } from '@/api/client';
-import type { Asked, Between } from './query';
+import type { TraceQuery, TimeBounds } from './query';
 
-export type Stat = Schemas['StatRow'];
-export type Step = 'minute' | 'hour' | 'day';
+export type StatRow = Schemas['StatRow'];
+export type BucketSize = 'minute' | 'hour' | 'day';
 
-export interface Bucket {
+export interface TimeBucket {
   /** When it begins and ends, in milliseconds. */
   at: number;
   end: number;
-  stat: Stat | null;
+  stat: StatRow | null;
 }
 
-const LENGTH: Record<Step, number> = { minute: 60_000, hour: 3_600_000, day: 86_400_000 };
+const BUCKET_MS: Record<BucketSize, number> = { minute: 60_000, hour: 3_600_000, day: 86_400_000 };
 /** Of more the latest are shown: bars have to be seen. */
-const MOST = 400;
+const MAX_BUCKETS = 400;
 
 /** How finely a time is shown. */
-export function stepOf(time: Between, now: number): Step {
+export function bucketSize(time: TimeBounds, now: number): BucketSize {
   if (!time.from) return 'day';
   const length = (time.to ? Date.parse(time.to) : now) - Date.parse(time.from);
-  if (length <= 3 * LENGTH.hour) return 'minute';
-  return length <= 4 * LENGTH.day ? 'hour' : 'day';
+  if (length <= 3 * BUCKET_MS.hour) return 'minute';
+  return length <= 4 * BUCKET_MS.day ? 'hour' : 'day';
 }
 
 /** All steps of a time, the earliest first; of all times from the first trace on. */
-export function buckets(stats: readonly Stat[], time: Between, step: Step, now: number): Bucket[] {
-  const length = LENGTH[step];
+export function timeBuckets(stats: readonly StatRow[], time: TimeBounds, step: BucketSize, now: number): TimeBucket[] {
+  const length = BUCKET_MS[step];
   const found = new Map(stats.map((stat) => [Date.parse(stat.at), stat]));
   const places = [...found.keys()];
   const first = time.from ? Date.parse(time.from) : Math.min(now, ...places);
   const last = time.to ? Date.parse(time.to) - 1 : Math.max(now, ...places);
   const end = Math.floor(last / length);
-  const begin = Math.max(Math.floor(first / length), end - MOST + 1);
+  const begin = Math.max(Math.floor(first / length), end - MAX_BUCKETS + 1);
   return Array.from({ length: Math.max(0, end - begin + 1) }, (_, place) => {
     const at = (begin + place) * length;
     return { at, end: at + length, stat: found.get(at) ?? null };
@@ -40,14 +40,14 @@ export function buckets(stats: readonly Stat[], time: Between, step: Step, now: 
 }
 
 /** What is asked for when some neighbouring steps were chosen. */
-export function narrowed(asked: Asked, chosen: readonly Bucket[]): Asked {
+export function narrowToBuckets(asked: TraceQuery, chosen: readonly TimeBucket[]): TraceQuery {
   const [first, last] = [chosen[0], chosen.at(-1)];
   if (!first || !last) return asked;
   return { ...asked, range: 'custom', from: new Date(first.at).toISOString(), to: new Date(last.end).toISOString() };
 }
 
 /** Steps are those of the server's clock, which for days is UTC. */
-export function when({ at }: Bucket, step: Step): string {
+export function formatBucketTime({ at }: TimeBucket, step: BucketSize): string {
   if (step === 'day')
     return new Date(at).toLocaleDateString('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
   return new Date(at).toLocaleString('en-GB', { weekday: 'short', hour: '2-digit', minute: '2-digit' });

@@ -3,25 +3,25 @@ import { Check, ChevronDown, Clock } from 'lucide-react';
 import { Popover } from 'radix-ui';
 import { useState, type FormEvent, type ReactNode } from 'react';
 import { Button } from '@/components/button';
-import { TextField, Labelled } from '@/components/form-fields';
+import { TextField, LabeledField } from '@/components/form-fields';
 import { cn } from '@/lib/cn';
-import { brief, fromField, toField } from './conditions';
-import { RANGES, type Asked, type Range } from './query';
+import { formatLocalTime, fromInputValue, toInputValue } from './conditions';
+import { RANGES, type TraceQuery, type RelativeRange } from './query';
 
-const USUAL = (Object.keys(RANGES) as Range[]).filter((range) => range !== 'custom');
+const RANGE_LABELS = (Object.keys(RANGES) as RelativeRange[]).filter((range) => range !== 'custom');
 
-export function TimeMenu({ asked, onChange }: { asked: Asked; onChange: (asked: Asked) => void }): ReactNode {
+export function TimeMenu({ asked, onChange }: { asked: TraceQuery; onChange: (asked: TraceQuery) => void }): ReactNode {
   const [open, setOpen] = useState(false);
-  const choose = (range: Range) => {
+  const choose = (range: RelativeRange) => {
     setOpen(false);
     onChange({ ...asked, range, from: null, to: null });
   };
   return (
     <Popover.Root open={open} onOpenChange={setOpen}>
       <Popover.Trigger asChild>
-        <Button aria-label={`Time: ${label(asked)}`}>
+        <Button aria-label={`Time: ${timeLabel(asked)}`}>
           <Clock aria-hidden className="size-4 text-faint" />
-          <span className="max-w-64 truncate">{label(asked)}</span>
+          <span className="max-w-64 truncate">{timeLabel(asked)}</span>
           <ChevronDown aria-hidden className="size-3.5 text-faint" />
         </Button>
       </Popover.Trigger>
@@ -33,7 +33,7 @@ export function TimeMenu({ asked, onChange }: { asked: Asked; onChange: (asked: 
           collisionPadding={8}
           className="z-50 w-64 rounded-xl border bg-raised p-1 shadow-float"
         >
-          {USUAL.map((range) => (
+          {RANGE_LABELS.map((range) => (
             <button
               key={range}
               type="button"
@@ -48,7 +48,7 @@ export function TimeMenu({ asked, onChange }: { asked: Asked; onChange: (asked: 
               {asked.range === range && <Check aria-hidden className="size-4 text-accent" />}
             </button>
           ))}
-          <Custom
+          <CustomRange
             asked={asked}
             onChange={(next) => {
               setOpen(false);
@@ -61,27 +61,27 @@ export function TimeMenu({ asked, onChange }: { asked: Asked; onChange: (asked: 
   );
 }
 
-function Custom({ asked, onChange }: { asked: Asked; onChange: (asked: Asked) => void }): ReactNode {
-  const [from, setFrom] = useState(toField(asked.from));
-  const [to, setTo] = useState(toField(asked.to));
+function CustomRange({ asked, onChange }: { asked: TraceQuery; onChange: (asked: TraceQuery) => void }): ReactNode {
+  const [from, setFrom] = useState(toInputValue(asked.from));
+  const [to, setTo] = useState(toInputValue(asked.to));
   const wrong = from !== '' && to !== '' && from >= to;
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    onChange({ ...asked, range: 'custom', from: fromField(from), to: fromField(to) });
+    onChange({ ...asked, range: 'custom', from: fromInputValue(from), to: fromInputValue(to) });
   };
   return (
     <form onSubmit={submit} className="mt-1 flex flex-col gap-2 border-t p-2 text-[13px]">
-      <Labelled label="From">
+      <LabeledField label="From">
         <TextField type="datetime-local" value={from} onChange={(event) => setFrom(event.target.value)} />
-      </Labelled>
-      <Labelled label="To">
+      </LabeledField>
+      <LabeledField label="To">
         <TextField
           type="datetime-local"
           value={to}
           aria-invalid={wrong}
           onChange={(event) => setTo(event.target.value)}
         />
-      </Labelled>
+      </LabeledField>
       {wrong && <p className="text-xs text-bad">It ends before it begins.</p>}
       <Button type="submit" size="small" look="main" disabled={wrong || (from === '' && to === '')}>
         Apply
@@ -90,8 +90,8 @@ function Custom({ asked, onChange }: { asked: Asked; onChange: (asked: Asked) =>
   );
 }
 
-function label({ range, from, to }: Asked): string {
+function timeLabel({ range, from, to }: TraceQuery): string {
   if (range !== 'custom') return RANGES[range];
-  if (from && to) return `${brief(from)} – ${brief(to)}`;
-  return from ? `Since ${brief(from)}` : `Until ${brief(to ?? '')}`;
+  if (from && to) return `${formatLocalTime(from)} – ${formatLocalTime(to)}`;
+  return from ? `Since ${formatLocalTime(from)}` : `Until ${formatLocalTime(to ?? '')}`;
 }

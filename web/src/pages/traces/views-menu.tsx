@@ -7,22 +7,22 @@ import { queryClient } from '@/api/queries';
 import { Button } from '@/components/button';
 import { askText } from '@/components/confirm-dialog';
 import { Menu, MenuItem, MenuLine, MenuTitle } from '@/components/menu';
-import { tell, tellError } from '@/components/toast';
-import { prose } from '@/lib/safe-text';
+import { showToast, showError } from '@/components/toast';
+import { safeProse } from '@/lib/safe-text';
 import { savedViewsQuery } from './queries';
-import { isSame, readView, viewBody, type Asked, type Asking } from './query';
+import { isSameQuery, parseView, viewBody, type TraceQuery, type TraceQueryState } from './query';
 
-type View = Schemas['ViewView'];
+type SavedView = Schemas['ViewView'];
 
-const changed = () => queryClient.invalidateQueries({ queryKey: savedViewsQuery().queryKey });
+const refreshViews = () => queryClient.invalidateQueries({ queryKey: savedViewsQuery().queryKey });
 
-async function kept(name: string, asked: Record<string, unknown>): Promise<View> {
+async function createView(name: string, asked: Record<string, unknown>): Promise<SavedView> {
   const view = await api('post', '/api/views', { body: { name, page: 'traces', body: asked as never } });
-  await changed();
+  await refreshViews();
   return view;
 }
 
-async function saveAs(asked: Asked, ask: Asking['ask']): Promise<void> {
+async function saveViewAs(asked: TraceQuery, ask: TraceQueryState['ask']): Promise<void> {
   const name = await askText({
     title: 'Save this view',
     text: 'Everyone in the project can choose it.',
@@ -31,48 +31,48 @@ async function saveAs(asked: Asked, ask: Asking['ask']): Promise<void> {
     label: 'Name',
   });
   if (!name) return;
-  const view = await kept(name, viewBody(asked));
+  const view = await createView(name, viewBody(asked));
   ask(asked, { view: view.id, replace: true });
-  tell(`Saved as “${name}”.`);
+  showToast(`Saved as “${name}”.`);
 }
 
-async function replace(view: View, name: string, asked: Record<string, unknown>): Promise<void> {
+async function replaceView(view: SavedView, name: string, asked: Record<string, unknown>): Promise<void> {
   await api('put', '/api/views/{view}', { path: { view: view.id }, body: { name, body: asked as never } });
-  await changed();
+  await refreshViews();
 }
 
-async function rename(view: View): Promise<void> {
+async function renameView(view: SavedView): Promise<void> {
   const name = await askText({ title: 'Rename this view', act: 'Rename', value: view.name, label: 'Name' });
-  if (name && name !== view.name) await replace(view, name, view.body);
+  if (name && name !== view.name) await replaceView(view, name, view.body);
 }
 
-async function save(view: View, asked: Asked): Promise<void> {
-  await replace(view, view.name, viewBody(asked));
-  tell(`“${view.name}” is now what you see.`, {
-    action: { label: 'Undo', run: () => void replace(view, view.name, view.body).catch(tellError) },
+async function saveView(view: SavedView, asked: TraceQuery): Promise<void> {
+  await replaceView(view, view.name, viewBody(asked));
+  showToast(`“${view.name}” is now what you see.`, {
+    action: { label: 'Undo', run: () => void replaceView(view, view.name, view.body).catch(showError) },
   });
 }
 
-async function remove(view: View): Promise<void> {
+async function deleteView(view: SavedView): Promise<void> {
   await api('delete', '/api/views/{view}', { path: { view: view.id } });
-  await changed();
-  tell(`“${view.name}” is deleted.`, {
-    action: { label: 'Undo', run: () => void kept(view.name, view.body).catch(tellError) },
+  await refreshViews();
+  showToast(`“${view.name}” is deleted.`, {
+    action: { label: 'Undo', run: () => void createView(view.name, view.body).catch(showError) },
   });
 }
 
-export function ViewsMenu({ asking: { asked, view: chosen, ask } }: { asking: Asking }): ReactNode {
+export function ViewsMenu({ asking: { asked, view: chosen, ask } }: { asking: TraceQueryState }): ReactNode {
   const { data, error } = useQuery(savedViewsQuery());
   const all = data?.data ?? [];
   const current = all.find(({ id }) => id === chosen);
-  const differs = current && !isSame(readView(current.body), asked);
+  const differs = current && !isSameQuery(parseView(current.body), asked);
   return (
     <Menu
       trigger={
-        <Button look="quiet" aria-label={current ? `View ${prose(current.name)}` : 'Views'}>
+        <Button look="quiet" aria-label={current ? `View ${safeProse(current.name)}` : 'Views'}>
           <Bookmark aria-hidden className="size-4" />
           <span className="max-w-40 truncate max-sm:hidden" dir="auto">
-            {current ? prose(current.name) : 'Views'}
+            {current ? safeProse(current.name) : 'Views'}
             {differs && <span className="text-faint"> (changed)</span>}
           </span>
           <ChevronDown aria-hidden className="size-3.5 text-faint max-sm:hidden" />
@@ -85,25 +85,25 @@ export function ViewsMenu({ asking: { asked, view: chosen, ask } }: { asking: As
         <MenuItem
           key={view.id}
           icon={view.id === chosen ? <Check /> : <Bookmark />}
-          onSelect={() => ask(readView(view.body), { view: view.id })}
+          onSelect={() => ask(parseView(view.body), { view: view.id })}
         >
           <span className="block max-w-64 truncate" dir="auto">
-            {prose(view.name)}
+            {safeProse(view.name)}
           </span>
         </MenuItem>
       ))}
       {all.length > 0 && <MenuLine />}
-      <MenuItem icon={<BookmarkPlus />} onSelect={() => void saveAs(asked, ask).catch(tellError)}>
+      <MenuItem icon={<BookmarkPlus />} onSelect={() => void saveViewAs(asked, ask).catch(showError)}>
         Save as a new view…
       </MenuItem>
       {current && (
         <>
           {differs && (
-            <MenuItem icon={<Save />} onSelect={() => void save(current, asked).catch(tellError)}>
+            <MenuItem icon={<Save />} onSelect={() => void saveView(current, asked).catch(showError)}>
               Save changes
             </MenuItem>
           )}
-          <MenuItem icon={<Pencil />} onSelect={() => void rename(current).catch(tellError)}>
+          <MenuItem icon={<Pencil />} onSelect={() => void renameView(current).catch(showError)}>
             Rename…
           </MenuItem>
           <MenuItem
@@ -111,7 +111,7 @@ export function ViewsMenu({ asking: { asked, view: chosen, ask } }: { asking: As
             icon={<Trash2 />}
             onSelect={() => {
               ask(asked, { view: null, replace: true });
-              void remove(current).catch(tellError);
+              void deleteView(current).catch(showError);
             }}
           >
             Delete

@@ -8,14 +8,14 @@ import { ApiError } from '@/api/client';
 import type { Workflow } from '@/api/types';
 import { Button } from '@/components/button';
 import { Dialog } from '@/components/dialog';
-import { Select, TextField, Labelled } from '@/components/form-fields';
+import { Select, TextField, LabeledField } from '@/components/form-fields';
 import { isObject } from '@/components/forms/json-schema';
 import { CodeBlock } from '@/components/markdown/code-block';
-import { Problem, Spinner } from '@/components/status';
-import { tell } from '@/components/toast';
-import { focused } from '@/lib/dom';
-import { connect, type Dialect, type Wanted } from './connections';
-import { dialectInWords, readEvidence, readTried, EvidenceView, TriedTable } from './evidence';
+import { ErrorMessage, Spinner } from '@/components/status';
+import { showToast } from '@/components/toast';
+import { focusRef } from '@/lib/dom';
+import { connect, type Dialect, type ConnectionRequest } from './connections';
+import { dialectLabel, parseEvidence, parseProbes, EvidenceView, ProbeTable } from './evidence';
 
 const KINDS = { ask: null, chat: true, other: false } as const;
 type KindName = keyof typeof KINDS;
@@ -32,13 +32,13 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
   const [kind, setKind] = useState<KindName>('ask');
   const [dialect, setDialect] = useState<Dialect | ''>('');
   const [model, setModel] = useState('');
-  const wanted: Wanted = { url, name, isChat: KINDS[kind], dialect: dialect || null, model };
-  const test = useMutation({ mutationFn: (what: Wanted) => connect(what, true) });
+  const wanted: ConnectionRequest = { url, name, isChat: KINDS[kind], dialect: dialect || null, model };
+  const test = useMutation({ mutationFn: (what: ConnectionRequest) => connect(what, true) });
   const make = useMutation({
-    mutationFn: (what: Wanted) => connect(what, false),
+    mutationFn: (what: ConnectionRequest) => connect(what, false),
     onSuccess: (workflow) => {
       onClose();
-      tell(`Connected ${workflow.name}.`);
+      showToast(`Connected ${workflow.name}.`);
       navigate(`/workflows/${encodeURIComponent(workflow.name)}`);
     },
   });
@@ -57,9 +57,9 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
           make.mutate(wanted);
         }}
       >
-        <Labelled label="URL">
+        <LabeledField label="URL">
           <TextField
-            ref={focused}
+            ref={focusRef}
             type="url"
             required
             maxLength={2000}
@@ -70,17 +70,17 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
               forget();
             }}
           />
-        </Labelled>
+        </LabeledField>
         <div className="grid gap-4 sm:grid-cols-2">
-          <Labelled label="Name" hint="optional">
+          <LabeledField label="Name" hint="optional">
             <TextField
               maxLength={64}
               placeholder="As the service says"
               value={name}
               onChange={(event) => setName(event.target.value)}
             />
-          </Labelled>
-          <Labelled label="Is it a chat?">
+          </LabeledField>
+          <LabeledField label="Is it a chat?">
             <Select
               value={kind}
               onChange={(event) => {
@@ -92,8 +92,8 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
               <option value="chat">Yes, a chat</option>
               <option value="other">No</option>
             </Select>
-          </Labelled>
-          <Labelled label="What does it speak?">
+          </LabeledField>
+          <LabeledField label="What does it speak?">
             <Select
               value={dialect}
               onChange={(event) => {
@@ -104,19 +104,19 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
               <option value="">Ask the service</option>
               {DIALECTS.map((one) => (
                 <option key={one} value={one}>
-                  {dialectInWords(one)}
+                  {dialectLabel(one)}
                 </option>
               ))}
             </Select>
-          </Labelled>
-          <Labelled label="Model" hint="where the service has several">
+          </LabeledField>
+          <LabeledField label="Model" hint="where the service has several">
             <TextField maxLength={200} value={model} onChange={(event) => setModel(event.target.value)} />
-          </Labelled>
+          </LabeledField>
         </div>
         <div aria-live="polite" className="flex flex-col gap-3">
           {busy && <Busy />}
-          {!busy && error && <Refused error={error} />}
-          {!busy && !error && test.data && <Result workflow={test.data} />}
+          {!busy && error && <ConnectError error={error} />}
+          {!busy && !error && test.data && <ConnectResult workflow={test.data} />}
         </div>
         <div className="flex justify-end gap-2">
           <Button disabled={busy || !url.trim()} onClick={() => test.mutate(wanted)}>
@@ -137,8 +137,8 @@ const Busy = (): ReactNode => (
   </p>
 );
 
-function Result({ workflow }: { workflow: Workflow }): ReactNode {
-  const evidence = readEvidence(workflow.evidence);
+function ConnectResult({ workflow }: { workflow: Workflow }): ReactNode {
+  const evidence = parseEvidence(workflow.evidence);
   return (
     <section className="flex flex-col gap-2 rounded-xl border p-4">
       <h3 className="font-medium wrap-anywhere">
@@ -155,15 +155,17 @@ function Result({ workflow }: { workflow: Workflow }): ReactNode {
 }
 
 /** The error, what was tried, and the lines that the operator needs where a service wants credentials. */
-function Refused({ error }: { error: Error }): ReactNode {
+function ConnectError({ error }: { error: Error }): ReactNode {
   const details = error instanceof ApiError && isObject(error.details) ? error.details : {};
-  const tried = readTried(details.tried);
+  const tried = parseProbes(details.tried);
   // The table says it better than the rest of the line, which is meant for terminals.
   const [what = error.message] = tried.length > 0 ? error.message.split(/\.? Tried: /) : [error.message];
   return (
     <>
-      <Problem error={tried.length > 0 ? `${what.replace(/\.$/, '')}. If you know what it is, say so above.` : what} />
-      <TriedTable tried={tried} />
+      <ErrorMessage
+        error={tried.length > 0 ? `${what.replace(/\.$/, '')}. If you know what it is, say so above.` : what}
+      />
+      <ProbeTable tried={tried} />
       {Array.isArray(details.models) && (
         <p className="text-muted wrap-anywhere">Models there: {details.models.join(', ')}</p>
       )}

@@ -4,10 +4,10 @@ import { useState } from 'react';
 import { api } from '@/api/client';
 import { queryClient } from '@/api/queries';
 import type { Workflow } from '@/api/types';
-import { askYes } from '@/components/confirm-dialog';
-import { tellError } from '@/components/toast';
+import { askConfirmation } from '@/components/confirm-dialog';
+import { showError } from '@/components/toast';
 
-export const connections = () =>
+export const connectionsQuery = () =>
   queryOptions({
     queryKey: ['connections'],
     queryFn: ({ signal }) => api('get', '/api/connections', { query: { limit: 200 }, signal }),
@@ -15,7 +15,7 @@ export const connections = () =>
 
 export type Dialect = 'invoke' | 'run' | 'responses' | 'chat-completions';
 
-export interface Wanted {
+export interface ConnectionRequest {
   url: string;
   name: string;
   /** Not said: the service is asked. */
@@ -25,7 +25,10 @@ export interface Wanted {
 }
 
 /** Asks the service what it is; unless that is all (`dry`), it is served from now on. */
-export async function connect({ url, name, isChat, dialect, model }: Wanted, dry: boolean): Promise<Workflow> {
+export async function connect(
+  { url, name, isChat, dialect, model }: ConnectionRequest,
+  dry: boolean,
+): Promise<Workflow> {
   const body = {
     url: url.trim(),
     ...(name.trim() ? { name: name.trim() } : {}),
@@ -35,13 +38,13 @@ export async function connect({ url, name, isChat, dialect, model }: Wanted, dry
     dry_run: dry,
   };
   const workflow = await api('post', '/api/connections', { body });
-  if (!dry) await changed();
+  if (!dry) await invalidateWorkflows();
   return workflow;
 }
 
 /** Asks first; says whether it is gone. */
 export async function disconnect(name: string): Promise<boolean> {
-  const sure = await askYes({
+  const sure = await askConfirmation({
     title: `Disconnect ${name}?`,
     text: 'It is no longer served here. Its threads stay readable.',
     act: 'Disconnect',
@@ -49,19 +52,19 @@ export async function disconnect(name: string): Promise<boolean> {
   });
   if (!sure) return false;
   await api('delete', '/api/connections/{name}', { path: { name } });
-  await changed();
+  await invalidateWorkflows();
   return true;
 }
 
 /** Asks a connected service again what it is. */
-export async function refresh(name: string): Promise<Workflow> {
+export async function refreshWorkflow(name: string): Promise<Workflow> {
   const workflow = await api('post', '/api/workflows/{name}/refresh', { path: { name } });
   queryClient.setQueryData(['workflow', name], workflow);
-  await changed();
+  await invalidateWorkflows();
   return workflow;
 }
 
-const changed = () =>
+const invalidateWorkflows = () =>
   Promise.all([
     queryClient.invalidateQueries({ queryKey: ['workflows'] }),
     queryClient.invalidateQueries({ queryKey: ['connections'] }),
@@ -72,8 +75,8 @@ export function useRefresh(name: string): [boolean, () => void] {
   const [isRefreshing, setRefreshing] = useState(false);
   const start = () => {
     setRefreshing(true);
-    refresh(name)
-      .catch(tellError)
+    refreshWorkflow(name)
+      .catch(showError)
       .finally(() => setRefreshing(false));
   };
   return [isRefreshing, start];

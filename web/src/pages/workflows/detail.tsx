@@ -6,14 +6,14 @@ import { useEffect, useState, type ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import { workflowQuery } from '@/api/queries';
 import type { Workflow, WorkflowRow } from '@/api/types';
-import { done } from '@/app/tour/progress';
+import { completeStep } from '@/app/tour/progress';
 import { Button, CopyButton } from '@/components/button';
 import { CodeBlock } from '@/components/markdown/code-block';
-import { Badge, Problem, Spinner } from '@/components/status';
+import { Badge, ErrorMessage, Spinner } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { formatDateTime, formatTimeAgo } from '@/lib/format';
 import { useRefresh } from './connections';
-import { readEvidence, servedVerdict, EvidenceView } from './evidence';
+import { parseEvidence, servedVerdict, EvidenceView } from './evidence';
 import { SchemaView } from './schema-view';
 
 export function WorkflowDetail({ name }: { name: string }): ReactNode {
@@ -25,13 +25,13 @@ export function WorkflowDetail({ name }: { name: string }): ReactNode {
       </Link>
       <div className="pt-3">
         {data ? (
-          <Whole workflow={data} />
+          <WorkflowView workflow={data} />
         ) : error ? (
-          <Problem error={error}>
+          <ErrorMessage error={error}>
             <Button size="small" onClick={() => void refetch()}>
               Retry
             </Button>
-          </Problem>
+          </ErrorMessage>
         ) : (
           <Spinner />
         )}
@@ -40,29 +40,29 @@ export function WorkflowDetail({ name }: { name: string }): ReactNode {
   );
 }
 
-function Whole({ workflow }: { workflow: Workflow }): ReactNode {
-  const evidence = readEvidence(workflow.evidence);
+function WorkflowView({ workflow }: { workflow: Workflow }): ReactNode {
+  const evidence = parseEvidence(workflow.evidence);
   useEffect(() => {
     // An address may name a part; it was not there yet when the browser looked.
     document.getElementById(window.location.hash.slice(1))?.scrollIntoView();
   }, []);
   return (
     <div className="flex flex-col gap-8">
-      <Head workflow={workflow} />
-      <Part title="What it is">
+      <WorkflowHeader workflow={workflow} />
+      <DetailSection title="What it is">
         {evidence ? (
           <EvidenceView evidence={evidence} />
         ) : (
           <p>{servedVerdict(workflow.is_chat, workflow.is_chat_source)}</p>
         )}
         <Facts workflow={workflow} />
-      </Part>
-      <Part title="What it takes and gives">
+      </DetailSection>
+      <DetailSection title="What it takes and gives">
         <SchemaView title="Inputs" schema={workflow.schemas.inputs} none="No inputs are described." />
         <SchemaView title="Parameters" schema={workflow.schemas.parameters} none="No parameters." />
         <SchemaView title="Outputs" schema={workflow.schemas.outputs} none="Nothing is said about its outputs." />
-      </Part>
-      <Part title="Variants">
+      </DetailSection>
+      <DetailSection title="Variants">
         <ul className="flex flex-wrap gap-2">
           {workflow.variants.map(({ id, name, head }) => (
             <li key={id} className="flex max-w-full items-center gap-2 rounded-lg border bg-surface px-2.5 py-1">
@@ -73,18 +73,18 @@ function Whole({ workflow }: { workflow: Workflow }): ReactNode {
             </li>
           ))}
         </ul>
-      </Part>
-      <Part title="Call it from a program" id="call">
+      </DetailSection>
+      <DetailSection title="Call it from a program" id="call">
         <Snippets snippets={workflow.snippets} />
-      </Part>
-      <Part title="Routes">
+      </DetailSection>
+      <DetailSection title="Routes">
         <Routes routes={workflow.routes} />
-      </Part>
+      </DetailSection>
     </div>
   );
 }
 
-function Head({ workflow }: { workflow: Workflow }): ReactNode {
+function WorkflowHeader({ workflow }: { workflow: Workflow }): ReactNode {
   const [, navigate] = useLocation();
   const [asking, ask] = useRefresh(workflow.name);
   return (
@@ -136,13 +136,16 @@ const TURNS = {
   queue: 'wait for their turn',
   interrupt: 'interrupt the answer before',
 };
-const LEAVING = { cancel: 'the run is cancelled', finish: 'the run goes on to its end' };
+const DISCONNECT_LABELS = { cancel: 'the run is cancelled', finish: 'the run goes on to its end' };
 
 function Facts({ workflow }: { workflow: Workflow }): ReactNode {
   const facts: [string, ReactNode][] = [
     ['Answers', workflow.streams ? 'streamed as they are made' : 'given whole, at the end'],
     ['Further turns of a thread', TURNS[workflow.turns]],
-    ['When nobody reads on', workflow.on_disconnect ? LEAVING[workflow.on_disconnect] : 'as the protocol has it'],
+    [
+      'When nobody reads on',
+      workflow.on_disconnect ? DISCONNECT_LABELS[workflow.on_disconnect] : 'as the protocol has it',
+    ],
     [
       'Flags',
       <code key="flags" className="font-mono text-[13px]">
@@ -189,7 +192,7 @@ const Routes = ({ routes }: { routes: Workflow['routes'] }): ReactNode => (
   </ul>
 );
 
-const Part = ({ title, id, children }: { title: string; id?: string; children: ReactNode }): ReactNode => (
+const DetailSection = ({ title, id, children }: { title: string; id?: string; children: ReactNode }): ReactNode => (
   <section id={id} className="flex scroll-mt-6 flex-col gap-3">
     <h2 className="border-b pb-1 text-base font-semibold">{title}</h2>
     {children}
@@ -251,7 +254,7 @@ export function Snippets({ snippets }: { snippets: readonly Snippet[] }): ReactN
       </Tabs.List>
       {snippets.map(({ client, language, code }) => (
         <Tabs.Content key={client} value={client} className="min-w-0" tabIndex={-1}>
-          <CodeBlock text={code.trimEnd()} language={language} onCopied={() => done('call')} />
+          <CodeBlock text={code.trimEnd()} language={language} onCopied={() => completeStep('call')} />
         </Tabs.Content>
       ))}
       {keyed && (

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readEvidence, readTried, servedVerdict, stepInWords, verdict } from './evidence';
+import { parseEvidence, parseProbes, servedVerdict, stepLabel, evidenceVerdict } from './evidence';
 
 const DOCUMENT = {
   url: 'https://host/app',
@@ -15,7 +15,7 @@ const DOCUMENT = {
 };
 
 test('the result of a search is read whole', () => {
-  expect(readEvidence(DOCUMENT)).toEqual({
+  expect(parseEvidence(DOCUMENT)).toEqual({
     url: 'https://host/app',
     isChat: true,
     evidence: 'inspect.flags',
@@ -29,21 +29,23 @@ test('the result of a search is read whole', () => {
 });
 
 test('what is none is nothing, and bad steps are left out', () => {
-  expect(readEvidence(null)).toBeNull();
-  expect(readEvidence({ evidence: 3 })).toBeNull();
-  expect(readTried('x')).toEqual([]);
-  expect(readTried([null, {}])).toEqual([{ step: '', request: null, status: null, found: '' }]);
+  expect(parseEvidence(null)).toBeNull();
+  expect(parseEvidence({ evidence: 3 })).toBeNull();
+  expect(parseProbes('x')).toEqual([]);
+  expect(parseProbes([null, {}])).toEqual([{ step: '', request: null, status: null, found: '' }]);
 });
 
 test('the verdict says what it is and how sure that is', () => {
-  expect(verdict({ isChat: true, confidence: 'declared' })).toBe('A chat: it says so itself.');
-  expect(verdict({ isChat: false, confidence: 'guessed' })).toBe('Not a chat: guessed from the names in its schema.');
-  expect(verdict({ isChat: true, confidence: null })).toBe('A chat: as you said.');
-  expect(verdict({ isChat: null, confidence: null })).toBe('Nothing there says whether it is a chat.');
+  expect(evidenceVerdict({ isChat: true, confidence: 'declared' })).toBe('A chat: it says so itself.');
+  expect(evidenceVerdict({ isChat: false, confidence: 'guessed' })).toBe(
+    'Not a chat: guessed from the names in its schema.',
+  );
+  expect(evidenceVerdict({ isChat: true, confidence: null })).toBe('A chat: as you said.');
+  expect(evidenceVerdict({ isChat: null, confidence: null })).toBe('Nothing there says whether it is a chat.');
   expect(servedVerdict(false, 'declared')).toBe('Not a chat: declared in code.');
 });
 
 test('a step that this page does not know keeps its own name', () => {
-  expect(stepInWords('inspect.flags')).toBe('Its own description, /inspect');
-  expect(stepInWords('new.step')).toBe('new.step');
+  expect(stepLabel('inspect.flags')).toBe('Its own description, /inspect');
+  expect(stepLabel('new.step')).toBe('new.step');
 });

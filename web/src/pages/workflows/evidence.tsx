@@ -8,8 +8,8 @@ export function EvidenceView({ evidence }: { evidence: Evidence }): ReactNode {
   return (
     <div className="flex flex-col gap-3">
       <p>
-        {verdict(evidence)}
-        {evidence.dialect && <span className="text-muted"> It speaks: {dialectInWords(evidence.dialect)}.</span>}
+        {evidenceVerdict(evidence)}
+        {evidence.dialect && <span className="text-muted"> It speaks: {dialectLabel(evidence.dialect)}.</span>}
         {evidence.streams === true && <span className="text-muted"> It streams.</span>}
       </p>
       {evidence.warnings.map((warning) => (
@@ -20,12 +20,12 @@ export function EvidenceView({ evidence }: { evidence: Evidence }): ReactNode {
           </span>
         </p>
       ))}
-      <TriedTable tried={evidence.tried} decided={evidence.evidence} />
+      <ProbeTable tried={evidence.tried} decided={evidence.evidence} />
     </div>
   );
 }
 
-export function TriedTable({ tried, decided }: { tried: readonly Tried[]; decided?: string }): ReactNode {
+export function ProbeTable({ tried, decided }: { tried: readonly ProbeAttempt[]; decided?: string }): ReactNode {
   if (tried.length === 0) return null;
   return (
     <div className="overflow-x-auto rounded-lg border bg-surface">
@@ -43,7 +43,7 @@ export function TriedTable({ tried, decided }: { tried: readonly Tried[]; decide
               <td className="px-3 py-1.5">
                 <span className="flex items-start gap-1.5">
                   {step === decided && <Check aria-label="This decided" className="mt-0.5 size-4 shrink-0 text-good" />}
-                  {stepInWords(step)}
+                  {stepLabel(step)}
                 </span>
               </td>
               <td className="px-3 py-1.5 font-mono text-xs leading-5 whitespace-nowrap">
@@ -62,7 +62,7 @@ export function TriedTable({ tried, decided }: { tried: readonly Tried[]; decide
 }
 
 /** How it was found out what a service is: the result document of discovery, read and told in words. Knows no React. */
-export interface Tried {
+export interface ProbeAttempt {
   step: string;
   request: string | null;
   status: number | null;
@@ -78,31 +78,31 @@ export interface Evidence {
   call: string | null;
   streams: boolean | null;
   warnings: string[];
-  tried: Tried[];
+  tried: ProbeAttempt[];
 }
 
 /** The document, if it is one. */
-export function readEvidence(value: unknown): Evidence | null {
+export function parseEvidence(value: unknown): Evidence | null {
   if (!isObject(value) || typeof value.evidence !== 'string') return null;
   return {
-    url: text(value.url) ?? '',
-    isChat: flag(value.is_chat),
+    url: asText(value.url) ?? '',
+    isChat: asFlag(value.is_chat),
     evidence: value.evidence,
-    confidence: text(value.confidence),
-    dialect: text(value.dialect),
-    call: text(value.call),
-    streams: flag(value.streams),
+    confidence: asText(value.confidence),
+    dialect: asText(value.dialect),
+    call: asText(value.call),
+    streams: asFlag(value.streams),
     warnings: Array.isArray(value.warnings) ? value.warnings.map(String) : [],
-    tried: readTried(value.tried),
+    tried: parseProbes(value.tried),
   };
 }
 
-export function readTried(value: unknown): Tried[] {
+export function parseProbes(value: unknown): ProbeAttempt[] {
   return (Array.isArray(value) ? value : []).filter(isObject).map((tried) => ({
-    step: text(tried.step) ?? '',
-    request: text(tried.request),
+    step: asText(tried.step) ?? '',
+    request: asText(tried.request),
     status: typeof tried.status === 'number' ? tried.status : null,
-    found: text(tried.found) ?? '',
+    found: asText(tried.found) ?? '',
   }));
 }
 
@@ -130,11 +130,11 @@ const DIALECTS: Record<string, string> = {
   'chat-completions': 'OpenAI Chat Completions',
 };
 
-export const stepInWords = (step: string): string => STEPS[step] ?? step;
-export const dialectInWords = (dialect: string): string => DIALECTS[dialect] ?? dialect;
+export const stepLabel = (step: string): string => STEPS[step] ?? step;
+export const dialectLabel = (dialect: string): string => DIALECTS[dialect] ?? dialect;
 
 /** One sentence: what it is, and how sure that is. */
-export function verdict({ isChat, confidence }: Pick<Evidence, 'isChat' | 'confidence'>): string {
+export function evidenceVerdict({ isChat, confidence }: Pick<Evidence, 'isChat' | 'confidence'>): string {
   if (isChat === null) return 'Nothing there says whether it is a chat.';
   const sure = confidence ? (CONFIDENCES[confidence] ?? confidence) : 'as you said';
   return `${isChat ? 'A chat' : 'Not a chat'}: ${sure}.`;
@@ -146,5 +146,5 @@ export function servedVerdict(isChat: boolean, source: 'declared' | 'derived'): 
   return source === 'declared' ? `${what}: declared in code.` : `${what}: derived from what it takes.`;
 }
 
-const text = (value: unknown): string | null => (typeof value === 'string' ? value : null);
-const flag = (value: unknown): boolean | null => (typeof value === 'boolean' ? value : null);
+const asText = (value: unknown): string | null => (typeof value === 'string' ? value : null);
+const asFlag = (value: unknown): boolean | null => (typeof value === 'boolean' ? value : null);

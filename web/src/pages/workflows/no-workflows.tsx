@@ -5,7 +5,7 @@ import { lazy, Suspense, useState, type ReactNode } from 'react';
 import { workflowsQuery } from '@/api/queries';
 import { useIsAdmin } from '@/app/auth';
 import { Button, CopyButton } from '@/components/button';
-import { Empty } from '@/components/status';
+import { EmptyState } from '@/components/status';
 
 const ConnectDialog = lazy(() => import('./connect-dialog'));
 
@@ -28,7 +28,7 @@ export function NoWorkflows(): ReactNode {
   const isAdmin = useIsAdmin();
   const [connecting, setConnecting] = useState(false);
   return (
-    <Empty icon={<Workflow aria-hidden />} title="Nothing is served yet">
+    <EmptyState icon={<Workflow aria-hidden />} title="Nothing is served yet">
       <p>A workflow is a function that takes messages. Five lines make one, in a file app.py:</p>
       <Sample code={PROGRAM} />
       <p>Then serve it, with this page and every protocol:</p>
@@ -42,7 +42,7 @@ export function NoWorkflows(): ReactNode {
           <Suspense>{connecting && <ConnectDialog onClose={() => setConnecting(false)} />}</Suspense>
         </>
       )}
-    </Empty>
+    </EmptyState>
   );
 }
 

@@ -9,15 +9,15 @@ import type { WorkflowRow } from '@/api/types';
 import { useIsAdmin } from '@/app/auth';
 import { Button, IconButton } from '@/components/button';
 import { TextField } from '@/components/form-fields';
-import { Segments } from '@/components/segmented-control';
-import { Problem, Spinner, Badge } from '@/components/status';
-import { tellError } from '@/components/toast';
+import { SegmentedControl } from '@/components/segmented-control';
+import { ErrorMessage, Spinner, Badge } from '@/components/status';
+import { showError } from '@/components/toast';
 import { cn } from '@/lib/cn';
 import { formatDateTime, formatTimeAgo } from '@/lib/format';
-import { found } from '@/lib/fuzzy-search';
+import { searchByTitle } from '@/lib/fuzzy-search';
 import { useTitle } from '@/lib/hooks';
 import ConnectDialog from './connect-dialog';
-import { connections, disconnect, useRefresh } from './connections';
+import { connectionsQuery, disconnect, useRefresh } from './connections';
 import { WorkflowDetail, ChatBadge, StateBadges } from './detail';
 import { NoWorkflows } from './no-workflows';
 
@@ -37,7 +37,7 @@ export function WorkflowList(): ReactNode {
   const [kind, setKind] = useState<Kind>('all');
   const [connecting, setConnecting] = useState(false);
   const all = (data?.data ?? []).filter((row) => kind === 'all' || row.is_chat === (kind === 'chat'));
-  const rows = found(
+  const rows = searchByTitle(
     text,
     all.map((row) => ({ title: row.name, more: row.description, row })),
     500,
@@ -53,11 +53,11 @@ export function WorkflowList(): ReactNode {
         )}
       </header>
       {error && (
-        <Problem error={error}>
+        <ErrorMessage error={error}>
           <Button size="small" onClick={() => void refetch()}>
             Retry
           </Button>
-        </Problem>
+        </ErrorMessage>
       )}
       {!data && !error && <Spinner />}
       {data?.data.length === 0 && <NoWorkflows />}
@@ -75,7 +75,7 @@ export function WorkflowList(): ReactNode {
                 onChange={(event) => setText(event.target.value)}
               />
             </div>
-            <Segments label="Which" options={KINDS} value={kind} onChange={setKind} />
+            <SegmentedControl label="Which" options={KINDS} value={kind} onChange={setKind} />
           </div>
           {rows.length === 0 ? (
             <p className="py-8 text-center text-muted">No workflow is like that.</p>
@@ -138,7 +138,7 @@ const STATES = { ready: 'Ready', unreachable: 'Unreachable', failed: 'Not served
 
 /** The services that are connected, where they are, and how to let one go. */
 export function ConnectionList(): ReactNode {
-  const { data } = useQuery(connections());
+  const { data } = useQuery(connectionsQuery());
   const isAdmin = useIsAdmin();
   if (!data?.data.length) return null;
   return (
@@ -189,7 +189,7 @@ const ConnectionRow = ({ row, removable }: { row: ConnectionRow; removable: bool
       </span>
     )}
     {removable && (
-      <IconButton label={`Disconnect ${row.name}`} onClick={() => void disconnect(row.name).catch(tellError)}>
+      <IconButton label={`Disconnect ${row.name}`} onClick={() => void disconnect(row.name).catch(showError)}>
         <Trash2 />
       </IconButton>
     )}

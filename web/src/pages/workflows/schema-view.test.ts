@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { propertiesOf, typeOf } from './schema-view';
+import { propertiesOf, typeLabel } from './schema-view';
 
 describe('properties', () => {
   test('each property is told with its type, whether it is needed, its default and what it is for', () => {
@@ -56,6 +56,6 @@ describe('types in words', () => {
     [{ type: 'string', format: 'date' }, 'text (date)'],
     ['not a schema', 'anything'],
   ])('%j', (schema, words) => {
-    expect(typeOf(schema, {})).toBe(words);
+    expect(typeLabel(schema, {})).toBe(words);
   });
 });

@@ -34,17 +34,17 @@ export function SchemaView({
       {raw && schema ? (
         <CodeBlock text={JSON.stringify(schema, null, 2)} language="json" />
       ) : properties.length > 0 ? (
-        <Properties properties={properties} />
+        <PropertyTable properties={properties} />
       ) : (
         <p className="text-muted">
-          {schema && schema.type !== 'object' && Object.keys(schema).length > 0 ? typeOf(schema, schema) : none}
+          {schema && schema.type !== 'object' && Object.keys(schema).length > 0 ? typeLabel(schema, schema) : none}
         </p>
       )}
     </section>
   );
 }
 
-const Properties = ({ properties }: { properties: readonly Property[] }): ReactNode => (
+const PropertyTable = ({ properties }: { properties: readonly Property[] }): ReactNode => (
   <dl className="divide-y divide-line rounded-lg border bg-surface">
     {properties.map(({ name, type, required, fallback, description }) => (
       <div key={name} className="grid gap-x-4 gap-y-0.5 px-3 py-2 sm:grid-cols-[minmax(7rem,1fr)_3fr]">
@@ -87,17 +87,17 @@ export interface Property {
   description: string;
 }
 
-const LONGEST = 120;
+const MAX_VALUE_LENGTH = 120;
 
 /** The properties of an object's schema, in its order; none for anything else. */
 export function propertiesOf(schema: JsonSchema): Property[] {
-  const { properties, required } = followed(schema, schema);
+  const { properties, required } = resolveRef(schema, schema);
   const needed = new Set(Array.isArray(required) ? required : []);
   return Object.entries(isObject(properties) ? properties : {}).map(([name, given]) => {
-    const property = followed(given, schema);
+    const property = resolveRef(given, schema);
     return {
       name,
-      type: typeOf(given, schema),
+      type: typeLabel(given, schema),
       required: needed.has(name),
       fallback: property.default === undefined ? null : JSON.stringify(property.default),
       description: typeof property.description === 'string' ? property.description : '',
@@ -106,47 +106,47 @@ export function propertiesOf(schema: JsonSchema): Property[] {
 }
 
 /** One type in words: `list of text`, `number, 0 to 2`, `"short" or "long"`. */
-export function typeOf(given: unknown, root: JsonSchema, depth = 0): string {
-  const schema = followed(given, root);
+export function typeLabel(given: unknown, root: JsonSchema, depth = 0): string {
+  const schema = resolveRef(given, root);
   const told =
     depth > 3
       ? 'anything'
-      : (marked(schema) ?? chosen(schema) ?? joined(schema, root, depth) ?? plain(schema, root, depth));
-  return told.length > LONGEST ? `${told.slice(0, LONGEST - 1)}…` : told;
+      : (formatNote(schema) ?? enumLabel(schema) ?? joinLabels(schema, root, depth) ?? plainType(schema, root, depth));
+  return told.length > MAX_VALUE_LENGTH ? `${told.slice(0, MAX_VALUE_LENGTH - 1)}…` : told;
 }
 
-function marked(schema: JsonSchema): string | null {
+function formatNote(schema: JsonSchema): string | null {
   const mark = schema['x-ag-type-ref'];
   return typeof mark === 'string' ? mark : null;
 }
 
-function chosen(schema: JsonSchema): string | null {
+function enumLabel(schema: JsonSchema): string | null {
   if (schema.const !== undefined) return JSON.stringify(schema.const);
-  return Array.isArray(schema.enum) ? either(schema.enum.map((value) => JSON.stringify(value))) : null;
+  return Array.isArray(schema.enum) ? unionLabel(schema.enum.map((value) => JSON.stringify(value))) : null;
 }
 
-function joined(schema: JsonSchema, root: JsonSchema, depth: number): string | null {
+function joinLabels(schema: JsonSchema, root: JsonSchema, depth: number): string | null {
   const faces = [schema.anyOf, schema.oneOf].find(Array.isArray);
-  return faces ? either(faces.map((face) => typeOf(face, root, depth + 1))) : null;
+  return faces ? unionLabel(faces.map((face) => typeLabel(face, root, depth + 1))) : null;
 }
 
-function plain(schema: JsonSchema, root: JsonSchema, depth: number): string {
+function plainType(schema: JsonSchema, root: JsonSchema, depth: number): string {
   const { type, format } = schema;
-  if (Array.isArray(type)) return either(type.map((one) => plain({ ...schema, type: one }, root, depth)));
+  if (Array.isArray(type)) return unionLabel(type.map((one) => plainType({ ...schema, type: one }, root, depth)));
   switch (type) {
     case 'string':
       return typeof format === 'string' ? `text (${format})` : 'text';
     case 'integer':
-      return `whole number${range(schema)}`;
+      return `whole number${rangeLabel(schema)}`;
     case 'number':
-      return `number${range(schema)}`;
+      return `number${rangeLabel(schema)}`;
     case 'boolean':
       return 'true or false';
     case 'null':
       return 'null';
     case 'array':
       return isObject(schema.items) && Object.keys(schema.items).length > 0
-        ? `list of ${typeOf(schema.items, root, depth + 1)}`
+        ? `list of ${typeLabel(schema.items, root, depth + 1)}`
         : 'list';
     case 'object':
       return 'object';
@@ -155,28 +155,28 @@ function plain(schema: JsonSchema, root: JsonSchema, depth: number): string {
   }
 }
 
-function range({ minimum: least, maximum: most }: JsonSchema): string {
+function rangeLabel({ minimum: least, maximum: most }: JsonSchema): string {
   if (typeof least === 'number' && typeof most === 'number') return `, ${least} to ${most}`;
   if (typeof least === 'number') return `, at least ${least}`;
   return typeof most === 'number' ? `, at most ${most}` : '';
 }
 
-function either(words: readonly string[]): string {
+function unionLabel(words: readonly string[]): string {
   const each = [...new Set(words)];
   return each.length < 2 ? (each[0] ?? 'anything') : `${each.slice(0, -1).join(', ')} or ${each.at(-1)}`;
 }
 
 /** With its local reference looked up; what stands beside it lies over it. A reference that leads in a circle ends. */
-function followed(given: unknown, root: JsonSchema): JsonSchema {
+function resolveRef(given: unknown, root: JsonSchema): JsonSchema {
   let schema: JsonSchema = isObject(given) ? given : {};
   for (let steps = 0; typeof schema.$ref === 'string' && steps < 8; steps++) {
     const { $ref, ...beside } = schema;
-    schema = { ...pointed(root, String($ref)), ...beside };
+    schema = { ...resolvePointer(root, String($ref)), ...beside };
   }
   return schema;
 }
 
-function pointed(root: JsonSchema, reference: string): JsonSchema {
+function resolvePointer(root: JsonSchema, reference: string): JsonSchema {
   let place: unknown = root;
   for (const step of reference.replace(/^#\/?/, '').split('/').filter(Boolean)) {
     place = isObject(place) ? place[step.replaceAll('~1', '/').replaceAll('~0', '~')] : undefined;

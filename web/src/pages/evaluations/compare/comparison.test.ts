@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { ResultRow } from '@/pages/evaluations/queries';
-import { fateOf, pairs, rowScores, split, verdict, type Compared } from './comparison';
+import { rowChange, pairRows, rowScores, parseSide, verdict, type EvaluatorComparison } from './comparison';
 
 const cell = (
   row: string,
@@ -47,7 +47,7 @@ test('pairs are rows of both, and not those that changed', () => {
     [cell('a', { passed: false }), cell('b', { passed: true }), cell('c', { passed: true }), cell('d', { score: 1 })],
     'e',
   );
-  expect(pairs(base, candidate, ['c']).map((pair) => [pair.row, fateOf(pair)])).toEqual([
+  expect(pairRows(base, candidate, ['c']).map((pair) => [pair.row, rowChange(pair)])).toEqual([
     ['a', 'regression'],
     ['b', 'fix'],
     ['d', 'same'],
@@ -55,7 +55,7 @@ test('pairs are rows of both, and not those that changed', () => {
 });
 
 test('a verdict is a sentence, and says how many cases would tell', () => {
-  const one: Compared = {
+  const one: EvaluatorComparison = {
     name: 'e',
     measure: 'pass_rate',
     paired: 128,
@@ -84,7 +84,7 @@ test('a verdict is a sentence, and says how many cases would tell', () => {
 });
 
 test('a side names an evaluation and its variant, which may have a colon', () => {
-  expect([split('ev_1:a:b'), split('ev_1')]).toEqual([
+  expect([parseSide('ev_1:a:b'), parseSide('ev_1')]).toEqual([
     { id: 'ev_1', variant: 'a:b' },
     { id: 'ev_1', variant: null },
   ]);

@@ -1,10 +1,10 @@
 /** Two sides of a comparison, row by row: what each row scored on both, and what that means in words. Pure. */
 import type { Schemas } from '@/api/client';
 import { pluralize } from '@/lib/format';
-import { change, percent, points, score } from '@/pages/evaluations/format';
+import { formatChange, formatPercent, formatPoints, formatScore } from '@/pages/evaluations/format';
 import type { ResultRow } from '@/pages/evaluations/queries';
 
-export type Compared = Schemas['EvaluatorComparison'];
+export type EvaluatorComparison = Schemas['EvaluatorComparison'];
 
 /** One row of one side: the mean of its repeats. */
 export interface RowScore {
@@ -30,7 +30,7 @@ export function rowScores(rows: readonly ResultRow[], evaluator: string): Map<st
   const cells = new Map<string, { cell: string; scores: number[]; passes: number[]; text: string }>();
   for (const row of rows) {
     const given = row.scores.find((one) => one.evaluator === evaluator);
-    const known = cells.get(row.row) ?? { cell: row.id, scores: [], passes: [], text: textOf(row) };
+    const known = cells.get(row.row) ?? { cell: row.id, scores: [], passes: [], text: rowText(row) };
     if (row.status === 'failed') {
       known.scores.push(0);
       known.passes.push(0);
@@ -52,13 +52,13 @@ export function rowScores(rows: readonly ResultRow[], evaluator: string): Map<st
 
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-function textOf({ in: asked }: ResultRow): string {
+function rowText({ in: asked }: ResultRow): string {
   const text = typeof asked === 'object' && asked !== null && 'text' in asked ? asked.text : '';
   return typeof text === 'string' ? text : '';
 }
 
 /** Rows that both have; those whose content changed are no pairs. */
-export function pairs(
+export function pairRows(
   base: ReadonlyMap<string, RowScore>,
   candidate: ReadonlyMap<string, RowScore>,
   changed: readonly string[],
@@ -71,22 +71,22 @@ export function pairs(
 }
 
 /** Passed, by majority over repeats. */
-const passes = ({ passed }: RowScore): boolean => (passed ?? 0) > 0.5;
+const isPass = ({ passed }: RowScore): boolean => (passed ?? 0) > 0.5;
 
-export type Fate = 'regression' | 'fix' | 'same';
+export type RowChange = 'regression' | 'fix' | 'same';
 
-export function fateOf({ base, candidate }: Pair): Fate {
-  if (base.passed === null || candidate.passed === null || passes(base) === passes(candidate)) return 'same';
-  return passes(base) ? 'regression' : 'fix';
+export function rowChange({ base, candidate }: Pair): RowChange {
+  if (base.passed === null || candidate.passed === null || isPass(base) === isPass(candidate)) return 'same';
+  return isPass(base) ? 'regression' : 'fix';
 }
 
 /** What came of it, as one sentence. */
-export function verdict(one: Compared): string {
+export function verdict(one: EvaluatorComparison): string {
   const { measure, difference, base, candidate, paired } = one;
   if (difference === null || base === null || candidate === null)
     return 'There is nothing to compare: no row was scored on both sides.';
-  const told = measure === 'pass_rate' ? percent : score;
-  const moved = measure === 'pass_rate' ? points(difference) : change(difference);
+  const told = measure === 'pass_rate' ? formatPercent : formatScore;
+  const moved = measure === 'pass_rate' ? formatPoints(difference) : formatChange(difference);
   const from = `${told(base)} → ${told(candidate)} (${moved}, ${pluralize(paired, 'row')})`;
   switch (one.verdict) {
     case 'worse':
@@ -96,11 +96,11 @@ export function verdict(one: Compared): string {
     case 'same':
       return `It is the same, as far as it matters: ${from}.`;
     case 'unclear':
-      return `It is not clear: ${from}. ${needed(one)}`;
+      return `It is not clear: ${from}. ${minimumRows(one)}`;
   }
 }
 
-function needed({ cases_needed: cases, paired }: Compared): string {
+function minimumRows({ cases_needed: cases, paired }: EvaluatorComparison): string {
   if (cases === null) return 'No number of rows like these would tell: there is no difference to see.';
   return cases > paired
     ? `About ${cases.toLocaleString('en')} rows like these would tell.`
@@ -108,7 +108,7 @@ function needed({ cases_needed: cases, paired }: Compared): string {
 }
 
 /** `ev_2a:base` */
-export function split(side: string): { id: string; variant: string | null } {
+export function parseSide(side: string): { id: string; variant: string | null } {
   const at = side.indexOf(':');
   return at < 0 ? { id: side, variant: null } : { id: side.slice(0, at), variant: side.slice(at + 1) };
 }

@@ -3,17 +3,17 @@ import { useQueries, useQuery } from '@tanstack/react-query';
 import { ArrowRight, ArrowLeftRight } from 'lucide-react';
 import { useEffect, type ReactNode, useState } from 'react';
 import { Link, useSearchParams } from 'wouter';
-import { done } from '@/app/tour/progress';
+import { completeStep } from '@/app/tour/progress';
 import { Button } from '@/components/button';
-import { previewIn, PreviewCell } from '@/components/preview';
-import { Segments } from '@/components/segmented-control';
-import { Badge, Empty, LoadError, Problem, Spinner } from '@/components/status';
+import { parsePreview, PreviewCell } from '@/components/preview';
+import { SegmentedControl } from '@/components/segmented-control';
+import { Badge, EmptyState, LoadError, ErrorMessage, Spinner } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { pluralize } from '@/lib/format';
 import { useTitle } from '@/lib/hooks';
-import { prose } from '@/lib/safe-text';
+import { safeProse } from '@/lib/safe-text';
 import { ScoreBadge } from '@/pages/evaluations/badges';
-import { titleOf, change, points } from '@/pages/evaluations/format';
+import { evaluationTitle, formatChange, formatPoints } from '@/pages/evaluations/format';
 import {
   evaluationQuery as evaluationOf,
   comparisonQuery,
@@ -21,7 +21,7 @@ import {
   comparisonRowQuery,
   regressionsQuery,
 } from '@/pages/evaluations/queries';
-import { split, verdict, type Compared } from './comparison';
+import { parseSide, verdict, type EvaluatorComparison } from './comparison';
 import { Scatter } from './scatter';
 
 export default function ComparePage(): ReactNode {
@@ -35,17 +35,17 @@ export default function ComparePage(): ReactNode {
     enabled: Boolean(base && candidate),
   });
   useEffect(() => {
-    if (data) done('worse');
+    if (data) completeStep('worse');
   }, [data]);
   if (!base || !candidate) {
     return (
-      <Empty title="Nothing to compare">
+      <EmptyState title="Nothing to compare">
         Open an{' '}
         <Link href="/evaluations" className="text-accent underline">
           evaluation
         </Link>{' '}
         and choose “Compare with…”.
-      </Empty>
+      </EmptyState>
     );
   }
   const evaluator = data?.evaluators.find(({ name }) => name === chosen) ?? data?.evaluators[0];
@@ -74,7 +74,7 @@ export default function ComparePage(): ReactNode {
           />
         )}
         {data && data.evaluators.length === 0 && (
-          <Empty title="No evaluator is in both">They have no figure in common.</Empty>
+          <EmptyState title="No evaluator is in both">They have no figure in common.</EmptyState>
         )}
         {data && data.evaluators.length > 0 && (
           <Verdicts
@@ -89,7 +89,7 @@ export default function ComparePage(): ReactNode {
             <div className="mb-3 flex flex-wrap items-center gap-3">
               <h2 className="font-semibold">Row by row</h2>
               {data.evaluators.length > 1 && data.evaluators.length <= 5 && (
-                <Segments
+                <SegmentedControl
                   label="Evaluator"
                   options={Object.fromEntries(data.evaluators.map(({ name }) => [name, name]))}
                   value={evaluator.name}
@@ -126,7 +126,7 @@ export default function ComparePage(): ReactNode {
 }
 
 function Sides({ base, candidate }: { base: string; candidate: string }): ReactNode {
-  const sides = [split(base), split(candidate)];
+  const sides = [parseSide(base), parseSide(candidate)];
   const [first, second] = useQueries({
     queries: sides.map(({ id }) => evaluationOf(id)),
     combine: (all) => all.map(({ data }) => data),
@@ -141,8 +141,8 @@ function Sides({ base, candidate }: { base: string; candidate: string }): ReactN
         className="min-w-0 rounded-lg border px-2 py-1 text-[13px] hover:border-strong-line"
       >
         <span className="text-xs text-faint">{place === 0 ? 'Base' : 'Candidate'} </span>
-        <span className="font-medium wrap-anywhere">{prose(side?.variant ?? known?.variants[0]?.name ?? '')}</span>
-        {known && <span className="wrap-anywhere text-muted"> {prose(titleOf(known))}</span>}
+        <span className="font-medium wrap-anywhere">{safeProse(side?.variant ?? known?.variants[0]?.name ?? '')}</span>
+        {known && <span className="wrap-anywhere text-muted"> {safeProse(evaluationTitle(known))}</span>}
       </Link>
     );
   };
@@ -177,7 +177,7 @@ function Notes({
   );
 }
 
-const FIRST = 5;
+const INITIAL_ROWS = 5;
 
 interface ChangesProps {
   kind: 'regressions' | 'fixes';
@@ -200,15 +200,15 @@ export function Changes({ kind, count, base, candidate, evaluator }: ChangesProp
   // What got right is what would get lost the other way round.
   const [side, other] = isLost ? [candidate, base] : [base, candidate];
   const { data, error } = useQuery({ ...regressionsQuery(side, other, evaluator), enabled: count > 0 });
-  const [most, setMost] = useState(FIRST);
-  const rows = data ? firstOfEach(data.data) : [];
+  const [most, setMost] = useState(INITIAL_ROWS);
+  const rows = data ? firstCellOfEachRow(data.data) : [];
   return (
     <section aria-label={TITLES[kind]} className="min-w-0">
       <h3 className="font-semibold">
         {TITLES[kind]} <span className="font-normal text-muted tabular-nums">{count.toLocaleString('en')}</span>
       </h3>
       <p className="mb-2 text-[13px] text-muted">{count > 0 ? HINTS[kind] : NONE[kind]}</p>
-      {error && <Problem error={error} />}
+      {error && <ErrorMessage error={error} />}
       {count > 0 && !data && !error && <Spinner />}
       <ul className="flex flex-col gap-2">
         {rows.slice(0, most).map((row) => (
@@ -230,7 +230,7 @@ export function Changes({ kind, count, base, candidate, evaluator }: ChangesProp
 }
 
 /** Of several repeats of a row the first. */
-const firstOfEach = (cells: readonly ResultRow[]): ResultRow[] =>
+const firstCellOfEachRow = (cells: readonly ResultRow[]): ResultRow[] =>
   [...new Map(cells.toReversed().map((cell) => [cell.row, cell])).values()].toReversed();
 
 function Change({
@@ -252,7 +252,7 @@ function Change({
     <li className="min-w-0 rounded-xl border bg-surface p-3">
       <p dir="auto" className="mb-2 line-clamp-3 wrap-anywhere text-muted">
         <span className="sr-only">Asked: </span>
-        {prose(previewIn(row.in).text ?? '') || row.row}
+        {safeProse(parsePreview(row.in).text ?? '') || row.row}
       </p>
       <div className="grid gap-3 @2xl:grid-cols-2">
         <Answer title="Base" side={base} cell={before} evaluator={evaluator} />
@@ -281,7 +281,10 @@ function Answer({
         {score && <ScoreBadge score={score} />}
         <span className="grow" />
         {cell && (
-          <Link href={`/evaluations/${split(side).id}?cell=${cell.id}`} className="hover:text-accent hover:underline">
+          <Link
+            href={`/evaluations/${parseSide(side).id}?cell=${cell.id}`}
+            className="hover:text-accent hover:underline"
+          >
             Open
           </Link>
         )}
@@ -291,10 +294,10 @@ function Answer({
       {cell &&
         (cell.error ? (
           <p dir="auto" className="wrap-anywhere text-bad">
-            {prose(cell.error.message)}
+            {safeProse(cell.error.message)}
           </p>
         ) : (
-          <PreviewCell preview={previewIn(cell.out)} label={`${title} answered`} />
+          <PreviewCell preview={parsePreview(cell.out)} label={`${title} answered`} />
         ))}
     </section>
   );
@@ -310,7 +313,7 @@ const FILLS = {
 };
 
 interface VerdictsProps {
-  evaluators: readonly Compared[];
+  evaluators: readonly EvaluatorComparison[];
   margin: number;
   chosen: string;
   onChoose: (name: string) => void;
@@ -318,7 +321,7 @@ interface VerdictsProps {
 
 /** What each evaluator says, in a sentence, and how sure it is: the difference with its interval, about zero. */
 export function Verdicts({ evaluators, margin, chosen, onChoose }: VerdictsProps): ReactNode {
-  const ends = (measure: Compared['measure']) =>
+  const ends = (measure: EvaluatorComparison['measure']) =>
     Math.max(
       margin * 2,
       0.05,
@@ -350,10 +353,10 @@ export function Verdicts({ evaluators, margin, chosen, onChoose }: VerdictsProps
               <span className="min-w-0">
                 <span className="flex flex-wrap items-center gap-2">
                   <Badge tone={TONES[one.verdict]}>{WORDS[one.verdict]}</Badge>
-                  <bdi className="font-medium wrap-anywhere">{prose(one.name)}</bdi>
+                  <bdi className="font-medium wrap-anywhere">{safeProse(one.name)}</bdi>
                 </span>
                 <span className="block text-[13px] text-muted">{verdict(one)}</span>
-                <span className="block text-xs text-faint">{facts(one)}</span>
+                <span className="block text-xs text-faint">{comparisonFacts(one)}</span>
               </span>
               <Difference one={one} margin={margin} widest={widest[one.measure]} />
             </button>
@@ -366,34 +369,34 @@ export function Verdicts({ evaluators, margin, chosen, onChoose }: VerdictsProps
 
 const TEST_NAMES: Record<string, string> = { 'mcnemar-exact': 'McNemar, exact' };
 
-function facts(one: Compared): string {
+function comparisonFacts(one: EvaluatorComparison): string {
   const { p_adjusted: p, test, unpaired, score } = one;
   return [
     p !== null && `p ${p < 0.001 ? '< 0.001' : `= ${p.toFixed(3)}`} (${TEST_NAMES[test] ?? 'paired bootstrap'}, Holm)`,
-    score && `mean score ${change(score.difference)}`,
+    score && `mean score ${formatChange(score.difference)}`,
     unpaired > 0 && `${unpaired.toLocaleString('en')} without a partner`,
   ]
     .filter(Boolean)
     .join(' · ');
 }
 
-const WIDE = 288;
-const TALL = 40;
+const PLOT_WIDTH = 288;
+const PLOT_HEIGHT = 40;
 const MIDDLE = 16;
 
 /** Zero in the middle; what does not matter is grey. */
-function Difference({ one, margin, widest }: { one: Compared; margin: number; widest: number }): ReactNode {
+function Difference({ one, margin, widest }: { one: EvaluatorComparison; margin: number; widest: number }): ReactNode {
   const { difference, ci, measure } = one;
   if (difference === null || !ci) return <span aria-hidden />;
-  const told = measure === 'pass_rate' ? points : change;
+  const told = measure === 'pass_rate' ? formatPoints : formatChange;
   const at = (value: number): number =>
-    WIDE / 2 + (Math.max(-widest, Math.min(widest, value)) / widest) * (WIDE / 2 - 10);
+    PLOT_WIDTH / 2 + (Math.max(-widest, Math.min(widest, value)) / widest) * (PLOT_WIDTH / 2 - 10);
   const label = `Difference ${told(difference)}, between ${told(ci[0])} and ${told(ci[1])}`;
   return (
-    <svg role="img" aria-label={label} viewBox={`0 0 ${WIDE} ${TALL}`} className="block w-full max-w-72">
+    <svg role="img" aria-label={label} viewBox={`0 0 ${PLOT_WIDTH} ${PLOT_HEIGHT}`} className="block w-full max-w-72">
       <title>{label}</title>
       <rect x={at(-margin)} y={4} width={at(margin) - at(-margin)} height={24} className="fill-sunken" />
-      <line x1={WIDE / 2} x2={WIDE / 2} y1={2} y2={30} className="stroke-strong-line" />
+      <line x1={PLOT_WIDTH / 2} x2={PLOT_WIDTH / 2} y1={2} y2={30} className="stroke-strong-line" />
       <g className={FILLS[one.verdict]} strokeWidth={2}>
         <line x1={at(ci[0])} x2={at(ci[1])} y1={MIDDLE} y2={MIDDLE} />
         <line x1={at(ci[0])} x2={at(ci[0])} y1={MIDDLE - 5} y2={MIDDLE + 5} />
@@ -401,13 +404,13 @@ function Difference({ one, margin, widest }: { one: Compared; margin: number; wi
         <circle cx={at(difference)} cy={MIDDLE} r={4} />
       </g>
       <g className="fill-faint text-[10px]">
-        <text x={0} y={TALL - 1}>
+        <text x={0} y={PLOT_HEIGHT - 1}>
           worse
         </text>
-        <text x={WIDE / 2} y={TALL - 1} textAnchor="middle">
+        <text x={PLOT_WIDTH / 2} y={PLOT_HEIGHT - 1} textAnchor="middle">
           0
         </text>
-        <text x={WIDE} y={TALL - 1} textAnchor="end">
+        <text x={PLOT_WIDTH} y={PLOT_HEIGHT - 1} textAnchor="end">
           better
         </text>
       </g>

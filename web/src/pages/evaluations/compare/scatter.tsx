@@ -2,18 +2,18 @@
 import { useQueries } from '@tanstack/react-query';
 import { useMemo, useState, type KeyboardEvent, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
-import { Problem, Spinner } from '@/components/status';
+import { ErrorMessage, Spinner } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { pluralize } from '@/lib/format';
-import { prose } from '@/lib/safe-text';
-import { score } from '@/pages/evaluations/format';
+import { safeProse } from '@/lib/safe-text';
+import { formatScore } from '@/pages/evaluations/format';
 import { comparisonCellsQuery } from '@/pages/evaluations/queries';
-import { fateOf, pairs, rowScores, split, type Pair } from './comparison';
+import { rowChange, pairRows, rowScores, parseSide, type Pair } from './comparison';
 
 const SIZE = 320;
-const EDGE = 28;
+const MARGIN = 28;
 /** How far points are from one another, of the whole width, where there is room. */
-const APART = 0.024;
+const POINT_SPACING = 0.024;
 const FILLS = { regression: 'fill-bad', fix: 'fill-good', same: 'fill-accent' };
 
 interface Props {
@@ -32,19 +32,19 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
   const shown = useMemo(
     () =>
       first && second
-        ? spread(pairs(rowScores(first.cells, evaluator), rowScores(second.cells, evaluator), changed))
+        ? layoutPoints(pairRows(rowScores(first.cells, evaluator), rowScores(second.cells, evaluator), changed))
         : null,
     [first, second, evaluator, changed],
   );
   const [at, setAt] = useState<number | null>(null);
-  if (error) return <Problem error={error} />;
+  if (error) return <ErrorMessage error={error} />;
   if (!shown) return <Spinner />;
   if (shown.points.length === 0) return <p className="text-muted">No row was scored on both sides.</p>;
   const { points, least, most, room } = shown;
   const place = (value: number): number =>
-    EDGE + ((value - least + room) / (most - least + 2 * room)) * (SIZE - EDGE - 8);
+    MARGIN + ((value - least + room) / (most - least + 2 * room)) * (SIZE - MARGIN - 8);
   const here = at === null ? null : points[at];
-  const open = (point: Point) => navigate(`/evaluations/${split(candidate).id}?cell=${point.pair.candidate.cell}`);
+  const open = (point: Point) => navigate(`/evaluations/${parseSide(candidate).id}?cell=${point.pair.candidate.cell}`);
   const onKey = (event: KeyboardEvent) => {
     const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: 1, ArrowDown: -1 }[event.key];
     if (step !== undefined) setAt(at === null ? 0 : (at + step + points.length) % points.length);
@@ -63,7 +63,8 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
         aria-valuenow={at ?? 0}
         aria-valuetext={
           here
-            ? `${here.pair.base.text}: ${score(here.pair.base.score)}, then ${score(here.pair.candidate.score)}`
+            ? `${here.pair.base.text}: ${formatScore(here.pair.base.score)}, then ` +
+              formatScore(here.pair.candidate.score)
             : 'No row'
         }
         onKeyDown={onKey}
@@ -79,7 +80,11 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
               cx={place(point.x)}
               cy={SIZE - place(point.y)}
               r={number === at ? 7 : 4.5}
-              className={cn(FILLS[fateOf(point.pair)], 'cursor-pointer', number === at ? 'opacity-100' : 'opacity-60')}
+              className={cn(
+                FILLS[rowChange(point.pair)],
+                'cursor-pointer',
+                number === at ? 'opacity-100' : 'opacity-60',
+              )}
               onPointerEnter={() => setAt(number)}
               onClick={() => open(point)}
             />
@@ -89,17 +94,17 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
           {here ? (
             <>
               <span dir="auto" className="line-clamp-2 wrap-anywhere text-ink">
-                {prose(here.pair.base.text) || here.pair.row}
+                {safeProse(here.pair.base.text) || here.pair.row}
               </span>
               <span className="tabular-nums">
-                {score(here.pair.base.score)} → {score(here.pair.candidate.score)}
+                {formatScore(here.pair.base.score)} → {formatScore(here.pair.candidate.score)}
               </span>
             </>
           ) : (
             <span className="flex flex-wrap gap-x-3 text-xs">
-              <Key fill="bg-bad" word="got lost" />
-              <Key fill="bg-good" word="got right" />
-              <Key fill="bg-accent" word="neither" />
+              <LegendItem fill="bg-bad" word="got lost" />
+              <LegendItem fill="bg-good" word="got right" />
+              <LegendItem fill="bg-accent" word="neither" />
               {!(first?.isAll && second?.isAll) && <span>The first {points.length.toLocaleString('en')} rows.</span>}
             </span>
           )}
@@ -121,25 +126,25 @@ function Axes({ least, most, place }: { least: number; most: number; place: (val
         className="stroke-strong-line"
         strokeDasharray="4 4"
       />
-      <line x1={EDGE} y1={SIZE - EDGE} x2={SIZE - 8} y2={SIZE - EDGE} className="stroke-line" />
-      <line x1={EDGE} y1={8} x2={EDGE} y2={SIZE - EDGE} className="stroke-line" />
+      <line x1={MARGIN} y1={SIZE - MARGIN} x2={SIZE - 8} y2={SIZE - MARGIN} className="stroke-line" />
+      <line x1={MARGIN} y1={8} x2={MARGIN} y2={SIZE - MARGIN} className="stroke-line" />
       <g className="fill-faint text-[11px]">
         <text x={place(least)} y={SIZE - 10} textAnchor="middle">
-          {score(least)}
+          {formatScore(least)}
         </text>
         <text x={place(most)} y={SIZE - 10} textAnchor="middle">
-          {score(most)}
+          {formatScore(most)}
         </text>
-        <text x={(SIZE + EDGE) / 2} y={SIZE - 10} textAnchor="middle">
+        <text x={(SIZE + MARGIN) / 2} y={SIZE - 10} textAnchor="middle">
           base
         </text>
-        <text x={EDGE - 6} y={SIZE - place(most) + 4} textAnchor="end">
-          {score(most)}
+        <text x={MARGIN - 6} y={SIZE - place(most) + 4} textAnchor="end">
+          {formatScore(most)}
         </text>
-        <text x={EDGE - 6} y={SIZE - place(least) + 4} textAnchor="end">
-          {score(least)}
+        <text x={MARGIN - 6} y={SIZE - place(least) + 4} textAnchor="end">
+          {formatScore(least)}
         </text>
-        <text x={14} y={(SIZE - EDGE) / 2} textAnchor="middle" transform={`rotate(-90 14 ${(SIZE - EDGE) / 2})`}>
+        <text x={14} y={(SIZE - MARGIN) / 2} textAnchor="middle" transform={`rotate(-90 14 ${(SIZE - MARGIN) / 2})`}>
           candidate
         </text>
       </g>
@@ -147,7 +152,7 @@ function Axes({ least, most, place }: { least: number; most: number; place: (val
   );
 }
 
-const Key = ({ fill, word }: { fill: string; word: string }): ReactNode => (
+const LegendItem = ({ fill, word }: { fill: string; word: string }): ReactNode => (
   <span className="flex items-center gap-1">
     <span aria-hidden className={cn('size-2 rounded-full', fill)} />
     {word}
@@ -161,7 +166,7 @@ interface Point {
 }
 
 /** Many rows have the very same scores: they stand around their place in a spiral, so that each is seen. */
-function spread(all: readonly Pair[]): { points: Point[]; least: number; most: number; room: number } {
+function layoutPoints(all: readonly Pair[]): { points: Point[]; least: number; most: number; room: number } {
   const values = all.flatMap(({ base, candidate }) => [base.score, candidate.score]);
   const least = values.reduce((one, other) => Math.min(one, other), 0);
   const most = values.reduce((one, other) => Math.max(one, other), 1);
@@ -173,7 +178,7 @@ function spread(all: readonly Pair[]): { points: Point[]; least: number; most: n
   const points = all.map((pair) => {
     const number = taken.get(key(pair)) ?? 0;
     taken.set(key(pair), number + 1);
-    const apart = Math.min((most - least) * APART, room / Math.sqrt(totals.get(key(pair)) ?? 1));
+    const apart = Math.min((most - least) * POINT_SPACING, room / Math.sqrt(totals.get(key(pair)) ?? 1));
     const far = Math.sqrt(number) * apart;
     const turn = number * 2.4;
     return { pair, x: pair.base.score + far * Math.cos(turn), y: pair.candidate.score + far * Math.sin(turn) };

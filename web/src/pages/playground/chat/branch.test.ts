@@ -1,56 +1,58 @@
 import { describe, expect, test } from 'vitest';
 import { messagesOf } from '@/components/messages/nodes';
-import { node } from '@/testing/fake-server';
-import { Branch, bodyOf, grown, stable, without } from './branch';
-import type { Look } from './thread-snapshot';
+import { fakeNode } from '@/testing/fake-server';
+import { Branch, messagesBody, prependOlder, reuseMessages, withoutNodes } from './branch';
+import type { ThreadSnapshot } from './thread-snapshot';
 
 const chain = (...ids: string[]) =>
   ids.map((id, place) =>
-    node({ id, parent: ids[place - 1] ?? null, role: 'user', parts: [{ type: 'text', text: id }] }),
+    fakeNode({ id, parent: ids[place - 1] ?? null, role: 'user', parts: [{ type: 'text', text: id }] }),
   );
 const ids = (list: readonly { id: string }[]) => list.map(({ id }) => id);
 
 test('messages that are as they were are the very same', () => {
   const before = messagesOf(chain('a', 'b'));
-  const after = stable(
+  const after = reuseMessages(
     before,
-    messagesOf([...chain('a', 'b').slice(0, 1), node({ id: 'b', parent: 'a', role: 'user' })]),
+    messagesOf([...chain('a', 'b').slice(0, 1), fakeNode({ id: 'b', parent: 'a', role: 'user' })]),
   );
   expect([after[0] === before[0], after[1] === before[1]]).toEqual([true, false]);
 });
 
 describe('a list that grows above', () => {
   const run = ['a', 'b', 'c', 'd'].map((id, place) =>
-    node({ id, parent: 'abc'[place - 1] ?? 'q', role: 'assistant', run: 'run_1' }),
+    fakeNode({ id, parent: 'abc'[place - 1] ?? 'q', role: 'assistant', run: 'run_1' }),
   );
 
   test('has what was before', () => {
     expect(
-      ids(grown(messagesOf(chain('a', 'b', 'c').slice(2)), chain('a', 'b'), chain('a', 'b', 'c').slice(2), false)),
+      ids(
+        prependOlder(messagesOf(chain('a', 'b', 'c').slice(2)), chain('a', 'b'), chain('a', 'b', 'c').slice(2), false),
+      ),
     ).toEqual(['a', 'b', 'c']);
   });
 
   test('joins what one run said, unless that is being said now', () => {
     const later = messagesOf(run.slice(2));
-    expect(grown(later, run.slice(0, 2), run.slice(2), false).map(({ metadata }) => metadata?.nodes)).toEqual([
+    expect(prependOlder(later, run.slice(0, 2), run.slice(2), false).map(({ metadata }) => metadata?.nodes)).toEqual([
       ['a', 'b', 'c', 'd'],
     ]);
-    expect(ids(grown(later, run.slice(0, 2), run.slice(2), true))).toEqual(['a', 'c']);
+    expect(ids(prependOlder(later, run.slice(0, 2), run.slice(2), true))).toEqual(['a', 'c']);
   });
 });
 
 test('a branch without some of its nodes closes up', () => {
-  expect(without(chain('a', 'b', 'c', 'd'), ['b', 'c']).map(({ id, parent }) => [id, parent])).toEqual([
+  expect(withoutNodes(chain('a', 'b', 'c', 'd'), ['b', 'c']).map(({ id, parent }) => [id, parent])).toEqual([
     ['a', null],
     ['d', 'a'],
   ]);
-  expect(without(chain('a', 'b'), ['a']).map(({ id, parent }) => [id, parent])).toEqual([['b', null]]);
+  expect(withoutNodes(chain('a', 'b'), ['a']).map(({ id, parent }) => [id, parent])).toEqual([['b', null]]);
 });
 
 describe('what is known of a branch', () => {
-  const look = (nodes: Look['nodes']): Pick<Look, 'thread' | 'nodes'> => ({
+  const look = (nodes: ThreadSnapshot['nodes']): Pick<ThreadSnapshot, 'thread' | 'nodes'> => ({
     nodes,
-    thread: { head: nodes.at(-1)?.id ?? null } as Look['thread'],
+    thread: { head: nodes.at(-1)?.id ?? null } as ThreadSnapshot['thread'],
   });
 
   test('grows at its end and keeps its beginning, as long as they hang together', () => {
@@ -58,24 +60,27 @@ describe('what is known of a branch', () => {
     branch.take(look(chain('a', 'b', 'c')));
     branch.take(look(chain('a', 'b', 'c', 'd').slice(2)));
     expect([ids(branch.nodes), branch.older, branch.head]).toEqual([['a', 'b', 'c', 'd'], null, 'd']);
-    branch.take(look([node({ id: 'c', parent: 'x', role: 'user' })]));
+    branch.take(look([fakeNode({ id: 'c', parent: 'x', role: 'user' })]));
     expect([ids(branch.nodes), branch.older]).toEqual([['c'], 'x']);
   });
 
   test('knows what is still to be said, words on calls first, and each once', () => {
     const branch = new Branch();
-    branch.take(look([node({ id: 'a', role: 'assistant', run: 'run_1' })]));
+    branch.take(look([fakeNode({ id: 'a', role: 'assistant', run: 'run_1' })]));
     const said = { id: 'ui_1', role: 'user' as const, parts: [{ type: 'text' as const, text: 'Hi' }] };
     branch.unsaid.push(said);
     branch.approvals.push({ message: 'a', id: 'ap1', approve: true });
     const messages = [...branch.shown(new Map()), said];
     const fresh = branch.newIn(messages);
-    expect(bodyOf(fresh)).toEqual([
+    expect(messagesBody(fresh)).toEqual([
       { role: 'user', parts: [{ type: 'data', name: 'approval-response', value: { id: 'ap1', approve: true } }] },
       { id: 'ui_1', role: 'user', parts: [{ type: 'text', text: 'Hi' }] },
     ]);
     expect(branch.newIn(messages.slice(0, 1))).toEqual({ approvals: branch.approvals, messages: [] });
-    branch.note(fresh, [node({ id: 'w', parent: 'a', role: 'user' }), node({ id: 'ui_1', parent: 'w', role: 'user' })]);
+    branch.note(fresh, [
+      fakeNode({ id: 'w', parent: 'a', role: 'user' }),
+      fakeNode({ id: 'ui_1', parent: 'w', role: 'user' }),
+    ]);
     expect([branch.newIn(messages), ids(branch.nodes), branch.head, branch.end(messages)]).toEqual([
       { approvals: [], messages: [] },
       ['a', 'w', 'ui_1'],
@@ -95,8 +100,8 @@ describe('what is known of a branch', () => {
     const branch = new Branch();
     branch.take(
       look([
-        node({ id: 'a', role: 'assistant', run: 'run_1' }),
-        { ...node({ id: 'b', role: 'assistant', run: 'run_2' }), seconds: 5 } as Look['nodes'][number],
+        fakeNode({ id: 'a', role: 'assistant', run: 'run_1' }),
+        { ...fakeNode({ id: 'b', role: 'assistant', run: 'run_2' }), seconds: 5 } as ThreadSnapshot['nodes'][number],
       ]),
     );
     expect(

@@ -2,7 +2,7 @@
 import type { Node } from '@/api/types';
 import type { ChatMessage } from '@/components/messages/message';
 import { lastNode, messagesOf, toNode } from '@/components/messages/nodes';
-import type { Look } from './thread-snapshot';
+import type { ThreadSnapshot } from './thread-snapshot';
 
 /** A person's word on a call, and the message that shows the call. */
 export interface Approval {
@@ -13,7 +13,7 @@ export interface Approval {
 }
 
 /** What of a list of messages is to be said. */
-export interface New {
+export interface PendingMessages {
   approvals: Approval[];
   messages: ChatMessage[];
 }
@@ -35,7 +35,7 @@ export class Branch {
   }
 
   /** What was read, joined to what had been read before it. */
-  take({ thread, nodes }: Pick<Look, 'thread' | 'nodes'>): void {
+  take({ thread, nodes }: Pick<ThreadSnapshot, 'thread' | 'nodes'>): void {
     const first = this.nodes.findIndex((node) => node.id === nodes[0]?.id);
     const before = first > 0 && this.nodes[first - 1]?.id === nodes[0]?.parent ? this.nodes.slice(0, first) : [];
     this.nodes = [...before, ...nodes];
@@ -47,11 +47,11 @@ export class Branch {
   }
 
   remove(gone: readonly string[]): void {
-    this.nodes = without(this.nodes, gone);
+    this.nodes = withoutNodes(this.nodes, gone);
   }
 
   /** Only what is in the list: one that is asked again may end before it. */
-  newIn(messages: readonly ChatMessage[]): New {
+  newIn(messages: readonly ChatMessage[]): PendingMessages {
     const listed = new Set(messages.map((message) => message.id));
     return {
       approvals: this.approvals.filter(({ message }) => listed.has(message)),
@@ -60,7 +60,7 @@ export class Branch {
   }
 
   /** What was said is in the thread now, as these nodes; by message. */
-  note(said: New, nodes: readonly Node[]): Map<string, Node | undefined> {
+  note(said: PendingMessages, nodes: readonly Node[]): Map<string, Node | undefined> {
     for (const [place, { message }] of said.approvals.entries()) {
       const node = nodes[place];
       if (node) this.#approved.set(message, node.id);
@@ -104,7 +104,10 @@ export class Branch {
 }
 
 /** For the server. Words on calls come before anything else that is said after them. */
-export const bodyOf = ({ approvals, messages }: New): object[] => [...approvals.map(approval), ...messages.map(toNode)];
+export const messagesBody = ({ approvals, messages }: PendingMessages): object[] => [
+  ...approvals.map(approval),
+  ...messages.map(toNode),
+];
 
 const approval = ({ id, approve, reason }: Approval) => ({
   role: 'user',
@@ -112,7 +115,7 @@ const approval = ({ id, approve, reason }: Approval) => ({
 });
 
 /** `after`, where a message that is as it was is the very same: what is the same is not drawn again. */
-export function stable(before: readonly ChatMessage[], after: readonly ChatMessage[]): ChatMessage[] {
+export function reuseMessages(before: readonly ChatMessage[], after: readonly ChatMessage[]): ChatMessage[] {
   const known = new Map(before.map((message) => [message.id, message]));
   return after.map((message) => {
     const same = known.get(message.id);
@@ -121,7 +124,7 @@ export function stable(before: readonly ChatMessage[], after: readonly ChatMessa
 }
 
 /** The messages with what stands before them; a run's nodes may lie on both sides. `nodes` are those of `messages`. */
-export function grown(
+export function prependOlder(
   messages: readonly ChatMessage[],
   before: readonly Node[],
   nodes: readonly Node[],
@@ -136,7 +139,10 @@ export function grown(
 }
 
 /** The messages, where those that are in the thread now have their node's id: their own, unless somebody had that. */
-export function kept(messages: readonly ChatMessage[], nodes: ReadonlyMap<string, Node | undefined>): ChatMessage[] {
+export function keepKnownMessages(
+  messages: readonly ChatMessage[],
+  nodes: ReadonlyMap<string, Node | undefined>,
+): ChatMessage[] {
   return messages.map((message) => {
     const node = nodes.get(message.id);
     const shown = node && messagesOf([node])[0];
@@ -145,7 +151,7 @@ export function kept(messages: readonly ChatMessage[], nodes: ReadonlyMap<string
 }
 
 /** The branch without some of its nodes; what followed them has moved up. */
-export function without(nodes: readonly Node[], gone: readonly string[]): Node[] {
+export function withoutNodes(nodes: readonly Node[], gone: readonly string[]): Node[] {
   const parents = new Map(nodes.filter((node) => gone.includes(node.id)).map((node) => [node.id, node.parent]));
   const lifted = (parent: string | null): string | null =>
     parent !== null && parents.has(parent) ? lifted(parents.get(parent) ?? null) : parent;

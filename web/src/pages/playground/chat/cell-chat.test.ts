@@ -2,33 +2,33 @@ import { describe, expect, test, vi } from 'vitest';
 import type { Thread } from '@/api/types';
 import {
   PLACE,
-  asked,
-  calm,
-  cellOf,
-  opened,
+  sendAndWait,
+  waitUntilIdle,
+  createCell,
+  openThreadCell,
   pause,
-  serve,
+  startServer,
   server,
-  shown,
-  text,
-  told,
-  until,
+  openCell,
+  textParts,
+  transcript,
+  waitUntil,
 } from '@/testing/fake-cell';
 
-serve();
+startServer();
 
 describe('a first question', () => {
   test('makes the thread, is said in it, and is answered as its place says', async () => {
     const make = vi.fn(async () => ({ id: 'conv_1' }) as Thread);
-    const cell = await shown(cellOf({ make }));
-    await asked(cell, 'Why?');
+    const cell = await openCell(createCell({ make }));
+    await sendAndWait(cell, 'Why?');
     server.say('Because.');
     server.end();
-    await calm(cell);
+    await waitUntilIdle(cell);
     const [question] = cell.chat.messages;
     expect(make).toHaveBeenCalledTimes(1);
     expect(server.posted()).toEqual([
-      { messages: [{ id: question?.id, role: 'user', parts: text('Why?') }], parent: null },
+      { messages: [{ id: question?.id, role: 'user', parts: textParts('Why?') }], parent: null },
     ]);
     const call = server.asked.find(({ what }) => what === 'POST /tutor/api/chat');
     expect([
@@ -37,20 +37,20 @@ describe('a first question', () => {
       call?.headers['x-palaver-variant'],
     ]).toEqual(['conv_1', question?.id, 'short']);
     expect(call?.body).toMatchObject({ id: 'conv_1', inputs: { subject: 'physics' }, parameters: { t: 1 } });
-    expect(told(cell)).toEqual(['user: Why?', 'assistant: Because.']);
+    expect(transcript(cell)).toEqual(['user: Why?', 'assistant: Because.']);
     expect(cell.chat.messages.map(({ metadata }) => metadata?.nodes)).toEqual([[question?.id], ['msg_1_1']]);
     expect(cell.chat.messages[1]?.metadata?.seconds).toBeGreaterThanOrEqual(0);
   });
 
   test('that is stopped before the thread is there is said, and not answered', async () => {
     let made: ((thread: Thread) => void) | undefined;
-    const cell = await shown(cellOf({ make: () => new Promise<Thread>((resolve) => void (made = resolve)) }));
-    void cell.send(text('Why?'));
-    await until(() => cell.busy);
+    const cell = await openCell(createCell({ make: () => new Promise<Thread>((resolve) => void (made = resolve)) }));
+    void cell.send(textParts('Why?'));
+    await waitUntil(() => cell.busy);
     const stopped = cell.stop();
     made?.({ id: 'conv_1' } as Thread);
     await stopped;
-    expect([told(cell), server.run, server.ended, server.tree.length, cell.chat.status]).toEqual([
+    expect([transcript(cell), server.run, server.ended, server.tree.length, cell.chat.status]).toEqual([
       ['user: Why?'],
       null,
       [],
@@ -60,15 +60,15 @@ describe('a first question', () => {
   });
 
   test('that could not be said is shown with the reason, and said once when it is tried again', async () => {
-    const cell = await shown(cellOf());
+    const cell = await openCell(createCell());
     server.failNext('POST /api/threads/conv_1/messages', 500, 'Out of order.');
-    await cell.send(text('Why?'));
-    await calm(cell);
-    expect([told(cell), cell.chat.error?.message, server.tree]).toEqual([['user: Why?'], 'Out of order.', []]);
+    await cell.send(textParts('Why?'));
+    await waitUntilIdle(cell);
+    expect([transcript(cell), cell.chat.error?.message, server.tree]).toEqual([['user: Why?'], 'Out of order.', []]);
     void cell.retry();
-    await until(() => server.run !== null);
+    await waitUntil(() => server.run !== null);
     server.end();
-    await calm(cell);
+    await waitUntilIdle(cell);
     expect(server.tree.map((line) => line.replace(/ui_\w+/g, 'ui'))).toEqual([
       '- > ui user Why?',
       'ui > msg_1_1 assistant ',
@@ -76,34 +76,34 @@ describe('a first question', () => {
   });
 
   test('whose answer from the server was lost is not said twice', async () => {
-    const cell = await shown(cellOf());
+    const cell = await openCell(createCell());
     const say = server.hold('POST /api/threads/conv_1/messages');
-    void cell.send(text('Why?'));
-    await until(() => server.posted().length === 1);
+    void cell.send(textParts('Why?'));
+    await waitUntil(() => server.posted().length === 1);
     const [{ messages }] = server.posted() as [{ messages: { id: string }[] }];
     server.put({ role: 'user', id: messages[0]?.id ?? '', text: 'Why?' });
     server.away = true;
     say();
-    await until(() => cell.chat.status === 'error');
+    await waitUntil(() => cell.chat.status === 'error');
     server.away = false;
-    await calm(cell);
+    await waitUntilIdle(cell);
     void cell.retry();
-    await until(() => server.run !== null);
+    await waitUntil(() => server.run !== null);
     server.end();
-    await calm(cell);
+    await waitUntilIdle(cell);
     expect(server.nodes.map(({ role }) => role)).toEqual(['user', 'assistant']);
-    expect(told(cell)).toEqual(['user: Why?', 'assistant: ']);
+    expect(transcript(cell)).toEqual(['user: Why?', 'assistant: ']);
   });
 });
 
 describe('a thread that is opened', () => {
   test('is shown, however often it is opened at once', async () => {
     server.put({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
-    const cell = cellOf({ thread: 'conv_1' });
+    const cell = createCell({ thread: 'conv_1' });
     cell.open()();
     cell.open();
-    await calm(cell);
-    expect(told(cell)).toEqual(['user: Why?', 'assistant: So.']);
+    await waitUntilIdle(cell);
+    expect(transcript(cell)).toEqual(['user: Why?', 'assistant: So.']);
     expect(server.asked.length).toBeLessThanOrEqual(6);
   });
 
@@ -111,14 +111,14 @@ describe('a thread that is opened', () => {
     server.put({ role: 'user', text: 'Why?' });
     server.begin('m1');
     server.say('Bec');
-    const cell = cellOf({ thread: 'conv_1' });
+    const cell = createCell({ thread: 'conv_1' });
     cell.open()();
     cell.open();
-    await until(() => told(cell).at(-1) === 'assistant: Bec');
+    await waitUntil(() => transcript(cell).at(-1) === 'assistant: Bec');
     server.say('ause.');
     server.end();
-    await calm(cell);
-    expect(told(cell)).toEqual(['user: Why?', 'assistant: Because.']);
+    await waitUntilIdle(cell);
+    expect(transcript(cell)).toEqual(['user: Why?', 'assistant: Because.']);
     expect(cell.chat.messages[1]?.metadata?.nodes).toEqual(['msg_1_1']);
   });
 
@@ -126,34 +126,34 @@ describe('a thread that is opened', () => {
     server.put({ role: 'user', text: 'Why?' });
     server.begin('m1');
     const release = server.hold('GET /tutor/api/chat/conv_1/stream');
-    const cell = cellOf({ thread: 'conv_1' });
+    const cell = createCell({ thread: 'conv_1' });
     cell.open();
-    await until(() => server.asked.some(({ what }) => what.endsWith('/stream')));
+    await waitUntil(() => server.asked.some(({ what }) => what.endsWith('/stream')));
     server.say('Because.');
     server.end();
     release();
-    await until(() => told(cell).length === 2);
-    expect(told(cell)).toEqual(['user: Why?', 'assistant: Because.']);
+    await waitUntil(() => transcript(cell).length === 2);
+    expect(transcript(cell)).toEqual(['user: Why?', 'assistant: Because.']);
   });
 
   test('does not take a run on another branch for its own', async () => {
     server.put({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
     server.begin('m1');
-    const cell = await opened({ at: 'm2' });
+    const cell = await openThreadCell({ at: 'm2' });
     await pause();
-    expect([cell.busy, told(cell)]).toEqual([false, ['user: Why?', 'assistant: So.']]);
+    expect([cell.busy, transcript(cell)]).toEqual([false, ['user: Why?', 'assistant: So.']]);
   });
 
   test('cannot be spoken to before it is known where it ends', async () => {
     server.put({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
     const release = server.hold('GET /api/threads/conv_1/messages');
-    const cell = cellOf({ thread: 'conv_1' });
+    const cell = createCell({ thread: 'conv_1' });
     cell.open();
-    const sent = cell.send(text('And?'));
+    const sent = cell.send(textParts('And?'));
     await pause();
     expect(server.posted()).toEqual([]);
     release();
-    await until(() => server.run !== null);
+    await waitUntil(() => server.run !== null);
     server.end();
     await sent;
     expect(server.posted()).toMatchObject([{ parent: 'm2' }]);
@@ -162,15 +162,15 @@ describe('a thread that is opened', () => {
   test('that cannot be read says so, and is read when the connection is back', async () => {
     server.put({ role: 'user', text: 'Why?' });
     server.away = true;
-    const cell = await opened();
+    const cell = await openThreadCell();
     expect(cell.problem?.message).toContain('cannot be reached');
     server.away = false;
     server.connected(false);
-    await until(() => told(cell).length === 1);
+    await waitUntil(() => transcript(cell).length === 1);
     expect(cell.problem).toBeNull();
     server.put({ role: 'assistant', text: 'So.' });
     server.connected(true);
-    await until(() => told(cell).length === 2);
+    await waitUntil(() => transcript(cell).length === 2);
   });
 
   test('shows what a failed run said, and why it failed', async () => {
@@ -178,14 +178,14 @@ describe('a thread that is opened', () => {
     server.begin('m1');
     server.say('Bec');
     server.end('failed');
-    const cell = await opened();
-    expect(told(cell)).toEqual(['user: Why?', 'assistant: Bec']);
+    const cell = await openThreadCell();
+    expect(transcript(cell)).toEqual(['user: Why?', 'assistant: Bec']);
     expect(cell.chat.messages[1]?.metadata).toMatchObject({
       status: 'failed',
       error: { message: 'The model is gone.', code: 'workflow_failed' },
     });
-    await asked(cell, 'Well?');
-    expect(told(cell).slice(0, 2)).toEqual(['user: Why?', 'user: Well?']);
+    await sendAndWait(cell, 'Well?');
+    expect(transcript(cell).slice(0, 2)).toEqual(['user: Why?', 'user: Well?']);
     expect(server.posted()).toMatchObject([{ parent: 'm1' }]);
   });
 
@@ -193,8 +193,8 @@ describe('a thread that is opened', () => {
     server.put({ role: 'user', text: 'Why?' });
     server.begin('m1');
     server.end('failed');
-    const cell = await opened();
-    expect([told(cell), cell.chat.messages[0]?.metadata?.error?.message]).toEqual([
+    const cell = await openThreadCell();
+    expect([transcript(cell), cell.chat.messages[0]?.metadata?.error?.message]).toEqual([
       ['user: Why?'],
       'The model is gone.',
     ]);
@@ -203,22 +203,25 @@ describe('a thread that is opened', () => {
 
 describe('an answer', () => {
   test('that fails stays with its error until it is tried again; the question is not said twice', async () => {
-    const cell = await shown(cellOf());
-    await asked(cell, 'Why?');
+    const cell = await openCell(createCell());
+    await sendAndWait(cell, 'Why?');
     server.say('Bec');
-    await until(() => told(cell).length === 2);
+    await waitUntil(() => transcript(cell).length === 2);
     server.end('failed');
-    await until(() => cell.chat.status === 'error');
+    await waitUntil(() => cell.chat.status === 'error');
     server.notice();
     server.notice();
     await pause(60);
-    expect([told(cell), cell.chat.error?.message]).toEqual([['user: Why?', 'assistant: Bec'], 'The model is gone.']);
+    expect([transcript(cell), cell.chat.error?.message]).toEqual([
+      ['user: Why?', 'assistant: Bec'],
+      'The model is gone.',
+    ]);
     void cell.retry();
-    await until(() => server.run !== null);
+    await waitUntil(() => server.run !== null);
     server.say('Because.');
     server.end();
-    await calm(cell);
-    expect([told(cell), cell.chat.error, server.posted().length]).toEqual([
+    await waitUntilIdle(cell);
+    expect([transcript(cell), cell.chat.error, server.posted().length]).toEqual([
       ['user: Why?', 'assistant: Because.'],
       undefined,
       1,
@@ -226,17 +229,17 @@ describe('an answer', () => {
   });
 
   test('whose connection is lost is heard to its end', async () => {
-    const cell = await shown(cellOf());
-    await asked(cell, 'Why?');
+    const cell = await openCell(createCell());
+    await sendAndWait(cell, 'Why?');
     server.say('Bec');
-    await until(() => told(cell).length === 2);
+    await waitUntil(() => transcript(cell).length === 2);
     server.lose();
     server.say('ause');
-    await until(() => told(cell).at(-1) === 'assistant: Because');
+    await waitUntil(() => transcript(cell).at(-1) === 'assistant: Because');
     server.say('.');
     server.end();
-    await calm(cell);
-    expect([told(cell), cell.chat.error, server.posted().length]).toEqual([
+    await waitUntilIdle(cell);
+    expect([transcript(cell), cell.chat.error, server.posted().length]).toEqual([
       ['user: Why?', 'assistant: Because.'],
       undefined,
       1,
@@ -244,59 +247,61 @@ describe('an answer', () => {
   });
 
   test('whose connection is lost while the server is away is waited for', async () => {
-    const cell = await shown(cellOf());
-    await asked(cell, 'Why?');
+    const cell = await openCell(createCell());
+    await sendAndWait(cell, 'Why?');
     server.say('Bec');
-    await until(() => told(cell).at(-1) === 'assistant: Bec');
+    await waitUntil(() => transcript(cell).at(-1) === 'assistant: Bec');
     server.away = true;
     server.lose();
     await pause(100);
-    expect([told(cell), cell.problem]).toEqual([['user: Why?', 'assistant: Bec'], null]);
+    expect([transcript(cell), cell.problem]).toEqual([['user: Why?', 'assistant: Bec'], null]);
     server.say('ause.');
     server.end();
     server.away = false;
-    await until(() => told(cell).at(-1) === 'assistant: Because.');
+    await waitUntil(() => transcript(cell).at(-1) === 'assistant: Because.');
   });
 
   test('that never began because the connection was lost says so on the question', async () => {
-    const cell = await shown(cellOf());
+    const cell = await openCell(createCell());
     const release = server.hold('POST /tutor/api/chat');
-    void cell.send(text('Why?'));
-    await until(() => server.posted().length === 1 && server.asked.some(({ what }) => what === 'POST /tutor/api/chat'));
+    void cell.send(textParts('Why?'));
+    await waitUntil(
+      () => server.posted().length === 1 && server.asked.some(({ what }) => what === 'POST /tutor/api/chat'),
+    );
     server.away = true;
     release();
     await pause();
     server.away = false;
-    await until(() => cell.chat.messages[0]?.metadata?.error !== undefined);
-    expect([told(cell), cell.chat.messages[0]?.metadata?.error?.message]).toEqual([
+    await waitUntil(() => cell.chat.messages[0]?.metadata?.error !== undefined);
+    expect([transcript(cell), cell.chat.messages[0]?.metadata?.error?.message]).toEqual([
       ['user: Why?'],
       'The connection was lost before this was answered.',
     ]);
   });
 
   test('that is stopped keeps what was said, and what follows stands below it', async () => {
-    const cell = await shown(cellOf());
-    await asked(cell, 'Why?');
+    const cell = await openCell(createCell());
+    await sendAndWait(cell, 'Why?');
     server.say('Bec');
-    await until(() => told(cell).length === 2);
+    await waitUntil(() => transcript(cell).length === 2);
     await cell.stop();
-    expect([told(cell), cell.chat.messages[1]?.metadata?.status]).toEqual([
+    expect([transcript(cell), cell.chat.messages[1]?.metadata?.status]).toEqual([
       ['user: Why?', 'assistant: Bec'],
       'partial',
     ]);
   });
 
   test('is interrupted by the next question, which stands below what was said', async () => {
-    const cell = await shown(cellOf());
-    await asked(cell, 'Why?');
+    const cell = await openCell(createCell());
+    await sendAndWait(cell, 'Why?');
     server.say('Bec');
-    await until(() => told(cell).length === 2);
-    void cell.send(text('And?'));
-    await until(() => server.posted().length === 2 && server.run !== null);
+    await waitUntil(() => transcript(cell).length === 2);
+    void cell.send(textParts('And?'));
+    await waitUntil(() => server.posted().length === 2 && server.run !== null);
     server.say('Well.');
     server.end();
-    await calm(cell);
-    expect(told(cell)).toEqual(['user: Why?', 'assistant: Bec', 'user: And?', 'assistant: Well.']);
+    await waitUntilIdle(cell);
+    expect(transcript(cell)).toEqual(['user: Why?', 'assistant: Bec', 'user: And?', 'assistant: Well.']);
     expect(server.nodes.map(({ parent, id }) => [parent, id]).slice(2)).toEqual([
       ['msg_1_1', server.nodes[2]?.id],
       [server.nodes[2]?.id, 'msg_2_1'],
@@ -304,22 +309,25 @@ describe('an answer', () => {
   });
 
   test('is not said by the page itself, however soon the next question comes', async () => {
-    const cell = await shown(cellOf());
-    await asked(cell, 'Why?');
+    const cell = await openCell(createCell());
+    await sendAndWait(cell, 'Why?');
     server.say('Because.');
     server.end();
-    await until(() => cell.chat.status === 'ready');
-    void cell.send(text('And?'));
-    await until(() => server.posted().length === 2);
-    expect(server.posted()[1]).toMatchObject({ messages: [{ role: 'user', parts: text('And?') }], parent: 'msg_1_1' });
+    await waitUntil(() => cell.chat.status === 'ready');
+    void cell.send(textParts('And?'));
+    await waitUntil(() => server.posted().length === 2);
+    expect(server.posted()[1]).toMatchObject({
+      messages: [{ role: 'user', parts: textParts('And?') }],
+      parent: 'msg_1_1',
+    });
   });
 
   test('that is refused leaves the question with the reason', async () => {
-    const cell = await shown(cellOf());
+    const cell = await openCell(createCell());
     server.failNext('POST /tutor/api/chat', 429, 'Too many.');
-    await cell.send(text('Why?'));
-    await calm(cell);
-    expect([told(cell), cell.chat.error?.message.includes('Too many.'), server.posted().length]).toEqual([
+    await cell.send(textParts('Why?'));
+    await waitUntilIdle(cell);
+    expect([transcript(cell), cell.chat.error?.message.includes('Too many.'), server.posted().length]).toEqual([
       ['user: Why?'],
       true,
       1,
@@ -329,25 +337,29 @@ describe('an answer', () => {
 
 describe('many words at once', () => {
   test('are said in order, each once', async () => {
-    const cell = await shown(cellOf());
-    for (const said of ['One', 'Two', 'Three']) void cell.send(text(said));
-    await until(() => server.posted().length === 3 && server.run !== null);
+    const cell = await openCell(createCell());
+    for (const said of ['One', 'Two', 'Three']) void cell.send(textParts(said));
+    await waitUntil(() => server.posted().length === 3 && server.run !== null);
     server.say('Yes.');
     server.end();
-    await calm(cell);
-    expect(told(cell).filter((line) => line.startsWith('user'))).toEqual(['user: One', 'user: Two', 'user: Three']);
+    await waitUntilIdle(cell);
+    expect(transcript(cell).filter((line) => line.startsWith('user'))).toEqual([
+      'user: One',
+      'user: Two',
+      'user: Three',
+    ]);
     expect(server.nodes.filter(({ role }) => role === 'user').map(({ parts }) => parts)).toEqual([
-      text('One'),
-      text('Two'),
-      text('Three'),
+      textParts('One'),
+      textParts('Two'),
+      textParts('Three'),
     ]);
   });
 
   test('that are put into the thread are not answered', async () => {
-    const cell = await shown(cellOf());
-    await Promise.all([cell.send(text('Be brief.'), 'system'), cell.send(text('Hello.'), 'assistant')]);
-    await calm(cell);
-    expect([told(cell), server.run, server.nodes.map(({ role }) => role)]).toEqual([
+    const cell = await openCell(createCell());
+    await Promise.all([cell.send(textParts('Be brief.'), 'system'), cell.send(textParts('Hello.'), 'assistant')]);
+    await waitUntilIdle(cell);
+    expect([transcript(cell), server.run, server.nodes.map(({ role }) => role)]).toEqual([
       ['system: Be brief.', 'assistant: Hello.'],
       null,
       ['system', 'assistant'],
@@ -358,56 +370,62 @@ describe('many words at once', () => {
 describe('another tab', () => {
   test('that speaks is heard here', async () => {
     server.put({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
-    const cell = await opened();
+    const cell = await openThreadCell();
     server.put({ role: 'user', text: 'And?' });
     server.begin('m3');
     server.notice();
     server.say('Well');
-    await until(() => told(cell).at(-1) === 'assistant: Well');
+    await waitUntil(() => transcript(cell).at(-1) === 'assistant: Well');
     server.end();
-    await calm(cell);
-    expect(told(cell)).toEqual(['user: Why?', 'assistant: So.', 'user: And?', 'assistant: Well']);
+    await waitUntilIdle(cell);
+    expect(transcript(cell)).toEqual(['user: Why?', 'assistant: So.', 'user: And?', 'assistant: Well']);
   });
 
   test('that says something while an answer is given here is seen when it has ended', async () => {
-    const cell = await shown(cellOf());
-    await asked(cell, 'Why?');
+    const cell = await openCell(createCell());
+    await sendAndWait(cell, 'Why?');
     server.say('Because.');
-    await until(() => told(cell).length === 2);
+    await waitUntil(() => transcript(cell).length === 2);
     const end = server.run?.message ?? '';
     server.end();
     server.put({ role: 'system', text: 'From elsewhere.', parent: end });
     server.notice();
-    await calm(cell);
-    await until(() => told(cell).length === 3);
-    expect(told(cell)).toEqual(['user: Why?', 'assistant: Because.', 'system: From elsewhere.']);
+    await waitUntilIdle(cell);
+    await waitUntil(() => transcript(cell).length === 3);
+    expect(transcript(cell)).toEqual(['user: Why?', 'assistant: Because.', 'system: From elsewhere.']);
   });
 
   test('that goes on does not take away what could not be said here', async () => {
     server.put({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
-    const cell = await opened();
+    const cell = await openThreadCell();
     server.failNext('POST /api/threads/conv_1/messages', 500, 'Out of order.');
-    await cell.send(text('Mine.'));
-    await calm(cell);
+    await cell.send(textParts('Mine.'));
+    await waitUntilIdle(cell);
     server.put({ role: 'user', text: 'Theirs.' });
     server.begin('m3');
     server.say('Well.');
     server.notice();
-    await until(() => told(cell).at(-1) === 'assistant: Well.');
+    await waitUntil(() => transcript(cell).at(-1) === 'assistant: Well.');
     server.end();
-    await until(() => told(cell).length === 5);
-    expect(told(cell)).toEqual(['user: Why?', 'assistant: So.', 'user: Theirs.', 'assistant: Well.', 'user: Mine.']);
+    await waitUntil(() => transcript(cell).length === 5);
+    expect(transcript(cell)).toEqual([
+      'user: Why?',
+      'assistant: So.',
+      'user: Theirs.',
+      'assistant: Well.',
+      'user: Mine.',
+    ]);
     expect(cell.chat.messages.at(-1)?.metadata?.error?.message).toBe('This was not sent.');
     void cell.retry();
-    await until(() => server.run !== null);
-    expect(server.posted().at(-1)).toMatchObject({ messages: [{ parts: text('Mine.') }], parent: 'msg_1_1' });
+    await waitUntil(() => server.run !== null);
+    expect(server.posted().at(-1)).toMatchObject({ messages: [{ parts: textParts('Mine.') }], parent: 'msg_1_1' });
   });
 
   test('that made the thread of this cell is joined', async () => {
-    const cell = await shown(cellOf());
+    const cell = await openCell(createCell());
     server.put({ role: 'user', text: 'Why?' });
     cell.adopt('conv_1');
-    await until(() => told(cell).length === 1);
+    await waitUntil(() => transcript(cell).length === 1);
     expect(cell.thread).toBe('conv_1');
   });
 });
@@ -415,9 +433,9 @@ describe('another tab', () => {
 test('a column that turns to another workflow takes its thread along', async () => {
   server.put({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
   let place = PLACE;
-  const cell = await opened({ place: () => place });
+  const cell = await openThreadCell({ place: () => place });
   place = { ...PLACE, workflow: 'eliza' };
-  await asked(cell, 'And?');
+  await sendAndWait(cell, 'And?');
   expect([server.workflow, server.asked.some(({ what }) => what === 'POST /eliza/api/chat')]).toEqual(['eliza', true]);
   await cell.stop();
   expect(server.asked.some(({ what }) => what === 'POST /eliza/api/chat/conv_1/stop')).toBe(true);

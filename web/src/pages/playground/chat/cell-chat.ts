@@ -9,17 +9,17 @@ import { ApiError, api } from '@/api/client';
 import { ConnectionLost, type Notice } from '@/api/socket';
 import { socket } from '@/api/stream-fetch';
 import type { Node, Thread } from '@/api/types';
-import type { ChatMessage, ChatPart, MessageActs } from '@/components/messages/message';
-import { tellError } from '@/components/toast';
-import { Branch, bodyOf, grown, kept, stable } from './branch';
-import { Acts } from './message-actions';
-import { Repeated } from './refresher';
-import { branchTo, cancel, look, type Look } from './thread-snapshot';
+import type { ChatMessage, ChatPart, MessageActions } from '@/components/messages/message';
+import { showError } from '@/components/toast';
+import { Branch, messagesBody, prependOlder, keepKnownMessages, reuseMessages } from './branch';
+import { MessageActionHandlers } from './message-actions';
+import { Refresher } from './refresher';
+import { fetchBranch, cancelRun, fetchSnapshot, type ThreadSnapshot } from './thread-snapshot';
 import { ThreadTransport, type Question } from './transport';
 
 /** How long a run that was told to stop may take to say so, and how long we look for a lost one, in milliseconds. */
-const STOPPING = 2000;
-const REGAINING = 20_000;
+const STOP_TIMEOUT_MS = 2000;
+const RECOVERY_TIMEOUT_MS = 20_000;
 
 export class CellChat {
   readonly chat: Chat<ChatMessage>;
@@ -36,11 +36,11 @@ export class CellChat {
   #asking: Promise<unknown> = Promise.resolve();
   #saying = 0;
   #again: (() => Promise<void>) | null = null;
-  #reading = new Repeated(() => this.#read());
+  #reading = new Refresher(() => this.#read());
   #resuming = false;
   #finishes = 0;
   #seconds = new Map<string, number>();
-  #acts: Acts;
+  #acts: MessageActionHandlers;
 
   constructor(options: CellOptions) {
     this.#options = options;
@@ -54,7 +54,7 @@ export class CellChat {
       generateId: newId,
       onFinish: ({ message, isDisconnect }) => this.#finished(message, isDisconnect),
     });
-    this.#acts = new Acts({
+    this.#acts = new MessageActionHandlers({
       chat: this.chat,
       newId,
       load: () => this.load(),
@@ -117,7 +117,7 @@ export class CellChat {
     } catch (error) {
       if (error instanceof ApiError && error.status === 404 && this.#at === null) this.#forget();
       // A line above the page says that the server is away; what is shown is not worse for it.
-      else this.problem = isAway(error) && this.chat.messages.length > 0 ? null : (error as Error);
+      else this.problem = isUnreachable(error) && this.chat.messages.length > 0 ? null : (error as Error);
     } finally {
       this.loading = false;
       this.#changed();
@@ -140,12 +140,12 @@ export class CellChat {
     this.loading = true;
     this.#changed();
     try {
-      const before = (await branchTo(this.thread, this.older)).filter((node) => node.status !== 'streaming');
+      const before = (await fetchBranch(this.thread, this.older)).filter((node) => node.status !== 'streaming');
       if (before.at(-1)?.id !== this.older) return;
-      this.chat.messages = grown(this.chat.messages, before, this.#branch.nodes, this.busy);
+      this.chat.messages = prependOlder(this.chat.messages, before, this.#branch.nodes, this.busy);
       this.#branch.nodes = [...before, ...this.#branch.nodes];
     } catch (error) {
-      tellError(error);
+      showError(error);
     } finally {
       this.loading = false;
       this.#changed();
@@ -183,8 +183,8 @@ export class CellChat {
     // What has not begun shall not; the server ends what has, which a lost connection does not.
     if (this.chat.status === 'submitted') await this.chat.stop();
     for (let times = 0; times < 3; times++) {
-      if (this.thread) await cancel(this.#spokenTo, this.thread);
-      if (!(await this.#ready(STOPPING))) await this.chat.stop();
+      if (this.thread) await cancelRun(this.#spokenTo, this.thread);
+      if (!(await this.#ready(STOP_TIMEOUT_MS))) await this.chat.stop();
       await this.load();
       // It may have begun just after it was to end.
       if (!this.busy) return;
@@ -204,7 +204,7 @@ export class CellChat {
   }
 
   /** What may be done with a message now. */
-  acts(message: ChatMessage): MessageActs {
+  acts(message: ChatMessage): MessageActions {
     return this.#acts.of(message, this.busy ? null : this.thread);
   }
 
@@ -257,7 +257,7 @@ export class CellChat {
       this.#branch.isKnown = false; // Until it is known what became of it.
       const { messages: nodes } = await api('post', '/api/threads/{thread}/messages', {
         path: { thread },
-        body: { messages: bodyOf(fresh), parent: answer },
+        body: { messages: messagesBody(fresh), parent: answer },
       });
       this.#note(this.#branch.note(fresh, nodes));
       answer = nodes.at(-1)?.id ?? answer;
@@ -268,7 +268,7 @@ export class CellChat {
   }
 
   /** The thread, made if need be, with the workflow that is to answer. */
-  async #placed({ workflow, variant }: Place): Promise<string> {
+  async #placed({ workflow, variant }: CellPlacement): Promise<string> {
     if (!this.thread) {
       this.thread = (await this.#options.make()).id;
       this.#workflow = workflow;
@@ -282,10 +282,10 @@ export class CellChat {
 
   /** Read where the branch ends, just before more is said there. */
   async #reconcile(thread: string): Promise<void> {
-    let seen = await look(thread, this.#at);
+    let seen = await fetchSnapshot(thread, this.#at);
     if (seen.speaking) {
-      await cancel(this.#spokenTo, thread);
-      seen = await look(thread, this.#at);
+      await cancelRun(this.#spokenTo, thread);
+      seen = await fetchSnapshot(thread, this.#at);
     }
     this.chat.messages = [...this.#take(seen), ...this.#branch.unsaid];
   }
@@ -293,7 +293,7 @@ export class CellChat {
   /** What was said is in the thread now. */
   #note(noted: Map<string, Node | undefined>): void {
     if (this.#reading.isBusy) void this.load(); // What is being read may be older than this.
-    this.chat.messages = kept(this.chat.messages, noted);
+    this.chat.messages = keepKnownMessages(this.chat.messages, noted);
   }
 
   get #spokenTo(): string {
@@ -305,11 +305,11 @@ export class CellChat {
   /** While a run speaks here there is nothing to read; when it has ended, there is. */
   async #read(): Promise<void> {
     if (!this.thread || this.busy) return;
-    const seen = await look(this.thread, this.#at);
+    const seen = await fetchSnapshot(this.thread, this.#at);
     if (!this.busy && !this.#reading.isStale) this.#apply(seen);
   }
 
-  #apply(seen: Look): void {
+  #apply(seen: ThreadSnapshot): void {
     const tail = this.chat.messages.at(-1);
     const isBroken = this.chat.status === 'error' && tail?.role === 'assistant' && !tail.metadata?.nodes?.length;
     // What a failed run said stays until something comes of it.
@@ -323,14 +323,14 @@ export class CellChat {
     // it is heard again.
     const heard = tail && seen.thread.run !== null && tail.metadata?.runId === seen.thread.run ? [tail] : [];
     const waiting = this.#branch.waiting(this.#saying > 0 || this.chat.status === 'error');
-    this.chat.messages = stable(this.chat.messages, [...shown, ...(seen.speaking ? heard : waiting)]);
+    this.chat.messages = reuseMessages(this.chat.messages, [...shown, ...(seen.speaking ? heard : waiting)]);
     if (this.#branch.unsaid.length === 0 && (isBroken || moved)) this.chat.clearError();
     if (seen.speaking) void this.#resume(seen.speaking.since);
     else if (seen.failed && !seen.failed.message && this.#branch.unsaid.length === 0)
       this.#told(this.chat.messages.at(-1)?.id, { error: seen.failed.error });
   }
 
-  #take(seen: Look): ChatMessage[] {
+  #take(seen: ThreadSnapshot): ChatMessage[] {
     this.#branch.take(seen);
     this.#workflow = seen.thread.workflow;
     return this.#branch.shown(this.#seconds);
@@ -374,7 +374,7 @@ export class CellChat {
 
   async #regain(): Promise<void> {
     this.chat.clearError();
-    for (let wait = 500; wait < REGAINING && !this.busy; wait *= 2) {
+    for (let wait = 500; wait < RECOVERY_TIMEOUT_MS && !this.busy; wait *= 2) {
       await this.load();
       if (this.#branch.isKnown || this.problem) break;
       await new Promise((resolve) => setTimeout(resolve, wait));
@@ -402,12 +402,12 @@ export class CellChat {
   }
 }
 
-const isAway = (error: unknown): boolean => error instanceof ApiError && error.status === 0;
+const isUnreachable = (error: unknown): boolean => error instanceof ApiError && error.status === 0;
 
 const newId = (): string => `ui_${generateId()}`;
 
 /** What a cell is for; asked anew at every turn. */
-export interface Place {
+export interface CellPlacement {
   workflow: string;
   variant: string;
   parameters: Record<string, unknown>;
@@ -419,7 +419,7 @@ export interface CellOptions {
   thread: string | null;
   /** Where the branch that is shown ends; null: at the thread's head. */
   at?: string | null;
-  place: () => Place;
+  place: () => CellPlacement;
   /** Make the thread of this cell. */
   make: () => Promise<Thread>;
   forked: (thread: Thread) => void;

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Board } from '@/api/types';
 import { BoardStore } from '@/pages/playground/board-store';
-import { Cells, taken } from './cell-chats';
+import { CellChats, takeThread } from './cell-chats';
 
 const column = (id: string) => ({ id, workflow: 'tutor', variant: 'short', parameters: { t: 1 } });
 const BOARD = {
@@ -32,7 +32,7 @@ afterEach(() => void vi.unstubAllGlobals());
 
 const cells = () => {
   const store = new BoardStore(BOARD, '"1"');
-  return { store, all: new Cells(store, () => {}) };
+  return { store, all: new CellChats(store, () => {}) };
 };
 
 test('every cell has one chat, with the thread that the board has for it', () => {
@@ -86,7 +86,7 @@ test('a column or row that has gone takes its chats with it, though its name may
 });
 
 test('the address says where the branch of one cell ends', () => {
-  const all = new Cells(new BoardStore(BOARD, null), () => {}, { cell: 'r1.c1', message: 'm7' });
+  const all = new CellChats(new BoardStore(BOARD, null), () => {}, { cell: 'r1.c1', message: 'm7' });
   void all.get({ row: 'r1', column: 'c1' }).load();
   void all.get({ row: 'r.2', column: 'c1' }).load();
   expect(asked.map(({ path }) => path)).toEqual(['/api/threads/conv_1', '/api/threads/conv_1/messages?at=m7&limit=60']);
@@ -95,10 +95,10 @@ test('the address says where the branch of one cell ends', () => {
 describe('The inputs of a row', () => {
   const schema = { properties: { messages: {}, subject: {} }, additionalProperties: false };
   test('are for each workflow those that it takes', () => {
-    expect(taken({ subject: 'physics', script: [] }, schema)).toEqual({ subject: 'physics' });
+    expect(takeThread({ subject: 'physics', script: [] }, schema)).toEqual({ subject: 'physics' });
   });
   test('never hold messages: the thread has its own', () => {
-    expect(taken({ messages: [], anything: 1 }, { additionalProperties: true })).toEqual({ anything: 1 });
-    expect(taken({ messages: [], anything: 1 }, undefined)).toEqual({ anything: 1 });
+    expect(takeThread({ messages: [], anything: 1 }, { additionalProperties: true })).toEqual({ anything: 1 });
+    expect(takeThread({ messages: [], anything: 1 }, undefined)).toEqual({ anything: 1 });
   });
 });

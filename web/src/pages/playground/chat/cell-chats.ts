@@ -11,12 +11,12 @@ export interface CellName {
   column: string;
 }
 
-export const nameOf = ({ row, column }: CellName): string => `${row}.${column}`;
+export const cellKey = ({ row, column }: CellName): string => `${row}.${column}`;
 
 /**
  * Of a row's inputs, those that a workflow takes: the columns of a row may be unlike. Messages are the thread's own.
  */
-export function taken(
+export function takeThread(
   inputs: Record<string, unknown>,
   schema: { properties?: unknown; additionalProperties?: unknown } | undefined,
 ): Record<string, unknown> {
@@ -27,7 +27,7 @@ export function taken(
   );
 }
 
-export class Cells {
+export class CellChats {
   #store: BoardStore;
   #forked: (thread: Thread) => void;
   #chats = new Map<string, { name: CellName; chat: CellChat }>();
@@ -46,7 +46,7 @@ export class Cells {
   }
 
   get(name: CellName): CellChat {
-    const key = nameOf(name);
+    const key = cellKey(name);
     const known = this.#chats.get(key);
     if (known) return known.chat;
     const chat = this.#make(name);
@@ -86,12 +86,12 @@ export class Cells {
       } = store.board.columns.find((one) => one.id === column) ?? {};
       const { inputs = {} } = store.board.rows.find((one) => one.id === row) ?? {};
       const schema = queryClient.getQueryData(workflowQuery(workflow).queryKey)?.schemas.inputs;
-      return { workflow, variant, parameters, inputs: taken(inputs, schema) };
+      return { workflow, variant, parameters, inputs: takeThread(inputs, schema) };
     };
     let attempt = generateId();
     return new CellChat({
       thread: this.#thread({ row, column }),
-      at: this.#at?.cell === nameOf({ row, column }) ? this.#at.message : null,
+      at: this.#at?.cell === cellKey({ row, column }) ? this.#at.message : null,
       place,
       make: async () => {
         const board = await store.ensure();

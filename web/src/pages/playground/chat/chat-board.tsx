@@ -1,20 +1,20 @@
 /** Chat mode: a grid of threads (rows) and variants (columns), and the composer that speaks to them. */
 import { useSyncExternalStore, useState, type ReactNode } from 'react';
 import { useCommand } from '@/app/commands';
-import { done } from '@/app/tour/progress';
+import { completeStep } from '@/app/tour/progress';
 import type { ChatPart } from '@/components/messages/message';
-import { tellError } from '@/components/toast';
+import { showError } from '@/components/toast';
 import { cn } from '@/lib/cn';
 import { useBoard, useBoardStore } from '@/pages/playground/board-store';
-import { AddColumn, ColumnHead } from '@/pages/playground/column-header';
-import { addRow, RowStrip, useHasInputs } from '@/pages/playground/row-inputs';
+import { AddColumn, ColumnHeader } from '@/pages/playground/column-header';
+import { addRow, RowHeader, useHasInputs } from '@/pages/playground/row-inputs';
 import type { CellChat } from './cell-chat';
-import type { CellName, Cells } from './cell-chats';
+import type { CellName, CellChats } from './cell-chats';
 import { ChatCell } from './chat-cell';
-import { Composer, heardBy, neighbour, type Role, type Target } from './composer';
+import { Composer, targetCells, neighbourCell, type Role, type Target } from './composer';
 
 interface Props {
-  cells: Cells;
+  cells: CellChats;
   active: CellName;
   onActive: (cell: CellName) => void;
   /** A thread that is in no board stands alone: nothing can be added beside it. */
@@ -31,15 +31,16 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
   const busy = useBusy(cells);
 
   const send = (parts: ChatPart[], role: Role) => {
-    const heard = heardBy(board, single ? 'all' : target, active).map((name) => cells.get(name).send(parts, role));
-    for (const one of heard) one.catch(tellError);
-    if (role === 'user') void Promise.allSettled(heard).then(() => answered(cells.all(), rows.length, columns.length));
+    const heard = targetCells(board, single ? 'all' : target, active).map((name) => cells.get(name).send(parts, role));
+    for (const one of heard) one.catch(showError);
+    if (role === 'user')
+      void Promise.allSettled(heard).then(() => completeTourSteps(cells.all(), rows.length, columns.length));
   };
   const stopAll = () => {
-    for (const cell of cells.all()) if (cell.busy) void cell.stop().catch(tellError);
+    for (const cell of cells.all()) if (cell.busy) void cell.stop().catch(showError);
   };
   const go = (step: 1 | -1) => {
-    const next = neighbour(board, active, step);
+    const next = neighbourCell(board, active, step);
     onActive(next);
     document
       .getElementById(`cell-${next.row}.${next.column}`)
@@ -50,7 +51,7 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
     title: 'Stop this cell',
     group: 'Chat',
     keys: 'mod+.',
-    run: () => void cells.get(active).stop().catch(tellError),
+    run: () => void cells.get(active).stop().catch(showError),
   });
   useCommand(!single && { id: 'stop-all', title: 'Stop all cells', group: 'Chat', keys: 'mod+shift+.', run: stopAll });
   useCommand(
@@ -82,7 +83,7 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
               className={cn('sticky top-0 z-10 flex min-w-0 items-center bg-canvas', single && 'pr-2')}
             >
               <div className="min-w-0 grow">
-                <ColumnHead column={column} />
+                <ColumnHeader column={column} />
               </div>
               {!alone && place === columns.length - 1 && columns.length < 8 && <AddColumn />}
             </div>
@@ -91,7 +92,7 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
             <RowCells key={row.id}>
               {(rows.length > 1 || hasInputs) && (
                 <div className="sticky left-0 col-span-full min-w-0 max-w-[100vw]">
-                  <RowStrip row={row} number={number + 1} />
+                  <RowHeader row={row} number={number + 1} />
                 </div>
               )}
               {columns.map((column) => (
@@ -118,7 +119,7 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
       <div className="px-3 pt-2 pb-3">
         <Composer
           target={target}
-          targets={targetsOf(rows.length, columns.length)}
+          targets={composerTargets(rows.length, columns.length)}
           onTarget={(composer) => store.change((now) => ({ ...now, layout: { ...now.layout, composer } }))}
           onSend={send}
           onStop={stopAll}
@@ -130,17 +131,17 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
 }
 
 /** For the tour: somebody has talked, and perhaps compared. */
-function answered(cells: readonly CellChat[], rows: number, columns: number): void {
+function completeTourSteps(cells: readonly CellChat[], rows: number, columns: number): void {
   const said = cells.filter(
     ({ chat }) => chat.status !== 'error' && chat.messages.some(({ role }) => role === 'assistant'),
   );
-  if (said.length > 0) done('talk');
-  if (rows >= 3 && columns >= 2 && said.length === cells.length) done('compare');
+  if (said.length > 0) completeStep('talk');
+  if (rows >= 3 && columns >= 2 && said.length === cells.length) completeStep('compare');
 }
 
 const RowCells = ({ children }: { children: ReactNode }): ReactNode => <div className="contents">{children}</div>;
 
-function targetsOf(rows: number, columns: number): { value: Target; label: string }[] {
+function composerTargets(rows: number, columns: number): { value: Target; label: string }[] {
   return [
     { value: 'all', label: 'To all cells' },
     ...(rows > 1 && columns > 1 ? [{ value: 'row' as const, label: 'To this thread' }] : []),
@@ -149,7 +150,7 @@ function targetsOf(rows: number, columns: number): { value: Target; label: strin
 }
 
 /** Is any cell answering? Asked four times a second: finer is not seen. */
-function useBusy(cells: Cells): boolean {
+function useBusy(cells: CellChats): boolean {
   const [subscribe] = useState(() => (listener: () => void) => {
     const timer = setInterval(listener, 250);
     return () => clearInterval(timer);

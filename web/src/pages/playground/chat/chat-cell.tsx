@@ -12,10 +12,10 @@ import type { Column, Row } from '@/api/types';
 import { Button, IconButton } from '@/components/button';
 import type { ChatMessage } from '@/components/messages/message';
 import { MessageView } from '@/components/messages/message-view';
-import { Kbd, LoadError, Problem, Spinner } from '@/components/status';
-import { tellError } from '@/components/toast';
+import { Kbd, LoadError, ErrorMessage, Spinner } from '@/components/status';
+import { showError } from '@/components/toast';
 import { cn } from '@/lib/cn';
-import { BesideInputs } from '@/pages/playground/row-inputs';
+import { RowInputsProvider } from '@/pages/playground/row-inputs';
 import type { CellChat } from './cell-chat';
 
 interface Props {
@@ -41,16 +41,16 @@ export function ChatCell({ cell, row, column, number, active, alone, onActive }:
         !alone && (active ? 'border-accent ring-1 ring-accent' : 'border-line'),
       )}
     >
-      <BesideInputs row={row.id} workflow={column.workflow}>
-        <MessageList cell={cell} empty={<Quiet workflow={column.workflow} alone={alone} />} />
-      </BesideInputs>
-      <Foot cell={cell} />
+      <RowInputsProvider row={row.id} workflow={column.workflow}>
+        <MessageList cell={cell} empty={<EmptyCell workflow={column.workflow} alone={alone} />} />
+      </RowInputsProvider>
+      <CellFooter cell={cell} />
     </section>
   );
 }
 
 /** What a cell shows before the first word: whom one talks to, and what else can be done here. */
-function Quiet({ workflow, alone }: { workflow: string; alone: boolean }): ReactNode {
+function EmptyCell({ workflow, alone }: { workflow: string; alone: boolean }): ReactNode {
   const { data } = useQuery(workflowsQuery());
   const about = data?.data.find((one) => one.name === workflow)?.description;
   return (
@@ -80,7 +80,7 @@ function Quiet({ workflow, alone }: { workflow: string; alone: boolean }): React
   );
 }
 
-function Foot({ cell }: { cell: CellChat }): ReactNode {
+function CellFooter({ cell }: { cell: CellChat }): ReactNode {
   const { status } = useChat<ChatMessage>({ chat: cell.chat, experimental_throttle: 250 });
   const busy = status === 'submitted' || status === 'streaming';
   const [stopping, setStopping] = useState(false);
@@ -112,15 +112,15 @@ function Elapsed({ since }: { since: number | null }): ReactNode {
 }
 
 /** How near to the end counts as reading there, in pixels. */
-const NEAR = 80;
+const END_DISTANCE_PX = 80;
 /** How far from the beginning what is older is fetched, in pixels: before one gets there. */
-const AHEAD = 1500;
+const PREFETCH_DISTANCE_PX = 1500;
 
 /** The messages of a cell: stays at the end while one reads there, fetches what is older when one scrolls up. */
 export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode }): ReactNode {
   const { messages, status, error } = useChat<ChatMessage>({ chat: cell.chat, experimental_throttle: 50 });
   useStore(cell.version);
-  const { place, content, away, onScroll, toEnd } = useEnd(messages, () => void cell.loadOlder());
+  const { place, content, away, onScroll, toEnd } = useStickToEnd(messages, () => void cell.loadOlder());
   const busy = status === 'submitted' || status === 'streaming';
   const last = messages.at(-1);
   const waits = busy && !(last?.role === 'assistant' && last.parts.some((part) => part.type !== 'step-start'));
@@ -144,15 +144,21 @@ export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode 
         {messages.length === 0 && !busy && !cell.problem && (cell.loading ? <Spinner /> : empty)}
         <div ref={content} className="mx-auto flex max-w-3xl flex-col gap-4">
           {messages.map((message) => (
-            <Shown key={message.id} cell={cell} message={message} streaming={busy && message === last} busy={busy} />
+            <MessageRow
+              key={message.id}
+              cell={cell}
+              message={message}
+              streaming={busy && message === last}
+              busy={busy}
+            />
           ))}
           {waits && <Thinking />}
           {error && (
-            <Problem error={error}>
-              <Button size="small" look="danger" onClick={() => void cell.retry().catch(tellError)}>
+            <ErrorMessage error={error}>
+              <Button size="small" look="danger" onClick={() => void cell.retry().catch(showError)}>
                 <RotateCcw className="size-3.5" /> Retry
               </Button>
-            </Problem>
+            </ErrorMessage>
           )}
         </div>
       </div>
@@ -170,14 +176,14 @@ export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode 
   );
 }
 
-interface ShownProps {
+interface MessageRowProps {
   cell: CellChat;
   message: ChatMessage;
   streaming: boolean;
   busy: boolean;
 }
 
-const Shown = memo(function Shown({ cell, message, streaming, busy }: ShownProps): ReactNode {
+const MessageRow = memo(function Shown({ cell, message, streaming, busy }: MessageRowProps): ReactNode {
   // oxlint-disable-next-line react/exhaustive-deps -- what can be done depends on whether the cell speaks
   const acts = useMemo(() => cell.acts(message), [cell, message, busy]);
   // What is far away is not laid out: long threads scroll as short ones do.
@@ -201,7 +207,7 @@ const Thinking = (): ReactNode => (
 );
 
 /** Keeps the end in view while the reader is there, and the reader's place when older messages come in above. */
-function useEnd(messages: readonly ChatMessage[], older: () => void) {
+function useStickToEnd(messages: readonly ChatMessage[], older: () => void) {
   const place = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
   const held = useRef({ atEnd: true, first: '', last: '', height: 0, top: 0 });
@@ -238,12 +244,12 @@ function useEnd(messages: readonly ChatMessage[], older: () => void) {
   const onScroll = (event: UIEvent<HTMLDivElement>) => {
     const box = event.currentTarget;
     const before = held.current;
-    const near = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR;
+    const near = box.scrollHeight - box.scrollTop - box.clientHeight < END_DISTANCE_PX;
     // Only a reader scrolls up; what grows below does not mean that they left.
     const atEnd = near || (before.atEnd && box.scrollTop >= before.top - 1);
     held.current = { ...before, atEnd, height: box.scrollHeight, top: box.scrollTop };
     setAway(!atEnd);
-    if (box.scrollTop < AHEAD) older();
+    if (box.scrollTop < PREFETCH_DISTANCE_PX) older();
   };
   const toEnd = () => {
     held.current.atEnd = true;

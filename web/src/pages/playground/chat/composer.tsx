@@ -2,18 +2,18 @@
 import { useQuery } from '@tanstack/react-query';
 import { ArrowUp, FileText, Paperclip, Plus, Square, X } from 'lucide-react';
 import { useRef, useState, type ClipboardEvent, type DragEvent, type ReactNode } from 'react';
-import { reached } from '@/api/client';
+import { fetchOk } from '@/api/client';
 import { bootstrapQuery } from '@/api/queries';
 import type { StoredFile, Board } from '@/api/types';
 import { useCommand } from '@/app/commands';
 import { Button, IconButton } from '@/components/button';
 import type { ChatPart } from '@/components/messages/message';
 import { Spinner } from '@/components/status';
-import { tell, tellError } from '@/components/toast';
+import { showToast, showError } from '@/components/toast';
 import { cn } from '@/lib/cn';
 import { formatSize } from '@/lib/format';
 import { isSendKey, usePreferences } from '@/lib/preferences';
-import { rooted } from '@/lib/server-path';
+import { serverPath } from '@/lib/server-path';
 import type { CellName } from './cell-chats';
 
 interface Props {
@@ -39,7 +39,7 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
   const [text, setText] = useState('');
   const [role, setRole] = useState<Role>('user');
   const field = useRef<HTMLTextAreaElement>(null);
-  const { files, waiting, attach, remove, clear } = useFiles();
+  const { files, waiting, attach, remove, clear } = useAttachments();
   const { send: how } = usePreferences();
   const ready = (text.trim() !== '' || files.length > 0) && waiting === 0;
 
@@ -98,7 +98,7 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
         )}
       />
       <div className="flex items-center gap-1 px-2 pb-2">
-        <Attach onFiles={attach} />
+        <AttachButton onFiles={attach} />
         <select
           aria-label="Role"
           className={SELECT}
@@ -155,7 +155,7 @@ function Attachments({ files, waiting, onRemove }: AttachmentsProps): ReactNode 
   return (
     <ul className="flex flex-wrap gap-2 px-3 pt-3" aria-label="Attached files">
       {files.map((file) => (
-        <Attached key={file.id} file={file} onRemove={() => onRemove(file.id)} />
+        <Attachment key={file.id} file={file} onRemove={() => onRemove(file.id)} />
       ))}
       {waiting > 0 && (
         <li className="flex items-center gap-2 text-xs text-muted">
@@ -166,7 +166,7 @@ function Attachments({ files, waiting, onRemove }: AttachmentsProps): ReactNode 
   );
 }
 
-function Attach({ onFiles }: { onFiles: (files: FileList) => void }): ReactNode {
+function AttachButton({ onFiles }: { onFiles: (files: FileList) => void }): ReactNode {
   const input = useRef<HTMLInputElement>(null);
   return (
     <>
@@ -188,12 +188,12 @@ function Attach({ onFiles }: { onFiles: (files: FileList) => void }): ReactNode 
   );
 }
 
-function Attached({ file, onRemove }: { file: StoredFile; onRemove: () => void }): ReactNode {
+function Attachment({ file, onRemove }: { file: StoredFile; onRemove: () => void }): ReactNode {
   const isImage = /^image\/(png|jpeg|gif|webp|avif)$/.test(file.media_type);
   return (
     <li className={cn('flex max-w-56 items-center gap-2 rounded-lg border bg-sunken pr-1', isImage ? 'pl-1' : 'pl-2')}>
       {isImage ? (
-        <img alt="" src={rooted(`/api/files/${file.id}`)} className="size-8 rounded object-cover" />
+        <img alt="" src={serverPath(`/api/files/${file.id}`)} className="size-8 rounded object-cover" />
       ) : (
         <FileText className="size-4 shrink-0 text-muted" />
       )}
@@ -208,20 +208,20 @@ function Attached({ file, onRemove }: { file: StoredFile; onRemove: () => void }
 }
 
 /** The files of the message that is being written. */
-function useFiles() {
+function useAttachments() {
   const [files, setFiles] = useState<StoredFile[]>([]);
   const [waiting, setWaiting] = useState(0);
   const most = useQuery(bootstrapQuery()).data?.limits.file ?? Number.POSITIVE_INFINITY;
   const attach = (list: FileList) => {
     for (const file of list) {
       if (file.size > most) {
-        tell(`${file.name} is larger than ${formatSize(most)}, the most that this server takes.`, { bad: true });
+        showToast(`${file.name} is larger than ${formatSize(most)}, the most that this server takes.`, { bad: true });
         continue;
       }
       setWaiting((count) => count + 1);
-      upload(file)
+      uploadFile(file)
         .then((stored) => setFiles((before) => [...before, stored]))
-        .catch(tellError)
+        .catch(showError)
         .finally(() => setWaiting((count) => count - 1));
     }
   };
@@ -234,7 +234,7 @@ export type Target = 'all' | 'row' | 'cell';
 export type Role = 'user' | 'assistant' | 'system';
 
 /** The cells that hear what is sent. */
-export function heardBy(board: Board, target: Target, active: CellName): CellName[] {
+export function targetCells(board: Board, target: Target, active: CellName): CellName[] {
   const every = board.rows.flatMap((row) => board.columns.map((column) => ({ row: row.id, column: column.id })));
   if (target === 'all') return every;
   if (target === 'row') return every.filter((cell) => cell.row === active.row);
@@ -242,16 +242,16 @@ export function heardBy(board: Board, target: Target, active: CellName): CellNam
 }
 
 /** The cell before or after the active one, round the board. */
-export function neighbour(board: Board, active: CellName, step: 1 | -1): CellName {
-  const every = heardBy(board, 'all', active);
+export function neighbourCell(board: Board, active: CellName, step: 1 | -1): CellName {
+  const every = targetCells(board, 'all', active);
   const place = every.findIndex((cell) => cell.row === active.row && cell.column === active.column);
   const from = place < 0 && step < 0 ? 0 : place; // From one that has gone it is the first, or the last.
   return every[(from + step + every.length) % every.length] ?? active;
 }
 
 /** Files that go with a message: each is stored on the server first, and named by its id from then on. */
-export async function upload(file: File): Promise<StoredFile> {
-  const answer = await reached('/api/files', {
+export async function uploadFile(file: File): Promise<StoredFile> {
+  const answer = await fetchOk('/api/files', {
     method: 'POST',
     headers: {
       'content-type': file.type || 'application/octet-stream',
@@ -266,5 +266,5 @@ export const filePart = (file: StoredFile): ChatPart => ({
   type: 'file',
   mediaType: file.media_type,
   filename: file.filename,
-  url: rooted(`/api/files/${file.id}`),
+  url: serverPath(`/api/files/${file.id}`),
 });

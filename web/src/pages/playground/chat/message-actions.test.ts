@@ -1,9 +1,18 @@
 import { describe, expect, test, vi } from 'vitest';
 import type { ChatMessage } from '@/components/messages/message';
-import { asked, calm, opened, serve, server, text, told, until } from '@/testing/fake-cell';
+import {
+  sendAndWait,
+  waitUntilIdle,
+  openThreadCell,
+  startServer,
+  server,
+  textParts,
+  transcript,
+  waitUntil,
+} from '@/testing/fake-cell';
 import type { CellChat } from './cell-chat';
 
-serve();
+startServer();
 
 describe('what can be done with a message', () => {
   const branch = () =>
@@ -17,7 +26,7 @@ describe('what can be done with a message', () => {
 
   test('is the same object until something changes, and nothing while an answer is given', async () => {
     branch();
-    const cell = await opened();
+    const cell = await openThreadCell();
     expect(actsOf(cell, 0)).toBe(actsOf(cell, 0));
     await cell.load();
     expect(Object.keys(actsOf(cell, 1))).toEqual([
@@ -30,67 +39,67 @@ describe('what can be done with a message', () => {
       'rate',
       'approve',
     ]);
-    void cell.send(text('More.'));
-    await until(() => cell.busy);
+    void cell.send(textParts('More.'));
+    await waitUntil(() => cell.busy);
     expect(actsOf(cell, 0)).toEqual({});
   });
 
   test('an answer is given again beside the first, also in the middle', async () => {
     branch();
-    const cell = await opened();
+    const cell = await openThreadCell();
     void actsOf(cell, 1).rerun?.();
-    await until(() => server.run !== null);
+    await waitUntil(() => server.run !== null);
     expect(server.run?.answers).toBe('m1');
     server.say('Thus.');
     server.end();
-    await calm(cell);
-    expect(told(cell)).toEqual(['user: Why?', 'assistant: Thus.']);
+    await waitUntilIdle(cell);
+    expect(transcript(cell)).toEqual(['user: Why?', 'assistant: Thus.']);
     expect([cell.chat.messages[1]?.metadata?.siblings, server.posted()]).toEqual([['m2', 'msg_1_1'], []]);
   });
 
   test('one that fails again leaves what it said; tried once more, it is the same question', async () => {
     branch();
-    const cell = await opened();
+    const cell = await openThreadCell();
     void actsOf(cell, 1).rerun?.();
-    await until(() => server.run !== null);
+    await waitUntil(() => server.run !== null);
     server.say('Th');
-    await until(() => told(cell).length === 2 && told(cell)[1] === 'assistant: Th');
+    await waitUntil(() => transcript(cell).length === 2 && transcript(cell)[1] === 'assistant: Th');
     server.end('failed');
-    await until(() => cell.chat.status === 'error' && !cell.loading);
-    expect(told(cell)).toEqual(['user: Why?', 'assistant: Th']);
+    await waitUntil(() => cell.chat.status === 'error' && !cell.loading);
+    expect(transcript(cell)).toEqual(['user: Why?', 'assistant: Th']);
     void cell.retry();
-    await until(() => server.run !== null);
+    await waitUntil(() => server.run !== null);
     expect(server.run?.answers).toBe('m1');
   });
 
   test('one that is refused leaves the thread as it is; tried again, it is that one', async () => {
     branch();
-    const cell = await opened();
+    const cell = await openThreadCell();
     server.failNext('POST /tutor/api/chat', 429, 'Too many.');
     await actsOf(cell, 1).rerun?.();
-    await calm(cell);
-    expect([told(cell).length, cell.chat.status]).toEqual([4, 'error']);
+    await waitUntilIdle(cell);
+    expect([transcript(cell).length, cell.chat.status]).toEqual([4, 'error']);
     void cell.retry();
-    await until(() => server.run !== null);
+    await waitUntil(() => server.run !== null);
     expect(server.run?.answers).toBe('m1');
   });
 
   test('an answer that nothing was asked for cannot be given again', async () => {
     server.put({ role: 'assistant', text: 'Hello.' });
-    const cell = await opened();
+    const cell = await openThreadCell();
     expect(actsOf(cell, 0).rerun).toBeUndefined();
   });
 
   test('the first question of all can be asked in other words', async () => {
     branch();
-    const cell = await opened();
+    const cell = await openThreadCell();
     void actsOf(cell, 0).edit?.('How?');
-    await until(() => server.run !== null);
+    await waitUntil(() => server.run !== null);
     server.say('Thus.');
     server.end();
-    await calm(cell);
-    expect(told(cell)).toEqual(['user: How?', 'assistant: Thus.']);
-    expect(server.posted()).toMatchObject([{ messages: [{ role: 'user', parts: text('How?') }], replaces: 'm1' }]);
+    await waitUntilIdle(cell);
+    expect(transcript(cell)).toEqual(['user: How?', 'assistant: Thus.']);
+    expect(server.posted()).toMatchObject([{ messages: [{ role: 'user', parts: textParts('How?') }], replaces: 'm1' }]);
     expect(cell.chat.messages[0]?.metadata).toMatchObject({
       parent: null,
       siblings: ['m1', cell.chat.messages[0]?.id],
@@ -99,10 +108,10 @@ describe('what can be done with a message', () => {
 
   test('an answer in other words is not answered', async () => {
     branch();
-    const cell = await opened();
+    const cell = await openThreadCell();
     await actsOf(cell, 1).edit?.('Thus.');
-    await calm(cell);
-    expect([told(cell), server.run]).toEqual([['user: Why?', 'assistant: Thus.'], null]);
+    await waitUntilIdle(cell);
+    expect([transcript(cell), server.run]).toEqual([['user: Why?', 'assistant: Thus.'], null]);
   });
 
   test('one is taken out of the middle with all its nodes', async () => {
@@ -112,9 +121,9 @@ describe('what can be done with a message', () => {
       { role: 'assistant', text: '.', run: 'run_a' },
       { role: 'user', text: 'And?' },
     );
-    const cell = await opened();
+    const cell = await openThreadCell();
     await actsOf(cell, 1).remove?.();
-    expect([told(cell), server.tree]).toEqual([
+    expect([transcript(cell), server.tree]).toEqual([
       ['user: Why?', 'user: And?'],
       ['- > m1 user Why?', 'm1 > m4 user And?'],
     ]);
@@ -125,25 +134,25 @@ describe('what can be done with a message', () => {
 
   test('another version is turned to, and one that failed is looked at', async () => {
     branch();
-    server.nodes.push({ ...(server.nodes[1] as (typeof server.nodes)[number]), id: 'b1', parts: text('Other.') });
+    server.nodes.push({ ...(server.nodes[1] as (typeof server.nodes)[number]), id: 'b1', parts: textParts('Other.') });
     server.nodes.push({
       ...(server.nodes[1] as (typeof server.nodes)[number]),
       id: 'f1',
       status: 'failed',
-      parts: text('Fai'),
+      parts: textParts('Fai'),
     });
-    const cell = await opened();
+    const cell = await openThreadCell();
     await actsOf(cell, 1).show?.('b1');
-    expect([told(cell), server.head]).toEqual([['user: Why?', 'assistant: Other.'], 'b1']);
+    expect([transcript(cell), server.head]).toEqual([['user: Why?', 'assistant: Other.'], 'b1']);
     await actsOf(cell, 1).show?.('f1');
-    expect([told(cell), server.head]).toEqual([['user: Why?', 'assistant: Fai'], 'b1']);
+    expect([transcript(cell), server.head]).toEqual([['user: Why?', 'assistant: Fai'], 'b1']);
     await actsOf(cell, 1).show?.('m2');
-    expect([told(cell).length, server.head]).toEqual([4, 'm4']);
+    expect([transcript(cell).length, server.head]).toEqual([4, 'm4']);
   });
 
   test('it is rated, counted, and rated otherwise', async () => {
     branch();
-    const cell = await opened();
+    const cell = await openThreadCell();
     await actsOf(cell, 1).rate?.('up');
     expect(cell.chat.messages[1]?.metadata?.feedback).toEqual({ up: 1, down: 0, mine: 'up' });
     await actsOf(cell, 1).rate?.('down', 'Wrong.');
@@ -157,7 +166,7 @@ describe('what can be done with a message', () => {
   test('a thread is forked there', async () => {
     branch();
     const forked = vi.fn();
-    const cell = await opened({ forked });
+    const cell = await openThreadCell({ forked });
     await actsOf(cell, 1).fork?.();
     expect(forked.mock.calls).toEqual([[{ id: 'conv_2', upto: 'm2' }]]);
   });
@@ -174,9 +183,9 @@ describe('what can be done with a message', () => {
         ],
       },
     );
-    const cell = await opened();
+    const cell = await openThreadCell();
     void actsOf(cell, 1).approve?.('ap1', true);
-    await until(() => server.run !== null);
+    await waitUntil(() => server.run !== null);
     const word = server.nodes[2];
     expect([word?.parent, word?.parts, server.run?.answers]).toEqual([
       'm2',
@@ -184,15 +193,15 @@ describe('what can be done with a message', () => {
       word?.id,
     ]);
     server.say('Gone');
-    await until(() => told(cell).at(-1) === 'assistant: Gone');
+    await waitUntil(() => transcript(cell).at(-1) === 'assistant: Gone');
     server.end('failed');
-    await until(() => cell.chat.status === 'error' && !cell.loading);
+    await waitUntil(() => cell.chat.status === 'error' && !cell.loading);
     void cell.retry();
-    await until(() => server.run !== null);
+    await waitUntil(() => server.run !== null);
     expect([server.run?.answers, server.posted().length]).toEqual([word?.id, 1]);
     server.say('Done.');
     server.end();
-    await calm(cell);
+    await waitUntilIdle(cell);
     expect(cell.chat.messages.map(({ id }) => id)).toEqual(['m1', 'm2']);
     expect(cell.chat.messages[1]?.parts).toMatchObject([
       { state: 'approval-responded', approval: { approved: true } },
@@ -213,30 +222,34 @@ describe('the beginning of a long thread', () => {
 
   test('is fetched piece by piece, also while an answer is given, and stays when it has ended', async () => {
     long(130);
-    const cell = await opened();
-    expect([told(cell)[0], told(cell).length, cell.older]).toEqual(['user: 71', 60, 'm70']);
-    await asked(cell, 'More?');
+    const cell = await openThreadCell();
+    expect([transcript(cell)[0], transcript(cell).length, cell.older]).toEqual(['user: 71', 60, 'm70']);
+    await sendAndWait(cell, 'More?');
     await cell.loadOlder();
-    expect([told(cell)[0], cell.older]).toEqual(['user: 51', 'm50']);
+    expect([transcript(cell)[0], cell.older]).toEqual(['user: 51', 'm50']);
     server.say('Yes.');
     server.end();
-    await calm(cell);
-    expect([told(cell)[0], told(cell).length, told(cell).at(-1)]).toEqual(['user: 51', 82, 'assistant: Yes.']);
+    await waitUntilIdle(cell);
+    expect([transcript(cell)[0], transcript(cell).length, transcript(cell).at(-1)]).toEqual([
+      'user: 51',
+      82,
+      'assistant: Yes.',
+    ]);
     while (cell.older) await cell.loadOlder();
-    expect([told(cell)[0], told(cell).length, cell.older]).toEqual(['user: 1', 132, null]);
+    expect([transcript(cell)[0], transcript(cell).length, cell.older]).toEqual(['user: 1', 132, null]);
     expect(new Set(cell.chat.messages.map(({ id }) => id)).size).toBe(132);
   });
 
   test('is that of the branch that is shown, and stays when something is said there', async () => {
     long(70);
     server.put({ role: 'user', id: 'other', parent: 'm1', text: 'Elsewhere' });
-    const cell = await opened({ at: 'm70' });
+    const cell = await openThreadCell({ at: 'm70' });
     expect(cell.older).toBe('m10');
-    await asked(cell, 'More?');
+    await sendAndWait(cell, 'More?');
     server.end();
-    await calm(cell);
+    await waitUntilIdle(cell);
     await cell.loadOlder();
-    expect([told(cell)[0], told(cell).length]).toEqual(['user: 1', 72]);
+    expect([transcript(cell)[0], transcript(cell).length]).toEqual(['user: 1', 72]);
   });
 
   test('joins what one run said on both sides of a page', async () => {
@@ -244,7 +257,7 @@ describe('the beginning of a long thread', () => {
       { role: 'user', text: 'Count.' },
       ...Array.from({ length: 70 }, (_, place) => ({ role: 'assistant' as const, text: `${place} `, run: 'run_a' })),
     );
-    const cell = await opened();
+    const cell = await openThreadCell();
     await cell.loadOlder();
     expect(cell.chat.messages.map(({ id }) => id)).toEqual(['m1', 'm2']);
     expect(cell.chat.messages[1]?.metadata?.nodes).toHaveLength(70);
@@ -253,10 +266,10 @@ describe('the beginning of a long thread', () => {
   test('answers its first question again, though that is not shown', async () => {
     long(62);
     server.put({ role: 'user', text: 'odd' });
-    const cell = await opened();
-    expect(told(cell)[0]).toBe('assistant: 4');
+    const cell = await openThreadCell();
+    expect(transcript(cell)[0]).toBe('assistant: 4');
     void cell.acts(cell.chat.messages[0] as ChatMessage).rerun?.();
-    await until(() => server.run !== null);
+    await waitUntil(() => server.run !== null);
     expect(server.run?.answers).toBe('m3');
   });
 });

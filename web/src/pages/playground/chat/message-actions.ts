@@ -3,11 +3,11 @@ import type { Chat } from '@ai-sdk/react';
 import { ApiError, api } from '@/api/client';
 import type { Thread } from '@/api/types';
 import { addToTestSet } from '@/components/add-to-testset';
-import type { ChatMessage, ChatPart, MessageActs } from '@/components/messages/message';
+import type { ChatMessage, ChatPart, MessageActions } from '@/components/messages/message';
 import { toNode } from '@/components/messages/nodes';
 
 /** What acts need of their cell. */
-export interface Acting {
+export interface MessageActionsOptions {
   chat: Chat<ChatMessage>;
   newId: () => string;
   load: () => Promise<void>;
@@ -25,25 +25,25 @@ export interface Acting {
   approve: (message: ChatMessage, id: string, approved: boolean, reason?: string) => Promise<void>;
 }
 
-export class Acts {
-  #cell: Acting;
-  #known = new WeakMap<ChatMessage, { thread: string | null; acts: MessageActs }>();
+export class MessageActionHandlers {
+  #cell: MessageActionsOptions;
+  #known = new WeakMap<ChatMessage, { thread: string | null; acts: MessageActions }>();
 
-  constructor(cell: Acting) {
+  constructor(cell: MessageActionsOptions) {
     this.#cell = cell;
   }
 
   /** The same until something changes, so that nothing is drawn for it. No thread: nothing can be done now. */
-  of(message: ChatMessage, thread: string | null): MessageActs {
+  of(message: ChatMessage, thread: string | null): MessageActions {
     const known = this.#known.get(message);
     if (known?.thread === thread) return known.acts;
-    const acts = thread === null ? {} : actsOn(thread, message, this.#cell);
+    const acts = thread === null ? {} : actionsFor(thread, message, this.#cell);
     this.#known.set(message, { thread, acts });
     return acts;
   }
 }
 
-function actsOn(thread: string, message: ChatMessage, cell: Acting): MessageActs {
+function actionsFor(thread: string, message: ChatMessage, cell: MessageActionsOptions): MessageActions {
   const { nodes = [], parent = null, runId } = message.metadata ?? {};
   const [first] = nodes;
   const last = nodes.at(-1);
@@ -53,18 +53,24 @@ function actsOn(thread: string, message: ChatMessage, cell: Acting): MessageActs
   return {
     // An answer that nothing was asked for cannot be given again.
     ...(isAnswer && parent === null ? {} : { rerun: () => cell.rerun(message.id) }),
-    show: (node) => show(thread, node, cell),
+    show: (node) => showVersion(thread, node, cell),
     fork: async () =>
       cell.forked(await api('post', '/api/threads/{thread}/duplicate', { path: { thread }, body: { upto: last } })),
     keep: () => addToTestSet({ kind: 'conversation', id: thread, upto: last }),
-    remove: () => remove(thread, nodes, cell),
-    edit: (text) => edit(thread, message, first, text, cell),
-    ...(runId && isAnswer ? { rate: (rating, comment) => rate(message, runId, rating, comment, cell) } : {}),
+    remove: () => deleteMessage(thread, nodes, cell),
+    edit: (text) => editMessage(thread, message, first, text, cell),
+    ...(runId && isAnswer ? { rate: (rating, comment) => rateMessage(message, runId, rating, comment, cell) } : {}),
     approve: (id, approved, reason) => cell.approve(message, id, approved, reason),
   };
 }
 
-async function edit(thread: string, message: ChatMessage, node: string, text: string, cell: Acting): Promise<void> {
+async function editMessage(
+  thread: string,
+  message: ChatMessage,
+  node: string,
+  text: string,
+  cell: MessageActionsOptions,
+): Promise<void> {
   const parts: ChatPart[] = [...message.parts.filter((part) => part.type === 'file'), { type: 'text', text }];
   const role = message.metadata?.role;
   const edited: ChatMessage = { id: cell.newId(), role: message.role, parts, ...(role ? { metadata: { role } } : {}) };
@@ -81,7 +87,7 @@ async function edit(thread: string, message: ChatMessage, node: string, text: st
 }
 
 /** From the last on, so that what follows moves up step by step. */
-async function remove(thread: string, nodes: readonly string[], cell: Acting): Promise<void> {
+async function deleteMessage(thread: string, nodes: readonly string[], cell: MessageActionsOptions): Promise<void> {
   try {
     for (const message of nodes.toReversed()) {
       await api('delete', '/api/threads/{thread}/messages/{message}', {
@@ -95,7 +101,7 @@ async function remove(thread: string, nodes: readonly string[], cell: Acting): P
   }
 }
 
-async function show(thread: string, node: string, cell: Acting): Promise<void> {
+async function showVersion(thread: string, node: string, cell: MessageActionsOptions): Promise<void> {
   cell.turn(null);
   try {
     await api('patch', '/api/threads/{thread}', { path: { thread }, body: { head: { through: node } } });
@@ -107,12 +113,12 @@ async function show(thread: string, node: string, cell: Acting): Promise<void> {
   await cell.load();
 }
 
-async function rate(
+async function rateMessage(
   message: ChatMessage,
   run: string,
   rating: 'up' | 'down' | null,
   comment: string | undefined,
-  cell: Acting,
+  cell: MessageActionsOptions,
 ): Promise<void> {
   const node = cell.rated(message);
   await api('put', '/api/runs/{run}/feedback', {
@@ -123,13 +129,13 @@ async function rate(
     one.id === message.id
       ? {
           ...one,
-          metadata: { ...one.metadata, feedback: counted(one.metadata?.feedback ?? { up: 0, down: 0 }, rating) },
+          metadata: { ...one.metadata, feedback: feedbackCounts(one.metadata?.feedback ?? { up: 0, down: 0 }, rating) },
         }
       : one,
   );
 }
 
-function counted(before: { up: number; down: number; mine?: 'up' | 'down' | null }, mine: 'up' | 'down' | null) {
+function feedbackCounts(before: { up: number; down: number; mine?: 'up' | 'down' | null }, mine: 'up' | 'down' | null) {
   const up = before.up - (before.mine === 'up' ? 1 : 0) + (mine === 'up' ? 1 : 0);
   const down = before.down - (before.mine === 'down' ? 1 : 0) + (mine === 'down' ? 1 : 0);
   return { up, down, mine };

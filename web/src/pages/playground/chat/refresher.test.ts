@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest';
-import { Repeated } from './refresher';
+import { Refresher } from './refresher';
 
 function held(): { work: () => Promise<void>; ends: ((error?: Error) => void)[] } {
   const ends: ((error?: Error) => void)[] = [];
@@ -12,7 +12,7 @@ const settle = () => new Promise((resolve) => setTimeout(resolve, 0));
 
 test('what is asked for many times meanwhile is done once more', async () => {
   const { work, ends } = held();
-  const repeated = new Repeated(work);
+  const repeated = new Refresher(work);
   const all = [repeated.ask(), repeated.ask(), repeated.ask()];
   expect([ends.length, repeated.isBusy, repeated.isStale]).toEqual([1, true, true]);
   ends[0]?.();
@@ -26,7 +26,7 @@ test('what is asked for many times meanwhile is done once more', async () => {
 
 test('only the last failure counts', async () => {
   const { work, ends } = held();
-  const repeated = new Repeated(work);
+  const repeated = new Refresher(work);
   const asked = repeated.ask();
   void repeated.ask();
   ends[0]?.(new Error('first'));
@@ -40,7 +40,7 @@ test('only the last failure counts', async () => {
 
 test('what is asked for in the very last moment is done, too', async () => {
   const work = vi.fn(async () => {});
-  const repeated = new Repeated(work);
+  const repeated = new Refresher(work);
   const first = repeated.ask();
   void first.then(() => repeated.ask());
   await settle();

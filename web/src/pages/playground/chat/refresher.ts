@@ -2,7 +2,7 @@
  * Work of which only the last result counts: asked for while it is done, it is done once more, and never twice at
  * once.
  */
-export class Repeated {
+export class Refresher {
   #work: () => Promise<void>;
   #doing: Promise<void> | null = null;
   #asked = false;

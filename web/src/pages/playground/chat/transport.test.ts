@@ -1,6 +1,6 @@
 import type { UIMessageChunk } from 'ai';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { coalesced } from './transport';
+import { coalesceDeltas } from './transport';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -15,7 +15,7 @@ async function through(chunks: readonly UIMessageChunk[]): Promise<UIMessageChun
       controller.close();
     },
   });
-  await stream.pipeThrough(coalesced()).pipeTo(new WritableStream({ write: (chunk) => void out.push(chunk) }));
+  await stream.pipeThrough(coalesceDeltas()).pipeTo(new WritableStream({ write: (chunk) => void out.push(chunk) }));
   return out;
 }
 
@@ -47,7 +47,7 @@ describe('deltas that come close together', () => {
   });
 
   test('come after a moment even when nothing follows', async () => {
-    const { readable, writable } = coalesced(40);
+    const { readable, writable } = coalesceDeltas(40);
     const writer = writable.getWriter();
     const reader = readable.getReader();
     const read = reader.read();
@@ -58,7 +58,7 @@ describe('deltas that come close together', () => {
   });
 
   test('are dropped in silence when nobody reads any more', async () => {
-    const { readable, writable } = coalesced(40);
+    const { readable, writable } = coalesceDeltas(40);
     const writer = writable.getWriter();
     const reader = readable.getReader();
     const read = reader.read();
@@ -70,7 +70,7 @@ describe('deltas that come close together', () => {
   });
 
   test('that broke off are not given after the error', async () => {
-    const { readable, writable } = coalesced(40);
+    const { readable, writable } = coalesceDeltas(40);
     const writer = writable.getWriter();
     const reader = readable.getReader();
     const read = reader.read();

@@ -5,7 +5,7 @@
 import { DefaultChatTransport, type ChatTransport, type UIMessageChunk } from 'ai';
 import { streamFetch } from '@/api/stream-fetch';
 import type { ChatMessage } from '@/components/messages/message';
-import { rooted } from '@/lib/server-path';
+import { serverPath } from '@/lib/server-path';
 
 /** A question as it stands in a thread, and how it is to be answered. */
 export interface Question {
@@ -17,31 +17,31 @@ export interface Question {
   inputs: Record<string, unknown>;
 }
 
-export interface Asking {
+export interface TransportOptions {
   /** Say what is not in the thread yet, and tell what is to be answered. */
   ask: (messages: ChatMessage[]) => Promise<Question>;
   /** The thread in which a run may be speaking; null where there is none. */
   speaking: () => { thread: string; workflow: string } | null;
 }
 
-type Sending = Parameters<ChatTransport<ChatMessage>['sendMessages']>[0];
+type SendOptions = Parameters<ChatTransport<ChatMessage>['sendMessages']>[0];
 
 export class ThreadTransport implements ChatTransport<ChatMessage> {
   readonly resumeStreamIsReplay = true;
-  #asking: Asking;
+  #asking: TransportOptions;
 
-  constructor(asking: Asking) {
+  constructor(asking: TransportOptions) {
     this.#asking = asking;
   }
 
-  async sendMessages(sending: Sending): Promise<ReadableStream<UIMessageChunk>> {
+  async sendMessages(sending: SendOptions): Promise<ReadableStream<UIMessageChunk>> {
     const question = await this.#asking.ask(sending.messages);
     sending.abortSignal?.throwIfAborted();
     // The thread has the history; the body shows only what is being answered.
     const last = sending.messages.findLastIndex((message) => message.role === 'user');
     const shown = { ...sending, chatId: question.thread, messages: sending.messages.slice(Math.max(last, 0)) };
     const stream = await uiStream(question).sendMessages(shown);
-    return stream.pipeThrough(coalesced());
+    return stream.pipeThrough(coalesceDeltas());
   }
 
   async reconnectToStream({
@@ -53,7 +53,7 @@ export class ThreadTransport implements ChatTransport<ChatMessage> {
     if (!at) return null;
     const transport = new DefaultChatTransport<ChatMessage>({ api: chatRoute(at.workflow), fetch: streamFetch });
     const stream = await transport.reconnectToStream({ chatId: at.thread, ...(abortSignal ? { abortSignal } : {}) });
-    return stream?.pipeThrough(coalesced()) ?? null;
+    return stream?.pipeThrough(coalesceDeltas()) ?? null;
   }
 }
 
@@ -63,7 +63,7 @@ const questionHeaders = ({ thread, answer, variant }: Question): Record<string, 
   'x-palaver-variant': variant,
 });
 
-const chatRoute = (workflow: string): string => rooted(`/${encodeURIComponent(workflow)}/api/chat`);
+const chatRoute = (workflow: string): string => serverPath(`/${encodeURIComponent(workflow)}/api/chat`);
 
 function uiStream(question: Question): DefaultChatTransport<ChatMessage> {
   const { workflow, parameters, inputs } = question;
@@ -81,7 +81,7 @@ type Delta = Extract<UIMessageChunk, { type: 'text-delta' | 'reasoning-delta' | 
  * Deltas of one part that come close together are one delta to the page: a model's tokens arrive faster than anyone
  * reads, and every delta costs a render.
  */
-export function coalesced(milliseconds = 40): TransformStream<UIMessageChunk, UIMessageChunk> {
+export function coalesceDeltas(milliseconds = 40): TransformStream<UIMessageChunk, UIMessageChunk> {
   let held: Delta | null = null;
   let timer: ReturnType<typeof setTimeout> | undefined;
   const release = (controller: TransformStreamDefaultController<UIMessageChunk>) => {
@@ -105,7 +105,7 @@ export function coalesced(milliseconds = 40): TransformStream<UIMessageChunk, UI
         controller.enqueue(chunk);
         return;
       }
-      const joined: Delta | null = held && join(held, chunk);
+      const joined: Delta | null = held && joinDeltas(held, chunk);
       if (!joined) release(controller);
       held = joined ?? chunk;
       timer ??= setTimeout(() => inTime(controller), milliseconds);
@@ -117,7 +117,7 @@ export function coalesced(milliseconds = 40): TransformStream<UIMessageChunk, UI
 const isDelta = (chunk: UIMessageChunk): chunk is Delta =>
   chunk.type === 'text-delta' || chunk.type === 'reasoning-delta' || chunk.type === 'tool-input-delta';
 
-function join(first: Delta, second: Delta): Delta | null {
+function joinDeltas(first: Delta, second: Delta): Delta | null {
   if (first.type === 'tool-input-delta') {
     return second.type === 'tool-input-delta' && first.toolCallId === second.toolCallId
       ? { ...first, inputTextDelta: first.inputTextDelta + second.inputTextDelta }

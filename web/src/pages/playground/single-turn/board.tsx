@@ -8,34 +8,34 @@ import { useCommand } from '@/app/commands';
 import { Button, IconButton } from '@/components/button';
 import { formOf } from '@/components/forms/json-schema';
 import { Menu, MenuItem } from '@/components/menu';
-import { Badge, Empty, Kbd, Loading, Problem } from '@/components/status';
+import { Badge, EmptyState, Kbd, Loading, ErrorMessage } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { useBoard, useBoardStore } from '@/pages/playground/board-store';
-import { AddColumn, ColumnHead } from '@/pages/playground/column-header';
-import { beginning } from '@/pages/playground/row-inputs';
+import { AddColumn, ColumnHeader } from '@/pages/playground/column-header';
+import { initialInputs } from '@/pages/playground/row-inputs';
 import { PasteDialog } from './paste-dialog';
-import { CELL, RowView, type Taking } from './row-view';
-import { useActs, MOST_ROWS, merged, type Acts, concurrencyOf } from './rows';
-import { useBoardRuns, cellKey, progressOf, runsByCell, type Progress } from './runs';
-import { LongList } from './virtual-list';
+import { CELL_CLASS, RowView, type RowSelection } from './row-view';
+import { useRowActions, MAX_ROWS, mergeRows, type RowActions, boardConcurrency } from './rows';
+import { useBoardRuns, cellKey, boardProgress, runsByCell, type BoardProgress } from './runs';
+import { VirtualList } from './virtual-list';
 
-export function SingleBoard(): ReactNode {
+export function SingleTurnBoard(): ReactNode {
   const board = useBoard();
   const { rows, columns, layout } = board;
-  const acts = useActs();
+  const acts = useRowActions();
   const runs = useBoardRuns(board);
-  const { taking, error } = useTaking(columns);
+  const { taking, error } = useRowSelection(columns);
   const [pasting, setPasting] = useState(false);
   const box = useRef<HTMLDivElement>(null);
   const addRow = (): void => {
-    acts.add([beginning(columns)]);
-    setTimeout(() => void (box.current && enter(box.current)));
+    acts.add([initialInputs(columns)]);
+    setTimeout(() => void (box.current && handleRunKey(box.current)));
   };
   const held = useMemo(() => runsByCell({ cells: board.cells }), [board.cells]);
   const names = rows.map(({ id }) => id).join(' ');
   const ids = useMemo(() => (names ? names.split(' ') : []), [names]); // The same while only inputs change.
   const base = columns.length > 1 && columns.some(({ id }) => id === layout.compare) ? String(layout.compare) : null;
-  const progress = progressOf(board, runs);
+  const progress = boardProgress(board, runs);
   useCommand({ id: 'run-all', title: 'Run all cells', group: 'Rows', run: () => acts.run('all') });
   useCommand({ id: 'add-row', title: 'Add a row', group: 'Rows', keys: 'alt+t', run: addRow });
   useCommand({ id: 'paste-rows', title: 'Add many rows', group: 'Rows', run: () => setPasting(true) });
@@ -63,10 +63,10 @@ export function SingleBoard(): ReactNode {
           <Heads columns={columns} base={base} />
           {error ? (
             <div className="p-4">
-              <Problem error={error} />
+              <ErrorMessage error={error} />
             </div>
           ) : taking ? (
-            <LongList
+            <VirtualList
               ids={ids}
               height={168}
               className="border-b max-sm:m-2 max-sm:overflow-hidden max-sm:rounded-xl max-sm:border"
@@ -87,13 +87,13 @@ export function SingleBoard(): ReactNode {
                   )
                 );
               }}
-            </LongList>
+            </VirtualList>
           ) : (
             <Loading className="p-6" />
           )}
         </div>
         {rows.length === 0 && <NoRows onAdd={addRow} onPaste={() => setPasting(true)} />}
-        {rows.length > 0 && rows.length < MOST_ROWS && taking && (
+        {rows.length > 0 && rows.length < MAX_ROWS && taking && (
           <div className="sticky left-0 w-max p-2">
             <Button size="small" look="quiet" onClick={addRow}>
               <Plus className="size-3.5" /> Add row
@@ -105,7 +105,7 @@ export function SingleBoard(): ReactNode {
         <PasteDialog
           schema={taking.schema}
           isChat={taking.isChat}
-          room={MOST_ROWS - rows.length}
+          room={MAX_ROWS - rows.length}
           onClose={() => setPasting(false)}
           onAdd={acts.add}
         />
@@ -118,7 +118,7 @@ export function SingleBoard(): ReactNode {
  * To the end of the rows, and into the first field of the last one once it is drawn; unless somebody writes elsewhere
  * by then.
  */
-function enter(box: HTMLElement): void {
+function handleRunKey(box: HTMLElement): void {
   const before = document.activeElement;
   box.scrollTop = box.scrollHeight;
   setTimeout(() => {
@@ -144,9 +144,13 @@ function Heads({ columns, base }: { columns: readonly Column[]; base: string | n
         Inputs
       </div>
       {columns.map((column) => (
-        <div role="columnheader" key={column.id} className={`${CELL} flex shrink-0 items-center !p-0 max-sm:w-64`}>
+        <div
+          role="columnheader"
+          key={column.id}
+          className={`${CELL_CLASS} flex shrink-0 items-center !p-0 max-sm:w-64`}
+        >
           <div className="min-w-0 grow">
-            <ColumnHead column={column} />
+            <ColumnHeader column={column} />
           </div>
           {base === column.id && (
             <span className="pr-2">
@@ -162,7 +166,7 @@ function Heads({ columns, base }: { columns: readonly Column[]; base: string | n
 
 function NoRows({ onAdd, onPaste }: { onAdd: () => void; onPaste: () => void }): ReactNode {
   return (
-    <Empty icon={<Rows3 />} title="Ask many things at once">
+    <EmptyState icon={<Rows3 />} title="Ask many things at once">
       <p>
         Each row is one set of inputs, each column a workflow or a variant of it. Fill in a row and run it with{' '}
         <Kbd>Ctrl</Kbd> <Kbd>Enter</Kbd>; then add a column and see how the answers differ.
@@ -175,12 +179,12 @@ function NoRows({ onAdd, onPaste }: { onAdd: () => void; onPaste: () => void }):
           <ClipboardPaste className="size-4" /> Paste rows
         </Button>
       </div>
-    </Empty>
+    </EmptyState>
   );
 }
 
 /** What the columns' workflows take together; null while that is not known. */
-function useTaking(columns: readonly Column[]): { taking: Taking | null; error: Error | null } {
+function useRowSelection(columns: readonly Column[]): { taking: RowSelection | null; error: Error | null } {
   const names = [...new Set(columns.map((column) => column.workflow))];
   return useQueries({
     queries: names.map((name) => workflowQuery(name)),
@@ -190,7 +194,7 @@ function useTaking(columns: readonly Column[]): { taking: Taking | null; error: 
       // A workflow that is gone leaves the rows to the others.
       if (known.length === 0 || known.length + failed.length < answers.length)
         return { taking: null, error: failed[0] ?? null };
-      const schema = merged(known.map(({ schemas }) => schemas.inputs ?? {}));
+      const schema = mergeRows(known.map(({ schemas }) => schemas.inputs ?? {}));
       const isChat = known.some((one) => one.is_chat);
       const form = formOf(schema, isChat ? ['messages'] : []);
       return { taking: { schema, isChat, hasFields: form.fields.length > 0 || form.open || !isChat }, error: null };
@@ -200,8 +204,8 @@ function useTaking(columns: readonly Column[]): { taking: Taking | null; error: 
 
 interface Props {
   board: Board;
-  progress: Progress;
-  acts: Acts;
+  progress: BoardProgress;
+  acts: RowActions;
   /** The base column of the comparison, or none. */
   base: string | null;
   onAdd: () => void;
@@ -253,10 +257,10 @@ export function RunBar({ board, progress, acts, base, onAdd, onPaste }: Props): 
       <Bar progress={progress} />
       <span className="grow" />
       <Settings board={board} base={base} />
-      <Button size="small" disabled={board.rows.length >= MOST_ROWS} onClick={onAdd}>
+      <Button size="small" disabled={board.rows.length >= MAX_ROWS} onClick={onAdd}>
         <Plus className="size-3.5" /> Add row
       </Button>
-      <IconButton size="small" label="Paste rows" disabled={board.rows.length >= MOST_ROWS} onClick={onPaste}>
+      <IconButton size="small" label="Paste rows" disabled={board.rows.length >= MAX_ROWS} onClick={onPaste}>
         <ClipboardPaste />
       </IconButton>
     </div>
@@ -274,7 +278,7 @@ function Settings({ board, base }: Pick<Props, 'board' | 'base'>): ReactNode {
       <label className="flex items-center gap-1.5">
         At once
         <select
-          value={concurrencyOf(board.layout)}
+          value={boardConcurrency(board.layout)}
           onChange={(event) => lay({ concurrency: Number(event.target.value) })}
           className={SMALL}
         >
@@ -306,7 +310,7 @@ function Settings({ board, base }: Pick<Props, 'board' | 'base'>): ReactNode {
 }
 
 /** "12 of 40 done, 1 failed", and the same as a bar. */
-function Bar({ progress: { cells, good, failed, running, queued } }: { progress: Progress }): ReactNode {
+function Bar({ progress: { cells, good, failed, running, queued } }: { progress: BoardProgress }): ReactNode {
   const done = good + failed;
   if (done + running + queued === 0) return null;
   const part = (number: number): { width: string } => ({ width: `${(number / Math.max(cells, 1)) * 100}%` });

@@ -10,15 +10,23 @@ import { formatValue } from '@/components/forms/values';
 import { JsonView } from '@/components/json-view';
 import { MessageView } from '@/components/messages/message-view';
 import { messagesOf } from '@/components/messages/nodes';
-import { hasEnded, secondsOf, tokensOf, type Said, asNodes, callsOf, textOf } from '@/components/messages/run-output';
-import { PreviewView, isWhole, previewIn } from '@/components/preview';
-import { Badge, Loading, Problem, Spinner } from '@/components/status';
+import {
+  hasEnded,
+  runSeconds,
+  runTokens,
+  type OutputMessage,
+  outputNodes,
+  outputCalls,
+  outputText,
+} from '@/components/messages/run-output';
+import { PreviewView, isComplete, parsePreview } from '@/components/preview';
+import { Badge, Loading, ErrorMessage, Spinner } from '@/components/status';
 import { LongText } from '@/components/text';
 import { WordDiff } from '@/components/word-diff';
 import { cn } from '@/lib/cn';
-import { type CallChange, type Change, callsDiff } from '@/lib/diff';
+import { type CallChange, type ValueChange, toolCallsDiff } from '@/lib/diff';
 import { formatCompactNumber, formatDuration } from '@/lib/format';
-import { prose } from '@/lib/safe-text';
+import { safeProse } from '@/lib/safe-text';
 import { unreachable } from '@/lib/unreachable';
 
 interface Props {
@@ -46,11 +54,11 @@ export function OutputCell({ run, base, label, onRun, onStop }: Props): ReactNod
     <div className="group/cell flex h-full min-h-16 min-w-0 flex-col gap-2">
       <Status run={run} label={label} onRun={onRun} onStop={onStop} />
       {run.error && run.status !== 'cancelled' && (
-        <Problem error={new Error(String(run.error['message'] ?? 'It failed.'))}>
+        <ErrorMessage error={new Error(String(run.error['message'] ?? 'It failed.'))}>
           <Button size="small" onClick={onRun}>
             <RotateCw className="size-3.5" /> Retry
           </Button>
-        </Problem>
+        </ErrorMessage>
       )}
       <div className="max-h-96 min-w-0 overflow-y-auto wrap-anywhere" aria-busy={!hasEnded(run)}>
         <Output run={run} base={base} />
@@ -60,12 +68,12 @@ export function OutputCell({ run, base, label, onRun, onStop }: Props): ReactNod
 }
 
 function Output({ run, base }: { run: Run; base: Run | null | undefined }): ReactNode {
-  const preview = previewIn(run.out);
+  const preview = parsePreview(run.out);
   const comparing = Boolean(base) && base?.id !== run.id;
   // Texts that the preview has in full need not be fetched once more.
   const needs =
     run.status !== 'queued' &&
-    (comparing || preview.renderer !== 'text' || !isWhole(preview)) &&
+    (comparing || preview.renderer !== 'text' || !isComplete(preview)) &&
     (run.seq > 0 || !hasEnded(run));
   const ended = hasEnded(run);
   const full = useQuery({
@@ -77,7 +85,7 @@ function Output({ run, base }: { run: Run; base: Run | null | undefined }): Reac
   });
   const other = useQuery({ ...runQuery(base?.id ?? ''), enabled: comparing });
   if (comparing && full.data?.reply && other.data?.reply) return <DiffView base={other.data} run={full.data} />;
-  if (full.data?.reply && (!ended || hasEnded(full.data))) return <ReplyView run={full.data} />;
+  if (full.data?.reply && (!ended || hasEnded(full.data))) return <RunOutput run={full.data} />;
   if (preview.renderer === 'empty')
     return ended && !run.error && run.status === 'finished' ? <span className="text-faint">Empty answer</span> : null;
   return <PreviewView preview={preview} roomy />;
@@ -85,15 +93,15 @@ function Output({ run, base }: { run: Run; base: Run | null | undefined }): Reac
 
 function Status({ run, label, onRun, onStop }: { run: Run } & Pick<Props, 'label' | 'onRun' | 'onStop'>): ReactNode {
   const now = useNow(run.status === 'running');
-  const seconds = secondsOf(run, now);
-  const tokens = tokensOf(run);
+  const seconds = runSeconds(run, now);
+  const tokens = runTokens(run);
   const took = [
     tokens === null ? '' : `${formatCompactNumber(tokens)} tokens`,
-    seconds === null ? '' : run.status === 'running' ? formatDuration(Math.floor(seconds)) : lasted(seconds),
+    seconds === null ? '' : run.status === 'running' ? formatDuration(Math.floor(seconds)) : elapsedText(seconds),
   ];
   return (
     <div className="flex h-6 items-center gap-2 text-xs text-muted">
-      <Word status={run.status} />
+      <StatusText status={run.status} />
       <span className="min-w-0 truncate tabular-nums">{took.filter(Boolean).join(' · ')}</span>
       <span className="grow" />
       {hasEnded(run) ? (
@@ -117,10 +125,10 @@ function Status({ run, label, onRun, onStop }: { run: Run } & Pick<Props, 'label
   );
 }
 
-const lasted = (seconds: number): string =>
+const elapsedText = (seconds: number): string =>
   seconds < 0.1 ? `${Math.max(1, Math.round(seconds * 1000))} ms` : formatDuration(seconds);
 
-function Word({ status }: { status: Run['status'] }): ReactNode {
+function StatusText({ status }: { status: Run['status'] }): ReactNode {
   switch (status) {
     case 'queued':
       return <Badge>Waiting</Badge>;
@@ -161,7 +169,7 @@ function useNow(ticking: boolean): number {
 }
 
 /** A value may hold a conversation: the server finds it. */
-const extracted = (run: Run, value: unknown) => ({
+const parseExtracted = (run: Run, value: unknown) => ({
   queryKey: ['extracted', run.id],
   queryFn: async ({ signal }: { signal: AbortSignal }) =>
     (await api('post', '/api/extract', { body: { value, prefer: 'output' }, signal })).conversation,
@@ -169,12 +177,13 @@ const extracted = (run: Run, value: unknown) => ({
 });
 
 /** What a run said, whole: a conversation as messages, a text as text, any other value as JSON. */
-export function ReplyView({ run }: { run: Run }): ReactNode {
+export function RunOutput({ run }: { run: Run }): ReactNode {
   const { messages = [], value } = run.reply ?? {};
-  const holds = messages.length === 0 && value !== undefined && hasEnded(run) && previewIn(run.out).renderer === 'chat';
-  const found = useQuery({ ...extracted(run, value), enabled: holds });
-  if (messages.length) return <Talk messages={messages} run={run} />;
-  if (found.data) return <Talk messages={found.data.messages} run={run} />;
+  const holds =
+    messages.length === 0 && value !== undefined && hasEnded(run) && parsePreview(run.out).renderer === 'chat';
+  const found = useQuery({ ...parseExtracted(run, value), enabled: holds });
+  if (messages.length) return <OutputConversation messages={messages} run={run} />;
+  if (found.data) return <OutputConversation messages={found.data.messages} run={run} />;
   if (value === undefined) return hasEnded(run) && !run.error ? <span className="text-faint">Empty answer</span> : null;
   if (typeof value === 'string') {
     return (
@@ -188,8 +197,8 @@ export function ReplyView({ run }: { run: Run }): ReactNode {
 
 const NO_ACTS = {};
 
-function Talk({ messages, run }: { messages: readonly Said[]; run: Run }): ReactNode {
-  const shown = useMemo(() => messagesOf(asNodes(messages, run)), [messages, run]);
+function OutputConversation({ messages, run }: { messages: readonly OutputMessage[]; run: Run }): ReactNode {
+  const shown = useMemo(() => messagesOf(outputNodes(messages, run)), [messages, run]);
   return (
     <div className="flex flex-col gap-2">
       {shown.map((message) => (
@@ -201,16 +210,16 @@ function Talk({ messages, run }: { messages: readonly Said[]; run: Run }): React
 
 /** How an answer differs from the base column's: words in its text, then its tool calls. */
 export function DiffView({ base, run }: { base: Run; run: Run }): ReactNode {
-  const calls = useMemo(() => callsDiff(callsOf(base), callsOf(run)), [base, run]);
+  const calls = useMemo(() => toolCallsDiff(outputCalls(base), outputCalls(run)), [base, run]);
   const isSame =
-    textOf(base) === textOf(run) &&
-    (textOf(run) !== '' || calls.length > 0) &&
+    outputText(base) === outputText(run) &&
+    (outputText(run) !== '' || calls.length > 0) &&
     calls.every(({ change }) => change === 'same');
   return (
     <div className="flex flex-col gap-2">
       {isSame && <p className="text-xs text-faint">The same as the base.</p>}
       <p dir="auto" className="whitespace-pre-wrap">
-        <WordDiff from={textOf(base)} to={textOf(run)} />
+        <WordDiff from={outputText(base)} to={outputText(run)} />
       </p>
       {calls.map((change, place) => (
         // oxlint-disable-next-line react/no-array-index-key -- the same call may come twice
@@ -220,38 +229,38 @@ export function DiffView({ base, run }: { base: Run; run: Run }): ReactNode {
   );
 }
 
-const LOOKS = {
+const CALL_CLASSES = {
   same: '',
   added: 'rounded-sm bg-good-soft text-good no-underline',
   removed: 'rounded-sm bg-bad-soft text-bad line-through',
 };
-const EDGES = { same: 'border-line', added: 'border-good', removed: 'border-bad', changed: 'border-warn' };
-const WORDS = { same: 'same call', added: 'only here', removed: 'only in the base', changed: 'other arguments' };
+const CALL_BORDERS = { same: 'border-line', added: 'border-good', removed: 'border-bad', changed: 'border-warn' };
+const CALL_LABELS = { same: 'same call', added: 'only here', removed: 'only in the base', changed: 'other arguments' };
 
 function CallView({ change }: { change: CallChange }): ReactNode {
   return (
-    <div className={cn('border-l-2 pl-2 font-mono text-[12px]/5', EDGES[change.change])}>
+    <div className={cn('border-l-2 pl-2 font-mono text-[12px]/5', CALL_BORDERS[change.change])}>
       <p>
         <span className={cn('font-semibold', change.change === 'removed' && 'line-through')}>
-          {prose(change.call.name)}
+          {safeProse(change.call.name)}
         </span>{' '}
-        <span className="font-sans text-xs text-muted">{WORDS[change.change]}</span>
+        <span className="font-sans text-xs text-muted">{CALL_LABELS[change.change]}</span>
       </p>
       {change.change === 'changed' ? (
         change.changes.slice(0, 50).map((one) => <Argument key={one.path} change={one} />)
       ) : (
-        <p className="text-muted">{prose(formatValue(change.call.arguments))}</p>
+        <p className="text-muted">{safeProse(formatValue(change.call.arguments))}</p>
       )}
     </div>
   );
 }
 
-function Argument({ change: { path, from, to } }: { change: Change }): ReactNode {
+function Argument({ change: { path, from, to } }: { change: ValueChange }): ReactNode {
   return (
     <p>
-      {path && <span className="text-muted">{prose(path.slice(1))}: </span>}
-      {from !== undefined && <del className={LOOKS.removed}>{prose(formatValue(from))}</del>}{' '}
-      {to !== undefined && <ins className={LOOKS.added}>{prose(formatValue(to))}</ins>}
+      {path && <span className="text-muted">{safeProse(path.slice(1))}: </span>}
+      {from !== undefined && <del className={CALL_CLASSES.removed}>{safeProse(formatValue(from))}</del>}{' '}
+      {to !== undefined && <ins className={CALL_CLASSES.added}>{safeProse(formatValue(to))}</ins>}
     </p>
   );
 }

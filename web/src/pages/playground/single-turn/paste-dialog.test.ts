@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { cells, pasted } from './paste-dialog';
+import { parseCells, parsePaste } from './paste-dialog';
 
 const schema = {
   type: 'object',
@@ -15,55 +15,58 @@ const schema = {
 
 describe('a paste', () => {
   it('of JSON lines, a list or one object gives rows', () => {
-    expect(pasted('{"text": "a"}\n\n{"text": "b", "words": 3}', schema, false)).toEqual({
+    expect(parsePaste('{"text": "a"}\n\n{"text": "b", "words": 3}', schema, false)).toEqual({
       inputs: [{ text: 'a' }, { text: 'b', words: 3 }],
       names: ['text', 'words'],
     });
-    expect(pasted('[{"text": "a"}]', schema, false)).toEqual({ inputs: [{ text: 'a' }], names: ['text'] });
-    expect(pasted('{\n  "text": "a"\n}', schema, false)).toEqual({ inputs: [{ text: 'a' }], names: ['text'] });
+    expect(parsePaste('[{"text": "a"}]', schema, false)).toEqual({ inputs: [{ text: 'a' }], names: ['text'] });
+    expect(parsePaste('{\n  "text": "a"\n}', schema, false)).toEqual({ inputs: [{ text: 'a' }], names: ['text'] });
   });
 
   it('of an export gives inputs and messages', () => {
     const messages = [{ role: 'user', content: 'Hi' }];
 
-    expect(pasted(JSON.stringify({ messages, inputs: { subject: 'maths' } }), schema, true)).toEqual({
+    expect(parsePaste(JSON.stringify({ messages, inputs: { subject: 'maths' } }), schema, true)).toEqual({
       inputs: [{ subject: 'maths', messages }],
       names: ['subject', 'messages'],
     });
   });
 
   it('of CSV is read by the kinds of the inputs; an empty cell says nothing', () => {
-    expect(pasted('text,words,loud,tags\r\n"a, ""b""",3,yes,"[""x""]"\nc,,,\n', schema, false)).toEqual({
+    expect(parsePaste('text,words,loud,tags\r\n"a, ""b""",3,yes,"[""x""]"\nc,,,\n', schema, false)).toEqual({
       inputs: [{ text: 'a, "b"', words: 3, loud: true, tags: ['x'] }, { text: 'c' }],
       names: ['text', 'words', 'loud', 'tags'],
     });
   });
 
   it('of cells of a spreadsheet has tabs', () => {
-    expect(pasted('text\twords\na, b\t3', schema, false)).toEqual({
+    expect(parsePaste('text\twords\na, b\t3', schema, false)).toEqual({
       inputs: [{ text: 'a, b', words: 3 }],
       names: ['text', 'words'],
     });
   });
 
   it('of lines without a head is the first input, or for a chat what the user says', () => {
-    expect(pasted('one\ntwo', schema, false)).toEqual({ inputs: [{ text: 'one' }, { text: 'two' }], names: ['text'] });
-    expect(pasted('Hi\nBye', { properties: { messages: {} } }, true)).toEqual({
+    expect(parsePaste('one\ntwo', schema, false)).toEqual({
+      inputs: [{ text: 'one' }, { text: 'two' }],
+      names: ['text'],
+    });
+    expect(parsePaste('Hi\nBye', { properties: { messages: {} } }, true)).toEqual({
       inputs: [{ messages: [{ role: 'user', content: 'Hi' }] }, { messages: [{ role: 'user', content: 'Bye' }] }],
       names: ['messages'],
     });
   });
 
   it('that cannot be read says why', () => {
-    expect(pasted('{"text": "a"}\n{oops', schema, false)).toEqual({ wrong: 'Line 2 is not JSON.' });
-    expect(pasted('[1]', schema, false)).toEqual({ wrong: 'Item 1 is not an object of inputs.' });
-    expect(pasted('text,wrods\na,3', schema, false)).toEqual({
+    expect(parsePaste('{"text": "a"}\n{oops', schema, false)).toEqual({ wrong: 'Line 2 is not JSON.' });
+    expect(parsePaste('[1]', schema, false)).toEqual({ wrong: 'Item 1 is not an object of inputs.' });
+    expect(parsePaste('text,wrods\na,3', schema, false)).toEqual({
       wrong: 'There is no input “wrods”. The first line names the inputs.',
     });
   });
 
   it('of any names is taken where any are', () => {
-    expect(pasted('a,b\n1,x', { properties: {}, additionalProperties: true }, false)).toEqual({
+    expect(parsePaste('a,b\n1,x', { properties: {}, additionalProperties: true }, false)).toEqual({
       inputs: [{ a: 1, b: 'x' }],
       names: ['a', 'b'],
     });
@@ -71,5 +74,5 @@ describe('a paste', () => {
 });
 
 it('quoted cells may hold lines', () => {
-  expect(cells('a,"b\nc",\nd')).toEqual([['a', 'b\nc', ''], ['d']]);
+  expect(parseCells('a,"b\nc",\nd')).toEqual([['a', 'b\nc', ''], ['d']]);
 });

@@ -6,9 +6,9 @@ import { Dialog } from '@/components/dialog';
 import { TextArea } from '@/components/form-fields';
 import { type JsonSchema, type Form, type Shape, formOf, isObject } from '@/components/forms/json-schema';
 import { parseNumber } from '@/components/forms/values';
-import { tellError } from '@/components/toast';
+import { showError } from '@/components/toast';
 import { pluralize } from '@/lib/format';
-import type { Inputs } from './rows';
+import type { RowInputValues } from './rows';
 
 interface Props {
   schema: JsonSchema;
@@ -16,15 +16,15 @@ interface Props {
   /** How many more the board takes. */
   room: number;
   onClose: () => void;
-  onAdd: (inputs: readonly Inputs[]) => void;
+  onAdd: (inputs: readonly RowInputValues[]) => void;
 }
 
-const LARGEST = 8 * 1024 * 1024;
+const MAX_PASTE_BYTES = 8 * 1024 * 1024;
 
 export function PasteDialog({ schema, isChat, room, onClose, onAdd }: Props): ReactNode {
   const [text, setText] = useState('');
   const file = useRef<HTMLInputElement>(null);
-  const read = pasted(text, schema, isChat);
+  const read = parsePaste(text, schema, isChat);
   const inputs = 'inputs' in read ? read.inputs : [];
   const many = inputs.length > room;
   const add = (): void => {
@@ -59,8 +59,8 @@ export function PasteDialog({ schema, isChat, room, onClose, onAdd }: Props): Re
           onChange={(event) => {
             const chosen = event.target.files?.[0];
             if (!chosen) return;
-            if (chosen.size > LARGEST) tellError(new Error('The file is larger than 8 MB.'));
-            else chosen.text().then(setText, tellError);
+            if (chosen.size > MAX_PASTE_BYTES) showError(new Error('The file is larger than 8 MB.'));
+            else chosen.text().then(setText, showError);
           }}
         />
         <Button onClick={() => file.current?.click()}>
@@ -70,7 +70,7 @@ export function PasteDialog({ schema, isChat, room, onClose, onAdd }: Props): Re
           {'wrong' in read ? (
             <span className="text-bad">{read.wrong}</span>
           ) : (
-            inputs.length > 0 && found(inputs.length, read.names)
+            inputs.length > 0 && describeRows(inputs.length, read.names)
           )}
           {many && <span className="text-bad"> Only {room} more fit: a board has at most 1,000 rows.</span>}
         </p>
@@ -82,42 +82,42 @@ export function PasteDialog({ schema, isChat, room, onClose, onAdd }: Props): Re
   );
 }
 
-const found = (rows: number, names: readonly string[]): string =>
+const describeRows = (rows: number, names: readonly string[]): string =>
   `${pluralize(rows, 'row')}: ${names.slice(0, 6).join(', ')}${names.length > 6 ? ', …' : ''}`;
 
 /** Many rows at once, read from what was pasted. Pure. */
-export type Pasted = { inputs: Inputs[]; names: string[] } | { wrong: string };
+export type PasteResult = { inputs: RowInputValues[]; names: string[] } | { wrong: string };
 
 /** Rows from a paste: JSON lines, a JSON list, or a table with a head (CSV, or cells of a spreadsheet). */
-export function pasted(text: string, schema: JsonSchema, isChat: boolean): Pasted {
+export function parsePaste(text: string, schema: JsonSchema, isChat: boolean): PasteResult {
   const trimmed = text.trim();
   if (!trimmed) return { inputs: [], names: [] };
   try {
     const inputs = /^[[{]/.test(trimmed)
-      ? fromJson(trimmed)
-      : fromTable(text, formOf(schema, isChat ? ['messages'] : []), isChat);
+      ? parseJsonRows(trimmed)
+      : parseTableRows(text, formOf(schema, isChat ? ['messages'] : []), isChat);
     return { inputs, names: [...new Set(inputs.slice(0, 100).flatMap((one) => Object.keys(one)))] };
   } catch (error) {
     return { wrong: error instanceof Error ? error.message : String(error) };
   }
 }
 
-function fromJson(text: string): Inputs[] {
+function parseJsonRows(text: string): RowInputValues[] {
   if (text.startsWith('[')) {
-    const list = whole(text);
-    if (Array.isArray(list)) return list.map((item, place) => rowOf(item, `Item ${place + 1}`));
+    const list = isCompleteJson(text);
+    if (Array.isArray(list)) return list.map((item, place) => toRow(item, `Item ${place + 1}`));
   }
-  const one = whole(text);
-  if (one !== undefined) return [rowOf(one, 'It')];
+  const one = isCompleteJson(text);
+  if (one !== undefined) return [toRow(one, 'It')];
   return text.split('\n').flatMap((line, place) => {
     if (!line.trim()) return [];
-    const value = whole(line);
+    const value = isCompleteJson(line);
     if (value === undefined) throw new Error(`Line ${place + 1} is not JSON.`);
-    return [rowOf(value, `Line ${place + 1}`)];
+    return [toRow(value, `Line ${place + 1}`)];
   });
 }
 
-function whole(text: string): unknown {
+function isCompleteJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
@@ -126,21 +126,21 @@ function whole(text: string): unknown {
 }
 
 /** A row is an object of inputs; what our exports write (`{"messages", "inputs"}`) is taken as well. */
-function rowOf(value: unknown, where: string): Inputs {
+function toRow(value: unknown, where: string): RowInputValues {
   if (!isObject(value)) throw new Error(`${where} is not an object of inputs.`);
   if (!isObject(value.inputs)) return value;
   return { ...value.inputs, ...(Array.isArray(value.messages) ? { messages: value.messages } : {}) };
 }
 
-function fromTable(text: string, form: Form, isChat: boolean): Inputs[] {
-  const table = cells(text);
+function parseTableRows(text: string, form: Form, isChat: boolean): RowInputValues[] {
+  const table = parseCells(text);
   const head = (table[0] ?? []).map((name) => name.trim());
   const shapes = new Map(form.fields.map(({ name, shape }) => [name, shape]));
   const first = isChat ? 'messages' : form.fields[0]?.name;
   const isKnown = head.some((name) => shapes.has(name) || (isChat && name === 'messages'));
   // Lines of text without a head are the first input, one after the other.
   if (head.length === 1 && !isKnown && first && !form.open)
-    return table.map(([cell = '']) => ({ [first]: valueOf(cell, shapes.get(first), first === 'messages') }));
+    return table.map(([cell = '']) => ({ [first]: cellValue(cell, shapes.get(first), first === 'messages') }));
   const unknown = head.find((name) => !shapes.has(name) && !(isChat && name === 'messages'));
   if (unknown !== undefined && !form.open)
     throw new Error(`There is no input “${unknown}”. The first line names the inputs.`);
@@ -149,15 +149,15 @@ function fromTable(text: string, form: Form, isChat: boolean): Inputs[] {
       head.flatMap((name, place) => {
         const cell = line[place] ?? '';
         // An empty cell says nothing, so that the default holds.
-        return cell === '' ? [] : [[name, valueOf(cell, shapes.get(name), isChat && name === 'messages')]];
+        return cell === '' ? [] : [[name, cellValue(cell, shapes.get(name), isChat && name === 'messages')]];
       }),
     ),
   );
 }
 
-function valueOf(cell: string, shape: Shape | undefined, isMessages: boolean): unknown {
+function cellValue(cell: string, shape: Shape | undefined, isMessages: boolean): unknown {
   if (isMessages) {
-    const list = cell.trim().startsWith('[') ? whole(cell) : undefined;
+    const list = cell.trim().startsWith('[') ? isCompleteJson(cell) : undefined;
     return Array.isArray(list) ? list : [{ role: 'user', content: cell }];
   }
   switch (shape?.kind) {
@@ -170,12 +170,12 @@ function valueOf(cell: string, shape: Shape | undefined, isMessages: boolean): u
     case 'choice':
       return shape.options.find((option) => String(option) === cell) ?? cell;
     default:
-      return whole(cell) ?? cell;
+      return isCompleteJson(cell) ?? cell;
   }
 }
 
 /** Lines and cells of CSV (RFC 4180), or with tabs as spreadsheets copy them. */
-export function cells(text: string): string[][] {
+export function parseCells(text: string): string[][] {
   const separator = (text.split('\n', 1)[0] ?? '').includes('\t') ? '\t' : ',';
   const lines: string[][] = [];
   let line: string[] = [];

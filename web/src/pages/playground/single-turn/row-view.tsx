@@ -11,12 +11,12 @@ import { withField } from '@/components/forms/values';
 import { Menu, MenuItem, MenuLine } from '@/components/menu';
 import { Badge } from '@/components/status';
 import { cn } from '@/lib/cn';
-import { BesideInputs } from '@/pages/playground/row-inputs';
+import { RowInputsProvider } from '@/pages/playground/row-inputs';
 import { OutputCell } from './output-cell';
-import type { Acts } from './rows';
+import type { RowActions } from './rows';
 
 /** What a row's inputs are entered with. */
-export interface Taking {
+export interface RowSelection {
   schema: JsonSchema;
   /** Some column is a chat: it is asked with a conversation. */
   isChat: boolean;
@@ -28,14 +28,14 @@ interface Props {
   row: Row;
   number: number;
   columns: readonly Column[];
-  taking: Taking;
+  taking: RowSelection;
   /** Undefined: not heard of yet; null: never run. */
   runOf: (row: string, column: string) => Run | null | undefined;
   base: string | null;
-  acts: Acts;
+  acts: RowActions;
 }
 
-export const CELL = 'min-w-0 p-2 sm:border-l';
+export const CELL_CLASS = 'min-w-0 p-2 sm:border-l';
 
 export function RowView({ row, number, columns, taking, runOf, base, acts }: Props): ReactNode {
   return (
@@ -55,12 +55,12 @@ export function RowView({ row, number, columns, taking, runOf, base, acts }: Pro
       {columns.map((column, place) => {
         const comparing = base !== null && base !== column.id;
         return (
-          <div role="cell" key={column.id} className={cn(CELL, 'bg-surface max-sm:border-t')}>
+          <div role="cell" key={column.id} className={cn(CELL_CLASS, 'bg-surface max-sm:border-t')}>
             <p className="mb-1 flex items-center gap-1.5 text-xs font-medium text-muted sm:hidden">
               {column.workflow} {column.variant !== 'default' && column.variant}
               {base === column.id && <Badge>Base</Badge>}
             </p>
-            <BesideInputs row={row.id} workflow={column.workflow}>
+            <RowInputsProvider row={row.id} workflow={column.workflow}>
               <OutputCell
                 run={runOf(row.id, column.id)}
                 base={comparing ? runOf(row.id, base) : undefined}
@@ -68,7 +68,7 @@ export function RowView({ row, number, columns, taking, runOf, base, acts }: Pro
                 onRun={() => acts.run([[row.id, column.id]])}
                 onStop={acts.stop}
               />
-            </BesideInputs>
+            </RowInputsProvider>
           </div>
         );
       })}
@@ -139,7 +139,7 @@ interface Message {
 }
 
 /** Only what is a role and a text can be edited as such; other messages (files, tool calls) are written as JSON. */
-function plain(value: unknown): Message[] | null {
+function toPlainMessage(value: unknown): Message[] | null {
   if (value === undefined) return [];
   if (!Array.isArray(value)) return null;
   const fits = value.every(
@@ -154,7 +154,7 @@ function plain(value: unknown): Message[] | null {
 
 /** The conversation that a row asks with, where a chat is treated as completion: a role and a text per message. */
 export function MessagesEditor({ value, onChange }: { value: unknown; onChange: (value: unknown) => void }): ReactNode {
-  const messages = plain(value);
+  const messages = toPlainMessage(value);
   if (!messages) {
     return (
       <div>

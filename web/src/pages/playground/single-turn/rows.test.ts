@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { shapeOf } from '@/components/forms/json-schema';
-import { added, duplicated, merged } from './rows';
+import { addRows, duplicateRow, mergeRows } from './rows';
 
 describe('rows', () => {
   const rows = [
@@ -9,13 +9,13 @@ describe('rows', () => {
   ];
 
   it('are added with free names, up to a thousand', () => {
-    expect(added(rows, [{ text: 'b' }, {}])).toEqual([
+    expect(addRows(rows, [{ text: 'b' }, {}])).toEqual([
       ...rows,
       { id: 'r4', name: '', inputs: { text: 'b' } },
       { id: 'r5', name: '', inputs: {} },
     ]);
     expect(
-      added(
+      addRows(
         rows,
         Array.from({ length: 2000 }, () => ({})),
       ).length,
@@ -23,7 +23,7 @@ describe('rows', () => {
   });
 
   it('are duplicated below themselves', () => {
-    expect(duplicated(rows, 'r1').map(({ id, inputs }) => [id, inputs])).toEqual([
+    expect(duplicateRow(rows, 'r1').map(({ id, inputs }) => [id, inputs])).toEqual([
       ['r1', { text: 'a' }],
       ['r4', { text: 'a' }],
       ['r3', {}],
@@ -35,7 +35,7 @@ describe('the inputs of several workflows', () => {
   it('of one workflow are its own', () => {
     const schema = { type: 'object', properties: {} };
 
-    expect(merged([schema])).toBe(schema);
+    expect(mergeRows([schema])).toBe(schema);
   });
 
   it('are all of theirs, the first one’s first, each with its own definitions', () => {
@@ -51,7 +51,7 @@ describe('the inputs of several workflows', () => {
       $defs: { X: { enum: [2] } },
       additionalProperties: true,
     };
-    const both = merged([one, two]);
+    const both = mergeRows([one, two]);
     const properties = both.properties as Record<string, unknown>;
 
     expect([both.required, both.additionalProperties]).toEqual([['a', 'b'], true]);

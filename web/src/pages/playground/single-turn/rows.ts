@@ -4,16 +4,16 @@ import { useMemo } from 'react';
 import { ApiError, api } from '@/api/client';
 import type { Row } from '@/api/types';
 import { type JsonSchema, isObject } from '@/components/forms/json-schema';
-import { tellError } from '@/components/toast';
+import { showError } from '@/components/toast';
 import { useBoardStore, type BoardStore } from '@/pages/playground/board-store';
 import { refreshRuns } from './runs';
 
-export const MOST_ROWS = 1000;
+export const MAX_ROWS = 1000;
 
-export type Inputs = Record<string, unknown>;
+export type RowInputValues = Record<string, unknown>;
 
 /** New rows with free names, after those that are there. */
-export function added(rows: readonly Row[], inputs: readonly Inputs[]): Row[] {
+export function addRows(rows: readonly Row[], inputs: readonly RowInputValues[]): Row[] {
   const taken = new Set(rows.map(({ id }) => id));
   let number = rows.length;
   const next = (): string => {
@@ -21,21 +21,21 @@ export function added(rows: readonly Row[], inputs: readonly Inputs[]): Row[] {
     while (taken.has(`r${number}`));
     return `r${number}`;
   };
-  return [...rows, ...inputs.slice(0, MOST_ROWS - rows.length).map((one) => ({ id: next(), name: '', inputs: one }))];
+  return [...rows, ...inputs.slice(0, MAX_ROWS - rows.length).map((one) => ({ id: next(), name: '', inputs: one }))];
 }
 
 /** The row once more, below itself. */
-export function duplicated(rows: readonly Row[], id: string): Row[] {
+export function duplicateRow(rows: readonly Row[], id: string): Row[] {
   const place = rows.findIndex((row) => row.id === id);
-  const made = added(rows, [structuredClone(rows[place]?.inputs ?? {})]).slice(rows.length);
+  const made = addRows(rows, [structuredClone(rows[place]?.inputs ?? {})]).slice(rows.length);
   return [...rows.slice(0, place + 1), ...made, ...rows.slice(place + 1)];
 }
 
 /** What the workflows of several columns take, in one schema: a row's inputs go to all of them. */
-export function merged(schemas: readonly JsonSchema[]): JsonSchema {
+export function mergeRows(schemas: readonly JsonSchema[]): JsonSchema {
   const [only, ...others] = schemas;
   if (only && !others.length) return only;
-  const parts = schemas.map((schema, place) => moved(schema, `#/$defs/w${place}/$defs/`) as JsonSchema);
+  const parts = schemas.map((schema, place) => moveRow(schema, `#/$defs/w${place}/$defs/`) as JsonSchema);
   return {
     type: 'object',
     properties: Object.assign({}, ...parts.toReversed().map(({ properties }) => properties)) as unknown,
@@ -48,45 +48,45 @@ export function merged(schemas: readonly JsonSchema[]): JsonSchema {
 }
 
 /** References into `$defs` point elsewhere now: two workflows may mean different things by one name. */
-function moved(value: unknown, to: string): unknown {
-  if (Array.isArray(value)) return value.map((item) => moved(item, to));
+function moveRow(value: unknown, to: string): unknown {
+  if (Array.isArray(value)) return value.map((item) => moveRow(item, to));
   if (!isObject(value)) return value;
   return Object.fromEntries(
     Object.entries(value).map(([name, item]) => [
       name,
-      name === '$ref' && typeof item === 'string' ? item.replace(/^#\/\$defs\//, to) : moved(item, to),
+      name === '$ref' && typeof item === 'string' ? item.replace(/^#\/\$defs\//, to) : moveRow(item, to),
     ]),
   );
 }
 
 /** What can be done with the cells and rows of a board in single mode. */
-export type Which = 'all' | 'empty' | 'failed' | [row: string, column: string][];
+export type RunSelection = 'all' | 'empty' | 'failed' | [row: string, column: string][];
 
-export interface Acts {
-  run: (cells: Which) => void;
+export interface RowActions {
+  run: (cells: RunSelection) => void;
   runRow: (row: string) => void;
   stop: (run: string) => void;
   stopAll: () => void;
-  add: (inputs: readonly Inputs[]) => void;
+  add: (inputs: readonly RowInputValues[]) => void;
   duplicate: (row: string) => void;
   remove: (row: string) => void;
-  change: (row: string, inputs: Inputs) => void;
+  change: (row: string, inputs: RowInputValues) => void;
 }
 
 /** How many go on at once, as this board has it. */
-export const concurrencyOf = (layout: Readonly<Record<string, unknown>>): number =>
+export const boardConcurrency = (layout: Readonly<Record<string, unknown>>): number =>
   typeof layout.concurrency === 'number' && layout.concurrency >= 1 && layout.concurrency <= 16
     ? layout.concurrency
     : 4;
 
-export function useActs(): Acts {
+export function useRowActions(): RowActions {
   const store = useBoardStore();
   const client = useQueryClient();
   return useMemo(() => {
     const rows = (update: (rows: Row[]) => Row[]): void =>
       store.change((board) => ({ ...board, rows: update(board.rows) }));
-    const begin = async (cells: Which): Promise<void> => {
-      await begun(store, cells);
+    const begin = async (cells: RunSelection): Promise<void> => {
+      await startRuns(store, cells);
       await store.refresh(); // Its cells hold other runs now.
     };
     const stop = async (run: string): Promise<void> => {
@@ -98,21 +98,21 @@ export function useActs(): Acts {
       await refreshRuns(client, store.board.id);
     };
     return {
-      run: (cells) => void begin(cells).catch(tellError),
-      runRow: (row) => void begin(store.board.columns.map((column) => [row, column.id])).catch(tellError),
-      stop: (run) => void stop(run).catch(tellError),
-      stopAll: () => void stopAll().catch(tellError),
-      add: (inputs) => rows((now) => added(now, inputs)),
-      duplicate: (row) => rows((now) => (now.length < MOST_ROWS ? duplicated(now, row) : now)),
+      run: (cells) => void begin(cells).catch(showError),
+      runRow: (row) => void begin(store.board.columns.map((column) => [row, column.id])).catch(showError),
+      stop: (run) => void stop(run).catch(showError),
+      stopAll: () => void stopAll().catch(showError),
+      add: (inputs) => rows((now) => addRows(now, inputs)),
+      duplicate: (row) => rows((now) => (now.length < MAX_ROWS ? duplicateRow(now, row) : now)),
       remove: (row) => rows((now) => now.filter(({ id }) => id !== row)),
       change: (row, inputs) => rows((now) => now.map((one) => (one.id === row ? { ...one, inputs } : one))),
     };
   }, [store, client]);
 }
 
-async function begun(store: BoardStore, cells: Which): Promise<void> {
+async function startRuns(store: BoardStore, cells: RunSelection): Promise<void> {
   const board = await store.ensure();
-  const body = { cells, concurrency: concurrencyOf(board.layout) };
+  const body = { cells, concurrency: boardConcurrency(board.layout) };
   const ask = () => api('post', '/api/boards/{board}/run', { path: { board: board.id }, body });
   try {
     await ask();

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
 import type { Run } from '@/api/types';
-import { type Runs, progressOf, unsettled } from './runs';
+import { type RunsByCell, boardProgress, unfinishedRuns } from './runs';
 
 const run = (status: Run['status']): Run => ({ status }) as Run;
-const runs: Runs = {
+const runs: RunsByCell = {
   a: run('finished'),
   b: run('failed'),
   c: run('running'),
@@ -25,7 +25,7 @@ it('every cell of the board is counted once, by the run it holds', () => {
   ];
 
   expect(
-    progressOf(
+    boardProgress(
       { rows, columns: [{ id: 'c1', workflow: 'w', variant: 'default' }], cells: [...cells, ...strays] },
       runs,
     ),
@@ -40,5 +40,5 @@ it('every cell of the board is counted once, by the run it holds', () => {
 });
 
 it('what has ended or is gone is settled', () => {
-  expect(unsettled(['a', 'b', 'c', 'd', 'e', 'gone', 'unheard'], runs)).toEqual(['c', 'd', 'unheard']);
+  expect(unfinishedRuns(['a', 'b', 'c', 'd', 'e', 'gone', 'unheard'], runs)).toEqual(['c', 'd', 'unheard']);
 });

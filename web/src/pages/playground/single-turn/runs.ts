@@ -11,31 +11,32 @@ import type { Board, Run } from '@/api/types';
 import { hasEnded } from '@/components/messages/run-output';
 import { unreachable } from '@/lib/unreachable';
 
-const PAGE = 200;
-const POLL = 2000;
-const NOTICED = 300;
-const NONE: Runs = {};
+const RUNS_PER_PAGE = 200;
+const POLL_INTERVAL_MS = 2000;
+const NOTICE_DELAY_MS = 300;
+const NO_RUNS: RunsByCell = {};
 
 /** Many pages are asked for less often. */
-const slowed = (open: number): number => Math.floor(open / PAGE) * 500;
+const debounceNotices = (open: number): number => Math.floor(open / RUNS_PER_PAGE) * 500;
 
-const keyOf = (board: string): readonly string[] => ['board-runs', board];
+const runsKey = (board: string): readonly string[] => ['board-runs', board];
 
 /** Ask again now: something was begun or ended. */
 export const refreshRuns = (client: QueryClient, board: string): Promise<void> =>
-  client.invalidateQueries({ queryKey: keyOf(board) });
+  client.invalidateQueries({ queryKey: runsKey(board) });
 
-export function useBoardRuns(board: Board): Runs {
+export function useBoardRuns(board: Board): RunsByCell {
   const client = useQueryClient();
   const wanted = useMemo(() => board.cells.flatMap(({ run }) => (run ? [run] : [])), [board.cells]);
-  const { data = NONE } = useQuery({
-    queryKey: keyOf(board.id),
+  const { data = NO_RUNS } = useQuery({
+    queryKey: runsKey(board.id),
     enabled: board.id !== '' && wanted.length > 0,
-    queryFn: ({ signal }) => collect(board.id, wanted, client.getQueryData<Runs>(keyOf(board.id)) ?? NONE, signal),
+    queryFn: ({ signal }) =>
+      collectRuns(board.id, wanted, client.getQueryData<RunsByCell>(runsKey(board.id)) ?? NO_RUNS, signal),
     structuralSharing: false, // `collect` keeps what has not changed.
     refetchInterval: (query) => {
-      const open = unsettled(wanted, query.state.data ?? NONE).length;
-      return open ? Math.max(POLL, slowed(open)) : false;
+      const open = unfinishedRuns(wanted, query.state.data ?? NO_RUNS).length;
+      return open ? Math.max(POLL_INTERVAL_MS, debounceNotices(open)) : false;
     },
   });
 
@@ -44,8 +45,8 @@ export function useBoardRuns(board: Board): Runs {
     if (unheard && board.id) void refreshRuns(client, board.id);
   }, [unheard, board.id, client]);
 
-  const open = useMemo(() => unsettled(wanted, data).length, [wanted, data]);
-  const pause = Math.max(NOTICED, slowed(open));
+  const open = useMemo(() => unfinishedRuns(wanted, data).length, [wanted, data]);
+  const pause = Math.max(NOTICE_DELAY_MS, debounceNotices(open));
   useEffect(() => {
     const ours = new Set(wanted);
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -65,16 +66,24 @@ export function useBoardRuns(board: Board): Runs {
 }
 
 /** Page by page, newest first, until nothing more is to be learnt; what no page has is gone. */
-async function collect(board: string, wanted: readonly string[], known: Runs, signal: AbortSignal): Promise<Runs> {
-  const missing = new Set(unsettled(wanted, known));
+async function collectRuns(
+  board: string,
+  wanted: readonly string[],
+  known: RunsByCell,
+  signal: AbortSignal,
+): Promise<RunsByCell> {
+  const missing = new Set(unfinishedRuns(wanted, known));
   const found: Record<string, Run | null> = Object.fromEntries(
     wanted.flatMap((id) => (known[id] === undefined ? [] : [[id, known[id]]])),
   );
   let after: string | null | undefined;
   while (missing.size) {
-    const page = await api('get', '/api/runs', { query: { board, limit: PAGE, ...(after ? { after } : {}) }, signal });
+    const page = await api('get', '/api/runs', {
+      query: { board, limit: RUNS_PER_PAGE, ...(after ? { after } : {}) },
+      signal,
+    });
     for (const run of page.data) {
-      if (missing.delete(run.id)) found[run.id] = unchanged(known[run.id], run) ?? run;
+      if (missing.delete(run.id)) found[run.id] = reuseUnchanged(known[run.id], run) ?? run;
     }
     after = page.next;
     if (!after) break;
@@ -84,14 +93,14 @@ async function collect(board: string, wanted: readonly string[], known: Runs, si
 }
 
 /** The run as it was known, when nothing has happened to it since: then nothing is drawn again. */
-const unchanged = (known: Run | null | undefined, now: Run): Run | null =>
+const reuseUnchanged = (known: Run | null | undefined, now: Run): Run | null =>
   known && known.status === now.status && known.seq === now.seq && known.ended_at === now.ended_at ? known : null;
 
 /** The runs of cells by their id; null: the server has it no more. */
-export type Runs = Readonly<Record<string, Run | null>>;
+export type RunsByCell = Readonly<Record<string, Run | null>>;
 
 /** How far the cells of a board are. Pure. */
-export interface Progress {
+export interface BoardProgress {
   cells: number;
   /** Ended by themselves. */
   good: number;
@@ -111,19 +120,19 @@ export function runsByCell(board: Pick<Board, 'cells'>): Map<string, string> {
   return new Map(board.cells.flatMap(({ row, column, run }) => (run ? [[cellKey(row, column), run] as const] : [])));
 }
 
-export function progressOf(board: Pick<Board, 'rows' | 'columns' | 'cells'>, runs: Runs): Progress {
+export function boardProgress(board: Pick<Board, 'rows' | 'columns' | 'cells'>, runs: RunsByCell): BoardProgress {
   const held = runsByCell(board);
-  const progress: Progress = { cells: 0, good: 0, failed: 0, running: 0, queued: 0, empty: 0 };
+  const progress: BoardProgress = { cells: 0, good: 0, failed: 0, running: 0, queued: 0, empty: 0 };
   for (const row of board.rows) {
     for (const column of board.columns) {
       progress.cells += 1;
-      progress[stateOf(held.get(cellKey(row.id, column.id)), runs)] += 1;
+      progress[cellState(held.get(cellKey(row.id, column.id)), runs)] += 1;
     }
   }
   return progress;
 }
 
-function stateOf(id: string | undefined, runs: Runs): Exclude<keyof Progress, 'cells'> {
+function cellState(id: string | undefined, runs: RunsByCell): Exclude<keyof BoardProgress, 'cells'> {
   if (!id || runs[id] === null) return 'empty';
   const status = runs[id]?.status;
   switch (status) {
@@ -144,7 +153,7 @@ function stateOf(id: string | undefined, runs: Runs): Exclude<keyof Progress, 'c
 }
 
 /** Runs that may still change, or of which nothing is known yet. */
-export function unsettled(wanted: readonly string[], runs: Runs): string[] {
+export function unfinishedRuns(wanted: readonly string[], runs: RunsByCell): string[] {
   return wanted.filter((id) => {
     const run = runs[id];
     return run === undefined || (run !== null && !hasEnded(run));

@@ -6,7 +6,7 @@
 import { useCallback, useEffect, useLayoutEffect, useRef, useState, type ReactNode } from 'react';
 
 /** Drawn ahead, in pixels. */
-const AHEAD = 600;
+const OVERSCAN_PX = 600;
 
 interface Props {
   /** The rows' names, in order. */
@@ -17,10 +17,10 @@ interface Props {
   children: (place: number) => ReactNode;
 }
 
-export function LongList({ ids, height, className, children }: Props): ReactNode {
+export function VirtualList({ ids, height, className, children }: Props): ReactNode {
   const place = useRef<HTMLDivElement>(null);
   const seen = useRef(new Map<string, number>());
-  const [span, setSpan] = useState<Span>({
+  const [span, setSpan] = useState<VisibleRange>({
     from: 0,
     to: Math.min(ids.length, 8),
     above: 0,
@@ -32,10 +32,10 @@ export function LongList({ ids, height, className, children }: Props): ReactNode
     const box = list?.closest<HTMLElement>('[data-scrolls]');
     if (!list || !box) return;
     const top = box.getBoundingClientRect().top - list.getBoundingClientRect().top;
-    const next = spanOf(
+    const next = visibleRange(
       ids.map((id) => seen.current.get(id) ?? height),
-      top - AHEAD,
-      top + box.clientHeight + AHEAD,
+      top - OVERSCAN_PX,
+      top + box.clientHeight + OVERSCAN_PX,
     );
     setSpan((now) =>
       now.from === next.from && now.to === next.to && now.above === next.above && now.below === next.below ? now : next,
@@ -67,23 +67,23 @@ export function LongList({ ids, height, className, children }: Props): ReactNode
     <div ref={place} role="rowgroup" className="flow-root">
       <div style={{ height: span.above }} />
       {ids.slice(span.from, span.to).map((id, at) => (
-        <Measured key={id} id={id} className={className} onHeight={measured}>
+        <MeasuredRow key={id} id={id} className={className} onHeight={measured}>
           {children(span.from + at)}
-        </Measured>
+        </MeasuredRow>
       ))}
       <div style={{ height: span.below }} />
     </div>
   );
 }
 
-interface MeasuredProps {
+interface MeasuredRowProps {
   id: string;
   className: string;
   onHeight: (id: string, height: number) => void;
   children: ReactNode;
 }
 
-function Measured({ id, className, onHeight, children }: MeasuredProps): ReactNode {
+function MeasuredRow({ id, className, onHeight, children }: MeasuredRowProps): ReactNode {
   const place = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const element = place.current;
@@ -100,7 +100,7 @@ function Measured({ id, className, onHeight, children }: MeasuredProps): ReactNo
   );
 }
 
-export interface Span {
+export interface VisibleRange {
   /** The first row to draw, and the one after the last. */
   from: number;
   to: number;
@@ -110,7 +110,7 @@ export interface Span {
 }
 
 /** Rows between `top` and `bottom`, measured from the first one's upper edge. */
-export function spanOf(heights: readonly number[], top: number, bottom: number): Span {
+export function visibleRange(heights: readonly number[], top: number, bottom: number): VisibleRange {
   let at = 0;
   let from = 0;
   while (from < heights.length && at + (heights[from] ?? 0) <= top) {

@@ -1,25 +1,25 @@
 /** All of a trace at a glance, however long: a line per span. Drawing a range over it looks at that alone. */
 import { useEffect, useRef, useState, type PointerEvent, type ReactNode } from 'react';
-import { colourOf } from '@/pages/traces/span-kind';
-import type { Forest } from './span-tree';
-import { isAll, within, type Range } from './timeline';
+import { kindColour } from '@/pages/traces/span-kind';
+import type { SpanTree } from './span-tree';
+import { isFullRange, clampRange, type TimeRange } from './timeline';
 
 const HEIGHT = 44;
 
 interface Props {
-  forest: Forest;
-  range: Range;
-  onRange: (range: Range) => void;
+  forest: SpanTree;
+  range: TimeRange;
+  onRange: (range: TimeRange) => void;
 }
 
 export function Overview({ forest, range, onRange }: Props): ReactNode {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const [drawn, setDrawn] = useState<Range | null>(null);
+  const [drawn, setDrawn] = useState<TimeRange | null>(null);
   const { lasts } = forest;
   useEffect(() => {
     const element = canvas.current;
     if (!element) return undefined;
-    const again = () => paint(element, forest);
+    const again = () => drawSpans(element, forest);
     const resized = new ResizeObserver(again);
     const themed = new MutationObserver(again);
     resized.observe(element);
@@ -41,10 +41,10 @@ export function Overview({ forest, range, onRange }: Props): ReactNode {
   };
   const end = () => {
     // A click is no range.
-    if (drawn && Math.abs(drawn.to - drawn.from) > lasts / 200) onRange(within(drawn, lasts));
+    if (drawn && Math.abs(drawn.to - drawn.from) > lasts / 200) onRange(clampRange(drawn, lasts));
     setDrawn(null);
   };
-  const shown = drawn ? within(drawn, lasts) : isAll(range, lasts) ? null : range;
+  const shown = drawn ? clampRange(drawn, lasts) : isFullRange(range, lasts) ? null : range;
   return (
     // A pointer draws on it; the buttons beside it do the same for keys.
     <div
@@ -80,7 +80,7 @@ export function Overview({ forest, range, onRange }: Props): ReactNode {
 }
 
 /** Spans from the first at the top to the last; what failed is drawn over the others. */
-function paint(canvas: HTMLCanvasElement, { order, lasts }: Forest): void {
+function drawSpans(canvas: HTMLCanvasElement, { order, lasts }: SpanTree): void {
   const { clientWidth: width, clientHeight: height } = canvas;
   const scale = window.devicePixelRatio || 1;
   canvas.width = Math.max(1, Math.round(width * scale));
@@ -94,7 +94,7 @@ function paint(canvas: HTMLCanvasElement, { order, lasts }: Forest): void {
   const draw = (bad: boolean) => {
     for (const [place, { at, took, kind, status }] of order.entries()) {
       if ((status === 'error') !== bad) continue;
-      const name = colourOf(kind, status);
+      const name = kindColour(kind, status);
       if (name !== last) brush.fillStyle = style.getPropertyValue(name);
       last = name;
       const y = 2 + (place * (height - 4 - line)) / Math.max(1, order.length - 1);

@@ -17,16 +17,16 @@ import { queryClient, runQuery } from '@/api/queries';
 import { addToTestSet } from '@/components/add-to-testset';
 import { BackLink, Button, IconButton, CopyButton } from '@/components/button';
 import { Menu, MenuItem } from '@/components/menu';
-import { itemsOf, type Item, StepsView } from '@/components/messages/conversation-steps';
-import { useGoOn, type Live } from '@/components/open-in-playground';
-import { Segments } from '@/components/segmented-control';
-import { Badge, Empty, LoadError, Loading, Problem, Spinner } from '@/components/status';
-import { tellError, tell } from '@/components/toast';
+import { stepItems, type StepItem, ConversationSteps } from '@/components/messages/conversation-steps';
+import { useOpenInPlayground, type PlaygroundTarget } from '@/components/open-in-playground';
+import { SegmentedControl } from '@/components/segmented-control';
+import { Badge, EmptyState, LoadError, Loading, ErrorMessage, Spinner } from '@/components/status';
+import { showError, showToast } from '@/components/toast';
 import { copyText } from '@/lib/dom';
 import { formatDateTime, formatCompactNumber, formatDollars, formatSize } from '@/lib/format';
-import { useTitle, useDelayed } from '@/lib/hooks';
-import { exact } from '@/lib/safe-text';
-import { rooted } from '@/lib/server-path';
+import { useTitle, useDebounced } from '@/lib/hooks';
+import { safeExact } from '@/lib/safe-text';
+import { serverPath } from '@/lib/server-path';
 import {
   MAX_SPANS,
   traceSkeletonQuery,
@@ -36,20 +36,20 @@ import {
   traceConversationQuery,
 } from '@/pages/traces/queries';
 import { sessionPath } from '@/pages/traces/span-facts';
-import { statusWord } from '@/pages/traces/span-kind';
-import { Cut } from './span-content';
+import { statusLabel } from '@/pages/traces/span-kind';
+import { TruncatedNotice } from './span-content';
 import { SpanPane } from './span-pane';
-import { forestOf, type Forest } from './span-tree';
+import { buildSpanTree, type SpanTree } from './span-tree';
 import { SpansPane } from './spans-pane';
-import { lasted } from './timeline';
+import { formatMilliseconds } from './timeline';
 
 export default function TracePage({ trace }: { trace: string }): ReactNode {
   const { data, error, refetch } = useQuery(read(trace));
   useTitle(data?.root.name ? `${data.root.name.slice(0, 80)}` : 'Trace');
-  if (data) return <Trace summary={data} />;
+  if (data) return <TraceView summary={data} />;
   if (error instanceof ApiError && error.status === 404) {
     return (
-      <Empty title="This trace is not here" icon={<SearchX />}>
+      <EmptyState title="This trace is not here" icon={<SearchX />}>
         <p>
           Its spans have not arrived yet, or they were deleted when their time was over. If they arrive, they show here
           by themselves.
@@ -57,7 +57,7 @@ export default function TracePage({ trace }: { trace: string }): ReactNode {
         <Link href="/traces" className="mt-3 inline-block text-accent hover:underline">
           All traces
         </Link>
-      </Empty>
+      </EmptyState>
     );
   }
   if (error) return <LoadError error={error} onRetry={refetch} className="mx-auto max-w-xl p-8" />;
@@ -66,17 +66,17 @@ export default function TracePage({ trace }: { trace: string }): ReactNode {
 
 type View = 'tree' | 'timeline' | 'talk' | 'span';
 
-function Trace({ summary }: { summary: Summary }): ReactNode {
+function TraceView({ summary }: { summary: Summary }): ReactNode {
   const { trace_id: trace, root } = summary;
   const isWide = useIsWide();
   const [selected, select] = useSelection();
   const [view, setView] = useState<View>(selected ? 'span' : 'talk');
-  const { forest, isWhole } = useForest(summary);
-  const { goOn, busy, question } = useGoOn();
+  const { forest, isWhole } = useSpanTree(summary);
+  const { goOn, busy, question } = useOpenInPlayground();
   const title = root.name;
-  const goOnWith = useCallback((live: () => Promise<Live>) => goOn(live, title), [goOn, title]);
+  const goOnWith = useCallback((live: () => Promise<PlaygroundTarget>) => goOn(live, title), [goOn, title]);
   const open = () =>
-    void goOnWith(() => api('post', '/api/traces/{trace}/thread', { path: { trace }, body: {} })).catch(tellError);
+    void goOnWith(() => api('post', '/api/traces/{trace}/thread', { path: { trace }, body: {} })).catch(showError);
   const choose = useCallback(
     (id: string) => {
       select(id);
@@ -99,7 +99,7 @@ function Trace({ summary }: { summary: Summary }): ReactNode {
       <TraceHeader summary={summary} busy={busy} onOpen={open} />
       {!isWide && (
         <div className="flex shrink-0 justify-center border-b bg-surface py-1.5">
-          <Segments
+          <SegmentedControl
             label="View"
             options={{ tree: 'Tree', timeline: 'Timeline', talk: 'Conversation', span: 'Span' }}
             value={view}
@@ -111,14 +111,14 @@ function Trace({ summary }: { summary: Summary }): ReactNode {
         {(isWide || view === 'tree' || view === 'timeline') && (
           <div className="flex min-w-0 grow basis-7/12 flex-col lg:border-r">
             {spans ?? <Loading className="p-4" />}
-            {isWhole ? null : <Growing loaded={forest?.order.length ?? 0} total={summary.spans} />}
+            {isWhole ? null : <RunningNote loaded={forest?.order.length ?? 0} total={summary.spans} />}
           </div>
         )}
         {(isWide || view === 'talk' || view === 'span') && (
           <div className="flex min-w-0 grow basis-5/12 flex-col">
             {isWide && (
               <div className="flex h-10 shrink-0 items-center border-b bg-surface px-3">
-                <Segments
+                <SegmentedControl
                   label="View"
                   options={{ talk: 'Conversation', span: 'Span' }}
                   value={side}
@@ -130,7 +130,7 @@ function Trace({ summary }: { summary: Summary }): ReactNode {
               {side === 'talk' ? (
                 <ConversationPane trace={trace} onSpan={choose} goOn={goOnWith} />
               ) : (
-                <Chosen trace={trace} id={selected ?? root.span_id} goOn={goOnWith} />
+                <SelectedPane trace={trace} id={selected ?? root.span_id} goOn={goOnWith} />
               )}
             </div>
           </div>
@@ -142,19 +142,19 @@ function Trace({ summary }: { summary: Summary }): ReactNode {
 }
 
 /** Whoever runs through the tree with a key held down stops somewhere: only that span is read. */
-function Chosen({
+function SelectedPane({
   trace,
   id,
   goOn,
 }: {
   trace: string;
   id: string;
-  goOn: (live: () => Promise<Live>) => Promise<void>;
+  goOn: (live: () => Promise<PlaygroundTarget>) => Promise<void>;
 }): ReactNode {
-  return <SpanPane trace={trace} id={useDelayed(id, 120)} goOn={goOn} />;
+  return <SpanPane trace={trace} id={useDebounced(id, 120)} goOn={goOn} />;
 }
 
-const Growing = ({ loaded, total }: { loaded: number; total: number }): ReactNode => (
+const RunningNote = ({ loaded, total }: { loaded: number; total: number }): ReactNode => (
   <div role="status" className="shrink-0 border-t bg-canvas px-3 py-1 text-xs text-muted">
     {loaded >= MAX_SPANS
       ? `The first ${MAX_SPANS.toLocaleString('en')} of ${total.toLocaleString('en')} spans are shown.`
@@ -163,7 +163,7 @@ const Growing = ({ loaded, total }: { loaded: number; total: number }): ReactNod
 );
 
 /** The spans, page after page; what is there is shown at once. */
-function useForest({ trace_id: trace, spans }: Summary): { forest: Forest | null; isWhole: boolean } {
+function useSpanTree({ trace_id: trace, spans }: Summary): { forest: SpanTree | null; isWhole: boolean } {
   const { data, hasNextPage, isFetching, fetchNextPage } = useInfiniteQuery(traceSkeletonQuery(trace));
   useEffect(() => {
     if (hasNextPage && !isFetching) void fetchNextPage();
@@ -182,7 +182,7 @@ function useForest({ trace_id: trace, spans }: Summary): { forest: Forest | null
   const forest = useMemo(
     () =>
       data
-        ? forestOf(
+        ? buildSpanTree(
             data.pages.flatMap((page) => page.data),
             !data.pages.at(-1)?.next,
           )
@@ -224,10 +224,10 @@ export function TraceHeader({ summary, busy, onOpen }: TraceHeaderProps): ReactN
       <div className="flex flex-wrap items-center gap-x-2 gap-y-1">
         <BackLink href="/traces" label="All traces" />
         <h1 className="min-w-0 truncate text-base font-semibold">
-          <bdi>{exact(root.name).slice(0, 300) || 'unnamed'}</bdi>
+          <bdi>{safeExact(root.name).slice(0, 300) || 'unnamed'}</bdi>
         </h1>
         <Badge tone={root.status === 'error' ? 'bad' : root.status === 'ok' ? 'good' : 'warn'}>
-          {statusWord(root.status)}
+          {statusLabel(root.status)}
         </Badge>
         {isRunning(summary) && (
           <span className="flex items-center gap-1 text-xs text-muted">
@@ -244,93 +244,93 @@ export function TraceHeader({ summary, busy, onOpen }: TraceHeaderProps): ReactN
           <ListPlus aria-hidden className="size-3.5" />
           Add to test set
         </Button>
-        <Export id={id} />
+        <ExportMenu id={id} />
         <IconButton
           size="small"
           label="Copy link"
-          onClick={() => void copyText(window.location.href).then(() => tell('The link is copied.'), tellError)}
+          onClick={() => void copyText(window.location.href).then(() => showToast('The link is copied.'), showError)}
         >
           <Link2 />
         </IconButton>
       </div>
-      <Came summary={summary} />
+      <OutcomeText summary={summary} />
     </header>
   );
 }
 
-function Came({ summary }: { summary: Summary }): ReactNode {
+function OutcomeText({ summary }: { summary: Summary }): ReactNode {
   const { root, spans, errors, input_tokens: given, output_tokens: said, cost, sessions, trace_id: id } = summary;
   const tokens = given === null && said === null ? null : (given ?? 0) + (said ?? 0);
   return (
     <dl className="mt-1 flex flex-wrap items-center gap-x-4 gap-y-0.5 text-[13px] [&_dt]:sr-only">
       {root.workflow && (
-        <Told name="Workflow">
-          <bdi className="font-medium">{exact(root.workflow).slice(0, 100)}</bdi>
-        </Told>
+        <TraceFacts name="Workflow">
+          <bdi className="font-medium">{safeExact(root.workflow).slice(0, 100)}</bdi>
+        </TraceFacts>
       )}
-      <Told name="Started">
+      <TraceFacts name="Started">
         <time dateTime={root.start} title={root.start}>
           {formatDateTime(root.start)}
         </time>
-      </Told>
-      <Told name="Took">{lasted(root.duration_ms)}</Told>
-      <Told name="Spans">
+      </TraceFacts>
+      <TraceFacts name="Took">{formatMilliseconds(root.duration_ms)}</TraceFacts>
+      <TraceFacts name="Spans">
         {spans.toLocaleString('en')} {spans === 1 ? 'span' : 'spans'}
-      </Told>
+      </TraceFacts>
       {errors > 0 && (
-        <Told name="Errors">
+        <TraceFacts name="Errors">
           <span className="text-bad">
             {errors.toLocaleString('en')} {errors === 1 ? 'error' : 'errors'}
           </span>
-        </Told>
+        </TraceFacts>
       )}
       {tokens !== null && (
-        <Told name="Tokens">
+        <TraceFacts name="Tokens">
           <span title={`${(given ?? 0).toLocaleString('en')} in, ${(said ?? 0).toLocaleString('en')} out`}>
             {formatCompactNumber(tokens)} tokens
           </span>
-        </Told>
+        </TraceFacts>
       )}
-      {cost !== null && <Told name="Cost">{formatDollars(cost)}</Told>}
+      {cost !== null && <TraceFacts name="Cost">{formatDollars(cost)}</TraceFacts>}
       {sessions.slice(0, 3).map((session) => (
-        <Told key={session} name="Session">
+        <TraceFacts key={session} name="Session">
           <Link href={sessionPath(session)} className="flex max-w-48 items-center gap-1 text-accent hover:underline">
             <History aria-hidden className="size-3.5 shrink-0" />
-            <bdi className="truncate">{exact(session).slice(0, 100)}</bdi>
+            <bdi className="truncate">{safeExact(session).slice(0, 100)}</bdi>
           </Link>
-        </Told>
+        </TraceFacts>
       ))}
-      {root.run_id && <ThreadOf run={root.run_id} />}
-      <Told name="Trace id">
+      {root.run_id && <ThreadLink run={root.run_id} />}
+      <TraceFacts name="Trace id">
         <span className="flex items-center">
           <span className="font-mono text-xs text-faint">{id.slice(0, 8)}…</span>
           <CopyButton label="Copy trace id" text={id} className="!size-6" />
         </span>
-      </Told>
+      </TraceFacts>
     </dl>
   );
 }
 
-function ThreadOf({ run: id }: { run: string }): ReactNode {
+function ThreadLink({ run: id }: { run: string }): ReactNode {
   const { data } = useQuery({ ...runQuery(id), retry: false });
   return data?.thread ? (
-    <Told name="Thread">
+    <TraceFacts name="Thread">
       <Link href={`/play/${data.thread}`} className="text-accent hover:underline">
         Its thread
       </Link>
-    </Told>
+    </TraceFacts>
   ) : null;
 }
 
-const Told = ({ name, children }: { name: string; children: ReactNode }): ReactNode => (
+const TraceFacts = ({ name, children }: { name: string; children: ReactNode }): ReactNode => (
   <div className="text-muted tabular-nums">
     <dt>{name}</dt>
     <dd>{children}</dd>
   </div>
 );
 
-function Export({ id }: { id: string }): ReactNode {
-  const lines = (format: string) => () => saved(`/api/traces/export?trace=${id}&format=${format}`);
+function ExportMenu({ id }: { id: string }): ReactNode {
+  const lines = (format: string) => () => exportUrl(`/api/traces/export?trace=${id}&format=${format}`);
   return (
     <Menu
       trigger={
@@ -343,33 +343,33 @@ function Export({ id }: { id: string }): ReactNode {
     >
       <MenuItem onSelect={lines('jsonl')}>Records, as JSON lines</MenuItem>
       <MenuItem onSelect={lines('otlp')}>OTLP, to send elsewhere</MenuItem>
-      <MenuItem onSelect={() => saved(`/api/traces/${id}/export.html`)}>A page, as HTML</MenuItem>
+      <MenuItem onSelect={() => exportUrl(`/api/traces/${id}/export.html`)}>A page, as HTML</MenuItem>
     </Menu>
   );
 }
 
 /** The server names the file, and says that it is one to keep. */
-function saved(path: string): void {
+function exportUrl(path: string): void {
   const link = document.createElement('a');
-  link.href = rooted(path);
+  link.href = serverPath(path);
   link.download = '';
   link.click();
 }
 
-const wide = window.matchMedia('(min-width: 1024px)');
+const wideScreen = window.matchMedia('(min-width: 1024px)');
 
 const subscribe = (listener: () => void): (() => void) => {
-  wide.addEventListener('change', listener);
-  return () => wide.removeEventListener('change', listener);
+  wideScreen.addEventListener('change', listener);
+  return () => wideScreen.removeEventListener('change', listener);
 };
 
 /** Is there room for things side by side? */
-export const useIsWide = (): boolean => useSyncExternalStore(subscribe, () => wide.matches);
+export const useIsWide = (): boolean => useSyncExternalStore(subscribe, () => wideScreen.matches);
 
 interface ConversationPaneProps {
   trace: string;
   onSpan: (id: string) => void;
-  goOn: (read: () => Promise<Live>) => Promise<void>;
+  goOn: (read: () => Promise<PlaygroundTarget>) => Promise<void>;
 }
 
 /** What was said in a trace, as a chat; one can go on from any of it. */
@@ -379,30 +379,30 @@ export function ConversationPane({ trace, onSpan, goOn }: ConversationPaneProps)
   const long = useQuery({ ...traceConversationQuery(trace, true), enabled: whole });
   const told = long.data ?? short.data;
   const cut = told?.cut ?? 0;
-  const items = useMemo(() => (told ? itemsOf(told.steps) : []), [told]);
+  const items = useMemo(() => (told ? stepItems(told.steps) : []), [told]);
   const resume = useCallback(
-    (item: Item) =>
+    (item: StepItem) =>
       goOn(() => api('post', '/api/traces/{trace}/thread', { path: { trace }, body: { upto: item.upto } })),
     [goOn, trace],
   );
-  const showSpan = useCallback((item: Item) => onSpan(item.span), [onSpan]);
-  if (!told) return <div className="p-4">{short.error ? <Problem error={short.error} /> : <Spinner />}</div>;
+  const showSpan = useCallback((item: StepItem) => onSpan(item.span), [onSpan]);
+  if (!told) return <div className="p-4">{short.error ? <ErrorMessage error={short.error} /> : <Spinner />}</div>;
   if (!items.length) {
     return (
-      <Empty title="No conversation" icon={<MessagesSquare />}>
+      <EmptyState title="No conversation" icon={<MessagesSquare />}>
         No span of this trace tells what was said. Choose one to see what it was given and what it gave.
-      </Empty>
+      </EmptyState>
     );
   }
   return (
     <div className="mx-auto max-w-3xl px-4 py-4">
       {cut > 0 && (
-        <Cut busy={long.isFetching} onAll={() => setWhole(true)}>
+        <TruncatedNotice busy={long.isFetching} onAll={() => setWhole(true)}>
           Long texts are shown from their beginning; {formatSize(cut)} are left out.
-        </Cut>
+        </TruncatedNotice>
       )}
-      {long.error && <Problem error={long.error} />}
-      <StepsView items={items} onSpan={showSpan} resume={resume} />
+      {long.error && <ErrorMessage error={long.error} />}
+      <ConversationSteps items={items} onSpan={showSpan} resume={resume} />
     </div>
   );
 }

@@ -3,37 +3,48 @@ import { useCallback, useMemo, type ReactNode, Fragment, useState, useEffect, us
 import { Link } from 'wouter';
 import { api, type Schemas } from '@/api/client';
 import { CopyButton, Button } from '@/components/button';
-import { Section } from '@/components/collapsible';
+import { CollapsibleSection } from '@/components/collapsible';
 import { TextField } from '@/components/form-fields';
 import { JsonBox, JsonView } from '@/components/json-view';
-import { itemsOf, stepsOf, type Item, StepsView } from '@/components/messages/conversation-steps';
+import {
+  stepItems,
+  conversationSteps,
+  type StepItem,
+  ConversationSteps,
+} from '@/components/messages/conversation-steps';
 import { Badge } from '@/components/status';
 import { LongText } from '@/components/text';
-import { tellError } from '@/components/toast';
+import { showError } from '@/components/toast';
 import { cn } from '@/lib/cn';
 import { formatSize, formatDateTime as shownMoment } from '@/lib/format';
-import { prose, exact } from '@/lib/safe-text';
+import { safeProse, safeExact } from '@/lib/safe-text';
 import type { Part, Span } from '@/pages/traces/queries';
-import { listed, shortly } from '@/pages/traces/span-facts';
-import { lasted, moment } from './timeline';
+import { joinValues, shortText } from '@/pages/traces/span-facts';
+import { formatMilliseconds, formatMoment } from './timeline';
 
-export function SpanContent({ parts, resume }: { parts: Parts; resume: (upto: number) => Promise<void> }): ReactNode {
+export function SpanContent({
+  parts,
+  resume,
+}: {
+  parts: SpanParts;
+  resume: (upto: number) => Promise<void>;
+}): ReactNode {
   const { trace_id: trace, span_id: id, messages_in: given, messages_out: said, inputs, outputs } = parts.span;
   const items = useMemo(
-    () => itemsOf(stepsOf(trace, id, [...(given ?? []), ...(said ?? [])])),
+    () => stepItems(conversationSteps(trace, id, [...(given ?? []), ...(said ?? [])])),
     [trace, id, given, said],
   );
-  const goOn = useCallback((item: Item) => resume(item.upto), [resume]);
+  const goOn = useCallback((item: StepItem) => resume(item.upto), [resume]);
   // A part that is too long even when its texts are cut comes empty.
   const isTalk = items.length > 0 || parts.cut('messages_in') !== undefined || parts.cut('messages_out') !== undefined;
   return (
     <>
       {isTalk && (
-        <Section title="Messages" open>
-          <CutPart parts={parts} part="messages_in" />
-          <CutPart parts={parts} part="messages_out" />
-          <StepsView items={items} resume={goOn} />
-        </Section>
+        <CollapsibleSection title="Messages" open>
+          <TruncatedPart parts={parts} part="messages_in" />
+          <TruncatedPart parts={parts} part="messages_out" />
+          <ConversationSteps items={items} resume={goOn} />
+        </CollapsibleSection>
       )}
       <ContentValue title="Inputs" part="inputs" value={inputs} parts={parts} open={!isTalk} />
       <ContentValue title="Outputs" part="outputs" value={outputs} parts={parts} open={!isTalk} />
@@ -51,12 +62,12 @@ function ContentValue({
   title: string;
   part: Part;
   value: unknown;
-  parts: Parts;
+  parts: SpanParts;
   open: boolean;
 }): ReactNode {
   if ((value === null || value === undefined) && parts.cut(part) === undefined) return null;
   return (
-    <Section
+    <CollapsibleSection
       title={title}
       open={open}
       aside={
@@ -66,7 +77,7 @@ function ContentValue({
         />
       }
     >
-      <CutPart parts={parts} part={part} />
+      <TruncatedPart parts={parts} part={part} />
       {typeof value === 'string' ? (
         <div
           dir="auto"
@@ -75,28 +86,32 @@ function ContentValue({
             'bg-surface px-3 py-2 wrap-anywhere whitespace-pre-wrap',
           )}
         >
-          <LongText text={value} tidy={prose} />
+          <LongText text={value} tidy={safeProse} />
         </div>
       ) : (
         <JsonBox value={value} />
       )}
-    </Section>
+    </CollapsibleSection>
   );
 }
 
 /** Says of a part that it is not shown whole, and gets it. */
-export function CutPart({ parts, part }: { parts: Parts; part: Part }): ReactNode {
+export function TruncatedPart({ parts, part }: { parts: SpanParts; part: Part }): ReactNode {
   const total = parts.cut(part);
   if (total === undefined) return null;
   const share = parts.share(part);
   return (
-    <Cut busy={share !== undefined} {...(share === undefined ? {} : { share })} onAll={() => parts.load(part)}>
-      {WORDS[part] ?? 'This'} shown in part: {formatSize(total)} in all.
-    </Cut>
+    <TruncatedNotice
+      busy={share !== undefined}
+      {...(share === undefined ? {} : { share })}
+      onAll={() => parts.load(part)}
+    >
+      {PART_LABELS[part] ?? 'This'} shown in part: {formatSize(total)} in all.
+    </TruncatedNotice>
   );
 }
 
-const WORDS: Partial<Record<Part, string>> = {
+const PART_LABELS: Partial<Record<Part, string>> = {
   messages_in: 'What it was given is',
   messages_out: 'What it said is',
   inputs: 'The inputs are',
@@ -108,70 +123,70 @@ const WORDS: Partial<Record<Part, string>> = {
 const MAX_EVENTS_SHOWN = 200;
 
 /** Everything else that was sent with a span, and what was done to it on the way in. */
-export function SpanRest({ parts }: { parts: Parts }): ReactNode {
+export function SpanDetails({ parts }: { parts: SpanParts }): ReactNode {
   const { span, cut } = parts;
   const size = (map: object | undefined) => Object.keys(map ?? {}).length;
   const many = (part: 'attributes' | 'events' | 'links' | 'parameters' | 'tools', count: number) =>
     count === 0 && cut(part) !== undefined ? {} : { count };
   return (
     <>
-      <Section title="Parameters" {...many('parameters', size(span.parameters))}>
-        <CutPart parts={parts} part="parameters" />
+      <CollapsibleSection title="Parameters" {...many('parameters', size(span.parameters))}>
+        <TruncatedPart parts={parts} part="parameters" />
         <JsonBox value={span.parameters} />
-      </Section>
-      <Section title="Tools" {...many('tools', span.tools?.length ?? 0)}>
-        <CutPart parts={parts} part="tools" />
+      </CollapsibleSection>
+      <CollapsibleSection title="Tools" {...many('tools', span.tools?.length ?? 0)}>
+        <TruncatedPart parts={parts} part="tools" />
         <JsonBox value={span.tools} />
-      </Section>
-      <Section title="Attributes" {...many('attributes', size(span.attributes))}>
-        <CutPart parts={parts} part="attributes" />
+      </CollapsibleSection>
+      <CollapsibleSection title="Attributes" {...many('attributes', size(span.attributes))}>
+        <TruncatedPart parts={parts} part="attributes" />
         <Attributes map={span.attributes ?? {}} label="Attributes" />
-      </Section>
-      <Section title="Events" {...many('events', span.events?.length ?? 0)}>
-        <CutPart parts={parts} part="events" />
+      </CollapsibleSection>
+      <CollapsibleSection title="Events" {...many('events', span.events?.length ?? 0)}>
+        <TruncatedPart parts={parts} part="events" />
         <Events span={span} />
-      </Section>
-      <Section title="Links" {...many('links', span.links?.length ?? 0)}>
-        <CutPart parts={parts} part="links" />
+      </CollapsibleSection>
+      <CollapsibleSection title="Links" {...many('links', span.links?.length ?? 0)}>
+        <TruncatedPart parts={parts} part="links" />
         <Links span={span} />
-      </Section>
-      <Section title="Removed before it was stored" count={span.redactions?.length ?? 0}>
+      </CollapsibleSection>
+      <CollapsibleSection title="Removed before it was stored" count={span.redactions?.length ?? 0}>
         <Redactions span={span} />
-      </Section>
-      <Section title="Notes" count={(span.notes?.length ?? 0) + size(span.dropped)}>
+      </CollapsibleSection>
+      <CollapsibleSection title="Notes" count={(span.notes?.length ?? 0) + size(span.dropped)}>
         <div className="flex flex-wrap gap-1">
           {span.notes?.map((note) => (
             <Badge key={note} tone="warn">
-              {exact(note).slice(0, 200)}
+              {safeExact(note).slice(0, 200)}
             </Badge>
           ))}
-          {listed(span.dropped ?? {}).map(([what, count]) => (
+          {joinValues(span.dropped ?? {}).map(([what, count]) => (
             <Badge key={what}>
-              {String(count)} {exact(what).slice(0, 40)} dropped
+              {String(count)} {safeExact(what).slice(0, 40)} dropped
             </Badge>
           ))}
         </div>
-      </Section>
+      </CollapsibleSection>
     </>
   );
 }
 
 function Events({ span }: { span: Span }): ReactNode {
-  const began = moment(span.start);
+  const began = formatMoment(span.start);
   return (
     <ul className="space-y-2">
       {span.events?.slice(0, MAX_EVENTS_SHOWN).map((event, place) => (
         // oxlint-disable-next-line react/no-array-index-key -- events have no names of their own
         <li key={place} className="min-w-0 rounded-lg border bg-surface px-3 py-2">
           <div className="flex items-baseline gap-2 text-[13px]">
-            <bdi className="min-w-0 grow font-medium wrap-anywhere">{exact(event.name).slice(0, 300)}</bdi>
+            <bdi className="min-w-0 grow font-medium wrap-anywhere">{safeExact(event.name).slice(0, 300)}</bdi>
             {event.at && (
               <time
                 dateTime={event.at}
                 title={shownMoment(event.at)}
                 className="shrink-0 text-xs text-faint tabular-nums"
               >
-                +{lasted(Math.max(0, moment(event.at) - began))}
+                +{formatMilliseconds(Math.max(0, formatMoment(event.at) - began))}
               </time>
             )}
           </div>
@@ -209,9 +224,9 @@ const Redactions = ({ span }: { span: Span }): ReactNode => (
   <ul className="space-y-0.5 text-[13px]">
     {span.redactions?.map(({ path, by, count }) => (
       <li key={`${path} ${by}`} className="wrap-anywhere">
-        <span className="font-mono text-xs">{exact(path).slice(0, 512)}</span>{' '}
+        <span className="font-mono text-xs">{safeExact(path).slice(0, 512)}</span>{' '}
         <span className="text-muted">
-          by {exact(by).slice(0, 200)}, {count ?? 1} time{count === 1 || count === undefined ? '' : 's'}
+          by {safeExact(by).slice(0, 200)}, {count ?? 1} time{count === 1 || count === undefined ? '' : 's'}
         </span>
       </li>
     ))}
@@ -219,23 +234,23 @@ const Redactions = ({ span }: { span: Span }): ReactNode => (
 );
 
 const ATTRIBUTES_PER_PAGE = 100;
-const MANY = 12;
-const LONG = 300;
+const SEARCHABLE_COUNT = 12;
+const LONG_VALUE_LENGTH = 300;
 
 /** A flat map of strangers' names and values, as a table. Names are text: no dot in them means anything here. */
 export function Attributes({ map, label }: { map: object; label: string }): ReactNode {
   const [words, setWords] = useState('');
   const [shown, setShown] = useState(ATTRIBUTES_PER_PAGE);
-  const all = listed(map);
+  const all = joinValues(map);
   const wanted = words.trim().toLowerCase();
   const found = wanted
     ? all.filter(
-        ([name, value]) => name.toLowerCase().includes(wanted) || shortly(value).toLowerCase().includes(wanted),
+        ([name, value]) => name.toLowerCase().includes(wanted) || shortText(value).toLowerCase().includes(wanted),
       )
     : all;
   return (
     <div className="min-w-0">
-      {all.length > MANY && (
+      {all.length > SEARCHABLE_COUNT && (
         <TextField
           type="search"
           aria-label={`Find in ${label.toLowerCase()}`}
@@ -255,7 +270,7 @@ export function Attributes({ map, label }: { map: object; label: string }): Reac
                 dir="ltr"
                 className="w-2/5 py-1 pr-3 text-left font-mono text-xs/5 font-normal wrap-anywhere text-muted"
               >
-                <Name name={exact(name).slice(0, 600)} />
+                <Name name={safeExact(name).slice(0, 600)} />
               </th>
               <td className="relative min-w-0 py-1 pr-7 font-mono text-xs/5 wrap-anywhere">
                 <AttributeValue value={value} />
@@ -295,16 +310,16 @@ function AttributeValue({ value }: { value: unknown }): ReactNode {
   const [all, setAll] = useState(false);
   if (typeof value === 'object' && value !== null) return <JsonView value={value} open={0} copy={false} />;
   const text = typeof value === 'string' ? value : String(value);
-  if (text.length <= LONG || all)
+  if (text.length <= LONG_VALUE_LENGTH || all)
     return (
       <span dir="auto" className="whitespace-pre-wrap">
-        <LongText text={text} tidy={exact} />
+        <LongText text={text} tidy={safeExact} />
       </span>
     );
   return (
     <>
       <span dir="auto" className="whitespace-pre-wrap">
-        {exact(text.slice(0, LONG))}…
+        {safeExact(text.slice(0, LONG_VALUE_LENGTH))}…
       </span>{' '}
       <Button size="small" look="quiet" onClick={() => setAll(true)}>
         Show more
@@ -314,7 +329,7 @@ function AttributeValue({ value }: { value: unknown }): ReactNode {
 }
 
 /** A line that says that not all is shown, and gets the rest. */
-export function Cut({
+export function TruncatedNotice({
   children,
   busy,
   share,
@@ -341,7 +356,7 @@ export function Cut({
 }
 
 /** The parts of a record: as they came, and whole once somebody asks for them. */
-export interface Parts {
+export interface SpanParts {
   span: Span;
   /** How many characters there are of a part that is not shown whole; undefined: it is. */
   cut: (part: Part) => number | undefined;
@@ -350,7 +365,7 @@ export interface Parts {
   load: (part: Part) => void;
 }
 
-export function useParts(record: Span): Parts {
+export function useSpanParts(record: Span): SpanParts {
   const [got, setGot] = useState<{ of: Span; parts: ReadonlyMap<Part, unknown> }>({ of: record, parts: new Map() });
   const [shares, setShares] = useState<ReadonlyMap<Part, number>>(() => new Map());
   const leave = useRef(new AbortController());
@@ -359,7 +374,7 @@ export function useParts(record: Span): Parts {
     leave.current = ended;
     return () => ended.abort();
   }, []);
-  const parts = got.of === record ? got.parts : NONE;
+  const parts = got.of === record ? got.parts : NO_PARTS;
   const load = useCallback(
     (part: Part) => {
       const { signal } = leave.current;
@@ -369,11 +384,14 @@ export function useParts(record: Span): Parts {
             new Map([...[...now].filter(([one]) => one !== part), ...(share === null ? [] : [[part, share] as const])]),
         );
       tell(0);
-      whole(pieceOf(record.trace_id, record.span_id, part, signal), tell)
+      fetchWholePart(fetchPiece(record.trace_id, record.span_id, part, signal), tell)
         .then((value) =>
-          setGot((now) => ({ of: record, parts: new Map([...(now.of === record ? now.parts : NONE), [part, value]]) })),
+          setGot((now) => ({
+            of: record,
+            parts: new Map([...(now.of === record ? now.parts : NO_PARTS), [part, value]]),
+          })),
         )
-        .catch((error: unknown) => signal.aborted || tellError(error))
+        .catch((error: unknown) => signal.aborted || showError(error))
         .finally(() => tell(null));
     },
     [record],
@@ -386,18 +404,18 @@ export function useParts(record: Span): Parts {
   };
 }
 
-const NONE: ReadonlyMap<Part, unknown> = new Map();
+const NO_PARTS: ReadonlyMap<Part, unknown> = new Map();
 
-type Piece = Schemas['Piece'];
+type RecordPiece = Schemas['Piece'];
 
 /** The value, once all of it is there; `told` hears how much is. */
-export async function whole(
-  read: (offset: number) => Promise<Piece>,
+export async function fetchWholePart(
+  read: (offset: number) => Promise<RecordPiece>,
   told: (share: number) => void = () => {},
 ): Promise<unknown> {
   const texts: string[] = [];
   for (let offset: number | null = 0; offset !== null;) {
-    const piece: Piece = await read(offset);
+    const piece: RecordPiece = await read(offset);
     texts.push(piece.text);
     told(piece.total ? Math.min(1, (piece.offset + piece.text.length) / piece.total) : 1);
     if (piece.next !== null && piece.next <= piece.offset) throw new Error('The server sends the same piece again.');
@@ -407,12 +425,12 @@ export async function whole(
 }
 
 /** A part of a record that is too long to be sent at once, put together from its pieces. */
-export const pieceOf =
+export const fetchPiece =
   (trace: string, span: string, part: Part, signal?: AbortSignal) =>
-  async (offset: number): Promise<Piece> =>
+  async (offset: number): Promise<RecordPiece> =>
     // With a part asked for, the answer is a piece of it.
     (await api('get', '/api/spans/{trace}/{span}', {
       path: { trace, span },
       query: { part, offset },
       ...(signal ? { signal } : {}),
-    })) as unknown as Piece;
+    })) as unknown as RecordPiece;

@@ -6,23 +6,23 @@ import { Link } from 'wouter';
 import { api } from '@/api/client';
 import { runQuery } from '@/api/queries';
 import { Button, CopyButton } from '@/components/button';
-import { Section } from '@/components/collapsible';
-import { written } from '@/components/json-view';
-import type { Live } from '@/components/open-in-playground';
-import { Badge, Loading, Problem } from '@/components/status';
+import { CollapsibleSection } from '@/components/collapsible';
+import { jsonText } from '@/components/json-view';
+import type { PlaygroundTarget } from '@/components/open-in-playground';
+import { Badge, Loading, ErrorMessage } from '@/components/status';
 import { LongText } from '@/components/text';
-import { tellError } from '@/components/toast';
+import { showError } from '@/components/toast';
 import { formatDateTime } from '@/lib/format';
-import { exact, prose } from '@/lib/safe-text';
+import { safeExact, safeProse } from '@/lib/safe-text';
 import { spanQuery as read, type Span } from '@/pages/traces/queries';
-import { factsOf, type Fact } from '@/pages/traces/span-facts';
-import { KindIcon, statusWord } from '@/pages/traces/span-kind';
-import { SpanContent, SpanRest, useParts } from './span-content';
+import { spanFacts, type SpanFact } from '@/pages/traces/span-facts';
+import { KindIcon, statusLabel } from '@/pages/traces/span-kind';
+import { SpanContent, SpanDetails, useSpanParts } from './span-content';
 
 interface Props {
   trace: string;
   id: string;
-  goOn: (read: () => Promise<Live>) => Promise<void>;
+  goOn: (read: () => Promise<PlaygroundTarget>) => Promise<void>;
 }
 
 export function SpanPane({ trace, id, goOn }: Props): ReactNode {
@@ -30,15 +30,15 @@ export function SpanPane({ trace, id, goOn }: Props): ReactNode {
   if (error)
     return (
       <div className="p-4">
-        <Problem error={error} />
+        <ErrorMessage error={error} />
       </div>
     );
   if (!data) return <Loading className="p-4" />;
-  return <Shown key={id} record={data} goOn={goOn} />;
+  return <SpanView key={id} record={data} goOn={goOn} />;
 }
 
-function Shown({ record, goOn }: { record: Span; goOn: Props['goOn'] }): ReactNode {
-  const parts = useParts(record);
+function SpanView({ record, goOn }: { record: Span; goOn: Props['goOn'] }): ReactNode {
+  const parts = useSpanParts(record);
   const { span } = parts;
   const { trace_id: trace, span_id: id } = span;
   const resume = (upto?: number) =>
@@ -55,57 +55,59 @@ function Shown({ record, goOn }: { record: Span; goOn: Props['goOn'] }): ReactNo
         <div className="flex items-start gap-2">
           <KindIcon kind={span.kind ?? 'unknown'} className="mt-1 !size-4" />
           <h2 className="min-w-0 grow text-base font-semibold wrap-anywhere">
-            <bdi>{exact(span.name ?? '').slice(0, 500) || 'unnamed'}</bdi>
+            <bdi>{safeExact(span.name ?? '').slice(0, 500) || 'unnamed'}</bdi>
           </h2>
           <Badge tone={span.status === 'error' ? 'bad' : span.status === 'ok' ? 'good' : 'warn'}>
-            {statusWord(span.status ?? 'ok')}
+            {statusLabel(span.status ?? 'ok')}
           </Badge>
         </div>
         <div className="mt-1 flex flex-wrap items-center gap-1 text-xs text-faint">
           <span className="font-mono">{id}</span>
           <CopyButton label="Copy span id" text={id} />
-          <CopyButton label="Copy record as JSON" icon={<Braces />} text={() => written(span)} />
+          <CopyButton label="Copy record as JSON" icon={<Braces />} text={() => jsonText(span)} />
           <span className="grow" />
           {isTalk && (
-            <Button size="small" onClick={() => void resume().catch(tellError)}>
+            <Button size="small" onClick={() => void resume().catch(showError)}>
               <MessageSquareShare aria-hidden className="size-3.5" />
               Open in playground
             </Button>
           )}
         </div>
       </header>
-      <Failed span={span} />
+      <SpanError span={span} />
       <SpanContent parts={parts} resume={resume} />
-      <Facts span={span} />
-      <SpanRest parts={parts} />
+      <SpanFacts span={span} />
+      <SpanDetails parts={parts} />
     </article>
   );
 }
 
 /** What was raised, or what the status says. */
-function Failed({ span: { exception, status, status_message: said } }: { span: Span }): ReactNode {
+function SpanError({ span: { exception, status, status_message: said } }: { span: Span }): ReactNode {
   if (!exception && !(said && status !== 'ok')) return null;
   return (
     <div role="alert" className="mb-3 rounded-lg bg-bad-soft px-3 py-2 text-[13px] text-bad">
-      {exception && <div className="font-mono font-medium wrap-anywhere">{exact(exception.type).slice(0, 300)}</div>}
+      {exception && (
+        <div className="font-mono font-medium wrap-anywhere">{safeExact(exception.type).slice(0, 300)}</div>
+      )}
       <div dir="auto" className="wrap-anywhere whitespace-pre-wrap">
-        <LongText text={exception?.message || said || ''} tidy={prose} />
+        <LongText text={exception?.message || said || ''} tidy={safeProse} />
       </div>
     </div>
   );
 }
 
 /** What is known of a span besides its content. */
-export function Facts({ span }: { span: Span }): ReactNode {
+export function SpanFacts({ span }: { span: Span }): ReactNode {
   return (
-    <Section title="Facts" open>
+    <CollapsibleSection title="Facts" open>
       <dl className="grid grid-cols-[6.5rem_minmax(0,1fr)] gap-y-0.5 text-[13px]">
-        {factsOf(span).map((fact) => (
+        {spanFacts(span).map((fact) => (
           <div key={fact.label} className="contents">
             <dt className="py-0.5 text-muted">{fact.label}</dt>
             <dd className="group/fact flex min-h-6 min-w-0 items-center gap-1">
-              <Told fact={fact} />
-              {fact.label === 'Run' && <RunThread id={fact.text} />}
+              <FactValue fact={fact} />
+              {fact.label === 'Run' && <RunThreadLink id={fact.text} />}
               {fact.code && (
                 <CopyButton
                   className="opacity-0 group-hover/fact:opacity-100 focus-visible:opacity-100 !size-6"
@@ -117,18 +119,18 @@ export function Facts({ span }: { span: Span }): ReactNode {
           </div>
         ))}
       </dl>
-    </Section>
+    </CollapsibleSection>
   );
 }
 
-function Told({ fact: { label, text, code, href } }: { fact: Fact }): ReactNode {
+function FactValue({ fact: { label, text, code, href } }: { fact: SpanFact }): ReactNode {
   const shown =
     label === 'Started' ? (
       <time dateTime={text} title={text}>
         {formatDateTime(text)}
       </time>
     ) : (
-      <bdi className={code ? 'font-mono text-xs' : ''}>{exact(text).slice(0, 1000)}</bdi>
+      <bdi className={code ? 'font-mono text-xs' : ''}>{safeExact(text).slice(0, 1000)}</bdi>
     );
   return href ? (
     <Link href={href} className="min-w-0 wrap-anywhere text-accent hover:underline">
@@ -140,7 +142,7 @@ function Told({ fact: { label, text, code, href } }: { fact: Fact }): ReactNode 
 }
 
 /** The thread that a run of ours was in, if it was in one and is still there. */
-export function RunThread({ id }: { id: string }): ReactNode {
+export function RunThreadLink({ id }: { id: string }): ReactNode {
   const { data } = useQuery({ ...runQuery(id), retry: false });
   if (!data?.thread) return null;
   return (

@@ -3,29 +3,29 @@ import { ChevronRight } from 'lucide-react';
 import { memo, type MouseEvent, type ReactNode } from 'react';
 import { cn } from '@/lib/cn';
 import { formatCompactNumber } from '@/lib/format';
-import { exact } from '@/lib/safe-text';
-import { colourOf, KindIcon, StatusIcon } from '@/pages/traces/span-kind';
-import type { Row, Twig } from './span-tree';
-import { lasted, placed, type Range } from './timeline';
+import { safeExact } from '@/lib/safe-text';
+import { kindColour, KindIcon, StatusIcon } from '@/pages/traces/span-kind';
+import type { SpanTreeRow, SpanNode } from './span-tree';
+import { formatMilliseconds, barPosition, type TimeRange } from './timeline';
 
-export const ROW = 28;
+export const ROW_HEIGHT = 28;
 /** Deeper than this, rows move no further to the right. */
-const DEEPEST = 16;
-const STEP = 14;
+const MAX_INDENT = 16;
+const INDENT_PX = 14;
 
-export type Columns = 'tree' | 'timeline' | 'both';
+export type ColumnWidths = 'tree' | 'timeline' | 'both';
 
 interface Props {
   id: string;
-  row: Row;
+  row: SpanTreeRow;
   top: number;
   selected: boolean;
   found: boolean;
-  columns: Columns;
-  range: Range;
+  columns: ColumnWidths;
+  range: TimeRange;
   onSelect: (id: string) => void;
-  onToggle: (row: Row) => void;
-  onFocus: (twig: Twig) => void;
+  onToggle: (row: SpanTreeRow) => void;
+  onFocus: (twig: SpanNode) => void;
 }
 
 export const SpanRow = memo(function SpanRow({
@@ -53,7 +53,7 @@ export const SpanRow = memo(function SpanRow({
       aria-selected={selected}
       {...(open === null ? {} : { 'aria-expanded': open })}
       onClick={() => onSelect(twig.id)}
-      style={{ height: ROW, transform: `translateY(${top}px)` }}
+      style={{ height: ROW_HEIGHT, transform: `translateY(${top}px)` }}
       className={cn(
         'absolute inset-x-0 top-0 flex cursor-pointer items-center border-b border-line/50 outline-accent',
         selected
@@ -85,7 +85,7 @@ function Name({ row, found, columns, onToggle }: Pick<Props, 'row' | 'found' | '
             ? 'w-[38%] shrink-0 border-r'
             : 'grow',
       )}
-      style={{ paddingLeft: 6 + Math.min(depth, DEEPEST) * (columns === 'timeline' ? 6 : STEP) }}
+      style={{ paddingLeft: 6 + Math.min(depth, MAX_INDENT) * (columns === 'timeline' ? 6 : INDENT_PX) }}
     >
       {open === null ? (
         <span className="w-4 shrink-0" />
@@ -108,12 +108,12 @@ function Name({ row, found, columns, onToggle }: Pick<Props, 'row' | 'found' | '
           twig.status === 'error' && 'text-bad',
           found && 'rounded-sm bg-warn-soft font-medium',
         )}
-        title={exact(twig.name).slice(0, 300)}
+        title={safeExact(twig.name).slice(0, 300)}
       >
-        <bdi>{exact(twig.name).slice(0, 200) || 'unnamed'}</bdi>
+        <bdi>{safeExact(twig.name).slice(0, 200) || 'unnamed'}</bdi>
       </span>
       {twig.note && <Note note={twig.note} />}
-      {open === false && <Below twig={twig} />}
+      {open === false && <HiddenChildren twig={twig} />}
       <StatusIcon status={twig.status} />
       {columns !== 'timeline' && (
         <>
@@ -125,7 +125,9 @@ function Name({ row, found, columns, onToggle }: Pick<Props, 'row' | 'found' | '
               {formatCompactNumber(twig.tokens)} tok
             </span>
           ) : null}
-          <span className="w-15 shrink-0 text-right text-xs text-muted tabular-nums">{lasted(twig.took)}</span>
+          <span className="w-15 shrink-0 text-right text-xs text-muted tabular-nums">
+            {formatMilliseconds(twig.took)}
+          </span>
         </>
       )}
     </div>
@@ -141,7 +143,7 @@ const Note = ({ note }: { note: 'orphan' | 'cycle' }): ReactNode => (
 );
 
 /** What a closed row hides. */
-const Below = ({ twig }: { twig: Twig }): ReactNode => (
+const HiddenChildren = ({ twig }: { twig: SpanNode }): ReactNode => (
   <>
     <span
       className="shrink-0 rounded-full bg-sunken px-1.5 text-[11px] text-muted tabular-nums"
@@ -165,9 +167,9 @@ function Bar({
   range,
   named,
   onFocus,
-}: Pick<Props, 'range' | 'onFocus'> & { twig: Twig; named: boolean }): ReactNode {
-  const where = placed(twig.at, twig.took, range);
-  const colour = `var(${colourOf(twig.kind, twig.status)})`;
+}: Pick<Props, 'range' | 'onFocus'> & { twig: SpanNode; named: boolean }): ReactNode {
+  const where = barPosition(twig.at, twig.took, range);
+  const colour = `var(${kindColour(twig.kind, twig.status)})`;
   if (typeof where === 'string') {
     return (
       <span className={cn('min-w-0 grow px-1 text-xs text-faint', where === 'after' && 'text-right')} aria-hidden>
@@ -180,7 +182,10 @@ function Bar({
     <span
       className="relative mx-1.5 h-full min-w-0 grow overflow-hidden"
       onDoubleClick={() => onFocus(twig)}
-      title={`${lasted(twig.at)} after the beginning, ${lasted(twig.took)} long. Double click to look at it alone.`}
+      title={
+        `${formatMilliseconds(twig.at)} after the beginning, ${formatMilliseconds(twig.took)} long. ` +
+        'Double click to look at it alone.'
+      }
     >
       <span
         className="absolute top-2 h-3 min-w-0.5 rounded-xs opacity-85"
@@ -200,7 +205,7 @@ function Bar({
                 : { left: `${where.left + where.width}%` }
           }
         >
-          {lasted(twig.took)}
+          {formatMilliseconds(twig.took)}
         </span>
       )}
     </span>

@@ -1,19 +1,19 @@
 import { describe, expect, test } from 'vitest';
 import {
-  above,
-  forestOf,
-  openAtFirst,
-  rowsOf,
-  type Bone,
-  type Forest,
-  inTree,
+  ancestors,
+  buildSpanTree,
+  initiallyOpen,
+  visibleRows,
+  type SkeletonSpan,
+  type SpanTree,
+  matchesInTree,
   spansMatching,
-  next,
-  moveBy,
-  typed,
+  nextMatch,
+  keyboardMove,
+  typeAhead,
 } from './span-tree';
 
-const bone = (id: string, parent: string | null = null, at = 0, more: Partial<Bone> = {}): Bone => ({
+const bone = (id: string, parent: string | null = null, at = 0, more: Partial<SkeletonSpan> = {}): SkeletonSpan => ({
   span_id: id,
   parent_id: parent,
   name: `step ${id}`,
@@ -25,10 +25,10 @@ const bone = (id: string, parent: string | null = null, at = 0, more: Partial<Bo
   ...more,
 });
 const ALL = () => true;
-const shape = (forest: Forest, isOpen = ALL as (twig: { id: string }) => boolean) =>
-  rowsOf(forest, isOpen).map(({ twig, depth }) => `${'.'.repeat(depth)}${twig.id}`);
+const shape = (forest: SpanTree, isOpen = ALL as (twig: { id: string }) => boolean) =>
+  visibleRows(forest, isOpen).map(({ twig, depth }) => `${'.'.repeat(depth)}${twig.id}`);
 const family = () =>
-  forestOf([bone('a'), bone('b', 'a', 5), bone('c', 'b', 6, { status: 'error' }), bone('d', 'a', 90)], true);
+  buildSpanTree([bone('a'), bone('b', 'a', 5), bone('c', 'b', 6, { status: 'error' }), bone('d', 'a', 90)], true);
 
 describe('the spans of a trace', () => {
   test('hang below their parents, along the time', () => {
@@ -48,12 +48,12 @@ describe('the spans of a trace', () => {
 
   test('stand at the top when their parent is not there, and say so once all have come', () => {
     const bones = [bone('a'), bone('x', 'gone', 1)];
-    expect(shape(forestOf(bones, true))).toEqual(['a', 'x']);
-    expect([true, false].map((whole) => forestOf(bones, whole).spans.get('x')?.note)).toEqual(['orphan', null]);
+    expect(shape(buildSpanTree(bones, true))).toEqual(['a', 'x']);
+    expect([true, false].map((whole) => buildSpanTree(bones, whole).spans.get('x')?.note)).toEqual(['orphan', null]);
   });
 
   test('that are each other’s parents are all there once, the first of them at the top', () => {
-    const forest = forestOf(
+    const forest = buildSpanTree(
       [bone('a'), bone('x', 'z', 1), bone('y', 'x', 2), bone('z', 'y', 3), bone('w', 'y', 4), bone('self', 'self', 5)],
       true,
     );
@@ -63,25 +63,25 @@ describe('the spans of a trace', () => {
   });
 
   test('that come twice are there once', () => {
-    expect(shape(forestOf([bone('a'), bone('a', null, 9)], true))).toEqual(['a']);
+    expect(shape(buildSpanTree([bone('a'), bone('a', null, 9)], true))).toEqual(['a']);
   });
 
   test('may be thirty thousand, side by side or each in the other', () => {
     const many = Array.from({ length: 30_000 }, (_, index) => bone(`s${index}`, index ? 's0' : null, index));
     const deep = Array.from({ length: 30_000 }, (_, index) => bone(`s${index}`, index ? `s${index - 1}` : null, index));
-    expect([many, deep].map((bones) => rowsOf(forestOf(bones, true), ALL).length)).toEqual([30_000, 30_000]);
-    expect(above(forestOf(deep, true).spans.get('s29999') ?? expect.fail()).length).toBe(29_999);
+    expect([many, deep].map((bones) => visibleRows(buildSpanTree(bones, true), ALL).length)).toEqual([30_000, 30_000]);
+    expect(ancestors(buildSpanTree(deep, true).spans.get('s29999') ?? expect.fail()).length).toBe(29_999);
   });
 
   test('none of them is no tree', () => {
-    expect(forestOf([], true)).toEqual({ spans: new Map(), top: [], order: [], lasts: 0 });
+    expect(buildSpanTree([], true)).toEqual({ spans: new Map(), top: [], order: [], lasts: 0 });
   });
 });
 
 describe('what is open at first', () => {
   test('is what is near the top, as long as it is not too much', () => {
-    expect([...openAtFirst(family())]).toEqual(['a', 'b']);
-    expect([...openAtFirst(family(), 3)]).toEqual(['a']);
+    expect([...initiallyOpen(family())]).toEqual(['a', 'b']);
+    expect([...initiallyOpen(family(), 3)]).toEqual(['a']);
   });
 
   test('hides what hangs below a closed one', () => {
@@ -90,43 +90,46 @@ describe('what is open at first', () => {
 });
 
 describe('keys', () => {
-  const rows = rowsOf(family(), ALL);
-  const closed = rowsOf(family(), ({ id }) => id === 'a');
+  const rows = visibleRows(family(), ALL);
+  const closed = visibleRows(family(), ({ id }) => id === 'a');
 
   test('go up and down, and no farther than there are rows', () => {
     expect(
-      ['ArrowDown', 'ArrowUp', 'Home', 'End', 'PageDown', 'PageUp'].map((key) => moveBy(key, rows, 'b', 2)),
+      ['ArrowDown', 'ArrowUp', 'Home', 'End', 'PageDown', 'PageUp'].map((key) => keyboardMove(key, rows, 'b', 2)),
     ).toEqual([{ to: 'c' }, { to: 'a' }, { to: 'a' }, { to: 'd' }, { to: 'd' }, { to: 'a' }]);
-    expect([moveBy('ArrowDown', rows, 'd', 2), moveBy('ArrowDown', rows, null, 2)]).toEqual([{ to: 'd' }, { to: 'a' }]);
-    expect(moveBy('ArrowDown', [], null, 2)).toBe(null);
+    expect([keyboardMove('ArrowDown', rows, 'd', 2), keyboardMove('ArrowDown', rows, null, 2)]).toEqual([
+      { to: 'd' },
+      { to: 'a' },
+    ]);
+    expect(keyboardMove('ArrowDown', [], null, 2)).toBe(null);
   });
 
   test('open what is closed and go in, close what is open and go out', () => {
     expect([
-      moveBy('ArrowRight', closed, 'b', 1),
-      moveBy('ArrowRight', rows, 'b', 1),
-      moveBy('ArrowRight', rows, 'c', 1),
+      keyboardMove('ArrowRight', closed, 'b', 1),
+      keyboardMove('ArrowRight', rows, 'b', 1),
+      keyboardMove('ArrowRight', rows, 'c', 1),
     ]).toEqual([{ open: 'b' }, { to: 'c' }, null]);
     expect([
-      moveBy('ArrowLeft', rows, 'b', 1),
-      moveBy('ArrowLeft', rows, 'c', 1),
-      moveBy('ArrowLeft', closed, 'a', 1),
+      keyboardMove('ArrowLeft', rows, 'b', 1),
+      keyboardMove('ArrowLeft', rows, 'c', 1),
+      keyboardMove('ArrowLeft', closed, 'a', 1),
     ]).toEqual([{ close: 'b' }, { to: 'b' }, { close: 'a' }]);
     expect([
-      moveBy('Enter', rows, 'b', 1),
-      moveBy(' ', closed, 'b', 1),
-      moveBy('Enter', rows, 'c', 1),
-      moveBy('x', rows, 'a', 1),
+      keyboardMove('Enter', rows, 'b', 1),
+      keyboardMove(' ', closed, 'b', 1),
+      keyboardMove('Enter', rows, 'c', 1),
+      keyboardMove('x', rows, 'a', 1),
     ]).toEqual([{ close: 'b' }, { open: 'b' }, null, null]);
   });
 
   test('find by letters, after where one is and round', () => {
-    expect([typed('s', rows, 'b'), typed('step d', rows, 'a'), typed('s', rows, 'd'), typed('z', rows, 'a')]).toEqual([
-      'c',
-      'd',
-      'a',
-      null,
-    ]);
+    expect([
+      typeAhead('s', rows, 'b'),
+      typeAhead('step d', rows, 'a'),
+      typeAhead('s', rows, 'd'),
+      typeAhead('z', rows, 'a'),
+    ]).toEqual(['c', 'd', 'a', null]);
   });
 });
 
@@ -138,15 +141,15 @@ describe('looking for spans', () => {
   });
 
   test('goes through the whole tree, both ways and round', () => {
-    const all = inTree(family());
+    const all = matchesInTree(family());
     const wanted = ({ id }: { id: string }) => id === 'b' || id === 'd';
     expect(all.map(({ id }) => id)).toEqual(['a', 'b', 'c', 'd']);
     expect([
-      next(all, wanted, 'b'),
-      next(all, wanted, 'd'),
-      next(all, wanted, 'd', true),
-      next(all, wanted, null),
+      nextMatch(all, wanted, 'b'),
+      nextMatch(all, wanted, 'd'),
+      nextMatch(all, wanted, 'd', true),
+      nextMatch(all, wanted, null),
     ]).toEqual(['d', 'b', 'b', 'b']);
-    expect(next(all, () => false, 'a')).toBe(null);
+    expect(nextMatch(all, () => false, 'a')).toBe(null);
   });
 });

@@ -5,11 +5,11 @@
  * once.
  */
 import type { Schemas } from '@/api/client';
-import { moment } from './timeline';
+import { formatMoment } from './timeline';
 
-export type Bone = Schemas['BoneRow'];
+export type SkeletonSpan = Schemas['BoneRow'];
 
-export interface Twig {
+export interface SpanNode {
   id: string;
   name: string;
   kind: string;
@@ -18,61 +18,61 @@ export interface Twig {
   at: number;
   took: number;
   tokens: number | null;
-  parent: Twig | null;
+  parent: SpanNode | null;
   /** Why it stands at the top although it names a parent. */
   note: 'orphan' | 'cycle' | null;
-  children: Twig[];
+  children: SpanNode[];
   /** How many hang below it, and how many of those failed. */
   below: number;
   bad: number;
 }
 
-export interface Forest {
-  spans: ReadonlyMap<string, Twig>;
-  top: readonly Twig[];
+export interface SpanTree {
+  spans: ReadonlyMap<string, SpanNode>;
+  top: readonly SpanNode[];
   /** All of them, in the order of their start. */
-  order: readonly Twig[];
+  order: readonly SpanNode[];
   /** Milliseconds from the first start to the last end. */
   lasts: number;
 }
 
 /** `whole`: are these all? As long as they are not, a parent may still come. */
-export function forestOf(bones: Iterable<Bone>, whole: boolean): Forest {
-  const spans = new Map<string, Twig>();
-  const named = new Map<Twig, string>();
+export function buildSpanTree(bones: Iterable<SkeletonSpan>, whole: boolean): SpanTree {
+  const spans = new Map<string, SpanNode>();
+  const named = new Map<SpanNode, string>();
   let began = Number.POSITIVE_INFINITY;
   for (const bone of bones) {
     if (spans.has(bone.span_id)) continue;
-    const twig = twigOf(bone);
+    const twig = toSpanNode(bone);
     began = Math.min(began, twig.at);
     spans.set(twig.id, twig);
     if (bone.parent_id !== null) named.set(twig, bone.parent_id);
   }
   const order = [...spans.values()];
-  const top: Twig[] = [];
+  const top: SpanNode[] = [];
   let lasts = 0;
   for (const twig of order) {
     twig.at -= began;
     lasts = Math.max(lasts, twig.at + twig.took);
     const name = named.get(twig);
     const parent = name === undefined || name === twig.id ? undefined : spans.get(name);
-    if (parent) hang(twig, parent);
+    if (parent) attachToParent(twig, parent);
     else {
       top.push(twig);
       if (whole && name !== undefined) twig.note = name === twig.id ? 'cycle' : 'orphan';
     }
   }
-  count(openCircles(order, top));
+  countDescendants(breakCycles(order, top));
   return { spans, top, order, lasts };
 }
 
-function twigOf({ span_id: id, name, kind, status, start, duration_ms: took, tokens }: Bone): Twig {
+function toSpanNode({ span_id: id, name, kind, status, start, duration_ms: took, tokens }: SkeletonSpan): SpanNode {
   return {
     id,
     name,
     kind,
     status,
-    at: moment(start),
+    at: formatMoment(start),
     took,
     tokens,
     parent: null,
@@ -83,27 +83,27 @@ function twigOf({ span_id: id, name, kind, status, start, duration_ms: took, tok
   };
 }
 
-function hang(twig: Twig, parent: Twig): void {
+function attachToParent(twig: SpanNode, parent: SpanNode): void {
   twig.parent = parent;
   parent.children.push(twig);
 }
 
 /** All of them, each after its parent. What no top leads to goes round: each circle is opened at its first span. */
-function openCircles(order: readonly Twig[], top: Twig[]): Twig[] {
-  const reached = reach(top);
+function breakCycles(order: readonly SpanNode[], top: SpanNode[]): SpanNode[] {
+  const reached = markReachable(top);
   if (reached.length === order.length) return reached;
   const seen = new Set(reached);
   const place = new Map(order.map((twig, index) => [twig, index]));
   for (const start of order) {
     if (seen.has(start)) continue;
-    const first = circleOf(start).reduce((one, other) =>
+    const first = findCycle(start).reduce((one, other) =>
       (place.get(other) ?? 0) < (place.get(one) ?? 0) ? other : one,
     );
     if (first.parent) first.parent.children = first.parent.children.filter((child) => child !== first);
     first.parent = null;
     first.note = 'cycle';
     top.push(first);
-    for (const twig of reach([first])) {
+    for (const twig of markReachable([first])) {
       seen.add(twig);
       reached.push(twig);
     }
@@ -111,8 +111,8 @@ function openCircles(order: readonly Twig[], top: Twig[]): Twig[] {
   return reached;
 }
 
-function circleOf(start: Twig): Twig[] {
-  const way = new Set<Twig>();
+function findCycle(start: SpanNode): SpanNode[] {
+  const way = new Set<SpanNode>();
   let here = start;
   while (!way.has(here) && here.parent) {
     way.add(here);
@@ -122,14 +122,14 @@ function circleOf(start: Twig): Twig[] {
   return passed.slice(passed.indexOf(here));
 }
 
-function reach(from: readonly Twig[]): Twig[] {
+function markReachable(from: readonly SpanNode[]): SpanNode[] {
   const found = [...from];
   for (const twig of found) for (const child of twig.children) found.push(child); // It grows as it is gone through.
   return found;
 }
 
 /** Those that come last hand their counts up first. */
-function count(reached: readonly Twig[]): void {
+function countDescendants(reached: readonly SpanNode[]): void {
   for (let place = reached.length - 1; place >= 0; place--) {
     const twig = reached[place];
     if (!twig?.parent) continue;
@@ -140,8 +140,8 @@ function count(reached: readonly Twig[]): void {
 
 // What is shown of it
 
-export interface Row {
-  twig: Twig;
+export interface SpanTreeRow {
+  twig: SpanNode;
   depth: number;
   /** Null: nothing hangs below it. */
   open: boolean | null;
@@ -151,10 +151,10 @@ export interface Row {
 }
 
 /** The rows of a tree in which these are open, from top to bottom. */
-export function rowsOf({ top }: Pick<Forest, 'top'>, isOpen: (twig: Twig) => boolean): Row[] {
-  const rows: Row[] = [];
-  const left: Row[] = [];
-  const put = (twigs: readonly Twig[], depth: number) => {
+export function visibleRows({ top }: Pick<SpanTree, 'top'>, isOpen: (twig: SpanNode) => boolean): SpanTreeRow[] {
+  const rows: SpanTreeRow[] = [];
+  const left: SpanTreeRow[] = [];
+  const put = (twigs: readonly SpanNode[], depth: number) => {
     for (let place = twigs.length - 1; place >= 0; place--) {
       const twig = twigs[place];
       if (twig)
@@ -178,7 +178,7 @@ export function rowsOf({ top }: Pick<Forest, 'top'>, isOpen: (twig: Twig) => boo
 /**
  * What is open when one comes: the tops, and what is nearest to them, as long as it makes no more than so many rows.
  */
-export function openAtFirst({ top }: Pick<Forest, 'top'>, most = 300): Set<string> {
+export function initiallyOpen({ top }: Pick<SpanTree, 'top'>, most = 300): Set<string> {
   const open = new Set<string>();
   const left = [...top];
   const tops = new Set(top);
@@ -193,20 +193,20 @@ export function openAtFirst({ top }: Pick<Forest, 'top'>, most = 300): Set<strin
 }
 
 /** All that it hangs below, the nearest first. */
-export function above(twig: Twig): Twig[] {
-  const found: Twig[] = [];
+export function ancestors(twig: SpanNode): SpanNode[] {
+  const found: SpanNode[] = [];
   for (let here = twig.parent; here; here = here.parent) found.push(here);
   return found;
 }
 
 /** What a key does in a tree: the usual ones of trees everywhere. */
-export type Move = { to: string } | { open: string } | { close: string } | null;
+export type TreeMove = { to: string } | { open: string } | { close: string } | null;
 
 /** `page`: how many rows one sees at once. */
-export function moveBy(key: string, rows: readonly Row[], here: string | null, page: number): Move {
+export function keyboardMove(key: string, rows: readonly SpanTreeRow[], here: string | null, page: number): TreeMove {
   const place = rows.findIndex(({ twig }) => twig.id === here);
   const row = rows[place];
-  const at = (index: number): Move => to(rows[Math.min(Math.max(0, index), rows.length - 1)]);
+  const at = (index: number): TreeMove => moveTo(rows[Math.min(Math.max(0, index), rows.length - 1)]);
   switch (key) {
     case 'ArrowDown':
       return at(place + 1);
@@ -234,10 +234,10 @@ export function moveBy(key: string, rows: readonly Row[], here: string | null, p
   }
 }
 
-const to = (row: Row | undefined): Move => (row ? { to: row.twig.id } : null);
+const moveTo = (row: SpanTreeRow | undefined): TreeMove => (row ? { to: row.twig.id } : null);
 
 /** The next row, after this one and round, whose name begins so: one finds by typing. */
-export function typed(letters: string, rows: readonly Row[], here: string | null): string | null {
+export function typeAhead(letters: string, rows: readonly SpanTreeRow[], here: string | null): string | null {
   const wanted = letters.toLowerCase();
   const place = rows.findIndex(({ twig }) => twig.id === here);
   const first = letters.length > 1 ? Math.max(0, place) : place + 1; // More letters may still fit where one is.
@@ -249,15 +249,15 @@ export function typed(letters: string, rows: readonly Row[], here: string | null
 }
 
 /** Those whose name has these letters, or whose id is this. */
-export function spansMatching({ order }: Pick<Forest, 'order'>, words: string): Set<string> {
+export function spansMatching({ order }: Pick<SpanTree, 'order'>, words: string): Set<string> {
   const wanted = words.trim().toLowerCase();
   if (!wanted) return new Set();
   return new Set(order.flatMap(({ id, name }) => (id === wanted || name.toLowerCase().includes(wanted) ? [id] : [])));
 }
 
 /** All spans as the whole tree has them, from top to bottom. */
-export function inTree({ top }: Pick<Forest, 'top'>): Twig[] {
-  const found: Twig[] = [];
+export function matchesInTree({ top }: Pick<SpanTree, 'top'>): SpanNode[] {
+  const found: SpanNode[] = [];
   const left = top.toReversed();
   for (let twig = left.pop(); twig; twig = left.pop()) {
     found.push(twig);
@@ -270,9 +270,9 @@ export function inTree({ top }: Pick<Forest, 'top'>): Twig[] {
 }
 
 /** The next of those that are wanted, after this one and round; or the one before it. */
-export function next(
-  all: readonly Twig[],
-  isWanted: (twig: Twig) => boolean,
+export function nextMatch(
+  all: readonly SpanNode[],
+  isWanted: (twig: SpanNode) => boolean,
   here: string | null,
   back = false,
 ): string | null {

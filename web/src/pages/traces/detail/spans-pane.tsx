@@ -15,43 +15,43 @@ import { useCallback, useEffect, useMemo, useRef, useState, type KeyboardEvent, 
 import { IconButton } from '@/components/button';
 import { TextField } from '@/components/form-fields';
 import { cn } from '@/lib/cn';
-import { useDelayed } from '@/lib/hooks';
+import { useDebounced } from '@/lib/hooks';
 import { spansContainingQuery } from '@/pages/traces/queries';
 import { Overview } from './overview';
-import { ROW, SpanRow, type Columns } from './span-row';
+import { ROW_HEIGHT, SpanRow, type ColumnWidths } from './span-row';
 import {
-  inTree,
+  matchesInTree,
   spansMatching,
-  next,
-  above,
-  openAtFirst,
-  rowsOf,
-  type Forest,
-  type Row,
-  type Twig,
-  moveBy,
-  typed,
+  nextMatch,
+  ancestors,
+  initiallyOpen,
+  visibleRows,
+  type SpanTree,
+  type SpanTreeRow,
+  type SpanNode,
+  keyboardMove,
+  typeAhead,
 } from './span-tree';
-import { isAll, moved, ticks, within, zoomed, type Range } from './timeline';
+import { isFullRange, moveRange, ticks, clampRange, zoomRange, type TimeRange } from './timeline';
 
 interface SpansPaneProps {
   trace: string;
-  forest: Forest;
-  columns: Columns;
+  forest: SpanTree;
+  columns: ColumnWidths;
   selected: string | null;
   onSelect: (id: string) => void;
 }
 
 export function SpansPane({ trace, forest, columns, selected, onSelect }: SpansPaneProps): ReactNode {
   const box = useRef<HTMLDivElement>(null);
-  const { rows, toggle, openAll, closeAll } = useRows(forest, selected);
+  const { rows, toggle, openAll, closeAll } = useTreeRows(forest, selected);
   const { range, setRange } = useRange(forest.lasts);
   const [words, setWords] = useState('');
-  const found = useFound(trace, forest, words);
+  const found = useSpanSearch(trace, forest, words);
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => box.current,
-    estimateSize: () => ROW,
+    estimateSize: () => ROW_HEIGHT,
     overscan: 10,
   });
 
@@ -61,36 +61,36 @@ export function SpansPane({ trace, forest, columns, selected, onSelect }: SpansP
     // oxlint-disable-next-line react/exhaustive-deps -- only another selection moves what one sees
   }, [selected, place < 0]);
 
-  const goTo = (isWanted: (twig: Twig) => boolean, back = false) => {
-    const id = next(inTree(forest), isWanted, selected, back);
+  const goTo = (isWanted: (twig: SpanNode) => boolean, back = false) => {
+    const id = nextMatch(matchesInTree(forest), isWanted, selected, back);
     if (id) onSelect(id);
   };
-  const letters = useLetters();
+  const letters = useTypeAhead();
   const pressed = (event: KeyboardEvent<HTMLDivElement>) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const page = Math.max(1, Math.floor((box.current?.clientHeight ?? 0) / ROW) - 1);
-    const move = moveBy(event.key, rows, selected, page);
+    const page = Math.max(1, Math.floor((box.current?.clientHeight ?? 0) / ROW_HEIGHT) - 1);
+    const move = keyboardMove(event.key, rows, selected, page);
     if (move) {
       if ('to' in move) onSelect(move.to);
       else toggle('open' in move ? move.open : move.close, 'open' in move);
     } else if (/^[+-]$/.test(event.key) && columns !== 'tree')
-      setRange(zoomed(range, forest.lasts, event.key === '+' ? 0.5 : 2));
+      setRange(zoomRange(range, forest.lasts, event.key === '+' ? 0.5 : 2));
     else if (/^[\p{L}\p{N}]$/u.test(event.key)) {
-      const id = typed(letters(event.key), rows, selected);
+      const id = typeAhead(letters(event.key), rows, selected);
       if (id) onSelect(id);
     } else return;
     event.preventDefault();
   };
-  const onToggle = useCallback((row: Row) => toggle(row.twig.id, !row.open), [toggle]);
+  const onToggle = useCallback((row: SpanTreeRow) => toggle(row.twig.id, !row.open), [toggle]);
   const onFocus = useCallback(
-    ({ at, took }: Twig) => setRange(within({ from: at - took * 0.05, to: at + took * 1.05 }, forest.lasts)),
+    ({ at, took }: SpanNode) => setRange(clampRange({ from: at - took * 0.05, to: at + took * 1.05 }, forest.lasts)),
     [setRange, forest.lasts],
   );
   const errors = useMemo(() => forest.order.filter(({ status }) => status === 'error').length, [forest]);
   const zoom = {
-    by: (factor: number) => setRange(zoomed(range, forest.lasts, factor)),
+    by: (factor: number) => setRange(zoomRange(range, forest.lasts, factor)),
     all: () => setRange({ from: 0, to: forest.lasts }),
-    isAll: isAll(range, forest.lasts),
+    isAll: isFullRange(range, forest.lasts),
   };
   return (
     <section aria-label="Spans" className="flex min-h-0 min-w-0 grow flex-col bg-surface">
@@ -151,20 +151,23 @@ const rowId = (span: string): string => `span-${span}`;
  * The rows of what is open: what was at first, and what somebody opened or closed since. A selected span is always in
  * sight.
  */
-function useRows(forest: Forest, selected: string | null) {
-  const first = useMemo(() => openAtFirst(forest), [forest]);
+function useTreeRows(forest: SpanTree, selected: string | null) {
+  const first = useMemo(() => initiallyOpen(forest), [forest]);
   const [all, setAll] = useState<boolean | null>(null);
   const [changed, setChanged] = useState<ReadonlyMap<string, boolean>>(() => new Map());
   const rows = useMemo(
     () =>
-      rowsOf(forest, ({ id, parent }) => changed.get(id) ?? (all === null ? first.has(id) : all || parent === null)),
+      visibleRows(
+        forest,
+        ({ id, parent }) => changed.get(id) ?? (all === null ? first.has(id) : all || parent === null),
+      ),
     [forest, first, all, changed],
   );
   const twig = selected === null ? undefined : forest.spans.get(selected);
   useEffect(() => {
     if (!twig) return;
     setChanged((now) => {
-      const hidden = above(twig).filter(({ id }) => !(now.get(id) ?? (all === null ? first.has(id) : all)));
+      const hidden = ancestors(twig).filter(({ id }) => !(now.get(id) ?? (all === null ? first.has(id) : all)));
       return hidden.length ? new Map([...now, ...hidden.map(({ id }) => [id, true] as const)]) : now;
     });
     // oxlint-disable-next-line react/exhaustive-deps -- who closes what is selected means it
@@ -179,14 +182,14 @@ function useRows(forest: Forest, selected: string | null) {
 
 /** What is looked at: the whole, also while it grows, until somebody chooses. */
 function useRange(lasts: number) {
-  const [chosen, setChosen] = useState<Range | null>(null);
+  const [chosen, setChosen] = useState<TimeRange | null>(null);
   const range = useMemo(() => chosen ?? { from: 0, to: lasts }, [chosen, lasts]);
-  const setRange = useCallback((to: Range) => setChosen(isAll(to, lasts) ? null : to), [lasts]);
+  const setRange = useCallback((to: TimeRange) => setChosen(isFullRange(to, lasts) ? null : to), [lasts]);
   return { range, setRange };
 }
 
-function useFound(trace: string, forest: Forest, words: string): ReadonlySet<string> | null {
-  const wanted = useDelayed(words.trim(), 250);
+function useSpanSearch(trace: string, forest: SpanTree, words: string): ReadonlySet<string> | null {
+  const wanted = useDebounced(words.trim(), 250);
   const { data } = useQuery(spansContainingQuery(trace, wanted));
   return useMemo(() => {
     if (!wanted) return null;
@@ -197,7 +200,7 @@ function useFound(trace: string, forest: Forest, words: string): ReadonlySet<str
 }
 
 /** Letters that are typed one after the other are one word. */
-function useLetters(): (letter: string) => string {
+function useTypeAhead(): (letter: string) => string {
   const held = useRef({ text: '', at: 0 });
   return (letter) => {
     const now = performance.now();
@@ -212,10 +215,10 @@ function TimeHead({
   range,
   onRange,
 }: {
-  forest: Forest;
-  columns: Columns;
-  range: Range;
-  onRange: (range: Range) => void;
+  forest: SpanTree;
+  columns: ColumnWidths;
+  range: TimeRange;
+  onRange: (range: TimeRange) => void;
 }): ReactNode {
   const width = range.to - range.from || 1;
   return (
@@ -224,7 +227,7 @@ function TimeHead({
       <div
         className="min-w-0 grow px-1.5"
         onWheel={(event) =>
-          event.shiftKey && onRange(moved(range, forest.lasts, Math.sign(event.deltaY || event.deltaX) * 0.1))
+          event.shiftKey && onRange(moveRange(range, forest.lasts, Math.sign(event.deltaY || event.deltaX) * 0.1))
         }
       >
         <Overview forest={forest} range={range} onRange={onRange} />

@@ -1,19 +1,28 @@
 import { describe, expect, test } from 'vitest';
-import { isAll, lasted, moment, moved, placed, ticks, within, zoomed } from './timeline';
+import {
+  isFullRange,
+  formatMilliseconds,
+  formatMoment,
+  moveRange,
+  barPosition,
+  ticks,
+  clampRange,
+  zoomRange,
+} from './timeline';
 
 describe('a moment', () => {
   test('keeps its microseconds', () => {
-    expect(moment('2026-11-15T07:20:00.123456Z') - moment('2026-11-15T07:20:00Z')).toBeCloseTo(123.456, 3);
+    expect(formatMoment('2026-11-15T07:20:00.123456Z') - formatMoment('2026-11-15T07:20:00Z')).toBeCloseTo(123.456, 3);
   });
 
   test('that is none is the beginning of all', () => {
-    expect([moment(''), moment('yesterday')]).toEqual([0, 0]);
+    expect([formatMoment(''), formatMoment('yesterday')]).toEqual([0, 0]);
   });
 });
 
 test('a duration is told as shortly as it can be', () => {
   const given = [0, 0.0254, 0.41, 1.26, 12.3, 999.4, 1243, 12_340, 59_960, 125_000, 3_600_000, 12_000_000, 200_000_000];
-  expect(given.map(lasted)).toEqual([
+  expect(given.map(formatMilliseconds)).toEqual([
     '0 ms',
     '0.025 ms',
     '0.41 ms',
@@ -32,33 +41,33 @@ test('a duration is told as shortly as it can be', () => {
 
 describe('what is looked at', () => {
   test('is never more than the whole, nor nothing, however it was drawn', () => {
-    expect(within({ from: 80, to: 20 }, 100)).toEqual({ from: 20, to: 80 });
-    expect(within({ from: -50, to: 500 }, 100)).toEqual({ from: 0, to: 100 });
-    expect(within({ from: 100, to: 100 }, 100)).toEqual({ from: 99.999, to: 100 });
-    expect(within({ from: 0, to: 0 }, 0)).toEqual({ from: 0, to: 0 });
+    expect(clampRange({ from: 80, to: 20 }, 100)).toEqual({ from: 20, to: 80 });
+    expect(clampRange({ from: -50, to: 500 }, 100)).toEqual({ from: 0, to: 100 });
+    expect(clampRange({ from: 100, to: 100 }, 100)).toEqual({ from: 99.999, to: 100 });
+    expect(clampRange({ from: 0, to: 0 }, 0)).toEqual({ from: 0, to: 0 });
   });
 
   test('gets less about its middle, and more up to the whole', () => {
-    const less = zoomed({ from: 0, to: 100 }, 100, 0.5);
+    const less = zoomRange({ from: 0, to: 100 }, 100, 0.5);
     expect(less).toEqual({ from: 25, to: 75 });
-    expect(isAll(zoomed(less, 100, 2), 100)).toBe(true);
-    expect(isAll(less, 100)).toBe(false);
+    expect(isFullRange(zoomRange(less, 100, 2), 100)).toBe(true);
+    expect(isFullRange(less, 100)).toBe(false);
   });
 
   test('moves as far as the whole goes', () => {
-    expect(moved({ from: 20, to: 40 }, 100, 0.5)).toEqual({ from: 30, to: 50 });
-    expect(moved({ from: 20, to: 40 }, 100, -9)).toEqual({ from: 0, to: 20 });
-    expect(moved({ from: 20, to: 40 }, 100, 9)).toEqual({ from: 80, to: 100 });
+    expect(moveRange({ from: 20, to: 40 }, 100, 0.5)).toEqual({ from: 30, to: 50 });
+    expect(moveRange({ from: 20, to: 40 }, 100, -9)).toEqual({ from: 0, to: 20 });
+    expect(moveRange({ from: 20, to: 40 }, 100, 9)).toEqual({ from: 80, to: 100 });
   });
 });
 
 test('a span lies somewhere in what is looked at, or beside it', () => {
   const range = { from: 100, to: 200 };
-  expect(placed(125, 50, range)).toEqual({ left: 25, width: 50 });
-  expect(placed(0, 1000, range)).toEqual({ left: 0, width: 100 });
-  expect(placed(150, 0, range)).toEqual({ left: 50, width: 0 });
-  expect([placed(0, 50, range), placed(201, 5, range)]).toEqual(['before', 'after']);
-  expect(placed(0, 0, { from: 0, to: 0 })).toEqual({ left: 0, width: 0 });
+  expect(barPosition(125, 50, range)).toEqual({ left: 25, width: 50 });
+  expect(barPosition(0, 1000, range)).toEqual({ left: 0, width: 100 });
+  expect(barPosition(150, 0, range)).toEqual({ left: 50, width: 0 });
+  expect([barPosition(0, 50, range), barPosition(201, 5, range)]).toEqual(['before', 'after']);
+  expect(barPosition(0, 0, { from: 0, to: 0 })).toEqual({ left: 0, width: 0 });
 });
 
 test('an axis has a few round moments', () => {

@@ -2,64 +2,68 @@
  * Time along a trace, in milliseconds after its beginning: what is looked at, where a span lies in it, and its words.
  */
 
-export interface Range {
+export interface TimeRange {
   from: number;
   to: number;
 }
 
 /** A moment in milliseconds since 1970, with its microseconds. */
-export function moment(at: string): number {
+export function formatMoment(at: string): number {
   const [, seconds = '', fraction = ''] = /^(.{19})(?:\.(\d{1,6}))?/.exec(at) ?? [];
   const whole = Date.parse(`${seconds}Z`);
   return Number.isNaN(whole) ? 0 : whole + Number(`0.${fraction || 0}`) * 1000;
 }
 
 /** 0.4 ms, 12 ms, 1.24 s, 2 min 5 s, 3 h 20 min */
-export function lasted(ms: number): string {
+export function formatMilliseconds(ms: number): string {
   if (ms < 0.001) return '0 ms';
-  if (ms < 10) return `${trimmed(ms, ms < 0.1 ? 3 : ms < 1 ? 2 : 1)} ms`;
+  if (ms < 10) return `${roundShort(ms, ms < 0.1 ? 3 : ms < 1 ? 2 : 1)} ms`;
   if (ms < 999.5) return `${Math.round(ms)} ms`;
-  if (ms < 9995) return `${trimmed(ms / 1000, 2)} s`;
-  if (ms < 59_950) return `${trimmed(ms / 1000, 1)} s`;
+  if (ms < 9995) return `${roundShort(ms / 1000, 2)} s`;
+  if (ms < 59_950) return `${roundShort(ms / 1000, 1)} s`;
   const seconds = Math.round(ms / 1000);
-  if (seconds < 3600) return joined(Math.floor(seconds / 60), 'min', seconds % 60, 's');
+  if (seconds < 3600) return joinUnits(Math.floor(seconds / 60), 'min', seconds % 60, 's');
   const minutes = Math.round(seconds / 60);
-  if (minutes < 1440) return joined(Math.floor(minutes / 60), 'h', minutes % 60, 'min');
-  return joined(Math.floor(minutes / 1440), 'd', Math.round((minutes % 1440) / 60), 'h');
+  if (minutes < 1440) return joinUnits(Math.floor(minutes / 60), 'h', minutes % 60, 'min');
+  return joinUnits(Math.floor(minutes / 1440), 'd', Math.round((minutes % 1440) / 60), 'h');
 }
 
-const trimmed = (value: number, digits: number): string => String(Number(value.toFixed(digits)));
-const joined = (many: number, unit: string, few: number, smaller: string): string =>
+const roundShort = (value: number, digits: number): string => String(Number(value.toFixed(digits)));
+const joinUnits = (many: number, unit: string, few: number, smaller: string): string =>
   few ? `${many} ${unit} ${few} ${smaller}` : `${many} ${unit}`;
 
 /** The least that one looks at: a microsecond. */
-const LEAST = 0.001;
+const MIN_RANGE_MS = 0.001;
 
 /** The same, by so much more or less of it, about its middle; never more than the whole. */
-export function zoomed(range: Range, whole: number, factor: number): Range {
+export function zoomRange(range: TimeRange, whole: number, factor: number): TimeRange {
   const middle = (range.from + range.to) / 2;
   const half = ((range.to - range.from) * factor) / 2;
-  return within({ from: middle - half, to: middle + half }, whole);
+  return clampRange({ from: middle - half, to: middle + half }, whole);
 }
 
 /** The same, moved by so much of itself, and no farther than the whole goes. */
-export function moved(range: Range, whole: number, share: number): Range {
+export function moveRange(range: TimeRange, whole: number, share: number): TimeRange {
   const width = range.to - range.from;
   const from = Math.min(Math.max(0, range.from + width * share), Math.max(0, whole - width));
   return { from, to: from + width };
 }
 
 /** What of it lies within the whole, in whichever direction it was drawn. */
-export function within({ from, to }: Range, whole: number): Range {
-  const least = Math.min(LEAST, whole);
+export function clampRange({ from, to }: TimeRange, whole: number): TimeRange {
+  const least = Math.min(MIN_RANGE_MS, whole);
   const first = Math.min(Math.max(0, Math.min(from, to)), whole - least);
   return { from: first, to: Math.min(whole, Math.max(first + least, Math.max(from, to))) };
 }
 
-export const isAll = (range: Range, whole: number): boolean => range.from <= 0 && range.to >= whole;
+export const isFullRange = (range: TimeRange, whole: number): boolean => range.from <= 0 && range.to >= whole;
 
 /** Where something lies in what is looked at, in percent; or on which side of it. */
-export function placed(at: number, took: number, range: Range): { left: number; width: number } | 'before' | 'after' {
+export function barPosition(
+  at: number,
+  took: number,
+  range: TimeRange,
+): { left: number; width: number } | 'before' | 'after' {
   const width = range.to - range.from || 1;
   if (at + took < range.from) return 'before';
   if (at > range.to) return 'after';
@@ -69,7 +73,7 @@ export function placed(at: number, took: number, range: Range): { left: number; 
 }
 
 /** Round moments to write on an axis, at most so many. */
-export function ticks(range: Range, most: number): { at: number; label: string }[] {
+export function ticks(range: TimeRange, most: number): { at: number; label: string }[] {
   const width = range.to - range.from;
   if (!(width > 0)) return [];
   const raw = width / most;
@@ -77,7 +81,7 @@ export function ticks(range: Range, most: number): { at: number; label: string }
   const step = ([1, 2, 5, 10].find((times) => times * power >= raw) ?? 10) * power;
   const found: { at: number; label: string }[] = [];
   for (let place = Math.ceil(range.from / step); place * step <= range.to && found.length <= most; place++) {
-    found.push({ at: place * step, label: place === 0 ? '0' : lasted(place * step) });
+    found.push({ at: place * step, label: place === 0 ? '0' : formatMilliseconds(place * step) });
   }
   return found;
 }
