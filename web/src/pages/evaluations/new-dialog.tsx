@@ -50,6 +50,11 @@ export default function NewDialog({ testset, like, onClose }: NewDialogProps): R
   );
 }
 
+function sizeText({ variants, repeats }: EvaluationDraft, rows: number, cells: number): string {
+  const times = repeats > 1 ? ` × ${repeats} times` : '';
+  return `${pluralize(rows, 'row')} × ${pluralize(variants.length, 'variant')}${times}: ${pluralize(cells, 'cell')}`;
+}
+
 const LEAVE_QUESTION = {
   title: 'Leave it?',
   text: 'What you chose for this evaluation is forgotten.',
@@ -91,8 +96,6 @@ function Form({ first, onClose }: { first: EvaluationDraft; onClose: () => void 
   const lack = missingPart(draft);
   const rows = Math.min(draft.sample ?? Number.POSITIVE_INFINITY, revision.data?.rows ?? 0);
   const cells = rows * draft.variants.length * draft.repeats;
-  const times = draft.repeats > 1 ? ` × ${draft.repeats} times` : '';
-  const variantsText = `${pluralize(draft.variants.length, 'variant')}${times}`;
   return (
     <Dialog open wide onClose={() => void leave()} title="New evaluation">
       <form
@@ -143,7 +146,7 @@ function Form({ first, onClose }: { first: EvaluationDraft; onClose: () => void 
           )}
         >
           <div className="min-w-0 grow basis-40 text-[13px] text-muted">
-            {lack ?? (cells > 0 && `${pluralize(rows, 'row')} × ${variantsText}: ${pluralize(cells, 'cell')}`)}
+            {lack ?? (cells > 0 && sizeText(draft, rows, cells))}
             <FieldErrors faults={errorsWithoutField(faults)} />
             {path && errorsWithoutField(faults).length === 0 && (
               <p role="status" className="text-xs text-bad">
