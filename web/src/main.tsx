@@ -11,7 +11,7 @@ import { startTheme } from '@/app/theme';
 import { CSP_NONCE } from '@/lib/server-path';
 
 startTheme();
-if (CSP_NONCE) setNonce(CSP_NONCE); // The style elements of our parts name it, or the page's policy forbids them.
+if (CSP_NONCE) setNonce(CSP_NONCE); // Style elements that Radix inserts need the nonce of the CSP.
 
 const rootElement = document.getElementById('root');
 if (rootElement) {

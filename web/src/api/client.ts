@@ -1,6 +1,6 @@
 /**
- * The one typed way to the platform's REST. Paths, parameters, bodies and answers are those of /openapi.json
- * (schema.d.ts is generated); nothing here is written by hand twice.
+ * Typed client of the REST API. Paths, parameters, bodies and responses come from /openapi.json (schema.d.ts is
+ * generated).
  */
 import { serverPath } from '@/lib/server-path';
 import type { components, paths } from './schema.d';
@@ -19,12 +19,12 @@ type SuccessResponse<R> =
   R extends Record<200, infer X> ? X : R extends Record<201, infer X> ? X : R extends Record<202, infer X> ? X : never;
 export type ResponseBody<P extends keyof paths, M extends Method> =
   SuccessResponse<Responses<Operation<P, M>>> extends { content: { 'application/json': infer X } } ? X : void;
-/** Of one operation after the other: with all of them at once the compiler would have to multiply them. */
+/** Distributes over the operations; on all of them at once the compiler would multiply the types. */
 type RequestOptions<O> = O extends unknown
   ? PathParameters<O> & Query<O> & Body<O> & { headers?: Record<string, string>; signal?: AbortSignal }
   : never;
 
-/** What the server said instead of an answer: one line for people, a stable code for programs. */
+/** An error response: a message for people, a stable code for programs. */
 export class ApiError extends Error {
   constructor(
     readonly status: number,
@@ -50,12 +50,13 @@ export async function api<M extends Method, P extends PathsWith<M>>(
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     ...(signal ? { signal } : {}),
   });
-  // The one place where a wire value gets its type: the server's own document says what it is.
+  // The only cast from wire to type: the OpenAPI document guarantees it.
   return (answer.status === 204 ? undefined : await answer.json()) as ResponseBody<P, M>;
 }
 
 /**
- * A plain request of this server whose answer is good, else the error it gave. For what is not JSON (files, exports).
+ * Fetch a path of this server. Throws an ApiError unless the status is 2xx. For responses that are not JSON (files,
+ * exports).
  */
 export async function fetchOk(path: string, init: RequestInit): Promise<Response> {
   let answer: Response;
@@ -69,7 +70,7 @@ export async function fetchOk(path: string, init: RequestInit): Promise<Response
   return answer;
 }
 
-/** The error that a bad answer tells. */
+/** Parse the error of a failed response. */
 export async function readError(answer: Response): Promise<ApiError> {
   const text = await answer.text();
   try {
@@ -78,7 +79,7 @@ export async function readError(answer: Response): Promise<ApiError> {
     if (told?.message)
       return new ApiError(answer.status, told.code ?? 'unknown', told.message, told.path, told.details);
   } catch {
-    // Not JSON: some routes tell their errors as plain text.
+    // Not JSON: some routes send errors as plain text.
   }
   return new ApiError(answer.status, 'unknown', text.slice(0, 500) || `The server answered ${answer.status}.`);
 }

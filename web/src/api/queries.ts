@@ -1,4 +1,4 @@
-/** What the page reads, each question once: TanStack Query keeps the answers, notices of the socket make them stale. */
+/** Shared queries and the query client. Notices of the socket invalidate them. */
 import { QueryClient, queryOptions } from '@tanstack/react-query';
 import { ApiError, api, type Schemas } from './client';
 import type { Notice } from './socket';
@@ -51,7 +51,7 @@ export const runQuery = (id: string) =>
       api('get', '/api/runs/{run}', { path: { run: id }, query: { include: 'input,reply' }, signal }),
   });
 
-/** Which answers a notice makes stale. */
+/** The query keys that a notice invalidates. */
 export function staleKeys(notice: Notice): readonly (readonly string[])[] {
   switch (notice.changed) {
     case 'thread':
@@ -79,10 +79,13 @@ export function staleKeys(notice: Notice): readonly (readonly string[])[] {
   }
 }
 
-/** Without a socket nobody tells us of changes: we look, so often, in milliseconds. */
+/** Used while there is no socket to bring notices. */
 const POLL_INTERVAL_MS = 5000;
 
-/** Keeps the answers fresh while the page is open. After a lost connection everything may have changed. */
+/**
+ * Invalidate queries when the server announces changes, and all of them after a lost connection. Returns the
+ * unsubscriber.
+ */
 export function watchForChanges(): () => void {
   const stale = new Map<string, readonly string[]>();
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -94,7 +97,7 @@ export function watchForChanges(): () => void {
   };
   const leave = socket.listen(
     (notice) => {
-      // Six cells that answer tell many things in one breath; a list is asked for once.
+      // Several cells that answer send many notices at once; refetch a list once.
       for (const queryKey of staleKeys(notice)) stale.set(queryKey.join(' '), queryKey);
       timer ??= setTimeout(refresh, 300);
     },
@@ -111,7 +114,7 @@ export function watchForChanges(): () => void {
   };
 }
 
-/** The one answer that the first view needs; index.html asks for it before any script runs. */
+/** The first response that the page needs; index.html requests it before any script runs. */
 export type Bootstrap = Schemas['Bootstrap'];
 
 export const bootstrapQuery = () =>

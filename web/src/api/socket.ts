@@ -1,6 +1,6 @@
 /**
- * One WebSocket for all of a tab's streams (a browser opens six connections to a host; six streaming cells would leave
- * none for stop). `request` answers with an ordinary Response, so that no caller notices. Knows no React, no protocol.
+ * One WebSocket for all streams of a tab: browsers open six connections to a host, and six streaming cells would leave
+ * none for stop. `request` resolves to an ordinary Response. Independent of React and of the protocols.
  */
 export interface Notice {
   changed: string;
@@ -29,7 +29,7 @@ export interface SocketRequest {
   body?: string;
 }
 
-/** The connection went away under a request; the run it asked for may well go on. */
+/** The connection was lost during a request; its run may continue. */
 export class ConnectionLost extends Error {
   constructor() {
     super('The connection to the server was lost.');
@@ -37,7 +37,7 @@ export class ConnectionLost extends Error {
   }
 }
 
-/** No socket can be had now; nothing was sent. */
+/** No socket is available; nothing was sent. */
 export class SocketUnavailable extends Error {
   constructor() {
     super('No socket to the server.');
@@ -45,12 +45,12 @@ export class SocketUnavailable extends Error {
   }
 }
 
-/** Waits before another attempt, the first and the longest; it begins anew once a connection has lasted that long. */
+/** Reconnect delays; the delay resets once a connection has lasted MAX_RECONNECT_DELAY_MS. */
 const MIN_RECONNECT_DELAY_MS = 250;
 const MAX_RECONNECT_DELAY_MS = 10_000;
-/** A proxy that swallows sockets never says no. */
+/** A proxy that drops upgrade requests never answers. */
 const CONNECT_TIMEOUT_MS = 4000;
-/** Answers that the Fetch standard gives no body. */
+/** Status codes for which the Fetch standard forbids a body. */
 const STATUSES_WITHOUT_BODY = new Set([204, 205, 304]);
 const READY_STATE_OPEN = 1;
 
@@ -71,9 +71,9 @@ export class Socket {
     this.#make = make;
   }
 
-  /** Notices of changed things; the socket is kept open while somebody listens. */
+  /** Subscribe to notices and to the connection state. The socket stays open while there are listeners. */
   listen(listener: (notice: Notice) => void, connected: (connected: boolean) => void = () => {}): () => void {
-    // Two may listen with one function, and each leaves for itself.
+    // Wrapped, so that one function can subscribe twice and unsubscribe separately.
     const hears = (notice: Notice) => listener(notice);
     const tells = (now: boolean) => connected(now);
     this.#listeners.add(hears);
@@ -85,7 +85,9 @@ export class Socket {
     };
   }
 
-  /** One request over the socket. Rejects with NoSocket when none can be had (the caller then uses plain fetch). */
+  /**
+   * Send a request over the socket. Rejects with SocketUnavailable if there is none; the caller then uses plain fetch.
+   */
   async request(asked: SocketRequest, signal?: AbortSignal | null): Promise<Response> {
     signal?.throwIfAborted();
     const socket = await this.#connect().catch(() => {
@@ -109,7 +111,7 @@ export class Socket {
     return this.#live;
   }
 
-  /** A socket that is open; what comes on it, and its end, is looked after. */
+  /** Open a socket and handle its messages and its end. */
   #attempt(): Promise<WebSocket> {
     return new Promise((resolve, reject) => {
       const socket = this.#make(this.#url);
@@ -120,7 +122,7 @@ export class Socket {
       }, CONNECT_TIMEOUT_MS);
       socket.addEventListener('open', () => {
         clearTimeout(impatience);
-        // A server that opens and closes again is not asked four times a second for ever.
+        // Don't reset at once: a server that accepts and closes would be retried four times a second.
         calm = setTimeout(() => {
           this.#wait = MIN_RECONNECT_DELAY_MS;
         }, MAX_RECONNECT_DELAY_MS);
@@ -130,7 +132,7 @@ export class Socket {
       socket.addEventListener('message', (event: MessageEvent<string>) => this.#take(JSON.parse(event.data) as Frame));
       socket.addEventListener('close', () => {
         clearTimeout(impatience);
-        // One that never was open is an attempt that failed, and one that was is lost.
+        // Closed before it opened is a failed attempt; afterwards a lost connection.
         if (calm === undefined) reject(new ConnectionLost());
         else this.#lost();
         clearTimeout(calm);
@@ -191,10 +193,10 @@ export class Socket {
   }
 }
 
-/** The server's word for an answer that it could not give to its end: its run may well go on. */
+/** The error code of a response that the server could not complete; its run may continue. */
 const STREAM_INTERRUPTED = 'interrupted';
 
-/** Before the answer began its promise fails, afterwards its body. */
+/** Reject the response, or error its body once that has started. */
 function failRequest(open: PendingRequest, error: Error): void {
   if (open.body) open.body.error(error);
   else open.fail(error);

@@ -1,4 +1,7 @@
-/** `fetch` for streams: over the tab's socket, or plainly where a proxy forbids sockets (then at most four at once). */
+/**
+ * `fetch` for streams: over the tab's socket, or as plain requests where a proxy forbids sockets (at most four at
+ * once).
+ */
 import { SERVER_ROOT } from '@/lib/server-path';
 import { ConnectionLost, SocketUnavailable, Socket } from './socket';
 
@@ -9,7 +12,7 @@ const origin = window.location.origin.replace(/^http/, 'ws');
 export const socket = new Socket(`${origin}${SERVER_ROOT}/api/socket`);
 
 let plainRequests = 0;
-/** Each takes over the place of one that leaves. */
+/** Each resolver takes over the slot of a request that ended. */
 const waitingRequests = new Set<() => void>();
 
 export const streamFetch: typeof fetch = async (input, init) => {
@@ -27,14 +30,14 @@ export const streamFetch: typeof fetch = async (input, init) => {
         init?.signal,
       );
     } catch (error) {
-      // Nothing was sent, so it may go the plain way. What was sent and lost is the caller's to look after.
+      // Nothing was sent, so plain fetch is safe. Requests lost after sending are left to the caller.
       if (!(error instanceof SocketUnavailable)) throw error;
     }
   }
   return fetchPlainly(url, init);
 };
 
-/** The server takes so many bytes on the socket; a character has at most three, and JSON needs room for its quotes. */
+/** The server limits bytes per message; a character has at most three, and JSON adds quotes. */
 const canUseSocket = (body: RequestInit['body'] | undefined): body is string | undefined =>
   body === undefined || (typeof body === 'string' && body.length < MAX_SOCKET_BODY / 4);
 
@@ -56,7 +59,7 @@ async function fetchPlainly(url: URL, init?: RequestInit): Promise<Response> {
   return new Response(through.readable, { status: answer.status, headers: answer.headers });
 }
 
-/** Whichever way an answer breaks off, it is the same to who reads it. */
+/** Errors of every origin become ConnectionLost for the reader. */
 async function passThrough(body: ReadableStream<Uint8Array>, to: WritableStream<Uint8Array>): Promise<void> {
   try {
     await body.pipeTo(to, { preventAbort: true });

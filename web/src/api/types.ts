@@ -1,4 +1,4 @@
-/** Short names for the server's shapes; all of them are generated. */
+/** Short names for the generated types of the API. */
 import type { Schemas } from './client';
 
 export type Workflow = Schemas['WorkflowView'];

@@ -1,4 +1,4 @@
-/** The page: which view an address names, inside the shell. What the first view does not need is fetched when it is. */
+/** Routes of the page, inside the shell. Pages other than the playground load lazily. */
 import { lazy, Suspense, type ReactNode } from 'react';
 import { Redirect, Route, Router, Switch } from 'wouter';
 import { EmptyState, Loading } from '@/components/status';

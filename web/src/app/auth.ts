@@ -1,11 +1,11 @@
-/** Who is not let in is asked for a key, and comes back to where they were. */
+/** Session and login: redirect to the login on 401, and back afterwards. */
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { ApiError, api } from '@/api/client';
 import { queryClient } from '@/api/queries';
 
-const PLAYGROUND_PATH = 'http://here';
+const PLACEHOLDER_ORIGIN = 'http://here';
 
-/** Calls `refused` whenever an answer to the page was 401. */
+/** Call `refused` whenever a response is 401. */
 export function watchUnauthorized(refused: () => void): () => void {
   const check = (error: unknown) => {
     if (error instanceof ApiError && error.status === 401) refused();
@@ -22,23 +22,23 @@ export function watchUnauthorized(refused: () => void): () => void {
   };
 }
 
-/** The path to go to after login: of this page only, whatever the address says. */
+/** The path to open after login; always one of this page. */
 export function nextPath(next: string | null): string {
-  if (!next?.startsWith('/') || !URL.canParse(next, PLAYGROUND_PATH)) return '/';
-  // Read as a browser would: tabs and backslashes can make another host of what looks like a path.
-  const { origin, pathname, search, hash } = new URL(next, PLAYGROUND_PATH);
-  return origin === PLAYGROUND_PATH && !pathname.startsWith('//') && pathname !== '/login'
+  if (!next?.startsWith('/') || !URL.canParse(next, PLACEHOLDER_ORIGIN)) return '/';
+  // Parse like a browser: tabs and backslashes can turn a path into another host.
+  const { origin, pathname, search, hash } = new URL(next, PLACEHOLDER_ORIGIN);
+  return origin === PLACEHOLDER_ORIGIN && !pathname.startsWith('//') && pathname !== '/login'
     ? `${pathname}${search}${hash}`
     : '/';
 }
 
-/** The address of the login that leads back to `path`. */
+/** The login path that leads back to `path`. */
 export const loginPath = (path: string): string =>
   path === '/' || path === '' ? '/login' : `/login?next=${encodeURIComponent(path)}`;
 
-/** Who the page speaks as, and what they may do. */
+/** The identity of the page and its scopes. */
 export const sessionQuery = () =>
   queryOptions({ queryKey: ['session'], queryFn: ({ signal }) => api('get', '/api/session', { signal }) });
 
-/** May they change keys, connections and the like? Not as long as it is not known. */
+/** Whether the user may change keys, connections and the like; false while unknown. */
 export const useIsAdmin = (): boolean => useQuery(sessionQuery()).data?.scopes.includes('admin') ?? false;

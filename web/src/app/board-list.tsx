@@ -1,4 +1,4 @@
-/** The saved boards in the sidebar, the last used first. */
+/** Saved boards in the sidebar, most recently used first, and their actions. */
 import { useQuery } from '@tanstack/react-query';
 import { EllipsisVertical, Grid2x2, Pencil, Rows3, Trash2 } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
@@ -97,10 +97,9 @@ const WHEN = new Intl.DateTimeFormat('en', {
 
 type BoardSummary = Schemas['BoardListed'];
 
-/** The address of a new one, each time another. */
+/** A new address each time, so that navigating to it opens a new chat. */
 export const newChatPath = (): string => `/play?new=${Date.now().toString(36)}`;
 
-/** What the sidebar does with a board as a whole. */
 export const boardName = (board: Pick<BoardSummary, 'name' | 'created_at'>): string =>
   board.name || `Board, ${WHEN.format(new Date(board.created_at))}`;
 
@@ -110,7 +109,7 @@ const refreshBoards = (id: string) =>
     queryClient.invalidateQueries({ queryKey: ['board', id] }),
   ]);
 
-/** A board is put whole, so it is read first; should somebody change it meanwhile, they are not overruled. */
+/** PUT replaces the whole board, so read it first; if-match protects a concurrent change. */
 export async function renameBoard(listed: BoardSummary): Promise<void> {
   const name = await askText({ title: 'Rename board', act: 'Rename', value: listed.name, label: 'Name' });
   if (!name || name === listed.name) return;
@@ -119,14 +118,14 @@ export async function renameBoard(listed: BoardSummary): Promise<void> {
   const etag = read.headers.get('etag');
   await api('put', '/api/boards/{board}', {
     path: { board: listed.id },
-    // The schema of a body gives objects of anything no keys; what is sent is what was read.
+    // The generated body type allows no keys in free-form objects; send what was read.
     body: { name, mode, columns, rows, cells, layout, testset } as never,
     ...(etag ? { headers: { 'if-match': etag } } : {}),
   });
   await refreshBoards(listed.id);
 }
 
-/** Asks first; then whoever shows the board leaves it, before it goes. */
+/** Asks for confirmation. Calls `leave` before the board is deleted. */
 export async function deleteBoard(board: BoardSummary, leave: () => void): Promise<void> {
   const sure = await askConfirmation({
     title: 'Delete this board?',

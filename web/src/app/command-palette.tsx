@@ -1,4 +1,4 @@
-/** One field to go anywhere and do anything: pages, workflows, boards, threads (the server searches them), commands. */
+/** Command palette: pages, workflows, boards, threads (searched by the server) and commands. */
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { Command } from 'cmdk';
 import { Grid2x2, MessagesSquare, PanelsTopLeft, Search, Workflow, Zap } from 'lucide-react';
@@ -99,7 +99,7 @@ function Results({ text, onClose, onHelp }: { text: string; onClose: () => void;
             onSelect={() => {
               if (command.id === 'shortcuts') return onHelp();
               onClose();
-              // The dialog gives the focus back first; a command may move it on.
+              // The dialog restores the focus first; then a command may move it.
               return setTimeout(command.run, 0);
             }}
           />

@@ -1,7 +1,6 @@
 /**
- * What can be done now, by name and by keys. A view registers its commands while it is shown (`useCommand`); the
- * palette
- * lists them and the keyboard runs them. The store knows no React.
+ * Commands and keyboard shortcuts. A view registers commands while it is mounted (`useCommand`); the palette lists
+ * them and the keyboard runs them.
  */
 import { useEffect, useEffectEvent } from 'react';
 import { createStore, useStore } from 'zustand';
@@ -9,16 +8,16 @@ import { createStore, useStore } from 'zustand';
 export interface Command {
   id: string;
   title: string;
-  /** The heading in the palette and in the list of shortcuts. */
+  /** Heading in the palette and in the list of shortcuts. */
   group: string;
-  /** As in keys.ts: `mod+.`, `alt+n`, `?`. */
+  /** Key chord: `mod+.`, `alt+n`, `?`. */
   keys?: string;
   run: () => void;
-  /** Also while a dialog is open. */
+  /** Whether it also works while a dialog is open. */
   everywhere?: boolean;
 }
 
-/** Where the keyboard is when a key is pressed. */
+/** Where the focus is when a key is pressed. */
 export interface FocusContext {
   typing: boolean;
   dialog: boolean;
@@ -29,13 +28,13 @@ export class Commands {
   /** The available commands in the order of registration, one for each id. */
   readonly available = createStore<readonly Command[]>(() => []);
 
-  /** Of two with the same id the later one counts, until it leaves. */
+  /** Register a command; the last one with an id wins. Returns the function that unregisters it. */
   add(command: Command): () => void {
     this.#register([...this.#registered, command]);
     return () => this.#register(this.#registered.filter((one) => one !== command));
   }
 
-  /** The command that these keys run here. */
+  /** The command for a key press, if any. */
   find(pressed: KeyPress, { typing, dialog }: FocusContext): Command | undefined {
     return this.available
       .getState()
@@ -53,7 +52,7 @@ export class Commands {
 
 export const commands = new Commands();
 
-/** Offer a command while this component is shown; nothing (`null`, `false`) while it cannot be done. */
+/** Register a command while the component is mounted; `null` or `false` registers nothing. */
 export function useCommand(command: Command | null | false | undefined): void {
   const run = useEffectEvent(() => command && command.run());
   const { id, title, group, keys, everywhere } = command || {};
@@ -65,16 +64,13 @@ export function useCommand(command: Command | null | false | undefined): void {
 
 export const useCommands = (): readonly Command[] => useStore(commands.available);
 
-/** Let the keyboard run commands. */
+/** Run commands on key presses. Returns the function that stops it. */
 export function listenForKeys(): () => void {
   window.addEventListener('keydown', handleKey);
   return () => window.removeEventListener('keydown', handleKey);
 }
 
-/**
- * Not while an input method composes (some browsers say so only by the old code), and not what somebody has dealt with
- * already.
- */
+/** Ignores handled events and those of an input method (some browsers only signal it by key code 229). */
 function handleKey(event: KeyboardEvent): void {
   if (event.defaultPrevented || event.isComposing || event.keyCode === 229 || event.repeat) return;
   const command = commands.find(event, focusContext(event.target));
@@ -107,10 +103,7 @@ interface Chord {
   shift: boolean;
 }
 
-/**
- * Keys as commands name them: `mod+k`, `mod+shift+o`, `alt+j`, `?`, `escape`. `mod` is Command on a Mac, else Control.
- * Knows no React and no document.
- */
+/** Whether the `mod` of chords such as `mod+k` is Command instead of Control. */
 export const MAC: boolean = typeof navigator !== 'undefined' && /Mac|iPhone|iPad/.test(navigator.platform);
 
 const KEY_CODES: Record<string, string> = {
@@ -129,15 +122,14 @@ function parseChord(keys: string): Chord {
 }
 
 /**
- * Were these keys pressed? Letters are also found by their place: other alphabets and Option on a Mac give other
- * signs.
+ * Whether the chord was pressed. Letters also match by position, because other layouts and Option on a Mac produce
+ * other characters.
  */
 export function matchesKeys(keys: string, pressed: KeyPress, mac = MAC): boolean {
   const { key, mod, alt, shift } = parseChord(keys);
   const other = mac ? pressed.ctrlKey : pressed.metaKey;
   if (other || mod !== (mac ? pressed.metaKey : pressed.ctrlKey) || alt !== pressed.altKey) return false;
-  // A sign such as ? is written with Shift on some keyboards and without it on others; with Shift named, its place
-  // counts.
+  // Some layouts need Shift for a sign such as ?; if the chord names Shift, match by position.
   const place = KEY_CODES[key];
   if (place && shift) return pressed.shiftKey && pressed.code === place;
   const letter = /^([a-z0-9]|..+)$/.test(key);
@@ -146,7 +138,7 @@ export function matchesKeys(keys: string, pressed: KeyPress, mac = MAC): boolean
   return (mod || alt) && (pressed.code === `Key${key.toUpperCase()}` || pressed.code === `Digit${key}`);
 }
 
-/** Keys that also write text: not to be taken while somebody types. */
+/** Whether the chord types text; such commands don't run while a text field has the focus. */
 export function typesText(keys: string): boolean {
   const { mod, alt } = parseChord(keys);
   return !mod && !alt;
@@ -162,7 +154,7 @@ const KEY_SYMBOLS: Record<string, string> = {
   ' ': 'Space',
 };
 
-/** As a person reads them, one word a key. */
+/** The keys of a chord as shown to the user. */
 export function formatKeys(keys: string, mac = MAC): string[] {
   const { key, mod, alt, shift } = parseChord(keys);
   return [
@@ -173,13 +165,10 @@ export function formatKeys(keys: string, mac = MAC): string[] {
   ];
 }
 
-/** The same as one short text, for hints and menus. */
+/** A chord as one short text, for tooltips and menus. */
 export const formatShortcut = (keys: string, mac = MAC): string => formatKeys(keys, mac).join(mac ? '' : '+');
 
-/**
- * The keys of the product as lists show them, whether their view is open or not. Views register what they do with
- * them.
- */
+/** Shortcuts as the help lists them, whether or not their view is open. */
 export const KEYS = { palette: 'mod+k', help: '?', newChat: 'mod+shift+o', sidebar: 'mod+b' } as const;
 
 export type Shortcut = Pick<Command, 'title' | 'group'> & { keys: string };
@@ -198,7 +187,7 @@ export const SHORTCUTS: readonly Shortcut[] = [
   { group: 'Chat', title: 'Add a variant', keys: 'alt+v' },
 ];
 
-/** The table, and the keys of commands that are not in it, by group. */
+/** All shortcuts by group: the table above, then registered commands that are not in it. */
 export function groupShortcuts(registered: readonly Command[]): Map<string, Shortcut[]> {
   const known = new Set(SHORTCUTS.map(({ keys }) => keys));
   const more = registered.flatMap(({ group, title, keys }) =>

@@ -1,6 +1,4 @@
-/**
- * The frame around every view: the way to the others at the left (a drawer on a phone), the view itself at the right.
- */
+/** The frame of the page: sidebar (a drawer on phones) and the current view. */
 import { useQuery } from '@tanstack/react-query';
 import { Menu, SquarePen } from 'lucide-react';
 import { Dialog } from 'radix-ui';
@@ -65,7 +63,7 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
   );
 }
 
-/** On a phone: a slim bar whose button opens the sidebar over the page. It closes when one goes somewhere. */
+/** On phones: a bar with a button that opens the sidebar. Navigation closes it. */
 function TopBar({ ready, onPalette }: { ready: boolean; onPalette: () => void }): ReactNode {
   const [path, navigate] = useLocation();
   const search = useSearch();
@@ -85,7 +83,7 @@ function TopBar({ ready, onPalette }: { ready: boolean; onPalette: () => void })
           <Dialog.Content
             aria-describedby={undefined}
             className="fixed inset-y-0 left-0 z-30 w-72 max-w-[85vw] border-r shadow-float outline-none"
-            // Nothing in it is meant more than the rest; and a button that has the focus shows its hint.
+            // Don't focus the first button: a focused button shows its tooltip.
             onOpenAutoFocus={(event) => {
               event.preventDefault();
               if (event.currentTarget instanceof HTMLElement) event.currentTarget.focus();
@@ -129,7 +127,7 @@ function useGlobalCommands({ fold, find, help }: { fold: () => void; find: () =>
   useCommand({ id: 'shortcuts', title: 'Show the shortcuts', group: 'Everywhere', keys: KEYS.help, run: help });
 }
 
-/** A 401 anywhere leads to the login, and back here afterwards. */
+/** Redirect to the login on 401, and back afterwards. */
 function useLoginRedirect(): void {
   const [path, navigate] = useLocation();
   const search = useSearch();
@@ -141,7 +139,7 @@ function useLoginRedirect(): void {
 
 const LOST_AFTER_MS = 1200;
 
-/** A slim line while the server is away. */
+/** Banner while the connection to the server is lost. */
 export function ConnectionLine(): ReactNode {
   const lost = useConnectionLost();
   if (!lost) return null;
@@ -152,7 +150,7 @@ export function ConnectionLine(): ReactNode {
   );
 }
 
-/** Was there a connection, and is there none for a while? (Where a proxy forbids sockets there never is one.) */
+/** Whether the connection is lost for a while. False where a proxy forbids sockets. */
 function useConnectionLost(): boolean {
   const [lost, setLost] = useState(false);
   useEffect(() => {
@@ -168,7 +166,7 @@ function useConnectionLost(): boolean {
           setLost(false);
         } else if (had && timer === undefined) {
           timer = setTimeout(() => setLost(true), LOST_AFTER_MS);
-          // An ended session closes the socket, too: then this is answered with 401, and guard.ts shows the way.
+          // An expired session also closes the socket; the request then gets a 401 and redirects to the login.
           void queryClient.invalidateQueries({ queryKey: ['session'] });
         }
       },
@@ -183,7 +181,7 @@ function useConnectionLost(): boolean {
 
 const MAX_PINNED = 20;
 
-/** Is it there and taken over, or known not to come? */
+/** Whether the bootstrap response has arrived or failed. */
 export function useBootstrap(): boolean {
   const { data, isError } = useQuery(bootstrapQuery());
   const taken = useQuery({
@@ -197,7 +195,7 @@ export function useBootstrap(): boolean {
 
 function seedQueries({ threads, pinned, project, credential, features }: Bootstrap): true {
   if (features.tour) startTour();
-  // What was asked for since is newer.
+  // Don't overwrite data that was fetched since.
   queryClient.setQueryData(threadPagesQuery('').queryKey, (known) => known ?? { pages: [threads], pageParams: [null] });
   if (pinned.length < MAX_PINNED)
     queryClient.setQueryData(pinnedThreadsQuery().queryKey, (known) => known ?? { data: pinned, next: null });

@@ -1,4 +1,4 @@
-/** All keys, on one card. */
+/** Dialog with all keyboard shortcuts. */
 import type { ReactNode } from 'react';
 import { Dialog } from '@/components/dialog';
 import { Kbd } from '@/components/status';
@@ -28,7 +28,6 @@ const COMPOSER_SHORTCUTS: Record<Preferences['send'], Shortcut[]> = {
   ],
 };
 
-/** The keys and what they do, by where they work. */
 export function ShortcutsTable({ send }: { send: Preferences['send'] }): ReactNode {
   const groups = [...groupShortcuts(useCommands()), ['Writing', COMPOSER_SHORTCUTS[send]] as const];
   return (

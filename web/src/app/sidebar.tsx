@@ -1,4 +1,4 @@
-/** The way to every view: all of it, or as a narrow rail of icons. */
+/** Navigation: the sidebar, and a narrow rail of icons. */
 import { useQuery } from '@tanstack/react-query';
 import {
   FlaskConical,
@@ -31,13 +31,12 @@ import { ThreadList } from './thread-list';
 import { TourIcon, TourPanel } from './tour/tour';
 
 interface Props {
-  /** Has the first answer come? Before it nothing else is asked. */
+  /** Whether the bootstrap response has arrived; nothing is fetched before. */
   ready: boolean;
   onFold?: () => void;
   onPalette: () => void;
 }
 
-/** With names, boards and threads. */
 export function Sidebar({ ready, onFold, onPalette }: Props): ReactNode {
   const [, navigate] = useLocation();
   return (
@@ -91,7 +90,6 @@ export function Sidebar({ ready, onFold, onPalette }: Props): ReactNode {
   );
 }
 
-/** With icons only. */
 export function Rail({ onFold, onPalette }: { onFold: () => void; onPalette: () => void }): ReactNode {
   const [, navigate] = useLocation();
   return (
@@ -131,7 +129,7 @@ interface NavProps {
   title: string;
 }
 
-/** Views below another one that have an entry of their own. */
+/** Paths below another entry that have an entry of their own. */
 const NESTED_PATHS = ['/evaluations/online'];
 
 function useIsCurrent(href: string): boolean {
@@ -179,10 +177,10 @@ function NavIcon({ href, icon: picture, title }: NavProps): ReactNode {
 async function logOut(): Promise<void> {
   await api('delete', '/api/session', {});
   queryClient.clear();
-  window.location.reload(); // Nothing of what was seen stays in this tab; the first answer leads to the login.
+  window.location.reload(); // Drop all data of this session; the next request redirects to the login.
 }
 
-/** Only for who came in with a key; on a server without keys there is nobody to log out. */
+/** Shown only to users who logged in with a key. */
 function LogOutRow(): ReactNode {
   const { data } = useQuery(sessionQuery());
   if (!data?.key) return null;

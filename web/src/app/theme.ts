@@ -1,4 +1,4 @@
-/** Light, dark or what the system says. Set before the first paint, remembered in this browser. */
+/** The theme, applied before the first paint and stored in this browser. */
 export type Theme = 'system' | 'light' | 'dark';
 
 const KEY = 'palaver.theme';

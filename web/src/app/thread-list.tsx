@@ -6,7 +6,7 @@ import { queryClient } from '@/api/queries';
 import type { ThreadRow as Row } from '@/api/types';
 import { Button, IconButton } from '@/components/button';
 import { DeleteMenuItem, Menu, MenuItem, MenuLine, MenuTitle } from '@/components/menu';
-/** The threads of the project in the sidebar: pinned ones first, then by last change; more as one scrolls. */
+/** Threads in the sidebar: pinned first, then by last change, loaded page by page. */
 import { SearchInput } from '@/components/search-box';
 import { Spinner } from '@/components/status';
 import { showError } from '@/components/toast';
@@ -90,10 +90,7 @@ function Rows({ title, threads }: { title: string; threads: readonly Row[] }): R
   );
 }
 
-/**
- * Asks for the next page when its place comes near. A new one after each page (its key): a short page leaves it in
- * sight.
- */
+/** Calls `onReached` when it scrolls near. Keyed by page, because it stays visible after a short page. */
 function More({ has, onReached }: { has: boolean; onReached: () => void }): ReactNode {
   const place = useRef<HTMLDivElement>(null);
   const reached = useEffectEvent(onReached);
@@ -110,7 +107,7 @@ function More({ has, onReached }: { has: boolean; onReached: () => void }): Reac
   );
 }
 
-/** The thread that the address shows. */
+/** The thread that the current path shows. */
 function useActiveThread(): string | null {
   const [, parameters] = useRoute('/play/:what');
   const [query] = useSearchParams();
@@ -121,7 +118,7 @@ function useActiveThread(): string | null {
   return threadFromPath(what, cell, isBoard ? data : undefined);
 }
 
-/** The time, minute by minute. */
+/** The current time, updated every minute. */
 function useNow(): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
@@ -131,7 +128,6 @@ function useNow(): number {
   return now;
 }
 
-/** One thread in the sidebar: its title, what it talks to, when; and what can be done with it. */
 export function ThreadRow({ thread, active, now }: { thread: Row; active: boolean; now: number }): ReactNode {
   const [, navigate] = useLocation();
   const open = (event: MouseEvent) => {

@@ -1,4 +1,4 @@
-/** What can be done with a whole thread. */
+/** Queries and actions for whole threads. */
 import { type InfiniteData, infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { api, fetchOk, type ResponseBody } from '@/api/client';
 import { queryClient } from '@/api/queries';
@@ -10,10 +10,10 @@ const FILE_ENDINGS: Record<ExportFormat, string> = { jsonl: '.jsonl', html: '.ht
 
 type Page = ResponseBody<'/api/threads', 'get'>;
 
-/** The lists are asked for again, which nobody has to wait for. */
+/** Refetch the lists in the background. */
 const refreshThreads = (): void => void queryClient.invalidateQueries({ queryKey: ['threads'] });
 
-/** Out of every list at once. */
+/** Remove the thread from all cached lists at once. */
 function leaveThread(id: string): void {
   const without = (page: Page): Page => ({ ...page, data: page.data.filter((row) => row.id !== id) });
   queryClient.setQueriesData<InfiniteData<Page>>(
@@ -38,7 +38,7 @@ export async function pinThread(thread: ThreadRow): Promise<void> {
   refreshThreads();
 }
 
-/** Asks first; says whether it is gone. */
+/** Asks for confirmation; resolves to whether the thread was deleted. */
 export async function deleteThread(thread: ThreadRow): Promise<boolean> {
   const sure = await askConfirmation({
     title: 'Delete this thread?',
@@ -62,13 +62,13 @@ export async function duplicateThread(thread: ThreadRow): Promise<Thread> {
   return made;
 }
 
-/** A file of it for the person's disk. */
+/** Download the thread as a file. */
 export async function exportThread(thread: ThreadRow, format: ExportFormat): Promise<void> {
   const answer = await fetchOk(`/api/threads/${encodeURIComponent(thread.id)}/export?format=${format}`, {});
   downloadFile(await answer.blob(), `${fileName(threadTitle(thread))}${FILE_ENDINGS[format]}`);
 }
 
-/** A title as the name of a file, on any system. */
+/** A title as a file name that is valid on every system. */
 export function fileName(title: string): string {
   const name = title
     .normalize('NFKC')
@@ -86,7 +86,10 @@ function downloadFile(blob: Blob, name: string): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-/** The address of a thread. The board is looked up when it is followed: a row knows its board, not its cell. */
+/**
+ * Path of a thread, in its cell if it belongs to a board. Needs the board, because a thread's row does not say its
+ * cell.
+ */
 export function threadPath(thread: string, board: Pick<Board, 'id' | 'cells'> | undefined): string {
   const cell = board?.cells.find((one) => one.thread === thread);
   return board && cell
@@ -94,7 +97,7 @@ export function threadPath(thread: string, board: Pick<Board, 'id' | 'cells'> | 
     : `/play/${thread}`;
 }
 
-/** The thread that an address shows, if it names one. */
+/** The thread that a path shows, if any. */
 export function threadFromPath(
   what: string | undefined,
   cell: string | null,
@@ -105,7 +108,6 @@ export function threadFromPath(
   return board?.cells.find((one) => `${one.row}.${one.column}` === cell)?.thread ?? null;
 }
 
-/** What the list of threads asks for. Notices of any thread make all of it stale (api/queries.ts). */
 export const threadPagesQuery = (search: string) =>
   infiniteQueryOptions({
     queryKey: ['threads', 'pages', search],

@@ -1,18 +1,18 @@
-/** Who goes elsewhere while something is not saved is asked first; a view says so while it is shown. */
+/** Ask before navigating away from unsaved changes. A view declares them while it is mounted. */
 import { useEffect, useEffectEvent } from 'react';
 import type { AroundNavHandler } from 'wouter';
 import { askConfirmation } from '@/components/confirm-dialog';
 
 interface Unsaved {
-  /** Of this path nothing is left behind. */
+  /** Navigation within this path needs no confirmation. */
   path: string;
-  /** What would wait: "3 changes of Refunds". */
+  /** The unsaved changes as text: "3 changes of Refunds". */
   what: () => string;
 }
 
 let unsaved: Unsaved | null = null;
 
-/** For the router: every way to another view comes by here. */
+/** Passed to the router; sees every navigation. */
 export const confirmNavigation: AroundNavHandler = (navigate, to, options) => {
   if (!unsaved || to.split('?', 1)[0] === unsaved.path) return navigate(to, options);
   void askConfirmation({
@@ -25,7 +25,7 @@ export const confirmNavigation: AroundNavHandler = (navigate, to, options) => {
   return undefined;
 };
 
-/** While `what` is there, leaving is asked about: inside of the page, and when the tab is closed. */
+/** Confirm leaving while `what` is not null, within the page and when the tab closes. */
 export function useUnsavedChanges(path: string, what: string | null): void {
   const told = useEffectEvent(() => what ?? '');
   const isUnsaved = what !== null;

@@ -1,4 +1,4 @@
-/** Something that happened, to be kept as a case: in which set, as a row or as a script; then what became of it. */
+/** Dialog that adds a conversation or a trace to a test set, as a row or as a script. */
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
@@ -168,7 +168,6 @@ function AddedResult({ added, onClose }: { added: AddResult; onClose: () => void
   );
 }
 
-/** What happened becomes a row. */
 export type AddResult = Schemas['CaseView'];
 export type AddForm = 'row' | 'script';
 
@@ -179,7 +178,7 @@ export async function createTestset(name: string): Promise<string> {
   return id;
 }
 
-/** One row more changes nothing that others do: who was quicker is let pass. */
+/** Retries on conflict: adding a row is compatible with any other change. */
 export async function addRow(testset: string, source: Source, as: AddForm): Promise<AddResult> {
   for (let tries = 1; ; tries++) {
     const { head: base } = await api('get', '/api/testsets/{testset}', { path: { testset } });

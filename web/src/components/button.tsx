@@ -1,4 +1,4 @@
-/** Buttons: one look each for the main act, an ordinary one, a quiet one and a dangerous one. */
+/** Buttons and tooltips. */
 import { ArrowLeft, Check, Copy } from 'lucide-react';
 import { Tooltip } from 'radix-ui';
 import { type ComponentProps, type ReactNode, useEffect, useState } from 'react';
@@ -41,7 +41,7 @@ export function Button({
   );
 }
 
-/** A button that is only an icon: its name is read out, and shown on hover. */
+/** A button with an icon only; the label is its accessible name and tooltip. */
 export function IconButton({
   label,
   size = 'normal',
@@ -62,7 +62,7 @@ export function IconButton({
   );
 }
 
-/** A word on hover or focus. */
+/** Tooltip on hover and focus. */
 export function Hint({ text, children }: { text: string; children: ReactNode }): ReactNode {
   return (
     <Tooltip.Root>
@@ -88,7 +88,7 @@ interface CopyButtonProps {
   onCopied?: () => void;
 }
 
-/** Copies a text, and shows for a moment that it did. */
+/** Copies `text` and shows a check mark for a moment. */
 export function CopyButton({ text, label = 'Copy', icon, className, onCopied }: CopyButtonProps): ReactNode {
   const [copied, setCopied] = useState(false);
   useEffect(() => {

@@ -1,11 +1,11 @@
-/** A part of what a span tells: a heading that opens it. What is inside is there only when it is open. */
+/** Collapsible sections. The content is rendered only while open. */
 import { ChevronRight } from 'lucide-react';
 import { useId, useState, type ReactNode } from 'react';
 import { cn } from '@/lib/cn';
 
 interface Props {
   title: string;
-  /** How many there are; none: the section is left out. */
+  /** Number of entries; the section is hidden if 0. */
   count?: number;
   open?: boolean;
   aside?: ReactNode;
@@ -41,7 +41,7 @@ export function CollapsibleSection({ title, count, open = false, aside, children
   );
 }
 
-/** Something that most who read do not need: a line that opens it. What is inside is rendered only when it is open. */
+/** A line that expands to secondary content. */
 export function Disclosure({
   label,
   className,

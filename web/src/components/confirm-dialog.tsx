@@ -1,5 +1,6 @@
 /**
- * One dialog that confirms an action or asks for a line of text. `askYes` and `askText` can be called from anywhere.
+ * One dialog that confirms an action or asks for a line of text. `askConfirmation` and `askText` can be called from
+ * anywhere.
  */
 import { useState, type ReactNode } from 'react';
 import { create } from 'zustand';

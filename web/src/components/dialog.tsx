@@ -1,4 +1,4 @@
-/** Things over the page: a dialog in the middle, a sheet at the right edge (the whole screen on a phone), a popover. */
+/** Dialog, sheet (at the right edge, full screen on phones) and popover. */
 import { X } from 'lucide-react';
 import { Dialog as Radix, Popover as RadixPopover } from 'radix-ui';
 import type { ReactNode } from 'react';

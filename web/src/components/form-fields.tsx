@@ -1,4 +1,4 @@
-/** Fields of a form, as plain as the platform's own. */
+/** Form fields on native elements. */
 import type { ComponentProps, ReactNode } from 'react';
 import { cn } from '@/lib/cn';
 import type { FieldError } from './forms/values';
@@ -50,7 +50,7 @@ export function Switch({
   );
 }
 
-/** A field with its name above it. */
+/** A field with its label above. */
 export const LabeledField = ({
   label,
   hint,
@@ -69,7 +69,6 @@ export const LabeledField = ({
   </label>
 );
 
-/** A part of the form of a new evaluation, and small things in it. */
 export const FormSection = ({
   title,
   hint,
@@ -78,7 +77,7 @@ export const FormSection = ({
 }: {
   title: string;
   hint?: string;
-  /** The pointer that it is about. */ at?: string;
+  /** JSON pointer of the value that this section edits. */ at?: string;
   children: ReactNode;
 }): ReactNode => (
   <section aria-label={title} data-at={at} className="min-w-0 border-t py-4">
@@ -88,7 +87,7 @@ export const FormSection = ({
   </section>
 );
 
-/** What the server said about this place. */
+/** Errors of the server for this field. */
 export const FieldErrors = ({ faults }: { faults: readonly FieldError[] }): ReactNode =>
   faults.map(({ path, message }) => (
     <p key={`${path} ${message}`} role="alert" className="mt-1 text-xs wrap-anywhere text-bad">

@@ -1,4 +1,4 @@
-/** A JSON value to look into: what is deep or long opens when asked, so that a huge one costs nothing until then. */
+/** Tree view of a JSON value. Deep or long parts render when opened, so that large values are cheap. */
 import { ChevronRight } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { cn } from '@/lib/cn';
@@ -11,7 +11,7 @@ const COPY_BUTTON_CLASS =
   'absolute top-0 right-0 z-10 rounded-lg bg-surface opacity-0 transition-opacity ' +
   'group-hover/json:opacity-100 focus-within:opacity-100 pointer-coarse:opacity-100';
 
-/** `open`: how many levels are open at first. */
+/** `open`: number of levels that are open initially. */
 export function JsonView({
   value,
   open = 1,
@@ -121,7 +121,7 @@ function Text({ text }: { text: string }): ReactNode {
 
 export const entryCount = (value: object): number => (Array.isArray(value) ? value.length : Object.keys(value).length);
 
-/** The first so many of a list or an object, by name. */
+/** The first entries of an object or list. */
 export function jsonEntries(value: object, first: number): [string, unknown][] {
   if (Array.isArray(value)) return value.slice(0, first).map((item: unknown, index) => [String(index), item]);
   return Object.keys(value)
@@ -129,7 +129,7 @@ export function jsonEntries(value: object, first: number): [string, unknown][] {
     .map((key) => [key, (value as Record<string, unknown>)[key]]);
 }
 
-/** A value on one line, cut to about `length` characters. */
+/** The value on one line, cut to about `length` characters. */
 export function jsonSummary(value: unknown, length = 80): string {
   const said = short(value, length);
   return said.length > length ? `${said.slice(0, length - 1)}…` : said;
@@ -151,7 +151,7 @@ function short(value: unknown, left: number): string {
   return list ? `[${parts.join(', ')}${more}]` : `{${parts.join(', ')}${more}}`;
 }
 
-/** The value as indented text; anything that JSON cannot say, as a word. */
+/** The value as indented text; values that JSON cannot express as a word. */
 export function jsonText(value: unknown): string {
   try {
     return JSON.stringify(value, null, 2) ?? String(value);
@@ -160,7 +160,7 @@ export function jsonText(value: unknown): string {
   }
 }
 
-/** A value of any size in a box of its own. */
+/** A JSON view in a box that scrolls. */
 export const JsonBox = ({ value }: { value: unknown }): ReactNode => (
   <div className="max-h-[32rem] overflow-y-auto rounded-xl border bg-surface p-2">
     <JsonView value={value} open={2} />

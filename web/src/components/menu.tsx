@@ -1,4 +1,4 @@
-/** A menu behind a button. */
+/** Dropdown menu. */
 import { Trash2 } from 'lucide-react';
 import { DropdownMenu } from 'radix-ui';
 import type { ReactNode } from 'react';

@@ -1,4 +1,4 @@
-/** Opens what was said in the playground, with its workflow; where nobody knows which that was, it asks. */
+/** Open a conversation or the inputs of a trace in the playground; asks for the workflow if it is unknown. */
 import { useQuery } from '@tanstack/react-query';
 import { useCallback, useState, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
@@ -12,10 +12,10 @@ import { Badge, ErrorMessage, Spinner } from './status';
 import { showToast, showError } from './toast';
 
 interface OpenInPlayground {
-  /** `read` gives what to go on with. */
+  /** `read` loads what to open. */
   goOn: (read: () => Promise<PlaygroundTarget>, title: string) => Promise<void>;
   busy: boolean;
-  /** To be shown somewhere: asks which workflow is meant. */
+  /** Dialog to render: asks for the workflow. */
   question: ReactNode;
 }
 
@@ -111,11 +111,10 @@ function WorkflowDialog({
   );
 }
 
-/** Going on from a trace in the playground: a thread with what was said, or a board with what was given. */
 export type PlaygroundTarget = Schemas['Live'];
 type Values = Record<string, unknown>;
 
-/** What a workflow can be given of what a trace was, and the names of what it cannot. */
+/** Split inputs into those that the workflow accepts and the names of the others. */
 export function fittingInputs(values: Values, schema: Values | undefined): { fits: Values; rest: string[] } {
   const declared = schema?.['properties'];
   const names = typeof declared === 'object' && declared !== null ? declared : {};
@@ -128,7 +127,7 @@ export function fittingInputs(values: Values, schema: Values | undefined): { fit
   };
 }
 
-/** One line about what was left out; null: nothing was. */
+/** One line about omitted inputs; null if there are none. */
 export function omittedInputs(workflow: string, names: readonly string[]): string | null {
   if (!names.length) return null;
   const shown = names.slice(0, 3).map((name) => (name.length > 40 ? `${name.slice(0, 40)}…` : name));
@@ -136,17 +135,13 @@ export function omittedInputs(workflow: string, names: readonly string[]): strin
   return `${workflow} does not take ${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}: left out.`;
 }
 
-/** Whether a workflow of that name is served now. */
 export async function isServedWorkflow(name: string | null): Promise<boolean> {
   if (!name) return false;
   const { data } = await queryClient.fetchQuery(workflowsQuery());
   return data.some((one) => one.name === name);
 }
 
-/**
- * Starts nothing: makes what the playground shows, and gives its address and what was left out. A thread finds its
- * title itself.
- */
+/** Create a thread or a board and return its path, with the inputs that were omitted. Runs nothing. */
 export async function openInPlayground(
   name: string,
   live: PlaygroundTarget,
@@ -167,7 +162,7 @@ interface OpenRequest {
 
 async function createThread({ name }: Workflow, live: PlaygroundTarget, given: OpenRequest): Promise<string> {
   const body = { workflow: name, ...given, messages: live.messages };
-  // The schema of a body gives objects of anything no keys; what is sent is what was read.
+  // The generated body type allows no keys in free-form objects; send what was read.
   const made = await api('post', '/api/threads', { body: body as never });
   return `/play/${made.id}`;
 }

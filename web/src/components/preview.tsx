@@ -1,7 +1,6 @@
 /**
- * The one cell of every table: a conversation, text or JSON in a bounded box, by the server's preview. Hover, focus or
- * a
- * click shows the whole: what `full` draws (it is asked only then, and may fetch), else all that the preview has.
+ * Table cell with a preview of a conversation, text or JSON. Hover, focus or click opens the full value: what `full`
+ * renders (only then, may fetch), else the whole preview.
  */
 import { HoverCard } from 'radix-ui';
 import { useState, type ReactNode } from 'react';
@@ -12,12 +11,12 @@ import { unreachable } from '@/lib/unreachable';
 
 interface Props {
   preview: Preview;
-  /** What the cell holds, for those who hear the page: "Input of row 3". */
+  /** Accessible name: "Input of row 3". */
   label: string;
   full?: () => ReactNode;
-  /** One line for lists, a block of about ten lines for tall rows. */
+  /** One line for lists, about ten lines for tall rows. */
   size?: 'line' | 'block';
-  /** -1 where Tab goes by it: in a long table only the row that one is at is reached. */
+  /** -1 to skip it with Tab: in a long table only the active row is reachable. */
   tabIndex?: number;
 }
 
@@ -65,7 +64,7 @@ export function PreviewCell({ preview, label, full, size = 'block', tabIndex = 0
   );
 }
 
-/** A preview without its box. */
+/** A preview without the box. */
 export function PreviewView({ preview, roomy = false }: { preview: Preview; roomy?: boolean }): ReactNode {
   switch (preview.renderer) {
     case 'empty':
@@ -136,14 +135,14 @@ const omittedText = (number: number, thing: string): string =>
 
 const RENDERERS: readonly unknown[] = ['chat', 'text', 'json', 'empty'] satisfies Preview['renderer'][];
 
-/** The preview that a row carries; nothing, or a kind that this page does not know, is empty. */
+/** Parse the preview of a row; unknown kinds become empty. */
 export function parsePreview(value: unknown): Preview {
   if (typeof value === 'object' && value !== null && 'renderer' in value && RENDERERS.includes(value.renderer))
     return value as Preview;
   return { renderer: 'empty', text: '' };
 }
 
-/** How many characters and messages it leaves out. */
+/** Number of omitted characters and messages. */
 export function omittedCount(preview: Preview): { characters: number; messages: number } {
   switch (preview.renderer) {
     case 'chat':
@@ -158,16 +157,13 @@ export function omittedCount(preview: Preview): { characters: number; messages: 
   }
 }
 
-/**
- * A value in little, as the server made it (a list loads no payloads): read from the wire, and asked whether it is
- * all.
- */
+/** Whether the preview has the whole value. */
 export function isComplete(preview: Preview): boolean {
   const { characters, messages } = omittedCount(preview);
   return characters === 0 && messages === 0;
 }
 
-/** JSON with air, when it is all there; a piece of it as it is. */
+/** Indent complete JSON; cut JSON stays as it is. */
 export function formatJsonText(body: string): string {
   try {
     return JSON.stringify(JSON.parse(body), null, 2);

@@ -1,4 +1,4 @@
-/** Words to look for. What somebody types is asked for when they pause. */
+/** Search fields; `SearchBox` debounces its value. */
 import { Search, X } from 'lucide-react';
 import { useEffect, useEffectEvent, useRef, useState, type ReactNode, type RefObject, type Ref } from 'react';
 import { cn } from '@/lib/cn';
@@ -17,7 +17,7 @@ export function SearchBox({ value, onChange, field, placeholder = 'Search names 
   const sent = useRef(value);
   const send = useEffectEvent(onChange);
   useEffect(() => {
-    // Somebody else changed it: Back, or a saved view.
+    // The value changed outside: Back, or a saved view.
     if (value === sent.current) return;
     sent.current = value;
     setText(value);

@@ -1,4 +1,4 @@
-/** One of a few, all of them in sight. */
+/** A choice of few options, all visible. */
 import type { ReactNode } from 'react';
 import { cn } from '@/lib/cn';
 

@@ -1,4 +1,4 @@
-/** Small things that many pages show. */
+/** Badges, spinners, empty and error states. */
 import { LoaderCircle } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { cn } from '@/lib/cn';
@@ -46,7 +46,7 @@ export const Kbd = ({ children }: { children: ReactNode }): ReactNode => (
   <kbd className="rounded-md border bg-surface px-1.5 py-0.5 font-sans text-xs text-muted">{children}</kbd>
 );
 
-/** What stands where nothing is yet: says what would be here, and how to get it. */
+/** Placeholder of an empty list: what belongs here and how to create it. */
 export function EmptyState({
   title,
   children,
@@ -70,7 +70,7 @@ export function EmptyState({
   );
 }
 
-/** An error as one line, with what can be done about it. */
+/** An error in one line, with actions. */
 export function ErrorMessage({ error, children }: { error: unknown; children?: ReactNode }): ReactNode {
   return (
     <div role="alert" className="flex flex-wrap items-center gap-2 rounded-lg bg-bad-soft px-3 py-2 text-bad">

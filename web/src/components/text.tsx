@@ -1,4 +1,4 @@
-/** Text of any length: a page that is given a megabyte on one line shows its beginning, and the rest when asked. */
+/** Text of any length: long text shows its beginning and a button for more. */
 import { useState, type ReactNode } from 'react';
 import { formatSize } from '@/lib/format';
 import { safeProse, type LinkTarget, namesHost } from '@/lib/safe-text';
@@ -20,7 +20,7 @@ export function LongText({ text, tidy = safeProse }: { text: string; tidy?: (tex
   );
 }
 
-/** A link out of the page. It says where it leads when its words do not. */
+/** A link to another site. Shows the host unless the label already does. */
 export function ExternalLink({
   to,
   words,

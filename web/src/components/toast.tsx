@@ -1,4 +1,4 @@
-/** Toasts near the lower edge of the page, above the composer. `tell` can be called from anywhere. */
+/** Toasts near the lower edge of the page, above the composer. `showToast` can be called from anywhere. */
 import type { ReactNode } from 'react';
 import { create } from 'zustand';
 import { cn } from '@/lib/cn';

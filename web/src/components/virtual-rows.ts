@@ -1,19 +1,19 @@
 /**
- * A long table of which only the rows near what one sees are there. The whole page scrolls, so it finds out where it
- * begins in the box that does, and whether there is room for columns; and one walks through it by keys.
+ * Virtualized rows inside a page that scrolls as a whole. Measures where the list starts, switches to cards on narrow
+ * screens, and moves by arrow keys.
  */
 import { defaultRangeExtractor, useVirtualizer, type Virtualizer } from '@tanstack/react-virtual';
 import { useEffect, useEffectEvent, useLayoutEffect, useState, type KeyboardEvent, type RefObject } from 'react';
 
-/** Below this width rows are cards. */
+/** Narrower lists show cards. */
 const CARD_BREAKPOINT_PX = 768;
 
 interface VirtualRowsOptions {
-  /** What the rows stand in, and what scrolls. */
+  /** The element around the rows, and the one that scrolls. */
   list: RefObject<HTMLDivElement | null>;
   box: HTMLDivElement | null;
   count: number;
-  /** The place of the row that has the focus. */
+  /** Index of the focused row. */
   active: number;
   heights: { line: number; card: number };
   keyOf?: (place: number) => string | number;
@@ -21,9 +21,9 @@ interface VirtualRowsOptions {
 
 interface VirtualRows {
   virtual: Virtualizer<HTMLDivElement, Element>;
-  /** Where the list begins in the box. */
+  /** Offset of the list in the scroll container. */
   margin: number;
-  /** Is there no room for columns? */
+  /** Whether rows are cards. */
   card: boolean;
 }
 
@@ -39,7 +39,7 @@ export function useVirtualRows({ list, box, count, active, heights, keyOf }: Vir
     scrollMargin: margin,
     scrollPaddingStart: 96,
     overscan: 10,
-    // The row that has the focus stays, wherever one scrolls: else the keyboard would be nowhere.
+    // Keep the focused row mounted, or the keyboard focus would be lost.
     rangeExtractor: (range) => {
       const shown = defaultRangeExtractor(range);
       return shown.includes(active) || active >= count
@@ -52,7 +52,7 @@ export function useVirtualRows({ list, box, count, active, heights, keyOf }: Vir
   return { virtual, margin, card };
 }
 
-/** Measured again when anything above changes. */
+/** Measures again whenever anything above the list changes. */
 function useScrollMeasure(
   list: VirtualRowsOptions['list'],
   box: VirtualRowsOptions['box'],
@@ -93,7 +93,7 @@ export function handleArrowKeys(event: KeyboardEvent<HTMLElement>, active: numbe
   move(step(active));
 }
 
-/** It may be drawn only after the box has scrolled there. */
+/** Retries, because the row renders only after scrolling. */
 export function focusRow(list: HTMLElement | null, place: number, tries = 10): void {
   const row = list?.querySelector<HTMLElement>(`[data-place="${place}"]`);
   if (row) row.focus({ preventScroll: true });

@@ -1,4 +1,4 @@
-/** How one answer differs from another: its text word by word, its tool calls by name and arguments. Pure. */
+/** Differences between two outputs: text word by word, tool calls by name and arguments. */
 import { diffArrays, diffWordsWithSpace } from 'diff';
 import { isObject } from '@/components/forms/json-schema';
 import { isEqual } from '@/components/forms/values';
@@ -8,10 +8,10 @@ export interface DiffPiece {
   change: 'same' | 'added' | 'removed';
 }
 
-/** Texts that differ in nearly every word would take long and tell little. */
+/** Texts that differ in nearly every word take long and show little. */
 const DIFF_TIMEOUT_MS = 150;
 
-/** What must be taken from `base` and put into it to get `other`. */
+/** The pieces that turn `base` into `other`. */
 export function textDiff(base: string, other: string): DiffPiece[] {
   if (base === other) return base ? [{ text: base, change: 'same' }] : [];
   const found = diffWordsWithSpace(base, other, { timeout: DIFF_TIMEOUT_MS });
@@ -29,14 +29,14 @@ export function textDiff(base: string, other: string): DiffPiece[] {
 
 export interface ToolCall {
   name: string;
-  /** As the model wrote them: mostly JSON. */
+  /** As the model wrote them, usually JSON. */
   arguments: string;
 }
 
 export interface ValueChange {
-  /** A JSON pointer into the arguments; empty for the whole. */
+  /** JSON pointer into the arguments; empty for the whole. */
   path: string;
-  /** Undefined: not there on that side. */
+  /** Undefined: missing on that side. */
   from: unknown;
   to: unknown;
 }
@@ -45,7 +45,7 @@ export type CallChange =
   | { call: ToolCall; change: 'same' | 'added' | 'removed' }
   | { call: ToolCall; change: 'changed'; changes: ValueChange[] };
 
-/** The calls of both in order; those of one name that answer each other are compared by their arguments. */
+/** Both lists of calls aligned by name; matching calls are compared by their arguments. */
 export function toolCallsDiff(base: readonly ToolCall[], other: readonly ToolCall[]): CallChange[] {
   const names = diffArrays(
     base.map(({ name }) => name),
@@ -72,7 +72,7 @@ function parseArguments(text: string): unknown {
   }
 }
 
-/** Where two values differ, as deep as both are objects. */
+/** Differences between two values, recursing into objects. */
 export function valueChanges(from: unknown, to: unknown, path = ''): ValueChange[] {
   if (isEqual(from, to)) return [];
   if (!isObject(from) || !isObject(to)) return [{ path, from, to }];

@@ -1,4 +1,4 @@
-/** Text into the clipboard, also where the page is not served securely and browsers hide the clipboard. */
+/** Copy text, with a fallback for insecure origins, where browsers hide the clipboard. */
 export async function copyText(text: string): Promise<void> {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const area = document.createElement('textarea');
@@ -13,5 +13,5 @@ export async function copyText(text: string): Promise<void> {
   return undefined;
 }
 
-/** As a `ref`: the field that somebody came for has the focus at once (a dialog would begin with its close button). */
+/** Ref callback that focuses the element when it mounts; a dialog would focus its close button. */
 export const focusRef = (element: HTMLElement | null): void => element?.focus();

@@ -1,4 +1,7 @@
-/** How long ago something was, as short as a list wants it: `now`, `5 min`, `3 h`, `2 d`, then the day. */
+/**
+ * Formatting of numbers, sizes, durations and dates. `formatAge` is for lists: `now`, `5 min`, `3 h`, `2 d`, then the
+ * day.
+ */
 import type { MessageMetadata } from '@/components/messages/message';
 
 const MINUTE = 60_000;
@@ -21,19 +24,18 @@ export function formatAge(at: string, now: number = Date.now()): string {
   });
 }
 
-/** The same inside a sentence: `just now`, `5 min ago`, `on Nov 1`. */
+/** Age within a sentence: `just now`, `5 min ago`, `on Nov 1`. */
 export function formatTimeAgo(at: string, now: number = Date.now()): string {
   const short = formatAge(at, now);
   if (short === 'now') return 'just now';
   return /^\d+ /.test(short) ? `${short} ago` : `on ${short}`;
 }
 
-/** The moment in full, for titles and tables. */
+/** Date and time in full. */
 export const formatDateTime = (at: string): string =>
   new Date(at).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 
 /** 312, 4.1k, 1.2M */
-/** Numbers as short words: sizes, times, tokens. */
 export function formatCompactNumber(number: number): string {
   if (number < 1000) return String(Math.round(number));
   if (number < 999_500) return `${roundShort(number / 1000)}k`;
@@ -57,7 +59,7 @@ export function formatDuration(seconds: number): string {
 const roundShort = (number: number): string =>
   number < 10 ? number.toFixed(1).replace('.0', '') : String(Math.round(number));
 
-/** What an answer took: "312 tokens · 1.4 s". */
+/** Usage of an answer: "312 tokens · 1.4 s". */
 export function formatUsage({ usage, seconds }: MessageMetadata): string {
   const tokens = usage && (usage.totalTokens ?? (usage.inputTokens ?? 0) + (usage.outputTokens ?? 0));
   return [tokens ? `${formatCompactNumber(tokens)} tokens` : '', seconds === undefined ? '' : formatDuration(seconds)]
@@ -65,7 +67,7 @@ export function formatUsage({ usage, seconds }: MessageMetadata): string {
     .join(' · ');
 }
 
-/** The same in full, for the hint. */
+/** Usage in full, for the tooltip. */
 export function formatUsageDetails({ usage, seconds }: MessageMetadata): string {
   const counted: [number | undefined, string][] = [
     [usage?.inputTokens, 'in'],
@@ -80,7 +82,6 @@ export function formatUsageDetails({ usage, seconds }: MessageMetadata): string 
 }
 
 /** $0.0012, $3.20 */
-/** Numbers of a row as short words. */
 export function formatDollars(dollars: number): string {
   if (dollars === 0) return '$0';
   if (dollars < 0.000_001) return '<$0.000001';
@@ -91,7 +92,7 @@ export function formatDollars(dollars: number): string {
 export const pluralize = (number: number, thing: string): string =>
   `${number.toLocaleString('en')} ${thing}${number === 1 ? '' : 's'}`;
 
-/** Numbers of the server in words. Knows no React. */
+/** 512 bytes, 8 KiB, 1.5 MiB */
 export function formatBytes(count: number): string {
   const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
   const step = Math.min(units.length - 1, count > 0 ? Math.floor(Math.log2(count) / 10) : 0);
@@ -99,7 +100,7 @@ export function formatBytes(count: number): string {
   return `${Number.isInteger(scaled) ? scaled : scaled.toFixed(1)} ${units[step]}`;
 }
 
-/** How long something has lasted, in its two largest units. */
+/** Elapsed time in its two largest units: 1 d 1 h. */
 export function formatElapsed(seconds: number): string {
   const units: [number, string][] = [
     [86_400, 'd'],
@@ -134,7 +135,7 @@ const BYTE_LIMITS = new Set([
   'ws_max',
 ]);
 
-/** A limit with its unit, which its name tells. */
+/** A limit of the server with the unit that its name implies. */
 export function formatLimit(name: string, value: number): string {
   if (BYTE_LIMITS.has(name)) return formatBytes(value);
   if (name.endsWith('_seconds')) return `${value} s`;
@@ -145,6 +146,6 @@ export function formatLimit(name: string, value: number): string {
 export const formatSettingValue = (value: unknown): string =>
   typeof value === 'string' ? value || '(empty)' : JSON.stringify(value);
 
-/** The moment after that many days, as the server takes it; null for never. */
+/** ISO time in that many days; null for never. */
 export const daysFromNow = (days: number | null, now: number = Date.now()): string | null =>
   days === null ? null : new Date(now + days * 86_400_000).toISOString();

@@ -1,5 +1,5 @@
-/** Which titles somebody means who types a few letters of some words. */
-/** Those that have all the words, each at the beginning of a word first; otherwise in their order. */
+/** Search titles by words. */
+/** Items that contain all words; matches at the start of a word come first. */
 export function searchByTitle<T extends { title: string; more?: string }>(
   text: string,
   items: readonly T[],
@@ -20,5 +20,5 @@ export function searchByTitle<T extends { title: string; more?: string }>(
     .map(({ item }) => item);
 }
 
-/** Without marks and case: `é` is found by `e`. */
+/** Lower case without diacritics: `e` finds `é`. */
 const normalizeText = (text: string): string => text.normalize('NFD').replaceAll(/\p{M}/gu, '').toLowerCase();

@@ -1,4 +1,4 @@
-/** A value as it was when it last rested that long; what somebody types is asked for when they pause. */
+/** Small React hooks. `useDebounced` returns a value once it has not changed for that long. */
 import { useEffect, useState } from 'react';
 
 export function useDebounced<T>(value: T, milliseconds: number): T {
@@ -10,7 +10,7 @@ export function useDebounced<T>(value: T, milliseconds: number): T {
   return delayed;
 }
 
-/** The name of the view in the browser's tab. */
+/** Set the title of the browser tab. */
 export function useTitle(title: string | undefined): void {
   useEffect(() => {
     document.title = title ? `${title} · Palaver` : 'Palaver';
@@ -22,7 +22,7 @@ export function useTitle(title: string | undefined): void {
 
 const NOW_INTERVAL_MS = 20_000;
 
-/** The time, often enough for "5 min". */
+/** Current time, updated often enough for "5 min". */
 export function useNow(): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {

@@ -1,27 +1,24 @@
 /**
- * What may be shown of untrusted text: which addresses become links, which images are loaded, and which characters are
- * taken out because they make a text read as something that it is not.
+ * Sanitizing of untrusted text: which URLs become links, which images load, and which characters are removed because
+ * they disguise text.
  */
-// Characters that turn the direction of everything after them: `txt.exe` can be made to read as `exe.txt`.
+// Direction overrides: `txt.exe` can be made to read as `exe.txt`.
 const DIRECTION_MARKS = /[\u202A-\u202E\u2066-\u2069]/g;
 
-/** Prose: without them. */
+/** For prose: removes direction marks. */
 export const safeProse = (text: string): string => text.replaceAll(DIRECTION_MARKS, '');
 
-/** Code, names, data: with their numbers in their place, for there every character counts. */
+/** For code, names and data: shows direction marks as code points. */
 export const safeExact = (text: string): string =>
   text.replaceAll(DIRECTION_MARKS, (mark) => `⟨U+${mark.charCodeAt(0).toString(16).toUpperCase()}⟩`);
 
 export interface LinkTarget {
   href: string;
-  /** Who would be asked: a host, or a mail address. */
+  /** Host, or mail address. */
   host: string;
 }
 
-/**
- * An address that may be a link, else nothing. Only whole ones: what a relative one means here, its writer cannot
- * know.
- */
+/** A link for an absolute http, https or mailto URL; undefined for anything else. */
 export function safeLink(given: string): LinkTarget | undefined {
   const url = parseUrl(given.trim());
   if (!url) return undefined;
@@ -39,17 +36,17 @@ function parseUrl(given: string): URL | undefined {
   }
 }
 
-/** Do the words of a link already say where it leads? */
+/** Whether the label of a link already names its host. */
 export function namesHost(words: string, { href, host }: LinkTarget): boolean {
   const said = words.trim();
   if (said === host || said === href) return true;
   return (parseUrl(said) ?? parseUrl(`https://${said}`))?.host === host && !/[\s@]/.test(said);
 }
 
-/** An image that stands in the text itself. Nothing else may be loaded: asking for it would tell someone. */
+/** Whether it is an inline image. Nothing else may load: the request would reveal the reader. */
 export const isInlineImage = (url: string): boolean => /^data:image\/(?:png|jpeg|gif|webp);base64,[\w+/=]+$/.test(url);
 
-/** A file of this server, as its path. */
+/** Whether it is the path of a file on this server. */
 export const isStoredFile = (url: string): boolean => /^\/api\/files\/file_[0-9a-z]{1,64}$/.test(url);
 
 const NAMED_ENTITIES: Record<string, string> = {
@@ -93,7 +90,7 @@ const NAMED_ENTITIES: Record<string, string> = {
   infin: '∞',
 };
 
-/** The usual character references as the characters they name. */
+/** Replace common character references. */
 export const decodeEntities = (text: string): string =>
   text.includes('&')
     ? text.replaceAll(/&(\w{2,8});/g, (whole, name: string) =>

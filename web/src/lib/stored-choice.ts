@@ -1,4 +1,4 @@
-/** A choice that local storage remembers, as a zustand store. Without storage it lasts as long as the page. */
+/** A choice in local storage, as a zustand store. Without storage it lasts as long as the page. */
 import { create, type StoreApi, type UseBoundStore } from 'zustand';
 
 /** The first of `values` is the default. */

@@ -1,6 +1,4 @@
-/**
- * The end of an exhaustive switch: a new case fails to compile here. A server newer than the page gets nothing drawn.
- */
+/** End of an exhaustive switch: a new case fails to compile. Renders nothing for values of a newer server. */
 export function unreachable(_value: never): null {
   return null;
 }

@@ -1,4 +1,4 @@
-/** For tests: cells of a fake server's thread, and what one sees in them. A test file calls `serve` once. */
+/** Test helper: cells on a fake server. Call `startServer` once in a test file. */
 import { afterEach, beforeEach, vi } from 'vitest';
 import type { Thread } from '@/api/types';
 import type { ChatMessage } from '@/components/messages/message';
@@ -50,7 +50,7 @@ export const transcript = (cell: CellChat): string[] =>
   cell.chat.messages.map((message) => `${message.role}: ${messageText(message)}`);
 export const textParts = (said: string) => [{ type: 'text' as const, text: said }];
 
-/** Send, and wait until the workflow is asked. */
+/** Send, and wait until the workflow runs. */
 export async function sendAndWait(cell: CellChat, said: string): Promise<void> {
   const before = server.ended.length;
   void cell.send(textParts(said));

@@ -1,7 +1,4 @@
-/**
- * For tests: a server of one thread whose workflow says what the test says. As much of the contract as a cell can
- * notice.
- */
+/** Test helper: a fake server with one thread, whose workflow the test drives. */
 import { vi } from 'vitest';
 import { ConnectionLost, type SocketRequest, type Notice } from '@/api/socket';
 import { socket } from '@/api/stream-fetch';
@@ -31,10 +28,10 @@ export class FakeServer {
   run: FakeRun | null = null;
   ended: { id: string; answers: string | null; status: string; error: object | null; text: string; message: string }[] =
     [];
-  /** Requests as `METHOD path`, with what they say. */
+  /** Requests as `METHOD path` with body and headers. */
   asked: { what: string; body: unknown; headers: Record<string, string> }[] = [];
   away = false;
-  /** Requests that wait, by the beginning of their `METHOD path`. */
+  /** Held requests by prefix of `METHOD path`. */
   #held = new Map<string, Promise<void>>();
   #failing = new Map<string, Response>();
   #listeners = new Set<[(notice: Notice) => void, (connected: boolean) => void]>();
@@ -70,7 +67,7 @@ export class FakeServer {
     for (const [, connected] of this.#listeners) connected(now);
   }
 
-  /** Put a chain of messages below the head. */
+  /** Append messages below the head. */
   put(...messages: (Partial<Node> & Pick<Node, 'role'> & { text?: string })[]): void {
     for (const { text, ...given } of messages) {
       const id = given.id ?? `m${this.nodes.length + 1}`;
@@ -136,7 +133,7 @@ export class FakeServer {
     }
     this.notice();
   }
-  /** The connection breaks; the run goes on. */
+  /** Break the connection; the run continues. */
   lose(): void {
     for (const reader of this.run?.readers ?? []) reader.error(new ConnectionLost());
     this.run?.readers.clear();
@@ -152,7 +149,7 @@ export class FakeServer {
     }
     return found;
   }
-  /** Every branch's words, for a look at the whole. */
+  /** All nodes as text, for assertions. */
   get tree(): string[] {
     return this.nodes.map((one) => `${one.parent ?? '-'} > ${one.id} ${one.role} ${one.parts.map(partText).join('')}`);
   }
@@ -296,7 +293,7 @@ export class FakeServer {
   }
 }
 
-/** For tests: nodes as the server tells them. */
+/** Test helper: a node with defaults. */
 export const fakeNode = (given: Partial<Node> & Pick<Node, 'id' | 'role'>): Node => ({
   parent: null,
   parts: [],

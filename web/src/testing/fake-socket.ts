@@ -1,4 +1,4 @@
-/** For tests: a WebSocket whose other end the test plays. */
+/** Test helper: a WebSocket that the test drives. */
 export class FakeSocket extends EventTarget {
   readyState = 0;
   readonly sent: Record<string, unknown>[] = [];
@@ -19,7 +19,7 @@ export class FakeSocket extends EventTarget {
   }
 }
 
-/** All that were made, in order. */
+/** All sockets that were created, in order. */
 export function fakeSockets(): { made: FakeSocket[]; make: (url: string) => WebSocket } {
   const made: FakeSocket[] = [];
   const make = () => {

@@ -1,4 +1,4 @@
-/** For tests: how the time of a call grows with its input. A limit in seconds would depend on the machine. */
+/** Test helper: measures how time grows with input size, because absolute limits depend on the machine. */
 
 const TIMES = 16;
 
@@ -9,8 +9,8 @@ function milliseconds(call: (size: number) => unknown, size: number): number {
 }
 
 /**
- * How many times as long `call(size)` takes as `call(size / 16)`: the least of three measurements, as whatever else
- * runs on the machine only adds to it. In proportion that is 16, and 256 where time grows with the square.
+ * Ratio of the times for `size` and `size / 16`; the minimum of three runs, because other load only adds. 16 if
+ * linear, 256 if quadratic.
  */
 export function growth(call: (size: number) => unknown, size: number): number {
   const ratios = Array.from(

@@ -1,7 +1,4 @@
-/**
- * The tour as a list of steps: the next one is open and says what to do; what was done has its tick, by itself or by
- * hand.
- */
+/** Checklist of the tour. The next step is open; finished steps are ticked, automatically or by hand. */
 import { ArrowRight, ChevronDown, ListChecks, X } from 'lucide-react';
 import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { Link } from 'wouter';
@@ -16,11 +13,11 @@ export default function Checklist(): ReactNode {
   const isOpen = look === 'open';
   const [chosen, choose] = useState<{ id: StepId | null; when: number } | null>(null);
   const next = STEPS.find(({ id }) => !done.includes(id))?.id ?? null;
-  // What somebody opened stays open until something is done; then it is the next one's turn.
+  // A step that the user opened stays open until the next one is finished.
   const shown = chosen?.when === done.length ? chosen.id : next;
   useEffect(() => {
     if (!isOpen) return undefined;
-    const { dataset } = document.documentElement; // Dialogs leave room for it: styles.css.
+    const { dataset } = document.documentElement; // styles.css makes dialogs leave room for it.
     dataset.tour = '';
     return () => {
       delete dataset.tour;

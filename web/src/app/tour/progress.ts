@@ -1,8 +1,6 @@
 /**
- * What of the tour was done in this browser. Where something is really done, `done` is told so; where the server gives
- * no
- * tour, nothing is noted. The store is kept in local storage and shared by all tabs; it knows no React but for its
- * hook.
+ * Progress of the tour, in local storage and shared by all tabs. Views call `completeStep`; without a tour it does
+ * nothing.
  */
 import { createStore, useStore } from 'zustand';
 
@@ -12,7 +10,7 @@ const TOUR_VIEWS = ['open', 'folded', 'away'] as const;
 export type TourView = (typeof TOUR_VIEWS)[number];
 
 export interface TourState {
-  /** Does this server give a tour? */
+  /** Whether the server offers a tour. */
   on: boolean;
   look: TourView;
   done: readonly StepId[];
@@ -21,7 +19,7 @@ export interface TourState {
 const KEY = 'palaver.tour';
 const NO_TOUR: TourState = { on: false, look: 'open', done: [] };
 
-/** What was kept, whoever wrote it there. */
+/** Parse stored progress, ignoring anything invalid. */
 export function parseProgress(kept: string | null): Omit<TourState, 'on'> {
   let given: unknown;
   try {
@@ -40,14 +38,14 @@ export class Tour {
   readonly state = createStore<TourState>(() => NO_TOUR);
   #storage: Pick<Storage, 'getItem' | 'setItem'> | null = null;
 
-  /** The server gives a tour: go on where this browser was. */
+  /** Load the stored progress, once the server offers a tour. */
   begin(storage: Pick<Storage, 'getItem' | 'setItem'>): void {
     if (this.state.getState().on) return;
     this.#storage = storage;
     this.refresh();
   }
 
-  /** Another tab may have gone further. */
+  /** Reload after another tab made progress. */
   refresh(): void {
     if (!this.#storage) return;
     this.state.setState({ on: true, ...parseProgress(this.#storage.getItem(KEY)) });
@@ -86,7 +84,6 @@ export function startTour(): void {
   window.addEventListener('storage', ({ key }) => key === KEY && tour.refresh());
 }
 
-/** A step was done, for real. */
 export const completeStep = (id: StepId): void => tour.mark(id, true);
 
 export const useTour = (): TourState => useStore(tour.state);

@@ -1,12 +1,12 @@
-/** The steps of the tour: what to do, said so that one can click along, and where. docs/tour.md has the same titles. */
+/** Steps of the tour. docs/tour.md has the same titles. */
 import type { StepId } from './progress';
 
 export interface Step {
   id: StepId;
   title: string;
-  /** [What is pressed or chosen] stands in brackets, `what is typed` in backticks. */
+  /** Controls are in [brackets], typed text in `backticks`. */
   text: string;
-  /** Where it is done, and what the link there says. */
+  /** Where the step starts, and the label of the link. */
   href: string;
   link: string;
 }
@@ -78,7 +78,7 @@ export interface TextPiece {
   text: string;
 }
 
-/** A step's text, piece by piece. */
+/** Split a step's text into plain, control and code pieces. */
 export function textPieces(text: string): TextPiece[] {
   return text
     .split(/(\[[^\]]+\]|`[^`]+`)/)

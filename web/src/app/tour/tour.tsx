@@ -1,7 +1,4 @@
-/**
- * The place of the tour in the sidebar, and its short forms elsewhere. The checklist itself is fetched where there is
- * a tour.
- */
+/** The tour in the sidebar and its short forms. The checklist loads only where there is a tour. */
 import { ListChecks } from 'lucide-react';
 import { lazy, Suspense, type ReactNode } from 'react';
 import { useCommand } from '@/app/commands';
@@ -19,7 +16,7 @@ export function TourPanel(): ReactNode {
   return <Suspense>{on && look !== 'away' && <Checklist />}</Suspense>;
 }
 
-/** On a phone, in the bar: how far one is. `onOpen` shows where the checklist is. */
+/** Progress for the bar on phones. `onOpen` reveals the checklist. */
 export function TourPill({ onOpen }: { onOpen: () => void }): ReactNode {
   const { on, look, done } = useTour();
   if (!on || look === 'away') return null;
@@ -41,7 +38,7 @@ export function TourPill({ onOpen }: { onOpen: () => void }): ReactNode {
   );
 }
 
-/** In the rail of icons. */
+/** Progress for the rail of icons. */
 export function TourIcon({ onOpen }: { onOpen: () => void }): ReactNode {
   const { on, look, done } = useTour();
   if (!on || look === 'away') return null;

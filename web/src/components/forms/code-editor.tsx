@@ -1,4 +1,4 @@
-/** An editor for code of any language that the page can colour. A chunk of its own. */
+/** Code editor with syntax highlighting. A separate chunk. */
 import { StateEffect, StateField, type Extension } from '@codemirror/state';
 import {
   Decoration,
@@ -17,7 +17,7 @@ export default function CodeEditor({ language, ...props }: EditorProps & { langu
   return <TextEditor {...props} more={more} />;
 }
 
-/** After so long without a key the colours are found anew; until then they move with the text. In milliseconds. */
+/** Delay after the last key press until highlighting is recomputed; until then marks move with the text. */
 const HIGHLIGHT_DELAY_MS = 120;
 const MAX_HIGHLIGHT_LENGTH = 100_000;
 
@@ -32,7 +32,7 @@ const setHighlights = StateField.define<DecorationSet>({
   provide: (field) => EditorView.decorations.from(field),
 });
 
-/** The colours of messages' code blocks, which know many languages; the editor has a grammar for JSON alone. */
+/** Uses the highlighter of code blocks, which knows many languages; CodeMirror only gets a grammar for JSON. */
 function highlightExtension(language: string): Extension {
   const painter = ViewPlugin.fromClass(
     class {
@@ -57,12 +57,12 @@ function highlightExtension(language: string): Extension {
         const timer = setTimeout(() => {
           import('@/components/markdown/highlighter').then(
             ({ highlightCode: highlighted }) => {
-              if (this.#timer !== timer) return; // Somebody wrote on, or left.
+              if (this.#timer !== timer) return; // The text changed, or the editor is gone.
               const text = this.#view.state.doc.toString();
               const spans = text.length <= MAX_HIGHLIGHT_LENGTH ? highlighted(text, language) : undefined;
               this.#view.dispatch({ effects: highlightField.of(buildDecorations(spans ?? [])) });
             },
-            () => undefined, // Not to be fetched just now: code without colours is code.
+            () => undefined, // The highlighter could not be loaded: show plain code.
           );
         }, wait);
         this.#timer = timer;

@@ -1,6 +1,4 @@
-/**
- * What a value is entered with, by its kind: text, number, switch, choice. Each shows what holds when nothing is said.
- */
+/** Inputs for single values, by kind: text, number, switch, choice, code, JSON. Each shows its fallback while unset. */
 import { useState, type ReactNode, lazy, Suspense, useRef } from 'react';
 import { Select, Switch, TextArea, TextField } from '@/components/form-fields';
 import { cn } from '@/lib/cn';
@@ -10,7 +8,7 @@ import { parseNumber, isEqual, sliderStep, formatValue } from './values';
 
 export interface ControlProps<S extends Shape = Shape> {
   shape: S;
-  /** Undefined: nothing is said, and `fallback` holds. */
+  /** Undefined: unset, `fallback` applies. */
   value: unknown;
   fallback: unknown;
   required: boolean;
@@ -22,7 +20,6 @@ export interface ControlProps<S extends Shape = Shape> {
 
 type ControlOf<K extends Shape['kind']> = ControlProps<Extract<Shape, { kind: K }>>;
 
-/** A value that is one thing. */
 export function Control({ shape, ...rest }: ControlProps): ReactNode {
   switch (shape.kind) {
     case 'text':
@@ -36,7 +33,7 @@ export function Control({ shape, ...rest }: ControlProps): ReactNode {
     case 'list':
     case 'group':
     case 'json':
-      return null; // Made of others: field.tsx.
+      return null; // Composite shapes are in schema-form.tsx.
     default:
       return unreachable(shape);
   }
@@ -49,7 +46,7 @@ function TextControl({ shape, value, fallback, required, onChange, id, label, in
   const usual = typeof fallback === 'string' ? fallback : '';
   const text = typeof value === 'string' ? value : '';
   const placeholder = value === '' ? 'Empty text' : hint(fallback, required);
-  // Text that was erased is an empty text where that differs from saying nothing.
+  // Erased text is an empty string where that differs from unset.
   const write = (next: string) => onChange(next || (usual || required ? '' : undefined));
   const shared = {
     id,
@@ -97,7 +94,7 @@ function NumberControl({
 }: ControlOf<'number'>): ReactNode {
   const [draft, setDraft] = useState<string | null>(null);
   const typed = draft === null ? null : parseNumber(draft, shape.whole);
-  // "-" and "1e" are on their way to a number; a finished draft that is not the value was left behind.
+  // "-" and "1e" are incomplete numbers; a complete draft that differs from the value is outdated.
   const unfinished = draft !== null && draft !== '' && typed === null;
   const holds = draft !== null && (unfinished || (draft === '' ? value === undefined : typed === value));
   const slides = sliderStep(shape.range, shape.whole);
@@ -192,10 +189,7 @@ interface CodeFieldProps {
   placeholder: string;
 }
 
-/**
- * A text that is code. Its line ends stay as they came: an editor knows only line feeds, the code may be another
- * system's.
- */
+/** Edits code. Keeps the line ends of the original, although the editor only knows line feeds. */
 export function CodeField({ text, onText, label, language, placeholder }: CodeFieldProps): ReactNode {
   const writing = useRef(false);
   const shown = withLineFeeds(text);
@@ -211,7 +205,7 @@ export function CodeField({ text, onText, label, language, placeholder }: CodeFi
     >
       <Suspense
         fallback={
-          // One may write before the editor is there; it goes on where that ended.
+          // Typing may start before the editor has loaded; it continues there.
           <TextArea
             rows={3}
             aria-label={label}
@@ -237,10 +231,9 @@ export function CodeField({ text, onText, label, language, placeholder }: CodeFi
   );
 }
 
-/** As an editor has them. */
 export const withLineFeeds = (text: string): string => text.replaceAll(/\r\n?/g, '\n');
 
-/** A text with line feeds, as the one before it has its lines ended for the most part. */
+/** Convert line feeds to the line ends that `before` mostly uses. */
 export function withLineEndsOf(before: string, text: string): string {
   const all = before.split('\n').length - 1;
   const returns = before.split('\r\n').length - 1;
@@ -250,25 +243,23 @@ export function withLineEndsOf(before: string, text: string): string {
 const JsonEditor = lazy(() => import('./json-editor'));
 
 interface JsonFieldProps {
-  /** Undefined: nothing is said. */
+  /** Undefined: unset. */
   value: unknown;
   onChange: (value: unknown) => void;
   label: string;
   placeholder?: string;
-  /** What is wrong with a value that is JSON; null when nothing is. */
+  /** Error of a valid JSON value, or null. */
   fault?: (value: unknown) => string | null;
 }
 
 const NO_ERROR = (): null => null;
 
-/**
- * A value written as JSON. What cannot be read yet stays in the editor, marked, and the last value that could holds.
- */
+/** Edits a value as JSON. Invalid text stays in the editor, marked, while the last valid value is kept. */
 export function JsonField({ value, onChange, label, placeholder, fault = NO_ERROR }: JsonFieldProps): ReactNode {
   const writing = useRef(false);
   const [draft, setDraft] = useState<string | null>(null);
   const kept = draft === null ? null : parseJson(draft, fault);
-  // A draft that says something else than the value was left behind by a change from elsewhere.
+  // A draft that parses to another value is outdated.
   const holds = draft !== null && kept !== null && (kept.wrong !== null || isEqual(kept.value, value));
   const text = holds ? draft : value === undefined ? '' : JSON.stringify(value, null, 2);
   const told = holds ? kept.wrong : null;
@@ -290,7 +281,7 @@ export function JsonField({ value, onChange, label, placeholder, fault = NO_ERRO
       >
         <Suspense
           fallback={
-            // One may write before the editor is there; it goes on where that ended.
+            // Typing may start before the editor has loaded; it continues there.
             <TextArea
               rows={1}
               aria-label={label}

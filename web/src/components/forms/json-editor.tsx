@@ -1,4 +1,4 @@
-/** An editor for JSON, with colours, brackets that match and errors marked where they are. A chunk of its own. */
+/** JSON editor with highlighting, bracket matching and error marks. A separate chunk. */
 import { json } from '@codemirror/lang-json';
 import { HighlightStyle, syntaxHighlighting, syntaxTree } from '@codemirror/language';
 import { type Diagnostic, linter } from '@codemirror/lint';
@@ -15,10 +15,10 @@ const HIGHLIGHT_STYLE = HighlightStyle.define([
   { tag: [tags.bool, tags.null], color: 'var(--code-keyword)' },
 ]);
 
-/** Where the text stops being JSON. (What JSON.parse says of it names no place in every browser.) */
+/** Position of the first syntax error. (The messages of JSON.parse name no position in some browsers.) */
 function jsonErrors({ state }: EditorView): Diagnostic[] {
   const found: Diagnostic[] = [];
-  if (!state.doc.toString().trim()) return found; // Nothing is said: no error.
+  if (!state.doc.toString().trim()) return found; // Empty text is no error.
   syntaxTree(state).iterate({
     enter: ({ type, from, to }) => {
       if (!type.isError || found.length) return;

@@ -1,6 +1,6 @@
 /**
- * What a form made from a JSON Schema shows: each property as a field of some kind. Knows the schemas that our server
- * makes (pydantic's and msgspec's); whatever is none of these kinds is written as JSON. Knows no React, and no values.
+ * JSON Schema as form fields. Handles schemas as pydantic and msgspec write them; anything else becomes a JSON field.
+ * Independent of React and of values.
  */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
@@ -15,7 +15,7 @@ export type Kind =
   | { kind: 'group'; fields: readonly Field[]; open: boolean }
   | { kind: 'json' };
 
-/** What a number may be. `above` and `below` are not part of it; a side without an end is infinite. */
+/** Bounds of a number; exclusive where `above` or `below` says so, infinite where missing. */
 export interface Range {
   least: number;
   most: number;
@@ -27,7 +27,7 @@ export interface Range {
 export type Shape = Kind & {
   nullable: boolean;
   description: string;
-  /** What holds when nothing is said; undefined when that is not told. */
+  /** Value that applies while unset; undefined if unknown. */
   fallback: unknown;
 };
 
@@ -39,14 +39,14 @@ export interface Field {
 
 export interface Form {
   fields: readonly Field[];
-  /** More names than these may be given. */
+  /** Whether other names than those of the fields are allowed. */
   open: boolean;
 }
 
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** The fields of an object's schema. */
+/** The fields of an object schema. */
 export function formOf(schema: JsonSchema, without: readonly string[] = []): Form {
   const form = fieldsOf(resolveSchema(schema, schema, []).schema, schema, []);
   return { ...form, fields: form.fields.filter(({ name }) => !without.includes(name)) };
@@ -60,15 +60,15 @@ function fieldsOf(schema: JsonSchema, root: JsonSchema, seen: readonly string[])
     required: required.includes(name),
     shape: shapeOf(property, root, seen),
   }));
-  // JSON Schema opens objects by default; our server always says when a caller may give more.
+  // Objects are open by default in JSON Schema; our server says explicitly whether extra names are allowed.
   return { fields, open: schema.additionalProperties === true || isObject(schema.additionalProperties) };
 }
 
-/** One value's schema, as something to draw. `seen` are the references on the way here: a schema may contain itself. */
+/** The shape of one value. `seen` holds the references on the path here, because a schema may contain itself. */
 export function shapeOf(given: unknown, root: JsonSchema, seen: readonly string[] = []): Shape {
   const { schema, seen: passed } = resolveSchema(given, root, seen);
   const { schema: inner, nullable, seen: deeper } = withoutNull(schema, root, passed);
-  const description = stringOr(schema.description) || stringOr(inner.description);
+  const description = asString(schema.description) || asString(inner.description);
   const fallback = schema.default === undefined ? inner.default : schema.default;
   return { ...kindOf(inner, root, deeper), nullable, description, fallback };
 }
@@ -114,14 +114,14 @@ function listOf(schema: JsonSchema, root: JsonSchema, seen: readonly string[]): 
     : { kind: 'json' };
 }
 
-// Reading a schema's own words
+// Schema keywords
 
 interface ResolvedSchema {
   schema: JsonSchema;
   seen: readonly string[];
 }
 
-/** The schema with its reference followed and a single `allOf` joined; what stands beside a reference lies over it. */
+/** Follow a reference and merge a single `allOf`; siblings of the reference override it. */
 function resolveSchema(given: unknown, root: JsonSchema, seen: readonly string[]): ResolvedSchema {
   if (!isObject(given)) return { schema: {}, seen };
   const { $ref, allOf, ...rest } = given;
@@ -147,7 +147,7 @@ function resolvePointer(reference: string, root: JsonSchema): unknown {
   return steps.reduce<unknown>((at, step) => (isObject(at) && Object.hasOwn(at, step) ? at[step] : undefined), root);
 }
 
-/** `int | None` is an integer that may be null. */
+/** `int | None` becomes a nullable integer. */
 function withoutNull(
   schema: JsonSchema,
   root: JsonSchema,
@@ -163,7 +163,7 @@ function withoutNull(
   const others = choices.filter((choice) => !(isObject(choice) && choice.type === 'null'));
   const nullable = others.length < choices.length;
   if (others.length === 1) {
-    // What stands beside the choice holds for it: pydantic and msgspec write there what is said of `str | None`.
+    // Keywords next to the choice apply to it: pydantic and msgspec describe `str | None` that way.
     const { anyOf: _, oneOf: __, ...beside } = schema;
     const found = resolveSchema(others[0], root, seen);
     return { schema: { ...beside, ...found.schema }, seen: found.seen, nullable };
@@ -188,14 +188,14 @@ function formatOf(schema: JsonSchema): { format: TextFormat; language?: string }
   }
 }
 
-/** The language that a text's media type names; none for a text of no language, or what is a text only on the wire. */
+/** The language of a text's media type; undefined for prose and for encoded data. */
 function languageOf({ contentMediaType, contentEncoding }: JsonSchema): string | undefined {
   if (typeof contentMediaType !== 'string' || contentEncoding !== undefined) return undefined;
   const name = /^(?:text|application)\/(?:x-)?([a-z0-9]{1,20})(?:;|$)/.exec(contentMediaType.toLowerCase())?.[1];
   return name === 'plain' ? undefined : name === 'ecmascript' ? 'javascript' : name;
 }
 
-/** Does a form hold code or JSON, which a narrow place would squeeze? */
+/** Whether the form has code or JSON fields, which need width. */
 export const hasWideField = ({ fields }: Pick<Form, 'fields'>): boolean =>
   fields.some(
     ({ shape }) =>
@@ -215,11 +215,11 @@ function rangeOf(schema: JsonSchema): Range {
 const number = (value: unknown, otherwise: number): number =>
   typeof value === 'number' && Number.isFinite(value) ? value : otherwise;
 
-const stringOr = (value: unknown): string => (typeof value === 'string' ? value : '');
+const asString = (value: unknown): string => (typeof value === 'string' ? value : '');
 
 /**
- * The schema's first example of all inputs; without one, the first example of each input for which nothing else holds
- * when nothing is said. Messages are a conversation's own.
+ * Initial inputs: the schema's first example, or else the first example of each property without a default. Leaves out
+ * messages.
  */
 export function exampleOf(schema: JsonSchema | undefined): Record<string, unknown> {
   const whole = firstExample(schema);

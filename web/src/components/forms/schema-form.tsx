@@ -1,6 +1,6 @@
 /**
- * A form made from the JSON Schema of an object. Only what was entered is in the value: a field that is not set shows
- * what holds then, and can be reset to that. Checks lightly while typing; `errors` are what the server said.
+ * A form for the JSON Schema of an object. The value holds only what was entered; unset fields show their default and
+ * can be reset to it. Checks lightly while typing; `errors` come from the server.
  */
 import { Ban, Braces, Plus, RotateCcw, X } from 'lucide-react';
 import { useMemo, type ReactNode, useId, useState } from 'react';
@@ -24,13 +24,13 @@ export interface SchemaFormProps {
   schema: JsonSchema;
   value: Readonly<Record<string, unknown>>;
   onChange: (value: Record<string, unknown>) => void;
-  /** What holds where nothing is set, where that is not the schema's default (a variant's parameters). */
+  /** Defaults that override the schema's, such as a variant's parameters. */
   placeholder?: Readonly<Record<string, unknown>>;
-  /** By JSON pointer into the value, as the server tells them. */
+  /** Server errors by JSON pointer into the value. */
   errors?: readonly FieldError[];
-  /** Names that are shown elsewhere: the `messages` of a chat. */
+  /** Names to leave out, such as the `messages` of a chat. */
   without?: readonly string[];
-  /** Descriptions on hover only, and less room between the fields. */
+  /** Show descriptions on hover only, with less spacing. */
   compact?: boolean;
 }
 
@@ -46,7 +46,7 @@ export function SchemaForm({
   without = NONE,
   compact = false,
 }: SchemaFormProps): ReactNode {
-  // `without` is mostly written in place, so its names are what counts.
+  // Callers pass `without` inline, so compare its names.
   const names = without.join('\n');
   const form = useMemo(() => formOf(schema, names ? names.split('\n') : []), [schema, names]);
   const more = unknownFields(form, value, without);
@@ -98,16 +98,13 @@ export function SchemaForm({
 const objectError = (value: unknown): string | null =>
   isObject(value) ? null : 'Must be an object: names and their values.';
 
-/**
- * One field of a form: its name, what it means, what it is entered with, and the ways to reset, clear or write it as
- * JSON.
- */
+/** One field: label, description, control, and actions to reset, clear or edit as JSON. */
 export interface FieldProps {
   field: Field;
   value: unknown;
-  /** What holds when nothing is said: the schema's default, or what the caller knows better. */
+  /** Value that applies while unset: the schema's default or the caller's. */
   fallback: unknown;
-  /** Undefined takes the value away. */
+  /** Undefined unsets the value. */
   onChange: (value: unknown) => void;
   path: string;
   errors: readonly FieldError[];
@@ -191,7 +188,7 @@ export function FieldView({ field, value, fallback, onChange, path, errors, comp
   );
 }
 
-/** A small button. Its hint is the platform's own: a table has hundreds of them. */
+/** A small button with a native tooltip, because a table has hundreds of them. */
 function FieldAction({
   label,
   icon,
@@ -274,10 +271,7 @@ interface ListProps extends Pick<FieldProps, 'value' | 'fallback' | 'onChange' |
   name: string;
 }
 
-/**
- * A row for each item. Before the first change the default's items are shown as what holds, and adding begins with
- * them.
- */
+/** A row for each item. While unset the items of the default are shown, and adding starts from them. */
 function ListEntry({ item, most, id, name, value, fallback, onChange, path, errors }: ListProps): ReactNode {
   const set = Array.isArray(value) ? (value as readonly unknown[]) : null;
   const usual = Array.isArray(fallback) ? (fallback as readonly unknown[]) : [];

@@ -1,4 +1,4 @@
-/** A text editor in a form's field: what JSON and code have in common. In the chunk of whoever uses it. */
+/** CodeMirror as a form field, shared by the JSON and code editors. */
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
 import { bracketMatching, indentOnInput } from '@codemirror/language';
 import { EditorState, type Extension } from '@codemirror/state';
@@ -7,12 +7,12 @@ import { useEffect, useRef, type ReactNode, type RefObject } from 'react';
 import { CSP_NONCE } from '@/lib/server-path';
 
 export interface EditorProps {
-  /** With line feeds alone between its lines. */
+  /** Lines separated by line feeds. */
   text: string;
   onText: (text: string) => void;
   label: string;
   placeholder?: string;
-  /** Whether somebody already writes where the editor will be. */
+  /** Whether the user is already typing in the placeholder. */
   writing?: RefObject<boolean>;
 }
 
@@ -39,12 +39,12 @@ const BASE_EXTENSIONS: Extension[] = [
   bracketMatching(),
   indentOnInput(),
   EDITOR_THEME,
-  // Ctrl+Enter belongs to the page around the editor (it runs a row).
+  // Ctrl+Enter belongs to the page around the editor, which runs a row.
   keymap.of([...defaultKeymap.filter(({ key }) => key !== 'Mod-Enter'), ...historyKeymap]),
   ...(CSP_NONCE ? [EditorView.cspNonce.of(CSP_NONCE)] : []),
 ];
 
-/** `more`: what this kind of text needs besides; the same between renders. */
+/** `more`: extensions for this kind of text; must be stable between renders. */
 export function TextEditor({
   text,
   onText,

@@ -1,11 +1,9 @@
-/**
- * Values of a form's fields: read from what was typed, checked lightly (the server checks wholly), set and taken away.
- */
+/** Values of form fields: parse, check lightly (the server validates fully), set and unset. */
 import { unreachable } from '@/lib/unreachable';
 import { type Form, type JsonSchema, type Range, type Shape, formOf, isObject } from './json-schema';
 
 export interface FieldError {
-  /** A JSON pointer into the form's value. */
+  /** JSON pointer into the form's value. */
   path: string;
   message: string;
 }
@@ -13,7 +11,7 @@ export interface FieldError {
 export const pointer = (path: string, name: string | number): string =>
   `${path}/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`;
 
-/** The number that was typed; null when it is none. */
+/** Parse a number; null if invalid. */
 export function parseNumber(text: string, whole: boolean): number | null {
   const trimmed = text.trim();
   if (!/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(trimmed)) return null;
@@ -21,13 +19,13 @@ export function parseNumber(text: string, whole: boolean): number | null {
   return Number.isFinite(value) && (!whole || Number.isSafeInteger(value)) ? value : null;
 }
 
-/** Where a slider runs and how it steps; null where an end is missing or there is nothing to slide. */
+/** Range and step of a slider; null if a bound is missing or the range is empty. */
 export function sliderStep(range: Range, whole: boolean): { from: number; to: number; step: number } | null {
   const lower = Math.max(range.least, range.above);
   const upper = Math.min(range.most, range.below);
   const width = upper - lower;
   if (!Number.isFinite(width) || width <= 0 || (whole && width > 10_000)) return null;
-  // A hundred steps or a few more, of a round size.
+  // About a hundred steps of a round size.
   const step = range.step ?? (whole ? 1 : 10 ** Math.floor(Math.log10(width / 50)));
   const from = range.above >= lower ? round(lower + step, step) : lower;
   const to = range.below <= upper ? round(upper - step, step) : upper;
@@ -36,7 +34,7 @@ export function sliderStep(range: Range, whole: boolean): { from: number; to: nu
 
 const round = (value: number, step: number): number => Number((Math.round(value / step) * step).toPrecision(12));
 
-/** What is wrong with a value, in one line; null when nothing is. A value that is not there is not wrong. */
+/** Error of a value in one line, or null. Unset values are valid. */
 export function fieldError(shape: Shape, value: unknown): string | null {
   if (value === undefined) return null;
   if (value === null) return shape.nullable || shape.kind === 'json' ? null : 'May not be null.';
@@ -75,7 +73,7 @@ function numberError(range: Range, whole: boolean, value: unknown): string | nul
   return value >= range.below ? `Less than ${range.below}.` : null;
 }
 
-/** Whether a field of this kind can show the value at all; otherwise it is shown as JSON. */
+/** Whether a field of this kind can show the value; if not it is shown as JSON. */
 export function matchesShape(shape: Shape, value: unknown): boolean {
   if (value === undefined || value === null) return true;
   switch (shape.kind) {
@@ -98,7 +96,7 @@ export function matchesShape(shape: Shape, value: unknown): boolean {
   }
 }
 
-/** All that is wrong with a form's value, what is missing included. */
+/** All errors of a form's value, including missing required fields. */
 export function formErrors(
   schema: JsonSchema,
   value: Readonly<Record<string, unknown>>,
@@ -128,21 +126,21 @@ function itemErrors(item: Shape, given: readonly unknown[], path: string): Field
   });
 }
 
-// Setting and taking away
+// Set and unset
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** The object with `name` set; undefined takes it away. */
+/** Set `name`; undefined unsets it. */
 export function withField(values: Values, name: string, value: unknown): Record<string, unknown> {
-  // What was there keeps its place, so that JSON beside the form does not jump.
+  // Keep the position of the name, so that the JSON view does not jump.
   if (value !== undefined) return { ...values, [name]: value };
   const { [name]: _, ...left } = values;
   return left;
 }
 
 /**
- * A field inside an object that is one value to the server: it is sent whole or not at all. So the first change begins
- * with the object's default, and an object that is its default again is not sent.
+ * Set a field of a nested object, which is sent whole or not at all: the first change starts from the object's
+ * default, and an object equal to its default is unset.
  */
 export function withNestedField(
   group: unknown,
@@ -155,13 +153,13 @@ export function withNestedField(
   return isEqual(changed, usual) ? undefined : changed;
 }
 
-/** Names of a value that the form has no field for. */
+/** Names in the value that have no field. */
 export function unknownFields(form: Form, values: Values, without: readonly string[]): Record<string, unknown> {
   const known = new Set([...form.fields.map(({ name }) => name), ...without]);
   return Object.fromEntries(Object.entries(values).filter(([name]) => !known.has(name)));
 }
 
-/** An empty value of a list's item, for a new row. */
+/** Empty value for a new list item. */
 export function emptyItem(shape: Shape): unknown {
   if (shape.fallback !== undefined) return shape.fallback;
   switch (shape.kind) {
@@ -178,14 +176,14 @@ export function emptyItem(shape: Shape): unknown {
   }
 }
 
-/** A value in few words, for a placeholder. */
+/** Short text of a value, for a placeholder. */
 export function formatValue(value: unknown): string {
   if (value === undefined) return '';
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   return text.length > 200 ? `${text.slice(0, 199)}…` : text;
 }
 
-/** Equal as JSON, whatever the order of names. */
+/** Deep equality of JSON values, ignoring key order. */
 export function isEqual(one: unknown, other: unknown): boolean {
   if (Object.is(one, other)) return true;
   if (Array.isArray(one) && Array.isArray(other))

@@ -1,4 +1,4 @@
-/** A block of code: its language, a way to copy it, its lines wrapped or not, its colours when it is done. */
+/** Code block with language, copy button, line wrapping and syntax highlighting. */
 import { WrapText } from 'lucide-react';
 import { memo, useState, type ReactNode, useEffect } from 'react';
 import { IconButton, CopyButton } from '@/components/button';
@@ -61,7 +61,7 @@ const Spans = memo(function Spans({ spans }: { spans: readonly Span[] }): ReactN
 
 const MAX_HIGHLIGHT_LENGTH = 100_000;
 
-/** The colours of a piece of code, once the browser has time for them. Until then, and past a size, there are none. */
+/** Highlight code when the browser is idle; undefined until then, and for long code. */
 export function useHighlight(code: string, language: string, ready: boolean): readonly Span[] | undefined {
   const [done, setDone] = useState<{ code: string; language: string; spans: readonly Span[] | undefined }>();
   const wanted = ready && language !== '' && code.length <= MAX_HIGHLIGHT_LENGTH;
@@ -71,7 +71,7 @@ export function useHighlight(code: string, language: string, ready: boolean): re
     const cancel = whenIdle(() => {
       import('./highlighter').then(
         ({ highlightCode: highlighted }) => !left && setDone({ code, language, spans: highlighted(code, language) }),
-        () => undefined, // Not to be fetched just now: code without colours is code.
+        () => undefined, // The highlighter could not be loaded: show plain code.
       );
     });
     return () => {
@@ -82,7 +82,7 @@ export function useHighlight(code: string, language: string, ready: boolean): re
   return wanted && done?.code === code && done.language === language ? done.spans : undefined;
 }
 
-/** Safari has no idle time to give. */
+/** Safari has no requestIdleCallback. */
 function whenIdle(run: () => void): () => void {
   if (typeof requestIdleCallback === 'function') {
     const id = requestIdleCallback(run, { timeout: 2000 });
@@ -129,6 +129,6 @@ const HIGHLIGHT_CLASSES: Record<string, string> = {
   'hljs-strong': 'font-semibold',
 };
 
-/** The look of the innermost name that has one. */
+/** Class of the innermost kind that has one. */
 export const highlightClass = (kinds: readonly string[]): string | undefined =>
   kinds.map((kind) => HIGHLIGHT_CLASSES[kind]).findLast(Boolean);

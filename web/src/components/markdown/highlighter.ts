@@ -1,15 +1,15 @@
-/** Code as coloured spans. A chunk of its own: it is fetched when the first code block is done. */
+/** Syntax highlighting with lowlight. A separate chunk, loaded for the first complete code block. */
 import { common, createLowlight } from 'lowlight';
 
 const lowlight = createLowlight(common);
 
 export interface Span {
-  /** The names of what it is ("hljs-keyword"), outermost first. */
+  /** Kinds such as "hljs-keyword", outermost first. */
   kinds: readonly string[];
   text: string;
 }
 
-/** The code in spans, or nothing where the language is not known. */
+/** Highlight code; undefined if the language is unknown. */
 export function highlightCode(code: string, language: string): Span[] | undefined {
   if (!lowlight.registered(language)) return undefined;
   const spans: Span[] = [];

@@ -1,5 +1,6 @@
 /**
- * Markdown, also while it is being written: blocks that are done stay as they are, only the last ones are read again.
+ * Markdown renderer that also handles streaming text: finished blocks keep their elements, only the last ones are
+ * parsed again.
  */
 import { Square, SquareCheck, ImageIcon } from 'lucide-react';
 import type { Links, MarkedToken, Token, Tokens } from 'marked';
@@ -11,15 +12,15 @@ import { unreachable } from '@/lib/unreachable';
 import { CodeBlock } from './code-block';
 import {
   createBlockReader,
-  completedText,
+  withoutPartialLine,
   blockTokens,
-  withClosedFence,
-  completeTableRows as begunTable,
+  isFenceClosed,
+  provisionalTable as begunTable,
   inlineTokens,
   withClosedMarks,
 } from './parser';
 
-/** Past this it is shown as plain text. */
+/** Longer text is shown as plain text. */
 const MAX_MARKDOWN_LENGTH = 200_000;
 
 export const Markdown = memo(function Markdown({
@@ -37,7 +38,7 @@ export const Markdown = memo(function Markdown({
       </div>
     );
   }
-  return <MarkdownBlocks text={streaming ? completedText(paced) : paced} open={streaming} />;
+  return <MarkdownBlocks text={streaming ? withoutPartialLine(paced) : paced} open={streaming} />;
 });
 
 const MarkdownBlocks = memo(function Read({ text, open }: { text: string; open: boolean }): ReactNode {
@@ -55,11 +56,11 @@ const MarkdownBlocks = memo(function Read({ text, open }: { text: string; open: 
 interface Props {
   block: Token;
   links: Links;
-  /** Its end is still being written. */
+  /** Whether the end is still streaming. */
   open: boolean;
 }
 
-/** One block of Markdown, as elements. Drawn again only when the block itself is another. */
+/** One block. Memoized by the token object. */
 export const BlockView = memo(function BlockView({ block, links, open }: Props): ReactNode {
   const token = block as MarkedToken;
   switch (token.type) {
@@ -74,7 +75,7 @@ export const BlockView = memo(function BlockView({ block, links, open }: Props):
     case 'heading':
       return <HeadingView heading={token} links={links} open={open} />;
     case 'code':
-      return <CodeBlock text={token.text} language={token.lang ?? ''} closed={!open || withClosedFence(token.raw)} />;
+      return <CodeBlock text={token.text} language={token.lang ?? ''} closed={!open || isFenceClosed(token.raw)} />;
     case 'blockquote':
       return (
         <blockquote className="border-l-2 border-strong-line pl-3 text-muted">
@@ -110,7 +111,7 @@ export const BlockView = memo(function BlockView({ block, links, open }: Props):
         <p dir="auto">
           <LongText text={token.raw} />
         </p>
-      ); // Never a block; shown as written if it ever were.
+      ); // marked emits this inside blocks only; show the source otherwise.
     default:
       return unreachable(token);
   }
@@ -143,7 +144,7 @@ function ParagraphView({ text, links, open }: { text: string; links: Links; open
 function HeadingView({ heading, links, open }: { heading: Tokens.Heading; links: Links; open: boolean }): ReactNode {
   const look = heading.depth === 1 ? 'mt-2 text-lg' : heading.depth === 2 ? 'mt-2 text-base' : 'mt-1 text-sm';
   return (
-    // The page has headings of its own: these stand below them.
+    // Headings of messages are below those of the page.
     <div
       role="heading"
       aria-level={Math.min(heading.depth + 2, 6)}
@@ -185,7 +186,7 @@ function ItemView({ item, links, open }: { item: Tokens.ListItem; links: Links; 
         <BlocksView blocks={item.tokens} links={links} open={open} />
       </li>
     );
-  // A loose list keeps its marks in the text; they are drawn here.
+  // Loose lists keep the task marker in their text; it is drawn here.
   const blocks = item.tokens.map((token) =>
     'text' in token && typeof token.text === 'string' ? { ...token, text: token.text.replace(LIST_MARKER, '') } : token,
   );
@@ -244,12 +245,12 @@ function CellView({ cell, links, open }: { cell: Tokens.TableCell; links: Links;
   );
 }
 
-/** Past these a line is shown as it is: the time to pair its marks grows with their square. */
+/** Longer lines, or lines with more marks, are shown as written: pairing marks takes quadratic time. */
 const MAX_INLINE = 20_000;
 const MAX_MARKS = 1000;
 const SINGLE_IMAGE = /^!\[([^\]\n]{0,500})\]\((data:image\/[a-z]+;base64,[\w+/=]+)\)\s*$/;
 
-/** `open`: its end is still being written. */
+/** `open`: the end is still streaming. */
 export function InlineView({ text, links, open = false }: { text: string; links: Links; open?: boolean }): ReactNode {
   if (text.length > MAX_MARKS && (text.length > MAX_INLINE || countMarks(text) > MAX_MARKS)) {
     const image = SINGLE_IMAGE.exec(text);
@@ -323,7 +324,7 @@ function renderToken(token: MarkedToken): ReactNode {
     case 'paragraph':
     case 'space':
     case 'table':
-      return safeProse(token.raw); // Not inside a line; shown as written if it ever were.
+      return safeProse(token.raw); // marked emits this outside of lines only; show the source otherwise.
     default:
       return unreachable(token);
   }
@@ -340,7 +341,7 @@ function InlineLink({ href, words, children }: { href: string; words: string; ch
   );
 }
 
-/** An image in the text is shown; one elsewhere is a link, for loading it would tell someone that it was read. */
+/** Inline data is displayed; a remote image becomes a link, because loading it would reveal that it was read. */
 function InlineImage({ url, words }: { url: string; words: string }): ReactNode {
   const name = safeProse(decodeEntities(words));
   if (isInlineImage(url))
@@ -363,10 +364,10 @@ function InlineImage({ url, words }: { url: string; words: string }): ReactNode 
 
 const MIN_PAUSE_MS = 40;
 
-/** Milliseconds between two drawings of an open text. Most of what is drawn anew is its last block, seldom long. */
+/** Milliseconds between two renders of streaming text; longer for longer texts. */
 const renderPause = (text: string): number => MIN_PAUSE_MS + Math.min(400, text.length / 500);
 
-/** A text that changes with every token, taken over a few times a second: rarer, the more there is to draw. */
+/** Throttle a text that changes with every token. */
 export function useThrottledText(text: string, streaming: boolean): string {
   const [shown, setShown] = useState(text);
   const latest = useRef(text);
@@ -386,6 +387,6 @@ export function useThrottledText(text: string, streaming: boolean): string {
     },
     [],
   );
-  // A text that is done, or is another one, is shown at once.
+  // Finished or replaced text is shown at once.
   return streaming && text.startsWith(shown) ? shown : text;
 }

@@ -6,10 +6,10 @@ import {
   parseBlocks,
   linkDefinitions,
   type ParsedText,
-  withClosedFence,
-  completedText,
+  isFenceClosed,
+  withoutPartialLine,
   withClosedMarks,
-  completeTableRows,
+  provisionalTable,
 } from './parser';
 
 /** What makes readers of Markdown slow, about so many characters of it. */
@@ -215,7 +215,7 @@ describe('the end of an open text', () => {
     ['```js\ncode\n``', '```js\ncode\n'],
     ['a\n---\n', 'a\n---\n'],
     ['', ''],
-  ])('is held back while it is only marks: %j', (text, shown) => expect(completedText(text)).toBe(shown));
+  ])('is held back while it is only marks: %j', (text, shown) => expect(withoutPartialLine(text)).toBe(shown));
 
   it.each([
     ['a **bol', 'a **bol**'],
@@ -235,7 +235,7 @@ describe('the end of an open text', () => {
     ['| a | b', undefined],
     ['a | b |', undefined],
     ['| a |\nwords', undefined],
-  ])('is a table before its second line is whole: %j', (text, shown) => expect(completeTableRows(text)).toBe(shown));
+  ])('is a table before its second line is whole: %j', (text, shown) => expect(provisionalTable(text)).toBe(shown));
 
   it.each([
     ['```js\na', false],
@@ -244,5 +244,5 @@ describe('the end of an open text', () => {
     ['~~~\na\n```', false],
     ['```', false],
     ['    indented', true],
-  ])('is code that is whole or not: %j', (text, whole) => expect(withClosedFence(text)).toBe(whole));
+  ])('is code that is whole or not: %j', (text, whole) => expect(isFenceClosed(text)).toBe(whole));
 });

@@ -1,8 +1,7 @@
 /**
- * Markdown read by `marked`, in two steps: blocks first, the inside of a line when it is drawn.
- *
- * What comes in is untrusted, so nesting is bounded (deeper marks stay text), and a link definition is one line: marked
- * lets a title run over everything that follows, and then a late quote would change what was long since drawn.
+ * Markdown parser on `marked`, in two steps: blocks first, inline content when it is rendered. Input is untrusted:
+ * nesting is bounded, and a link definition is a single line, because marked lets a title span everything that
+ * follows, so that a late quote would change finished blocks.
  */
 import { Lexer, Tokenizer, type Links, type Token, type Tokens } from 'marked';
 
@@ -35,14 +34,14 @@ class BoundedLexer extends Tokenizer {
   }
 
   override table(src: string): Tokens.Table | undefined {
-    // marked reads all rows before it sees that the head is none: with many such heads the time would be their square.
+    // marked parses all rows before it rejects the header; many such headers take quadratic time.
     const head = /^[^\n]*\n[^\n]*/.exec(src)?.[0];
     return head !== undefined && super.table(head) ? super.table(src) : undefined;
   }
 
   override paragraph(src: string): Tokens.Paragraph | undefined {
-    // It looks at each line for a table, with all its rows: the same square. So it sees a little, then more if it must;
-    // a paragraph longer than the last of these is two.
+    // It also looks for a table at each line, with all its rows. So show it a little, then more if needed; a paragraph
+    // longer than the last limit is split.
     for (const most of PARAGRAPHS) {
       const end = src.indexOf('\n', most);
       const seen = end < 0 ? src : src.slice(0, end);
@@ -57,7 +56,7 @@ class BoundedLexer extends Tokenizer {
     const found = DEFINITION.exec(src);
     if (!found) return undefined;
     const [raw, label = '', href = '', title = ''] = found;
-    return { type: 'def', raw: raw.replace(/\n+$/, ''), tag: linkReferences(label), href, title };
+    return { type: 'def', raw: raw.replace(/\n+$/, ''), tag: normalizeLabel(label), href, title };
   }
 
   private deeper<T>(read: () => T | undefined): T | undefined {
@@ -71,15 +70,15 @@ class BoundedLexer extends Tokenizer {
   }
 }
 
-/** A label as marked looks it up. */
-const linkReferences = (label: string): string => label.trim().toLowerCase().replaceAll(/\s+/g, ' ');
+/** The form in which marked looks up a label. */
+const normalizeLabel = (label: string): string => label.trim().toLowerCase().replaceAll(/\s+/g, ' ');
 
 const lexer = (): Lexer => new Lexer({ gfm: true, breaks: true, tokenizer: new BoundedLexer() });
 
-/** The blocks of a text whose line ends are \n. What stands inside their lines is not read. */
+/** The blocks of a text with line feeds. Inline content is not parsed. */
 export const blockTokens = (text: string): Token[] => lexer().blockTokens(text, []);
 
-/** What stands inside a paragraph, a heading, a table's cell. */
+/** Inline content of a paragraph, heading or table cell. */
 export function inlineTokens(text: string, links: Links): Token[] {
   const reader = lexer();
   reader.tokens.links = links;
@@ -87,18 +86,16 @@ export function inlineTokens(text: string, links: Links): Token[] {
 }
 
 /**
- * The blocks of a growing text. Only its tail is read again: a block cannot change any more, whatever comes, once a
- * blank
- * line and two more blocks follow it (the last is open, and may turn out to belong to the one before it: `1. a`, `2`,
- * `.`).
+ * Blocks of a growing text. Only the tail is parsed again: a block is final once a blank line and two more blocks
+ * follow it (the last one is open, and may turn out to belong to the one before: `1. a`, `2`, `.`).
  */
 export interface ParsedText {
-  /** The text, line ends made plain. */
+  /** The text with line feeds. */
   readonly text: string;
   readonly blocks: readonly Token[];
-  /** So many blocks are final; they are the same objects from one reading to the next. */
+  /** Number of final blocks; these keep their identity between parses. */
   readonly settled: number;
-  /** Where the first block begins that is not. */
+  /** Offset of the first block that is not final. */
   readonly offset: number;
 }
 
@@ -113,16 +110,16 @@ export function parseBlocks(given: string, before?: ParsedText): ParsedText {
   const settled = kept?.blocks.slice(0, kept.settled) ?? [];
   const tail = blockTokens(text.slice(offset)).map((token, index) => {
     const old = kept?.blocks[settled.length + index];
-    return old && keepStableBlocks(old, token) ? old : token;
+    return old && isSameToken(old, token) ? old : token;
   });
   return { text, blocks: [...settled, ...tail], ...stablePrefixLength(text, tail, settled.length, offset) };
 }
 
-/** The same written text may be read in two ways as it grows (what follows it counts): all of it is compared. */
-const keepStableBlocks = (one: Token, other: Token): boolean =>
+/** The same source can parse differently as text follows, so compare everything. */
+const isSameToken = (one: Token, other: Token): boolean =>
   one.type === other.type && one.raw === other.raw && JSON.stringify(one) === JSON.stringify(other);
 
-/** How far the blocks are final now. */
+/** Number of blocks that are final now. */
 function stablePrefixLength(
   text: string,
   tail: readonly Token[],
@@ -134,7 +131,7 @@ function stablePrefixLength(
   if (open === undefined) return { settled, offset };
   let end = offset;
   for (const { raw } of tail.slice(0, open)) {
-    // marked mends some raws (quotes): where one is not what stands there, nothing after it is counted on.
+    // marked normalizes some raws (quotes): stop counting where one is not a prefix of the text.
     if (!text.startsWith(raw, end)) return { settled, offset };
     end += raw.length;
   }
@@ -144,8 +141,8 @@ function stablePrefixLength(
 const NO_LINKS: Links = Object.create(null) as Links;
 
 /**
- * What labels stand for, by the definitions among the blocks. While the text is open the last block does not count: it
- * changes with every letter, and all blocks would be drawn again. The same labels are the same object.
+ * Link definitions of the blocks. While the text is open the last block is ignored: it changes with every character,
+ * and all blocks would render again. Unchanged definitions keep their identity.
  */
 export function linkDefinitions(found: readonly Token[], open: boolean, before: Links = NO_LINKS): Links {
   const definitions = (open ? found.slice(0, -1) : found)
@@ -162,7 +159,7 @@ export function linkDefinitions(found: readonly Token[], open: boolean, before: 
   return unchanged ? before : now;
 }
 
-/** Reads one text as it grows. What it was given last is all that it remembers; any other text is right as well. */
+/** Create an incremental parser. It only remembers the last text; any other text is parsed from scratch. */
 export function createBlockReader(): (text: string, open: boolean) => { blocks: readonly Token[]; links: Links } {
   let laid: ParsedText | undefined;
   let defined: Links | undefined;
@@ -173,23 +170,25 @@ export function createBlockReader(): (text: string, open: boolean) => { blocks: 
   };
 }
 
-/** Without a last line that is only marks yet: `-` would make a heading of the line before it, and then be a list. */
-export function completedText(text: string): string {
+/**
+ * Drop a last line that is only marks so far: `-` would turn the line before into a heading, and then become a list.
+ */
+export function withoutPartialLine(text: string): string {
   const line = text.slice(text.lastIndexOf('\n') + 1);
   return line.length < 20 && /^[\s>]*(?:[-=*+#_~`|:]+\s?)+$/.test(line)
     ? text.slice(0, text.length - line.length)
     : text;
 }
 
-/** Is the code of this fenced block complete? `raw` is the whole of the block. */
-export function withClosedFence(raw: string): boolean {
+/** Whether the fenced block is complete. `raw` is the whole block. */
+export function isFenceClosed(raw: string): boolean {
   const fence = /^ {0,3}(`{3,}|~{3,})/.exec(raw)?.[1];
   if (!fence) return true;
   const last = raw.trimEnd().split('\n');
   return last.length > 1 && (last.at(-1)?.trim().startsWith(fence) ?? false);
 }
 
-/** The last paragraph with what it has opened closed: `**bol` is bold, `[a link](https://exa` is its words. */
+/** Close what the last paragraph has opened: `**bol` is bold, `[a link](https://exa` is its label. */
 export function withClosedMarks(text: string): string {
   const unlinked = text.replace(/!?\[([^\][\n]{0,300})(?:\](?:\([^)\s]{0,2000})?)?$/, '$1');
   if (isOddCount(unlinked, '`')) return unlinked.endsWith('`') ? unlinked.replace(/`+$/, '') : `${unlinked}\``;
@@ -200,8 +199,8 @@ export function withClosedMarks(text: string): string {
 
 const isOddCount = (text: string, mark: string): boolean => text.split(mark).length % 2 === 0;
 
-/** A paragraph that begins a table whose second line is not whole yet, as the table it will be. */
-export function completeTableRows(text: string): string | undefined {
+/** Complete the delimiter row of a table that is still streaming. */
+export function provisionalTable(text: string): string | undefined {
   const [header = '', rule = '', more] = text.split('\n');
   if (more !== undefined || !/^ {0,3}\|.*\|\s*$/.test(header) || !/^[\s|:-]*$/.test(rule)) return undefined;
   const columns = header

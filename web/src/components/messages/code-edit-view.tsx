@@ -1,6 +1,4 @@
-/**
- * A proposed change of code: a diff, what rules found in it, and ways to take it. Fetched when the first one is shown.
- */
+/** A proposed code edit: diff, findings and actions. Loaded with the first one. */
 import { FILE_HEADERS_ONLY, createTwoFilesPatch, structuredPatch } from 'diff';
 import { FileDiff, Check } from 'lucide-react';
 import { useMemo, useState, type ReactNode, useContext, useSyncExternalStore } from 'react';
@@ -125,7 +123,7 @@ function Lines({ lines }: { lines: readonly DiffLine[] }): ReactNode {
 
 const SEVERITY_TONES = { error: 'bad', warning: 'warn', note: 'plain' } as const;
 
-/** What rules found in a proposed change: how bad, where, and what. */
+/** Findings of rules: severity, position and text. */
 export function FindingsView({ findings }: { findings: readonly Finding[] | null }): ReactNode {
   if (findings === null) return null;
   if (findings.length === 0) return <p className="border-t px-3 py-2 text-[13px] text-muted">Checked: no findings</p>;
@@ -150,7 +148,7 @@ export function FindingsView({ findings }: { findings: readonly Finding[] | null
   );
 }
 
-/** The foot of a proposed change: puts the new code in the place of the old among the inputs, and takes it back. */
+/** Applies the proposed code to the inputs, and reverts it. */
 export function ApplyView({ edit }: { edit: CodeEdit }): ReactNode {
   const inputs = useContext(InputsContext);
   return inputs && <ApplyState edit={edit} inputs={inputs} />;
@@ -159,7 +157,7 @@ export function ApplyView({ edit }: { edit: CodeEdit }): ReactNode {
 function ApplyState({ edit, inputs }: { edit: CodeEdit; inputs: InputsAccess }): ReactNode {
   const set = useSyncExternalStore(inputs.subscribe, inputs.read);
   const [last, setLast] = useState<Path | null>(null);
-  /** What stood there when it was applied here: that may not have been the old code any more. */
+  /** The text that was replaced; may differ from the old code. */
   const [before, setBefore] = useState<string | null>(null);
   const now = findEditTarget(edit, { ...inputs.usual(), ...set }, last);
   if (now && now.path.join('\n') !== last?.join('\n')) setLast(now.path);
@@ -219,16 +217,15 @@ function ApplyStatus({ standing: { state, path } }: { standing: EditTarget }): R
   }
 }
 
-/** An input that is not set yet begins with all of its default, of which this text is only a part. */
+/** Setting a nested input starts from the whole default of its top-level name. */
 function defaultInputs(inputs: InputsAccess, [name = '']: Path): Record<string, unknown> {
   const usual = inputs.usual();
   return Object.hasOwn(usual, name) ? { [name]: usual[name] } : {};
 }
 
-/** Two texts as the lines of a diff, and as a patch. */
 export interface DiffLine {
   kind: 'same' | 'old' | 'new' | 'gap';
-  /** Its number before and after; none where it was not or is not. */
+  /** Line numbers before and after; undefined on the side where the line is missing. */
   before?: number;
   after?: number;
   text: string;
@@ -236,7 +233,7 @@ export interface DiffLine {
 
 const MAX_DIFF = 400_000;
 
-/** What differs, three lines around each; nothing where it is too much to compare. */
+/** Diff with three lines of context; undefined if the texts are too long. */
 export function diffLines(old: string, now: string): DiffLine[] | undefined {
   if (old.length + now.length > MAX_DIFF) return undefined;
   const patch = structuredPatch('', '', old, now, '', '', { context: 3, timeout: 500 });
@@ -256,7 +253,7 @@ export function diffLines(old: string, now: string): DiffLine[] | undefined {
   return lines;
 }
 
-/** The same as a unified diff, for `git apply` and its like. */
+/** A unified diff, as for `git apply`. */
 export function unifiedPatch(name: string, old: string, now: string): string {
   const file = name.replaceAll(/[\p{Cc}\p{Cf}\p{Z}]+/gu, '-').slice(0, 200) || 'code';
   return createTwoFilesPatch(`a/${file}`, `b/${file}`, old, now, undefined, undefined, {

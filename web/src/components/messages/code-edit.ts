@@ -1,5 +1,6 @@
 /**
- * A change of code that a workflow proposes (data part `code-edit`), read with care: any workflow may send anything.
+ * Code edits that a workflow proposes (data part `code-edit`), and where they apply among the inputs. Parsed
+ * defensively: a workflow may send anything.
  */
 import { createContext } from 'react';
 
@@ -7,14 +8,14 @@ export interface CodeEdit {
   language: string;
   target: string;
   old: string;
-  /** Nothing: no edit could be applied. */
+  /** Null if the edit could not be applied. */
   new: string | null;
-  /** Where in the inputs the code came from, name by name (a JSON pointer on the wire); null: not told. */
+  /** Path of the code in the inputs (a JSON pointer on the wire); null if unknown. */
   input: readonly string[] | null;
-  /** What the result's syntax is wrong in; empty where it is right or was not read. */
+  /** Syntax errors of the result; empty if valid or not checked. */
   errors: readonly string[];
   edits: readonly { state: string; reason: string }[];
-  /** What rules say of the result; null: none were asked. */
+  /** Findings of rules; null if none ran. */
   findings: readonly Finding[] | null;
 }
 
@@ -27,7 +28,7 @@ export interface Finding {
 
 const MAX_POINTER_LENGTH = 500;
 
-/** The part's value if it is one, whatever a newer workflow may add. */
+/** Parse the value of a data part; ignores unknown fields. */
 export function parseCodeEdit(value: unknown): CodeEdit | undefined {
   const data = asRecord(value);
   if (
@@ -52,7 +53,7 @@ export function parseCodeEdit(value: unknown): CodeEdit | undefined {
   };
 }
 
-/** The names of a JSON pointer (RFC 6901). */
+/** Segments of a JSON pointer (RFC 6901). */
 function parsePointer(pointer: unknown): readonly string[] | null {
   if (typeof pointer !== 'string' || !pointer.startsWith('/') || pointer.length > MAX_POINTER_LENGTH) return null;
   return pointer
@@ -77,7 +78,7 @@ function parseFindings(value: unknown): readonly Finding[] | null {
       },
     ];
   });
-  // A list of what cannot be read is not a list of nothing.
+  // An unreadable list is not an empty one.
   return found.length === 0 && value.length > 0 ? null : found;
 }
 
@@ -93,15 +94,10 @@ function asString(value: unknown): string {
   return `${line}${readText(error.message) || readText(error.text) || JSON.stringify(value)}`;
 }
 
-/**
- * Where a proposed change of code belongs among the inputs that the code came from, and how it stands with it there.
- * The place is the one that the workflow names; without a name it is where the old code stands, if that is one place.
- * Pure: what is shown follows from the inputs alone, so it is the same in every tab and after a reload.
- */
 export type Path = readonly string[];
 
 export interface EditTarget {
-  /** `changed`: neither the old nor the new code is there any more. */
+  /** `changed`: neither the old nor the new code is at the target. */
   state: 'ready' | 'applied' | 'changed';
   path: Path;
 }
@@ -110,7 +106,8 @@ const MAX_DEPTH = 16;
 const MAX_INPUTS_SEARCHED = 10_000;
 
 /**
- * `last`: where it stood when it was last seen, for a place that nobody named. Null: there is nothing to put it into.
+ * Find where an edit applies: the path that the workflow names, or else the only place of the old code. `last` is the
+ * previous target of an edit without a path. Null if there is none.
  */
 export function findEditTarget(edit: CodeEdit, inputs: InputValues, last: Path | null = null): EditTarget | null {
   if (edit.new === null || edit.new === edit.old) return null;
@@ -126,17 +123,16 @@ export function findEditTarget(edit: CodeEdit, inputs: InputValues, last: Path |
 function editState(edit: CodeEdit, inputs: InputValues, path: Path): EditTarget['state'] {
   const there = textAt(inputs, path);
   if (there === edit.new) return 'applied';
-  // Where nothing stands, nothing is lost.
+  // Nothing is there, so nothing is overwritten.
   return there === edit.old || there === null || there.trim() === '' ? 'ready' : 'changed';
 }
 
-/** The text of an input; null where none is. */
 export function textAt(inputs: InputValues, path: Path): string | null {
   const there = path.reduce<unknown>((at, name) => valueAt(at, name), inputs);
   return typeof there === 'string' ? there : null;
 }
 
-/** The inputs with that text in that place; what is on the way there and missing is made. */
+/** Set a text, creating missing objects on the path. */
 export function withText(inputs: InputValues, path: Path, text: string): InputValues {
   return putText(inputs, path, text) as InputValues;
 }
@@ -149,10 +145,7 @@ function putText(value: unknown, path: Path, text: string): unknown {
   return { ...(isObject(value) ? value : {}), [name]: putText(valueAt(value, name), rest, text) };
 }
 
-/**
- * May a text stand there? In an object under any name, in a list where something is. The conversation is no place for
- * code.
- */
+/** Whether a text can be set there: any name of an object, an existing index of a list, but not in the conversation. */
 function canHoldText(inputs: InputValues, path: Path): boolean {
   if (path.length === 0 || path.length > MAX_DEPTH || path[0] === 'messages') return false;
   let at: unknown = inputs;
@@ -164,7 +157,7 @@ function canHoldText(inputs: InputValues, path: Path): boolean {
   return at === undefined || at === null || typeof at === 'string';
 }
 
-/** The one place where this text stands; null where it stands nowhere, or in several. */
+/** Path of the only occurrence; null if there is none or several. */
 function findOnlyOccurrence(inputs: InputValues, text: string): Path | null {
   if (text === '') return null;
   const found: Path[] = [];
@@ -189,20 +182,17 @@ function valueAt(value: unknown, name: string): unknown {
   return isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;
 }
 
-/**
- * The inputs that go with the next question, where a message is shown beside them: what it proposes can be put into
- * them.
- */
+/** Inputs next to the message, to which a code edit can be applied. */
 export type InputValues = Readonly<Record<string, unknown>>;
 
 export interface InputsAccess {
   subscribe: (listener: () => void) => () => void;
-  /** What is set; the same object until it changes. */
+  /** The inputs that are set; stable identity until they change. */
   read: () => InputValues;
-  /** What holds where nothing is set. */
+  /** The defaults of unset inputs. */
   usual: () => InputValues;
   change: (update: (values: InputValues) => InputValues) => void;
 }
 
-/** Null where there are none, as in a thread's copy. */
+/** Null where there are no inputs. */
 export const InputsContext = createContext<InputsAccess | null>(null);

@@ -1,4 +1,4 @@
-/** A conversation as a chat. The last of a long one is shown, the rest when asked for. */
+/** A conversation of a trace as chat messages and tool calls. Long ones show the end first. */
 import { memo, useMemo, useState, type ReactNode } from 'react';
 import type { Schemas } from '@/api/client';
 import type { Node, Part } from '@/api/types';
@@ -14,7 +14,7 @@ const STEPS_PER_PAGE = 200;
 
 interface Props {
   items: readonly StepItem[];
-  /** What stands above an item, such as where another trace begins. */
+  /** Renders something above an item, such as the start of another trace. */
   before?: (item: StepItem, previous: StepItem | undefined) => ReactNode;
   onSpan?: (item: StepItem) => void;
   resume?: (item: StepItem) => Promise<void>;
@@ -63,7 +63,6 @@ const ItemView = memo(function ItemView({
   );
 });
 
-/** The steps of a conversation as what a chat shows: messages, and tools of which no message tells. */
 export type Message = Schemas['Message'];
 export type ToolStep = Schemas['ToolStep'];
 export type Step = Schemas['MessageStep'] | ToolStep;
@@ -72,7 +71,7 @@ interface StepPosition {
   key: string;
   trace: string;
   span: string;
-  /** How many steps there are up to its end, and how many of those are messages. */
+  /** Number of steps up to its end, and of messages among them. */
   steps: number;
   upto: number;
 }
@@ -81,13 +80,13 @@ export type StepItem =
   | (StepPosition & { kind: 'said'; message: ChatMessage })
   | (StepPosition & { kind: 'tool'; tool: ToolPart });
 
-/** A message and the tools' answers to it are one item; so is what follows them without anybody else's word between. */
+/** Group steps into items: a message with the results of its tools, and consecutive messages of one answer. */
 export function stepItems(steps: readonly Step[]): StepItem[] {
   const items: StepItem[] = [];
   let group: { node: Node; place: StepPosition }[] = [];
   let upto = 0;
   const close = () => {
-    items.push(...messageKey(group));
+    items.push(...messageItems(group));
     group = [];
   };
   for (const [index, step] of steps.entries()) {
@@ -104,11 +103,11 @@ export function stepItems(steps: readonly Step[]): StepItem[] {
   return items;
 }
 
-/** A span's own messages as steps. */
+/** Messages of a span as steps. */
 export const conversationSteps = (trace: string, span: string, messages: readonly Message[]): Step[] =>
   messages.map((message) => ({ type: 'message', trace_id: trace, span_id: span, message }));
 
-function messageKey(group: readonly { node: Node; place: StepPosition }[]): StepItem[] {
+function messageItems(group: readonly { node: Node; place: StepPosition }[]): StepItem[] {
   const places = new Map(group.map(({ node, place }) => [node.id, place]));
   return messagesOf(answeredCalls(group.map(({ node }) => node))).flatMap((message): StepItem[] => {
     const place = places.get(message.metadata?.nodes?.at(-1) ?? '');
@@ -124,7 +123,7 @@ const nodeOf = (message: Message, { key, trace }: StepPosition): Node => ({
   name: message.name ?? null,
   metadata: {},
   origin: 'trace',
-  // What was said without a break is one answer.
+  // Consecutive messages are one answer.
   run: message.role === 'assistant' ? trace : null,
   status: 'done',
   error: null,
@@ -135,10 +134,7 @@ const nodeOf = (message: Message, { key, trace }: StepPosition): Node => ({
   created_at: '',
 });
 
-/**
- * A result is shown at its call. One whose call is not in the answer before it is shown by itself: nothing is left
- * out.
- */
+/** Results are shown with their call. A result without its call becomes a data part, so that nothing is lost. */
 function answeredCalls(nodes: readonly Node[]): Node[] {
   let calls = new Set<string>();
   return nodes.map((node) => {
@@ -148,13 +144,13 @@ function answeredCalls(nodes: readonly Node[]): Node[] {
     return {
       ...node,
       parts: node.parts.map((part): Part =>
-        part.type === 'tool-result' && !calls.has(part.call_id) ? standaloneTool(part) : part,
+        part.type === 'tool-result' && !calls.has(part.call_id) ? resultAsData(part) : part,
       ),
     };
   });
 }
 
-const standaloneTool = ({ output, call_id: call }: Extract<Part, { type: 'tool-result' }>): Part => ({
+const resultAsData = ({ output, call_id: call }: Extract<Part, { type: 'tool-result' }>): Part => ({
   type: 'data',
   name: `result of ${call}`,
   value: output,

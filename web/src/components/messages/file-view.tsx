@@ -1,6 +1,6 @@
 /**
- * Files of a message: images of this server, or that stand in the message, are shown; others are named; nothing else
- * is loaded.
+ * Files of a message. Displays images of this server and inline images; other files are only named, nothing else is
+ * loaded.
  */
 import { Download, File as FileIcon, ImageIcon } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
@@ -93,10 +93,7 @@ function Chip({ file, name, href }: { file: DisplayFile; name: string; href: str
   );
 }
 
-/**
- * Bytes that stand in the message, saved. As mere bytes: whatever they claim to be, the browser opens no page of
- * theirs.
- */
+/** Download inline bytes, as application/octet-stream, so that the browser does not open them as a page. */
 function downloadInlineFile(url: string, name: string): void {
   const bytes = Uint8Array.from(atob(url.slice(url.indexOf(',') + 1)), (letter) => letter.charCodeAt(0));
   const local = URL.createObjectURL(new Blob([bytes], { type: 'application/octet-stream' }));

@@ -1,4 +1,4 @@
-/** How one message of a chat is shown: what was said, and what can be done about it. */
+/** One chat message with its actions. */
 import {
   CircleAlert,
   CircleStop,
@@ -38,7 +38,7 @@ import { isNotice, groupParts, spokenText, type Group } from './parts';
 interface MessageViewProps {
   message: ChatMessage;
   streaming: boolean;
-  /** Kept the same between renders where nothing changed: a new object draws the message again. */
+  /** Must be stable between renders; a new object renders the message again. */
   acts: MessageActions;
 }
 
@@ -47,14 +47,14 @@ const HOVER_CLASS =
   'opacity-0 transition-opacity group-focus-within/message:opacity-100 group-hover/message:opacity-100 ' +
   'has-data-[state=open]:opacity-100 pointer-coarse:opacity-100';
 
-/** Drawn again only when the message itself is another: not while a message beside it streams. */
+/** Memoized by the message object, so that a streaming neighbour does not render it again. */
 export const MessageView = memo(function MessageView({ message, streaming, acts }: MessageViewProps): ReactNode {
   const [editing, setEditing] = useState(false);
   const told = message.metadata ?? NO_METADATA;
   const speaker = told.role ?? message.role;
   const save = acts.edit;
   const bar = (
-    // The last comes first at the right edge, so that what always shows stands at the message's own side.
+    // The last action comes first at the right edge, next to the message.
     <div className={cn('flex min-h-7 flex-wrap items-center gap-x-2', speaker === 'user' && 'flex-row-reverse')}>
       <VersionsView told={told} show={acts.show} />
       <UsageText told={told} />
@@ -111,7 +111,7 @@ function Body({ message, speaker, streaming, acts }: MessageViewProps & { speake
   return <MessageParts groups={shown} streaming={streaming} approve={acts.approve} />;
 }
 
-/** What a person wrote is shown as written. */
+/** User text, shown as written. */
 function Plain({
   groups: shown,
   approve,
@@ -131,10 +131,7 @@ function Plain({
   });
 }
 
-/**
- * An answer. Once it has streamed here it is a live region, so that a screen reader reads it when it is whole:
- * while it is busy nothing is read, else every token would be.
- */
+/** An answer. After streaming it is a live region, so that screen readers announce it once complete. */
 function MessageParts({
   groups: shown,
   streaming,
@@ -160,7 +157,7 @@ function MessageParts({
   );
 }
 
-/** Three dots, as long as there is nothing else that moves. */
+/** Typing indicator while nothing else moves. */
 function Waiting({ groups: shown }: { groups: readonly Group[] }): ReactNode {
   const last = shown.at(-1);
   if (last?.kind === 'text' && last.part.text !== '') return null;
@@ -179,7 +176,7 @@ function Waiting({ groups: shown }: { groups: readonly Group[] }): ReactNode {
   );
 }
 
-/** How it ended, if not as it should. */
+/** How the message ended, unless normally. */
 function MessageFooter({
   told,
   streaming,
@@ -239,7 +236,7 @@ interface ActionBarProps {
   edit: (() => void) | undefined;
 }
 
-/** What can be done with a message: the usual at hand, the rest in a menu. */
+/** Frequent actions as buttons, the rest in a menu. */
 export function ActionBar({ message, acts, edit }: ActionBarProps): ReactNode {
   const { rate, rerun, fork, keep, remove, resume } = acts;
   const [raw, setRaw] = useState(false);
@@ -310,11 +307,11 @@ interface EditViewProps {
   text: string;
   save: (text: string) => Promise<void>;
   close: () => void;
-  /** What saving does: a user's words are answered. */
+  /** Label of the save button; saving a user message runs it again. */
   label: string;
 }
 
-/** A message's words, changed in place. The same keys send here as in the composer; Escape leaves all as it was. */
+/** Edits a message in place. The send key of the composer saves, Escape cancels. */
 export function EditView({ text: given, save, close, label }: EditViewProps): ReactNode {
   const { send } = usePreferences();
   const [text, setText] = useState(given);
@@ -363,7 +360,7 @@ export function EditView({ text: given, save, close, label }: EditViewProps): Re
   );
 }
 
-/** `‹ 2/3 ›`: the versions of a message, and the way to the ones beside it. */
+/** `‹ 2/3 ›`: switches between versions of a message. */
 export function VersionsView({ told, show }: { told: MessageMetadata; show: MessageActions['show'] }): ReactNode {
   const siblings = told.siblings ?? [];
   const at = siblings.indexOf(told.nodes?.[0] ?? '');
@@ -392,7 +389,7 @@ export function VersionsView({ told, show }: { told: MessageMetadata; show: Mess
 
 type RateFunction = NonNullable<MessageActions['rate']>;
 
-/** Thumbs up or down, and a word about why. The rating counts at once; the comment may follow. */
+/** Thumbs up or down with an optional comment. The rating is saved at once. */
 export function RatingView({
   feedback,
   rate,

@@ -1,8 +1,8 @@
-/** A message of a chat cell: the AI SDK's UI message, with what our server tells about it. */
+/** Message type of the chat: the AI SDK's UI message with our metadata. */
 import type { UIMessage } from 'ai';
 
 export interface MessageMetadata {
-  /** The run that said it; for a person's message none. */
+  /** Run that produced the message; undefined for user messages. */
   runId?: string;
   traceId?: string;
   chatId?: string;
@@ -13,42 +13,41 @@ export interface MessageMetadata {
     cachedInputTokens?: number;
     reasoningTokens?: number;
   };
-  /** How long its run took. */
+  /** Duration of the run. */
   seconds?: number;
-  /** The nodes of the thread's tree that this message shows, first to last. */
+  /** Nodes of the thread that this message shows, in order. */
   nodes?: readonly string[];
-  /** The node before the first of them, null at the beginning of the thread. */
+  /** Node before the first one; null at the start of the thread. */
   parent?: string | null;
-  /** The versions of this message (its first node's siblings, itself included), in order of making. */
+  /** Versions of this message: siblings of its first node including itself, oldest first. */
   siblings?: readonly string[];
   feedback?: { up: number; down: number; mine?: 'up' | 'down' | null };
   status?: 'done' | 'partial' | 'streaming' | 'failed';
-  /** Why it ended early. Shown, and never part of the history that is sent. */
+  /** Why it ended early; displayed, but never sent as history. */
   error?: { code?: string; message: string };
-  /** A role that UI messages do not have. */
+  /** Role that UI messages do not have. */
   role?: 'developer' | 'tool';
   createdAt?: string;
 }
 
-/** Data parts by name; anything may come (`data-code-edit`, `data-output`, `data-file`, `data-approval-request`, …). */
+/** Data parts by name, open-ended (`data-code-edit`, `data-output`, `data-file`, `data-approval-request`, …). */
 export type ChatMessage = UIMessage<MessageMetadata>;
 export type ChatPart = ChatMessage['parts'][number];
 
-/** What can be done with a message. Absent: not now (while it streams, or where there is no thread). */
+/** Actions on a message; undefined where unavailable (while streaming, or without a thread). */
 export interface MessageActions {
   rate?: (rating: 'up' | 'down' | null, comment?: string) => Promise<void>;
-  /** Put `text` in its place (a sibling) and answer it when it is a user's. */
+  /** Replace the text with a new version; a user message is answered again. */
   edit?: (text: string) => Promise<void>;
   remove?: () => Promise<void>;
-  /** Answer once more what this message answered (assistant), or answer this message again (user). */
+  /** Answer again: the question of an assistant message, or this user message. */
   rerun?: () => Promise<void>;
-  /** Show another version. */
   show?: (node: string) => Promise<void>;
-  /** A new thread that ends here. */
+  /** Create a thread that ends here. */
   fork?: () => Promise<void>;
-  /** Keep the conversation up to here as a case of a test set. */
+  /** Add the conversation up to here to a test set. */
   keep?: () => void;
-  /** Go on from here in the playground: what is shown is not a thread. */
+  /** Continue from here in the playground, where the conversation is not a thread. */
   resume?: () => Promise<void>;
   approve?: (approvalId: string, approved: boolean, reason?: string) => Promise<void>;
 }

@@ -1,6 +1,6 @@
 /**
- * Between a thread's nodes (the server's messages) and the UI messages of a cell: what one run said is one message
- * there, whatever number of nodes it has. Pure; the server's stream builds the same while a run speaks.
+ * Conversion between thread nodes (server) and UI messages (cells). All nodes of a run become one message, as in the
+ * server's stream.
  */
 import type { Node, Part } from '@/api/types';
 import { serverPath } from '@/lib/server-path';
@@ -8,8 +8,8 @@ import type { ChatMessage, ChatPart, MessageMetadata } from './message';
 
 type ToolPart = Extract<ChatPart, { type: 'dynamic-tool' }>;
 
-/** A branch as it is shown. */
-/** What a node of a run has before the server stored it. */
+/** The messages of a branch. */
+/** Fields of a node that is not stored yet. */
 export const UNSTORED = { error: null, siblings: [], feedback: { up: 0, down: 0 }, usage: null, seconds: null };
 
 export function messagesOf(nodes: readonly Node[]): ChatMessage[] {
@@ -18,14 +18,14 @@ export function messagesOf(nodes: readonly Node[]): ChatMessage[] {
   for (const node of nodes) {
     const last = shown.at(-1);
     if (isApproval(node) && last) {
-      // A person's word on a call is shown on the call; what follows goes on in the same message.
-      settleParts(last, node);
+      // An approval is shown on its call; what follows continues the same message.
+      applyApprovals(last, node);
       goesOn = true;
     } else if (last && isAnswer(node) && last.role === 'assistant' && (goesOn || isSameRun(last, node))) {
       join(last, node);
       goesOn = false;
     } else {
-      shown.push(startMessage(node));
+      shown.push(toMessage(node));
       goesOn = false;
     }
   }
@@ -40,7 +40,7 @@ const isApproval = (node: Node): boolean =>
   node.parts.length > 0 &&
   node.parts.every((part) => part.type === 'data' && part.name === 'approval-response');
 
-function startMessage(node: Node): ChatMessage {
+function toMessage(node: Node): ChatMessage {
   const message: ChatMessage = { id: node.id, role: roleOf(node), parts: [], metadata: metadataOf(node) };
   for (const part of node.parts) addPart(message, part, node);
   return message;
@@ -61,7 +61,7 @@ function join(message: ChatMessage, node: Node): void {
   };
 }
 
-function settleParts(message: ChatMessage, node: Node): void {
+function applyApprovals(message: ChatMessage, node: Node): void {
   for (const part of node.parts) {
     if (part.type !== 'data') continue;
     const { id, approve, reason } = (part.value ?? {}) as { id?: string; approve?: boolean; reason?: string };
@@ -211,17 +211,17 @@ function addData(message: ChatMessage, name: string, value: unknown, node: Node)
   } else message.parts.push({ type: `data-${name}`, id: `${node.id}.d${message.parts.length}`, data: value });
 }
 
-/** The part of a call, as it is now that more is known. */
+/** Update the part of a tool call. */
 function resolve(message: ChatMessage, call: string, update: (tool: ToolPart & { input: unknown }) => unknown): void {
   message.parts = message.parts.map((part) =>
     part.type === 'dynamic-tool' && part.toolCallId === call
-      ? // The AI SDK's parts are a union by state; one object built from another is not narrowed to a member.
-        (update({ ...withoutMetadata(part), input: part.input ?? {} } as ToolPart & { input: unknown }) as ChatPart)
+      ? // The AI SDK's parts are a union by state; an object spread is not narrowed to a member.
+        (update({ ...toolIdentity(part), input: part.input ?? {} } as ToolPart & { input: unknown }) as ChatPart)
       : part,
   );
 }
 
-const withoutMetadata = ({ toolName, toolCallId, type }: ToolPart) => ({ type, toolName, toolCallId });
+const toolIdentity = ({ toolName, toolCallId, type }: ToolPart) => ({ type, toolName, toolCallId });
 
 function parseJsonOrText(text: string): unknown {
   if (!text.trim()) return {};
@@ -232,7 +232,7 @@ function parseJsonOrText(text: string): unknown {
   }
 }
 
-/** What a person says, for the server: our own dialect. */
+/** A user message in the API's format. */
 export function toNode(message: ChatMessage): { id?: string; role: string; parts: object[] } {
   const parts = message.parts.flatMap((part): object[] => {
     if (part.type === 'text') return [{ type: 'text', text: part.text }];
@@ -244,9 +244,9 @@ export function toNode(message: ChatMessage): { id?: string; role: string; parts
   return { id: message.id, role: message.metadata?.role ?? message.role, parts };
 }
 
-/** The last node that a list of shown messages ends with; null when nothing in it is in the thread. */
+/** The last stored node of the messages; null if none is stored. */
 export const lastNode = (messages: readonly ChatMessage[]): string | null =>
-  // Nobody goes on from what a failed run said.
+  // Messages of a failed run cannot be continued.
   messages
     .findLast(({ metadata }) => metadata?.nodes?.length && metadata.status !== 'failed')
     ?.metadata?.nodes?.at(-1) ?? null;

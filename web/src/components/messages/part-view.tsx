@@ -1,7 +1,4 @@
-/**
- * One group of a message's parts. While a message streams its parts are new objects with every token: only what
- * changed is drawn.
- */
+/** Views of message parts. Parts are new objects with every token, so compare their content. */
 import { ShieldAlert, FileText, Info, TriangleAlert } from 'lucide-react';
 import { memo, type ReactNode, useEffect, useRef, useState, lazy, Suspense } from 'react';
 import { Disclosure } from '@/components/collapsible';
@@ -57,7 +54,7 @@ const Refusal = ({ children }: { children: ReactNode }): ReactNode => (
   </div>
 );
 
-/** What a model thought before it spoke: folded, for most who read want the answer. */
+/** Reasoning of the model, collapsed. */
 export function ReasoningView({ text, streaming }: { text: string; streaming: boolean }): ReactNode {
   const seconds = useSeconds(streaming);
   if (!text.trim() && !streaming) return null;
@@ -72,7 +69,7 @@ export function ReasoningView({ text, streaming }: { text: string; streaming: bo
   );
 }
 
-/** How long it streamed, if this page saw it. */
+/** Seconds of streaming, if this page saw all of it. */
 function useSeconds(streaming: boolean): number | undefined {
   const began = useRef<number>(undefined);
   const [seconds, setSeconds] = useState<number>();
@@ -86,7 +83,7 @@ function useSeconds(streaming: boolean): number | undefined {
 const CHIP =
   'inline-flex max-w-full items-center gap-1.5 rounded-full border bg-surface px-2.5 py-0.5 text-xs text-muted';
 
-/** Where an answer comes from: numbered, each with the host that it leads to. */
+/** Numbered sources with their hosts. */
 export function SourcesView({ sources }: { sources: readonly Source[] }): ReactNode {
   return (
     <ol aria-label="Sources" className="flex flex-wrap gap-1.5">
@@ -142,10 +139,7 @@ function SourceChip({ source, number }: { source: Source; number: number }): Rea
 
 const CodeEditView = lazy(() => import('./code-edit-view'));
 
-/**
- * What a workflow says in data: a change of code as a diff, a notice, a stored file as a file, everything else as
- * JSON.
- */
+/** Data part: code edit as a diff, notice, stored file, or else JSON. */
 export function DataView({ part }: { part: DataPart }): ReactNode {
   const name = part.type.slice('data-'.length);
   const edit = name === 'code-edit' ? parseCodeEdit(part.data) : undefined;
@@ -159,7 +153,7 @@ export function DataView({ part }: { part: DataPart }): ReactNode {
   if (told) return <NoticeView notice={told} />;
   const file = name === 'file' ? storedFilePart(part.data) : undefined;
   if (file) return <FilesView files={[file]} />;
-  // Fields that programs get beside the words: whoever reads has been told.
+  // Fields for programs; the text already says the same.
   if (name === 'reply')
     return (
       <Disclosure label="Fields of the reply" className="max-h-96 overflow-y-auto rounded-xl border bg-surface p-2">
@@ -178,7 +172,7 @@ export function DataView({ part }: { part: DataPart }): ReactNode {
   );
 }
 
-/** A file that only its id names. */
+/** A file that is referenced by id. */
 function storedFilePart(data: unknown): { url: string; mediaType: string; filename?: string } | undefined {
   if (typeof data !== 'object' || data === null) return undefined;
   const { file_id: id, media_type: mediaType, filename } = data as Record<string, unknown>;
@@ -190,9 +184,7 @@ function storedFilePart(data: unknown): { url: string; mediaType: string; filena
   };
 }
 
-/**
- * What a workflow wants known before its answer is read (data part `notice`): that it rehearses, that a source is old.
- */
+/** Notice of a workflow about its answer (data part `notice`), such as that it runs offline. */
 export function NoticeView({ notice: { level, text } }: { notice: Notice }): ReactNode {
   const Icon = level === 'warning' ? TriangleAlert : Info;
   return (

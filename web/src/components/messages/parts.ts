@@ -1,4 +1,4 @@
-/** The parts of a message in the order they are shown: citations that follow each other make one row, files too. */
+/** Parts of a message, grouped for display: consecutive citations share a row, as do files. */
 import {
   type DataUIPart,
   type DynamicToolUIPart,
@@ -39,7 +39,7 @@ export function groupParts(parts: readonly ChatPart[]): Group[] {
       else found.push({ kind: 'files', parts: [part] });
     } else if (isTool(part)) found.push({ kind: 'tool', part });
     else if (isData(part)) found.push({ kind: 'data', part });
-    // step-start, and what a newer server may send: nothing to see.
+    // step-start, or a part of a newer server: nothing to show.
   }
   return found;
 }
@@ -47,28 +47,24 @@ export function groupParts(parts: readonly ChatPart[]): Group[] {
 const isTool = (part: ChatPart): part is ToolPart => part.type === 'dynamic-tool' || part.type.startsWith('tool-');
 const isData = (part: ChatPart): part is DataPart => part.type.startsWith('data-');
 
-/** The tool's name as the workflow says it. */
+/** Tool name as the workflow sent it. */
 export const toolName = (part: ToolPart): string =>
   part.type === 'dynamic-tool' ? part.toolName : part.type.slice('tool-'.length);
 
-/** What a message says in words, to copy or to edit. */
+/** Text of a message, for copying and editing. */
 export const spokenText = (parts: readonly ChatPart[]): string =>
   parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n\n');
 
-/** Does a text part say that the model refused? */
+/** Whether the text part is a refusal. */
 export function isRefusal(part: TextUIPart): boolean {
   return part.providerMetadata?.palaver?.refusal === true;
 }
 
-/**
- * Is there anything new to draw of a part? Compared by what it says: the chat copies the whole message with every
- * token.
- */
 export interface PartProps {
   group: Group;
-  /** The message is still being written. */
+  /** Whether the message is still streaming. */
   streaming: boolean;
-  /** It is what is being written now. */
+  /** Whether this is the part that streams. */
   last: boolean;
   approve: MessageActions['approve'];
 }
@@ -93,7 +89,7 @@ function isSamePart(before: Group, now: Group): boolean {
   return before.kind === now.kind && isDeepEqualData(before, now);
 }
 
-/** A call that is over does not change any more; before that its arguments grow. */
+/** Finished calls are final; before that their arguments grow. */
 function isSameTool(before: ToolPart, now: ToolPart): boolean {
   if (before === now) return true;
   if (before.toolCallId !== now.toolCallId || before.state !== now.state) return false;
@@ -106,13 +102,12 @@ function isSameTool(before: ToolPart, now: ToolPart): boolean {
   return isDeepEqualData(before, now);
 }
 
-/** A word about an answer rather than of it (data part `notice`), read with care. */
 export interface Notice {
   level: 'info' | 'warning';
   text: string;
 }
 
-/** The part's value if it is one; a level that is not known is said quietly. */
+/** Parse a notice; unknown levels are shown as info. */
 export function parseNotice(value: unknown): Notice | undefined {
   if (
     typeof value !== 'object' ||
@@ -125,6 +120,6 @@ export function parseNotice(value: unknown): Notice | undefined {
   return { level: 'level' in value && value.level === 'warning' ? 'warning' : 'info', text: value.text };
 }
 
-/** Stands above the answer, wherever in it it was said. */
+/** Notices are shown above the answer. */
 export const isNotice = (group: Group): boolean =>
   group.kind === 'data' && group.part.type === 'data-notice' && parseNotice(group.part.data) !== undefined;

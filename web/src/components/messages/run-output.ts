@@ -1,4 +1,4 @@
-/** What a run of a cell said, in the forms that a cell shows and compares. Pure. */
+/** Output of a run as text, tool calls and messages. */
 import type { Schemas } from '@/api/client';
 import type { Node, Run } from '@/api/types';
 import type { ToolCall } from '@/lib/diff';
@@ -8,7 +8,7 @@ export type OutputMessage = Schemas['Message'];
 
 export const hasEnded = ({ status }: Pick<Run, 'status'>): boolean => status !== 'queued' && status !== 'running';
 
-/** Its text: a text as it is, any other value as JSON, of a conversation what the workflow said in it. */
+/** Text as it is, the workflow's text of a conversation, anything else as JSON. */
 export function outputText(run: Run): string {
   const { messages = [], value } = run.reply ?? {};
   if (typeof value === 'string') return value;
@@ -29,7 +29,7 @@ export function outputCalls(run: Run): ToolCall[] {
   );
 }
 
-/** Messages as nodes of a thread that is nowhere, for what shows threads. */
+/** Messages as nodes, for components that show threads. */
 export function outputNodes(
   messages: readonly OutputMessage[],
   run: Pick<Run, 'id' | 'status' | 'created_at'>,
@@ -49,7 +49,7 @@ export function outputNodes(
   }));
 }
 
-/** How long it took, or takes until now, in seconds; null before it began. */
+/** Duration in seconds, up to now while running; null before it started. */
 export function runSeconds(run: Pick<Run, 'started_at' | 'ended_at'>, now: number): number | null {
   if (!run.started_at) return null;
   const end = run.ended_at ? Date.parse(run.ended_at) : now;

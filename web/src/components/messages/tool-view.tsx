@@ -1,6 +1,4 @@
-/**
- * A tool call as a card: its name, how far it is, what it was given and what it gave; and the question whether it may.
- */
+/** Card of a tool call with input, output and the approval form. */
 import { Ban, ChevronRight, CircleCheck, CircleHelp, CirclePause, CircleX, LoaderCircle } from 'lucide-react';
 import { useId, useState, type ReactNode } from 'react';
 import { Button } from '@/components/button';
@@ -157,10 +155,9 @@ function ApprovalForm({ ask }: { ask: (approved: boolean, reason?: string) => Pr
   );
 }
 
-/** What a tool call has come to, in one word, and the line that says so when the card is folded. */
 export type ToolState = 'running' | 'waiting' | 'done' | 'failed' | 'denied' | 'stopped';
 
-/** `live`: the answer it stands in still streams. A call that nobody will finish any more is stopped. */
+/** `live`: the answer is still streaming; otherwise an unfinished call counts as stopped. */
 export function toolState(part: ToolPart, live: boolean): ToolState {
   switch (part.state) {
     case 'approval-requested':
@@ -176,12 +173,12 @@ export function toolState(part: ToolPart, live: boolean): ToolState {
     case 'input-streaming':
       return live ? 'running' : 'stopped';
     case 'input-available':
-      // A call for the client to answer stands open when the stream is over.
+      // A call for the client stays open when the stream ends.
       return live ? 'running' : part.providerExecuted ? 'stopped' : 'waiting';
   }
 }
 
-/** The arguments as they are so far: a value, or the text of one that is not whole. */
+/** Arguments so far: a value, or partial text. */
 export function toolInput(part: ToolPart): { value: unknown } | { text: string } | undefined {
   if (part.state === 'input-streaming') return part.rawInput ? { text: part.rawInput } : shortValue(part.input);
   return shortValue(part.input ?? ('rawInput' in part ? part.rawInput : undefined));
@@ -190,7 +187,7 @@ export function toolInput(part: ToolPart): { value: unknown } | { text: string }
 const shortValue = (input: unknown): { value: unknown } | { text: string } | undefined =>
   input === undefined ? undefined : typeof input === 'string' ? { text: input } : { value: input };
 
-/** One line beside the name: what it was asked, and what came of it. */
+/** One-line summary of the call. */
 export function toolLine(part: ToolPart): string {
   if (part.state === 'output-available') return jsonSummary(part.output, 120);
   if (part.state === 'output-error') return part.errorText.split('\n', 1)[0]?.slice(0, 160) ?? '';

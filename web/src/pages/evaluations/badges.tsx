@@ -1,4 +1,4 @@
-/** What an evaluator thought of an answer, as a badge; and the same with its reason and details. */
+/** Badges and bars of evaluations: scores, states, progress and intervals. */
 import { Check, CircleSlash, TriangleAlert, X } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { CollapsibleSection } from '@/components/collapsible';
@@ -40,7 +40,7 @@ export function scoreKind({ status, passed }: Pick<ScoreView, 'status' | 'passed
   return passed ? 'passed' : 'failed';
 }
 
-/** The number or the word of a score; a score that only repeats whether it passed says nothing. */
+/** The number or label of a score; empty if it only repeats whether it passed. */
 function formatScoreValue({ status, passed, score, label }: ScoreView): string {
   if (status !== 'scored') return '';
   const number =
@@ -50,7 +50,7 @@ function formatScoreValue({ status, passed, score, label }: ScoreView): string {
   return [label ?? '', number].filter(Boolean).join(' ');
 }
 
-/** `name`: shown beside it, else only heard and hovered. */
+/** `name`: show the evaluator's name; otherwise it is in the accessible name and tooltip. */
 export function ScoreBadge({ score, name = false }: { score: ScoreView; name?: boolean }): ReactNode {
   const kind = scoreKind(score);
   const text = formatScoreValue(score);
@@ -82,10 +82,10 @@ export function ScoreBadge({ score, name = false }: { score: ScoreView; name?: b
   );
 }
 
-/** Details that are longer are folded. */
+/** Longer details are collapsed. */
 const MAX_INLINE_DETAILS = 4;
 
-/** All that it said. What it says of turns is shown with them, so it is folded here. */
+/** A score with reason and details. Details of turns are shown with the turns, so they are collapsed here. */
 export function ScoreCard({ score }: { score: ScoreView }): ReactNode {
   const details = score.details ?? {};
   const count = Object.keys(details).length;
@@ -112,7 +112,6 @@ export function ScoreCard({ score }: { score: ScoreView }): ReactNode {
   );
 }
 
-/** How an evaluation goes, or how it ended; while it runs, how far it is. */
 export const StateBadge = ({ state, reason }: { state: State; reason: { message: string } | null }): ReactNode => (
   <Badge tone={STATES[state].tone} {...(reason ? { title: reason.message } : {})}>
     {STATES[state].word}
@@ -126,7 +125,7 @@ interface BarProps {
   total: number;
 }
 
-/** What is done, and what of it failed. */
+/** Completed and failed cells. */
 export function ProgressBar({ state, done, failed, total }: BarProps): ReactNode {
   const share = (number: number): number => (total > 0 ? (number / total) * 100 : 0);
   return (
@@ -150,7 +149,7 @@ const BAR_WIDTH = 100;
 const BAR_HEIGHT = 16;
 const RATE_SCALE: readonly [number, number] = [0, 1];
 
-/** `scale`: the least and the most that the bar shows. Scores may be anything; rates lie between 0 and 1. */
+/** `scale`: minimum and maximum of the bar. Rates are between 0 and 1, scores can be anything. */
 export function IntervalBar({
   figure,
   scale = RATE_SCALE,
@@ -195,12 +194,12 @@ export function IntervalBar({
   );
 }
 
-/** As thick as it is meant, however the picture is stretched. */
+/** A line whose width does not scale with the drawing. */
 const Line = (ends: { x1: number; x2: number; y1: number; y2: number }): ReactNode => (
   <line {...ends} vectorEffect="non-scaling-stroke" />
 );
 
-/** What all bars of one evaluator share: 0 to 1, or as far as its scores go. */
+/** Common scale of an evaluator's bars: 0 to 1, or the range of its scores. */
 export function intervalScale(figures: readonly (Figure | null)[]): readonly [number, number] {
   const ends = figures.flatMap((figure) => (figure ? [figure.value, ...(figure.interval ?? [])] : []));
   return [Math.min(0, ...ends), Math.max(1, ...ends)];

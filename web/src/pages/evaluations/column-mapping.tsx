@@ -1,4 +1,7 @@
-/** Where the columns of a test set go when nobody says: as the server finds it out, to be shown before. Pure. */
+/**
+ * Default mapping of test set columns, and the form section that changes it. Same rules as
+ * evaluation/plan/column_mapping.py; both share their test cases.
+ */
 import { useQueries } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { workflowQuery } from '@/api/queries';
@@ -12,38 +15,51 @@ import { type MapDraft, errorsUnder, type VariantDraft } from './draft';
 import type { TestsetColumn } from './queries';
 
 const EXPECTED_NAMES = ['expected', 'expected_output', 'correct_answer', 'ground_truth', 'reference'];
-/** Kinds of columns that can be what is said to a chat. */
-const SPOKEN_NAMES: ReadonlySet<string> = new Set(['chat', 'message', 'text', 'mixed']);
+/** Column kinds that can be the messages of a chat. */
+const MESSAGE_KINDS: ReadonlySet<string> = new Set(['chat', 'message', 'text', 'mixed']);
 
-/** What a column of texts is usually called that is what the user says; as in evaluation/plan/column_mapping.py. */
-const WORDS = ['question', 'input', 'prompt', 'query', 'message', 'user_message', 'user_input', 'text', 'q', 'user'];
+/** Usual names of a text column that holds what the user says; as in evaluation/plan/column_mapping.py. */
+const SPOKEN_COLUMN_NAMES = [
+  'question',
+  'input',
+  'prompt',
+  'query',
+  'message',
+  'user_message',
+  'user_input',
+  'text',
+  'q',
+  'user',
+];
 const ANSWERS: ReadonlySet<string> = new Set([...EXPECTED_NAMES, 'answer', 'output', 'response', 'completion']);
-/** Where a column holds what was said in full, nobody guesses at another. */
-const TOLD_NAMES: ReadonlySet<string> = new Set(['chat', 'message', 'script']);
+/** With a column of these kinds no text column is guessed. */
+const CONVERSATION_KINDS: ReadonlySet<string> = new Set(['chat', 'message', 'script']);
 
 export interface Mapping {
   messages: string | null;
-  /** What was said before. */
+  /** Messages before the question. */
   history: string | null;
   script: string | null;
-  /** What the user says in a row that has neither messages nor a script. */
+  /** What the user says in rows without messages and script. */
   spoken: string | null;
   expected: string | null;
-  /** By the input's name, its column. */
+  /** Column by input name. */
   inputs: Readonly<Record<string, string>>;
 }
 
 type WorkflowSchemas = Pick<Workflow, 'is_chat' | 'schemas'>;
 
-/** The names of a workflow's inputs, without the messages of a chat. */
+/** Names of a workflow's inputs, without the messages of a chat. */
 export function inputNames({ is_chat: isChat, schemas }: WorkflowSchemas): string[] {
   const properties = propertiesOf(schemas.inputs);
-  return Object.keys(properties).filter((name) => !(isChat && (name === 'messages' || hasMarker(properties[name]))));
+  return Object.keys(properties).filter(
+    (name) => !(isChat && (name === 'messages' || isMessagesSchema(properties[name]))),
+  );
 }
 
-export const canHoldMessages = ({ kind }: TestsetColumn): boolean => SPOKEN_NAMES.has(kind);
+export const canHoldMessages = ({ kind }: TestsetColumn): boolean => MESSAGE_KINDS.has(kind);
 
-/** What is found for a workflow, beside what was said; `answers` are columns that hold answers already. */
+/** The mapping for a workflow on top of the explicit choices; `answers` are columns that hold answers. */
 export function defaultMapping(
   columns: readonly TestsetColumn[],
   workflow: WorkflowSchemas | null,
@@ -85,7 +101,7 @@ export function defaultMapping(
       ? columns.filter(({ name }) => name === messages || name === holds.script)
       : [];
   const hasGaps = told.length > 0 && told.every(({ missing, nulls }) => missing + nulls > 0);
-  const instead = hasGaps ? (columnsNamed(columns, new Set([...placed, ...taken]))[0] ?? null) : null;
+  const instead = hasGaps ? (columnsWithUsualName(columns, new Set([...placed, ...taken]))[0] ?? null) : null;
   return {
     messages,
     history,
@@ -96,7 +112,7 @@ export function defaultMapping(
   };
 }
 
-/** What was said holds, also that it is nothing. */
+/** An explicit choice wins, even if it is null. */
 export const chosenOrDefault = (said: string | null | undefined, found: string | null): string | null =>
   said === undefined ? found : said;
 
@@ -104,9 +120,9 @@ function findMessagesColumn(
   columns: readonly TestsetColumn[],
   properties: Readonly<Record<string, unknown>>,
 ): string | null {
-  const marked = Object.keys(properties).filter((name) => hasMarker(properties[name]));
+  const marked = Object.keys(properties).filter((name) => isMessagesSchema(properties[name]));
   const byName = [...marked, 'messages'].find((name) => columns.some((one) => one.name === name)) ?? null;
-  // As in the payload of a service: the one column of conversations may be what came before.
+  // As in a service's payload: the only conversation column may be the history.
   const content =
     columns.some((one) => one.name === 'content' && canHoldMessages(one)) && !Object.hasOwn(properties, 'content')
       ? 'content'
@@ -114,22 +130,25 @@ function findMessagesColumn(
   return byName ?? content ?? onlyOne(columns.filter(({ kind }) => kind === 'chat').map(({ name }) => name));
 }
 
-/** The column with a usual name, else the only one of texts that is neither taken nor called as answers are. */
+/** The text column with a usual name, else the only one that is neither used nor named like an answer. */
 function findSpokenColumn(
   columns: readonly TestsetColumn[],
   taken: ReadonlySet<string | null | undefined>,
 ): string | null {
-  if (columns.some(({ kind }) => TOLD_NAMES.has(kind))) return null;
+  if (columns.some(({ kind }) => CONVERSATION_KINDS.has(kind))) return null;
   return (
-    columnsNamed(columns, taken)[0] ??
+    columnsWithUsualName(columns, taken)[0] ??
     onlyOne(textColumns(columns, taken).filter((name) => !ANSWERS.has(name.toLowerCase())))
   );
 }
 
-/** The columns of texts with a usual name, the likeliest first. */
-function columnsNamed(columns: readonly TestsetColumn[], taken: ReadonlySet<string | null | undefined>): string[] {
+/** Text columns with a usual name, most likely first. */
+function columnsWithUsualName(
+  columns: readonly TestsetColumn[],
+  taken: ReadonlySet<string | null | undefined>,
+): string[] {
   const texts = textColumns(columns, taken);
-  return WORDS.flatMap((word) => texts.filter((name) => name.toLowerCase() === word));
+  return SPOKEN_COLUMN_NAMES.flatMap((word) => texts.filter((name) => name.toLowerCase() === word));
 }
 
 const textColumns = (columns: readonly TestsetColumn[], taken: ReadonlySet<string | null | undefined>): string[] =>
@@ -141,7 +160,7 @@ function propertiesOf(schema: Readonly<Record<string, unknown>> | undefined): Re
   return isObject(schema?.['properties']) ? schema['properties'] : {};
 }
 
-const hasMarker = (schema: unknown): boolean => isObject(schema) && schema['x-ag-type-ref'] === 'messages';
+const isMessagesSchema = (schema: unknown): boolean => isObject(schema) && schema['x-ag-type-ref'] === 'messages';
 
 interface Props {
   map: MapDraft;
@@ -151,7 +170,7 @@ interface Props {
   faults: readonly FieldError[];
 }
 
-/** Which column goes where. What nobody changes is found out; it is shown as it will be. */
+/** Column mapping of a new evaluation. Unchanged entries show the default. */
 export function MappingSection({ map, columns, variants, onChange, faults }: Props): ReactNode {
   const names = [
     ...new Set(variants.flatMap(({ kind, workflow: name }) => (kind === 'workflow' && name ? [name] : []))),
@@ -309,14 +328,14 @@ interface ColumnChoiceProps {
   hint?: string;
   value: string | null | undefined;
   usual: string | null;
-  /** The pointer that it is about. */
+  /** JSON pointer of the value. */
   at: string;
   columns: readonly TestsetColumn[];
   onChange: (value: string | null | undefined) => void;
   faults: readonly FieldError[];
 }
 
-/** A column's name may be anything, also empty: so the choices have numbers. */
+/** Options are numbered, because a column's name can be anything, even empty. */
 function ColumnChoice({ label, hint, at, value, usual, columns, onChange, faults }: ColumnChoiceProps): ReactNode {
   const place = columns.findIndex(({ name }) => name === value);
   const wrong = errorsUnder(faults, at);

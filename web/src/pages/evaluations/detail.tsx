@@ -1,4 +1,4 @@
-/** /evaluations/:id: one evaluation; how it goes, its figures, its results, and each of them. */
+/** /evaluations/:id: one evaluation with progress, summary, results and the result detail. */
 import { useQuery } from '@tanstack/react-query';
 import {
   CopyPlus,
@@ -41,7 +41,7 @@ export default function EvaluationPage({ id }: { id: string }): ReactNode {
   const { evaluation, error, retry, progress } = useLiveEvaluation(id);
   useTitle(evaluation ? evaluationTitle(evaluation) : 'Evaluation');
   const { asked, ask } = useResultsQuery();
-  // As a state, not a ref: the table in it wants to know it.
+  // State instead of a ref, because the table inside needs the element.
   const [box, setBox] = useState<HTMLDivElement | null>(null);
   const figures = useQuery({ ...summaryOf(id, asked.slice), enabled: evaluation !== undefined });
   if (error && !evaluation)
@@ -86,7 +86,7 @@ export default function EvaluationPage({ id }: { id: string }): ReactNode {
   );
 }
 
-/** What is asked, as the address says it; to ask something else is to go there. */
+/** The results query in the URL, and the function that changes it. */
 function useResultsQuery(): { asked: ResultsQuery; ask: SetResultsQuery } {
   const [params, setParams] = useSearchParams();
   const text = String(params);
@@ -106,7 +106,6 @@ const FORMATS = {
   junit: 'For build servers (JUnit)',
 };
 
-/** What it is called, how it ended, and what can be done with it. */
 export function EvaluationHeader({ evaluation }: { evaluation: Evaluation }): ReactNode {
   const { id, state, errors } = evaluation;
   const [, navigate] = useLocation();
@@ -242,13 +241,13 @@ function Facts({ evaluation }: { evaluation: Evaluation }): ReactNode {
 }
 
 interface Side {
-  /** As the server reads it: `ev_…:variant`. */
+  /** As the server parses it: `ev_…:variant`. */
   value: string;
   title: string;
   group: string;
 }
 
-/** What to compare with: another variant of this evaluation, or another one of the same test set. */
+/** Choose what to compare with: another variant, or another evaluation of the test set. */
 export function CompareDialog({ evaluation, onClose }: { evaluation: Evaluation; onClose: () => void }): ReactNode {
   const [, navigate] = useLocation();
   const { data } = useQuery(evaluationsOfTestsetQuery(evaluation.testset.id));
@@ -269,7 +268,7 @@ export function CompareDialog({ evaluation, onClose }: { evaluation: Evaluation;
   const last = here.at(-1)?.value ?? '';
   const [chosen, setChosen] = useState<{ base?: string; candidate?: string }>({});
   const candidate = chosen.candidate ?? last;
-  // With two variants the first is what the last is compared with; with one, what the same set gave before.
+  // Default: the last variant against the first; with one variant, against the previous evaluation.
   const base =
     chosen.base ??
     (here.length > 1 ? here[0]?.value : (there.find(({ title }) => title === here[0]?.title) ?? there[0])?.value) ??
@@ -344,7 +343,7 @@ function Choice({
   );
 }
 
-/** What it was made of: the variants and evaluators as they were when it began. Folded, for who wants to know. */
+/** Variants and evaluators as they were at the start, collapsed. */
 export function EvaluationSetup({ evaluation }: { evaluation: Evaluation }): ReactNode {
   const { variants, evaluators, limits, selection } = evaluation;
   return (
@@ -386,7 +385,7 @@ export function EvaluationSetup({ evaluation }: { evaluation: Evaluation }): Rea
   );
 }
 
-/** How far it is, how fast, how long it may still take; and why it failed, when it did. */
+/** Progress, pace, remaining time and failure reason. */
 export function ProgressSection({
   evaluation,
   progress,

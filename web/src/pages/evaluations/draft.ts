@@ -1,7 +1,4 @@
-/**
- * An evaluation on its way: what was chosen so far, what it will ask of the server, and where an answer's fault
- * belongs. Pure.
- */
+/** Draft of a new evaluation: the choices, the request, and the field of each server error. */
 import type { paths } from '@/api/schema.d';
 import type { FieldError } from '@/components/forms/values';
 import type { Evaluation } from './queries';
@@ -11,7 +8,7 @@ export type ParameterValues = Readonly<Record<string, unknown>>;
 
 export interface VariantDraft {
   id: string;
-  /** A workflow is called; a column has its answers already. */
+  /** A workflow runs; a column already holds the answers. */
   kind: 'workflow' | 'column';
   name: string;
   workflow: string;
@@ -27,7 +24,7 @@ export interface EvaluatorDraft {
   parameters: ParameterValues;
 }
 
-/** What is undefined the server finds out; null is for nothing. */
+/** Undefined: the server decides; null: nothing. */
 export interface MapDraft {
   messages?: string | null;
   history?: string | null;
@@ -78,14 +75,14 @@ export const newVariant = (what: Partial<VariantDraft>): VariantDraft => ({
 });
 export const newEvaluator = (key: string): EvaluatorDraft => ({ id: `e${++lastId}`, key, name: '', parameters: {} });
 
-/** How a variant will be called when nobody names it. */
+/** Name of a variant that has no explicit name. */
 export function variantName({ name, kind, column, workflow, variant }: VariantDraft): string {
   if (name.trim()) return name.trim();
   if (kind === 'column') return column;
   return variant === 'default' ? workflow : variant;
 }
 
-/** A name that none of these has: `tutor`, `tutor 2`. */
+/** An unused name: `tutor`, `tutor 2`. */
 export function freeName(name: string, taken: readonly string[]): string {
   if (!taken.includes(name)) return name;
   let number = 2;
@@ -94,8 +91,8 @@ export function freeName(name: string, taken: readonly string[]): string {
 }
 
 /**
- * What an evaluation was made of, to begin another like it. Parameters of a stored variant are written out: they hold,
- * whatever becomes of it.
+ * A draft with the settings of an evaluation. Parameters of stored variants are copied, so that later changes don't
+ * matter.
  */
 export function draftFromEvaluation({
   name,
@@ -124,7 +121,7 @@ export function draftFromEvaluation({
       name: one.name === one.key ? '' : one.name,
       parameters: one.parameters ?? {},
     })),
-    // What is said where there are no messages is found only beside messages that are found as well.
+    // The spoken column is only detected together with the messages column.
     map: {
       ...(map?.spoken == null ? { messages: map?.messages ?? null } : {}),
       history: map?.history ?? null,
@@ -138,7 +135,7 @@ export function draftFromEvaluation({
   };
 }
 
-/** What is still missing, in words; null: it can begin. */
+/** What is missing, as text; null if the evaluation can start. */
 export function missingPart(draft: EvaluationDraft): string | null {
   if (!draft.testset) return 'Choose a test set.';
   if (draft.variants.length === 0) return 'Add a variant: what is to answer?';
@@ -149,7 +146,7 @@ export function missingPart(draft: EvaluationDraft): string | null {
 
 export function draftRequest(draft: EvaluationDraft): EvaluationRequest {
   const { map } = draft;
-  // The schema of a body gives objects of anything no keys; what is sent is what was entered.
+  // The generated body type allows no keys in free-form objects; send what was entered.
   const anything = (values: ParameterValues) => values as Record<string, never>;
   return {
     name: draft.name.trim(),
@@ -186,8 +183,7 @@ export function draftRequest(draft: EvaluationDraft): EvaluationRequest {
 }
 
 /**
- * The faults below a pointer, as seen from there: `/variants/0` of `/variants/0/parameters/style` is
- * `/parameters/style`.
+ * Errors below a pointer, relative to it: `/variants/0/parameters/style` under `/variants/0` is `/parameters/style`.
  */
 export const errorsUnder = (faults: readonly FieldError[], at: string): readonly FieldError[] =>
   faults.flatMap(({ path, message }) =>
@@ -207,7 +203,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   concurrency: 'At once',
 };
 
-/** What the form calls the field of a pointer: `Columns, Messages`, `Evaluator regex, pattern`. */
+/** Title of a field by pointer: `Columns, Messages`, `Evaluator regex, pattern`. */
 export function fieldTitle(path: string, evaluators: readonly EvaluatorDraft[]): string {
   const [part = '', ...below] = path
     .split('/')
@@ -223,7 +219,7 @@ export function fieldTitle(path: string, evaluators: readonly EvaluatorDraft[]):
         : TITLES[part];
   const [first = '', own] =
     part === 'repeats' ? [part] : part === 'variants' || part === 'evaluators' ? below.slice(1) : below;
-  // Parameters and inputs have names of their own; the form's fields begin with a capital.
+  // Parameters and inputs keep their names; titles of the form are capitalized.
   const field =
     first === 'parameters' || first === 'inputs'
       ? own
@@ -231,6 +227,6 @@ export function fieldTitle(path: string, evaluators: readonly EvaluatorDraft[]):
   return [title, field].filter(Boolean).join(', ');
 }
 
-/** Those that no part of the form shows. */
+/** Errors that no field of the form shows. */
 export const errorsWithoutField = (faults: readonly FieldError[]): readonly FieldError[] =>
   faults.filter(({ path }) => !/^\/(?:testset|variants\/\d+|evaluators\/\d+|map|limits|repeats)(?:\/|$)/.test(path));

@@ -1,4 +1,4 @@
-/** What is a good answer: evaluators, each with its parameters, and a try of it on an answer that one writes. */
+/** Evaluators of a new evaluation, with parameters and a tryout. */
 import { useQuery, useMutation } from '@tanstack/react-query';
 import { Plus, X } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
@@ -144,7 +144,7 @@ function EvaluatorPicker({
 interface FormProps {
   draft: EvaluatorDraft;
   evaluator: Evaluator | undefined;
-  /** The pointer that it is about. */
+  /** JSON pointer of the value. */
   at: string;
   onChange: (draft: EvaluatorDraft) => void;
   onRemove: () => void;
@@ -224,7 +224,7 @@ function EvaluatorForm({ draft, evaluator, at, onChange, onRemove, faults }: For
   );
 }
 
-/** What looks like an object or a list, and is JSON, is that; anything else is text. */
+/** Parse text that looks like a JSON object or list; anything else is text. */
 function parseAnswer(text: string): unknown {
   if (!/^\s*[[{]/.test(text)) return text;
   try {
@@ -234,7 +234,7 @@ function parseAnswer(text: string): unknown {
   }
 }
 
-/** An answer that one writes, and what an evaluator would say of it. */
+/** Score an answer that the user types. */
 export function EvaluatorTryout({
   evaluator,
   parameters,
@@ -251,7 +251,7 @@ export function EvaluatorTryout({
     mutationFn: () =>
       api('post', '/api/evaluators/{key}/try', {
         path: { key: evaluator },
-        // The schema of a body gives objects of anything no keys; what is sent is what was entered.
+        // The generated body type allows no keys in free-form objects; send what was entered.
         body: {
           parameters: parameters as Record<string, never>,
           case: {
@@ -287,10 +287,10 @@ export function EvaluatorTryout({
   );
 }
 
-/** Parameters that nearly all of them have: they are told apart, so that its own come first. */
+/** Parameters of nearly all evaluators, shown after the specific ones. */
 export const COMMON_PARAMETERS = ['target', 'stringify', 'expected_from', 'case_sensitive', 'threshold'];
 
-/** An evaluator's schema as a form shows it best: what may be a list of texts or one text is a list of texts. Pure. */
+/** Simplify a schema for the form: a text or a list of texts becomes a list of texts. */
 export function simplifySchema(schema: JsonSchema): JsonSchema {
   if (!isObject(schema['properties'])) return schema;
   return {
@@ -311,7 +311,6 @@ function listSchema(property: unknown): unknown {
   return others.length > 0 ? { ...rest, anyOf: [many, ...others] } : { ...rest, ...many };
 }
 
-/** Its parameters but for those that all have. */
 export const specificParameters = (schema: JsonSchema): string[] =>
   isObject(schema['properties'])
     ? Object.keys(schema['properties']).filter((name) => name !== 'name' && !COMMON_PARAMETERS.includes(name))

@@ -1,4 +1,4 @@
-/** Figures and states of evaluations as short words. Pure. */
+/** Formatting of scores, intervals and states. */
 import type { Schemas } from '@/api/client';
 
 export type State = Schemas['EvaluationRow']['state'];
@@ -16,7 +16,7 @@ export const STATES: Readonly<Record<State, { word: string; tone: Tone }>> = {
 
 export const isOpen = (state: State): boolean => state === 'queued' || state === 'running';
 
-/** 82.8 %, and whole ones without a point: 100 % */
+/** 82.8 %; no decimals for whole numbers: 100 % */
 export function formatPercent(share: number): string {
   const tenths = Math.round(share * 1000) / 10;
   return `${Number.isInteger(tenths) ? tenths : tenths.toFixed(1)} %`;
@@ -36,11 +36,11 @@ export function formatScore(value: number): string {
     : value.toLocaleString('en', { maximumFractionDigits: 0 });
 }
 
-/** A change of a score, with its sign. */
+/** Change of a score with its sign. */
 export const formatChange = (difference: number): string =>
   difference < 0 ? `−${formatScore(-difference)}` : `+${formatScore(difference)}`;
 
-/** What one evaluator's figures are about: how many passed, or, where it says nothing of that, the mean score. */
+/** Figure of one evaluator: pass rate, or mean score where nothing can pass. */
 export interface Figure {
   kind: 'pass rate' | 'mean';
   value: number;
@@ -69,7 +69,7 @@ export function formatInterval({ kind, interval }: Figure): string {
   return `between ${told(interval[0])} and ${told(interval[1])}`;
 }
 
-/** 12 s, 5 min, 2 h: how long it may still take, no more exactly than anybody knows. */
+/** Rough remaining time: 12 s, 5 min, 2 h. */
 export function formatTimeLeft(seconds: number): string {
   if (seconds < 1) return 'a moment';
   if (seconds < 60) return `${Math.round(seconds)} s`;
@@ -77,10 +77,10 @@ export function formatTimeLeft(seconds: number): string {
   return `${Number((seconds / 3600).toFixed(1))} h`;
 }
 
-/** Cells a second, or a minute where that reads better. */
+/** Cells per second, or per minute if slow. */
 export const formatPace = (rate: number): string =>
   rate >= 1 ? `${Math.round(rate * 10) / 10} a second` : `${Math.round(rate * 600) / 10} a minute`;
 
-/** The name that people gave it, else what it is of. */
+/** The name, or else the test set. */
 export const evaluationTitle = ({ name, testset }: { name: string; testset: { name: string } }): string =>
   name || `${testset.name}, unnamed`;

@@ -1,4 +1,4 @@
-/** /evaluations: all of them, the newest first; and the dialog that begins another. */
+/** /evaluations: list of evaluations, newest first, and the dialog for a new one. */
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { FlaskConical, Plus } from 'lucide-react';
@@ -17,7 +17,7 @@ import { evaluatorFigure, formatFigure, isOpen, evaluationTitle } from './format
 import { evaluationPagesQuery, listSummaryQuery, type EvaluationRow } from './queries';
 
 const NewDialog = lazy(() => import('./new-dialog'));
-/** Below this width rows are cards. */
+/** Narrower lists show cards. */
 const CARD_BREAKPOINT_PX = 900;
 
 export default function EvaluationsPage(): ReactNode {
@@ -137,9 +137,8 @@ function useIsNarrow(box: React.RefObject<HTMLDivElement | null>): boolean {
   return narrow;
 }
 
-/** Heights in pixels: all rows are equal. */
+/** Row heights in pixels. */
 export const LINE_HEIGHT = 84;
-/** One evaluation in the list: a line of columns, or a card where there is little room. */
 export const CARD_HEIGHT = 164;
 const COLUMNS = 'grid grid-cols-[minmax(0,1.3fr)_minmax(0,1fr)_9rem_minmax(0,1.2fr)_5rem] gap-x-4';
 
@@ -186,7 +185,7 @@ export function EvaluationListRow({ row, top, card }: Props): ReactNode {
     </time>
   );
   return (
-    // The link inside is what the keyboard reaches.
+    // The link inside is reachable by keyboard.
     // oxlint-disable-next-line jsx-a11y/click-events-have-key-events
     <div
       role="row"
@@ -261,7 +260,7 @@ function StateCell({ row }: { row: EvaluationRow }): ReactNode {
   );
 }
 
-/** The figure of each evaluator for the first variants: enough to see where to look. */
+/** Figures of the first variants. */
 function SummaryFigures({ row, most }: { row: EvaluationRow; most: number }): ReactNode {
   const { data } = useQuery({ ...listSummaryQuery(row), enabled: row.done + row.failed > 0 });
   const told = data?.variants.flatMap((variant) =>

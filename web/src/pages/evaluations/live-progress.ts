@@ -1,4 +1,4 @@
-/** How an evaluation goes on, as its stream of events tells: progress and state, until it has ended. Knows no React. */
+/** Live progress of an evaluation over its event stream. */
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { readError } from '@/api/client';
@@ -13,14 +13,11 @@ export type ProgressUpdate =
   paths['/api/evaluations/{evaluation}/events']['get']['responses'][200]['content']['text/event-stream'];
 export type Progress = Extract<ProgressUpdate, { type: 'progress' }>;
 
-/** Cells are read as a table, not one by one: after this number none is told. */
-const NO_PROGRESS = 2 ** 31;
+/** Start after all cells: the page reads them as a table, not as events. */
+const AFTER_ALL_CELLS = 2 ** 31;
 const RECONNECT_DELAY_MS = 1000;
 
-/**
- * Tells what comes until the evaluation has ended, or `signal` says that nobody listens. A lost connection is tried
- * again.
- */
+/** Call `tell` for each update until the evaluation ends or `signal` aborts. Reconnects after errors. */
 export async function followEvaluation(
   id: string,
   tell: (told: ProgressUpdate) => void,
@@ -29,13 +26,13 @@ export async function followEvaluation(
   while (!signal.aborted) {
     try {
       const answer = await streamFetch(
-        serverPath(`/api/evaluations/${encodeURIComponent(id)}/events?after=${NO_PROGRESS}`),
+        serverPath(`/api/evaluations/${encodeURIComponent(id)}/events?after=${AFTER_ALL_CELLS}`),
         {
           signal,
         },
       );
       if (!answer.ok) throw await readError(answer);
-      if (await parseUpdate(answer, tell)) return;
+      if (await readUpdates(answer, tell)) return;
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof Error && 'status' in error && Number(error.status) >= 400 && Number(error.status) < 500)
@@ -47,8 +44,8 @@ export async function followEvaluation(
 
 const END_STATES: ReadonlySet<string> = new Set(['succeeded', 'partly', 'failed', 'cancelled']);
 
-/** Was its end told? */
-async function parseUpdate(answer: Response, tell: (told: ProgressUpdate) => void): Promise<boolean> {
+/** Read updates of one response; resolves to whether the end was reached. */
+async function readUpdates(answer: Response, tell: (told: ProgressUpdate) => void): Promise<boolean> {
   if (!answer.body) return answer.status === 204;
   const frames = new EventStreamParser();
   const reader = answer.body
@@ -65,7 +62,7 @@ async function parseUpdate(answer: Response, tell: (told: ProgressUpdate) => voi
   return ended;
 }
 
-/** The data of server-sent events, out of pieces that may end anywhere. */
+/** Parses server-sent events from arbitrarily split chunks; returns their data. */
 export class EventStreamParser {
   #rest = '';
 
@@ -82,18 +79,14 @@ export class EventStreamParser {
   }
 }
 
-/** Figures and results are read again at most so often, in milliseconds. */
+/** Minimum time between two refreshes of figures and results. */
 const REFRESH_INTERVAL_MS = 1500;
 
-/**
- * An evaluation as it goes on: while it runs its stream is followed, and its figures and results are read again as
- * they grow.
- */
 export interface LiveEvaluation {
   evaluation: Evaluation | undefined;
   error: Error | null;
   retry: () => void;
-  /** Of the last moment, while it runs. */
+  /** Latest progress while running. */
   progress: Progress | null;
 }
 

@@ -1,6 +1,4 @@
-/**
- * A new evaluation: a test set, what answers, and what is a good answer. What the server refuses is told at its field.
- */
+/** Dialog for a new evaluation: test set, variants, evaluators. Server errors are shown at their fields. */
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { useLocation, Link } from 'wouter';
@@ -34,7 +32,7 @@ import { VariantsSection } from './variants-section';
 
 interface NewDialogProps {
   testset: string | null;
-  /** The evaluation that it begins as. */
+  /** Evaluation to copy the settings from. */
   like: string | null;
   onClose: () => void;
 }
@@ -81,7 +79,7 @@ function Form({ first, onClose }: { first: EvaluationDraft; onClose: () => void 
       navigate(`/evaluations/${id}`);
     },
   });
-  // A click beside it is made soon, and much may have been chosen.
+  // Confirm, because a click outside closes the dialog.
   const leave = async () => {
     const isTouched = !isEqual(draftRequest(draft), draftRequest(kept));
     if (!isTouched || (await askConfirmation(LEAVE_QUESTION))) onClose();
@@ -239,7 +237,7 @@ function Options({ draft, onChange, faults }: OptionsProps): ReactNode {
 interface NumberProps {
   label: string;
   hint: string;
-  /** The pointer that it is about. */
+  /** JSON pointer of the value. */
   at: string;
   wrong: boolean;
   least: number;
@@ -248,7 +246,7 @@ interface NumberProps {
   onChange: (value: number) => void;
 }
 
-/** While somebody types it may be empty; then the last number holds. */
+/** While the field is empty the last valid number is kept. */
 function NumberField({ label, hint, at, wrong, least, most, value, onChange }: NumberProps): ReactNode {
   const [text, setText] = useState(String(value));
   return (
@@ -278,7 +276,6 @@ interface TestsetSectionProps {
   faults: readonly FieldError[];
 }
 
-/** Which test set, which revision of it, and how many of its rows. */
 export function TestsetSection({ draft, onChange, faults }: TestsetSectionProps): ReactNode {
   const { data, error, refetch } = useQuery(testsetsSearchQuery(''));
   const revisions = useQuery({ ...testsetRevisionsQuery(draft.testset ?? ''), enabled: draft.testset !== null });
@@ -357,12 +354,12 @@ export function TestsetSection({ draft, onChange, faults }: TestsetSectionProps)
 
 const FIELDS = 'input, select, textarea, [contenteditable="true"]';
 
-/** Puts the focus on the field that a pointer is about, in the middle of what is seen. */
+/** Focus and scroll to the field of a pointer. */
 export function focusField(form: HTMLElement, path: string): void {
   const parts = [...form.querySelectorAll<HTMLElement>('[data-at]')].filter(
     ({ dataset: { at = '' } }) => path === at || path.startsWith(`${at}/`),
   );
-  // A part inside of another one comes after it, and is nearer.
+  // A nested section comes later in the document and is the closer match.
   const part = parts.at(-1);
   const field =
     part?.querySelector<HTMLElement>('[aria-invalid="true"]') ??

@@ -1,4 +1,4 @@
-/** What the pages of evaluations ask the server. Keys are stale when an evaluation changed (api/queries.ts). */
+/** Queries of the evaluation pages. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { api, type ResponseBody, type Schemas } from '@/api/client';
 import { parseSide } from './compare/comparison';
@@ -12,7 +12,7 @@ export type Evaluator = Schemas['EvaluatorView'];
 export type ScoreView = Schemas['ScoreView'];
 export type TestsetColumn = Schemas['ColumnView'];
 
-/** While something runs the list is looked at again, in milliseconds: notices tell only of beginnings and ends. */
+/** Notices announce only starts and ends, so poll while something runs. */
 const REFRESH_INTERVAL_MS = 2000;
 
 type EvaluationPage = ResponseBody<'/api/evaluations', 'get'>;
@@ -28,7 +28,7 @@ export const evaluationPagesQuery = (search: string, testset: string | null) =>
       data?.pages.some((page) => page.data.some((row) => isOpen(row.state))) ? REFRESH_INTERVAL_MS : false,
   });
 
-/** Others of the same set, to compare with. */
+/** Evaluations of the same test set, to compare with. */
 export const evaluationsOfTestsetQuery = (testset: string) =>
   queryOptions({
     queryKey: ['evaluations', 'of', testset],
@@ -49,7 +49,7 @@ export const evaluationSummaryQuery = (id: string, slice: string | null) =>
     placeholderData: keepPreviousData,
   });
 
-/** The same for the list: asked of each row once, and again when it has come further. */
+/** Summary for a row of the list; keyed by progress, so it is fetched again when there are more results. */
 export const listSummaryQuery = ({ id, done, failed }: Pick<EvaluationRow, 'id' | 'done' | 'failed'>) =>
   queryOptions({
     queryKey: ['evaluation-glance', id, done + failed],
@@ -87,7 +87,7 @@ export const testsetRevisionsQuery = (id: string) =>
       api('get', '/api/testsets/{testset}/revisions', { path: { testset: id }, query: { limit: 100 }, signal }),
   });
 
-/** The columns of one revision. */
+/** Columns of one revision. */
 export const testsetRevisionQuery = (id: string, revision: string) =>
   queryOptions({
     queryKey: ['testset', id, 'revision-for-evaluation', revision],
@@ -95,7 +95,6 @@ export const testsetRevisionQuery = (id: string, revision: string) =>
       api('get', '/api/testsets/{testset}/revisions/{revision}', { path: { testset: id, revision }, signal }),
   });
 
-/** What the page of one evaluation asks the server. */
 export type ResultRow = Schemas['ResultRow'];
 export type Result = Schemas['ResultView'];
 export type ScriptTurn = Schemas['TurnView'];
@@ -135,7 +134,7 @@ export const resultQuery = (id: string, cell: string) =>
     gcTime: 60_000,
   });
 
-/** A value of any dialect as messages, where it is a conversation. */
+/** Messages of a value in any dialect, if it is a conversation. */
 export const extractConversationQuery = (value: unknown) =>
   queryOptions({
     queryKey: ['extract', JSON.stringify(value)],
@@ -146,17 +145,16 @@ export const extractConversationQuery = (value: unknown) =>
   });
 
 const CELLS_PER_PAGE = 200;
-/** Rows of each side that the picture shows; figures are of all of them. */
+/** Rows of each side in the scatter plot; figures cover all rows. */
 export const MAX_CELLS = 2000;
 
-/** What the comparison asks the server: the verdicts, and the rows of both sides. */
 export const comparisonQuery = (base: string, candidate: string) =>
   queryOptions({
     queryKey: ['comparison', base, candidate],
     queryFn: ({ signal }) => api('get', '/api/evaluations/compare', { query: { base, candidate }, signal }),
   });
 
-/** The cells of one side, in the order of the set; not all of very many. */
+/** Cells of one side in the order of the test set, up to MAX_CELLS. */
 export const comparisonCellsQuery = (side: string) =>
   queryOptions({
     queryKey: ['comparison-cells', side],
@@ -178,7 +176,7 @@ export const comparisonCellsQuery = (side: string) =>
     gcTime: 60_000,
   });
 
-/** Cells of rows that pass on the other side and not on this one, all of them, page by page of this size. */
+/** First page of the cells that pass on the other side but not on this one. */
 export const regressionsQuery = (side: string, other: string, evaluator: string) =>
   queryOptions({
     queryKey: ['comparison-lost', side, other, evaluator],
@@ -192,7 +190,7 @@ export const regressionsQuery = (side: string, other: string, evaluator: string)
     },
   });
 
-/** One row of one side; of several repeats the first. */
+/** One row of one side; the first of its repeats. */
 export const comparisonRowQuery = (side: string, row: string) =>
   queryOptions({
     queryKey: ['comparison-row', side, row],

@@ -1,4 +1,4 @@
-/** One cell: what was asked, what was expected beside what came, and what every evaluator says of it. */
+/** Detail of one result: input, expected and actual output, scores. */
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { BadgeCheck, ChevronLeft, ChevronRight, ListTree, MessageSquareShare, X, Check } from 'lucide-react';
 import { Dialog } from 'radix-ui';
@@ -30,7 +30,7 @@ import {
 } from './queries';
 import {
   hasScript,
-  rowValue,
+  rowNumber,
   wholeConversation,
   ConversationView,
   turnChecks,
@@ -73,7 +73,7 @@ export function ResultDetail({ evaluation, asked, cell, onCell, onClose }: Resul
         <Dialog.Content
           aria-describedby={undefined}
           tabIndex={-1}
-          // Not the first button: arrows lead from cell to cell.
+          // Don't focus the first button: arrow keys move between cells.
           onOpenAutoFocus={(event) => {
             event.preventDefault();
             (event.currentTarget as HTMLElement).focus();
@@ -92,8 +92,8 @@ export function ResultDetail({ evaluation, asked, cell, onCell, onClose }: Resul
             <IconButton label="Next row" keys="→" size="small" disabled={!next} onClick={() => step(next)}>
               <ChevronRight />
             </IconButton>
-            <Dialog.Title className="font-semibold">Row {rowValue(cell, evaluation)}</Dialog.Title>
-            {data && <NeighbourLinks evaluation={evaluation} result={data} onCell={onCell} />}
+            <Dialog.Title className="font-semibold">Row {rowNumber(cell, evaluation)}</Dialog.Title>
+            {data && <SameRowLinks evaluation={evaluation} result={data} onCell={onCell} />}
             <span className="grow" />
             {data && <ResultActions evaluation={evaluation} result={data} />}
             <IconButton label="Close" onClick={onClose} className="absolute top-2 right-3">
@@ -120,9 +120,7 @@ export function ResultDetail({ evaluation, asked, cell, onCell, onClose }: Resul
   );
 }
 
-/**
- * Who looks at some results only goes from one of these to the next; null: all rows are meant, or it is none of these.
- */
+/** Neighbours within the filtered results; null if unfiltered or not among them. */
 function useNeighbours(
   id: string,
   asked: ResultsQuery,
@@ -138,7 +136,7 @@ function useNeighbours(
   return place < 0 ? null : { previous: rows[place - 1]?.id, next: rows[place + 1]?.id };
 }
 
-/** Where one came from: the row that the keyboard is at. */
+/** Return the focus to the row. */
 function backToRow(event: Event): void {
   event.preventDefault();
   document.querySelector<HTMLElement>('[role=grid] [data-place][tabindex="0"]')?.focus({ preventScroll: true });
@@ -146,8 +144,8 @@ function backToRow(event: Event): void {
 
 const isNotFound = (error: Error): boolean => error instanceof ApiError && error.status === 404;
 
-/** The same row elsewhere: answered by other variants, or once more. */
-function NeighbourLinks({
+/** The same row of other variants and repeats. */
+function SameRowLinks({
   evaluation,
   result,
   onCell,
@@ -231,7 +229,7 @@ function ResultActions({ evaluation, result }: { evaluation: Evaluation; result:
   );
 }
 
-/** From the next revision of the test set on, this is what the row expects. */
+/** Save the answer as the expected value in a new revision of the test set. */
 async function acceptAnswer({ id, testset }: Evaluation, result: Result): Promise<void> {
   const yes = await askConfirmation({
     title: 'Accept this answer?',
@@ -314,7 +312,7 @@ interface SideBySideProps {
   isScript: boolean;
 }
 
-/** What was expected at the left, what came at the right; of a script turn by turn, with the checks of each. */
+/** Expected and actual output side by side; a script turn by turn with its checks. */
 export function SideBySide({ evaluation, result, isScript }: SideBySideProps): ReactNode {
   const hasExpected = Object.hasOwn(result, 'expected');
   const aboutTools = evaluation.evaluators.some(({ key }) => key.startsWith('tool_'));
@@ -417,7 +415,7 @@ function TurnSection({
   );
 }
 
-/** Each check with what it wanted, and why it failed. */
+/** Each check with its expectation and failure reason. */
 function Expectations({ expect, checks }: { expect: unknown; checks: readonly Checked[] }): ReactNode {
   const wanted = isObject(expect) ? expect : {};
   if (checks.length === 0)
@@ -456,7 +454,7 @@ function Expectations({ expect, checks }: { expect: unknown; checks: readonly Ch
   );
 }
 
-/** What must be taken away and put in to get from what was expected to what came. */
+/** Diff from expected to actual. */
 function AnswerDiff({ from, to }: { from: string; to: string }): ReactNode {
   return (
     <p dir="auto" className="rounded-xl border bg-surface p-3 wrap-anywhere whitespace-pre-wrap">

@@ -1,4 +1,4 @@
-/** A value of a row, or an answer, as what it is: calls of tools, text, or whatever else. Pure. */
+/** Values of results as conversations, tool calls, text or JSON. */
 import { useQuery } from '@tanstack/react-query';
 import { useMemo, type ReactNode } from 'react';
 import { isObject } from '@/components/forms/json-schema';
@@ -9,15 +9,17 @@ import { outputNodes } from '@/components/messages/run-output';
 import { Spinner } from '@/components/status';
 import { type Result, type ResultMessage, extractConversationQuery } from './queries';
 
-/** A text as if it had been answered. */
-export const answerValue = (text: string): ResultMessage[] => [{ role: 'assistant', parts: [{ type: 'text', text }] }];
+/** A text as an assistant message. */
+export const answerMessages = (text: string): ResultMessage[] => [
+  { role: 'assistant', parts: [{ type: 'text', text }] },
+];
 
 interface Call {
   name: string;
   arguments?: unknown;
 }
 
-/** Calls that are wanted, as one message of an assistant; null where the value holds none. */
+/** Expected tool calls as an assistant message; null if there are none. */
 export function expectedCalls(value: unknown, namesAreCalls: boolean): ResultMessage[] | null {
   const list =
     isObject(value) && Array.isArray(value['tool_calls'])
@@ -47,7 +49,7 @@ function parseCall(value: unknown, namesAreCalls: boolean): Call | null {
 const argumentsText = (value: unknown): string =>
   typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value);
 
-/** All that was said in a case, in order: what was sent, and the answers; of a script turn by turn. */
+/** The whole conversation of a case: input and answers, a script turn by turn. */
 export function wholeConversation({
   history,
   messages,
@@ -55,7 +57,7 @@ export function wholeConversation({
 }: Pick<Result, 'history' | 'messages' | 'turns'>): ResultMessage[] {
   if (turns.length < 2) return [...history, ...messages];
   const said = turns.flatMap(({ user, messages: answered = [] }) => [...(user ? [user] : []), ...answered]);
-  // What a script begins with is what was sent before its first turn.
+  // Messages of a script's start were sent before its first turn.
   const first = turns[0]?.user;
   const start = first
     ? history.slice(
@@ -72,12 +74,12 @@ export function wholeConversation({
 const isSameMessage = (one: ResultMessage, other: ResultMessage): boolean =>
   one.role === other.role && JSON.stringify(one.parts) === JSON.stringify(other.parts);
 
-/** Was a script played? Then each turn has its own expectations. */
+/** Whether a script was played; then each turn has its own expectations. */
 export const hasScript = ({ turns }: Pick<Result, 'turns'>): boolean =>
   turns.length > 1 || turns.some(({ expect }) => expect !== null && expect !== undefined);
 
-/** Which row of the test set a cell is of, as people count: `cell_7` of two variants is of row 4. */
-export function rowValue(
+/** 1-based row of the test set: `cell_7` of two variants belongs to row 4. */
+export function rowNumber(
   cell: string,
   { variants, repeats }: { variants: readonly unknown[]; repeats: number },
 ): number {
@@ -90,7 +92,7 @@ export interface Check {
   reason: string;
 }
 
-/** The checks of each turn, where an evaluator told them. */
+/** Checks by turn, if an evaluator reports them. */
 export function turnChecks({ scores }: Pick<Result, 'scores'>): (readonly Check[])[] {
   for (const { details } of scores) {
     const turns = details?.['turns'];
@@ -109,7 +111,6 @@ const isCheck = (value: unknown): value is Check =>
 const NO_ACTS = {};
 const EPOCH = '1970-01-01T00:00:00Z';
 
-/** Messages of a case as a chat, and any value as what it is: a conversation, calls, text or JSON. */
 export function ConversationView({
   messages,
   label,
@@ -118,7 +119,7 @@ export function ConversationView({
   label: string;
 }): ReactNode {
   const shown = useMemo(() => {
-    // Their own ids may be anything, and the same twice.
+    // Message ids are not unique.
     // oxlint-disable-next-line oxc/no-map-spread -- the messages stay as they are
     const said = messages.map((message) => ({ ...message, id: null }));
     return messagesOf(outputNodes(said, { id: 'case', status: 'finished', created_at: EPOCH }));
@@ -132,7 +133,7 @@ export function ConversationView({
   );
 }
 
-/** `namesAreCalls`: a list of texts names tools. */
+/** `namesAreCalls`: a list of strings names tools. */
 export function ValueView({
   value,
   label,
@@ -145,7 +146,7 @@ export function ValueView({
   const calls = useMemo(() => expectedCalls(value, namesAreCalls), [value, namesAreCalls]);
   const isDeep = typeof value === 'object' && value !== null;
   const { data, isPending } = useQuery({ ...extractConversationQuery(value), enabled: isDeep && calls === null });
-  const plain = useMemo(() => (typeof value === 'string' ? answerValue(value) : null), [value]);
+  const plain = useMemo(() => (typeof value === 'string' ? answerMessages(value) : null), [value]);
   if (plain)
     return value === '' ? (
       <p className="text-faint">Empty text</p>

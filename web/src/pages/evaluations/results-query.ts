@@ -1,4 +1,4 @@
-/** What is asked of the results of an evaluation, as the address says it. Pure. */
+/** Query of the result list, as in the URL. */
 export interface ResultsQuery {
   search: string;
   variant: string | null;
@@ -6,13 +6,13 @@ export interface ResultsQuery {
   passed: boolean | null;
   status: 'done' | 'failed' | 'error' | null;
   flaky: boolean;
-  /** The cell that is looked at. */
+  /** Cell that is open. */
   cell: string | null;
-  /** A column: figures by its values. */
+  /** Column to slice the summary by. */
   slice: string | null;
 }
 
-/** To ask something else is to go there; `replace`: no step that Back takes back. */
+/** Navigates; `replace` adds no history entry. */
 export type SetResultsQuery = (asked: ResultsQuery, options?: { replace?: boolean }) => void;
 
 export const EMPTY_RESULTS_QUERY: ResultsQuery = {
@@ -42,7 +42,7 @@ export function parseResultsQuery(params: URLSearchParams): ResultsQuery {
   };
 }
 
-/** The same again; what is not asked for is not there. */
+/** URL parameters; defaults are left out. */
 export function resultsQueryParams(asked: ResultsQuery): URLSearchParams {
   const params = new URLSearchParams();
   const say = (name: string, value: string | null | false) => value && params.set(name, value);
@@ -57,6 +57,6 @@ export function resultsQueryParams(asked: ResultsQuery): URLSearchParams {
   return params;
 }
 
-/** Is any cell left out? */
+/** Whether any cell is filtered out. */
 export const isFiltered = ({ search, variant, evaluator, passed, status, flaky }: ResultsQuery): boolean =>
   Boolean(search || variant || evaluator || status || flaky || passed !== null);

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { ResultMessage } from './queries';
-import { answerValue, turnChecks, rowValue, expectedCalls, wholeConversation } from './result-values';
+import { answerMessages, turnChecks, rowNumber, expectedCalls, wholeConversation } from './result-values';
 import {
   EMPTY_RESULTS_QUERY,
   resultsQueryParams,
@@ -47,12 +47,12 @@ test('a script is told turn by turn, after what it begins with', () => {
   const user = (text: string): ResultMessage => ({ role: 'user', parts: [{ type: 'text', text }] });
   const start: ResultMessage = { role: 'system', parts: [{ type: 'text', text: 'Be kind.' }] };
   const turns = [
-    { user: user('a'), messages: answerValue('A') },
-    { user: user('b'), messages: answerValue('B') },
+    { user: user('a'), messages: answerMessages('A') },
+    { user: user('b'), messages: answerMessages('B') },
   ];
   const told = wholeConversation({
     history: [start, user('a')],
-    messages: [...answerValue('A'), ...answerValue('B')],
+    messages: [...answerMessages('A'), ...answerMessages('B')],
     turns,
   });
   expect(told.map(({ parts }) => parts[0] && 'text' in parts[0] && parts[0].text)).toEqual([
@@ -62,15 +62,15 @@ test('a script is told turn by turn, after what it begins with', () => {
     'b',
     'B',
   ]);
-  expect(wholeConversation({ history: [user('a')], messages: answerValue('A'), turns: [{}] })).toEqual([
+  expect(wholeConversation({ history: [user('a')], messages: answerMessages('A'), turns: [{}] })).toEqual([
     user('a'),
-    ...answerValue('A'),
+    ...answerMessages('A'),
   ]);
 });
 
 test('a cell is of a row', () => {
   const two = { variants: ['a', 'b'], repeats: 1 };
-  expect([rowValue('cell_0', two), rowValue('cell_7', two), rowValue('cell_7', { ...two, repeats: 3 })]).toEqual([
+  expect([rowNumber('cell_0', two), rowNumber('cell_7', two), rowNumber('cell_7', { ...two, repeats: 3 })]).toEqual([
     1, 4, 2,
   ]);
 });

@@ -1,4 +1,4 @@
-/** The results, cell by cell: found, filtered, and opened. */
+/** Result table with filters. */
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { X } from 'lucide-react';
 import {
@@ -25,10 +25,10 @@ import { formatMilliseconds } from '@/pages/traces/detail/timeline';
 import { ScoreBadge } from './badges';
 import { isOpen } from './format';
 import { type Evaluation, resultPagesQuery, resultQuery, type ResultRow } from './queries';
-import { rowValue, ConversationView, ValueView } from './result-values';
+import { rowNumber, ConversationView, ValueView } from './result-values';
 import { EMPTY_RESULTS_QUERY, isFiltered, type SetResultsQuery, type ResultsQuery } from './results-query';
 
-/** So many rows before the end more are asked for. */
+/** Distance to the end at which the next page is fetched. */
 const PREFETCH_ROWS = 30;
 
 interface ResultsProps {
@@ -162,23 +162,22 @@ const Head = (): ReactNode => (
   </div>
 );
 
-/** Heights in pixels: all rows are equal, so that thousands need not be measured. */
+/** Fixed row heights in pixels, so that thousands of rows need no measuring. */
 export const RESULT_LINE_HEIGHT = 60;
-/** One cell in the table of results: a line of columns, or a card where there is little room. */
 export const RESULT_CARD_HEIGHT = 128;
 export const RESULT_COLUMNS =
   'grid gap-x-4 grid-cols-[minmax(6rem,9rem)_minmax(0,1fr)_minmax(0,1fr)_minmax(9rem,17rem)_4.25rem]';
-/** Badges beyond these are counted. */
+/** More badges are only counted. */
 const MAX_BADGES = 6;
 
 interface ResultLineProps {
   evaluation: Evaluation;
   row: ResultRow;
   place: number;
-  /** Is it the row that the keyboard is at? */
+  /** Whether this is the focused row. */
   active: boolean;
   card: boolean;
-  /** One is looked at over the page: nothing opens on hover meanwhile. */
+  /** Whether a dialog is open; then nothing opens on hover. */
   still: boolean;
   open: (cell: string) => void;
   enter: (place: number) => void;
@@ -195,7 +194,7 @@ export const ResultLine = memo(function ResultLine({
   enter,
 }: ResultLineProps): ReactNode {
   const on = {
-    // What is shown over the page is not in the row, though its events come by here.
+    // React events of portals bubble here although they are outside of the row.
     onClick: (event: MouseEvent<HTMLElement>) => {
       if (event.currentTarget.contains(event.target as Node)) open(row.id);
     },
@@ -231,7 +230,7 @@ const Named = ({ evaluation, row }: { evaluation: Evaluation; row: ResultRow }):
   const repeat = evaluation.repeats > 1 ? `repeat ${row.repeat + 1}` : '';
   return (
     <>
-      <span className="block truncate text-[13px] font-medium tabular-nums">Row {rowValue(row.id, evaluation)}</span>
+      <span className="block truncate text-[13px] font-medium tabular-nums">Row {rowNumber(row.id, evaluation)}</span>
       <span dir="auto" className="block truncate text-xs text-muted">
         {safeProse([several && row.variant, repeat].filter(Boolean).join(', '))}
       </span>
@@ -338,7 +337,7 @@ function Side({ evaluation, row, side, active, place, still }: LineProps & { sid
   );
 }
 
-/** The whole conversation of that side, asked for when it is looked at. */
+/** The whole conversation of one side, fetched when shown. */
 function FullValue({ evaluation, row, side }: { evaluation: string; row: ResultRow; side: 'in' | 'out' }): ReactNode {
   const { data, isPlaceholderData } = useQuery(resultQuery(evaluation, row.id));
   const preview = parsePreview(row[side]);
@@ -364,7 +363,7 @@ function FullValue({ evaluation, row, side }: { evaluation: string; row: ResultR
 const FIELD = '!h-8 !w-auto max-w-44 min-w-0 text-[13px]';
 const OUTCOMES = { '': 'Any outcome', yes: 'Passed', no: 'Not passed', failed: 'No answer', error: 'Evaluator erred' };
 
-/** Which results are shown; what is chosen stands in the address. */
+/** Filters, stored in the URL. */
 export function ResultFilters({
   evaluation,
   asked,

@@ -1,4 +1,4 @@
-/** The figures: variants by evaluators, each with how sure it is; and the same by the values of a column. */
+/** Summary table: variants by evaluators with intervals, also sliced by a column. */
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
@@ -95,7 +95,7 @@ export function SummarySection({ evaluation, summary, error, slice, onSlice, onS
           </table>
         </div>
       )}
-      {summary && slice && <SliceChoice summary={summary} names={names} />}
+      {summary && slice && <SliceTables summary={summary} names={names} />}
     </section>
   );
 }
@@ -241,8 +241,8 @@ function FigureCell({
   );
 }
 
-/** For each evaluator: values down, variants across. */
-function SliceChoice({ summary, names }: { summary: Summary; names: readonly string[] }): ReactNode {
+/** A table for each evaluator: values as rows, variants as columns. */
+function SliceTables({ summary, names }: { summary: Summary; names: readonly string[] }): ReactNode {
   return names.map((name) => {
     const found = summary.variants.map((variant) => ({
       variant: variant.name,

@@ -1,7 +1,4 @@
-/**
- * What answers: workflows with their parameters, several of them to be compared, or a column that has the answers
- * already.
- */
+/** Variants of a new evaluation: workflows with parameters, or a column of answers. */
 import { useQuery } from '@tanstack/react-query';
 import { Plus, X } from 'lucide-react';
 import type { ReactNode } from 'react';

@@ -1,4 +1,4 @@
-/** A new rule: which live traces, how many of them, and what is a good answer. */
+/** Dialog for a new live rule: filter, sample and evaluators. */
 import { useMutation } from '@tanstack/react-query';
 import { Plus } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
@@ -60,7 +60,7 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
         noValidate
         onSubmit={(event) => {
           event.preventDefault();
-          // The form of a filter lies over this one, and what it sends comes by here, too.
+          // Submit events of the nested filter form bubble here.
           if (event.target === event.currentTarget && !lack) make.mutate();
         }}
       >
@@ -122,7 +122,7 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
   );
 }
 
-/** What is still missing, in words; null: it can begin. */
+/** What is missing, as text; null if the rule can start. */
 function missingField(name: string, sample: string, perMinute: string, evaluators: number): string | null {
   if (!name.trim()) return 'Give it a name.';
   if (sample.trim() === '' || !(Number(sample) > 0 && Number(sample) <= 100))

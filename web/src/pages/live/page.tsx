@@ -1,4 +1,4 @@
-/** /evaluations/online: rules that score live traffic, each with what it came to; switched on and off here. */
+/** /evaluations/online: rules that score live traffic. */
 import { useInfiniteQuery, useMutation, useQuery } from '@tanstack/react-query';
 import { Plus, Radio, MoreHorizontal, Trash2 } from 'lucide-react';
 import { lazy, Suspense, type ReactNode } from 'react';
@@ -82,7 +82,7 @@ export default function LiveRulesPage(): ReactNode {
 
 const refreshRules = () => queryClient.invalidateQueries({ queryKey: ['rules'] });
 
-/** One rule: what it means, whether it is on, and what its evaluators said lately. */
+/** A rule with its switch and recent scores. */
 export function RuleCard({ rule }: { rule: Rule }): ReactNode {
   const path = { rule: rule.id };
   const turn = useMutation({

@@ -1,6 +1,5 @@
 /**
- * What the page of online rules asks the server. It is told of scores, but not of those of another process on the same
- * file: so it also looks now and then.
+ * Queries and formatting of live rules. Polls as well, because notices don't cover other processes on the same file.
  */
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 import { api, type ResponseBody, type Schemas } from '@/api/client';
@@ -24,7 +23,7 @@ export const rulePagesQuery = () =>
     getNextPageParam: ({ next }: RulePage) => next ?? null,
   });
 
-/** Of the last days, and what waits now. */
+/** Statistics of the last days and the current backlog. */
 export const ruleStatsQuery = (rule: string) =>
   queryOptions({
     queryKey: ['rule', rule, 'stats'],
@@ -37,7 +36,7 @@ export const ruleStatsQuery = (rule: string) =>
     refetchInterval: POLL_INTERVAL_MS,
   });
 
-/** `Status is error and Model contains gpt`; what is not as our form makes it is shown as it is. */
+/** `Status is error and Model contains gpt`; filters that the form cannot express are shown as JSON. */
 export function formatFilter(filter: Rule['filter']): string {
   if (filter === null || Object.keys(filter).length === 0) return 'All traces';
   const any = Array.isArray(filter['or']);
@@ -64,18 +63,17 @@ function formatCondition(leaf: unknown): string | null {
 /** `10 % of them`, `0.5 %` */
 export const formatSample = (sample: number): string => `${Number((sample * 100).toPrecision(3))} %`;
 
-/** What a rule means, and what it came to, as short words. Pure. */
 export interface EvaluatorTotal {
   evaluator: string;
   n: number;
-  /** Null: it never says whether something passed. */
+  /** Null: the evaluator has no pass or fail. */
   passRate: number | null;
   mean: number | null;
   skipped: number;
   errors: number;
 }
 
-/** By evaluator, over all the time that was asked for. */
+/** Totals by evaluator over the whole period. */
 export function evaluatorTotals(data: RuleStats['data']): EvaluatorTotal[] {
   return [...new Set(data.map(({ evaluator }) => evaluator))].map((evaluator) => {
     const own = data.filter((one) => one.evaluator === evaluator);
@@ -91,7 +89,7 @@ export function evaluatorTotals(data: RuleStats['data']): EvaluatorTotal[] {
   });
 }
 
-/** The mean of those that are there, each counted by its scores. */
+/** Mean weighted by number of scores. */
 function weightedMean(values: readonly { value: number | null; n: number }[]): number | null {
   let sum = 0;
   let count = 0;

@@ -1,4 +1,4 @@
-/** /login: a key is traded for a cookie that no script can read. */
+/** /login: exchanges a key for an HttpOnly cookie. */
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useEffect, useState, type ReactNode } from 'react';
 import { useSearchParams } from 'wouter';
@@ -25,7 +25,7 @@ export default function LoginPage(): ReactNode {
     onSuccess: () => logIn(next),
   });
   useEffect(() => {
-    if (known.data) logIn(next); // Already in, or no key is needed here.
+    if (known.data) logIn(next); // Already logged in, or no key is needed.
   }, [known.data, next]);
   return (
     <main className="flex min-h-full items-center justify-center px-4 py-10">
@@ -74,7 +74,7 @@ export default function LoginPage(): ReactNode {
   );
 }
 
-/** The page begins anew, so that its socket and all its answers are those of the new session. */
+/** Reload, so that socket and cached data belong to the new session. */
 function logIn(next: string): void {
   window.location.replace(serverPath(next));
 }

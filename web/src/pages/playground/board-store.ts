@@ -1,6 +1,6 @@
 /**
- * A board as this tab sees it. Changes show at once and are saved a moment later, whole; the cells are the server's.
- * A board that nobody has sent in yet is only here: `ensure` makes it. Knows no React (board-state.ts binds it).
+ * A board and its local changes. Changes apply at once and are saved whole after a delay; cells belong to the server.
+ * A new board exists only locally until `ensure` creates it.
  */
 import { createContext, useContext } from 'react';
 import { createStore, useStore, type StoreApi } from 'zustand';
@@ -14,7 +14,7 @@ const SAVE_RETRY_DELAY_MS = 5000;
 
 export class BoardStore {
   readonly state: StoreApi<Board>;
-  /** As the server has it, as far as we know. */
+  /** Last known state of the server. */
   #base: Board;
   #etag: string | null;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -23,7 +23,7 @@ export class BoardStore {
   #unsaved = false;
   #putting = false;
   #saves = 0;
-  /** Rows and columns that went since the board was saved: a new one of that name does not get their cells. */
+  /** Rows and columns removed since the last save: a new one with the same id must not inherit their cells. */
   #gone = new Set<string>();
 
   constructor(board: Board, etag: string | null) {
@@ -46,7 +46,7 @@ export class BoardStore {
     return new BoardStore(board, etag);
   }
 
-  /** Change the board. Kept at once here, on the server soon (a draft: when it is first used). */
+  /** Apply a change and schedule a save (a draft is saved on first use). */
   change(update: (board: Board) => Board): void {
     const before = this.board;
     const after = update(before);
@@ -61,7 +61,7 @@ export class BoardStore {
     if (this.board.id) this.#saveIn(SAVE_DELAY_MS);
   }
 
-  /** The board as the server has it, made if need be; after this its cells can be filled. */
+  /** Create the board if needed and save pending changes, so that its cells can be filled. */
   async ensure(): Promise<Board> {
     if (!this.board.id) {
       this.#making ??= this.#make().finally(() => {
@@ -73,24 +73,24 @@ export class BoardStore {
     return this.board;
   }
 
-  /** Save what is not saved yet. One after the other, so that the last change is the one that stays. */
+  /** Save pending changes. Saves are sequential, so the last change wins. */
   save(): Promise<void> {
     clearTimeout(this.#timer);
     this.#saving = this.#saving.catch(() => {}).then(() => this.#put());
     return this.#saving;
   }
 
-  /** Take over what the server has now: cells always, the rest unless something here waits to be saved. */
+  /** Take over the server's state: cells always, the rest only without unsaved changes. */
   async refresh(): Promise<void> {
     if (!this.board.id) return;
     const saves = this.#saves;
     const { board, etag } = await fetchBoard(this.board.id);
     if (this.#unsaved || this.#putting) this.#set({ ...this.board, cells: this.#cellsOf(board) });
     else if (saves === this.#saves) this.#take(board, etag);
-    else await this.refresh(); // It was saved while it was read.
+    else await this.refresh(); // Saved while reading: read again.
   }
 
-  /** A cell that was just filled, before the server's notice of it arrives. */
+  /** Fill a cell before the server's notice arrives. */
   filled(row: string, column: string, what: { thread?: string; run?: string }): void {
     const others = this.board.cells.filter((cell) => cell.row !== row || cell.column !== column);
     const before = this.board.cells.find((cell) => cell.row === row && cell.column === column);
@@ -133,7 +133,7 @@ export class BoardStore {
     }
   }
 
-  /** Somebody else has saved it: what only one of us changed is both of ours; what both changed is theirs. */
+  /** Three-way merge after a conflict: one-sided changes are kept, on both sides theirs win. */
   async #merge(id: string, cause: unknown): Promise<void> {
     const { board: theirs, etag } = await fetchBoard(id);
     const { board, isOurs, isLost } = mergeBoards(this.board, this.#base, theirs);
@@ -148,7 +148,7 @@ export class BoardStore {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
       this.save().catch((error: unknown) => {
-        // Where the server is only away, trying again is better than telling. A line above the page tells that.
+        // While the server is unreachable, retry silently; the banner already says so.
         if (error instanceof ApiError && error.status === 0) this.#saveIn(SAVE_RETRY_DELAY_MS);
         else showError(error);
       });
@@ -162,7 +162,7 @@ export class BoardStore {
     if (isDifferent(board, this.board)) this.#set(board);
   }
 
-  /** The server's cells in rows and columns that we have; and, where it may not know them yet, those filled since. */
+  /** Server cells in our rows and columns; with `isOlder` also cells that were filled since. */
   #cellsOf(theirs: Board, isOlder = false): Board['cells'] {
     const { board } = this;
     const ours = new Set(lineNames(board).filter((line) => !this.#gone.has(line)));
@@ -186,7 +186,7 @@ const lineNames = ({ rows, columns }: Pick<Board, 'rows' | 'columns'>): string[]
 const isStale = (error: unknown): boolean =>
   error instanceof ApiError && (error.code === 'stale_base' || error.status === 412);
 
-/** The server drops the cells of rows and columns that are gone by itself; those that are there again it would keep. */
+/** Cells that stay, if a removed id is in use again; the server drops the others by itself. */
 function keptCells({ rows, columns }: Board, gone: ReadonlySet<string>): { cells?: { row: string; column: string }[] } {
   if (!lineNames({ rows, columns }).some((line) => gone.has(line))) return {};
   const old = columns.filter(({ id }) => !gone.has(`column ${id}`));
@@ -205,34 +205,33 @@ async function fetchBoard(id: string, signal?: AbortSignal): Promise<{ board: Bo
 function sendBoard(method: 'POST' | 'PUT', path: string, body: unknown, etag: string | null = null): Promise<Response> {
   const headers = { 'content-type': 'application/json', ...(etag ? { 'if-match': etag } : {}) };
   const text = JSON.stringify(body);
-  // A tab that is being closed still saves, as far as browsers let it.
+  // `keepalive` lets a closing tab finish the save.
   return fetchOk(path, { method, headers, body: text, keepalive: text.length < 30_000 });
 }
 
-/** For a column or row: the first free name of its kind (`c1`, `c2`, …). */
+/** First unused id (`c1`, `c2`, …). */
 export function freeId(kind: 'c' | 'r', taken: readonly { id: string }[]): string {
   for (let number = 1; ; number++) {
     if (!taken.some(({ id }) => id === `${kind}${number}`)) return `${kind}${number}`;
   }
 }
 
-/** Deleting a board leaves its threads. */
+/** Its threads stay. */
 export async function deleteBoard(id: string): Promise<void> {
   await api('delete', '/api/boards/{board}', { path: { board: id } });
 }
 
 const MERGED_FIELDS = ['name', 'mode', 'columns', 'rows', 'layout', 'testset'] as const;
 
-/** Two versions of a board that come from one. Pure. */
 export interface MergeResult {
   board: Board;
-  /** Is something of ours in it that they do not have? */
+  /** Whether the result has changes that the server does not. */
   isOurs: boolean;
-  /** Was something of ours dropped, because they changed it too? */
+  /** Whether a local change was overruled. */
   isLost: boolean;
 }
 
-/** What only one side changed is taken from that side; what both changed is theirs. */
+/** Three-way merge by field: one-sided changes are kept, on both sides theirs win. */
 export function mergeBoards(ours: Board, base: Board, theirs: Board): MergeResult {
   const board: Board = { ...theirs };
   let isOurs = false;
@@ -248,7 +247,7 @@ export function mergeBoards(ours: Board, base: Board, theirs: Board): MergeResul
   return { board, isOurs, isLost };
 }
 
-/** Values of JSON; the order of an object's keys is the writer's own. */
+/** Deep inequality of JSON values, ignoring key order. */
 export function isDifferent(one: unknown, other: unknown): boolean {
   if (typeof one !== 'object' || typeof other !== 'object' || one === null || other === null) return one !== other;
   if (Array.isArray(one) !== Array.isArray(other)) return true;
@@ -257,7 +256,6 @@ export function isDifferent(one: unknown, other: unknown): boolean {
   return [...names].some((name) => isDifferent(first[name], second[name]));
 }
 
-/** The board of this view, for components. */
 export const BoardContext = createContext<BoardStore | null>(null);
 
 export function useBoardStore(): BoardStore {

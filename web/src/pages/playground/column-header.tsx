@@ -1,4 +1,4 @@
-/** The head of a column: which workflow, which variant of it, and with what parameters. */
+/** Header of a column: workflow, variant and parameters. */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Columns2, MoreHorizontal, Save, SlidersHorizontal, Trash2, Plus } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
@@ -118,7 +118,7 @@ function Parameters({ column, onChange, onSaved }: ParametersProps): ReactNode {
   );
 }
 
-/** Edits over a variant become a version of it, or a variant of their own. */
+/** Save edited parameters as a new version of the variant, or as another variant. */
 function SaveVariantForm({ column, onSaved }: { column: Column; onSaved: (variant: string) => void }): ReactNode {
   const cache = useQueryClient();
   const variant = (column.variant ?? 'default').split(':')[0] ?? 'default';
@@ -172,7 +172,7 @@ function SaveVariantForm({ column, onSaved }: { column: Column; onSaved: (varian
   );
 }
 
-/** Another column: the same workflow to compare with itself, or another one. */
+/** Add a column with the same or another workflow. */
 export function AddColumn(): ReactNode {
   const store = useBoardStore();
   const board = useBoard();

@@ -1,4 +1,4 @@
-/** Which board an address means: a saved one, a thread that stands alone, or a draft that nobody has sent in yet. */
+/** Resolve the board of a URL: a saved board, a single thread, or a new draft. */
 import { api } from '@/api/client';
 import { type Bootstrap, queryClient, workflowQuery } from '@/api/queries';
 import type { WorkflowRow } from '@/api/types';
@@ -6,17 +6,17 @@ import { BoardStore } from './board-store';
 import { initialInputs } from './row-inputs';
 
 export interface OpenedBoard {
-  /** Differs for every opening. */
+  /** Unique for each opening. */
   key: number;
   store: BoardStore;
   title: string;
-  /** A thread of no board. */
+  /** Whether it is a thread outside of boards. */
   alone: boolean;
 }
 
 type KnownWorkflows = Pick<WorkflowRow, 'name' | 'is_chat' | 'default'>;
 
-/** The workflow that a new board begins with: the one that was asked for, the default, the first chat, or any. */
+/** Workflow of a new board: the requested one, the default, the first chat, or any. */
 export function initialWorkflow(known: readonly KnownWorkflows[], wanted: string | null): KnownWorkflows | undefined {
   return (
     known.find((one) => one.name === wanted) ??
@@ -26,7 +26,7 @@ export function initialWorkflow(known: readonly KnownWorkflows[], wanted: string
   );
 }
 
-/** `fresh`: a new one, whatever was used last. */
+/** `fresh`: always open a new draft. */
 export async function openBoard(
   what: string | undefined,
   wanted: string | null,
@@ -36,21 +36,21 @@ export async function openBoard(
 ): Promise<OpenedBoard | null> {
   if (what?.startsWith('conv_')) return openThread(what, signal);
   const saved = what ?? (wanted || fresh ? null : told.board_id);
-  if (saved) return openSavedBoard(await BoardStore.open(saved, signal));
+  if (saved) return toOpenedBoard(await BoardStore.open(saved, signal));
   const workflow = initialWorkflow(told.workflows.data, wanted);
-  return workflow ? openSavedBoard(await openDraft(workflow)) : null;
+  return workflow ? toOpenedBoard(await createDraft(workflow)) : null;
 }
 
-let countOpens = 0;
-const openSavedBoard = (store: BoardStore): OpenedBoard => ({
-  key: ++countOpens,
+let lastKey = 0;
+const toOpenedBoard = (store: BoardStore): OpenedBoard => ({
+  key: ++lastKey,
   store,
   title: store.board.name,
   alone: false,
 });
 
-async function openDraft(workflow: KnownWorkflows): Promise<BoardStore> {
-  // What its first row begins with; should nobody know that, it begins with nothing.
+async function createDraft(workflow: KnownWorkflows): Promise<BoardStore> {
+  // Load the example inputs of the first row; without them it starts empty.
   await queryClient.fetchQuery({ ...workflowQuery(workflow.name), retry: false }).catch(() => {});
   const columns = [{ id: 'c1', workflow: workflow.name, variant: 'default', parameters: {} }];
   return BoardStore.draft({
@@ -79,5 +79,5 @@ async function openThread(id: string, signal: AbortSignal): Promise<OpenedBoard>
     layout: {},
   });
   store.filled('r1', 'c1', { thread: id });
-  return { key: ++countOpens, store, title: thread.title, alone: true };
+  return { key: ++lastKey, store, title: thread.title, alone: true };
 }

@@ -1,4 +1,4 @@
-/** /play: the playground. The address names what one sees: a board, a thread, and in it a cell and a branch. */
+/** /play: the playground. The URL names the board or thread, and the cell and branch in it. */
 import { useQuery } from '@tanstack/react-query';
 import { MessagesSquare, Plus, Rows3 } from 'lucide-react';
 import { lazy, Suspense, useEffect, useMemo, useState, type ReactNode } from 'react';
@@ -20,7 +20,7 @@ const SingleBoard = lazy(() =>
   import('./single-turn/board').then(({ SingleTurnBoard: component }) => ({ default: component })),
 );
 
-/** What was opened last: a draft gets its address when it is saved, and must not be opened anew for that. */
+/** The last opened board: a draft gets a URL when it is saved, and must not be opened again for that. */
 let lastOpened: OpenedBoard | null = null;
 
 export function PlaygroundPage({ what }: { what: string | undefined }): ReactNode {
@@ -33,10 +33,10 @@ export function PlaygroundPage({ what }: { what: string | undefined }): ReactNod
     enabled: told.data !== undefined && kept === null,
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 0,
-    structuralSharing: false, // It is a store with methods, not a value.
+    structuralSharing: false, // A store with methods, not a plain value.
     queryFn: async ({ signal }) => {
       if (!told.data) throw new Error('Nothing was told.');
-      // What was told at first is old when one comes back: boards, and services that were connected since.
+      // Refetch when returning: boards and workflows may have changed.
       const fresh = (staleTime: number) => queryClient.fetchQuery({ ...bootstrapQuery(), staleTime });
       let now = what === undefined ? await fresh(2000) : told.data;
       if (what === undefined && wanted && !now.workflows.data.some((one) => one.name === wanted)) now = await fresh(0);
@@ -104,10 +104,7 @@ function BoardView({ opened: { title, alone } }: { opened: OpenedBoard }): React
   );
 }
 
-/**
- * The address of a draft becomes the board's once it is saved, without another look at it; other tabs' changes are
- * taken over.
- */
+/** Replace the URL of a draft once it is saved, and take over changes of other tabs. */
 function useBoardUpdates(): void {
   const store = useBoardStore();
   const { id } = useBoard();
@@ -139,7 +136,6 @@ function parseCellName(text: string | null): CellName | null {
 
 const linkedMessage = (cell: string | null, message: string | null) => (cell && message ? { cell, message } : null);
 
-/** The line above the grid: the board's name, how it is used, and what can be added. */
 export function Toolbar({ title, alone }: { title: string; alone: boolean }): ReactNode {
   const board = useBoard();
   const store = useBoardStore();
@@ -174,7 +170,7 @@ export function Toolbar({ title, alone }: { title: string; alone: boolean }): Re
   );
 }
 
-/** Talk, or ask once for each row. What is not a chat can only be asked. */
+/** Chat or single-turn mode. Workflows that are no chats only have the latter. */
 function Modes(): ReactNode {
   const board = useBoard();
   const store = useBoardStore();

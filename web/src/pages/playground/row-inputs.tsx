@@ -1,4 +1,4 @@
-/** The inputs of a board's row: what a new one begins with, and how what stands beside them changes them. */
+/** Inputs of a board's row: defaults, editing, and access for messages. */
 import { useQueries } from '@tanstack/react-query';
 import { Braces, Trash2 } from 'lucide-react';
 import { useMemo, type ReactNode } from 'react';
@@ -17,14 +17,14 @@ const NO_INPUTS: InputValues = {};
 
 const schemaOf = (workflow: string) => queryClient.getQueryData(workflowQuery(workflow).queryKey)?.schemas.inputs;
 
-/** The examples of the columns' workflows, as far as they are known; the first column's go first. */
+/** Merged examples of the columns' workflows; earlier columns win. */
 export const initialInputs = (columns: readonly Pick<Column, 'workflow'>[]): Record<string, unknown> =>
   Object.assign({}, ...columns.map(({ workflow }) => exampleOf(schemaOf(workflow))).toReversed()) as Record<
     string,
     unknown
   >;
 
-/** For what a cell shows. Changed as if somebody had typed it: shown at once, saved soon, in every tab. */
+/** Inputs access for a cell. Changes behave as if typed: visible at once, saved soon, in every tab. */
 export function rowInputs(store: BoardStore, row: string, workflow: string): InputsAccess {
   return {
     subscribe: store.state.subscribe,
@@ -47,7 +47,7 @@ export function rowInputs(store: BoardStore, row: string, workflow: string): Inp
   };
 }
 
-/** Around what a cell shows: lets it change the inputs of its row. */
+/** Lets the content of a cell change the inputs of its row. */
 export function RowInputsProvider({
   row,
   workflow,
@@ -68,7 +68,7 @@ interface ObjectSchema {
   required?: string[];
 }
 
-/** What the columns' workflows take beside messages, in one schema. */
+/** Inputs of all columns' workflows except messages, in one schema. */
 function useInputs(columns: readonly Column[]): ObjectSchema {
   const names = [...new Set(columns.map((column) => column.workflow))];
   const answers = useQueries({ queries: names.map((name) => workflowQuery(name)) });
@@ -79,7 +79,6 @@ function useInputs(columns: readonly Column[]): ObjectSchema {
   }) as ObjectSchema;
 }
 
-/** The strip above a row's cells: the thread's name, and the inputs that all its cells get. */
 export const useHasInputs = (columns: readonly Column[]): boolean =>
   Object.keys(useInputs(columns).properties ?? {}).some((name) => name !== 'messages');
 
@@ -91,7 +90,7 @@ export function addRow(store: BoardStore): void {
   );
 }
 
-/** Of an object its names: what is in them is seen when it is opened. */
+/** For an object only its names. */
 const summarizeInputs = (value: unknown): string =>
   typeof value === 'string'
     ? (value.trimStart().split('\n', 1)[0] ?? '').slice(0, 200)

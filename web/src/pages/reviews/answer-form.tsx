@@ -1,4 +1,4 @@
-/** The questions about an item. Keys: a digit chooses, Enter saves and goes on, S skips. */
+/** Form for the questions about an item. Digits choose, Enter saves and continues, S skips. */
 import { useEffect, useEffectEvent, useState, type ReactNode } from 'react';
 import { ApiError } from '@/api/client';
 import { useCommand, formatShortcut } from '@/app/commands';
@@ -23,7 +23,7 @@ interface AnswerFormProps {
   questions: readonly ReviewQuestion[];
   busy: boolean;
   error: Error | null;
-  /** Somebody is at work on it. */
+  /** Called on any change, to renew the reservation. */
   onChange: () => void;
   onSave: (answers: Answers, comment: string) => void;
   onSkip: () => void;
@@ -33,7 +33,7 @@ interface AnswerFormProps {
 export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, onNext }: AnswerFormProps): ReactNode {
   const [answers, setAnswers] = useState<Answers>({});
   const [comment, setComment] = useState('');
-  /** The question that digits answer. */
+  /** Index of the question that digits answer. */
   const [at, setAt] = useState(0);
   const [tried, setTried] = useState(false);
   const lack = missingAnswers(questions, answers);
@@ -71,7 +71,7 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
     event.preventDefault();
   });
   useEffect(() => {
-    // On the document, so before the commands of the page hear it.
+    // On the document, so that it runs before the commands of the page.
     document.addEventListener('keydown', onKey);
     return () => document.removeEventListener('keydown', onKey);
   }, []);
@@ -159,25 +159,22 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
   );
 }
 
-/** Is it a field that letters and digits belong to? */
+/** Whether the element takes letters and digits. */
 const isTyping = (target: Element | null): boolean =>
   target?.matches('textarea, select, [contenteditable], input:not([type=radio], [type=checkbox])') ?? false;
 
 interface QuestionFieldProps {
   question: ReviewQuestion;
   value: unknown;
-  /** Do digits answer this one? */
+  /** Whether digits answer this question. */
   active: boolean;
   missing: boolean;
   onFocus: () => void;
-  /** Undefined takes the answer back. */
+  /** Undefined removes the answer. */
   onChange: (value: unknown) => void;
 }
 
-/**
- * One question: its answers to choose from, or a field to write in. What was chosen can be taken back where none is
- * wanted.
- */
+/** One question with its options or input. Optional answers can be removed. */
 export function QuestionField({ question, value, active, missing, onFocus, onChange }: QuestionFieldProps): ReactNode {
   const options = answerOptions(question);
   const isOptional = question.required === false;
@@ -258,7 +255,7 @@ function Options({ question, options, value, active, onChange }: OptionsProps): 
   );
 }
 
-/** What is typed counts as soon as it is a number of the range. */
+/** Typed numbers count once they are in range. */
 function Score({ question, value, onChange }: Pick<QuestionFieldProps, 'question' | 'value' | 'onChange'>): ReactNode {
   const [text, setText] = useState(typeof value === 'number' ? String(value) : '');
   const read = parseScore(text, question.range);

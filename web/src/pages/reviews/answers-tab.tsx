@@ -1,4 +1,4 @@
-/** What was said so far: who did how much, and item by item what each of them answered. */
+/** Answers so far by reviewer and item, and the agreement between reviewers. */
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
@@ -114,9 +114,7 @@ function ItemLine({ item, review }: { item: ReviewItemRow; review: Review }): Re
   );
 }
 
-/**
- * How much people agree, with each other and with judges: for each question and pair the items, the share and kappa.
- */
+/** Agreement for each question and pair, with judges too: items, share and kappa. */
 export function AgreementSection({ review }: { review: Review }): ReactNode {
   const { data, error, refetch } = useQuery(agreementQuery(review.id));
   const rows = data?.data ?? [];

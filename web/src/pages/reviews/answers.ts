@@ -1,6 +1,4 @@
-/**
- * Answers on their way: what a question offers, what a key means, what is still open, and how an answer reads. Pure.
- */
+/** Answers of reviews: options, parsing, formatting and agreement. */
 import { formatScore } from '@/pages/evaluations/format';
 import type { ReviewQuestion, Agreement } from './queries';
 
@@ -9,14 +7,14 @@ export type Answers = Readonly<Record<string, unknown>>;
 export interface AnswerOption {
   value: boolean | string | number;
   label: string;
-  /** The key that chooses it; none for the tenth and later. */
+  /** Key that chooses it; null after the ninth. */
   press: string | null;
 }
 
-/** More steps than these are typed, not chosen. */
+/** Scores with more steps are typed. */
 const MAX_SCORE_OPTIONS = 11;
 
-/** What can be chosen; null where one has to write. */
+/** Options of a question; null if the answer is typed. */
 export function answerOptions({ type = 'boolean', choices, range }: ReviewQuestion): readonly AnswerOption[] | null {
   switch (type) {
     case 'boolean':
@@ -48,10 +46,9 @@ export function answerOptions({ type = 'boolean', choices, range }: ReviewQuesti
   }
 }
 
-/** As the person is asked. */
 export const questionTitle = ({ title, key }: Pick<ReviewQuestion, 'title' | 'key'>): string => title?.trim() || key;
 
-/** What was written, as a number of the score's range; a line says what is wrong with it. */
+/** Parse a score; the error if it is out of range. */
 export function parseScore(text: string, range: ReviewQuestion['range']): number | string {
   const value = text.trim() === '' ? Number.NaN : Number(text);
   if (!Number.isFinite(value)) return 'A number, please.';
@@ -59,13 +56,13 @@ export function parseScore(text: string, range: ReviewQuestion['range']): number
   return value;
 }
 
-/** The first question after `from` that has no answer; if all that follow have one, from the beginning. */
+/** Next unanswered question after `from`, wrapping around. */
 export function firstUnanswered(questions: readonly ReviewQuestion[], answers: Answers, from = 0): number | null {
   const order = questions.map((_, place) => (place + from) % questions.length);
   return order.find((place) => !Object.hasOwn(answers, questions[place]?.key ?? '')) ?? null;
 }
 
-/** Questions that want an answer and have none. */
+/** Required questions without an answer. */
 export const missingAnswers = (questions: readonly ReviewQuestion[], answers: Answers): readonly ReviewQuestion[] =>
   questions.filter(({ key, required }) => (required ?? true) && !Object.hasOwn(answers, key));
 
@@ -75,7 +72,7 @@ export function formatAnswer(value: unknown): string {
   return typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
 }
 
-/** What a kappa is usually called (Landis and Koch, 1977). */
+/** Usual name of a kappa (Landis and Koch, 1977). */
 export function describeKappa(kappa: number): string {
   if (kappa < 0) return 'less than by chance';
   if (kappa <= 0.2) return 'slight';
@@ -84,16 +81,16 @@ export function describeKappa(kappa: number): string {
   return kappa <= 0.8 ? 'substantial' : 'almost perfect';
 }
 
-/** Agreement of many pairs as one line for each question, for a list. Pure. */
+/** Agreement on one question, over all pairs of reviewers. */
 export interface AgreementSummary {
   question: string;
-  /** Of all items that two have answered, those that they answered alike. */
+  /** Share of items that both answered alike. */
   percent: number;
-  /** The mean over pairs, each counted by its items; null where no pair has one. */
+  /** Mean over pairs weighted by items; null without any. */
   kappa: number | null;
 }
 
-/** Of reviewers only: a judge is no colleague. */
+/** Only pairs of reviewers count, not judges. */
 export function summarizeAgreement(all: readonly Agreement[]): AgreementSummary[] {
   const people = all.filter(({ kind, n }) => kind === 'reviewers' && n > 0);
   return [...new Set(people.map(({ question }) => question))].map((question) => {

@@ -1,4 +1,4 @@
-/** /reviews/:id: the queue of one review; and what was said so far, with how much people agree. */
+/** /reviews/:id: queue and answers of one review. */
 import { useQuery } from '@tanstack/react-query';
 import { Lock, LockOpen, MoreHorizontal, Pencil, UserRound } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
@@ -71,7 +71,6 @@ export default function ReviewPage({ id }: { id: string }): ReactNode {
   );
 }
 
-/** What it is called, what it is of, how far it is, and what can be done with it. */
 export type Tab = 'queue' | 'answers';
 const TABS: Readonly<Record<Tab, string>> = { queue: 'Queue', answers: 'Answers' };
 
@@ -79,7 +78,7 @@ interface Props {
   review: Review;
   tab: Tab;
   onTab: (tab: Tab) => void;
-  /** Who answers, where that is a name and may be another. */
+  /** Name of the reviewer, if it can be changed. */
   name?: string;
   onName?: () => void;
 }
@@ -184,7 +183,7 @@ export function ReviewHeader({ review, tab, onTab, name, onName }: Props): React
   );
 }
 
-/** Where the server has no keys, nobody knows who is there: they say it once. */
+/** Asks for the reviewer's name on a server without keys. */
 export function ReviewerForm({ onName }: { onName: (name: string) => void }): ReactNode {
   const [text, setText] = useState(() => storedReviewer() ?? '');
   const name = text.trim();
@@ -217,7 +216,6 @@ export function ReviewerForm({ onName }: { onName: (name: string) => void }): Re
 }
 
 const STORAGE_KEY = 'palaver.reviewer';
-/** Who answers where the server has no keys: a name that this browser remembers. */
 export const MAX_NAME_LENGTH = 100;
 
 export function storedReviewer(): string | null {

@@ -1,4 +1,4 @@
-/** A review on its way: what was chosen so far, what it will ask of the server, and what is missing. Pure. */
+/** Draft of a new review: choices, request and what is missing. */
 import type { paths } from '@/api/schema.d';
 import type { ReviewQuestion } from './queries';
 
@@ -16,9 +16,9 @@ export interface QuestionDraft {
   id: string;
   type: QuestionKind;
   title: string;
-  /** Empty: made of the title. */
+  /** Empty: derived from the title. */
   key: string;
-  /** One a line. */
+  /** One per line. */
   choices: string;
   least: string;
   most: string;
@@ -28,14 +28,14 @@ export interface QuestionDraft {
 export interface ReviewDraft {
   name: string;
   run: string | null;
-  /** Empty: all of them. */
+  /** Empty: all variants. */
   variant: string;
-  /** Empty: whatever they say. */
+  /** Empty: any result. */
   evaluator: string;
   passed: boolean;
   /** Empty: all answers. */
   sample: string;
-  /** Null: those of the run's own `human` evaluators. */
+  /** Null: those of the evaluation's `human` evaluators. */
   questions: readonly QuestionDraft[] | null;
   reviewers: number;
   blind: boolean;
@@ -66,7 +66,7 @@ export const initialDraft = (run: string | null): ReviewDraft => ({
   blind: true,
 });
 
-/** `Is it correct?` is `is_it_correct`; of another alphabet the letters stay. */
+/** `Is it correct?` becomes `is_it_correct`; keeps letters of other alphabets. */
 export const slug = (title: string): string =>
   title
     .toLowerCase()
@@ -86,7 +86,7 @@ export const parseChoices = (text: string): string[] => [
   ),
 ];
 
-/** What is still missing, in words; null: it can begin. */
+/** What is missing, as text; null if the review can start. */
 export function missingField({ run, sample, questions }: ReviewDraft): string | null {
   if (!run) return 'Choose an evaluation.';
   if (sample.trim() !== '' && !(Number.isInteger(Number(sample)) && Number(sample) >= 1))

@@ -1,4 +1,4 @@
-/** /reviews: what people are asked, the newest first; and the dialog that asks them something else. */
+/** /reviews: list of reviews, newest first, and the dialog for a new one. */
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { Plus, UsersRound } from 'lucide-react';
 import { lazy, Suspense, useState, type ReactNode } from 'react';
@@ -118,7 +118,6 @@ function NoReviews({ filtered, onNew }: { filtered: boolean; onNew: () => void }
   );
 }
 
-/** One review in the list: what is asked of what, how far it is, and how much people agree. */
 export function ReviewListItem({ row }: { row: ReviewRow }): ReactNode {
   const { data } = useQuery(reviewSummaryQuery(row));
   const wanted = data?.progress.wanted ?? row.items * row.reviewers;

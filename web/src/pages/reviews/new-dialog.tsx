@@ -1,4 +1,4 @@
-/** A new review: which answers people look at, what they are asked, and how many of them. */
+/** Dialog for a new review: answers, questions and number of reviewers. */
 import { useInfiniteQuery, useMutation, useQuery } from '@tanstack/react-query';
 import { Plus, X } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
@@ -207,7 +207,7 @@ function AnswersFields({
 type Questions = readonly QuestionDraft[] | null;
 const QUESTION_SOURCES = { run: 'Those of the evaluation', own: 'My own' };
 
-/** What people are asked: questions of four kinds, or those that the evaluation itself has for people. */
+/** Questions of four kinds, or those of the evaluation's `human` evaluators. */
 export function QuestionsSection({
   questions,
   ofRun,

@@ -1,4 +1,4 @@
-/** How many answers there are of those that are wanted. */
+/** Progress of a review: given and wanted answers. */
 import type { ReactNode } from 'react';
 import { cn } from '@/lib/cn';
 

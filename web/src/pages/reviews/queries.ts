@@ -1,7 +1,4 @@
-/**
- * What the pages of reviews ask the server. The page is told of their changes; as notices may be lost, it also looks
- * now and then.
- */
+/** Queries of the review pages. Polls as well, because notices may be lost. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { api, fetchOk, type ResponseBody, type Schemas } from '@/api/client';
 import { queryClient } from '@/api/queries';
@@ -15,7 +12,7 @@ export type ReviewItemRow = Schemas['ItemRow'];
 export type ItemContent = Schemas['ContentView'];
 export type Agreement = Schemas['Agreement'];
 
-/** Milliseconds after which others may have answered something of which nobody told. */
+/** Time after which unannounced answers of others may exist. */
 const POLL_INTERVAL_MS = 30_000;
 
 type ReviewPage = ResponseBody<'/api/reviews', 'get'>;
@@ -37,7 +34,7 @@ export const reviewQuery = (id: string) =>
     refetchInterval: POLL_INTERVAL_MS,
   });
 
-/** For the list: how far one is and how much people agree, asked again when there are more answers. */
+/** Progress and agreement for the list; keyed by the number of answers. */
 export const reviewSummaryQuery = ({ id, answers }: Pick<ReviewRow, 'id' | 'answers'>) =>
   queryOptions({
     queryKey: ['review-glance', id, answers],
@@ -75,9 +72,7 @@ export const itemPagesQuery = (id: string) =>
     getNextPageParam: ({ next }: ItemPage) => next ?? null,
   });
 
-/**
- * What somebody is asked next. To ask takes it, so nothing asks by itself; who holds an item is given the same again.
- */
+/** Reserves the next item, so it never refetches by itself. Returns the same item while it is reserved. */
 export const nextItemQuery = (id: string, reviewer: string | null) =>
   queryOptions({
     queryKey: ['review-next', id, reviewer],
@@ -88,7 +83,7 @@ export const nextItemQuery = (id: string, reviewer: string | null) =>
     refetchOnReconnect: false,
   });
 
-/** What was expected: in a blind review only who wants to see it is told. */
+/** Expected output; fetched separately in a blind review. */
 export const expectedQuery = (id: string, item: string) =>
   queryOptions({
     queryKey: ['review-expected', id, item],
@@ -98,7 +93,7 @@ export const expectedQuery = (id: string, item: string) =>
     retry: false,
   });
 
-/** Others may have it now. Also while the tab goes away, when nobody waits for an answer. */
+/** Release a reserved item; also works while the tab closes. */
 export function releaseItem(id: string, item: string, reviewer: string | null): void {
   const path = `/api/reviews/${encodeURIComponent(id)}/items/${encodeURIComponent(item)}/release`;
   void fetchOk(path, {
@@ -109,7 +104,6 @@ export function releaseItem(id: string, item: string, reviewer: string | null): 
   }).catch(() => undefined);
 }
 
-/** Something was said in it, or it is another one now. */
 export function invalidateReview(id: string): void {
   void queryClient.invalidateQueries({ queryKey: ['review', id] });
   void queryClient.invalidateQueries({ queryKey: ['reviews'] });

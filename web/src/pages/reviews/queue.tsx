@@ -1,4 +1,4 @@
-/** One item at a time: it is held while it is shown, answered or skipped, and given back by who leaves. */
+/** Queue of one reviewer: one item at a time, reserved while it is shown. */
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { CircleCheckBig, ListTree } from 'lucide-react';
 import { useEffect, useEffectEvent, type ReactNode, useMemo } from 'react';
@@ -27,12 +27,12 @@ import {
 
 interface QueueProps {
   review: Review;
-  /** Null: their key says who they are. */
+  /** Null: identified by the API key. */
   reviewer: string | null;
   onAnswers: () => void;
 }
 
-/** An item of which less is left, in milliseconds, is asked for again by who goes on working. */
+/** Reservations with less time left are renewed while the reviewer works. */
 const RENEW_BEFORE_MS = 5 * 60_000;
 
 export function Queue({ review, reviewer, onAnswers }: QueueProps): ReactNode {
@@ -71,7 +71,7 @@ export function Queue({ review, reviewer, onAnswers }: QueueProps): ReactNode {
     return <EmptyQueue review={review} mine={data.reviewer} onAgain={() => void goOn()} onAnswers={onAnswers} />;
   const renew = () => {
     const rest = data.until ? Date.parse(data.until) - Date.now() : 0;
-    // What ran out may be somebody else's now: the server says so when it is answered.
+    // An expired reservation may belong to another reviewer; the server rejects the answer then.
     if (rest > 0 && rest < RENEW_BEFORE_MS && !busy) void refetch();
   };
   return (
@@ -97,9 +97,7 @@ export function Queue({ review, reviewer, onAnswers }: QueueProps): ReactNode {
   );
 }
 
-/**
- * What is held is given back by who goes elsewhere, or closes the tab; what they have answered is not theirs any more.
- */
+/** Release the reserved item when the reviewer leaves; answered items are not reserved any more. */
 function useRelease(review: string, item: string | null, reviewer: string | null): void {
   const leave = useEffectEvent(() => item !== null && releaseItem(review, item, reviewer));
   useEffect(() => {
@@ -148,10 +146,7 @@ interface ItemViewProps {
   review: Pick<Review, 'id' | 'blind' | 'run'>;
 }
 
-/**
- * What an item is about: what was asked, what came, and beside it what was expected, which in a blind review is asked
- * for when it is opened.
- */
+/** Input, output and expected output of an item; in a blind review the latter is fetched when opened. */
 export function ItemView({ item, review: { id, blind, run } }: ItemViewProps): ReactNode {
   const { content } = item;
   if (!content) return null;
@@ -160,7 +155,7 @@ export function ItemView({ item, review: { id, blind, run } }: ItemViewProps): R
   const beside = content.has_expected && !blind;
   return (
     <section
-      ref={isExpected}
+      ref={focusWithoutScroll}
       tabIndex={-1}
       aria-label={`Item ${itemNumber(item)}`}
       className="@container min-h-0 min-w-0 px-4 py-4 outline-none sm:px-6 lg:overflow-y-auto"
@@ -221,10 +216,10 @@ function Expected({ review, item }: { review: string; item: string }): ReactNode
   return data ? <ValueView value={data.expected} label="What was expected" /> : <Spinner />;
 }
 
-/** Whoever has just answered is told what is new, and the keys mean this item. */
-const isExpected = (element: HTMLElement | null): void => element?.focus({ preventScroll: true });
+/** Focus the next item, so that it is announced and keys apply to it. */
+const focusWithoutScroll = (element: HTMLElement | null): void => element?.focus({ preventScroll: true });
 
-/** As people count. */
+/** 1-based number of an item. */
 export const itemNumber = ({ id }: { id: string }): number => Number(id.replace('item_', '')) + 1;
 
 function ItemLinks({ item, run }: { item: ReviewItem; run: string | null }): ReactNode {

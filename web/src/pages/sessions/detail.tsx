@@ -1,4 +1,4 @@
-/** One session as a thread: its traces in their order, what repeats only once, and a tab for each branch. */
+/** A session as one thread: its traces in order without repetition, a tab for each branch. */
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { GitBranch, ListTree, MessageSquareShare } from 'lucide-react';
 import { useCallback, useMemo, useState, type ReactNode } from 'react';
@@ -65,7 +65,7 @@ export function SessionDetail({ session }: { session: string }): ReactNode {
 }
 
 function Tabs({ session, lines }: { session: string; lines: readonly SessionBranch[] }): ReactNode {
-  // The last is where somebody went on.
+  // The last branch is where the conversation continued.
   const [chosen, setChosen] = useState(lines.length - 1);
   const line = lines[Math.min(chosen, lines.length - 1)];
   if (!line?.steps.length)
@@ -111,7 +111,7 @@ function Conversation({ session, line }: { session: string; line: SessionBranch 
   const resume = useCallback(
     (item: StepItem) =>
       goOn(async () => {
-        // The trace says which workflow it was and what else that was given; what was said is what stands here.
+        // Workflow and inputs come from the trace, messages from what is shown.
         const live = await api('post', '/api/traces/{trace}/thread', { path: { trace: item.trace }, body: {} });
         return { ...live, messages: messagesUpTo(line.steps, item.steps) };
       }, session),
@@ -120,7 +120,7 @@ function Conversation({ session, line }: { session: string; line: SessionBranch 
   const before = useCallback(
     (item: StepItem, previous: StepItem | undefined) => (
       <>
-        {line.shared > 0 && item.steps > line.shared && (previous?.steps ?? 0) <= line.shared && <BranchLinks />}
+        {line.shared > 0 && item.steps > line.shared && (previous?.steps ?? 0) <= line.shared && <BranchNote />}
         {item.trace !== previous?.trace && <TraceLine trace={item.trace} span={item.span} />}
       </>
     ),
@@ -157,19 +157,18 @@ const TraceLine = ({ trace, span }: { trace: string; span: string }): ReactNode 
   </div>
 );
 
-const BranchLinks = (): ReactNode => (
+const BranchNote = (): ReactNode => (
   <div className="mb-3 flex items-center gap-1.5 rounded-lg bg-accent-soft px-3 py-1 text-xs text-accent">
     <GitBranch aria-hidden className="size-3.5" />
     Here this branch leaves the one before.
   </div>
 );
 
-/** A session's tabs as whole conversations: each but the first begins with what it shares with another. */
 export type SessionTab = Schemas['Tab'];
 
 export interface SessionBranch {
   steps: readonly Step[];
-  /** How many of them another tab has, too. */
+  /** Number of messages shared with another tab. */
   shared: number;
   traces: number;
 }
@@ -188,11 +187,11 @@ export function sessionBranches(tabs: readonly SessionTab[]): SessionBranch[] {
   return lines;
 }
 
-/** What was said up to a step. */
+/** Messages up to a step. */
 export const messagesUpTo = (steps: readonly Step[], upto: number): Message[] =>
   steps.slice(0, upto).flatMap((step) => (step.type === 'message' ? [step.message] : []));
 
-/** The name in an address. The router reads a part of the escapes, and thereby makes two names one: hence by hand. */
+/** Session name from the URL. Parsed by hand, because the router decodes partially and would merge two names. */
 export function sessionFromPath(path: string, search: string): string | null {
   const given = new URLSearchParams(search).get('session');
   if (given) return given;

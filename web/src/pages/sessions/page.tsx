@@ -1,4 +1,4 @@
-/** /sessions: all of them, or one as a thread. */
+/** /sessions: list of sessions, or one session. */
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { History } from 'lucide-react';
@@ -22,7 +22,7 @@ export default function SessionsPage({ session }: { session?: string }): ReactNo
 
 const ROW_HEIGHT = 84;
 
-/** Sessions, the last active first. Only the rows that one sees are there; more are fetched as one scrolls. */
+/** Sessions, most recently active first, in a virtual list. */
 export function SessionList(): ReactNode {
   const [words, setWords] = useState('');
   const search = useDebounced(words.trim(), 250);

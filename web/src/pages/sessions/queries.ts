@@ -1,4 +1,4 @@
-/** What the pages of sessions read. */
+/** Queries of the session pages. */
 import { infiniteQueryOptions } from '@tanstack/react-query';
 import { api, type Schemas } from '@/api/client';
 
@@ -6,7 +6,7 @@ export type SessionRow = Schemas['SessionRow'];
 
 export const sessionsQuery = (search: string) =>
   infiniteQueryOptions({
-    queryKey: ['spans', 'sessions', search], // New spans make it stale.
+    queryKey: ['spans', 'sessions', search], // Invalidated by new spans.
     queryFn: ({ pageParam, signal }) =>
       api('get', '/api/sessions', { query: { search, limit: 50, after: pageParam }, signal }),
     initialPageParam: null as string | null,
@@ -14,7 +14,7 @@ export const sessionsQuery = (search: string) =>
     structuralSharing: false,
   });
 
-/** Its name may hold what no path can: it is sent as a parameter. */
+/** Sent as a parameter, because a name may contain anything. */
 export const sessionThreadQuery = (session: string) =>
   infiniteQueryOptions({
     queryKey: ['session', session],

@@ -1,4 +1,4 @@
-/** The keys of the project: who may come in, with what, until when. */
+/** API keys: list, create, revoke. */
 import { queryOptions, useQuery, useMutation } from '@tanstack/react-query';
 import { KeyRound, Trash2 } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
@@ -124,10 +124,10 @@ const EXPIRIES: Record<string, number | null> = {
   '1 year': 365,
 };
 
-/** Making a key: what it may do, until when; and then the key itself, this once. */
+/** Create a key; shows the secret once. */
 export function NewKeyDialog({ onClose }: { onClose: () => void }): ReactNode {
   const { data } = useQuery(sessionQuery());
-  // From the first key on everyone needs one: whoever makes it here must not lock themselves out.
+  // From the first key on every request needs one, so log in with it.
   const first = data?.key === null;
   const make = useMutation({ mutationFn: (asked: KeyRequest) => createKey(asked, first) });
   return (

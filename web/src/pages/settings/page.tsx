@@ -1,4 +1,4 @@
-/** /settings: what a person may choose for this browser, and what the server lets them see of itself. */
+/** /settings: preferences of this browser, and settings of the server. */
 import { useState, type ReactNode } from 'react';
 import { useIsAdmin } from '@/app/auth';
 import { ShortcutsTable } from '@/app/shortcuts-dialog';

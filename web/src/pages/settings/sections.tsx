@@ -1,4 +1,4 @@
-/** One part of the settings. */
+/** Sections of the settings page. */
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import { api } from '@/api/client';
@@ -31,10 +31,9 @@ export const SettingsSection = ({
 const aboutQuery = () =>
   queryOptions({ queryKey: ['about'], queryFn: ({ signal }) => api('get', '/api/about', { signal }) });
 
-/** What serves this page. */
 export function AboutSection(): ReactNode {
   const { data, error } = useQuery(aboutQuery());
-  if (error) return null; // Not for everyone.
+  if (error) return null; // Needs the admin scope.
   return (
     <SettingsSection title="About">
       {data ? (
@@ -80,7 +79,7 @@ export const DefinitionList = ({ pairs }: { pairs: readonly (readonly [string, R
 
 const STORAGE_PREFIX = 'palaver.';
 
-/** What this browser remembers of the page. */
+/** Data that this browser stores. */
 export function BrowserSection(): ReactNode {
   const [kept] = useState(() => Object.keys(localStorage).filter((key) => key.startsWith(STORAGE_PREFIX)));
   const forget = async () => {
@@ -114,7 +113,7 @@ const settingsQuery = () =>
 const SOURCES = { flag: 'command line', env: 'environment', file: 'palaver.toml', default: 'default' };
 const SETTING_FILTERS = { changed: 'Changed', all: 'All' };
 
-/** The settings that the server runs with; read only, for they are changed where they are written. */
+/** Settings of the server, read-only. */
 export function ServerSection(): ReactNode {
   const { data, error } = useQuery(settingsQuery());
   const [which, setWhich] = useState<keyof typeof SETTING_FILTERS>('changed');
@@ -155,7 +154,7 @@ export function ServerSection(): ReactNode {
   );
 }
 
-/** The way back to the tour, where the server gives one. */
+/** Restarts the tour, where there is one. */
 export function TourSection(): ReactNode {
   const { on, look, done } = useTour();
   if (!on) return null;

@@ -1,6 +1,6 @@
 /**
- * One cell, opened: its value as text, JSON, a conversation or a script. It is taken as a whole, or not at all. Half
- * written JSON would be gone in another mode: it is finished first.
+ * Sheet that edits one cell as text, JSON, a conversation or a script. Applied as a whole; invalid JSON must be fixed
+ * before switching modes.
  */
 import { useQuery } from '@tanstack/react-query';
 import { useState, type KeyboardEvent, type ReactNode } from 'react';
@@ -19,7 +19,7 @@ import { type CellMessage, isMessages, isSingleMessage, isScript, messagesIn } f
 import { ConversationView } from './cell-view';
 import { ConversationEditor, NEW_SCRIPT, ScriptEditor } from './conversation-editor';
 import { type ShownColumn, cellValue, applyPatch, type RowData, type Edits } from './edits';
-import { type GridEntry, cutCell, entryData } from './grid-rows';
+import { type GridEntry, cutCellBytes, entryData } from './grid-rows';
 import { InputErrorsContext, useInputErrors, JsonInput } from './json-input';
 import { fullRowQuery } from './queries';
 
@@ -29,7 +29,7 @@ const MODES: Readonly<Record<Mode, string>> = { text: 'Text', json: 'JSON', talk
 interface CellEditorProps {
   title: string;
   column: ShownColumn;
-  /** Undefined: the cell is empty. */
+  /** Undefined: empty cell. */
   value: unknown;
   onApply: (value: unknown) => void;
   onClose: () => void;
@@ -119,7 +119,7 @@ interface ModeEditorProps {
   onChange: (value: unknown) => void;
 }
 
-/** Another way to write it changes nothing: only what is written does. */
+/** Switching the mode changes nothing; only edits do. */
 function ModeEditor({ mode, kind, value, onChange }: ModeEditorProps): ReactNode {
   if (mode === 'text') {
     const text = typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value, null, 2);
@@ -154,16 +154,16 @@ function ModeEditor({ mode, kind, value, onChange }: ModeEditorProps): ReactNode
     return isScript(value) ? (
       <ScriptEditor script={value} onChange={onChange} />
     ) : (
-      <ModeChoice what="script" value={value} read={isScript} begin={NEW_SCRIPT} onChange={onChange} />
+      <ConvertOffer what="script" value={value} read={isScript} begin={NEW_SCRIPT} onChange={onChange} />
     );
   if (isSingleMessage(value))
     return <ConversationEditor focus single messages={[value]} onChange={([only]) => onChange(only)} />;
-  // A list of other messages (items of other protocols) is no list of roles and texts.
+  // Items of other protocols are lists too, but have no role and text.
   if (isMessages(value) || (Array.isArray(value) && value.length === 0))
     return <ConversationEditor focus messages={value as CellMessage[]} onChange={onChange} />;
   const begin = kind === 'message' ? { role: 'user', content: '' } : [{ role: 'user', content: '' }];
   return (
-    <ModeChoice
+    <ConvertOffer
       what="conversation of roles and texts"
       value={value}
       read={(one) => isMessages(one) || isSingleMessage(one)}
@@ -173,8 +173,8 @@ function ModeEditor({ mode, kind, value, onChange }: ModeEditorProps): ReactNode
   );
 }
 
-/** What the value is not: it can become one. */
-function ModeChoice({
+/** Offers to convert a value of another form. */
+function ConvertOffer({
   what,
   value,
   read,
@@ -222,9 +222,9 @@ interface CellSheetProps {
   onClose: () => void;
 }
 
-/** A cell that somebody opened: all of its value is read first, then it is edited, or only shown. */
+/** Loads the full value, then edits or shows it. */
 export function CellSheet({ id, number, entry, column, edits, readOnly, onApply, onClose }: CellSheetProps): ReactNode {
-  const isCut = cutCell(entry, column.name, column.was) > 0;
+  const isCut = cutCellBytes(entry, column.name, column.was) > 0;
   const { data: whole, error } = useQuery({ ...fullRowQuery(id, number, entry.row?.id ?? ''), enabled: isCut });
   const title = `${safeExact(column.name).slice(0, 80)}, ${entry.row ? `row ${entry.row.place + 1}` : 'new row'}`;
   if (isCut && !whole)

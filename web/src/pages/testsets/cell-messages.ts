@@ -1,13 +1,10 @@
-/**
- * Messages as they stand in a cell, in any of the usual forms: recognised, told in little, and where their text is.
- * Pure.
- */
+/** Messages in cells, in the usual formats: detection, short text and editing. */
 import { isObject } from '@/components/forms/json-schema';
 
 export interface MessageText {
   role: string;
   text: string;
-  /** Tool calls, each in one line. */
+  /** Tool calls, one line each. */
   calls: string[];
   attachments: number;
 }
@@ -19,13 +16,13 @@ const isMessage = (value: unknown): value is CellMessage =>
   typeof value.role === 'string' &&
   ('content' in value || 'parts' in value || 'tool_calls' in value);
 
-/** A list of messages? The server's column kind is the exact answer; this one is for single cells. */
+/** Whether it is a list of messages. For single cells; the server decides for columns. */
 export const isMessages = (value: unknown): value is CellMessage[] =>
   Array.isArray(value) && value.length > 0 && value.every(isMessage);
 
 export const isSingleMessage = isMessage;
 
-/** By its shape, as the server knows it: turns, each with one of user, assistant and simulate. */
+/** Same rule as the server: turns with one of user, assistant and simulate. */
 export const isScript = (value: unknown): value is CellMessage & { turns: CellMessage[] } =>
   isObject(value) &&
   Array.isArray(value.turns) &&
@@ -34,7 +31,7 @@ export const isScript = (value: unknown): value is CellMessage & { turns: CellMe
     (turn) => isObject(turn) && ['user', 'assistant', 'simulate'].filter((name) => name in turn).length === 1,
   );
 
-/** The messages of a conversation in little; null where the server has to be asked. */
+/** Short messages of a conversation; null if only the server can extract them. */
 export function messagesIn(value: unknown): MessageText[] | null {
   if (!isMessages(value)) return null;
   const said = value.map(messageText);
@@ -78,7 +75,7 @@ function formatCall(call: unknown): string {
   return `${String(fields.name ?? 'tool')}(${text.slice(0, 200)})`;
 }
 
-/** A script as what is said in it. */
+/** Messages of a script. */
 export function scriptMessages(script: { turns: readonly CellMessage[] }): MessageText[] {
   return script.turns.map((turn) => {
     const role = ['user', 'assistant', 'simulate'].find((name) => name in turn) ?? 'user';
@@ -98,10 +95,7 @@ function textPosition(given: unknown): string {
   return contentPieces(content)?.text ?? '';
 }
 
-/**
- * The one text of a message that can be written as such: a string, nothing, or a single part of text. Null: it has
- * another form.
- */
+/** The text of a message that can be edited as such: a string, null, or a single text part. Null for other forms. */
 export function editableText(message: CellMessage): string | null {
   const { content } = message;
   if (typeof content === 'string') return content;
@@ -111,10 +105,10 @@ export function editableText(message: CellMessage): string | null {
   return isObject(only) && typeof only.text === 'string' && others.length === 0 ? only.text : null;
 }
 
-/** The message with another text, and all else (tool calls above all) exactly as it was. */
+/** Replace the text and keep everything else, such as tool calls. */
 export function withEditedText(message: CellMessage, text: string): CellMessage {
   const { content, parts } = message;
-  // No text beside calls is null: it stays so until somebody writes.
+  // Null text next to calls stays null until it is edited.
   if ((content === null || content === undefined) && text === '' && !('parts' in message)) return message;
   if (Array.isArray(content)) return { ...message, content: [{ ...(content[0] as object), text }] };
   if (content === undefined && Array.isArray(parts)) return { ...message, parts: [{ ...(parts[0] as object), text }] };

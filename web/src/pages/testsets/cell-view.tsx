@@ -1,7 +1,4 @@
-/**
- * What a cell shows of its value: a conversation as one, text as text, the rest as JSON; never more than there is room
- * for.
- */
+/** Short view of a cell's value: conversation, text or JSON. */
 import { useQuery } from '@tanstack/react-query';
 import { memo, type ReactNode } from 'react';
 import { api } from '@/api/client';
@@ -20,7 +17,7 @@ interface Props {
   tall: boolean;
 }
 
-/** Characters of a text that a cell may show. */
+/** Characters shown of a text. */
 const MAX_PREVIEW_LENGTH = 600;
 
 export const CellView = memo(function CellView({ value, kind, tall }: Props): ReactNode {
@@ -52,7 +49,7 @@ const Json = ({ value, tall }: { value: unknown; tall: boolean }): ReactNode => 
   </code>
 );
 
-/** Most forms are read here; the server knows the others. */
+/** Most formats are parsed here; the server extracts the others. */
 function Conversation({ value, tall }: { value: unknown; tall: boolean }): ReactNode {
   const said = messagesIn(value);
   return said ? <MessagesPreview said={said} word="message" tall={tall} /> : <ScriptTurns value={value} tall={tall} />;
@@ -126,7 +123,6 @@ const Role = ({ role }: { role: string }): ReactNode => (
 const changeLabel = ({ text, calls, attachments }: MessageText): string =>
   text || calls.join(', ') || (attachments ? pluralize(attachments, 'attachment') : '');
 
-/** A conversation to read: who said what, and what changed of it. */
 export type ChangeKind = 'added' | 'removed' | 'changed';
 const CHANGE_BORDERS: Readonly<Record<ChangeKind, string>> = {
   added: 'border-good',
@@ -144,7 +140,7 @@ export const ConversationView = ({ said }: { said: readonly MessageText[] }): Re
   </div>
 );
 
-/** One message; `text` in place of its own, where that is drawn otherwise. */
+/** `text` replaces the message's own, for diffs. */
 export function MessageView({ said, op, text }: { said: MessageText; op?: ChangeKind; text?: ReactNode }): ReactNode {
   return (
     <div

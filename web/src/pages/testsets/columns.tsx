@@ -1,4 +1,4 @@
-/** The head of a column: its name and kind, and what can be done with it. */
+/** Column headers, column dialogs and conversion of text columns to messages. */
 import { ChevronDown, Eraser, MessagesSquare, PaintBucket, Pencil, Trash2 } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import { fetchOk } from '@/api/client';
@@ -93,7 +93,6 @@ export function ColumnHeader({ column, acts }: { column: ShownColumn; acts: Colu
   );
 }
 
-/** A new column, another name for one, or a value for all its empty cells. */
 export type ColumnAction = { act: 'add' } | { act: 'rename' | 'fill'; column: string };
 
 interface Props {
@@ -193,10 +192,10 @@ export function ColumnDialog({ asking, columns, edits, onDone, onClose }: Props)
   );
 }
 
-/** More rows than that are changed with a file. */
+/** Larger test sets must be converted as a file. */
 const MAX_CONVERTED_ROWS = 20_000;
 
-/** What converts the column in any edits, and how many texts it leaves as they are. */
+/** Returns the function that applies the conversion to any edits, and the number of texts left as they are. */
 export async function convertToMessages(
   id: string,
   base: number,
@@ -232,7 +231,7 @@ export async function convertToMessages(
   };
 }
 
-/** A text with a number that would change is left. */
+/** Undefined if a number would lose precision. */
 function parseMessages(text: string): unknown {
   try {
     const value = JSON.parse(text) as unknown;

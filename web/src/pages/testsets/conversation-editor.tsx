@@ -1,7 +1,6 @@
 /**
- * A conversation to edit: roles and texts, in order. Whatever else a message has (tool calls, names, files) stays
- * exactly
- * as it is; a message of another form is written as JSON.
+ * Editors of conversations and scripts. Unknown fields of messages (tool calls, names, files) are preserved; other
+ * forms are edited as JSON.
  */
 import { ArrowDown, ArrowUp, Braces, Plus, Wrench, X } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
@@ -19,14 +18,14 @@ const ROLES = ['user', 'assistant', 'system', 'developer', 'tool'];
 interface Props {
   messages: readonly CellMessage[];
   onChange: (messages: readonly CellMessage[]) => void;
-  /** One message: none can be added or taken away. */
+  /** Exactly one message: none can be added or removed. */
   single?: boolean;
-  /** Does one write here at once, in the first message? */
+  /** Whether the first message gets the focus. */
   focus?: boolean;
 }
 
 export function ConversationEditor({ messages, onChange, single = false, focus = false }: Props): ReactNode {
-  // Messages have no names: these go with them when they move, so that what is half written does, too.
+  // Messages have no ids: these keys move with them, so that drafts do, too.
   const [names, setNames] = useState<readonly number[]>(() => messages.map((_, place) => place));
   const keys = names.length === messages.length ? names : messages.map((_, place) => place);
   const become = (next: readonly CellMessage[], named: readonly number[]): void => {
@@ -183,10 +182,6 @@ const CHECKS: ReadonlySet<string> = new Set([
   'judge',
 ]);
 
-/**
- * A conversation script to edit: what each turn says, and what is expected of the answer. The server knows the rules
- * and checks them.
- */
 export const NEW_SCRIPT: Script = { turns: [{ user: '' }] };
 
 export function ScriptEditor({ script, onChange }: { script: Script; onChange: (script: Script) => void }): ReactNode {

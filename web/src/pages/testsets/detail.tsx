@@ -1,7 +1,4 @@
-/**
- * /testsets/{id}: one test set. Its rows, its history (?view=history), two revisions side by side (?from=3&to=4), or
- * an old one (?revision=3).
- */
+/** /testsets/{id}: rows, history (?view=history), diff (?from=3&to=4) or an old revision (?revision=3). */
 import { useQuery } from '@tanstack/react-query';
 import {
   SearchX,
@@ -87,7 +84,6 @@ function TestsetView({ set }: { set: TestSet }): ReactNode {
   );
 }
 
-/** The head of a test set's page: what it is called, how it is seen, and what can be done with all of it. */
 export type TestsetTab = 'rows' | 'history';
 const FORMATS: Readonly<Record<Format, string>> = { csv: 'CSV', jsonl: 'JSON lines', json: 'JSON', parquet: 'Parquet' };
 
@@ -96,7 +92,7 @@ interface Props {
   view: TestsetTab;
   onView: (view: TestsetTab) => void;
   onImport: () => void;
-  /** The revision that is looked at. */
+  /** Revision that is shown. */
   shown: number;
 }
 
@@ -178,7 +174,7 @@ function ExportMenu({ set, number }: { set: TestSet; number: number }): ReactNod
   );
 }
 
-/** The server names the file, and says that it is one to keep. */
+/** The server sends it as an attachment. */
 function download(path: string): void {
   const link = document.createElement('a');
   link.href = path;
@@ -249,7 +245,7 @@ function MoreMenu({ set }: { set: TestSet }): ReactNode {
   );
 }
 
-/** Says that an old revision is shown, and leads back; or makes it the newest again. */
+/** Notice above an old revision, with links back and to restore it. */
 export function OldRevisionBar({ set, number }: { set: TestSet; number: number }): ReactNode {
   const [, navigate] = useLocation();
   const restore = useRestore(set);

@@ -1,7 +1,5 @@
 /**
- * What somebody changed in a test set and has not saved: kept as values, told to the server as one delta (columns
- * first,
- * then rows). Cells are named by the names that their columns have now. Pure.
+ * Unsaved edits of a test set, sent as one delta (columns first, then rows). Cells are keyed by current column names.
  */
 import { createStore, useStore } from 'zustand';
 import type { Schemas } from '@/api/client';
@@ -15,21 +13,21 @@ export interface RowPatch {
 }
 
 export interface AddedRow {
-  /** Its name until the server gives it an id. */
+  /** Local key until the server assigns an id. */
   key: string;
   data: RowData;
-  /** The row that it stands after; null for the top, undefined for the end. */
+  /** Row before it; null for the top, undefined for the end. */
   after: string | null | undefined;
 }
 
 export interface Edits {
-  /** New names of columns, by the old ones. */
+  /** New column names by old ones. */
   rename: ReadonlyMap<string, string>;
-  /** Columns that go, by their old names. */
+  /** Removed columns by old names. */
   remove: readonly string[];
-  /** What cells of a column are where they are absent. */
+  /** Values for empty cells by column. */
   fill: ReadonlyMap<string, unknown>;
-  /** New columns, in their order. */
+  /** New columns in order. */
   columns: readonly string[];
   patches: ReadonlyMap<string, RowPatch>;
   removed: ReadonlySet<string>;
@@ -53,11 +51,11 @@ export interface ShownColumn {
   kind: TestsetColumn['kind'];
   looksLikeChat: boolean;
   isNew: boolean;
-  /** What it was called. */
+  /** Name in the revision. */
   was: string | null;
 }
 
-/** A cell of a row; undefined where it is absent. A column may be called `constructor`. */
+/** Value of a cell; undefined if empty. Own properties only, because a column may be named `constructor`. */
 export const cellValue = (data: RowData, name: string): unknown => (Object.hasOwn(data, name) ? data[name] : undefined);
 
 // Reading
@@ -84,7 +82,7 @@ export function shownColumns(columns: readonly TestsetColumn[], edits: Edits): S
   ];
 }
 
-/** A row of the revision as it would be after saving. */
+/** A row as it will be after saving. */
 export function applyPatch(id: string, data: RowData, edits: Edits): RowData {
   const patch = edits.patches.get(id);
   const isWhole = edits.rename.size === 0 && edits.remove.length === 0 && edits.fill.size === 0;
@@ -99,7 +97,7 @@ export function applyPatch(id: string, data: RowData, edits: Edits): RowData {
   return Object.fromEntries(made);
 }
 
-/** How many things would change; a new column without a cell is nothing yet. */
+/** Number of changes; a new column without values does not count. */
 export function countEdits({ rename, remove, fill, patches, removed, added }: Edits): number {
   const cells = [...patches.values()].reduce((sum, { set, unset }) => sum + Object.keys(set).length + unset.length, 0);
   return rename.size + remove.length + fill.size + cells + removed.size + added.length;
@@ -114,7 +112,7 @@ export interface Delta {
   columns: { rename: Record<string, string>; remove: string[]; fill: Record<string, unknown> };
 }
 
-/** As the server takes it. */
+/** The delta for the API. */
 export const editsDelta = ({ rename, remove, fill, patches, removed, added }: Edits): Delta => ({
   add: added.map(({ data, after }) => ({ data, ...(after === undefined ? {} : { after }) })),
   patch: [...patches].map(([id, { set, unset }]) => ({ id, set, unset: [...unset] })),
@@ -124,18 +122,18 @@ export const editsDelta = ({ rename, remove, fill, patches, removed, added }: Ed
 
 // Cells
 
-/** A cell with another value; undefined takes it away. `before` is the row of the revision; an added row has none. */
+/** Set a cell; undefined clears it. `before` is the row of the revision, undefined for added rows. */
 export function withCell(edits: Edits, key: string, name: string, value: unknown, before: RowData | null): Edits {
   if (!before) {
     return {
       ...edits,
-      added: edits.added.map((row) => (row.key === key ? { ...row, data: insertRow(row.data, name, value) } : row)),
+      added: edits.added.map((row) => (row.key === key ? { ...row, data: withValue(row.data, name, value) } : row)),
     };
   }
   return withCells(edits, [{ id: key, name, value, before }]);
 }
 
-/** The same for many rows at once. */
+/** Set a column's cell in many rows. */
 export function withCells(
   edits: Edits,
   changes: Iterable<{ id: string; name: string; value: unknown; before: RowData }>,
@@ -155,33 +153,33 @@ export function withCells(
   return { ...edits, patches };
 }
 
-/** Null where nothing is left to change. */
+/** Null if nothing changes. */
 function withPatch({ set, unset }: RowPatch, name: string, value: unknown, was: unknown): RowPatch | null {
-  const left = { set: insertRow(set, name, undefined), unset: unset.filter((one) => one !== name) };
+  const left = { set: withValue(set, name, undefined), unset: unset.filter((one) => one !== name) };
   const isBack = value === undefined ? was === undefined : was !== undefined && isEqual(was, value);
   const next = isBack
     ? left
     : value === undefined
       ? { ...left, unset: [...left.unset, name] }
-      : { ...left, set: insertRow(set, name, value) };
+      : { ...left, set: withValue(set, name, value) };
   return Object.keys(next.set).length + next.unset.length > 0 ? next : null;
 }
 
-function insertRow(data: RowData, name: string, value: unknown): RowData {
+function withValue(data: RowData, name: string, value: unknown): RowData {
   if (value !== undefined) return { ...data, [name]: value };
   return Object.fromEntries(Object.entries(data).filter(([one]) => one !== name));
 }
 
 // Rows
 
-/** A new row: right behind another one, or at the end. */
+/** Add a row after another one, or at the end. */
 export function withRow(edits: Edits, key: string, data: RowData, behind: string | undefined): Edits {
   const place = edits.added.findIndex((row) => row.key === behind);
   if (place >= 0) {
     const row = { key, data, after: edits.added[place]?.after };
     return { ...edits, added: edits.added.toSpliced(place + 1, 0, row) };
   }
-  // Those behind the same row keep their order, and this one is the nearest.
+  // Rows added after the same row keep their order; this one comes first.
   const first = behind === undefined ? -1 : edits.added.findIndex(({ after }) => after === behind);
   return {
     ...edits,
@@ -189,10 +187,7 @@ export function withRow(edits: Edits, key: string, data: RowData, behind: string
   };
 }
 
-/**
- * Without these rows. `order` are the revision's rows as they are shown: what stood behind a removed one stands behind
- * the one before.
- */
+/** Remove rows. `order` is the displayed order: rows added after a removed one move to the row before. */
 export function withoutRows(edits: Edits, keys: ReadonlySet<string>, order: readonly string[]): Edits {
   const fresh = new Set(edits.added.map(({ key }) => key));
   const removed = new Set([...edits.removed, ...[...keys].filter((key) => !fresh.has(key))]);
@@ -213,7 +208,7 @@ export function withoutRows(edits: Edits, keys: ReadonlySet<string>, order: read
 
 // Columns
 
-/** What is wrong with a name for a column; null when nothing is. */
+/** Error of a column name, or null. */
 export function columnNameError(
   name: string,
   columns: readonly TestsetColumn[],
@@ -228,7 +223,7 @@ export function columnNameError(
 
 export const withColumn = (edits: Edits, name: string): Edits => ({ ...edits, columns: [...edits.columns, name] });
 
-/** A value where the column has none; the column may be new. */
+/** Fill empty cells of a column, which may be new. */
 export const withFill = (edits: Edits, name: string, value: unknown): Edits => ({
   ...edits,
   fill: new Map([...edits.fill, [name, value]]),
@@ -262,7 +257,7 @@ export function withoutColumn(edits: Edits, name: string): Edits {
   const rename = new Map(edits.rename);
   if (old !== null) rename.delete(old);
   const patches = [...edits.patches].flatMap(([id, { set, unset }]): [string, RowPatch][] => {
-    const left = { set: insertRow(set, name, undefined), unset: unset.filter((one) => one !== name) };
+    const left = { set: withValue(set, name, undefined), unset: unset.filter((one) => one !== name) };
     return Object.keys(left.set).length + left.unset.length > 0 ? [[id, left]] : [];
   });
   return {
@@ -272,19 +267,19 @@ export function withoutColumn(edits: Edits, name: string): Edits {
     fill: new Map([...edits.fill].filter(([one]) => one !== name)),
     columns: edits.columns.filter((one) => one !== name),
     patches: new Map(patches),
-    added: edits.added.map((row) => ({ ...row, data: insertRow(row.data, name, undefined) })),
+    added: edits.added.map((row) => ({ ...row, data: withValue(row.data, name, undefined) })),
   };
 }
 
-/** The name that a shown column has in the revision; null where it is new. */
+/** Name of a column in the revision; null if new. */
 function originalName({ rename, columns }: Edits, name: string): string | null {
   for (const [old, now] of rename) if (now === name) return old;
   return columns.includes(name) ? null : name;
 }
 
-// Another revision came in between
+// Rebase on another revision
 
-/** The same on a newer revision in which these rows are gone. */
+/** Drop edits of rows that are gone in a newer revision. */
 export const rebaseEdits = (edits: Edits, gone: ReadonlySet<string>): Edits => ({
   ...edits,
   patches: new Map([...edits.patches].filter(([id]) => !gone.has(id))),
@@ -294,12 +289,12 @@ export const rebaseEdits = (edits: Edits, gone: ReadonlySet<string>): Edits => (
   ),
 });
 
-/** What is not saved yet, by set, as long as the tab is open: whoever looks at something else finds it again. */
+/** Unsaved edits of one test set; kept while the tab is open. */
 export interface TestsetDraft {
-  /** The revision that it changes. */
+  /** Revision that it is based on. */
   base: number;
   edits: Edits;
-  /** As it was before each step, the last at the end. */
+  /** Previous states, latest last. */
   past: readonly Edits[];
 }
 
@@ -310,7 +305,7 @@ export class Drafts {
 
   of = (id: string): TestsetDraft | undefined => this.state.getState().get(id);
 
-  /** One step further. */
+  /** Apply one undoable step. */
   change(id: string, base: number, edits: Edits): void {
     const { edits: before, past, base: begun } = this.of(id) ?? { base, edits: NO_EDITS, past: [] };
     this.#set(id, { base: begun, edits, past: [...past, before].slice(-MAX_UNDO_STEPS) });
@@ -321,7 +316,7 @@ export class Drafts {
     if (draft) this.#set(id, { ...draft, edits: draft.past.at(-1) ?? NO_EDITS, past: draft.past.slice(0, -1) });
   }
 
-  /** The same on another revision: what was before cannot be gone back to. */
+  /** Move to another revision; clears the undo history. */
   rebase(id: string, base: number, edits: Edits): void {
     this.#set(id, { base, edits, past: [] });
   }

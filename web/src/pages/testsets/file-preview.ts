@@ -1,13 +1,13 @@
 /**
- * A file before it is sent: which format it is, and its first rows where the page can read them. Pure but for
- * `headOf`.
+ * Preview of a file before its import: format and first rows. Includes a CSV parser with the rules of the server,
+ * which parses the file again.
  */
 import { isObject } from '@/components/forms/json-schema';
 import { isMessages } from './cell-messages';
 
 export type Format = 'jsonl' | 'json' | 'csv' | 'parquet';
 
-/** What each is sent as. */
+/** Content type by format. */
 export const MEDIA_TYPES: Readonly<Record<Format, string>> = {
   jsonl: 'application/x-ndjson',
   json: 'application/json',
@@ -28,17 +28,15 @@ export const ACCEPTED = Object.keys(FILE_ENDINGS)
   .map((ending) => `.${ending}`)
   .join(',');
 
-/** Rows of a look. */
 export const MAX_PREVIEW_ROWS = 20;
-/** Bytes that are read for it. */
 const PREVIEW_BYTES = 256 * 1024;
-/** A JSON file is one value: to look into it, all of it is read, up to so many bytes. */
+/** JSON files are parsed whole, up to this size. */
 const MAX_JSON_BYTES = 16 * 1024 * 1024;
 
 export interface FilePreview {
   columns: string[];
   rows: Record<string, unknown>[];
-  /** Are these all rows of the file? */
+  /** Whether these are all rows. */
   isAll: boolean;
 }
 
@@ -51,7 +49,7 @@ export function fileFormat(name: string): Format {
   return found;
 }
 
-/** What a set made from it could be called. */
+/** Default name of a test set. */
 export const testsetName = (file: string): string =>
   file
     .replace(/\.\w+$/, '')
@@ -59,7 +57,7 @@ export const testsetName = (file: string): string =>
     .trim()
     .slice(0, 200) || 'Test set';
 
-/** As much of the text as is needed for a look; null where the page cannot look into it. */
+/** The text needed for a preview; null if the format has none. */
 export async function readFileHead(file: File): Promise<{ text: string; whole: boolean } | null> {
   const format = fileFormat(file.name);
   if (format === 'parquet') return null;
@@ -69,7 +67,7 @@ export async function readFileHead(file: File): Promise<{ text: string; whole: b
   const bytes = await (whole ? file : file.slice(0, most)).arrayBuffer();
   if (new Uint8Array(bytes, 0, Math.min(2, bytes.byteLength)).join() === '80,75') fileFormat('.xlsx'); // ZIP.
   try {
-    // A character at the end may be cut: as a stream, it is waited with.
+    // Stream mode: the last character may be cut.
     return {
       text: new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes, { stream: !whole }),
       whole,
@@ -79,7 +77,7 @@ export async function readFileHead(file: File): Promise<{ text: string; whole: b
   }
 }
 
-/** The first rows of a text; an Error names the line that is wrong. */
+/** First rows of a text. Throws an Error that names the line. */
 export function previewFile(
   format: Exclude<Format, 'parquet'>,
   text: string,
@@ -130,7 +128,7 @@ function parseJsonArray(text: string): unknown[] {
   throw new Error('The file is no list of rows.');
 }
 
-/** What is no object is wrapped, as the server will. */
+/** Wrap values that are no objects, as the server does. */
 function toPreviewRow(value: unknown): Record<string, unknown> {
   if (!isObject(value)) return isMessages(value) ? { messages: value } : { value };
   return Object.fromEntries(
@@ -140,10 +138,6 @@ function toPreviewRow(value: unknown): Record<string, unknown> {
 
 export type CellTypes = 'auto' | 'text';
 
-/**
- * CSV as the server reads it: the cells of a text, and what each means. For a look at a file before it is sent; the
- * server reads it again, and its word counts. Pure.
- */
 export interface CsvTable {
   columns: string[];
   rows: Record<string, unknown>[];
@@ -152,12 +146,12 @@ export interface CsvTable {
 
 interface CsvLine {
   cells: string[];
-  /** Where it begins, from 1. */
+  /** 1-based first line. */
   line: number;
 }
 
 const DELIMITERS = [',', ';', '\t', '|'];
-/** Names that are no columns of data. */
+/** Names that are not data columns. */
 const RESERVED_NAMES: ReadonlySet<string> = new Set([
   '__id__',
   '__dedup_id__',
@@ -169,7 +163,7 @@ const RESERVED_NAMES: ReadonlySet<string> = new Set([
 
 const csvError = (line: number, message: string): Error => new Error(`Line ${line}: ${message}`);
 
-/** The first rows of a CSV text. `whole` is false where the text was cut: what its end says is not known then. */
+/** First rows of CSV. `whole` is false if the text was cut, so that its end is unknown. */
 export function parseCsv(
   text: string,
   { types = 'auto', whole = true, most = Infinity }: { types?: CellTypes; whole?: boolean; most?: number } = {},
@@ -197,7 +191,7 @@ export function parseCsv(
   return { columns: names.filter((_, place) => isData[place]), rows, delimiter };
 }
 
-/** What a cell that is not empty means. */
+/** Value of a non-empty cell. */
 export function parseCell(text: string): unknown {
   if (text.startsWith('"')) {
     const value = parseJson(text);
@@ -217,7 +211,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Is it a number, just as the server would write it? `007`, `1.50` and `1e5` are texts: their zeros are data. */
+/** Whether it is a number in the server's notation. `007`, `1.50` and `1e5` stay texts. */
 function isCanonicalNumber(text: string): boolean {
   if (/^(0|-?[1-9]\d*)$/.test(text)) return true;
   const value = parseJson(text);
@@ -225,7 +219,7 @@ function isCanonicalNumber(text: string): boolean {
   return floatText(value) === text;
 }
 
-/** A float as the server's encoder writes it: shortest digits, with an exponent from 1e16 on and below 1e-5. */
+/** A float as the server's encoder writes it: shortest digits, with an exponent from 1e16 and below 1e-5. */
 function floatText(value: number): string {
   const [digits = '0', power = '0'] = value.toExponential().split('e');
   const exponent = Number(power);
@@ -243,7 +237,7 @@ function columnName(cell: string, line: number): string {
   return name;
 }
 
-/** The most frequent one in the header, outside of quotes. */
+/** Most frequent delimiter of the header, outside of quotes. */
 function detectDelimiter(text: string): string {
   const header =
     text
@@ -256,7 +250,7 @@ function detectDelimiter(text: string): string {
   return found.length === 1 ? (found[0] ?? ',') : ',';
 }
 
-/** Lines of cells. A quote opens a cell only at its beginning; inside, two are one. */
+/** Split CSV into lines of cells. A quote opens only at the start of a cell; two inside are one. */
 function csvLines(text: string, delimiter: string, whole: boolean, most: number): CsvLine[] {
   const found: CsvLine[] = [];
   let [at, line] = [0, 1];

@@ -1,16 +1,16 @@
-/** The rows of a grid: those of the revision that are not removed, and the new ones in their places. Pure. */
+/** Rows of the grid: those of the revision with edits applied, and added ones. */
 import { type AddedRow, type RowData, type Edits, applyPatch } from './edits';
 import type { TestsetRow } from './queries';
 
 export interface GridEntry {
-  /** The row's id, or the name of a new one. */
+  /** Row id, or key of an added row. */
   key: string;
-  /** Of the revision; null for a new one. */
+  /** Null for an added row. */
   row: TestsetRow | null;
   added: AddedRow | null;
 }
 
-/** `isSome`: the rows are those that a search found; a new one is shown where the row before it is. */
+/** `isSome`: the rows are search results; added rows show after theirs. */
 export function gridEntries(rows: readonly TestsetRow[], { added, removed }: Edits, isSome: boolean): GridEntry[] {
   const behind = new Map<string | null | undefined, GridEntry[]>();
   for (const row of added)
@@ -24,27 +24,25 @@ export function gridEntries(rows: readonly TestsetRow[], { added, removed }: Edi
   return isSome ? found : [...found, ...(behind.get(undefined) ?? [])];
 }
 
-/** What its cells are now. */
 export const entryData = ({ key, row, added }: GridEntry, edits: Edits): RowData =>
   row ? applyPatch(key, row.data, edits) : (added?.data ?? {});
 
-/** Is this cell not as the revision has it? */
+/** Whether the cell differs from the revision. */
 export function isCellChanged({ key, row }: GridEntry, column: string, edits: Edits): boolean {
   const patch = row ? edits.patches.get(key) : undefined;
   return patch !== undefined && (Object.hasOwn(patch.set, column) || patch.unset.includes(column));
 }
 
-/** The bytes that a cell has where the page of rows has only its beginning, and nobody has changed it. */
-export function cutCell({ row }: GridEntry, column: string, was: string | null): number {
+/** Full size in bytes of a cell that the page of rows has cut; undefined if complete or edited. */
+export function cutCellBytes({ row }: GridEntry, column: string, was: string | null): number {
   const cut = row?.cut ?? {};
   const name = was ?? column;
   return Object.hasOwn(cut, name) ? (cut[name] ?? 0) : 0;
 }
 
-/** The width of the rows' numbers, in pixels. */
+/** Width of the row numbers in pixels. */
 export const GUTTER_WIDTH = 80;
 
-/** What the grid and its rows have in common. */
 export interface CellPlace {
   key: string;
   column: string;

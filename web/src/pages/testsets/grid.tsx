@@ -1,6 +1,6 @@
 /**
- * The grid: only the rows and columns near what one sees are there. One cell has the focus; arrows move it, Enter opens
- * it, Space selects its row, Delete empties it.
+ * Grid with virtual rows and columns. Arrows move the focused cell, Enter opens it, Space selects its row, Delete
+ * clears it.
  */
 import { defaultRangeExtractor, useVirtualizer, type Range, type VirtualItem } from '@tanstack/react-virtual';
 import {
@@ -26,14 +26,14 @@ import {
   toggleKey,
   type CellPlace,
   type RowSelection,
-  cutCell,
+  cutCellBytes,
   entryData,
   isCellChanged,
 } from './grid-rows';
 
-/** Heights and widths in pixels. */
+/** In pixels. */
 const HEADER_HEIGHT = 40;
-/** Room for two messages; for three lines of text; for one. */
+/** Room for two messages, three lines, and one line. */
 const CONVERSATION_ROW_HEIGHT = 124;
 const TALL_ROW_HEIGHT = 78;
 const LOW_ROW_HEIGHT = 38;
@@ -50,7 +50,7 @@ const WIDTHS: Readonly<Record<ShownColumn['kind'], number>> = {
 const TAIL_WIDTH = 56;
 const MAX_COLUMN_WIDTH = 640;
 
-/** So many rows before the end more are asked for. */
+/** Distance to the end at which the next page is fetched. */
 const PREFETCH_ROWS = 30;
 
 export interface GridProps {
@@ -65,15 +65,15 @@ export interface GridProps {
   old: boolean;
   onMore: () => void;
   onOpen: (place: CellPlace) => void;
-  /** None where nothing can be changed. */
+  /** Undefined if read-only. */
   onClear?: ((place: CellPlace) => void) | undefined;
   onUndo?: (() => void) | undefined;
   selection?: RowSelection | undefined;
-  /** What can be done with a column. */
+  /** Undefined if read-only. */
   acts: ColumnActions | undefined;
-  /** Behind the last column. */
+  /** Rendered after the last column. */
   tail?: ReactNode;
-  /** Where the focus is to be, once it is drawn. */
+  /** Cell to focus once it is rendered. */
   wanted?: CellPlace | null;
 }
 
@@ -286,7 +286,7 @@ function GridFooter({ more, failed, onMore }: Pick<GridProps, 'more' | 'failed' 
   );
 }
 
-/** As wide as its kind of value wants, and its name; what is left of the room goes to those that can use it. */
+/** Width by kind and name; the remaining space is shared by columns that can use it. */
 function useColumnWidths(
   columns: readonly ShownColumn[],
   box: RefObject<HTMLDivElement | null>,
@@ -324,7 +324,7 @@ function rowHeight(columns: readonly ShownColumn[], tall: boolean): number {
     : TALL_ROW_HEIGHT;
 }
 
-/** The row and column of a cell; the first where it is not there. */
+/** Row and column index of a cell; 0 if missing. */
 function positionOf(
   cell: CellPlace | null,
   entries: readonly GridEntry[],
@@ -374,7 +374,7 @@ function keyboardStep(
   }
 }
 
-/** It may be drawn only after the box has scrolled there. */
+/** Retries, because the cell renders only after scrolling. */
 function focusCell(box: HTMLElement | null, row: number, column: number, tries = 10): void {
   const cell = box?.querySelector<HTMLElement>(`[data-cell="${row}.${column}"]`);
   if (cell) cell.focus({ preventScroll: true });
@@ -390,14 +390,13 @@ interface GridRowProps {
   shown: readonly VirtualItem[];
   edits: Edits;
   tall: boolean;
-  /** The column that the keyboard is at; -1 where it is in another row. */
+  /** Focused column; -1 in other rows. */
   active: number;
   selection: RowSelection | undefined;
   onFocus: (place: CellPlace) => void;
   onOpen: (place: CellPlace) => void;
 }
 
-/** One row of the grid: its number, and those of its cells that are near what one sees. */
 export function GridRow({
   entry,
   place,
@@ -448,7 +447,7 @@ export function GridRow({
       {shown.map(({ index, start, size: width, key }) => {
         const column = columns[index];
         if (!column) return null;
-        const cut = isCellChanged(entry, column.name, edits) ? 0 : cutCell(entry, column.name, column.was);
+        const cut = isCellChanged(entry, column.name, edits) ? 0 : cutCellBytes(entry, column.name, column.was);
         const here: CellPlace = { key: entry.key, column: column.name };
         return (
           // oxlint-disable-next-line jsx-a11y/click-events-have-key-events -- the grid hears all keys

@@ -1,4 +1,4 @@
-/** The revisions of a set, the newest first: looked at, compared, restored. */
+/** Revisions of a test set, newest first: open, compare, restore. */
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { ArrowLeft } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
@@ -140,10 +140,10 @@ function CompareForm({ set, all }: { set: TestSet; all: readonly TestsetRevision
 
 type CellChange = Schemas['CellChange'];
 const TONES = { added: 'good', removed: 'bad', changed: 'warn', moved: 'accent' } as const;
-/** Characters of a cell that are compared word by word. */
+/** Longer cells are not compared word by word. */
 const MAX_DIFF_LENGTH = 20_000;
 
-/** Where two revisions differ: rows that came, went, changed or moved, and in them the cells. */
+/** Added, removed, changed and moved rows between two revisions. */
 export function RevisionDiff({ set, from, to }: { set: TestSet; from: number; to: number }): ReactNode {
   const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
     differenceQuery(set.id, from, to),
@@ -275,10 +275,7 @@ function TextDiff({ from, to, mono = false }: { from: string; to: string; mono?:
   );
 }
 
-/**
- * The new conversation with what is new in it; what is gone stands where it stood. Of what is the same only how much
- * it is.
- */
+/** The new conversation with additions and removals; unchanged messages are only counted. */
 function ConversationDiff({
   old,
   now,

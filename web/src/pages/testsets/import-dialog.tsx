@@ -1,4 +1,4 @@
-/** A file on its way to a test set: what is in it is seen before anything is sent, and what became of it after. */
+/** Import of a file with a preview before and a report after the upload. */
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useMemo, useRef, useState, type ReactNode, type Ref, type DragEvent } from 'react';
 import type { Schemas } from '@/api/client';
@@ -27,7 +27,7 @@ import { type ImportResult, type ImportTarget, importFile, invalidateTestset } f
 
 interface Props {
   file: File;
-  /** The set that it goes into; a new one where there is none. */
+  /** Target test set; undefined creates a new one. */
   into?: { id: string; name: string; columns: readonly Schemas['ColumnView'][] };
   onClose: () => void;
   onDone: (imported: ImportResult) => void;
@@ -129,7 +129,7 @@ export function ImportDialog({ file, into, onClose, onDone }: Props): ReactNode 
   );
 }
 
-// A look before it is sent
+// Preview
 
 interface PreviewStep {
   format: Format | null;
@@ -157,7 +157,7 @@ function useFilePreview(file: File, types: CellTypes): PreviewStep {
         waiting: false,
       };
     } catch (wrong) {
-      // The server says it better, of the whole file; who is sure may send it.
+      // The server reports the error for the whole file; the user may upload anyway.
       return { format, look: null, error: wrong as Error, waiting: false };
     }
   }, [file, data, error, isLoading, types]);
@@ -207,7 +207,7 @@ function PreviewTable({ seen, file }: { seen: PreviewStep; file: File }): ReactN
   );
 }
 
-/** A value, so that a text can be told from a number. */
+/** Shows the type of a value, to tell text from numbers. */
 function CellMeaning({ value }: { value: unknown }): ReactNode {
   if (value === undefined) return <span className="text-faint">–</span>;
   if (typeof value === 'string')
@@ -231,10 +231,10 @@ function CellMeaning({ value }: { value: unknown }): ReactNode {
   );
 }
 
-// On its way
+// Upload
 
 interface UploadStep {
-  /** How much of it is sent, 0 to 1; null when nothing is on its way. */
+  /** Uploaded share from 0 to 1; null while idle. */
   share: number | null;
   error: Error | null;
   imported: ImportResult | null;
@@ -328,7 +328,7 @@ function ImportReport({
   );
 }
 
-/** A file that is dragged over a view, and dropped there. */
+/** Shown while a file is dragged over the page. */
 export const DropOverlay = (): ReactNode => (
   <div
     className={cn(

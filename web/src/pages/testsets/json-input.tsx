@@ -1,4 +1,4 @@
-/** JSON as somebody writes it. What cannot be read yet stays, marked, and the form around it waits. */
+/** JSON input of a form. Invalid text stays, marked, and blocks the form. */
 import {
   lazy,
   Suspense,
@@ -20,15 +20,15 @@ const JsonEditor = lazy(() => import('@/components/forms/json-editor'));
 
 interface Props {
   label: string;
-  /** Undefined: nothing is there. */
+  /** Undefined: empty. */
   value: unknown;
   onChange: (value: unknown) => void;
   placeholder?: string;
-  /** What is wrong with a value that is JSON; null when nothing is. */
+  /** Error of a valid JSON value, or null. */
   fault?: (value: unknown) => string | null;
-  /** Hears whether what is written cannot be read. */
+  /** Called with whether the text is invalid. */
   onWrong?: (isWrong: boolean) => void;
-  /** Does one write here at once? */
+  /** Whether it gets the focus. */
   focus?: boolean;
 }
 
@@ -46,7 +46,7 @@ export function JsonInput({
   const writing = useRef(focus);
   const [draft, setDraft] = useState<string | null>(null);
   const kept = draft === null ? null : parseJson(draft, fault);
-  // A draft that says something else than the value was left behind by a change from elsewhere.
+  // A draft that parses to another value is outdated.
   const holds = draft !== null && kept !== null && (kept.wrong !== null || isEqual(kept.value, value));
   const text = holds ? draft : value === undefined ? '' : JSON.stringify(value, null, 2);
   const wrong = holds ? kept.wrong : null;
@@ -101,7 +101,7 @@ function parseJson(text: string, fault: (value: unknown) => string | null): { va
   }
 }
 
-/** A number that this page would change: a browser knows no more than 15 digits or so. */
+/** Error for a number that the browser would change; it keeps about 15 digits. */
 export function inexactNumber(text: string): string | null {
   const numbers = text.replaceAll(/"(?:[^"\\]|\\.)*"/g, '""').match(/-?\d[\d.eE+-]*/g) ?? [];
   const found = numbers.find((one) => /^-?\d+$/.test(one) && !Number.isSafeInteger(Number(one)));
@@ -112,10 +112,10 @@ export function inexactNumber(text: string): string | null {
 
 type ReportError = (id: string, isWrong: boolean) => void;
 
-/** What is written and cannot be read yet: a form that holds such a text is not taken. */
+/** Counts invalid inputs of a form. */
 export const InputErrorsContext = createContext<ReportError>(() => undefined);
 
-/** How many fields are wrong just now, and what hears of them. */
+/** Number of invalid inputs, and the function that reports them. */
 export function useInputErrors(): [number, ReportError] {
   const [wrong, setWrong] = useState<ReadonlySet<string>>(new Set());
   const report = useMemo(
@@ -132,7 +132,7 @@ export function useInputErrors(): [number, ReportError] {
   return [wrong.size, report];
 }
 
-/** Tell the form around whether this field is wrong. */
+/** Report to the form whether this input is invalid. */
 export function useInputError(isWrong: boolean): void {
   const id = useId();
   const report = useContext(InputErrorsContext);

@@ -1,4 +1,4 @@
-/** /testsets: all of them, the last changed first; made empty, or from a file that is picked or dropped. */
+/** /testsets: list of test sets, most recently changed first; create or import one. */
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { FileUp, Plus, Table2 } from 'lucide-react';
 import { useRef, useState, type ReactNode } from 'react';

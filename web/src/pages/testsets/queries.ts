@@ -1,4 +1,4 @@
-/** What the pages of test sets read and do. */
+/** Queries and mutations of test sets. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { ApiError, api, type Schemas } from '@/api/client';
 import { queryClient } from '@/api/queries';
@@ -29,7 +29,7 @@ export const testsetDetailQuery = (id: string) =>
     queryFn: ({ signal }) => api('get', '/api/testsets/{testset}', { path: { testset: id }, signal }),
   });
 
-// A revision never changes: what was read of it is never read again.
+// Revisions never change: never refetch.
 
 export const revisionQuery = (id: string, number: number) =>
   queryOptions({
@@ -99,7 +99,7 @@ export const differenceQuery = (id: string, from: number, to: number) =>
     gcTime: 60_000,
   });
 
-/** After a change of our own: no need to wait for the notice. */
+/** After a local change, without waiting for the notice. */
 export const invalidateTestset = (id: string): Promise<unknown> =>
   Promise.all([
     queryClient.invalidateQueries({ queryKey: ['testsets'] }),
@@ -110,7 +110,7 @@ export const invalidateTestset = (id: string): Promise<unknown> =>
 
 export type ImportTarget = { name: string } | { testset: string; mode: 'append' | 'replace' | 'upsert'; key?: string };
 
-/** Send a file as it is. A request of the old kind: only that tells how much has been sent. */
+/** Upload a file. Uses XMLHttpRequest for its progress events. */
 export function importFile(
   file: File,
   format: Format,

@@ -1,6 +1,4 @@
-/**
- * The rows of a set: looked through, edited as a draft, saved as the next revision. An old revision can only be read.
- */
+/** Rows of a test set, edited as a draft and saved as the next revision. Old revisions are read-only. */
 import { useInfiniteQuery, useQuery, type UseInfiniteQueryResult } from '@tanstack/react-query';
 import { Plus, SearchX, Table2, Copy, Rows3, Search, Trash2, X } from 'lucide-react';
 import { useEffect, useMemo, useRef, useState, type ReactNode, type RefObject } from 'react';
@@ -43,7 +41,7 @@ const useRowHeight = createStoredChoice('palaver.testset.rows', ['tall', 'low'])
 let lastNewKey = 0;
 const newKey = (): string => `new ${++lastNewKey}`;
 
-/** `old`: an older revision to look at. */
+/** `old`: an older revision to show. */
 export function RowsView({ set, old }: { set: TestSet; old?: number | undefined }): ReactNode {
   const { id, head } = set;
   const draft = useDraft(id);
@@ -241,13 +239,13 @@ interface RowEvents {
   onDone: () => void;
 }
 
-/** What can be done with rows and columns; each is one step of the draft. */
+/** Operations on rows and columns; each is one undoable step. */
 function useRowOperations(
   { set, number, base, rows, entries, columns, edits, selected }: RowsState,
   { onAsk, onAdded, onDone }: RowEvents,
 ) {
   const change = (next: Edits) => drafts.change(set, number, next);
-  /** The edits as they are now, after something was awaited. */
+  /** The current edits, after awaiting something. */
   const latest = (): Edits => drafts.of(set)?.edits ?? NO_EDITS;
   const addRow = () => {
     const key = newKey();
@@ -312,7 +310,7 @@ function NoRows({ isReadOnly, onAdd }: { isReadOnly: boolean; onAdd: () => void 
   );
 }
 
-/** All of a row, also of its cells that the page of rows has cut. */
+/** The full row, including cells that the page of rows has cut. */
 async function fetchFullData(id: string, number: number, { key, row, added }: GridEntry, edits: Edits) {
   if (!row) return added?.data ?? {};
   const whole = row.cut ? await queryClient.fetchQuery(fullRowQuery(id, number, row.id)) : row;
@@ -320,8 +318,7 @@ async function fetchFullData(id: string, number: number, { key, row, added }: Gr
 }
 
 /**
- * The revision that is shown. Another one is read as far as this one was, and only then shown: nobody loses their
- * place.
+ * The shown revision. Another one is loaded as far as this one before it is shown, so that the scroll position stays.
  */
 function useShownRevision(id: string, meant: number, search: string): [number, (number: number) => Promise<void>] {
   const [number, setNumber] = useState(meant);
@@ -352,12 +349,11 @@ interface Props {
   onTall: () => void;
   selected: number;
   isReadOnly: boolean;
-  /** How many rows there are. */
+  /** Number of rows, as text. */
   told: string | undefined;
   acts: Readonly<Record<'add' | 'duplicate' | 'remove' | 'none', () => void>>;
 }
 
-/** Above the rows: looking for some, adding one, and what can be done with those that are selected. */
 export function RowsBar({ words, onWords, field, tall, onTall, selected, isReadOnly, told, acts }: Props): ReactNode {
   return (
     <div className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-canvas px-4 py-2">
@@ -412,7 +408,7 @@ export function RowsBar({ words, onWords, field, tall, onTall, selected, isReadO
   );
 }
 
-/** Texts that hold messages are never converted by themselves: it is offered. */
+/** Text columns with messages are not converted automatically. */
 export const ConvertHint = ({ name, onConvert }: { name: string; onConvert: () => void }): ReactNode => (
   <div
     role="status"

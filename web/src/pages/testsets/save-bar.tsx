@@ -1,4 +1,4 @@
-/** What is not saved: how much it is, what it is about, and what to do when somebody else saved meanwhile. */
+/** Bar for unsaved changes: save, discard, resolve conflicts. Also restores old revisions. */
 import { Undo2 } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { ApiError, api } from '@/api/client';
@@ -19,11 +19,11 @@ import { invalidateTestset, testsetDetailQuery } from './queries';
 interface Props {
   id: string;
   draft: TestsetDraft;
-  /** The newest revision there is. */
+  /** Newest revision. */
   head: number;
-  /** Saved: show this revision, then forget the draft. */
+  /** Called after saving: shows the revision, then discards the draft. */
   onSaved: (revision: number) => Promise<void>;
-  /** Open a cell that was refused. */
+  /** Open a rejected cell. */
   onShow: (place: CellPlace) => void;
 }
 
@@ -130,12 +130,11 @@ export function SaveBar({ id, draft, head, onSaved, onShow }: Props): ReactNode 
   );
 }
 
-/** Which cell the server means when it refuses a delta: its error has a JSON pointer into what was sent. Pure. */
 export interface RefusedCell {
   column: string;
-  /** What is meant inside of the cell, as a path. */
+  /** Path within the cell. */
   inside: string;
-  /** The cell, where it can be told. */
+  /** The cell, if known. */
   place: CellPlace | null;
 }
 
@@ -155,15 +154,14 @@ export function findRefusedCell(path: string | undefined, { patches, added }: Ed
   if (list !== 'patch' && list !== 'columns') return null;
   const [column, ...inside] = steps;
   if (column === undefined) return null;
-  // Of a patch only the column is told: where one row changes it, that is the one.
+  // A patch error only names the column: if one row changes it, that is the cell.
   const [only, ...others] = list === 'patch' ? [...patches].filter(([, { set }]) => Object.hasOwn(set, column)) : [];
   return { column, inside: inside.join('/'), place: only && others.length === 0 ? { key: only[0], column } : null };
 }
 
-/** A draft becomes a revision; or somebody was quicker, and it is put on top of theirs. */
 export const isStale = (error: unknown): boolean => error instanceof ApiError && error.code === 'stale_base';
 
-/** Commit it. The set as it is then. */
+/** Commit the draft; returns the test set. */
 export async function saveDraft(id: string, draft: TestsetDraft, message: string): Promise<TestSet> {
   await api('post', '/api/testsets/{testset}/revisions', {
     path: { testset: id },
@@ -185,7 +183,7 @@ async function refreshTestset(id: string): Promise<TestSet> {
   return queryClient.fetchQuery({ ...testsetDetailQuery(id), staleTime: 0 });
 }
 
-/** The same changes on the newest revision. What that means, in words. */
+/** Rebase the draft on the newest revision; returns what that means, as text. */
 export async function rebaseDraft(id: string, draft: TestsetDraft): Promise<string> {
   const now = await refreshTestset(id);
   const gone = new Set<string>();
@@ -226,7 +224,7 @@ const describeChanges = (id: string, from: number, to: number, after: string | n
     query: { from: String(from), to: String(to), limit: 200, after },
   });
 
-/** An old revision becomes the newest again, after a question; nothing that was between is lost. */
+/** Restore an old revision as the newest, after confirmation. */
 export const useRestore =
   (set: TestSet) =>
   async (number: number): Promise<boolean> => {

@@ -1,4 +1,4 @@
-/** What the traces that are asked for came to, over time: how many, how long, how many tokens, how dear. */
+/** Charts of the queried traces over time: count, duration, tokens, cost. */
 import { useQuery } from '@tanstack/react-query';
 import { useMemo, useState, type ReactNode, useRef, type KeyboardEvent, type PointerEvent } from 'react';
 import { Button } from '@/components/button';
@@ -16,7 +16,7 @@ import {
   type BucketSize,
 } from './time-buckets';
 
-/** Counting all of a time costs more than a page of rows: while live it is done so often, in milliseconds. */
+/** Statistics are expensive; while live they are refreshed this often. */
 const REFRESH_INTERVAL_MS = 10_000;
 
 export function TraceCharts({
@@ -127,31 +127,27 @@ function Charts({
   );
 }
 
-/** Percentiles do not add up: the worst step is told. */
+/** Percentiles cannot be added: show the worst bucket. */
 function slowestBucket(shown: readonly TimeBucket[]): string {
   const worst = Math.max(-1, ...shown.map(({ stat }) => stat?.p95_ms ?? -1));
   return worst < 0 ? '–' : `p95 up to ${formatMilliseconds(worst)}`;
 }
 
-/**
- * One small picture over time: bars in steps, of one or two parts. Hover or arrow keys read a step, a click or drag
- * chooses some.
- */
 export interface ChartSeries {
-  /** One for each step. */
+  /** One for each bucket. */
   values: readonly number[];
-  /** A class that fills it. */
+  /** Tailwind class of the fill. */
   fill: string;
 }
 
 interface Props {
   title: string;
-  /** What all of it comes to, and what one step does. */
+  /** Total, and text of one bucket. */
   total: string;
   read: (place: number) => string;
   parts: readonly ChartSeries[];
   steps: number;
-  /** The step that is looked at, in all plots at once. */
+  /** Hovered bucket, shared by all charts. */
   at: number | null;
   onAt: (place: number | null) => void;
   onChoose: (first: number, last: number) => void;
@@ -235,7 +231,7 @@ export function BarChart({ title, total, read, parts, steps, at, onAt, onChoose 
   );
 }
 
-/** Each part on top of the one before. */
+/** Stacked bars. */
 function Bars({ parts, steps, highest }: { parts: readonly ChartSeries[]; steps: number; highest: number }): ReactNode {
   if (highest === 0) return null;
   const gap = steps > 60 ? 0.08 : 0.12;
@@ -244,7 +240,7 @@ function Bars({ parts, steps, highest }: { parts: readonly ChartSeries[]; steps:
     return parts.map(({ values, fill }, part) => {
       const value = values[step] ?? 0;
       if (value <= 0) return null;
-      // What is there is seen, be it ever so little.
+      // At least one pixel for non-zero values.
       const tall = Math.max(part === 0 ? 2 : 0, (value / highest) * CHART_HEIGHT);
       below += tall;
       return (

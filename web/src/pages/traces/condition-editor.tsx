@@ -1,4 +1,4 @@
-/** A condition, made or changed in a small form: of what, how, and with which value. */
+/** Editor and chips of filter conditions. */
 import { X } from 'lucide-react';
 import { Popover } from 'radix-ui';
 import { useId, useState, type FormEvent, type ReactNode } from 'react';
@@ -24,13 +24,13 @@ import { parseNumber, type Condition, type TraceQuery } from './query';
 interface ConditionEditorProps {
   trigger: ReactNode;
   condition?: Condition;
-  /** Values that were seen, by field. */
+  /** Known values by field. */
   seen: Readonly<Record<string, readonly string[]>>;
   onDone: (condition: Condition) => void;
 }
 
 const FIRST_FIELD: Condition = { of: 'field', name: 'status', op: 'eq', value: 'error' };
-/** The value of the option that means an attribute: no field is called so. */
+/** Option value for attributes; no field has this name. */
 const ATTRIBUTE = '@';
 
 export function ConditionEditor({ trigger, condition = FIRST_FIELD, seen, onDone }: ConditionEditorProps): ReactNode {
@@ -194,7 +194,7 @@ interface ConditionChipsProps {
 
 const JOIN_LABELS = { all: 'All of', any: 'Any of' };
 
-/** The conditions that hold, one chip each: a click changes it, the cross takes it away. */
+/** Active conditions as chips: click to edit, cross to remove. */
 export function ConditionChips({ asked, seen, onChange }: ConditionChipsProps): ReactNode {
   const { conditions, any } = asked;
   if (conditions.length === 0) return null;

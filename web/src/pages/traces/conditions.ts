@@ -1,7 +1,4 @@
-/**
- * What a condition may be about: the fields that every span has, what their values are, and which comparisons make
- * sense.
- */
+/** Fields and operators of filter conditions, and their display text. */
 import type { Condition } from './query';
 
 export const OPS = [
@@ -26,9 +23,9 @@ export interface ConditionField {
   name: string;
   label: string;
   type: FieldType;
-  /** All values that there are. */
+  /** All possible values. */
   choices?: readonly string[];
-  /** Behind a number. */
+  /** Unit after a number. */
   unit?: string;
 }
 
@@ -91,7 +88,7 @@ const OPS_BY_TYPE: Record<FieldType, readonly Op[]> = {
   any: ['eq', 'ne', 'contains', 'starts_with', 'in', 'not_in', 'gt', 'gte', 'lt', 'lte', 'exists', 'missing'],
 };
 
-/** An attribute may be of any type. */
+/** Attributes may have any type. */
 export const fieldOps = (field: ConditionField | undefined): readonly Op[] => OPS_BY_TYPE[field?.type ?? 'any'];
 
 export const takesValue = (op: Op): boolean => op !== 'exists' && op !== 'missing';
@@ -116,7 +113,7 @@ const TIME_OP_LABELS: Partial<Record<Op, string>> = { gte: 'from', lt: 'before' 
 export const opLabel = (op: Op, type: FieldType = 'any'): string =>
   (type === 'time' ? TIME_OP_LABELS[op] : undefined) ?? OP_LABELS[op];
 
-/** A condition as a person reads it. */
+/** A condition as display text. */
 export interface ConditionText {
   subject: string;
   verb: string;
@@ -133,23 +130,20 @@ export function conditionText({ of, name, op, value }: Condition): ConditionText
   };
 }
 
-/** For `<input type="datetime-local">`; empty without a time. */
+/** For `<input type="datetime-local">`, in local time; empty without a time. */
 export function toInputValue(at: string | null): string {
   const time = at ? new Date(at) : null;
   if (!time || Number.isNaN(time.getTime())) return '';
   return new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
-/**
- * Between times as the server tells them and as fields of the browser take them: in the clock of whoever sits before
- * it.
- */
+/** Parse a local time to ISO 8601; null if invalid. */
 export function fromInputValue(text: string): string | null {
   const time = text ? new Date(text) : null;
   return time && !Number.isNaN(time.getTime()) ? time.toISOString() : null;
 }
 
-/** `14 Nov, 10:00`, as short as a button wants it. */
+/** `14 Nov, 10:00` */
 export function formatLocalTime(at: string): string {
   return new Date(at).toLocaleString('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
 }

@@ -1,4 +1,4 @@
-/** /traces: what ran, in a table; what is asked of it stands in the address. */
+/** /traces: table of traces or spans with a query in the URL. */
 import { useQuery } from '@tanstack/react-query';
 import { ChartColumn, ChevronUp, Filter, RefreshCw, ListTree, SearchX } from 'lucide-react';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState, type ReactNode, type RefObject } from 'react';
@@ -28,9 +28,9 @@ import { ViewsMenu } from './views-menu';
 const useChartsState = createStoredChoice('palaver.traces.plots', ['open', 'folded']);
 const useLiveState = createStoredChoice('palaver.traces.live', ['off', 'on']);
 const ROWS = { traces: 'Traces', spans: 'Spans' } as const;
-/** How far down one was, by what was asked: who comes back from a trace goes on there. */
+/** Scroll positions by query, restored on returning from a trace. */
 const scrollPositions = new Map<string, number>();
-/** Less is still at the top, in pixels. */
+/** Scroll offset in pixels that still counts as the top. */
 const TOP_DISTANCE_PX = 8;
 
 export default function TracesPage(): ReactNode {
@@ -39,7 +39,7 @@ export default function TracesPage(): ReactNode {
   const { asked, ask } = asking;
   const live = useLiveState() === 'on';
   const drawn = useChartsState() === 'open' && asked.rows === 'traces';
-  // As a state, not a ref: what is in the box is drawn, at times, before the box is known.
+  // State instead of a ref, because children may render before the element exists.
   const [box, setBox] = useState<HTMLDivElement | null>(null);
   const field = useRef<HTMLInputElement>(null);
   const atTop = useAtTop(box);
@@ -153,7 +153,7 @@ const RowsError = ({
   </ErrorMessage>
 );
 
-/** Is it what was asked that is wrong? Then the same again helps nobody. */
+/** Whether the query is at fault, so that a retry is useless. */
 const isQueryError = (error: Error): boolean => error instanceof ApiError && error.status >= 400 && error.status < 500;
 
 interface QueryBarProps {
@@ -199,7 +199,7 @@ function LiveButton({ live, onClick }: { live: boolean; onClick: () => void }): 
   );
 }
 
-/** It takes no room: nothing moves when it comes. */
+/** Takes no space, so that nothing moves. */
 function NewRowsButton({
   fresh,
   onClick,
@@ -235,7 +235,7 @@ function useAtTop(box: HTMLDivElement | null): boolean {
   return atTop;
 }
 
-/** Goes to where one was, once there are rows; and remembers. It stands behind the table, which begins at its top. */
+/** Restores and stores the scroll position. Rendered after the table, which scrolls to the top first. */
 function RestoreScroll({ name, box }: { name: string; box: HTMLDivElement | null }): ReactNode {
   useLayoutEffect(() => {
     if (!box) return undefined;
@@ -248,7 +248,7 @@ function RestoreScroll({ name, box }: { name: string; box: HTMLDivElement | null
   return null;
 }
 
-/** Values that the rows have, to choose from. */
+/** Values in the loaded rows, as suggestions. */
 function useSeenValues(rows: readonly TraceRow[]): Readonly<Record<string, readonly string[]>> {
   return useMemo(() => {
     const of = (pick: (row: TraceRow) => string | null): string[] =>
@@ -272,7 +272,6 @@ function useSeenValues(rows: readonly TraceRow[]): Readonly<Record<string, reado
   }, [rows]);
 }
 
-/** What stands where no row is: how to get some, or how to ask for less. */
 export function NoRows({ asked, onChange }: { asked: TraceQuery; onChange: (asked: TraceQuery) => void }): ReactNode {
   const { data: any, error } = useQuery(anyTraceQuery());
   if (any === undefined && !error) return <Loading className="flex justify-center py-16" />;

@@ -1,7 +1,4 @@
-/**
- * What the traces page asks the server. Keys that begin with `spans` are stale when spans were written
- * (api/queries.ts).
- */
+/** Queries of the traces pages. Keys that start with `spans` are invalidated by new spans. */
 import { infiniteQueryOptions, keepPreviousData, queryOptions, type InfiniteData } from '@tanstack/react-query';
 import { ApiError, api, type Schemas } from '@/api/client';
 import { queryClient } from '@/api/queries';
@@ -13,13 +10,13 @@ const PAGE_SIZE = 50;
 const NEWEST_ROWS = 100;
 
 interface PageCursor {
-  /** Null before the first page, whose time counts for all that follow. */
+  /** Null before the first page, which fixes the time for the others. */
   time: TimeBounds | null;
   after: string | null;
 }
 const FIRST_PAGE: PageCursor = { time: null, after: null };
 
-/** What takes too long takes too long again: only who was not heard asks once more. */
+/** Retry only if the server was unreachable; timeouts would repeat. */
 const retry = (times: number, error: Error): boolean => times < 2 && error instanceof ApiError && error.status === 0;
 
 const queryKeyOf = (asked: TraceQuery): string => String(traceQueryParams(asked));
@@ -39,7 +36,7 @@ async function fetchRows(
   return { data: page.data, next: page.next ?? null, time: meant };
 }
 
-/** The rows, page by page. Never asked again by themselves: `head` says what is new. */
+/** Pages of rows. Never refetched; `newestRowsQuery` finds new ones. */
 export const rowPagesQuery = (asked: TraceQuery) =>
   infiniteQueryOptions({
     queryKey: ['traces', 'rows', queryKeyOf(asked)],
@@ -51,7 +48,6 @@ export const rowPagesQuery = (asked: TraceQuery) =>
     placeholderData: keepPreviousData,
   });
 
-/** The newest rows, as they are now. */
 export const newestRowsQuery = (asked: TraceQuery) =>
   queryOptions({
     queryKey: ['spans', 'head', queryKeyOf(asked)],
@@ -61,7 +57,7 @@ export const newestRowsQuery = (asked: TraceQuery) =>
     retry,
   });
 
-/** Put pages in the place of those that are known. */
+/** Replace the cached pages. */
 export function setRowPages(asked: TraceQuery, pages: readonly RowPage[]): void {
   queryClient.setQueryData(rowPagesQuery(asked).queryKey, (known: InfiniteData<RowPage> | undefined) => ({
     pages: [...pages],
@@ -69,7 +65,6 @@ export function setRowPages(asked: TraceQuery, pages: readonly RowPage[]): void 
   }));
 }
 
-/** Is there any trace at all? */
 export const anyTraceQuery = () =>
   queryOptions({
     queryKey: ['spans', 'any'],
@@ -100,7 +95,7 @@ export const traceStatsQuery = (asked: TraceQuery) =>
     retry,
   });
 
-/** The whole conversation of a trace, or of one of its spans. */
+/** Conversation of a trace or of one span. */
 export const traceThreadQuery = (trace: string, span: string | null) =>
   queryOptions({
     queryKey: ['traces', 'conversation', trace, span],
@@ -113,7 +108,7 @@ export const traceThreadQuery = (trace: string, span: string | null) =>
     gcTime: 60_000,
   });
 
-/** All of a span: what went in and came out, when that is no conversation. */
+/** Full record of a span, for values that are no conversation. */
 export const spanRecordQuery = (trace: string, span: string) =>
   queryOptions({
     queryKey: ['traces', 'record', trace, span],
@@ -127,21 +122,17 @@ export const savedViewsQuery = () =>
     queryFn: ({ signal }) => api('get', '/api/views', { query: { page: 'traces' }, signal }),
   });
 
-/**
- * What the page of a trace reads. Names in a record are strangers': answers are kept as they were parsed, never
- * merged.
- */
 export type Summary = Schemas['TraceView'];
 export type Span = Schemas['Record'];
 export type Part = Schemas['Piece']['part'];
 
-/** How often a trace that is not whole yet is looked at again, in milliseconds; and for how long. */
+/** Refresh interval while a trace is running, and for how long. */
 const REFRESH_INTERVAL_MS = 3000;
 const MAX_RUN_TIME_MS = 10 * 60_000;
 
 /**
- * Has its root not ended yet? Spans are stored when they end, those inside first: the one that stands for it names a
- * parent.
+ * Whether the root has not ended. Spans are stored when they end, children first: until then the topmost one has a
+ * parent id.
  */
 export const isRunning = ({ root }: Pick<Summary, 'root'>, now = Date.now()): boolean =>
   root.parent_id !== null && now - Date.parse(root.start) < MAX_RUN_TIME_MS;
@@ -154,7 +145,7 @@ export const traceQuery = (trace: string) =>
       (data && isRunning(data)) || (error instanceof ApiError && error.status === 404) ? REFRESH_INTERVAL_MS : false,
   });
 
-/** Spans that are drawn at most. */
+/** More spans are not shown. */
 export const MAX_SPANS = 100_000;
 
 export const traceSkeletonQuery = (trace: string) =>
@@ -178,13 +169,13 @@ export const traceConversationQuery = (trace: string, whole: boolean) =>
 export const spanQuery = (trace: string, id: string) =>
   queryOptions({
     queryKey: ['trace', trace, 'span', id],
-    // With no part asked for, the answer is the record.
+    // Without a part in the query the response is the record.
     queryFn: async ({ signal }) =>
       (await api('get', '/api/spans/{trace}/{span}', { path: { trace, span: id }, signal })) as Span,
     structuralSharing: false,
   });
 
-/** The spans of a trace in whose texts these words are. */
+/** Ids of spans whose text contains the words. */
 export const spansContainingQuery = (trace: string, words: string) =>
   queryOptions({
     queryKey: ['trace', trace, 'holding', words],

@@ -1,8 +1,6 @@
 /**
- * What the traces page asks for: rows of traces or of spans, words, a time, conditions. It lives in the address, so
- * that a
- * reload, Back and a link show the same, and in saved views. Addresses and views are strangers' texts: what is not
- * understood is left out. Pure.
+ * Query of the traces page: rows, search, time and conditions. Stored in the URL and in saved views, both untrusted:
+ * invalid parts are ignored.
  */
 import { useCallback, useMemo } from 'react';
 import { useSearchParams } from 'wouter';
@@ -22,7 +20,7 @@ export interface Condition {
   of: 'field' | 'attribute';
   name: string;
   op: Op;
-  /** As it was written; what it means depends on the field. */
+  /** As typed; its meaning depends on the field. */
   value: string;
 }
 
@@ -30,10 +28,10 @@ export interface TraceQuery {
   rows: 'traces' | 'spans';
   search: string;
   range: RelativeRange;
-  /** Of a custom range, RFC 3339; null is without end. */
+  /** RFC 3339, for a custom range; null is unbounded. */
   from: string | null;
   to: string | null;
-  /** Is it enough that any of the conditions holds? */
+  /** Whether any condition suffices, instead of all. */
   any: boolean;
   conditions: readonly Condition[];
 }
@@ -60,7 +58,7 @@ const MAX_SEARCH_LENGTH = 1000;
 const MAX_NAME_LENGTH = 512;
 const MAX_VALUE_LENGTH = 2000;
 
-// Addresses
+// URL
 
 export function parseTraceQuery(given: URLSearchParams): TraceQuery {
   return validateQuery({
@@ -74,7 +72,7 @@ export function parseTraceQuery(given: URLSearchParams): TraceQuery {
   });
 }
 
-/** Only what is not as usual is written. */
+/** URL parameters; defaults are left out. */
 export function traceQueryParams(asked: TraceQuery): URLSearchParams {
   const made = new URLSearchParams();
   if (asked.rows !== EMPTY_QUERY.rows) made.set('rows', asked.rows);
@@ -88,7 +86,7 @@ export function traceQueryParams(asked: TraceQuery): URLSearchParams {
   return made;
 }
 
-/** `status~eq~error`, `@http.route~exists`: the value is all that follows. */
+/** `status~eq~error`, `@http.route~exists`: everything after the second ~ is the value. */
 function encodeCondition({ of, name, op, value }: Condition): string {
   const safe = name.replaceAll('%', '%25').replaceAll('~', '%7E');
   return `${of === 'attribute' ? '@' : ''}${safe}~${op}${takesValue(op) ? `~${value}` : ''}`;
@@ -108,7 +106,6 @@ export const viewBody = (asked: TraceQuery): Record<string, unknown> => ({
 
 export const parseView = (body: Record<string, unknown>): TraceQuery => validateQuery(body);
 
-/** Do both ask the same? */
 export const isSameQuery = (one: TraceQuery, other: TraceQuery): boolean =>
   String(traceQueryParams(one)) === String(traceQueryParams(other));
 
@@ -142,21 +139,21 @@ const parseTime = (given: unknown): string | null => {
   return Number.isNaN(at) ? null : new Date(at).toISOString();
 };
 
-// What the server is asked
+// API
 
 export interface TimeBounds {
   from: string | null;
   to: string | null;
 }
 
-/** The time that is meant, now. */
+/** Absolute time bounds. */
 export function timeBounds({ range, from, to }: TraceQuery, now: number): TimeBounds {
   const length = RANGE_LENGTHS_MS[range];
   if (length !== undefined) return { from: new Date(now - length).toISOString(), to: null };
   return range === 'custom' ? { from, to } : { from: null, to: null };
 }
 
-/** The filter as the server reads it. */
+/** The filter for the API. */
 export function queryFilter({ any, conditions }: TraceQuery): unknown {
   const leaves = conditions.map(conditionFilter);
   if (leaves.length < 2) return leaves[0] ?? null;
@@ -172,7 +169,7 @@ function conditionFilter({ of, name, op, value }: Condition): unknown {
   return { field: name, op, value: takesList(op) ? values : values[0] };
 }
 
-/** Nobody says whether 200 is a number or a text in an attribute: where it may be either, both are meant. */
+/** The type of an attribute is unknown: 200 matches the number and the text. */
 function attributeFilter(name: string, op: Op, texts: readonly string[]): unknown {
   if (op === 'contains' || op === 'starts_with') return { attribute: name, op, value: texts[0] };
   if (op !== 'eq' && op !== 'ne' && !takesList(op))
@@ -187,7 +184,7 @@ function attributeFilter(name: string, op: Op, texts: readonly string[]): unknow
     : { attribute: name, op: several, value: values };
 }
 
-/** Separated by commas. */
+/** Comma-separated. */
 export const splitList = (value: string): string[] => {
   const several = value
     .split(',')
@@ -204,12 +201,11 @@ export const parseNumber = (text: string): number | undefined => {
 const parseBoolean = (text: string): boolean | undefined =>
   text === 'true' ? true : text === 'false' ? false : undefined;
 
-/** What is asked, as the address says it; to ask something else is to go there. */
 export interface TraceQueryState {
   asked: TraceQuery;
-  /** The saved view that was chosen last, whatever was changed since. */
+  /** Last chosen saved view, even if the query changed since. */
   view: string | null;
-  /** `replace`: no step that Back takes back, as while somebody types. */
+  /** `replace`: adds no history entry, as while typing. */
   ask: (asked: TraceQuery, options?: { view?: string | null; replace?: boolean }) => void;
 }
 

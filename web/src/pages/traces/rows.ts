@@ -1,37 +1,35 @@
-/** The rows of the table as pages, and how those that come meanwhile get in. Pure. */
+/** Rows of the traces table as pages, and how new rows enter them. */
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { useEffect, useEffectEvent, useMemo } from 'react';
 import type { Schemas } from '@/api/client';
 import { newestRowsQuery, setRowPages, rowPagesQuery } from './queries';
 import type { TimeBounds, TraceQuery } from './query';
 
-/** A trace, or a span: that has no number of spans. */
+/** A trace, or a span without a span count. */
 export type TraceRow = Schemas['SpanRow'] & Partial<Pick<Schemas['TraceRow'], 'spans' | 'errors'>>;
 
 export interface RowPage {
   data: readonly TraceRow[];
   next: string | null;
-  /** The time that was asked for: the next page has to ask for the same. */
+  /** Time bounds of the query; later pages use the same. */
   time: TimeBounds;
 }
 
-/** What a row is called; a trace's row may come to be of another span. */
+/** Stable id; a trace's row may come to show another span. */
 export const rowId = (row: TraceRow): string =>
   row.spans === undefined ? `${row.trace_id}/${row.span_id}` : row.trace_id;
 
-/** Where it leads. */
 export const rowPath = (row: TraceRow): string =>
   `/traces/${row.trace_id}${row.spans === undefined ? `?span=${row.span_id}` : ''}`;
 
 export interface AbsorbResult {
   pages: readonly RowPage[];
-  /** How many rows are new. */
   added: number;
-  /** Is everything new, so that rows may be missing before what was known? Then the pages are the newest only. */
+  /** Whether all rows of the newest page are new, so that there may be a gap; then only that page is kept. */
   anew: boolean;
 }
 
-/** The pages with the newest rows (`head`, one page as it is now) in their places. */
+/** Merge the newest page into the known pages. */
 export function absorbRows(pages: readonly RowPage[], head: RowPage): AbsorbResult {
   const known = new Set(pages.flatMap(({ data }) => data.map(rowId)));
   const added = head.data.filter((row) => !known.has(rowId(row)));
@@ -51,7 +49,7 @@ export function absorbRows(pages: readonly RowPage[], head: RowPage): AbsorbResu
   return { pages: merged, added: added.length, anew: false };
 }
 
-/** Only what is known already, as it is now: nothing moves. */
+/** Update known rows without moving anything. */
 export function refreshRows(pages: readonly RowPage[], head: RowPage): readonly RowPage[] {
   const known = new Set(pages.flatMap(({ data }) => data.map(rowId)));
   return absorbRows(pages, { ...head, next: null, data: head.data.filter((row) => known.has(rowId(row))) }).pages;
@@ -60,32 +58,28 @@ export function refreshRows(pages: readonly RowPage[], head: RowPage): readonly 
 const inOrder = (rows: readonly TraceRow[]): TraceRow[] =>
   rows.toSorted((one, other) => (isBefore(one, other) ? -1 : 1));
 
-/** The latest first. All times have the same form. */
+/** Newest first. Compares strings: all times have the same format. */
 const isBefore = (one: TraceRow, other: TraceRow): boolean =>
   one.start === other.start ? one.span_id > other.span_id : one.start > other.start;
 
-/**
- * The rows that are shown, and the new ones: those that came while the page was away, and while it is live those that
- * come. They go in at once while one is at the top; else they wait, so that nothing moves under the eyes.
- */
+/** Rows and new arrivals. At the top new rows appear at once; otherwise they wait, so that nothing moves. */
 export interface LiveRows {
   rows: readonly TraceRow[];
-  /** Nothing has been answered yet. */
   waiting: boolean;
-  /** They are of an older question, until this one is answered. */
+  /** Rows of the previous query while this one loads. */
   old: boolean;
   error: Error | null;
   more: boolean;
-  /** The next page could not be read. */
+  /** Whether the next page failed to load. */
   cut: boolean;
   fetching: boolean;
   fetchMore: () => void;
   retry: () => void;
-  /** How many wait; `many` if there may be more. */
+  /** Number of waiting rows; `many` if there may be more. */
   fresh: { count: number; many: boolean };
-  /** Let those in that wait. */
+  /** Show the waiting rows. */
   take: () => void;
-  /** Look for new ones now. */
+  /** Check for new rows now. */
   look: () => Promise<void>;
 }
 
@@ -93,8 +87,7 @@ export function useLiveRows(asked: TraceQuery, live: boolean, following: boolean
   const pages = useInfiniteQuery(rowPagesQuery(asked));
   const ready = pages.data !== undefined && !pages.isPlaceholderData;
   const known = ready ? pages.data.pages : null;
-  // Who looks at an empty table waits for the first row; and who comes back finds what was read before, and wants the
-  // rest.
+  // An empty table shows the first row at once; so does a table on return from another page.
   const empty = known !== null && known.every(({ data }) => data.length === 0);
   const newest = useQuery({
     ...newestRowsQuery(asked),
@@ -105,7 +98,7 @@ export function useLiveRows(asked: TraceQuery, live: boolean, following: boolean
     if (known && newest.data) setRowPages(asked, letIn || added === 0 ? all : refreshRows(known, newest.data));
   });
   useEffect(() => {
-    if (next) came(next, following); // What is kept is shared with what was known, so this comes to rest.
+    if (next) came(next, following); // Structural sharing keeps unchanged rows, so this converges.
   }, [next, following]);
   const rows = useMemo(() => pages.data?.pages.flatMap(({ data }) => data) ?? [], [pages.data]);
   return {

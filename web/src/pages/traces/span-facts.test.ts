@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { fittingInputs, omittedInputs } from '@/components/open-in-playground';
 import { fetchWholePart } from './detail/span-content';
 import { isRunning, type Part, type Summary } from './queries';
-import { spanFacts, joinValues, sessionPath, shortText } from './span-facts';
+import { spanFacts, sortedEntries, sessionPath, shortText } from './span-facts';
 
 describe('what is known of a span', () => {
   test('comes in the order in which one asks for it', () => {
@@ -62,7 +62,7 @@ describe('strangers’ names', () => {
   const hostile = JSON.parse('{"b": 1, "__proto__": {"polluted": 1}, "constructor": 2, "a": 3}') as object;
 
   test('are listed like any others', () => {
-    expect(joinValues(hostile)).toEqual([
+    expect(sortedEntries(hostile)).toEqual([
       ['__proto__', { polluted: 1 }],
       ['a', 3],
       ['b', 1],

@@ -1,4 +1,4 @@
-/** What a record says of a span besides its content, in the order in which one asks for it. */
+/** Facts of a span besides its content, most important first. */
 import { formatDollars } from '@/lib/format';
 import { formatMilliseconds } from './detail/timeline';
 import type { Span } from './queries';
@@ -6,9 +6,9 @@ import type { Span } from './queries';
 export interface SpanFact {
   label: string;
   text: string;
-  /** Names of others, to be shown exactly. */
+  /** Untrusted name, shown exactly. */
   code?: boolean;
-  /** Where it leads within this page. */
+  /** Link within the page. */
   href?: string;
 }
 
@@ -56,21 +56,15 @@ function tokens(usage: NonNullable<Span['usage']>): string {
     .join(', ');
 }
 
-/**
- * The page of a session. Its name may hold anything, and paths are taken in their plain form only: what is odd stands
- * beside it.
- */
+/** Path of a session; names that are unsafe in a path become a parameter. */
 export const sessionPath = (session: string): string =>
   /^[A-Za-z0-9][\w.~-]*$/.test(session) ? `/sessions/${session}` : `/sessions/_?session=${encodeURIComponent(session)}`;
 
-/**
- * A flat map's names with their values, in order of the names. Only what is its own: `__proto__` is a name like any
- * other.
- */
-export const joinValues = (map: object): [string, unknown][] =>
+/** Own entries sorted by name; `__proto__` is a name like any other. */
+export const sortedEntries = (map: object): [string, unknown][] =>
   Object.entries(map).toSorted(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0));
 
-/** A value of an attribute on one line. */
+/** A value on one line. */
 export function shortText(value: unknown, length = 300): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value));
   return text.length > length ? `${text.slice(0, length)}…` : text;

@@ -1,4 +1,4 @@
-/** What kind of span it is, as a picture and a colour; and what came of it. */
+/** Icon, color and label of span kinds and statuses. */
 import {
   Ban,
   Bot,
@@ -22,7 +22,7 @@ import { cn } from '@/lib/cn';
 interface KindStyle {
   word: string;
   icon: LucideIcon;
-  /** A variable of the palette. */
+  /** CSS variable. */
   colour: string;
 }
 
@@ -44,7 +44,7 @@ const kindStyle = (kind: string): KindStyle => KIND_STYLES.get(kind) ?? OTHER_KI
 
 export const kindLabel = (kind: string): string => kindStyle(kind).word;
 
-/** The variable whose colour a span is drawn in. */
+/** CSS variable of a span's color. */
 export const kindColour = (kind: string, status: string): string =>
   status === 'error' ? '--bad' : kindStyle(kind).colour;
 
@@ -68,7 +68,7 @@ const STATUSES = new Map([
 
 export const statusLabel = (status: string): string => STATUSES.get(status)?.word ?? 'OK';
 
-/** Nothing for what went well: only what did not stands out. */
+/** Nothing for ok: only problems stand out. */
 export function StatusIcon({ status }: { status: string }): ReactNode {
   const known = STATUSES.get(status);
   if (!known) return null;

@@ -1,4 +1,4 @@
-/** One row of the table: a line of columns, or a card where there is little room. */
+/** Row of the traces table: a line of columns, or a card on narrow screens. */
 import { useQuery } from '@tanstack/react-query';
 import { memo, type KeyboardEvent, type MouseEvent, type ReactNode, useMemo } from 'react';
 import { Link } from 'wouter';
@@ -19,11 +19,11 @@ import { rowPath, rowId, type TraceRow } from './rows';
 import { sessionPath } from './span-facts';
 import { KindIcon } from './span-kind';
 
-/** Heights in pixels: all rows are equal, so that thousands need not be measured. */
+/** Fixed row heights in pixels, so that thousands of rows need no measuring. */
 export const ROW_LINE_HEIGHT = 56;
 export const ROW_CARD_HEIGHT = 116;
 
-/** Columns of a line; how many spans there are is told of traces only. */
+/** Columns of a line; the span count is for traces only. */
 export const TRACE_COLUMNS = {
   traces: 'grid gap-x-4 grid-cols-[4.25rem_minmax(9rem,13rem)_minmax(0,1fr)_6rem_4.25rem_4rem_3.5rem]',
   spans: 'grid gap-x-4 grid-cols-[4.25rem_minmax(9rem,13rem)_minmax(0,1fr)_6rem_4.25rem_4rem]',
@@ -33,7 +33,7 @@ interface TableRowProps {
   row: TraceRow;
   place: number;
   now: number;
-  /** Is it the row that the keyboard is at? */
+  /** Whether this is the focused row. */
   active: boolean;
   card: boolean;
   open: (row: TraceRow, event: MouseEvent | KeyboardEvent) => void;
@@ -50,7 +50,7 @@ export const TraceTableRow = memo(function RowView({
   enter,
 }: TableRowProps): ReactNode {
   const on = {
-    // What is shown over the page is not in the row, though its events come by here.
+    // React events of portals bubble here although they are outside of the row.
     onClick: (event: MouseEvent<HTMLElement>) => {
       if (event.currentTarget.contains(event.target as Node) && !(event.target as Element).closest('a'))
         open(row, event);
@@ -163,7 +163,7 @@ function Card({ row, now }: { row: TraceRow; now: number }): ReactNode {
   );
 }
 
-/** Also a real link: it can be opened in another tab, and copied. */
+/** A real link, to open in a new tab or copy. */
 const NameLink = ({ row }: { row: TraceRow }): ReactNode => {
   const name = row.workflow ?? row.name;
   return (
@@ -283,8 +283,8 @@ const totalTokens = ({ input_tokens: given, output_tokens: made }: TraceRow): nu
 const tokenDetails = ({ input_tokens: given, output_tokens: made }: TraceRow): string =>
   `${(given ?? 0).toLocaleString('en')} in, ${(made ?? 0).toLocaleString('en')} out`;
 
-/** Of a longer conversation the end is shown: its own page has it all. */
-const MAX_NAME_LENGTH = 200;
+/** Longer conversations show the end; the trace page has all. */
+const MAX_MESSAGES = 200;
 const NO_ACTS = {};
 
 interface FullValueProps {
@@ -293,9 +293,7 @@ interface FullValueProps {
   preview: Preview;
 }
 
-/**
- * Everything behind a cell: the whole conversation, or the value that went in or came out. Asked for when it is shown.
- */
+/** Full value behind a cell, fetched when shown. */
 export function FullValue({ row, side, preview }: FullValueProps): ReactNode {
   const { data, error } = useQuery(traceThreadQuery(row.trace_id, row.spans === undefined ? row.span_id : null));
   if (error) return <ErrorMessage error={error} />;
@@ -307,7 +305,7 @@ export function FullValue({ row, side, preview }: FullValueProps): ReactNode {
   );
 }
 
-/** What the list knows already, until there is more. */
+/** The preview until the value has loaded. */
 const ValueLoading = ({ preview }: { preview: Preview }): ReactNode => (
   <div className="flex w-144 max-w-full flex-col gap-2">
     <PreviewView preview={preview} roomy />
@@ -316,9 +314,9 @@ const ValueLoading = ({ preview }: { preview: Preview }): ReactNode => (
 );
 
 function ThreadMessages({ row, messages }: { row: TraceRow; messages: readonly OutputMessage[] }): ReactNode {
-  const left = Math.max(0, messages.length - MAX_NAME_LENGTH);
+  const left = Math.max(0, messages.length - MAX_MESSAGES);
   const shown = useMemo(() => {
-    // Their own ids may be anything, and the same twice.
+    // Message ids are not unique.
     // oxlint-disable-next-line oxc/no-map-spread -- the messages stay as they are
     const said = messages.slice(left).map((message) => ({ ...message, id: null }));
     return messagesOf(outputNodes(said, { id: row.span_id, status: 'finished', created_at: row.start }));

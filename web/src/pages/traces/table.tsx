@@ -1,4 +1,4 @@
-/** The table: only the rows near what one sees are there, more are fetched as one comes near the end. */
+/** Virtual table of traces; fetches more near the end. */
 import {
   useCallback,
   useEffect,
@@ -19,26 +19,26 @@ import { serverPath } from '@/lib/server-path';
 import { rowPath, rowId, type TraceRow } from './rows';
 import { ROW_CARD_HEIGHT, TRACE_COLUMNS, ROW_LINE_HEIGHT, TraceTableRow } from './table-row';
 
-/** So many rows before the end more are asked for. */
+/** Distance to the end at which the next page is fetched. */
 const PREFETCH_ROWS = 30;
 
 interface Props {
   rows: readonly TraceRow[];
   kind: 'traces' | 'spans';
-  /** What scrolls. */
+  /** The scroll container. */
   box: HTMLDivElement | null;
-  /** Are these rows of an older question? */
+  /** Whether the rows belong to the previous query. */
   old: boolean;
   more: boolean;
   fetching: boolean;
   onMore: () => void;
-  /** More could not be read. */
+  /** Whether the next page failed to load. */
   failed: boolean;
 }
 
 export function TraceTable({ rows, kind, box, old, more, fetching, onMore, failed }: Props): ReactNode {
   const list = useRef<HTMLDivElement>(null);
-  // By its name: while new rows come, its place changes.
+  // By id, because the index changes when rows arrive.
   const [activeId, setActiveId] = useState<string | null>(null);
   const active = useMemo(
     () =>
@@ -160,7 +160,7 @@ function TableHead({ kind }: { kind: Props['kind'] }): ReactNode {
   );
 }
 
-/** A click or Enter opens; with Control or Command in another tab, as links do. */
+/** Click or Enter opens; with Control or Command in a new tab, like links. */
 function useOpen(): (row: TraceRow, event: MouseEvent | KeyboardEvent) => void {
   const [, navigate] = useLocation();
   return useCallback(

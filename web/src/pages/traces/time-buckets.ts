@@ -1,4 +1,4 @@
-/** Traces over time, in equal steps: those without any are there as well. Pure. */
+/** Time buckets of trace statistics, including empty ones. */
 import type { Schemas } from '@/api/client';
 import type { TraceQuery, TimeBounds } from './query';
 
@@ -6,17 +6,16 @@ export type StatRow = Schemas['StatRow'];
 export type BucketSize = 'minute' | 'hour' | 'day';
 
 export interface TimeBucket {
-  /** When it begins and ends, in milliseconds. */
+  /** Start and end in milliseconds. */
   at: number;
   end: number;
   stat: StatRow | null;
 }
 
 const BUCKET_MS: Record<BucketSize, number> = { minute: 60_000, hour: 3_600_000, day: 86_400_000 };
-/** Of more the latest are shown: bars have to be seen. */
+/** Shows the latest if there are more. */
 const MAX_BUCKETS = 400;
 
-/** How finely a time is shown. */
 export function bucketSize(time: TimeBounds, now: number): BucketSize {
   if (!time.from) return 'day';
   const length = (time.to ? Date.parse(time.to) : now) - Date.parse(time.from);
@@ -24,7 +23,7 @@ export function bucketSize(time: TimeBounds, now: number): BucketSize {
   return length <= 4 * BUCKET_MS.day ? 'hour' : 'day';
 }
 
-/** All steps of a time, the earliest first; of all times from the first trace on. */
+/** All buckets of a time, earliest first; starts at the first trace if unbounded. */
 export function timeBuckets(stats: readonly StatRow[], time: TimeBounds, step: BucketSize, now: number): TimeBucket[] {
   const length = BUCKET_MS[step];
   const found = new Map(stats.map((stat) => [Date.parse(stat.at), stat]));
@@ -39,14 +38,14 @@ export function timeBuckets(stats: readonly StatRow[], time: TimeBounds, step: B
   });
 }
 
-/** What is asked for when some neighbouring steps were chosen. */
+/** Query for a range of buckets. */
 export function narrowToBuckets(asked: TraceQuery, chosen: readonly TimeBucket[]): TraceQuery {
   const [first, last] = [chosen[0], chosen.at(-1)];
   if (!first || !last) return asked;
   return { ...asked, range: 'custom', from: new Date(first.at).toISOString(), to: new Date(last.end).toISOString() };
 }
 
-/** Steps are those of the server's clock, which for days is UTC. */
+/** Buckets follow the server's clock; days are UTC. */
 export function formatBucketTime({ at }: TimeBucket, step: BucketSize): string {
   if (step === 'day')
     return new Date(at).toLocaleDateString('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });

@@ -1,4 +1,4 @@
-/** Which time: one of the usual, or from when to when. */
+/** Menu of the time range: presets or custom. */
 import { Check, ChevronDown, Clock } from 'lucide-react';
 import { Popover } from 'radix-ui';
 import { useState, type FormEvent, type ReactNode } from 'react';

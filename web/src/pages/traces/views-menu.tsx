@@ -1,4 +1,4 @@
-/** What was asked, kept under a name for everyone in the project: chosen, saved, renamed, let go of. */
+/** Saved views of the project: choose, save, rename, delete. */
 import { useQuery } from '@tanstack/react-query';
 import { Bookmark, BookmarkPlus, Check, ChevronDown, Pencil, Save, Trash2 } from 'lucide-react';
 import type { ReactNode } from 'react';

@@ -1,6 +1,4 @@
-/**
- * Connecting a service that runs elsewhere: its URL, a test that shows what was found there, and then the real thing.
- */
+/** Dialog that connects a service: URL, test, connect. */
 import { useMutation } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
@@ -154,11 +152,11 @@ function ConnectResult({ workflow }: { workflow: Workflow }): ReactNode {
   );
 }
 
-/** The error, what was tried, and the lines that the operator needs where a service wants credentials. */
+/** The error, the probes, and instructions where credentials are missing. */
 function ConnectError({ error }: { error: Error }): ReactNode {
   const details = error instanceof ApiError && isObject(error.details) ? error.details : {};
   const tried = parseProbes(details.tried);
-  // The table says it better than the rest of the line, which is meant for terminals.
+  // The table replaces the rest of the message, which is meant for terminals.
   const [what = error.message] = tried.length > 0 ? error.message.split(/\.? Tried: /) : [error.message];
   return (
     <>

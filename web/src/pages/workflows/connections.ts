@@ -1,4 +1,4 @@
-/** Services elsewhere: which are connected, how one is, and how it is let go. */
+/** Connected services: list, connect, refresh, disconnect. */
 import { queryOptions } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api } from '@/api/client';
@@ -18,13 +18,13 @@ export type Dialect = 'invoke' | 'run' | 'responses' | 'chat-completions';
 export interface ConnectionRequest {
   url: string;
   name: string;
-  /** Not said: the service is asked. */
+  /** Null: ask the service. */
   isChat: boolean | null;
   dialect: Dialect | null;
   model: string;
 }
 
-/** Asks the service what it is; unless that is all (`dry`), it is served from now on. */
+/** Probe a service, and serve it unless `dry`. */
 export async function connect(
   { url, name, isChat, dialect, model }: ConnectionRequest,
   dry: boolean,
@@ -42,7 +42,7 @@ export async function connect(
   return workflow;
 }
 
-/** Asks first; says whether it is gone. */
+/** Asks for confirmation; resolves to whether it was disconnected. */
 export async function disconnect(name: string): Promise<boolean> {
   const sure = await askConfirmation({
     title: `Disconnect ${name}?`,
@@ -56,7 +56,7 @@ export async function disconnect(name: string): Promise<boolean> {
   return true;
 }
 
-/** Asks a connected service again what it is. */
+/** Probe a connected service again. */
 export async function refreshWorkflow(name: string): Promise<Workflow> {
   const workflow = await api('post', '/api/workflows/{name}/refresh', { path: { name } });
   queryClient.setQueryData(['workflow', name], workflow);
@@ -70,7 +70,7 @@ const invalidateWorkflows = () =>
     queryClient.invalidateQueries({ queryKey: ['connections'] }),
   ]);
 
-/** Whether the service is being asked again what it is, and the function that asks it. */
+/** Whether a refresh is running, and the function that starts one. */
 export function useRefresh(name: string): [boolean, () => void] {
   const [isRefreshing, setRefreshing] = useState(false);
   const start = () => {

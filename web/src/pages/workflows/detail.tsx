@@ -1,4 +1,4 @@
-/** All of one workflow: what it is and how that is known, what it takes and gives, how programs call it. */
+/** Detail of a workflow: facts, evidence, schemas and snippets. */
 import { useQuery } from '@tanstack/react-query';
 import { ArrowLeft, MessageSquareText, Play, RefreshCw } from 'lucide-react';
 import { Tabs } from 'radix-ui';
@@ -43,7 +43,7 @@ export function WorkflowDetail({ name }: { name: string }): ReactNode {
 function WorkflowView({ workflow }: { workflow: Workflow }): ReactNode {
   const evidence = parseEvidence(workflow.evidence);
   useEffect(() => {
-    // An address may name a part; it was not there yet when the browser looked.
+    // The fragment's element was not rendered when the browser looked for it.
     document.getElementById(window.location.hash.slice(1))?.scrollIntoView();
   }, []);
   return (
@@ -199,7 +199,6 @@ const DetailSection = ({ title, id, children }: { title: string; id?: string; ch
   </section>
 );
 
-/** What a workflow is, at a glance. */
 export function ChatBadge({ workflow }: { workflow: Pick<WorkflowRow, 'is_chat' | 'is_chat_source'> }): ReactNode {
   const { is_chat: isChat, is_chat_source: source } = workflow;
   const title = source === 'declared' ? 'As it declares itself' : 'Found out from what it says of itself';
@@ -231,7 +230,7 @@ const NAMES: Record<Snippet['client'], string> = {
   langchain: 'LangChain',
 };
 
-/** Whole programs that call a workflow, ready to copy. */
+/** Ready-to-copy programs that call the workflow. */
 export function Snippets({ snippets }: { snippets: readonly Snippet[] }): ReactNode {
   const [shown, setShown] = useState<string>(snippets[0]?.client ?? '');
   const keyed = snippets.some(({ code }) => code.includes('PALAVER_KEY'));

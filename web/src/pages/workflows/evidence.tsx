@@ -1,4 +1,4 @@
-/** What was asked of a service, what it answered, and what follows from it. */
+/** Evidence of discovery: probes of a service, its answers and the conclusion. */
 import { Check, TriangleAlert } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { isObject } from '@/components/forms/json-schema';
@@ -61,7 +61,6 @@ export function ProbeTable({ tried, decided }: { tried: readonly ProbeAttempt[];
   );
 }
 
-/** How it was found out what a service is: the result document of discovery, read and told in words. Knows no React. */
 export interface ProbeAttempt {
   step: string;
   request: string | null;
@@ -81,7 +80,7 @@ export interface Evidence {
   tried: ProbeAttempt[];
 }
 
-/** The document, if it is one. */
+/** Parse the evidence document; null if invalid. */
 export function parseEvidence(value: unknown): Evidence | null {
   if (!isObject(value) || typeof value.evidence !== 'string') return null;
   return {
@@ -133,14 +132,14 @@ const DIALECTS: Record<string, string> = {
 export const stepLabel = (step: string): string => STEPS[step] ?? step;
 export const dialectLabel = (dialect: string): string => DIALECTS[dialect] ?? dialect;
 
-/** One sentence: what it is, and how sure that is. */
+/** Conclusion and confidence in one sentence. */
 export function evidenceVerdict({ isChat, confidence }: Pick<Evidence, 'isChat' | 'confidence'>): string {
   if (isChat === null) return 'Nothing there says whether it is a chat.';
   const sure = confidence ? (CONFIDENCES[confidence] ?? confidence) : 'as you said';
   return `${isChat ? 'A chat' : 'Not a chat'}: ${sure}.`;
 }
 
-/** The same for what is served from here, where no search was needed. */
+/** The same for workflows of this server, which need no discovery. */
 export function servedVerdict(isChat: boolean, source: 'declared' | 'derived'): string {
   const what = isChat ? 'A chat' : 'Not a chat';
   return source === 'declared' ? `${what}: declared in code.` : `${what}: derived from what it takes.`;

@@ -1,4 +1,4 @@
-/** What the product shows when there is nothing to talk to: how to make something. */
+/** Shown while there are no workflows: how to create one. */
 import { useQuery } from '@tanstack/react-query';
 import { Plug, Workflow } from 'lucide-react';
 import { lazy, Suspense, useState, type ReactNode } from 'react';
@@ -18,7 +18,7 @@ def parrot(messages: list[Message]) -> str:
 `;
 const COMMAND = 'palaver serve app.py';
 
-/** Asked only once the first answer is there (`ready`), for that mostly tells. */
+/** Waits for bootstrap (`ready`), which usually has the answer. */
 export function useHasNoWorkflows(ready: boolean): boolean {
   const { data } = useQuery({ ...workflowsQuery(), enabled: ready });
   return data?.data.length === 0;

@@ -1,4 +1,4 @@
-/** /workflows: all of them, or one. */
+/** /workflows: list of workflows, or one workflow. */
 import { useQuery } from '@tanstack/react-query';
 import { ChevronRight, Plug, RefreshCw, Search, Trash2 } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
@@ -29,7 +29,6 @@ export default function WorkflowsPage({ name }: { name?: string | undefined }): 
 const KINDS = { all: 'All', chat: 'Chats', other: 'Not chats' } as const;
 type Kind = keyof typeof KINDS;
 
-/** Everything that can be talked to or run from here. */
 export function WorkflowList(): ReactNode {
   const { data, error, refetch } = useQuery(workflowsQuery());
   const isAdmin = useIsAdmin();
@@ -136,7 +135,6 @@ type ConnectionRow = Schemas['ConnectionRow'];
 const TONES = { ready: 'good', unreachable: 'bad', failed: 'bad' } as const;
 const STATES = { ready: 'Ready', unreachable: 'Unreachable', failed: 'Not served' };
 
-/** The services that are connected, where they are, and how to let one go. */
 export function ConnectionList(): ReactNode {
   const { data } = useQuery(connectionsQuery());
   const isAdmin = useIsAdmin();

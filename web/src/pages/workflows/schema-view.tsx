@@ -1,4 +1,4 @@
-/** What a workflow takes or gives, as a table of properties; the schema itself one click away. */
+/** Inputs or outputs of a workflow as a table, with the JSON Schema. */
 import { Braces } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { IconButton } from '@/components/button';
@@ -77,19 +77,18 @@ const PropertyTable = ({ properties }: { properties: readonly Property[] }): Rea
   </dl>
 );
 
-/** What a JSON Schema says of each property, in words for a table. Knows no React. */
 export interface Property {
   name: string;
   type: string;
   required: boolean;
-  /** As JSON; null where none is told. */
+  /** As JSON; null if there is none. */
   fallback: string | null;
   description: string;
 }
 
 const MAX_VALUE_LENGTH = 120;
 
-/** The properties of an object's schema, in its order; none for anything else. */
+/** Properties of an object schema in order; empty for other schemas. */
 export function propertiesOf(schema: JsonSchema): Property[] {
   const { properties, required } = resolveRef(schema, schema);
   const needed = new Set(Array.isArray(required) ? required : []);
@@ -105,17 +104,20 @@ export function propertiesOf(schema: JsonSchema): Property[] {
   });
 }
 
-/** One type in words: `list of text`, `number, 0 to 2`, `"short" or "long"`. */
+/** Type as text: `list of text`, `number, 0 to 2`, `"short" or "long"`. */
 export function typeLabel(given: unknown, root: JsonSchema, depth = 0): string {
   const schema = resolveRef(given, root);
   const told =
     depth > 3
       ? 'anything'
-      : (formatNote(schema) ?? enumLabel(schema) ?? joinLabels(schema, root, depth) ?? plainType(schema, root, depth));
+      : (typeMarker(schema) ??
+        enumLabel(schema) ??
+        alternativesLabel(schema, root, depth) ??
+        plainType(schema, root, depth));
   return told.length > MAX_VALUE_LENGTH ? `${told.slice(0, MAX_VALUE_LENGTH - 1)}…` : told;
 }
 
-function formatNote(schema: JsonSchema): string | null {
+function typeMarker(schema: JsonSchema): string | null {
   const mark = schema['x-ag-type-ref'];
   return typeof mark === 'string' ? mark : null;
 }
@@ -125,7 +127,7 @@ function enumLabel(schema: JsonSchema): string | null {
   return Array.isArray(schema.enum) ? unionLabel(schema.enum.map((value) => JSON.stringify(value))) : null;
 }
 
-function joinLabels(schema: JsonSchema, root: JsonSchema, depth: number): string | null {
+function alternativesLabel(schema: JsonSchema, root: JsonSchema, depth: number): string | null {
   const faces = [schema.anyOf, schema.oneOf].find(Array.isArray);
   return faces ? unionLabel(faces.map((face) => typeLabel(face, root, depth + 1))) : null;
 }
@@ -166,7 +168,7 @@ function unionLabel(words: readonly string[]): string {
   return each.length < 2 ? (each[0] ?? 'anything') : `${each.slice(0, -1).join(', ')} or ${each.at(-1)}`;
 }
 
-/** With its local reference looked up; what stands beside it lies over it. A reference that leads in a circle ends. */
+/** Follow a local reference; siblings override it. Stops at cycles. */
 function resolveRef(given: unknown, root: JsonSchema): JsonSchema {
   let schema: JsonSchema = isObject(given) ? given : {};
   for (let steps = 0; typeof schema.$ref === 'string' && steps < 8; steps++) {

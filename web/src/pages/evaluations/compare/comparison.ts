@@ -1,4 +1,4 @@
-/** Two sides of a comparison, row by row: what each row scored on both, and what that means in words. Pure. */
+/** Row-by-row comparison of two evaluations. */
 import type { Schemas } from '@/api/client';
 import { pluralize } from '@/lib/format';
 import { formatChange, formatPercent, formatPoints, formatScore } from '@/pages/evaluations/format';
@@ -6,12 +6,12 @@ import type { ResultRow } from '@/pages/evaluations/queries';
 
 export type EvaluatorComparison = Schemas['EvaluatorComparison'];
 
-/** One row of one side: the mean of its repeats. */
+/** A row of one side: mean over its repeats. */
 export interface RowScore {
-  /** The first of its cells, to be opened. */
+  /** Its first cell, for the link. */
   cell: string;
   score: number;
-  /** The share of repeats that passed; null where nobody says. */
+  /** Share of repeats that passed; null if unknown. */
   passed: number | null;
   text: string;
 }
@@ -22,10 +22,7 @@ export interface Pair {
   candidate: RowScore;
 }
 
-/**
- * By row, what an evaluator says of the cells of one side. A cell without an answer counts as nothing, as in all
- * figures.
- */
+/** Scores of one evaluator by row. Cells without an answer count as 0, as in all figures. */
 export function rowScores(rows: readonly ResultRow[], evaluator: string): Map<string, RowScore> {
   const cells = new Map<string, { cell: string; scores: number[]; passes: number[]; text: string }>();
   for (const row of rows) {
@@ -57,7 +54,7 @@ function rowText({ in: asked }: ResultRow): string {
   return typeof text === 'string' ? text : '';
 }
 
-/** Rows that both have; those whose content changed are no pairs. */
+/** Rows of both sides, except those whose content changed. */
 export function pairRows(
   base: ReadonlyMap<string, RowScore>,
   candidate: ReadonlyMap<string, RowScore>,
@@ -70,7 +67,7 @@ export function pairRows(
   });
 }
 
-/** Passed, by majority over repeats. */
+/** Majority over repeats. */
 const isPass = ({ passed }: RowScore): boolean => (passed ?? 0) > 0.5;
 
 export type RowChange = 'regression' | 'fix' | 'same';
@@ -80,7 +77,7 @@ export function rowChange({ base, candidate }: Pair): RowChange {
   return isPass(base) ? 'regression' : 'fix';
 }
 
-/** What came of it, as one sentence. */
+/** The result in one sentence. */
 export function verdict(one: EvaluatorComparison): string {
   const { measure, difference, base, candidate, paired } = one;
   if (difference === null || base === null || candidate === null)
@@ -96,18 +93,18 @@ export function verdict(one: EvaluatorComparison): string {
     case 'same':
       return `It is the same, as far as it matters: ${from}.`;
     case 'unclear':
-      return `It is not clear: ${from}. ${minimumRows(one)}`;
+      return `It is not clear: ${from}. ${neededRowsText(one)}`;
   }
 }
 
-function minimumRows({ cases_needed: cases, paired }: EvaluatorComparison): string {
+function neededRowsText({ cases_needed: cases, paired }: EvaluatorComparison): string {
   if (cases === null) return 'No number of rows like these would tell: there is no difference to see.';
   return cases > paired
     ? `About ${cases.toLocaleString('en')} rows like these would tell.`
     : 'A few more rows would tell.';
 }
 
-/** `ev_2a:base` */
+/** Parse `ev_2a:base`. */
 export function parseSide(side: string): { id: string; variant: string | null } {
   const at = side.indexOf(':');
   return at < 0 ? { id: side, variant: null } : { id: side.slice(0, at), variant: side.slice(at + 1) };

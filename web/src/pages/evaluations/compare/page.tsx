@@ -1,4 +1,4 @@
-/** /evaluations/compare: a candidate beside a base. What got worse, how sure that is, and the rows behind it. */
+/** /evaluations/compare: candidate against base, with verdicts and changed rows. */
 import { useQueries, useQuery } from '@tanstack/react-query';
 import { ArrowRight, ArrowLeftRight } from 'lucide-react';
 import { useEffect, type ReactNode, useState } from 'react';
@@ -155,7 +155,7 @@ function Sides({ base, candidate }: { base: string; candidate: string }): ReactN
   );
 }
 
-/** What is in no figure. */
+/** Rows that are in no figure. */
 function Notes({
   changed,
   onlyInBase,
@@ -194,10 +194,10 @@ const HINTS = {
 };
 const NONE = { regressions: 'No row got lost.', fixes: 'No row got right.' };
 
-/** The rows that got lost, or right: what was asked, and both answers side by side. */
+/** Rows that regressed or were fixed, with both answers. */
 export function Changes({ kind, count, base, candidate, evaluator }: ChangesProps): ReactNode {
   const isLost = kind === 'regressions';
-  // What got right is what would get lost the other way round.
+  // Fixed rows are the regressions of the opposite direction.
   const [side, other] = isLost ? [candidate, base] : [base, candidate];
   const { data, error } = useQuery({ ...regressionsQuery(side, other, evaluator), enabled: count > 0 });
   const [most, setMost] = useState(INITIAL_ROWS);
@@ -229,7 +229,7 @@ export function Changes({ kind, count, base, candidate, evaluator }: ChangesProp
   );
 }
 
-/** Of several repeats of a row the first. */
+/** The first repeat of each row. */
 const firstCellOfEachRow = (cells: readonly ResultRow[]): ResultRow[] =>
   [...new Map(cells.toReversed().map((cell) => [cell.row, cell])).values()].toReversed();
 
@@ -319,7 +319,7 @@ interface VerdictsProps {
   onChoose: (name: string) => void;
 }
 
-/** What each evaluator says, in a sentence, and how sure it is: the difference with its interval, about zero. */
+/** One sentence for each evaluator, with the difference and its interval. */
 export function Verdicts({ evaluators, margin, chosen, onChoose }: VerdictsProps): ReactNode {
   const ends = (measure: EvaluatorComparison['measure']) =>
     Math.max(
@@ -384,7 +384,7 @@ const PLOT_WIDTH = 288;
 const PLOT_HEIGHT = 40;
 const MIDDLE = 16;
 
-/** Zero in the middle; what does not matter is grey. */
+/** Interval around zero; grey if not significant. */
 function Difference({ one, margin, widest }: { one: EvaluatorComparison; margin: number; widest: number }): ReactNode {
   const { difference, ci, measure } = one;
   if (difference === null || !ci) return <span aria-hidden />;

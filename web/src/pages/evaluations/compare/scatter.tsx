@@ -1,4 +1,4 @@
-/** Every row as a point: its score in the base across, in the candidate up. Below the line it lost, above it won. */
+/** Scatter plot of rows: score in the base against score in the candidate. */
 import { useQueries } from '@tanstack/react-query';
 import { useMemo, useState, type KeyboardEvent, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
@@ -12,7 +12,7 @@ import { rowChange, pairRows, rowScores, parseSide, type Pair } from './comparis
 
 const SIZE = 320;
 const MARGIN = 28;
-/** How far points are from one another, of the whole width, where there is room. */
+/** Minimum distance between points, as a share of the width. */
 const POINT_SPACING = 0.024;
 const FILLS = { regression: 'fill-bad', fix: 'fill-good', same: 'fill-accent' };
 
@@ -165,7 +165,7 @@ interface Point {
   y: number;
 }
 
-/** Many rows have the very same scores: they stand around their place in a spiral, so that each is seen. */
+/** Rows with equal scores are arranged in a spiral, so that each is visible. */
 function layoutPoints(all: readonly Pair[]): { points: Point[]; least: number; most: number; room: number } {
   const values = all.flatMap(({ base, candidate }) => [base.score, candidate.score]);
   const least = values.reduce((one, other) => Math.min(one, other), 0);

@@ -1,10 +1,10 @@
-/** What a cell knows of its branch, and what a person said here that is not in it yet. Asks no server. */
+/** The branch of a cell as last read, and messages that are not stored yet. Does not call the server. */
 import type { Node } from '@/api/types';
 import type { ChatMessage } from '@/components/messages/message';
 import { lastNode, messagesOf, toNode } from '@/components/messages/nodes';
 import type { ThreadSnapshot } from './thread-snapshot';
 
-/** A person's word on a call, and the message that shows the call. */
+/** An approval, and the message that shows its call. */
 export interface Approval {
   message: string;
   id: string;
@@ -12,29 +12,29 @@ export interface Approval {
   reason?: string;
 }
 
-/** What of a list of messages is to be said. */
+/** Messages and approvals to store. */
 export interface PendingMessages {
   approvals: Approval[];
   messages: ChatMessage[];
 }
 
 export class Branch {
-  /** As last read, oldest first; and the head of its thread then. */
+  /** Nodes as last read, oldest first, and the head at that time. */
   nodes: Node[] = [];
   head: string | null = null;
-  /** Do they end where the branch does? Not before it is read, nor while a run adds to it. */
+  /** Whether the nodes reach the end of the branch; false before the first read and during a run. */
   isKnown = false;
   unsaid: ChatMessage[] = [];
   approvals: Approval[] = [];
-  /** The nodes of approvals that are said and not read back yet, by the message that shows them. */
+  /** Stored approvals that were not read back yet, by message. */
   #approved = new Map<string, string>();
 
-  /** The node before the first, null at the beginning of the thread. */
+  /** Node before the first one; null at the start of the thread. */
   get older(): string | null {
     return this.nodes[0]?.parent ?? null;
   }
 
-  /** What was read, joined to what had been read before it. */
+  /** Merge nodes that were read with those known before. */
   take({ thread, nodes }: Pick<ThreadSnapshot, 'thread' | 'nodes'>): void {
     const first = this.nodes.findIndex((node) => node.id === nodes[0]?.id);
     const before = first > 0 && this.nodes[first - 1]?.id === nodes[0]?.parent ? this.nodes.slice(0, first) : [];
@@ -50,7 +50,7 @@ export class Branch {
     this.nodes = withoutNodes(this.nodes, gone);
   }
 
-  /** Only what is in the list: one that is asked again may end before it. */
+  /** What of the messages is not stored yet. A rerun may end before it. */
   newIn(messages: readonly ChatMessage[]): PendingMessages {
     const listed = new Set(messages.map((message) => message.id));
     return {
@@ -59,7 +59,7 @@ export class Branch {
     };
   }
 
-  /** What was said is in the thread now, as these nodes; by message. */
+  /** Record stored nodes; returns them by message. */
   note(said: PendingMessages, nodes: readonly Node[]): Map<string, Node | undefined> {
     for (const [place, { message }] of said.approvals.entries()) {
       const node = nodes[place];
@@ -75,13 +75,13 @@ export class Branch {
     return noted;
   }
 
-  /** The node that a list of messages ends with, to be answered or gone on from. */
+  /** Node at the end of the messages, to answer or continue. */
   end(messages: readonly ChatMessage[]): string | null {
     const last = messages.findLast((message) => message.metadata?.nodes?.length);
     return this.#approved.get(last?.id ?? '') ?? lastNode(messages) ?? this.older;
   }
 
-  /** As messages; how long a run took is told where it was measured here and the server does not say. */
+  /** The branch as messages; durations measured here fill in for missing ones. */
   shown(seconds: ReadonlyMap<string, number>): ChatMessage[] {
     const messages = messagesOf(this.nodes);
     for (const { role, metadata } of messages) {
@@ -91,19 +91,19 @@ export class Branch {
     return messages;
   }
 
-  /** What is not said yet; unless somebody is about to, it tells so. */
+  /** Messages that are not stored yet; marked as failed unless they are being sent. */
   waiting(isSaying: boolean): ChatMessage[] {
     if (isSaying) return this.unsaid;
     return this.unsaid.map((message) => ({ ...message, metadata: { error: { message: 'This was not sent.' } } }));
   }
 
-  /** The last node that the run of a message said. */
+  /** Last node of the message's run. */
   rated({ metadata }: ChatMessage): string | undefined {
     return this.nodes.findLast((node) => node.run !== null && node.run === metadata?.runId)?.id;
   }
 }
 
-/** For the server. Words on calls come before anything else that is said after them. */
+/** Request body. Approvals come first. */
 export const messagesBody = ({ approvals, messages }: PendingMessages): object[] => [
   ...approvals.map(approval),
   ...messages.map(toNode),
@@ -114,7 +114,7 @@ const approval = ({ id, approve, reason }: Approval) => ({
   parts: [{ type: 'data', name: 'approval-response', value: { id, approve, ...(reason ? { reason } : {}) } }],
 });
 
-/** `after`, where a message that is as it was is the very same: what is the same is not drawn again. */
+/** `after` with unchanged messages replaced by their previous objects, so that they don't render again. */
 export function reuseMessages(before: readonly ChatMessage[], after: readonly ChatMessage[]): ChatMessage[] {
   const known = new Map(before.map((message) => [message.id, message]));
   return after.map((message) => {
@@ -123,7 +123,7 @@ export function reuseMessages(before: readonly ChatMessage[], after: readonly Ch
   });
 }
 
-/** The messages with what stands before them; a run's nodes may lie on both sides. `nodes` are those of `messages`. */
+/** Prepend older nodes; a run's nodes may be on both sides. `nodes` are those of `messages`. */
 export function prependOlder(
   messages: readonly ChatMessage[],
   before: readonly Node[],
@@ -132,13 +132,13 @@ export function prependOlder(
 ): ChatMessage[] {
   const [first, ...rest] = messages;
   const own = nodes.filter((node) => first?.metadata?.nodes?.includes(node.id));
-  // What is being said is the AI SDK's to change.
+  // The AI SDK owns messages that stream.
   if (!first || own.length === 0 || (busy && rest.length === 0)) return [...messagesOf(before), ...messages];
   const joined = messagesOf([...before, ...own]);
   return joined.at(-1)?.id === first.id ? [...joined.slice(0, -1), ...messages] : [...joined, ...rest];
 }
 
-/** The messages, where those that are in the thread now have their node's id: their own, unless somebody had that. */
+/** Messages with the ids of their stored nodes. */
 export function keepKnownMessages(
   messages: readonly ChatMessage[],
   nodes: ReadonlyMap<string, Node | undefined>,
@@ -150,7 +150,7 @@ export function keepKnownMessages(
   });
 }
 
-/** The branch without some of its nodes; what followed them has moved up. */
+/** The branch without these nodes; later nodes move up. */
 export function withoutNodes(nodes: readonly Node[], gone: readonly string[]): Node[] {
   const parents = new Map(nodes.filter((node) => gone.includes(node.id)).map((node) => [node.id, node.parent]));
   const lifted = (parent: string | null): string | null =>

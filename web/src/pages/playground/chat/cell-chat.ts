@@ -1,6 +1,6 @@
 /**
- * One cell: a thread on the server, shown by the AI SDK's Chat. The server has the truth (tree, head, running run);
- * this loads it, says what is new, resumes what is being said, and follows other tabs. Knows no React.
+ * Chat of one cell: a server thread shown by the AI SDK's Chat. Loads the thread, stores new messages, resumes running
+ * answers and follows other tabs. Independent of React.
  */
 import { Chat } from '@ai-sdk/react';
 import { generateId } from 'ai';
@@ -17,7 +17,7 @@ import { Refresher } from './refresher';
 import { fetchBranch, cancelRun, fetchSnapshot, type ThreadSnapshot } from './thread-snapshot';
 import { ThreadTransport, type Question } from './transport';
 
-/** How long a run that was told to stop may take to say so, and how long we look for a lost one, in milliseconds. */
+/** Timeouts for a run to confirm its stop, and for finding a run after a lost connection. */
 const STOP_TIMEOUT_MS = 2000;
 const RECOVERY_TIMEOUT_MS = 20_000;
 
@@ -26,7 +26,7 @@ export class CellChat {
   thread: string | null;
   loading = false;
   problem: Error | null = null;
-  /** When the answer that is being given was asked for. */
+  /** Start time of the current answer. */
   since: number | null = null;
   #options: CellOptions;
   #workflow: string | null = null;
@@ -70,10 +70,10 @@ export class CellChat {
     });
   }
 
-  /** Grows with every change of this cell that is not the chat's own. */
+  /** Incremented on every change that the Chat does not announce itself. */
   readonly version = createStore(() => 0);
 
-  /** Is the beginning of the thread still on the server only? Then the node before the first that is shown. */
+  /** Node before the first one shown, if older ones are on the server. */
   get older(): string | null {
     return this.#branch.older;
   }
@@ -82,13 +82,13 @@ export class CellChat {
     return this.#resuming || this.chat.status === 'submitted' || this.chat.status === 'streaming';
   }
 
-  /** Begin to show the thread and to follow it; the answer ends that. */
+  /** Load the thread and follow its changes. Returns the function that stops following. */
   open(): () => void {
     let connected = true;
     const leave = socket.listen(
       (notice) => this.#heard(notice),
       (now) => {
-        // Notices that nobody brought are made up for; while none can come, every attempt is a time to look.
+        // Catch up after missed notices; without a socket every reconnect attempt reloads.
         if (!now || !connected) void this.load();
         connected = now;
       },
@@ -97,17 +97,14 @@ export class CellChat {
     return leave;
   }
 
-  /** The thread of this cell was made elsewhere. */
+  /** Take over a thread that was created elsewhere. */
   adopt(thread: string): void {
     if (this.thread !== null || this.busy) return;
     this.thread = thread;
     void this.load();
   }
 
-  /**
-   * What the server has now: the end of the branch, and the run that is speaking. Asked for meanwhile, it is read once
-   * more.
-   */
+  /** Load the end of the branch and the running run. Requests during a load cause one more. */
   async load(): Promise<void> {
     this.loading = true;
     this.#changed();
@@ -116,7 +113,7 @@ export class CellChat {
       this.problem = null;
     } catch (error) {
       if (error instanceof ApiError && error.status === 404 && this.#at === null) this.#forget();
-      // A line above the page says that the server is away; what is shown is not worse for it.
+      // The banner says that the server is unreachable; keep showing what is there.
       else this.problem = isUnreachable(error) && this.chat.messages.length > 0 ? null : (error as Error);
     } finally {
       this.loading = false;
@@ -124,7 +121,7 @@ export class CellChat {
     }
   }
 
-  /** The thread was deleted: the cell is as empty as before the first word. */
+  /** The thread was deleted: reset the cell. */
   #forget(): void {
     this.thread = null;
     this.#workflow = null;
@@ -152,11 +149,11 @@ export class CellChat {
     }
   }
 
-  /** Say something; a user's message is answered, others wait in the thread. Done when it is answered. */
+  /** Store a message; a user message is answered. Resolves after the answer. */
   async send(parts: ChatPart[], role: ChatMessage['role'] = 'user'): Promise<void> {
     const message: ChatMessage = { id: newId(), role, parts };
     const begun = this.#sending.then(() => this.#begin(message));
-    // One who writes fast is heard in order: each waits until the one before is said, and then interrupts its answer.
+    // Sends are sequential: each waits until the previous one is stored, and then interrupts its answer.
     this.#sending = begun.then(() => this.#asking).catch(() => {});
     await (
       await begun
@@ -164,7 +161,7 @@ export class CellChat {
   }
 
   async #begin(message: ChatMessage): Promise<{ answered: Promise<unknown> }> {
-    if (this.thread && !this.#branch.isKnown) await this.load(); // Somebody may be speaking there.
+    if (this.thread && !this.#branch.isKnown) await this.load(); // Another run may be active in the thread.
     if (this.busy) await this.stop();
     this.#branch.unsaid.push(message);
     this.#again = null;
@@ -177,21 +174,21 @@ export class CellChat {
     return { answered: this.#ask(this.chat.messages) };
   }
 
-  /** End the run that is speaking; what it said stays. */
+  /** Cancel the run; its output stays. */
   async stop(): Promise<void> {
     if (!this.busy) return;
-    // What has not begun shall not; the server ends what has, which a lost connection does not.
+    // Abort what has not started; the server cancels what has, which a lost connection would not.
     if (this.chat.status === 'submitted') await this.chat.stop();
     for (let times = 0; times < 3; times++) {
       if (this.thread) await cancelRun(this.#spokenTo, this.thread);
       if (!(await this.#ready(STOP_TIMEOUT_MS))) await this.chat.stop();
       await this.load();
-      // It may have begun just after it was to end.
+      // It may have started just after the stop.
       if (!this.busy) return;
     }
   }
 
-  /** Ask again after a failure. */
+  /** Run again after a failure. */
   async retry(): Promise<void> {
     this.chat.clearError();
     const last = this.#branch.unsaid.at(-1);
@@ -203,14 +200,14 @@ export class CellChat {
     }
   }
 
-  /** What may be done with a message now. */
+  /** Available actions on a message. */
   acts(message: ChatMessage): MessageActions {
     return this.#acts.of(message, this.busy ? null : this.thread);
   }
 
   async #rerun(id: string): Promise<void> {
     this.since = Date.now();
-    // It may have left the list: then what it answered is the last there.
+    // It may be gone from the list: then its question is the last message.
     const known = this.chat.messages.some((message) => message.id === id);
     this.#again = () => this.#rerun(id);
     await this.chat.regenerate(known ? { messageId: id } : {});
@@ -228,9 +225,9 @@ export class CellChat {
     await this.#again();
   }
 
-  // What the server is told
+  // Writing to the server
 
-  /** Say what is new, one after the other, so that nothing is said twice. */
+  /** Store new messages, one call at a time, so that nothing is stored twice. */
   #ask(messages: ChatMessage[]): Promise<Question> {
     this.#saying += 1;
     const asked = this.#asking
@@ -254,7 +251,7 @@ export class CellChat {
     }
     let answer = this.#branch.end(messages);
     if (fresh.approvals.length + fresh.messages.length > 0) {
-      this.#branch.isKnown = false; // Until it is known what became of it.
+      this.#branch.isKnown = false; // Until its result is known.
       const { messages: nodes } = await api('post', '/api/threads/{thread}/messages', {
         path: { thread },
         body: { messages: messagesBody(fresh), parent: answer },
@@ -267,7 +264,7 @@ export class CellChat {
     return { thread, answer, ...place };
   }
 
-  /** The thread, made if need be, with the workflow that is to answer. */
+  /** Create the thread if needed, with the current workflow. */
   async #placed({ workflow, variant }: CellPlacement): Promise<string> {
     if (!this.thread) {
       this.thread = (await this.#options.make()).id;
@@ -280,7 +277,7 @@ export class CellChat {
     return this.thread;
   }
 
-  /** Read where the branch ends, just before more is said there. */
+  /** Read the end of the branch before adding to it. */
   async #reconcile(thread: string): Promise<void> {
     let seen = await fetchSnapshot(thread, this.#at);
     if (seen.speaking) {
@@ -290,9 +287,9 @@ export class CellChat {
     this.chat.messages = [...this.#take(seen), ...this.#branch.unsaid];
   }
 
-  /** What was said is in the thread now. */
+  /** Take over the stored nodes. */
   #note(noted: Map<string, Node | undefined>): void {
-    if (this.#reading.isBusy) void this.load(); // What is being read may be older than this.
+    if (this.#reading.isBusy) void this.load(); // A load in progress may be older than this.
     this.chat.messages = keepKnownMessages(this.chat.messages, noted);
   }
 
@@ -300,9 +297,9 @@ export class CellChat {
     return this.#workflow ?? this.#options.place().workflow;
   }
 
-  // What the server tells
+  // Reading from the server
 
-  /** While a run speaks here there is nothing to read; when it has ended, there is. */
+  /** Skipped while a run streams here; it reads again at the end. */
   async #read(): Promise<void> {
     if (!this.thread || this.busy) return;
     const seen = await fetchSnapshot(this.thread, this.#at);
@@ -312,15 +309,14 @@ export class CellChat {
   #apply(seen: ThreadSnapshot): void {
     const tail = this.chat.messages.at(-1);
     const isBroken = this.chat.status === 'error' && tail?.role === 'assistant' && !tail.metadata?.nodes?.length;
-    // What a failed run said stays until something comes of it.
+    // Output of a failed run stays until the next attempt.
     if (isBroken && seen.thread.head === this.#branch.head && !seen.speaking) {
       this.#branch.isKnown = false;
       return;
     }
     const moved = this.#branch.isKnown && seen.thread.head !== this.#branch.head;
     const shown = [...this.#take(seen), ...(seen.failed?.message ? [seen.failed.message] : [])];
-    // What could not be said waits at the end, out of the way of who is speaking; what was heard of that stays until
-    // it is heard again.
+    // Unsent messages wait at the end; partial output stays until it is streamed again.
     const heard = tail && seen.thread.run !== null && tail.metadata?.runId === seen.thread.run ? [tail] : [];
     const waiting = this.#branch.waiting(this.#saying > 0 || this.chat.status === 'error');
     this.chat.messages = reuseMessages(this.chat.messages, [...shown, ...(seen.speaking ? heard : waiting)]);
@@ -336,7 +332,7 @@ export class CellChat {
     return this.#branch.shown(this.#seconds);
   }
 
-  /** Read the run that is speaking from its beginning. */
+  /** Stream the running run from its start. */
   async #resume(since: number | null): Promise<void> {
     const before = this.#finishes;
     this.since = Math.min(since ?? Date.now(), Date.now());
@@ -349,7 +345,7 @@ export class CellChat {
       this.#changed();
     }
     if (this.#finishes !== before) return;
-    // There was nothing to read: the connection was lost, or it has ended meanwhile.
+    // Nothing to stream: the connection was lost, or the run has ended.
     this.#branch.isKnown = false;
     if (this.chat.status === 'error') await this.#regain();
     else setTimeout(() => void this.load(), 500);
@@ -367,7 +363,7 @@ export class CellChat {
     this.#resuming = false;
     this.#branch.isKnown = false;
     if (this.chat.status !== 'error') this.#again = null;
-    // A lost connection is not a failed run: look what became of it.
+    // A lost connection is not a failed run: find out what happened to it.
     if (isDisconnect || this.chat.error instanceof ConnectionLost) void this.#regain();
     else void this.load();
   }
@@ -406,7 +402,7 @@ const isUnreachable = (error: unknown): boolean => error instanceof ApiError && 
 
 const newId = (): string => `ui_${generateId()}`;
 
-/** What a cell is for; asked anew at every turn. */
+/** Workflow, variant and inputs; read for every turn. */
 export interface CellPlacement {
   workflow: string;
   variant: string;
@@ -414,13 +410,12 @@ export interface CellPlacement {
   inputs: Record<string, unknown>;
 }
 
-/** Where a cell stands, and what it is given. */
 export interface CellOptions {
   thread: string | null;
-  /** Where the branch that is shown ends; null: at the thread's head. */
+  /** End of the branch; null for the thread's head. */
   at?: string | null;
   place: () => CellPlacement;
-  /** Make the thread of this cell. */
+  /** Create the thread of this cell. */
   make: () => Promise<Thread>;
   forked: (thread: Thread) => void;
 }

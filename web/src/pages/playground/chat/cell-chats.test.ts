@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Board } from '@/api/types';
 import { BoardStore } from '@/pages/playground/board-store';
-import { CellChats, takeThread } from './cell-chats';
+import { CellChats, acceptedInputs } from './cell-chats';
 
 const column = (id: string) => ({ id, workflow: 'tutor', variant: 'short', parameters: { t: 1 } });
 const BOARD = {
@@ -95,10 +95,10 @@ test('the address says where the branch of one cell ends', () => {
 describe('The inputs of a row', () => {
   const schema = { properties: { messages: {}, subject: {} }, additionalProperties: false };
   test('are for each workflow those that it takes', () => {
-    expect(takeThread({ subject: 'physics', script: [] }, schema)).toEqual({ subject: 'physics' });
+    expect(acceptedInputs({ subject: 'physics', script: [] }, schema)).toEqual({ subject: 'physics' });
   });
   test('never hold messages: the thread has its own', () => {
-    expect(takeThread({ messages: [], anything: 1 }, { additionalProperties: true })).toEqual({ anything: 1 });
-    expect(takeThread({ messages: [], anything: 1 }, undefined)).toEqual({ anything: 1 });
+    expect(acceptedInputs({ messages: [], anything: 1 }, { additionalProperties: true })).toEqual({ anything: 1 });
+    expect(acceptedInputs({ messages: [], anything: 1 }, undefined)).toEqual({ anything: 1 });
   });
 });

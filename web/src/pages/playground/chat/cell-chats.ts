@@ -1,4 +1,4 @@
-/** The chats of a board's cells: each is made when it is first shown, and stays while its row and column do. */
+/** Chats of a board's cells, created when first shown and kept while their row and column exist. */
 import { generateId } from 'ai';
 import { api } from '@/api/client';
 import { queryClient, workflowQuery } from '@/api/queries';
@@ -13,10 +13,8 @@ export interface CellName {
 
 export const cellKey = ({ row, column }: CellName): string => `${row}.${column}`;
 
-/**
- * Of a row's inputs, those that a workflow takes: the columns of a row may be unlike. Messages are the thread's own.
- */
-export function takeThread(
+/** The inputs of a row that the workflow accepts. Columns may differ; messages come from the thread. */
+export function acceptedInputs(
   inputs: Record<string, unknown>,
   schema: { properties?: unknown; additionalProperties?: unknown } | undefined,
 ): Record<string, unknown> {
@@ -31,7 +29,7 @@ export class CellChats {
   #store: BoardStore;
   #forked: (thread: Thread) => void;
   #chats = new Map<string, { name: CellName; chat: CellChat }>();
-  /** Where the address says that a cell's branch ends. */
+  /** End of a cell's branch according to the URL. */
   #at: { cell: string; message: string } | null;
 
   constructor(
@@ -54,13 +52,13 @@ export class CellChats {
     return chat;
   }
 
-  /** All that are shown, by the order of the board. */
+  /** Chats of all cells, in board order. */
   all(): CellChat[] {
     const { rows, columns } = this.#store.board;
     return rows.flatMap((row) => columns.map((column) => this.get({ row: row.id, column: column.id })));
   }
 
-  /** The board has changed: names may come again for other rows and columns, and other tabs fill cells. */
+  /** Handle board changes: ids may be reused, and other tabs fill cells. */
   #follow(): void {
     const { rows, columns } = this.#store.board;
     const stays = ({ row, column }: CellName) =>
@@ -86,7 +84,7 @@ export class CellChats {
       } = store.board.columns.find((one) => one.id === column) ?? {};
       const { inputs = {} } = store.board.rows.find((one) => one.id === row) ?? {};
       const schema = queryClient.getQueryData(workflowQuery(workflow).queryKey)?.schemas.inputs;
-      return { workflow, variant, parameters, inputs: takeThread(inputs, schema) };
+      return { workflow, variant, parameters, inputs: acceptedInputs(inputs, schema) };
     };
     let attempt = generateId();
     return new CellChat({
@@ -96,7 +94,7 @@ export class CellChats {
       make: async () => {
         const board = await store.ensure();
         const body = { ...place(), cell: { board: board.id, row, column } };
-        // Should the answer be lost, asking again gives the same thread.
+        // Idempotent: a retry after a lost response returns the same thread.
         const made = await api('post', '/api/threads', { body, headers: { 'idempotency-key': attempt } });
         attempt = generateId();
         store.filled(row, column, { thread: made.id });

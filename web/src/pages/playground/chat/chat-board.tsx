@@ -1,4 +1,4 @@
-/** Chat mode: a grid of threads (rows) and variants (columns), and the composer that speaks to them. */
+/** Chat mode: threads as rows, variants as columns, and the composer. */
 import { useSyncExternalStore, useState, type ReactNode } from 'react';
 import { useCommand } from '@/app/commands';
 import { completeStep } from '@/app/tour/progress';
@@ -17,7 +17,7 @@ interface Props {
   cells: CellChats;
   active: CellName;
   onActive: (cell: CellName) => void;
-  /** A thread that is in no board stands alone: nothing can be added beside it. */
+  /** Whether the thread is in no board; then nothing can be added. */
   alone: boolean;
 }
 
@@ -130,7 +130,7 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
   );
 }
 
-/** For the tour: somebody has talked, and perhaps compared. */
+/** Tour: the user has chatted, and maybe compared. */
 function completeTourSteps(cells: readonly CellChat[], rows: number, columns: number): void {
   const said = cells.filter(
     ({ chat }) => chat.status !== 'error' && chat.messages.some(({ role }) => role === 'assistant'),
@@ -149,7 +149,7 @@ function composerTargets(rows: number, columns: number): { value: Target; label:
   ];
 }
 
-/** Is any cell answering? Asked four times a second: finer is not seen. */
+/** Whether any cell is answering; polled four times a second. */
 function useBusy(cells: CellChats): boolean {
   const [subscribe] = useState(() => (listener: () => void) => {
     const timer = setInterval(listener, 250);

@@ -1,7 +1,4 @@
-/**
- * One cell of the grid: a thread with one variant. It streams on its own, stops on its own, and can be spoken to
- * alone.
- */
+/** A cell of the chat grid: one thread with one variant. */
 import { useChat } from '@ai-sdk/react';
 import { useQuery } from '@tanstack/react-query';
 import { MessageSquare, Square, ArrowDown, RotateCcw } from 'lucide-react';
@@ -49,7 +46,7 @@ export function ChatCell({ cell, row, column, number, active, alone, onActive }:
   );
 }
 
-/** What a cell shows before the first word: whom one talks to, and what else can be done here. */
+/** Placeholder before the first message. */
 function EmptyCell({ workflow, alone }: { workflow: string; alone: boolean }): ReactNode {
   const { data } = useQuery(workflowsQuery());
   const about = data?.data.find((one) => one.name === workflow)?.description;
@@ -111,12 +108,12 @@ function Elapsed({ since }: { since: number | null }): ReactNode {
   );
 }
 
-/** How near to the end counts as reading there, in pixels. */
+/** Distance to the end, in pixels, that counts as being at the end. */
 const END_DISTANCE_PX = 80;
-/** How far from the beginning what is older is fetched, in pixels: before one gets there. */
+/** Distance to the start, in pixels, at which older messages are fetched. */
 const PREFETCH_DISTANCE_PX = 1500;
 
-/** The messages of a cell: stays at the end while one reads there, fetches what is older when one scrolls up. */
+/** Messages of a cell. Follows the end while the user is there, and loads older messages on scrolling up. */
 export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode }): ReactNode {
   const { messages, status, error } = useChat<ChatMessage>({ chat: cell.chat, experimental_throttle: 50 });
   useStore(cell.version);
@@ -186,7 +183,7 @@ interface MessageRowProps {
 const MessageRow = memo(function Shown({ cell, message, streaming, busy }: MessageRowProps): ReactNode {
   // oxlint-disable-next-line react/exhaustive-deps -- what can be done depends on whether the cell speaks
   const acts = useMemo(() => cell.acts(message), [cell, message, busy]);
-  // What is far away is not laid out: long threads scroll as short ones do.
+  // `content-visibility` skips the layout of distant messages, so long threads scroll smoothly.
   return (
     <div className={streaming ? '' : '[contain-intrinsic-size:auto_8rem] [content-visibility:auto]'}>
       <MessageView message={message} streaming={streaming} acts={acts} />
@@ -206,7 +203,7 @@ const Thinking = (): ReactNode => (
   </div>
 );
 
-/** Keeps the end in view while the reader is there, and the reader's place when older messages come in above. */
+/** Keep the end in view while the user is there, and the scroll position when older messages arrive. */
 function useStickToEnd(messages: readonly ChatMessage[], older: () => void) {
   const place = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
@@ -219,7 +216,7 @@ function useStickToEnd(messages: readonly ChatMessage[], older: () => void) {
     const box = place.current;
     if (!box) return;
     const before = held.current;
-    // Whoever says something wants to see what comes of it, wherever they were reading.
+    // Sending always scrolls to the end.
     const atEnd = before.atEnd || (mine !== '' && before.last !== '' && mine !== before.last && before.first === first);
     const grewAbove = before.first !== '' && before.first !== first && !atEnd;
     if (atEnd) box.scrollTop = box.scrollHeight;
@@ -228,7 +225,7 @@ function useStickToEnd(messages: readonly ChatMessage[], older: () => void) {
     // oxlint-disable-next-line react/exhaustive-effect-dependencies -- a new message changes the height
   }, [messages, first, mine]);
 
-  // Heights change without us, too: what comes into view is laid out, code is coloured, pictures arrive.
+  // Heights also change by layout, highlighting and images.
   useEffect(() => {
     const box = place.current;
     if (!box || !content.current) return undefined;
@@ -245,7 +242,7 @@ function useStickToEnd(messages: readonly ChatMessage[], older: () => void) {
     const box = event.currentTarget;
     const before = held.current;
     const near = box.scrollHeight - box.scrollTop - box.clientHeight < END_DISTANCE_PX;
-    // Only a reader scrolls up; what grows below does not mean that they left.
+    // Only the user scrolls up; growing content does not count as leaving the end.
     const atEnd = near || (before.atEnd && box.scrollTop >= before.top - 1);
     held.current = { ...before, atEnd, height: box.scrollHeight, top: box.scrollTop };
     setAway(!atEnd);

@@ -1,4 +1,4 @@
-/** Where one writes: one for all cells, for a thread or for one cell. */
+/** Composer for all cells, a thread or one cell. */
 import { useQuery } from '@tanstack/react-query';
 import { ArrowUp, FileText, Paperclip, Plus, Square, X } from 'lucide-react';
 import { useRef, useState, type ClipboardEvent, type DragEvent, type ReactNode } from 'react';
@@ -207,7 +207,7 @@ function Attachment({ file, onRemove }: { file: StoredFile; onRemove: () => void
   );
 }
 
-/** The files of the message that is being written. */
+/** Files of the current draft. */
 function useAttachments() {
   const [files, setFiles] = useState<StoredFile[]>([]);
   const [waiting, setWaiting] = useState(0);
@@ -229,11 +229,10 @@ function useAttachments() {
   return { files, waiting, attach, remove, clear: () => setFiles([]) };
 }
 
-/** What is being written, and to whom. Pure. */
 export type Target = 'all' | 'row' | 'cell';
 export type Role = 'user' | 'assistant' | 'system';
 
-/** The cells that hear what is sent. */
+/** Cells that receive the message. */
 export function targetCells(board: Board, target: Target, active: CellName): CellName[] {
   const every = board.rows.flatMap((row) => board.columns.map((column) => ({ row: row.id, column: column.id })));
   if (target === 'all') return every;
@@ -241,15 +240,15 @@ export function targetCells(board: Board, target: Target, active: CellName): Cel
   return every.filter((cell) => cell.row === active.row && cell.column === active.column);
 }
 
-/** The cell before or after the active one, round the board. */
+/** Previous or next cell, wrapping around. */
 export function neighbourCell(board: Board, active: CellName, step: 1 | -1): CellName {
   const every = targetCells(board, 'all', active);
   const place = every.findIndex((cell) => cell.row === active.row && cell.column === active.column);
-  const from = place < 0 && step < 0 ? 0 : place; // From one that has gone it is the first, or the last.
+  const from = place < 0 && step < 0 ? 0 : place; // If the active cell is gone: the first, or the last.
   return every[(from + step + every.length) % every.length] ?? active;
 }
 
-/** Files that go with a message: each is stored on the server first, and named by its id from then on. */
+/** Store a file on the server; messages reference it by id. */
 export async function uploadFile(file: File): Promise<StoredFile> {
   const answer = await fetchOk('/api/files', {
     method: 'POST',

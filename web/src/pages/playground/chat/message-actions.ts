@@ -1,4 +1,4 @@
-/** What can be done with a message that stands in a thread. Each asks the server, and shows what it then has. */
+/** Actions on messages of a thread. Each calls the server and reloads. */
 import type { Chat } from '@ai-sdk/react';
 import { ApiError, api } from '@/api/client';
 import type { Thread } from '@/api/types';
@@ -6,21 +6,21 @@ import { addToTestSet } from '@/components/add-to-testset';
 import type { ChatMessage, ChatPart, MessageActions } from '@/components/messages/message';
 import { toNode } from '@/components/messages/nodes';
 
-/** What acts need of their cell. */
+/** What the actions need from their cell. */
 export interface MessageActionsOptions {
   chat: Chat<ChatMessage>;
   newId: () => string;
   load: () => Promise<void>;
   forked: (thread: Thread) => void;
-  /** Answer a question again, or give another answer in the place of one. */
+  /** Answer a question again, or replace an answer. */
   rerun: (id: string) => Promise<void>;
-  /** Ask again after a failure. */
+  /** Run again after a failure. */
   retry: () => Promise<void>;
-  /** Look at the branch that ends there; null: at the head. */
+  /** Show the branch that ends at this node; null for the head. */
   turn: (node: string | null) => void;
-  /** These nodes are no longer there. */
+  /** Called with deleted nodes. */
   gone: (nodes: readonly string[]) => void;
-  /** The last node of a message that its run said. */
+  /** Last node of the message's run. */
   rated: (message: ChatMessage) => string | undefined;
   approve: (message: ChatMessage, id: string, approved: boolean, reason?: string) => Promise<void>;
 }
@@ -33,7 +33,7 @@ export class MessageActionHandlers {
     this.#cell = cell;
   }
 
-  /** The same until something changes, so that nothing is drawn for it. No thread: nothing can be done now. */
+  /** Actions on a message; stable identity until something changes. Empty without a thread. */
   of(message: ChatMessage, thread: string | null): MessageActions {
     const known = this.#known.get(message);
     if (known?.thread === thread) return known.acts;
@@ -48,10 +48,10 @@ function actionsFor(thread: string, message: ChatMessage, cell: MessageActionsOp
   const [first] = nodes;
   const last = nodes.at(-1);
   const isAnswer = message.role === 'assistant';
-  // What is not in the thread can only be tried again.
+  // A message that is not stored can only be retried.
   if (!first || !last) return isAnswer || message.metadata?.error ? { rerun: cell.retry } : {};
   return {
-    // An answer that nothing was asked for cannot be given again.
+    // An answer without a question cannot be given again.
     ...(isAnswer && parent === null ? {} : { rerun: () => cell.rerun(message.id) }),
     show: (node) => showVersion(thread, node, cell),
     fork: async () =>
@@ -86,7 +86,7 @@ async function editMessage(
   await cell.rerun(edited.id);
 }
 
-/** From the last on, so that what follows moves up step by step. */
+/** Deletes from the last node on; the nodes after it move up. */
 async function deleteMessage(thread: string, nodes: readonly string[], cell: MessageActionsOptions): Promise<void> {
   try {
     for (const message of nodes.toReversed()) {
@@ -106,7 +106,7 @@ async function showVersion(thread: string, node: string, cell: MessageActionsOpt
   try {
     await api('patch', '/api/threads/{thread}', { path: { thread }, body: { head: { through: node } } });
   } catch (error) {
-    // What a failed run said cannot be the current branch, but it can be looked at.
+    // Output of a failed run cannot be the current branch, but can be shown.
     if (!(error instanceof ApiError) || error.status !== 422) throw error;
     cell.turn(node);
   }

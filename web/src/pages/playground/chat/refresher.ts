@@ -1,13 +1,10 @@
-/**
- * Work of which only the last result counts: asked for while it is done, it is done once more, and never twice at
- * once.
- */
+/** Coalesces refreshes: a request during a refresh causes one more afterwards, never two at once. */
 export class Refresher {
   #work: () => Promise<void>;
   #doing: Promise<void> | null = null;
   #asked = false;
 
-  /** `work` looks at `isStale` where it could keep a result that is already too old. */
+  /** `work` can check `isStale` to drop outdated results. */
   constructor(work: () => Promise<void>) {
     this.#work = work;
   }
@@ -20,12 +17,12 @@ export class Refresher {
     return this.#asked;
   }
 
-  /** Done when no more is asked for. The last attempt's failure is the answer's. */
+  /** Resolves when no request is left. Rejects with the error of the last attempt. */
   ask(): Promise<void> {
     this.#asked = true;
     this.#doing ??= this.#all().finally(() => {
       this.#doing = null;
-      if (this.#asked) void this.ask().catch(() => {}); // Asked for in the very last moment.
+      if (this.#asked) void this.ask().catch(() => {}); // Requested after the loop ended.
     });
     return this.#doing;
   }

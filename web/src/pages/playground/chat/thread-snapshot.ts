@@ -1,25 +1,25 @@
-/** A thread as the server has it now: the end of a branch, and who is speaking or has failed there. */
+/** The current state of a thread: end of a branch, running run, last failure. */
 import { ApiError, api } from '@/api/client';
 import type { Node, Run, Thread } from '@/api/types';
 import type { ChatMessage } from '@/components/messages/message';
 import { UNSTORED, messagesOf } from '@/components/messages/nodes';
 import { serverPath } from '@/lib/server-path';
 
-/** How many nodes are shown at first, and how many more at a time when one scrolls up: few enough not to be felt. */
+/** Nodes of the first page, and of each older page. */
 const INITIAL_NODES = 60;
 const NODES_PER_PAGE = 20;
 
 export interface ThreadSnapshot {
   thread: Thread;
-  /** What was said and has ended, oldest first. */
+  /** Finished nodes, oldest first. */
   nodes: Node[];
-  /** The run that answers the last of them. */
+  /** The run that answers the last node. */
   speaking: { since: number | null } | null;
-  /** What a failed run said to the last of them; no message where it said nothing. */
+  /** Failed run that answered the last node, and its output if any. */
   failed: { error: { message: string; code?: string }; message: ChatMessage | null } | null;
 }
 
-/** `at`: where the branch ends; null: at the thread's head. */
+/** `at`: end of the branch; null for the thread's head. */
 export async function fetchSnapshot(id: string, at: string | null): Promise<ThreadSnapshot> {
   const [thread, page] = await Promise.all([
     api('get', '/api/threads/{thread}', { path: { thread: id } }),
@@ -28,7 +28,7 @@ export async function fetchSnapshot(id: string, at: string | null): Promise<Thre
   const nodes = page.filter((node) => node.status !== 'streaming');
   const end = nodes.at(-1);
   const run = thread.run ? await findRunningRun(thread.run) : null;
-  // A run that is too young to be found answers the head, as nearly all do.
+  // A run that is too new to be found answers the head, like nearly all.
   const speaks = thread.run !== null && (run ? run.answers === (end?.id ?? null) : at === null);
   return {
     thread,
@@ -38,14 +38,14 @@ export async function fetchSnapshot(id: string, at: string | null): Promise<Thre
   };
 }
 
-/** A page of a branch, up to that node. */
+/** A page of a branch that ends at this node. */
 export async function fetchBranch(thread: string, at: string, limit = NODES_PER_PAGE): Promise<Node[]> {
   return (await api('get', '/api/threads/{thread}/messages', { path: { thread }, query: { at, limit } })).data;
 }
 
-/** End the run that speaks in a thread, if one does; the answer comes when its end is recorded. */
+/** Cancel the run of a thread, if any; resolves once its end is stored. */
 export async function cancelRun(workflow: string, thread: string): Promise<void> {
-  // Should it not be heard, the thread tells so when it is read.
+  // If this fails, the next read of the thread shows it.
   await fetch(serverPath(`/${encodeURIComponent(workflow)}/api/chat/${thread}/stop`), { method: 'POST' }).catch(
     () => {},
   );
@@ -60,7 +60,7 @@ async function findRunningRun(run: string): Promise<Run | null> {
   }
 }
 
-/** What a failed run said is beside the branch, not in it: nobody goes on from there. */
+/** Output of a failed run is not part of the branch. */
 async function fetchFailure(thread: string, question: string): Promise<ThreadSnapshot['failed']> {
   const [last] = (await api('get', '/api/runs', { query: { thread, limit: 1 } })).data;
   if (last?.answers !== question || last.status !== 'failed') return null;

@@ -7,7 +7,7 @@ import { streamFetch } from '@/api/stream-fetch';
 import type { ChatMessage } from '@/components/messages/message';
 import { serverPath } from '@/lib/server-path';
 
-/** A question as it stands in a thread, and how it is to be answered. */
+/** A stored question and how to answer it. */
 export interface Question {
   thread: string;
   answer: string;
@@ -18,9 +18,9 @@ export interface Question {
 }
 
 export interface TransportOptions {
-  /** Say what is not in the thread yet, and tell what is to be answered. */
+  /** Store new messages and return the question to answer. */
   ask: (messages: ChatMessage[]) => Promise<Question>;
-  /** The thread in which a run may be speaking; null where there is none. */
+  /** The thread that may have an active run; null if none. */
   speaking: () => { thread: string; workflow: string } | null;
 }
 
@@ -37,7 +37,7 @@ export class ThreadTransport implements ChatTransport<ChatMessage> {
   async sendMessages(sending: SendOptions): Promise<ReadableStream<UIMessageChunk>> {
     const question = await this.#asking.ask(sending.messages);
     sending.abortSignal?.throwIfAborted();
-    // The thread has the history; the body shows only what is being answered.
+    // The thread has the history; the body only holds the current question.
     const last = sending.messages.findLastIndex((message) => message.role === 'user');
     const shown = { ...sending, chatId: question.thread, messages: sending.messages.slice(Math.max(last, 0)) };
     const stream = await uiStream(question).sendMessages(shown);
@@ -78,8 +78,8 @@ function uiStream(question: Question): DefaultChatTransport<ChatMessage> {
 type Delta = Extract<UIMessageChunk, { type: 'text-delta' | 'reasoning-delta' | 'tool-input-delta' }>;
 
 /**
- * Deltas of one part that come close together are one delta to the page: a model's tokens arrive faster than anyone
- * reads, and every delta costs a render.
+ * Merge deltas of a part that arrive close together: tokens arrive faster than anyone reads, and every delta costs a
+ * render.
  */
 export function coalesceDeltas(milliseconds = 40): TransformStream<UIMessageChunk, UIMessageChunk> {
   let held: Delta | null = null;
@@ -94,7 +94,7 @@ export function coalesceDeltas(milliseconds = 40): TransformStream<UIMessageChun
     try {
       release(controller);
     } catch {
-      // Nobody reads any more, or the stream broke off: there is nobody to give it to.
+      // The stream was cancelled or failed: nothing to deliver to.
       held = null;
     }
   };

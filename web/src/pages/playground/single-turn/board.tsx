@@ -1,4 +1,4 @@
-/** Single-turn mode: rows of inputs, a column per variant, each cell one question and its answer. */
+/** Single-turn mode: rows of inputs, a column for each variant, one run in each cell. */
 import { useQueries } from '@tanstack/react-query';
 import { ClipboardPaste, Plus, Rows3, ChevronDown, Play, Square } from 'lucide-react';
 import { useMemo, useRef, useState, type CSSProperties, type ReactNode } from 'react';
@@ -14,8 +14,8 @@ import { useBoard, useBoardStore } from '@/pages/playground/board-store';
 import { AddColumn, ColumnHeader } from '@/pages/playground/column-header';
 import { initialInputs } from '@/pages/playground/row-inputs';
 import { PasteDialog } from './paste-dialog';
-import { CELL_CLASS, RowView, type RowSelection } from './row-view';
-import { useRowActions, MAX_ROWS, mergeRows, type RowActions, boardConcurrency } from './rows';
+import { CELL_CLASS, RowView, type RowInputSchema } from './row-view';
+import { useRowActions, MAX_ROWS, mergeSchemas, type RowActions, boardConcurrency } from './rows';
 import { useBoardRuns, cellKey, boardProgress, runsByCell, type BoardProgress } from './runs';
 import { VirtualList } from './virtual-list';
 
@@ -24,16 +24,16 @@ export function SingleTurnBoard(): ReactNode {
   const { rows, columns, layout } = board;
   const acts = useRowActions();
   const runs = useBoardRuns(board);
-  const { taking, error } = useRowSelection(columns);
+  const { taking, error } = useInputSchema(columns);
   const [pasting, setPasting] = useState(false);
   const box = useRef<HTMLDivElement>(null);
   const addRow = (): void => {
     acts.add([initialInputs(columns)]);
-    setTimeout(() => void (box.current && handleRunKey(box.current)));
+    setTimeout(() => void (box.current && focusLastRow(box.current)));
   };
   const held = useMemo(() => runsByCell({ cells: board.cells }), [board.cells]);
   const names = rows.map(({ id }) => id).join(' ');
-  const ids = useMemo(() => (names ? names.split(' ') : []), [names]); // The same while only inputs change.
+  const ids = useMemo(() => (names ? names.split(' ') : []), [names]); // Stable while only inputs change.
   const base = columns.length > 1 && columns.some(({ id }) => id === layout.compare) ? String(layout.compare) : null;
   const progress = boardProgress(board, runs);
   useCommand({ id: 'run-all', title: 'Run all cells', group: 'Rows', run: () => acts.run('all') });
@@ -114,11 +114,8 @@ export function SingleTurnBoard(): ReactNode {
   );
 }
 
-/**
- * To the end of the rows, and into the first field of the last one once it is drawn; unless somebody writes elsewhere
- * by then.
- */
-function handleRunKey(box: HTMLElement): void {
+/** Scroll to the last row and focus its first field, unless the user types elsewhere by then. */
+function focusLastRow(box: HTMLElement): void {
   const before = document.activeElement;
   box.scrollTop = box.scrollHeight;
   setTimeout(() => {
@@ -127,7 +124,7 @@ function handleRunKey(box: HTMLElement): void {
   }, 100);
 }
 
-/** The columns' heads: above the table, and on a phone a strip that scrolls. */
+/** Headers of the columns; a scrollable strip on phones. */
 function Heads({ columns, base }: { columns: readonly Column[]; base: string | null }): ReactNode {
   return (
     <div
@@ -183,18 +180,18 @@ function NoRows({ onAdd, onPaste }: { onAdd: () => void; onPaste: () => void }):
   );
 }
 
-/** What the columns' workflows take together; null while that is not known. */
-function useRowSelection(columns: readonly Column[]): { taking: RowSelection | null; error: Error | null } {
+/** Input schema of all columns; null while loading. */
+function useInputSchema(columns: readonly Column[]): { taking: RowInputSchema | null; error: Error | null } {
   const names = [...new Set(columns.map((column) => column.workflow))];
   return useQueries({
     queries: names.map((name) => workflowQuery(name)),
     combine: (answers) => {
       const known = answers.flatMap(({ data }) => (data ? [data] : []));
       const failed = answers.flatMap(({ error }) => (error ? [error] : []));
-      // A workflow that is gone leaves the rows to the others.
+      // A missing workflow does not affect the other columns.
       if (known.length === 0 || known.length + failed.length < answers.length)
         return { taking: null, error: failed[0] ?? null };
-      const schema = mergeRows(known.map(({ schemas }) => schemas.inputs ?? {}));
+      const schema = mergeSchemas(known.map(({ schemas }) => schemas.inputs ?? {}));
       const isChat = known.some((one) => one.is_chat);
       const form = formOf(schema, isChat ? ['messages'] : []);
       return { taking: { schema, isChat, hasFields: form.fields.length > 0 || form.open || !isChat }, error: null };
@@ -206,13 +203,13 @@ interface Props {
   board: Board;
   progress: BoardProgress;
   acts: RowActions;
-  /** The base column of the comparison, or none. */
+  /** Base column of the comparison. */
   base: string | null;
   onAdd: () => void;
   onPaste: () => void;
 }
 
-/** The line above the table: run and stop, how far it is, how many at once, what to compare with, and more rows. */
+/** Toolbar: run, stop, progress, concurrency, comparison and new rows. */
 export function RunBar({ board, progress, acts, base, onAdd, onPaste }: Props): ReactNode {
   const busy = progress.running + progress.queued > 0;
   return (
@@ -309,7 +306,7 @@ function Settings({ board, base }: Pick<Props, 'board' | 'base'>): ReactNode {
   );
 }
 
-/** "12 of 40 done, 1 failed", and the same as a bar. */
+/** "12 of 40 done, 1 failed", and as a bar. */
 function Bar({ progress: { cells, good, failed, running, queued } }: { progress: BoardProgress }): ReactNode {
   const done = good + failed;
   if (done + running + queued === 0) return null;

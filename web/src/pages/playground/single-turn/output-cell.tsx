@@ -1,4 +1,4 @@
-/** What a column answered to a row: its last run, with how it went and what can be done about it. */
+/** Output of a cell: its last run with status and actions. */
 import { useQuery } from '@tanstack/react-query';
 import { Play, RotateCw, Square } from 'lucide-react';
 import { useEffect, useState, type ReactNode, useMemo } from 'react';
@@ -30,9 +30,9 @@ import { safeProse } from '@/lib/safe-text';
 import { unreachable } from '@/lib/unreachable';
 
 interface Props {
-  /** The run as a row of a list; undefined: nothing is known of it yet, null: there is none. */
+  /** Undefined: not loaded; null: none. */
   run: Run | null | undefined;
-  /** The run of the base column, when this cell shows how it differs from that. */
+  /** Run of the base column, if this cell shows the difference. */
   base: Run | null | undefined;
   label: string;
   onRun: () => void;
@@ -70,7 +70,7 @@ export function OutputCell({ run, base, label, onRun, onStop }: Props): ReactNod
 function Output({ run, base }: { run: Run; base: Run | null | undefined }): ReactNode {
   const preview = parsePreview(run.out);
   const comparing = Boolean(base) && base?.id !== run.id;
-  // Texts that the preview has in full need not be fetched once more.
+  // The preview already has short texts in full.
   const needs =
     run.status !== 'queued' &&
     (comparing || preview.renderer !== 'text' || !isComplete(preview)) &&
@@ -80,7 +80,7 @@ function Output({ run, base }: { run: Run; base: Run | null | undefined }): Reac
     ...runQuery(run.id),
     enabled: needs,
     staleTime: ({ state }) => (state.data && hasEnded(state.data) ? Number.POSITIVE_INFINITY : 0),
-    // Notices tell of it as well, where there is a socket; what was fetched while it ran is not all of it.
+    // Refetch after the end: what was fetched during the run is incomplete.
     refetchInterval: ({ state }) => (state.data && hasEnded(state.data) ? false : ended ? 500 : 2000),
   });
   const other = useQuery({ ...runQuery(base?.id ?? ''), enabled: comparing });
@@ -157,7 +157,7 @@ function StatusText({ status }: { status: Run['status'] }): ReactNode {
   }
 }
 
-/** The time, every second while it matters. */
+/** Current time, every second while `ticking`. */
 function useNow(ticking: boolean): number {
   const [now, setNow] = useState(() => Date.now());
   useEffect(() => {
@@ -168,7 +168,7 @@ function useNow(ticking: boolean): number {
   return now;
 }
 
-/** A value may hold a conversation: the server finds it. */
+/** Let the server extract a conversation from the value. */
 const parseExtracted = (run: Run, value: unknown) => ({
   queryKey: ['extracted', run.id],
   queryFn: async ({ signal }: { signal: AbortSignal }) =>
@@ -176,7 +176,7 @@ const parseExtracted = (run: Run, value: unknown) => ({
   staleTime: Number.POSITIVE_INFINITY,
 });
 
-/** What a run said, whole: a conversation as messages, a text as text, any other value as JSON. */
+/** Full output of a run: messages, text or JSON. */
 export function RunOutput({ run }: { run: Run }): ReactNode {
   const { messages = [], value } = run.reply ?? {};
   const holds =
@@ -208,7 +208,7 @@ function OutputConversation({ messages, run }: { messages: readonly OutputMessag
   );
 }
 
-/** How an answer differs from the base column's: words in its text, then its tool calls. */
+/** Difference to the base column: text, then tool calls. */
 export function DiffView({ base, run }: { base: Run; run: Run }): ReactNode {
   const calls = useMemo(() => toolCallsDiff(outputCalls(base), outputCalls(run)), [base, run]);
   const isSame =

@@ -1,4 +1,4 @@
-/** Many rows at once: JSON lines, CSV or cells of a spreadsheet, pasted or from a file. */
+/** Add rows from JSON lines, JSON, CSV or spreadsheet cells, pasted or from a file. */
 import { FileUp } from 'lucide-react';
 import { useRef, useState, type ReactNode } from 'react';
 import { Button } from '@/components/button';
@@ -13,7 +13,7 @@ import type { RowInputValues } from './rows';
 interface Props {
   schema: JsonSchema;
   isChat: boolean;
-  /** How many more the board takes. */
+  /** Remaining capacity of the board. */
   room: number;
   onClose: () => void;
   onAdd: (inputs: readonly RowInputValues[]) => void;
@@ -85,10 +85,9 @@ export function PasteDialog({ schema, isChat, room, onClose, onAdd }: Props): Re
 const describeRows = (rows: number, names: readonly string[]): string =>
   `${pluralize(rows, 'row')}: ${names.slice(0, 6).join(', ')}${names.length > 6 ? ', …' : ''}`;
 
-/** Many rows at once, read from what was pasted. Pure. */
 export type PasteResult = { inputs: RowInputValues[]; names: string[] } | { wrong: string };
 
-/** Rows from a paste: JSON lines, a JSON list, or a table with a head (CSV, or cells of a spreadsheet). */
+/** Parse rows: JSON lines, a JSON list, or a table with a header. */
 export function parsePaste(text: string, schema: JsonSchema, isChat: boolean): PasteResult {
   const trimmed = text.trim();
   if (!trimmed) return { inputs: [], names: [] };
@@ -104,20 +103,20 @@ export function parsePaste(text: string, schema: JsonSchema, isChat: boolean): P
 
 function parseJsonRows(text: string): RowInputValues[] {
   if (text.startsWith('[')) {
-    const list = isCompleteJson(text);
+    const list = parseJsonOrNull(text);
     if (Array.isArray(list)) return list.map((item, place) => toRow(item, `Item ${place + 1}`));
   }
-  const one = isCompleteJson(text);
+  const one = parseJsonOrNull(text);
   if (one !== undefined) return [toRow(one, 'It')];
   return text.split('\n').flatMap((line, place) => {
     if (!line.trim()) return [];
-    const value = isCompleteJson(line);
+    const value = parseJsonOrNull(line);
     if (value === undefined) throw new Error(`Line ${place + 1} is not JSON.`);
     return [toRow(value, `Line ${place + 1}`)];
   });
 }
 
-function isCompleteJson(text: string): unknown {
+function parseJsonOrNull(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
@@ -125,7 +124,7 @@ function isCompleteJson(text: string): unknown {
   }
 }
 
-/** A row is an object of inputs; what our exports write (`{"messages", "inputs"}`) is taken as well. */
+/** A row is an object of inputs; `{"messages", "inputs"}`, as our exports write, is accepted too. */
 function toRow(value: unknown, where: string): RowInputValues {
   if (!isObject(value)) throw new Error(`${where} is not an object of inputs.`);
   if (!isObject(value.inputs)) return value;
@@ -138,7 +137,7 @@ function parseTableRows(text: string, form: Form, isChat: boolean): RowInputValu
   const shapes = new Map(form.fields.map(({ name, shape }) => [name, shape]));
   const first = isChat ? 'messages' : form.fields[0]?.name;
   const isKnown = head.some((name) => shapes.has(name) || (isChat && name === 'messages'));
-  // Lines of text without a head are the first input, one after the other.
+  // Lines without a header become the first input.
   if (head.length === 1 && !isKnown && first && !form.open)
     return table.map(([cell = '']) => ({ [first]: cellValue(cell, shapes.get(first), first === 'messages') }));
   const unknown = head.find((name) => !shapes.has(name) && !(isChat && name === 'messages'));
@@ -148,7 +147,7 @@ function parseTableRows(text: string, form: Form, isChat: boolean): RowInputValu
     Object.fromEntries(
       head.flatMap((name, place) => {
         const cell = line[place] ?? '';
-        // An empty cell says nothing, so that the default holds.
+        // An empty cell is unset, so that the default applies.
         return cell === '' ? [] : [[name, cellValue(cell, shapes.get(name), isChat && name === 'messages')]];
       }),
     ),
@@ -157,7 +156,7 @@ function parseTableRows(text: string, form: Form, isChat: boolean): RowInputValu
 
 function cellValue(cell: string, shape: Shape | undefined, isMessages: boolean): unknown {
   if (isMessages) {
-    const list = cell.trim().startsWith('[') ? isCompleteJson(cell) : undefined;
+    const list = cell.trim().startsWith('[') ? parseJsonOrNull(cell) : undefined;
     return Array.isArray(list) ? list : [{ role: 'user', content: cell }];
   }
   switch (shape?.kind) {
@@ -170,11 +169,11 @@ function cellValue(cell: string, shape: Shape | undefined, isMessages: boolean):
     case 'choice':
       return shape.options.find((option) => String(option) === cell) ?? cell;
     default:
-      return isCompleteJson(cell) ?? cell;
+      return parseJsonOrNull(cell) ?? cell;
   }
 }
 
-/** Lines and cells of CSV (RFC 4180), or with tabs as spreadsheets copy them. */
+/** Cells of CSV (RFC 4180), or tab-separated as spreadsheets copy them. */
 export function parseCells(text: string): string[][] {
   const separator = (text.split('\n', 1)[0] ?? '').includes('\t') ? '\t' : ',';
   const lines: string[][] = [];

@@ -1,4 +1,4 @@
-/** One row: its inputs at the left, then what each column answered. On a phone a card, one below the other. */
+/** A row: inputs at the left, then the outputs. A card on phones. */
 import { Copy, MoreHorizontal, Play, Trash2, Plus, X } from 'lucide-react';
 import { memo, type ReactNode } from 'react';
 import type { Column, Row, Run } from '@/api/types';
@@ -15,12 +15,12 @@ import { RowInputsProvider } from '@/pages/playground/row-inputs';
 import { OutputCell } from './output-cell';
 import type { RowActions } from './rows';
 
-/** What a row's inputs are entered with. */
-export interface RowSelection {
+/** What the inputs of a row consist of. */
+export interface RowInputSchema {
   schema: JsonSchema;
-  /** Some column is a chat: it is asked with a conversation. */
+  /** Whether any column is a chat, which takes messages. */
   isChat: boolean;
-  /** There is something else to enter than that conversation. */
+  /** Whether there are inputs besides messages. */
   hasFields: boolean;
 }
 
@@ -28,8 +28,8 @@ interface Props {
   row: Row;
   number: number;
   columns: readonly Column[];
-  taking: RowSelection;
-  /** Undefined: not heard of yet; null: never run. */
+  taking: RowInputSchema;
+  /** Undefined: not loaded; null: never run. */
   runOf: (row: string, column: string) => Run | null | undefined;
   base: string | null;
   acts: RowActions;
@@ -138,7 +138,7 @@ interface Message {
   content: string;
 }
 
-/** Only what is a role and a text can be edited as such; other messages (files, tool calls) are written as JSON. */
+/** Messages with a role and a text; null if any has another form, which is edited as JSON. */
 function toPlainMessage(value: unknown): Message[] | null {
   if (value === undefined) return [];
   if (!Array.isArray(value)) return null;
@@ -152,7 +152,7 @@ function toPlainMessage(value: unknown): Message[] | null {
   return fits ? (value as Message[]) : null;
 }
 
-/** The conversation that a row asks with, where a chat is treated as completion: a role and a text per message. */
+/** Edits the messages of a row. */
 export function MessagesEditor({ value, onChange }: { value: unknown; onChange: (value: unknown) => void }): ReactNode {
   const messages = toPlainMessage(value);
   if (!messages) {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { shapeOf } from '@/components/forms/json-schema';
-import { addRows, duplicateRow, mergeRows } from './rows';
+import { addRows, duplicateRow, mergeSchemas } from './rows';
 
 describe('rows', () => {
   const rows = [
@@ -35,7 +35,7 @@ describe('the inputs of several workflows', () => {
   it('of one workflow are its own', () => {
     const schema = { type: 'object', properties: {} };
 
-    expect(mergeRows([schema])).toBe(schema);
+    expect(mergeSchemas([schema])).toBe(schema);
   });
 
   it('are all of theirs, the first one’s first, each with its own definitions', () => {
@@ -51,7 +51,7 @@ describe('the inputs of several workflows', () => {
       $defs: { X: { enum: [2] } },
       additionalProperties: true,
     };
-    const both = mergeRows([one, two]);
+    const both = mergeSchemas([one, two]);
     const properties = both.properties as Record<string, unknown>;
 
     expect([both.required, both.additionalProperties]).toEqual([['a', 'b'], true]);

@@ -1,4 +1,4 @@
-/** Rows of a board in single mode, and what can be put into them. Pure. */
+/** Rows of a single-turn board and actions on them. */
 import { useQueryClient } from '@tanstack/react-query';
 import { useMemo } from 'react';
 import { ApiError, api } from '@/api/client';
@@ -12,7 +12,7 @@ export const MAX_ROWS = 1000;
 
 export type RowInputValues = Record<string, unknown>;
 
-/** New rows with free names, after those that are there. */
+/** Append rows with unused ids. */
 export function addRows(rows: readonly Row[], inputs: readonly RowInputValues[]): Row[] {
   const taken = new Set(rows.map(({ id }) => id));
   let number = rows.length;
@@ -24,18 +24,18 @@ export function addRows(rows: readonly Row[], inputs: readonly RowInputValues[])
   return [...rows, ...inputs.slice(0, MAX_ROWS - rows.length).map((one) => ({ id: next(), name: '', inputs: one }))];
 }
 
-/** The row once more, below itself. */
+/** Insert a copy below the row. */
 export function duplicateRow(rows: readonly Row[], id: string): Row[] {
   const place = rows.findIndex((row) => row.id === id);
   const made = addRows(rows, [structuredClone(rows[place]?.inputs ?? {})]).slice(rows.length);
   return [...rows.slice(0, place + 1), ...made, ...rows.slice(place + 1)];
 }
 
-/** What the workflows of several columns take, in one schema: a row's inputs go to all of them. */
-export function mergeRows(schemas: readonly JsonSchema[]): JsonSchema {
+/** Merge the input schemas of several columns. */
+export function mergeSchemas(schemas: readonly JsonSchema[]): JsonSchema {
   const [only, ...others] = schemas;
   if (only && !others.length) return only;
-  const parts = schemas.map((schema, place) => moveRow(schema, `#/$defs/w${place}/$defs/`) as JsonSchema);
+  const parts = schemas.map((schema, place) => rebaseReferences(schema, `#/$defs/w${place}/$defs/`) as JsonSchema);
   return {
     type: 'object',
     properties: Object.assign({}, ...parts.toReversed().map(({ properties }) => properties)) as unknown,
@@ -47,19 +47,18 @@ export function mergeRows(schemas: readonly JsonSchema[]): JsonSchema {
   };
 }
 
-/** References into `$defs` point elsewhere now: two workflows may mean different things by one name. */
-function moveRow(value: unknown, to: string): unknown {
-  if (Array.isArray(value)) return value.map((item) => moveRow(item, to));
+/** Rebase references into `$defs`: two workflows may use one name for different things. */
+function rebaseReferences(value: unknown, to: string): unknown {
+  if (Array.isArray(value)) return value.map((item) => rebaseReferences(item, to));
   if (!isObject(value)) return value;
   return Object.fromEntries(
     Object.entries(value).map(([name, item]) => [
       name,
-      name === '$ref' && typeof item === 'string' ? item.replace(/^#\/\$defs\//, to) : moveRow(item, to),
+      name === '$ref' && typeof item === 'string' ? item.replace(/^#\/\$defs\//, to) : rebaseReferences(item, to),
     ]),
   );
 }
 
-/** What can be done with the cells and rows of a board in single mode. */
 export type RunSelection = 'all' | 'empty' | 'failed' | [row: string, column: string][];
 
 export interface RowActions {
@@ -73,7 +72,7 @@ export interface RowActions {
   change: (row: string, inputs: RowInputValues) => void;
 }
 
-/** How many go on at once, as this board has it. */
+/** Number of concurrent runs of this board. */
 export const boardConcurrency = (layout: Readonly<Record<string, unknown>>): number =>
   typeof layout.concurrency === 'number' && layout.concurrency >= 1 && layout.concurrency <= 16
     ? layout.concurrency
@@ -87,7 +86,7 @@ export function useRowActions(): RowActions {
       store.change((board) => ({ ...board, rows: update(board.rows) }));
     const begin = async (cells: RunSelection): Promise<void> => {
       await startRuns(store, cells);
-      await store.refresh(); // Its cells hold other runs now.
+      await store.refresh(); // Its cells have other runs now.
     };
     const stop = async (run: string): Promise<void> => {
       await api('post', '/api/runs/{run}/cancel', { path: { run } });
@@ -117,7 +116,7 @@ async function startRuns(store: BoardStore, cells: RunSelection): Promise<void> 
   try {
     await ask();
   } catch (error) {
-    // Another tab saved the board at this very moment; what is to be run is still the same.
+    // Another tab saved the board at the same moment; retry.
     if (!(error instanceof ApiError) || error.code !== 'stale_base') throw error;
     await ask();
   }

@@ -1,7 +1,6 @@
 /**
- * The runs of a board's cells, as rows with previews, kept fresh: a notice about one of them, and every few seconds
- * while
- * some still go on. What has ended is not asked for again.
+ * Runs of a board's cells with previews. Refreshed by notices, and by polling while some are active; finished runs are
+ * not fetched again.
  */
 import { type QueryClient, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useMemo } from 'react';
@@ -16,12 +15,12 @@ const POLL_INTERVAL_MS = 2000;
 const NOTICE_DELAY_MS = 300;
 const NO_RUNS: RunsByCell = {};
 
-/** Many pages are asked for less often. */
-const debounceNotices = (open: number): number => Math.floor(open / RUNS_PER_PAGE) * 500;
+/** Poll less often if there are many pages. */
+const extraPollDelay = (open: number): number => Math.floor(open / RUNS_PER_PAGE) * 500;
 
 const runsKey = (board: string): readonly string[] => ['board-runs', board];
 
-/** Ask again now: something was begun or ended. */
+/** Refetch now, after runs were started or stopped. */
 export const refreshRuns = (client: QueryClient, board: string): Promise<void> =>
   client.invalidateQueries({ queryKey: runsKey(board) });
 
@@ -33,10 +32,10 @@ export function useBoardRuns(board: Board): RunsByCell {
     enabled: board.id !== '' && wanted.length > 0,
     queryFn: ({ signal }) =>
       collectRuns(board.id, wanted, client.getQueryData<RunsByCell>(runsKey(board.id)) ?? NO_RUNS, signal),
-    structuralSharing: false, // `collect` keeps what has not changed.
+    structuralSharing: false, // `collectRuns` keeps the identity of unchanged runs.
     refetchInterval: (query) => {
       const open = unfinishedRuns(wanted, query.state.data ?? NO_RUNS).length;
-      return open ? Math.max(POLL_INTERVAL_MS, debounceNotices(open)) : false;
+      return open ? Math.max(POLL_INTERVAL_MS, extraPollDelay(open)) : false;
     },
   });
 
@@ -46,7 +45,7 @@ export function useBoardRuns(board: Board): RunsByCell {
   }, [unheard, board.id, client]);
 
   const open = useMemo(() => unfinishedRuns(wanted, data).length, [wanted, data]);
-  const pause = Math.max(NOTICE_DELAY_MS, debounceNotices(open));
+  const pause = Math.max(NOTICE_DELAY_MS, extraPollDelay(open));
   useEffect(() => {
     const ours = new Set(wanted);
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -65,7 +64,7 @@ export function useBoardRuns(board: Board): RunsByCell {
   return data;
 }
 
-/** Page by page, newest first, until nothing more is to be learnt; what no page has is gone. */
+/** Fetch pages, newest first, until all wanted runs are found; the others are deleted. */
 async function collectRuns(
   board: string,
   wanted: readonly string[],
@@ -92,22 +91,21 @@ async function collectRuns(
   return found;
 }
 
-/** The run as it was known, when nothing has happened to it since: then nothing is drawn again. */
+/** The known object if the run is unchanged, so that it does not render again. */
 const reuseUnchanged = (known: Run | null | undefined, now: Run): Run | null =>
   known && known.status === now.status && known.seq === now.seq && known.ended_at === now.ended_at ? known : null;
 
-/** The runs of cells by their id; null: the server has it no more. */
+/** Runs by id; null: deleted. */
 export type RunsByCell = Readonly<Record<string, Run | null>>;
 
-/** How far the cells of a board are. Pure. */
 export interface BoardProgress {
   cells: number;
-  /** Ended by themselves. */
+  /** Finished normally. */
   good: number;
   /** Failed, cancelled or interrupted. */
   failed: number;
   running: number;
-  /** Waiting, or begun so lately that nothing is known of them. */
+  /** Queued, or not loaded yet. */
   queued: number;
   /** Never run. */
   empty: number;
@@ -115,7 +113,7 @@ export interface BoardProgress {
 
 export const cellKey = (row: string, column: string): string => `${row}.${column}`;
 
-/** Which run each cell holds. */
+/** Run id of each cell. */
 export function runsByCell(board: Pick<Board, 'cells'>): Map<string, string> {
   return new Map(board.cells.flatMap(({ row, column, run }) => (run ? [[cellKey(row, column), run] as const] : [])));
 }
@@ -152,7 +150,7 @@ function cellState(id: string | undefined, runs: RunsByCell): Exclude<keyof Boar
   }
 }
 
-/** Runs that may still change, or of which nothing is known yet. */
+/** Runs that are active or not loaded yet. */
 export function unfinishedRuns(wanted: readonly string[], runs: RunsByCell): string[] {
   return wanted.filter((id) => {
     const run = runs[id];

@@ -1,17 +1,13 @@
-/**
- * A thousand rows stay smooth: only those near what one sees are there, the others leave room. A row is as high as it
- * was
- * when it was last seen; the box that scrolls is marked `data-scrolls`.
- */
+/** Virtual list with measured row heights, inside the element marked `data-scrolls`. */
 import { useCallback, useEffect, useLayoutEffect, useRef, useState, type ReactNode } from 'react';
 
-/** Drawn ahead, in pixels. */
+/** Overscan in pixels. */
 const OVERSCAN_PX = 600;
 
 interface Props {
-  /** The rows' names, in order. */
+  /** Row ids in order. */
   ids: readonly string[];
-  /** How high a row probably is before it was seen. */
+  /** Estimated height of rows that were not measured. */
   height: number;
   className: string;
   children: (place: number) => ReactNode;
@@ -88,7 +84,7 @@ function MeasuredRow({ id, className, onHeight, children }: MeasuredRowProps): R
   useEffect(() => {
     const element = place.current;
     if (!element) return undefined;
-    // Its margins (between the cards on a phone) are part of the room that it takes: hence the outer box.
+    // The outer element includes the margins of the row in the measurement.
     const observer = new ResizeObserver(() => onHeight(id, element.getBoundingClientRect().height));
     observer.observe(element);
     return () => observer.disconnect();
@@ -101,15 +97,15 @@ function MeasuredRow({ id, className, onHeight, children }: MeasuredRowProps): R
 }
 
 export interface VisibleRange {
-  /** The first row to draw, and the one after the last. */
+  /** First row to render, and the one after the last. */
   from: number;
   to: number;
-  /** How much room the rows before and after them take. */
+  /** Space before and after the rendered rows. */
   above: number;
   below: number;
 }
 
-/** Rows between `top` and `bottom`, measured from the first one's upper edge. */
+/** Rows between `top` and `bottom`, relative to the first row. */
 export function visibleRange(heights: readonly number[], top: number, bottom: number): VisibleRange {
   let at = 0;
   let from = 0;

@@ -1,4 +1,4 @@
-/** All of a trace at a glance, however long: a line per span. Drawing a range over it looks at that alone. */
+/** Overview of a trace on a canvas, a line for each span. Dragging selects a range. */
 import { useEffect, useRef, useState, type PointerEvent, type ReactNode } from 'react';
 import { kindColour } from '@/pages/traces/span-kind';
 import type { SpanTree } from './span-tree';
@@ -46,7 +46,7 @@ export function Overview({ forest, range, onRange }: Props): ReactNode {
   };
   const shown = drawn ? clampRange(drawn, lasts) : isFullRange(range, lasts) ? null : range;
   return (
-    // A pointer draws on it; the buttons beside it do the same for keys.
+    // For pointers; the buttons next to it do the same for the keyboard.
     <div
       role="img"
       aria-label="All spans over time"
@@ -79,7 +79,7 @@ export function Overview({ forest, range, onRange }: Props): ReactNode {
   );
 }
 
-/** Spans from the first at the top to the last; what failed is drawn over the others. */
+/** Draws errors on top. */
 function drawSpans(canvas: HTMLCanvasElement, { order, lasts }: SpanTree): void {
   const { clientWidth: width, clientHeight: height } = canvas;
   const scale = window.devicePixelRatio || 1;

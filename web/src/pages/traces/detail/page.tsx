@@ -1,4 +1,4 @@
-/** /traces/{trace}: one trace. Its spans as a tree along the time, beside them what was said, or one span. */
+/** /traces/{trace}: span tree with timeline, and the conversation or one span. */
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import {
   SearchX,
@@ -141,7 +141,7 @@ function TraceView({ summary }: { summary: Summary }): ReactNode {
   );
 }
 
-/** Whoever runs through the tree with a key held down stops somewhere: only that span is read. */
+/** Debounced: holding an arrow key must not fetch every span. */
 function SelectedPane({
   trace,
   id,
@@ -162,13 +162,13 @@ const RunningNote = ({ loaded, total }: { loaded: number; total: number }): Reac
   </div>
 );
 
-/** The spans, page after page; what is there is shown at once. */
+/** Loads all pages of the skeleton; shows what is there. */
 function useSpanTree({ trace_id: trace, spans }: Summary): { forest: SpanTree | null; isWhole: boolean } {
   const { data, hasNextPage, isFetching, fetchNextPage } = useInfiniteQuery(traceSkeletonQuery(trace));
   useEffect(() => {
     if (hasNextPage && !isFetching) void fetchNextPage();
   }, [hasNextPage, isFetching, fetchNextPage]);
-  // More have come since it was read: a trace that is still running.
+  // A running trace has received more spans since.
   const known = useRef(spans);
   useEffect(() => {
     if (known.current === spans) return;
@@ -192,7 +192,7 @@ function useSpanTree({ trace_id: trace, spans }: Summary): { forest: SpanTree | 
   return { forest, isWhole };
 }
 
-/** The span that is selected. The address follows a moment later: browsers refuse one that changes with every key. */
+/** Selected span. The URL follows with a delay, because browsers rate-limit history changes. */
 function useSelection(): [string | null, (id: string) => void] {
   const [search, setSearch] = useSearchParams();
   const address = search.get('span');
@@ -216,7 +216,6 @@ interface TraceHeaderProps {
   onOpen: () => void;
 }
 
-/** The head of a trace's page: what it was, what it came to, and what can be done with it. */
 export function TraceHeader({ summary, busy, onOpen }: TraceHeaderProps): ReactNode {
   const { root, trace_id: id } = summary;
   return (
@@ -330,7 +329,7 @@ const TraceFacts = ({ name, children }: { name: string; children: ReactNode }): 
 );
 
 function ExportMenu({ id }: { id: string }): ReactNode {
-  const lines = (format: string) => () => exportUrl(`/api/traces/export?trace=${id}&format=${format}`);
+  const lines = (format: string) => () => download(`/api/traces/export?trace=${id}&format=${format}`);
   return (
     <Menu
       trigger={
@@ -343,13 +342,13 @@ function ExportMenu({ id }: { id: string }): ReactNode {
     >
       <MenuItem onSelect={lines('jsonl')}>Records, as JSON lines</MenuItem>
       <MenuItem onSelect={lines('otlp')}>OTLP, to send elsewhere</MenuItem>
-      <MenuItem onSelect={() => exportUrl(`/api/traces/${id}/export.html`)}>A page, as HTML</MenuItem>
+      <MenuItem onSelect={() => download(`/api/traces/${id}/export.html`)}>A page, as HTML</MenuItem>
     </Menu>
   );
 }
 
-/** The server names the file, and says that it is one to keep. */
-function exportUrl(path: string): void {
+/** The server sends it as an attachment. */
+function download(path: string): void {
   const link = document.createElement('a');
   link.href = serverPath(path);
   link.download = '';
@@ -363,7 +362,7 @@ const subscribe = (listener: () => void): (() => void) => {
   return () => wideScreen.removeEventListener('change', listener);
 };
 
-/** Is there room for things side by side? */
+/** Whether the screen has room for two panes. */
 export const useIsWide = (): boolean => useSyncExternalStore(subscribe, () => wideScreen.matches);
 
 interface ConversationPaneProps {
@@ -372,7 +371,6 @@ interface ConversationPaneProps {
   goOn: (read: () => Promise<PlaygroundTarget>) => Promise<void>;
 }
 
-/** What was said in a trace, as a chat; one can go on from any of it. */
 export function ConversationPane({ trace, onSpan, goOn }: ConversationPaneProps): ReactNode {
   const [whole, setWhole] = useState(false);
   const short = useQuery(traceConversationQuery(trace, false));

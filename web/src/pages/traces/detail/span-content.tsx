@@ -1,4 +1,4 @@
-/** What a span was given and what it gave: its messages as a chat; else its inputs and outputs as they are. */
+/** Content of a span: messages or inputs and outputs, then attributes, events and links. */
 import { useCallback, useMemo, type ReactNode, Fragment, useState, useEffect, useRef } from 'react';
 import { Link } from 'wouter';
 import { api, type Schemas } from '@/api/client';
@@ -19,8 +19,8 @@ import { cn } from '@/lib/cn';
 import { formatSize, formatDateTime as shownMoment } from '@/lib/format';
 import { safeProse, safeExact } from '@/lib/safe-text';
 import type { Part, Span } from '@/pages/traces/queries';
-import { joinValues, shortText } from '@/pages/traces/span-facts';
-import { formatMilliseconds, formatMoment } from './timeline';
+import { sortedEntries, shortText } from '@/pages/traces/span-facts';
+import { formatMilliseconds, parseMoment } from './timeline';
 
 export function SpanContent({
   parts,
@@ -35,7 +35,7 @@ export function SpanContent({
     [trace, id, given, said],
   );
   const goOn = useCallback((item: StepItem) => resume(item.upto), [resume]);
-  // A part that is too long even when its texts are cut comes empty.
+  // A part that is too long even with cut texts is empty.
   const isTalk = items.length > 0 || parts.cut('messages_in') !== undefined || parts.cut('messages_out') !== undefined;
   return (
     <>
@@ -95,7 +95,7 @@ function ContentValue({
   );
 }
 
-/** Says of a part that it is not shown whole, and gets it. */
+/** Notice that a part is truncated, with a button to load it. */
 export function TruncatedPart({ parts, part }: { parts: SpanParts; part: Part }): ReactNode {
   const total = parts.cut(part);
   if (total === undefined) return null;
@@ -122,7 +122,7 @@ const PART_LABELS: Partial<Record<Part, string>> = {
 
 const MAX_EVENTS_SHOWN = 200;
 
-/** Everything else that was sent with a span, and what was done to it on the way in. */
+/** Everything else in the record, and redactions. */
 export function SpanDetails({ parts }: { parts: SpanParts }): ReactNode {
   const { span, cut } = parts;
   const size = (map: object | undefined) => Object.keys(map ?? {}).length;
@@ -160,7 +160,7 @@ export function SpanDetails({ parts }: { parts: SpanParts }): ReactNode {
               {safeExact(note).slice(0, 200)}
             </Badge>
           ))}
-          {joinValues(span.dropped ?? {}).map(([what, count]) => (
+          {sortedEntries(span.dropped ?? {}).map(([what, count]) => (
             <Badge key={what}>
               {String(count)} {safeExact(what).slice(0, 40)} dropped
             </Badge>
@@ -172,7 +172,7 @@ export function SpanDetails({ parts }: { parts: SpanParts }): ReactNode {
 }
 
 function Events({ span }: { span: Span }): ReactNode {
-  const began = formatMoment(span.start);
+  const began = parseMoment(span.start);
   return (
     <ul className="space-y-2">
       {span.events?.slice(0, MAX_EVENTS_SHOWN).map((event, place) => (
@@ -186,7 +186,7 @@ function Events({ span }: { span: Span }): ReactNode {
                 title={shownMoment(event.at)}
                 className="shrink-0 text-xs text-faint tabular-nums"
               >
-                +{formatMilliseconds(Math.max(0, formatMoment(event.at) - began))}
+                +{formatMilliseconds(Math.max(0, parseMoment(event.at) - began))}
               </time>
             )}
           </div>
@@ -237,11 +237,11 @@ const ATTRIBUTES_PER_PAGE = 100;
 const SEARCHABLE_COUNT = 12;
 const LONG_VALUE_LENGTH = 300;
 
-/** A flat map of strangers' names and values, as a table. Names are text: no dot in them means anything here. */
+/** Table of attributes. Names are opaque: dots have no meaning. */
 export function Attributes({ map, label }: { map: object; label: string }): ReactNode {
   const [words, setWords] = useState('');
   const [shown, setShown] = useState(ATTRIBUTES_PER_PAGE);
-  const all = joinValues(map);
+  const all = sortedEntries(map);
   const wanted = words.trim().toLowerCase();
   const found = wanted
     ? all.filter(
@@ -296,7 +296,7 @@ export function Attributes({ map, label }: { map: object; label: string }): Reac
   );
 }
 
-/** A long name goes on in the next line after a dot, if it can. */
+/** Lets long names break after dots. */
 const Name = ({ name }: { name: string }): ReactNode =>
   name.split(/(?<=[._])/).map((piece, place) => (
     // oxlint-disable-next-line react/no-array-index-key -- pieces of one text
@@ -328,7 +328,6 @@ function AttributeValue({ value }: { value: unknown }): ReactNode {
   );
 }
 
-/** A line that says that not all is shown, and gets the rest. */
 export function TruncatedNotice({
   children,
   busy,
@@ -355,12 +354,12 @@ export function TruncatedNotice({
   );
 }
 
-/** The parts of a record: as they came, and whole once somebody asks for them. */
+/** Parts of a record, loaded completely on demand. */
 export interface SpanParts {
   span: Span;
-  /** How many characters there are of a part that is not shown whole; undefined: it is. */
+  /** Full length of a truncated part; undefined if complete. */
   cut: (part: Part) => number | undefined;
-  /** How much of a part has been got that is on its way; undefined: it is not. */
+  /** Loaded share of a part; undefined if not loading. */
   share: (part: Part) => number | undefined;
   load: (part: Part) => void;
 }
@@ -408,7 +407,7 @@ const NO_PARTS: ReadonlyMap<Part, unknown> = new Map();
 
 type RecordPiece = Schemas['Piece'];
 
-/** The value, once all of it is there; `told` hears how much is. */
+/** Fetch all pieces; `told` receives the progress. */
 export async function fetchWholePart(
   read: (offset: number) => Promise<RecordPiece>,
   told: (share: number) => void = () => {},
@@ -424,11 +423,10 @@ export async function fetchWholePart(
   return JSON.parse(texts.join('')) as unknown;
 }
 
-/** A part of a record that is too long to be sent at once, put together from its pieces. */
 export const fetchPiece =
   (trace: string, span: string, part: Part, signal?: AbortSignal) =>
   async (offset: number): Promise<RecordPiece> =>
-    // With a part asked for, the answer is a piece of it.
+    // With a part requested the response is a piece of it.
     (await api('get', '/api/spans/{trace}/{span}', {
       path: { trace, span },
       query: { part, offset },

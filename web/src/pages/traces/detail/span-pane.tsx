@@ -1,4 +1,4 @@
-/** One span: what it was given and what it gave, what is known of it, and everything that was sent. */
+/** Pane of one span: content, facts and the full record. */
 import { useQuery } from '@tanstack/react-query';
 import { Braces, MessageSquareShare } from 'lucide-react';
 import type { ReactNode } from 'react';
@@ -82,7 +82,7 @@ function SpanView({ record, goOn }: { record: Span; goOn: Props['goOn'] }): Reac
   );
 }
 
-/** What was raised, or what the status says. */
+/** Exception, or status message. */
 function SpanError({ span: { exception, status, status_message: said } }: { span: Span }): ReactNode {
   if (!exception && !(said && status !== 'ok')) return null;
   return (
@@ -97,7 +97,6 @@ function SpanError({ span: { exception, status, status_message: said } }: { span
   );
 }
 
-/** What is known of a span besides its content. */
 export function SpanFacts({ span }: { span: Span }): ReactNode {
   return (
     <CollapsibleSection title="Facts" open>
@@ -141,7 +140,7 @@ function FactValue({ fact: { label, text, code, href } }: { fact: SpanFact }): R
   );
 }
 
-/** The thread that a run of ours was in, if it was in one and is still there. */
+/** Link to the thread of a run, if it still exists. */
 export function RunThreadLink({ id }: { id: string }): ReactNode {
   const { data } = useQuery({ ...runQuery(id), retry: false });
   if (!data?.thread) return null;

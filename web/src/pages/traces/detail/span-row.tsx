@@ -1,4 +1,4 @@
-/** A span as a row: in the tree at the left, along the time at the right. */
+/** Row of a span: tree at the left, timeline at the right. */
 import { ChevronRight } from 'lucide-react';
 import { memo, type MouseEvent, type ReactNode } from 'react';
 import { cn } from '@/lib/cn';
@@ -9,7 +9,7 @@ import type { SpanTreeRow, SpanNode } from './span-tree';
 import { formatMilliseconds, barPosition, type TimeRange } from './timeline';
 
 export const ROW_HEIGHT = 28;
-/** Deeper than this, rows move no further to the right. */
+/** Deeper rows are not indented further. */
 const MAX_INDENT = 16;
 const INDENT_PX = 14;
 
@@ -42,7 +42,7 @@ export const SpanRow = memo(function SpanRow({
 }: Props): ReactNode {
   const { twig, depth, open, place, of } = row;
   return (
-    // The tree has the focus, and tells which row is meant: rows come and go as one scrolls.
+    // The tree has the focus and aria-activedescendant, because rows are virtual.
     // oxlint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/interactive-supports-focus
     <div
       id={id}
@@ -90,7 +90,7 @@ function Name({ row, found, columns, onToggle }: Pick<Props, 'row' | 'found' | '
       {open === null ? (
         <span className="w-4 shrink-0" />
       ) : (
-        // The arrow keys do the same.
+        // Arrow keys do the same.
         <button
           type="button"
           tabIndex={-1}
@@ -142,7 +142,7 @@ const Note = ({ note }: { note: 'orphan' | 'cycle' }): ReactNode => (
   </span>
 );
 
-/** What a closed row hides. */
+/** Number of spans and errors that a closed row hides. */
 const HiddenChildren = ({ twig }: { twig: SpanNode }): ReactNode => (
   <>
     <span

@@ -6,7 +6,7 @@ import {
   visibleRows,
   type SkeletonSpan,
   type SpanTree,
-  matchesInTree,
+  allSpans,
   spansMatching,
   nextMatch,
   keyboardMove,
@@ -141,7 +141,7 @@ describe('looking for spans', () => {
   });
 
   test('goes through the whole tree, both ways and round', () => {
-    const all = matchesInTree(family());
+    const all = allSpans(family());
     const wanted = ({ id }: { id: string }) => id === 'b' || id === 'd';
     expect(all.map(({ id }) => id)).toEqual(['a', 'b', 'c', 'd']);
     expect([

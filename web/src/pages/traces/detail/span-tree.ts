@@ -1,11 +1,9 @@
 /**
- * The spans of a trace as trees, made of its skeleton. Strangers say which span is whose parent: one whose parent is
- * not
- * there stands at the top, and so does the first of those that are each other's parents. Every span is there exactly
- * once.
+ * Span tree of a trace. Parents are untrusted: orphans and the first span of each cycle become roots, and every span
+ * occurs exactly once.
  */
 import type { Schemas } from '@/api/client';
-import { formatMoment } from './timeline';
+import { parseMoment } from './timeline';
 
 export type SkeletonSpan = Schemas['BoneRow'];
 
@@ -14,15 +12,15 @@ export interface SpanNode {
   name: string;
   kind: string;
   status: string;
-  /** Milliseconds after the trace's beginning, and how many it took. */
+  /** Milliseconds after the start of the trace, and duration. */
   at: number;
   took: number;
   tokens: number | null;
   parent: SpanNode | null;
-  /** Why it stands at the top although it names a parent. */
+  /** Why it is a root although it names a parent. */
   note: 'orphan' | 'cycle' | null;
   children: SpanNode[];
-  /** How many hang below it, and how many of those failed. */
+  /** Number of descendants, and of errors among them. */
   below: number;
   bad: number;
 }
@@ -30,13 +28,13 @@ export interface SpanNode {
 export interface SpanTree {
   spans: ReadonlyMap<string, SpanNode>;
   top: readonly SpanNode[];
-  /** All of them, in the order of their start. */
+  /** All spans by start time. */
   order: readonly SpanNode[];
   /** Milliseconds from the first start to the last end. */
   lasts: number;
 }
 
-/** `whole`: are these all? As long as they are not, a parent may still come. */
+/** `whole`: whether all spans are loaded; before that a missing parent may still come. */
 export function buildSpanTree(bones: Iterable<SkeletonSpan>, whole: boolean): SpanTree {
   const spans = new Map<string, SpanNode>();
   const named = new Map<SpanNode, string>();
@@ -72,7 +70,7 @@ function toSpanNode({ span_id: id, name, kind, status, start, duration_ms: took,
     name,
     kind,
     status,
-    at: formatMoment(start),
+    at: parseMoment(start),
     took,
     tokens,
     parent: null,
@@ -88,9 +86,9 @@ function attachToParent(twig: SpanNode, parent: SpanNode): void {
   parent.children.push(twig);
 }
 
-/** All of them, each after its parent. What no top leads to goes round: each circle is opened at its first span. */
+/** All spans, each after its parent. Spans that no root reaches form cycles, which are broken at their first span. */
 function breakCycles(order: readonly SpanNode[], top: SpanNode[]): SpanNode[] {
-  const reached = markReachable(top);
+  const reached = collectDescendants(top);
   if (reached.length === order.length) return reached;
   const seen = new Set(reached);
   const place = new Map(order.map((twig, index) => [twig, index]));
@@ -103,7 +101,7 @@ function breakCycles(order: readonly SpanNode[], top: SpanNode[]): SpanNode[] {
     first.parent = null;
     first.note = 'cycle';
     top.push(first);
-    for (const twig of markReachable([first])) {
+    for (const twig of collectDescendants([first])) {
       seen.add(twig);
       reached.push(twig);
     }
@@ -122,13 +120,13 @@ function findCycle(start: SpanNode): SpanNode[] {
   return passed.slice(passed.indexOf(here));
 }
 
-function markReachable(from: readonly SpanNode[]): SpanNode[] {
+function collectDescendants(from: readonly SpanNode[]): SpanNode[] {
   const found = [...from];
-  for (const twig of found) for (const child of twig.children) found.push(child); // It grows as it is gone through.
+  for (const twig of found) for (const child of twig.children) found.push(child); // Grows during the iteration.
   return found;
 }
 
-/** Those that come last hand their counts up first. */
+/** Bottom-up. */
 function countDescendants(reached: readonly SpanNode[]): void {
   for (let place = reached.length - 1; place >= 0; place--) {
     const twig = reached[place];
@@ -138,19 +136,19 @@ function countDescendants(reached: readonly SpanNode[]): void {
   }
 }
 
-// What is shown of it
+// Display
 
 export interface SpanTreeRow {
   twig: SpanNode;
   depth: number;
-  /** Null: nothing hangs below it. */
+  /** Null: no children. */
   open: boolean | null;
-  /** Its place among its siblings, from 1, and how many these are. */
+  /** 1-based position among its siblings, and their number. */
   place: number;
   of: number;
 }
 
-/** The rows of a tree in which these are open, from top to bottom. */
+/** Visible rows from top to bottom. */
 export function visibleRows({ top }: Pick<SpanTree, 'top'>, isOpen: (twig: SpanNode) => boolean): SpanTreeRow[] {
   const rows: SpanTreeRow[] = [];
   const left: SpanTreeRow[] = [];
@@ -175,9 +173,7 @@ export function visibleRows({ top }: Pick<SpanTree, 'top'>, isOpen: (twig: SpanN
   return rows;
 }
 
-/**
- * What is open when one comes: the tops, and what is nearest to them, as long as it makes no more than so many rows.
- */
+/** Initially open: the roots and the levels below, up to `most` rows. */
 export function initiallyOpen({ top }: Pick<SpanTree, 'top'>, most = 300): Set<string> {
   const open = new Set<string>();
   const left = [...top];
@@ -192,17 +188,16 @@ export function initiallyOpen({ top }: Pick<SpanTree, 'top'>, most = 300): Set<s
   return open;
 }
 
-/** All that it hangs below, the nearest first. */
+/** Ancestors, nearest first. */
 export function ancestors(twig: SpanNode): SpanNode[] {
   const found: SpanNode[] = [];
   for (let here = twig.parent; here; here = here.parent) found.push(here);
   return found;
 }
 
-/** What a key does in a tree: the usual ones of trees everywhere. */
 export type TreeMove = { to: string } | { open: string } | { close: string } | null;
 
-/** `page`: how many rows one sees at once. */
+/** Standard tree keys. `page`: number of visible rows. */
 export function keyboardMove(key: string, rows: readonly SpanTreeRow[], here: string | null, page: number): TreeMove {
   const place = rows.findIndex(({ twig }) => twig.id === here);
   const row = rows[place];
@@ -236,11 +231,11 @@ export function keyboardMove(key: string, rows: readonly SpanTreeRow[], here: st
 
 const moveTo = (row: SpanTreeRow | undefined): TreeMove => (row ? { to: row.twig.id } : null);
 
-/** The next row, after this one and round, whose name begins so: one finds by typing. */
+/** Next row, wrapping around, whose name starts with the letters. */
 export function typeAhead(letters: string, rows: readonly SpanTreeRow[], here: string | null): string | null {
   const wanted = letters.toLowerCase();
   const place = rows.findIndex(({ twig }) => twig.id === here);
-  const first = letters.length > 1 ? Math.max(0, place) : place + 1; // More letters may still fit where one is.
+  const first = letters.length > 1 ? Math.max(0, place) : place + 1; // More letters may still match the current row.
   for (let step = 0; step < rows.length; step++) {
     const row = rows[(first + step) % rows.length];
     if (row?.twig.name.toLowerCase().startsWith(wanted)) return row.twig.id;
@@ -248,15 +243,15 @@ export function typeAhead(letters: string, rows: readonly SpanTreeRow[], here: s
   return null;
 }
 
-/** Those whose name has these letters, or whose id is this. */
+/** Spans whose name contains the words, or whose id matches. */
 export function spansMatching({ order }: Pick<SpanTree, 'order'>, words: string): Set<string> {
   const wanted = words.trim().toLowerCase();
   if (!wanted) return new Set();
   return new Set(order.flatMap(({ id, name }) => (id === wanted || name.toLowerCase().includes(wanted) ? [id] : [])));
 }
 
-/** All spans as the whole tree has them, from top to bottom. */
-export function matchesInTree({ top }: Pick<SpanTree, 'top'>): SpanNode[] {
+/** All spans from top to bottom. */
+export function allSpans({ top }: Pick<SpanTree, 'top'>): SpanNode[] {
   const found: SpanNode[] = [];
   const left = top.toReversed();
   for (let twig = left.pop(); twig; twig = left.pop()) {
@@ -269,7 +264,7 @@ export function matchesInTree({ top }: Pick<SpanTree, 'top'>): SpanNode[] {
   return found;
 }
 
-/** The next of those that are wanted, after this one and round; or the one before it. */
+/** Next match, wrapping around, or the previous one. */
 export function nextMatch(
   all: readonly SpanNode[],
   isWanted: (twig: SpanNode) => boolean,

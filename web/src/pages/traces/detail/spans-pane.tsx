@@ -1,4 +1,4 @@
-/** The spans of a trace: a tree and a timeline that share their rows. Only the rows that one sees are there. */
+/** Spans of a trace: tree and timeline with virtual rows. */
 import { useQuery } from '@tanstack/react-query';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import {
@@ -20,7 +20,7 @@ import { spansContainingQuery } from '@/pages/traces/queries';
 import { Overview } from './overview';
 import { ROW_HEIGHT, SpanRow, type ColumnWidths } from './span-row';
 import {
-  matchesInTree,
+  allSpans,
   spansMatching,
   nextMatch,
   ancestors,
@@ -62,7 +62,7 @@ export function SpansPane({ trace, forest, columns, selected, onSelect }: SpansP
   }, [selected, place < 0]);
 
   const goTo = (isWanted: (twig: SpanNode) => boolean, back = false) => {
-    const id = nextMatch(matchesInTree(forest), isWanted, selected, back);
+    const id = nextMatch(allSpans(forest), isWanted, selected, back);
     if (id) onSelect(id);
   };
   const letters = useTypeAhead();
@@ -147,10 +147,7 @@ export function SpansPane({ trace, forest, columns, selected, onSelect }: SpansP
 
 const rowId = (span: string): string => `span-${span}`;
 
-/**
- * The rows of what is open: what was at first, and what somebody opened or closed since. A selected span is always in
- * sight.
- */
+/** Visible rows: initially open ones plus the user's changes. The selected span is always visible. */
 function useTreeRows(forest: SpanTree, selected: string | null) {
   const first = useMemo(() => initiallyOpen(forest), [forest]);
   const [all, setAll] = useState<boolean | null>(null);
@@ -180,7 +177,7 @@ function useTreeRows(forest: SpanTree, selected: string | null) {
   return { rows, toggle, openAll: set(true), closeAll: set(false) };
 }
 
-/** What is looked at: the whole, also while it grows, until somebody chooses. */
+/** Visible time range; everything until the user selects one. */
 function useRange(lasts: number) {
   const [chosen, setChosen] = useState<TimeRange | null>(null);
   const range = useMemo(() => chosen ?? { from: 0, to: lasts }, [chosen, lasts]);
@@ -199,7 +196,7 @@ function useSpanSearch(trace: string, forest: SpanTree, words: string): Readonly
   }, [forest, wanted, data]);
 }
 
-/** Letters that are typed one after the other are one word. */
+/** Letters typed in quick succession form a word. */
 function useTypeAhead(): (letter: string) => string {
   const held = useRef({ text: '', at: 0 });
   return (letter) => {
@@ -234,7 +231,7 @@ function TimeHead({
         <div className="relative h-5 overflow-hidden border-t text-[11px]/5 text-faint tabular-nums" aria-hidden>
           {ticks(range, 4).map(({ at, label }) => {
             const share = ((at - range.from) / width) * 100;
-            const late = share > 85; // Near the end there is no room after it.
+            const late = share > 85; // No room after it near the end.
             return (
               <span
                 key={at}
@@ -254,18 +251,18 @@ function TimeHead({
 interface SpansBarProps {
   words: string;
   onWords: (words: string) => void;
-  /** How many are found; null: nothing is looked for. */
+  /** Number of matches; null without a search. */
   found: number | null;
   onNext: (back: boolean) => void;
   errors: number;
   onNextError: () => void;
   onOpenAll: () => void;
   onCloseAll: () => void;
-  /** Null where no time is shown. */
+  /** Null without a timeline. */
   zoom: { by: (factor: number) => void; all: () => void; isAll: boolean } | null;
 }
 
-/** Above the spans: to find some, to open and close, and to look closer. */
+/** Toolbar: search, expand, collapse, zoom. */
 export function SpansBar({
   words,
   onWords,

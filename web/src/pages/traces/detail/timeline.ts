@@ -1,14 +1,12 @@
-/**
- * Time along a trace, in milliseconds after its beginning: what is looked at, where a span lies in it, and its words.
- */
+/** Time axis of a trace in milliseconds after its start: parse, zoom, position, ticks. */
 
 export interface TimeRange {
   from: number;
   to: number;
 }
 
-/** A moment in milliseconds since 1970, with its microseconds. */
-export function formatMoment(at: string): number {
+/** Milliseconds since 1970, with microseconds as fraction. */
+export function parseMoment(at: string): number {
   const [, seconds = '', fraction = ''] = /^(.{19})(?:\.(\d{1,6}))?/.exec(at) ?? [];
   const whole = Date.parse(`${seconds}Z`);
   return Number.isNaN(whole) ? 0 : whole + Number(`0.${fraction || 0}`) * 1000;
@@ -32,24 +30,24 @@ const roundShort = (value: number, digits: number): string => String(Number(valu
 const joinUnits = (many: number, unit: string, few: number, smaller: string): string =>
   few ? `${many} ${unit} ${few} ${smaller}` : `${many} ${unit}`;
 
-/** The least that one looks at: a microsecond. */
+/** One microsecond. */
 const MIN_RANGE_MS = 0.001;
 
-/** The same, by so much more or less of it, about its middle; never more than the whole. */
+/** Zoom around the center, at most to the whole. */
 export function zoomRange(range: TimeRange, whole: number, factor: number): TimeRange {
   const middle = (range.from + range.to) / 2;
   const half = ((range.to - range.from) * factor) / 2;
   return clampRange({ from: middle - half, to: middle + half }, whole);
 }
 
-/** The same, moved by so much of itself, and no farther than the whole goes. */
+/** Move by a share of its length, within the whole. */
 export function moveRange(range: TimeRange, whole: number, share: number): TimeRange {
   const width = range.to - range.from;
   const from = Math.min(Math.max(0, range.from + width * share), Math.max(0, whole - width));
   return { from, to: from + width };
 }
 
-/** What of it lies within the whole, in whichever direction it was drawn. */
+/** Normalize direction and clip to the whole. */
 export function clampRange({ from, to }: TimeRange, whole: number): TimeRange {
   const least = Math.min(MIN_RANGE_MS, whole);
   const first = Math.min(Math.max(0, Math.min(from, to)), whole - least);
@@ -58,7 +56,7 @@ export function clampRange({ from, to }: TimeRange, whole: number): TimeRange {
 
 export const isFullRange = (range: TimeRange, whole: number): boolean => range.from <= 0 && range.to >= whole;
 
-/** Where something lies in what is looked at, in percent; or on which side of it. */
+/** Position and width in percent of the range, or the side where it lies outside. */
 export function barPosition(
   at: number,
   took: number,
@@ -72,7 +70,7 @@ export function barPosition(
   return { left: left * 100, width: Math.max(0, right - left) * 100 };
 }
 
-/** Round moments to write on an axis, at most so many. */
+/** At most `most` round ticks. */
 export function ticks(range: TimeRange, most: number): { at: number; label: string }[] {
   const width = range.to - range.from;
   if (!(width > 0)) return [];
