@@ -41,10 +41,10 @@ export class ApiError extends Error {
 export async function api<M extends Method, P extends PathsWith<M>>(
   method: M,
   path: P,
-  asked: RequestOptions<Operation<P, M>>,
+  options: RequestOptions<Operation<P, M>>,
 ): Promise<ResponseBody<P, M>> {
-  const { body, signal, headers } = asked;
-  const answer = await fetchOk(buildUrl(String(path), asked.path ?? {}, asked.query ?? {}), {
+  const { body, signal, headers } = options;
+  const answer = await fetchOk(buildUrl(String(path), options.path ?? {}, options.query ?? {}), {
     method: method.toUpperCase(),
     headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
@@ -74,10 +74,11 @@ export async function fetchOk(path: string, init: RequestInit): Promise<Response
 export async function readError(answer: Response): Promise<ApiError> {
   const text = await answer.text();
   try {
-    const told = (JSON.parse(text) as { error?: { code?: string; message?: string; path?: string; details?: unknown } })
-      .error;
-    if (told?.message)
-      return new ApiError(answer.status, told.code ?? 'unknown', told.message, told.path, told.details);
+    const error = (
+      JSON.parse(text) as { error?: { code?: string; message?: string; path?: string; details?: unknown } }
+    ).error;
+    if (error?.message)
+      return new ApiError(answer.status, error.code ?? 'unknown', error.message, error.path, error.details);
   } catch {
     // Not JSON: some routes send errors as plain text.
   }

@@ -122,8 +122,8 @@ export const bootstrapQuery = () =>
     queryKey: ['bootstrap'],
     staleTime: Number.POSITIVE_INFINITY,
     queryFn: async ({ signal }) => {
-      const told = await api('get', '/api/bootstrap', { signal });
-      if (!told.workflows.next) queryClient.setQueryData(workflowsQuery().queryKey, told.workflows);
-      return told;
+      const response = await api('get', '/api/bootstrap', { signal });
+      if (!response.workflows.next) queryClient.setQueryData(workflowsQuery().queryKey, response.workflows);
+      return response;
     },
   });

@@ -74,21 +74,21 @@ export class Socket {
   /** Subscribe to notices and to the connection state. The socket stays open while there are listeners. */
   listen(listener: (notice: Notice) => void, connected: (connected: boolean) => void = () => {}): () => void {
     // Wrapped, so that one function can subscribe twice and unsubscribe separately.
-    const hears = (notice: Notice) => listener(notice);
-    const tells = (now: boolean) => connected(now);
-    this.#listeners.add(hears);
-    this.#connected.add(tells);
+    const onNotice = (notice: Notice) => listener(notice);
+    const onConnection = (now: boolean) => connected(now);
+    this.#listeners.add(onNotice);
+    this.#connected.add(onConnection);
     void this.#connect().catch(() => {});
     return () => {
-      this.#listeners.delete(hears);
-      this.#connected.delete(tells);
+      this.#listeners.delete(onNotice);
+      this.#connected.delete(onConnection);
     };
   }
 
   /**
    * Send a request over the socket. Rejects with SocketUnavailable if there is none; the caller then uses plain fetch.
    */
-  async request(asked: SocketRequest, signal?: AbortSignal | null): Promise<Response> {
+  async request(request: SocketRequest, signal?: AbortSignal | null): Promise<Response> {
     signal?.throwIfAborted();
     const socket = await this.#connect().catch(() => {
       throw new SocketUnavailable();
@@ -99,7 +99,7 @@ export class Socket {
     return new Promise((resolve, reject) => {
       this.#open.set(id, { socket, answer: resolve, fail: reject });
       signal?.addEventListener('abort', () => this.#abort(id), { once: true });
-      socket.send(JSON.stringify({ id, ...asked }));
+      socket.send(JSON.stringify({ id, ...request }));
     });
   }
 
@@ -127,7 +127,7 @@ export class Socket {
           this.#wait = MIN_RECONNECT_DELAY_MS;
         }, MAX_RECONNECT_DELAY_MS);
         resolve(socket);
-        for (const tell of this.#connected) tell(true);
+        for (const notify of this.#connected) notify(true);
       });
       socket.addEventListener('message', (event: MessageEvent<string>) => this.#take(JSON.parse(event.data) as Frame));
       socket.addEventListener('close', () => {
@@ -145,7 +145,7 @@ export class Socket {
     const open = [...this.#open.values()];
     this.#open.clear();
     for (const one of open) failRequest(one, new ConnectionLost());
-    for (const tell of this.#connected) tell(false);
+    for (const notify of this.#connected) notify(false);
     if (this.#listeners.size === 0) return;
     setTimeout(() => {
       if (this.#listeners.size > 0) void this.#connect().catch(() => {});

@@ -5,8 +5,8 @@ const KEY = 'palaver.theme';
 const prefersDark = window.matchMedia('(prefers-color-scheme: dark)');
 
 export function storedTheme(): Theme {
-  const kept = localStorage.getItem(KEY);
-  return kept === 'light' || kept === 'dark' ? kept : 'system';
+  const stored = localStorage.getItem(KEY);
+  return stored === 'light' || stored === 'dark' ? stored : 'system';
 }
 
 export function setTheme(chosen: Theme): void {

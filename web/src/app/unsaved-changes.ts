@@ -27,11 +27,11 @@ export const confirmNavigation: AroundNavHandler = (navigate, to, options) => {
 
 /** Confirm leaving while `what` is not null, within the page and when the tab closes. */
 export function useUnsavedChanges(path: string, what: string | null): void {
-  const told = useEffectEvent(() => what ?? '');
+  const describe = useEffectEvent(() => what ?? '');
   const isUnsaved = what !== null;
   useEffect(() => {
     if (!isUnsaved) return undefined;
-    const mine: Unsaved = { path, what: told };
+    const mine: Unsaved = { path, what: describe };
     unsaved = mine;
     const close = (event: BeforeUnloadEvent) => event.preventDefault();
     window.addEventListener('beforeunload', close);

@@ -88,8 +88,8 @@ export const FormSection = ({
 );
 
 /** Errors of the server for this field. */
-export const FieldErrors = ({ faults }: { faults: readonly FieldError[] }): ReactNode =>
-  faults.map(({ path, message }) => (
+export const FieldErrors = ({ errors }: { errors: readonly FieldError[] }): ReactNode =>
+  errors.map(({ path, message }) => (
     <p key={`${path} ${message}`} role="alert" className="mt-1 text-xs wrap-anywhere text-bad">
       {message}
     </p>

@@ -13,7 +13,7 @@ import { showToast, showError } from './toast';
 
 interface OpenInPlayground {
   /** `read` loads what to open. */
-  goOn: (read: () => Promise<PlaygroundTarget>, title: string) => Promise<void>;
+  open: (read: () => Promise<PlaygroundTarget>, title: string) => Promise<void>;
   busy: boolean;
   /** Dialog to render: asks for the workflow. */
   question: ReactNode;
@@ -33,7 +33,7 @@ export function useOpenInPlayground(): OpenInPlayground {
     },
     [navigate],
   );
-  const goOn = useCallback(
+  const open = useCallback(
     (read: () => Promise<PlaygroundTarget>, title: string) => {
       const go = async () => {
         const live = await read();
@@ -54,7 +54,7 @@ export function useOpenInPlayground(): OpenInPlayground {
       .finally(() => setBusy(false));
   };
   return {
-    goOn,
+    open,
     busy,
     question: (
       <WorkflowDialog
@@ -150,8 +150,10 @@ export async function openInPlayground(
   const workflow = await queryClient.fetchQuery(workflowQuery(name));
   const inputs = fittingInputs(live.inputs, workflow.schemas.inputs);
   const parameters = fittingInputs(live.parameters, workflow.schemas.parameters);
-  const given = { inputs: inputs.fits, parameters: parameters.fits };
-  const address = await (workflow.is_chat ? createThread(workflow, live, given) : createBoard(workflow, given, title));
+  const request = { inputs: inputs.fits, parameters: parameters.fits };
+  const address = await (workflow.is_chat
+    ? createThread(workflow, live, request)
+    : createBoard(workflow, request, title));
   return { address, rest: omittedInputs(name, [...inputs.rest, ...parameters.rest]) };
 }
 
@@ -160,11 +162,11 @@ interface OpenRequest {
   parameters: Values;
 }
 
-async function createThread({ name }: Workflow, live: PlaygroundTarget, given: OpenRequest): Promise<string> {
-  const body = { workflow: name, ...given, messages: live.messages };
+async function createThread({ name }: Workflow, live: PlaygroundTarget, request: OpenRequest): Promise<string> {
+  const body = { workflow: name, ...request, messages: live.messages };
   // The generated body type allows no keys in free-form objects; send what was read.
-  const made = await api('post', '/api/threads', { body: body as never });
-  return `/play/${made.id}`;
+  const created = await api('post', '/api/threads', { body: body as never });
+  return `/play/${created.id}`;
 }
 
 async function createBoard({ name }: Workflow, { inputs, parameters }: OpenRequest, title: string): Promise<string> {

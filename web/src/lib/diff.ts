@@ -14,9 +14,9 @@ const DIFF_TIMEOUT_MS = 150;
 /** The pieces that turn `base` into `other`. */
 export function textDiff(base: string, other: string): DiffPiece[] {
   if (base === other) return base ? [{ text: base, change: 'same' }] : [];
-  const found = diffWordsWithSpace(base, other, { timeout: DIFF_TIMEOUT_MS });
-  const pieces: DiffPiece[] = found
-    ? found.map(({ value, added, removed }) => ({
+  const changes = diffWordsWithSpace(base, other, { timeout: DIFF_TIMEOUT_MS });
+  const pieces: DiffPiece[] = changes
+    ? changes.map(({ value, added, removed }) => ({
         text: value,
         change: added ? 'added' : removed ? 'removed' : 'same',
       }))

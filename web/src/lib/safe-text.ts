@@ -38,9 +38,9 @@ function parseUrl(given: string): URL | undefined {
 
 /** Whether the label of a link already names its host. */
 export function namesHost(words: string, { href, host }: LinkTarget): boolean {
-  const said = words.trim();
-  if (said === host || said === href) return true;
-  return (parseUrl(said) ?? parseUrl(`https://${said}`))?.host === host && !/[\s@]/.test(said);
+  const label = words.trim();
+  if (label === host || label === href) return true;
+  return (parseUrl(label) ?? parseUrl(`https://${label}`))?.host === host && !/[\s@]/.test(label);
 }
 
 /** Whether it is an inline image. Nothing else may load: the request would reveal the reader. */

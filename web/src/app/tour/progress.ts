@@ -20,14 +20,14 @@ const KEY = 'palaver.tour';
 const NO_TOUR: TourState = { on: false, look: 'open', done: [] };
 
 /** Parse stored progress, ignoring anything invalid. */
-export function parseProgress(kept: string | null): Omit<TourState, 'on'> {
-  let given: unknown;
+export function parseProgress(stored: string | null): Omit<TourState, 'on'> {
+  let value: unknown;
   try {
-    given = JSON.parse(kept ?? '{}');
+    value = JSON.parse(stored ?? '{}');
   } catch {
-    given = {};
+    value = {};
   }
-  const { look, done: listed } = (given ?? {}) as { look?: unknown; done?: unknown };
+  const { look, done: listed } = (value ?? {}) as { look?: unknown; done?: unknown };
   return {
     look: TOUR_VIEWS.find((one) => one === look) ?? NO_TOUR.look,
     done: STEP_IDS.filter((id) => Array.isArray(listed) && listed.includes(id)),

@@ -249,23 +249,23 @@ interface JsonFieldProps {
   label: string;
   placeholder?: string;
   /** Error of a valid JSON value, or null. */
-  fault?: (value: unknown) => string | null;
+  validate?: (value: unknown) => string | null;
 }
 
 const NO_ERROR = (): null => null;
 
 /** Edits a value as JSON. Invalid text stays in the editor, marked, while the last valid value is kept. */
-export function JsonField({ value, onChange, label, placeholder, fault = NO_ERROR }: JsonFieldProps): ReactNode {
+export function JsonField({ value, onChange, label, placeholder, validate = NO_ERROR }: JsonFieldProps): ReactNode {
   const writing = useRef(false);
   const [draft, setDraft] = useState<string | null>(null);
-  const kept = draft === null ? null : parseJson(draft, fault);
+  const kept = draft === null ? null : parseJson(draft, validate);
   // A draft that parses to another value is outdated.
   const holds = draft !== null && kept !== null && (kept.wrong !== null || isEqual(kept.value, value));
   const text = holds ? draft : value === undefined ? '' : JSON.stringify(value, null, 2);
   const told = holds ? kept.wrong : null;
 
   const change = (next: string): void => {
-    const now = parseJson(next, fault);
+    const now = parseJson(next, validate);
     setDraft(next);
     if (now.wrong === null && !isEqual(now.value, value)) onChange(now.value);
   };
@@ -302,11 +302,14 @@ export function JsonField({ value, onChange, label, placeholder, fault = NO_ERRO
   );
 }
 
-function parseJson(text: string, fault: (value: unknown) => string | null): { value: unknown; wrong: string | null } {
+function parseJson(
+  text: string,
+  validate: (value: unknown) => string | null,
+): { value: unknown; wrong: string | null } {
   if (!text.trim()) return { value: undefined, wrong: null };
   try {
     const value = JSON.parse(text) as unknown;
-    return { value, wrong: fault(value) };
+    return { value, wrong: validate(value) };
   } catch {
     return { value: undefined, wrong: 'This is not JSON yet.' };
   }

@@ -76,7 +76,7 @@ export function SchemaForm({
             label="More values, as JSON"
             value={hasMore ? more : undefined}
             placeholder={'{"name": "value"}'}
-            fault={objectError}
+            validate={objectError}
             onChange={(next) => {
               const rest = Object.fromEntries(Object.entries(value).filter(([name]) => !Object.hasOwn(more, name)));
               onChange({ ...rest, ...(isObject(next) ? next : {}) });

@@ -17,7 +17,7 @@ const INPUTS: InputsAccess = {
     return () => listeners.delete(listener);
   },
   read: () => now,
-  usual: () => usual,
+  defaults: () => usual,
   change: (update) => {
     now = update(now);
     for (const listener of listeners) listener();

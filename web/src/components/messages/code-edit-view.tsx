@@ -159,7 +159,7 @@ function ApplyState({ edit, inputs }: { edit: CodeEdit; inputs: InputsAccess }):
   const [last, setLast] = useState<Path | null>(null);
   /** The text that was replaced; may differ from the old code. */
   const [before, setBefore] = useState<string | null>(null);
-  const now = findEditTarget(edit, { ...inputs.usual(), ...set }, last);
+  const now = findEditTarget(edit, { ...inputs.defaults(), ...set }, last);
   if (now && now.path.join('\n') !== last?.join('\n')) setLast(now.path);
   if (!now) return null;
 
@@ -167,7 +167,7 @@ function ApplyState({ edit, inputs }: { edit: CodeEdit; inputs: InputsAccess }):
     inputs.change((values) => withText({ ...defaultInputs(inputs, now.path), ...values }, now.path, text));
   const apply = async () => {
     if (now.state === 'changed' && !(await askConfirmation(CHANGED_TEXT))) return;
-    setBefore(textAt({ ...inputs.usual(), ...inputs.read() }, now.path));
+    setBefore(textAt({ ...inputs.defaults(), ...inputs.read() }, now.path));
     write(edit.new ?? '');
   };
   const undo = () => {
@@ -219,8 +219,8 @@ function ApplyStatus({ standing: { state, path } }: { standing: EditTarget }): R
 
 /** Setting a nested input starts from the whole default of its top-level name. */
 function defaultInputs(inputs: InputsAccess, [name = '']: Path): Record<string, unknown> {
-  const usual = inputs.usual();
-  return Object.hasOwn(usual, name) ? { [name]: usual[name] } : {};
+  const defaults = inputs.defaults();
+  return Object.hasOwn(defaults, name) ? { [name]: defaults[name] } : {};
 }
 
 export interface DiffLine {

@@ -190,7 +190,7 @@ export interface InputsAccess {
   /** The inputs that are set; stable identity until they change. */
   read: () => InputValues;
   /** The defaults of unset inputs. */
-  usual: () => InputValues;
+  defaults: () => InputValues;
   change: (update: (values: InputValues) => InputValues) => void;
 }
 

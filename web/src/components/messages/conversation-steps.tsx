@@ -49,8 +49,8 @@ const ItemView = memo(function ItemView({
   onSpan,
   resume,
 }: Omit<Props, 'items' | 'before'> & { item: StepItem }): ReactNode {
-  const acts = useMemo((): MessageActions => (resume ? { resume: () => resume(item) } : NOTHING), [resume, item]);
-  if (item.kind === 'said') return <MessageView message={item.message} streaming={false} acts={acts} />;
+  const actions = useMemo((): MessageActions => (resume ? { resume: () => resume(item) } : NOTHING), [resume, item]);
+  if (item.kind === 'said') return <MessageView message={item.message} streaming={false} actions={actions} />;
   return (
     <div className="space-y-1">
       <ToolView part={item.tool} live={false} />

@@ -179,11 +179,11 @@ describe('a hostile text', () => {
   it.each(PAYLOADS.map((payload, index) => [index, payload] as const))(
     'is only text in every place of a message (%i)',
     async (index, payload) => {
-      const inputs = { subscribe: () => () => {}, read: () => NOTHING, usual: () => NOTHING, change: () => {} };
+      const inputs = { subscribe: () => () => {}, read: () => NOTHING, defaults: () => NOTHING, change: () => {} };
       const message = everywhere(payload, LINKS[index % LINKS.length] ?? '');
       const place = await shown(
         <InputsContext value={inputs}>
-          <MessageView message={message} streaming={false} acts={ACTS} />
+          <MessageView message={message} streaming={false} actions={ACTS} />
         </InputsContext>,
       );
       await opened(place);
@@ -200,7 +200,7 @@ describe('a hostile text', () => {
         <MessageView
           message={{ id: 'x', role: 'assistant', parts: [{ type: 'text', text: text.slice(0, cut) }] }}
           streaming
-          acts={ACTS}
+          actions={ACTS}
         />,
       );
       expect(harm(place)).toEqual([]);
@@ -214,7 +214,9 @@ describe('a hostile text', () => {
       for (const payload of PAYLOADS) {
         const message = everywhere(payload, 'x');
         const parts = message.parts.filter((part) => part.type === 'text' || part.type === 'file');
-        const place = await shown(<MessageView message={{ ...message, parts, role }} streaming={false} acts={ACTS} />);
+        const place = await shown(
+          <MessageView message={{ ...message, parts, role }} streaming={false} actions={ACTS} />,
+        );
         expect(harm(place)).toEqual([]);
         end?.();
       }
@@ -230,7 +232,7 @@ describe('a hostile text', () => {
       filename: 'a',
     }));
     const place = await shown(
-      <MessageView message={{ id: 'x', role: 'assistant', parts: files }} streaming={false} acts={ACTS} />,
+      <MessageView message={{ id: 'x', role: 'assistant', parts: files }} streaming={false} actions={ACTS} />,
     );
 
     expect(harm(place)).toEqual([]);
@@ -245,7 +247,7 @@ describe('a hostile text', () => {
       <MessageView
         message={{ id: 'x', role: 'assistant', parts: [{ type: 'text', text }] }}
         streaming={false}
-        acts={ACTS}
+        actions={ACTS}
       />,
     );
 
@@ -278,7 +280,7 @@ describe('a huge text', () => {
       <MessageView
         message={{ id: 'x', role: 'assistant', metadata: { error: { message: text } }, parts }}
         streaming={false}
-        acts={{}}
+        actions={{}}
       />,
     );
     await opened(place);

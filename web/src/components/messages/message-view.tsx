@@ -39,7 +39,7 @@ interface MessageViewProps {
   message: ChatMessage;
   streaming: boolean;
   /** Must be stable between renders; a new object renders the message again. */
-  acts: MessageActions;
+  actions: MessageActions;
 }
 
 const NO_METADATA: MessageMetadata = {};
@@ -48,19 +48,19 @@ const HOVER_CLASS =
   'has-data-[state=open]:opacity-100 pointer-coarse:opacity-100';
 
 /** Memoized by the message object, so that a streaming neighbour does not render it again. */
-export const MessageView = memo(function MessageView({ message, streaming, acts }: MessageViewProps): ReactNode {
+export const MessageView = memo(function MessageView({ message, streaming, actions }: MessageViewProps): ReactNode {
   const [editing, setEditing] = useState(false);
-  const told = message.metadata ?? NO_METADATA;
-  const speaker = told.role ?? message.role;
-  const save = acts.edit;
+  const metadata = message.metadata ?? NO_METADATA;
+  const speaker = metadata.role ?? message.role;
+  const save = actions.edit;
   const bar = (
     // The last action comes first at the right edge, next to the message.
     <div className={cn('flex min-h-7 flex-wrap items-center gap-x-2', speaker === 'user' && 'flex-row-reverse')}>
-      <VersionsView told={told} show={acts.show} />
-      <UsageText told={told} />
+      <VersionsView metadata={metadata} show={actions.show} />
+      <UsageText metadata={metadata} />
       {!streaming && (
         <div className={cn(HOVER_CLASS, speaker !== 'user' && 'first:-ml-1.5')}>
-          <ActionBar message={message} acts={acts} edit={save && (() => setEditing(true))} />
+          <ActionBar message={message} actions={actions} edit={save && (() => setEditing(true))} />
         </div>
       )}
     </div>
@@ -75,9 +75,9 @@ export const MessageView = memo(function MessageView({ message, streaming, acts 
           label={speaker === 'user' ? 'Save and answer' : 'Save'}
         />
       ) : (
-        <Body message={message} speaker={speaker} streaming={streaming} acts={acts} />
+        <Body message={message} speaker={speaker} streaming={streaming} actions={actions} />
       )}
-      <MessageFooter told={told} streaming={streaming} rerun={acts.rerun} />
+      <MessageFooter metadata={metadata} streaming={streaming} rerun={actions.rerun} />
       {!editing && bar}
     </article>
   );
@@ -91,12 +91,12 @@ const NAMES: Record<string, string> = {
   tool: 'Tool',
 };
 
-function Body({ message, speaker, streaming, acts }: MessageViewProps & { speaker: string }): ReactNode {
+function Body({ message, speaker, streaming, actions }: MessageViewProps & { speaker: string }): ReactNode {
   const shown = groupParts(message.parts);
   if (speaker === 'user') {
     return (
       <div className="ml-auto w-fit max-w-[85%] space-y-2 rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2">
-        <Plain groups={shown} approve={acts.approve} />
+        <Plain groups={shown} approve={actions.approve} />
       </div>
     );
   }
@@ -104,11 +104,11 @@ function Body({ message, speaker, streaming, acts }: MessageViewProps & { speake
     return (
       <div className="space-y-1 rounded-lg border border-dashed px-3 py-2 text-muted">
         <div className="text-xs font-medium text-faint">{NAMES[speaker]}</div>
-        <Plain groups={shown} approve={acts.approve} />
+        <Plain groups={shown} approve={actions.approve} />
       </div>
     );
   }
-  return <MessageParts groups={shown} streaming={streaming} approve={acts.approve} />;
+  return <MessageParts groups={shown} streaming={streaming} approve={actions.approve} />;
 }
 
 /** User text, shown as written. */
@@ -178,24 +178,24 @@ function Waiting({ groups: shown }: { groups: readonly Group[] }): ReactNode {
 
 /** How the message ended, unless normally. */
 function MessageFooter({
-  told,
+  metadata,
   streaming,
   rerun,
 }: {
-  told: MessageMetadata;
+  metadata: MessageMetadata;
   streaming: boolean;
   rerun: MessageActions['rerun'];
 }): ReactNode {
   if (streaming) return null;
-  if (told.error) {
+  if (metadata.error) {
     return (
       <div role="alert" className="mt-2 flex flex-wrap items-center gap-2 rounded-lg bg-bad-soft px-3 py-2 text-bad">
         <CircleAlert aria-hidden className="size-4 shrink-0" />
         <span dir="auto" className="min-w-0 grow basis-40 wrap-anywhere whitespace-pre-wrap">
-          <LongText text={told.error.message} />
-          {told.error.code && (
+          <LongText text={metadata.error.message} />
+          {metadata.error.code && (
             <span dir="ltr" className="ml-2 font-mono text-xs opacity-70">
-              {safeProse(told.error.code)}
+              {safeProse(metadata.error.code)}
             </span>
           )}
         </span>
@@ -208,7 +208,7 @@ function MessageFooter({
       </div>
     );
   }
-  if (told.status === 'partial') {
+  if (metadata.status === 'partial') {
     return (
       <div className="mt-1 flex items-center gap-1.5 text-[13px] text-muted">
         <CircleStop aria-hidden className="size-3.5" />
@@ -219,11 +219,11 @@ function MessageFooter({
   return null;
 }
 
-function UsageText({ told }: { told: MessageMetadata }): ReactNode {
-  const words = formatUsage(told);
+function UsageText({ metadata }: { metadata: MessageMetadata }): ReactNode {
+  const words = formatUsage(metadata);
   return (
     words && (
-      <Hint text={formatUsageDetails(told)}>
+      <Hint text={formatUsageDetails(metadata)}>
         <span className="text-xs text-faint tabular-nums">{words}</span>
       </Hint>
     )
@@ -232,13 +232,13 @@ function UsageText({ told }: { told: MessageMetadata }): ReactNode {
 
 interface ActionBarProps {
   message: ChatMessage;
-  acts: MessageActions;
+  actions: MessageActions;
   edit: (() => void) | undefined;
 }
 
 /** Frequent actions as buttons, the rest in a menu. */
-export function ActionBar({ message, acts, edit }: ActionBarProps): ReactNode {
-  const { rate, rerun, fork, keep, remove, resume } = acts;
+export function ActionBar({ message, actions, edit }: ActionBarProps): ReactNode {
+  const { rate, rerun, fork, keep, remove, resume } = actions;
   const [raw, setRaw] = useState(false);
   const mine = message.role !== 'assistant';
   const again = mine ? 'Answer again' : 'Regenerate';
@@ -361,9 +361,15 @@ export function EditView({ text: given, save, close, label }: EditViewProps): Re
 }
 
 /** `‹ 2/3 ›`: switches between versions of a message. */
-export function VersionsView({ told, show }: { told: MessageMetadata; show: MessageActions['show'] }): ReactNode {
-  const siblings = told.siblings ?? [];
-  const at = siblings.indexOf(told.nodes?.[0] ?? '');
+export function VersionsView({
+  metadata,
+  show,
+}: {
+  metadata: MessageMetadata;
+  show: MessageActions['show'];
+}): ReactNode {
+  const siblings = metadata.siblings ?? [];
+  const at = siblings.indexOf(metadata.nodes?.[0] ?? '');
   if (siblings.length < 2 || at < 0) return null;
   const go = (to: string | undefined, label: string, icon: ReactNode): ReactNode => (
     <IconButton

@@ -96,11 +96,11 @@ export function defaultMapping(
     ...answers.filter((name) => !Object.hasOwn(properties, name)),
   ]);
   const free = names.filter((name) => !taken.has(name) && (Object.hasOwn(properties, name) || isOpen));
-  const told =
+  const hasConversation =
     said.messages === undefined && messages === certain
       ? columns.filter(({ name }) => name === messages || name === holds.script)
       : [];
-  const hasGaps = told.length > 0 && told.every(({ missing, nulls }) => missing + nulls > 0);
+  const hasGaps = hasConversation.length > 0 && hasConversation.every(({ missing, nulls }) => missing + nulls > 0);
   const instead = hasGaps ? (columnsWithUsualName(columns, new Set([...placed, ...taken]))[0] ?? null) : null;
   return {
     messages,
@@ -167,11 +167,11 @@ interface Props {
   columns: readonly TestsetColumn[];
   variants: readonly VariantDraft[];
   onChange: (map: MapDraft) => void;
-  faults: readonly FieldError[];
+  errors: readonly FieldError[];
 }
 
 /** Column mapping of a new evaluation. Unchanged entries show the default. */
-export function MappingSection({ map, columns, variants, onChange, faults }: Props): ReactNode {
+export function MappingSection({ map, columns, variants, onChange, errors }: Props): ReactNode {
   const names = [
     ...new Set(variants.flatMap(({ kind, workflow: name }) => (kind === 'workflow' && name ? [name] : []))),
   ];
@@ -180,28 +180,31 @@ export function MappingSection({ map, columns, variants, onChange, faults }: Pro
     combine: (all) => all.flatMap(({ data }) => (data ? [data] : [])),
   });
   const answers = variants.flatMap(({ kind, column }) => (kind === 'column' ? [column] : []));
-  const usual = defaultMapping(columns, described.find((one) => one.is_chat) ?? described[0] ?? null, answers, map);
-  const said = chosenOrDefault(map.messages, usual.messages);
+  const defaults = defaultMapping(columns, described.find((one) => one.is_chat) ?? described[0] ?? null, answers, map);
+  const said = chosenOrDefault(map.messages, defaults.messages);
   const isText = columns.some(({ name, kind }) => name === said && kind === 'text');
   const isChat = described.length === 0 || described.some((one) => one.is_chat);
   const instead =
-    usual.spoken === null ? null : `where there ${said === null ? 'is no script' : 'are no messages'}: ${usual.spoken}`;
-  const spokenHint = usual.spoken !== null ? `where ${said === null ? 'no script' : 'none'}: ${usual.spoken}` : null;
+    defaults.spoken === null
+      ? null
+      : `where there ${said === null ? 'is no script' : 'are no messages'}: ${defaults.spoken}`;
+  const spokenHint =
+    defaults.spoken !== null ? `where ${said === null ? 'no script' : 'none'}: ${defaults.spoken}` : null;
   const hint = spokenHint ?? (isText ? 'what the user says' : null);
   const inputs = [
-    ...new Set([...described.flatMap(inputNames), ...Object.keys(usual.inputs), ...Object.keys(map.inputs ?? {})]),
+    ...new Set([...described.flatMap(inputNames), ...Object.keys(defaults.inputs), ...Object.keys(map.inputs ?? {})]),
   ];
-  const holds = map.inputs ?? usual.inputs;
+  const holds = map.inputs ?? defaults.inputs;
   const shown = [
     isChat && described.length > 0 && `${isText ? 'the user says' : 'messages'} ← ${said ?? 'nothing'}`,
-    chosenOrDefault(map.history, usual.history) !== null &&
-      `said before ← ${chosenOrDefault(map.history, usual.history)}`,
-    chosenOrDefault(map.script, usual.script) !== null && `script ← ${chosenOrDefault(map.script, usual.script)}`,
+    chosenOrDefault(map.history, defaults.history) !== null &&
+      `said before ← ${chosenOrDefault(map.history, defaults.history)}`,
+    chosenOrDefault(map.script, defaults.script) !== null && `script ← ${chosenOrDefault(map.script, defaults.script)}`,
     instead,
-    `expected ← ${chosenOrDefault(map.expected, usual.expected) ?? 'nothing'}`,
+    `expected ← ${chosenOrDefault(map.expected, defaults.expected) ?? 'nothing'}`,
     Object.keys(holds).length > 0 && `inputs ← ${Object.values(holds).join(', ')}`,
   ].filter(Boolean);
-  const wrong = errorsUnder(faults, '/map');
+  const wrong = errorsUnder(errors, '/map');
   const isChanged = Object.keys(map).length > 0;
   return (
     <div className="min-w-0" data-at="/map">
@@ -222,24 +225,24 @@ export function MappingSection({ map, columns, variants, onChange, faults }: Pro
               at="/map/messages"
               {...(hint ? { hint } : {})}
               value={map.messages}
-              usual={usual.messages}
+              defaults={defaults.messages}
               columns={columns.filter(canHoldMessages)}
               onChange={(messages) => onChange(withEntry(map, 'messages', messages))}
-              faults={faults}
+              errors={errors}
             />
           )}
           {isChat &&
-            (usual.history !== null ||
+            (defaults.history !== null ||
               map.history !== undefined ||
               columns.filter(({ kind }) => kind === 'chat').length > 1) && (
               <ColumnChoice
                 label="Said before"
                 at="/map/history"
                 value={map.history}
-                usual={usual.history}
+                defaults={defaults.history}
                 columns={columns.filter(canHoldMessages)}
                 onChange={(history) => onChange(withEntry(map, 'history', history))}
-                faults={faults}
+                errors={errors}
               />
             )}
           {isChat && columns.some(({ kind }) => kind === 'script' || kind === 'json' || kind === 'mixed') && (
@@ -247,36 +250,36 @@ export function MappingSection({ map, columns, variants, onChange, faults }: Pro
               label="Script"
               at="/map/script"
               value={map.script}
-              usual={usual.script}
+              defaults={defaults.script}
               columns={columns}
               onChange={(script) => onChange(withEntry(map, 'script', script))}
-              faults={faults}
+              errors={errors}
             />
           )}
           <ColumnChoice
             label="Expected"
             at="/map/expected"
             value={map.expected}
-            usual={usual.expected}
+            defaults={defaults.expected}
             columns={columns}
             onChange={(expected) => onChange(withEntry(map, 'expected', expected))}
-            faults={faults}
+            errors={errors}
           />
         </div>
         {inputs.length > 0 && (
-          <InputChoices map={map} names={inputs} holds={holds} columns={columns} onChange={onChange} faults={faults} />
+          <InputChoices map={map} names={inputs} holds={holds} columns={columns} onChange={onChange} errors={errors} />
         )}
       </CollapsibleSection>
     </div>
   );
 }
 
-interface InputChoicesProps extends Pick<Props, 'map' | 'columns' | 'onChange' | 'faults'> {
+interface InputChoicesProps extends Pick<Props, 'map' | 'columns' | 'onChange' | 'errors'> {
   names: readonly string[];
   holds: Readonly<Record<string, string>>;
 }
 
-function InputChoices({ map, names, holds, columns, onChange, faults }: InputChoicesProps): ReactNode {
+function InputChoices({ map, names, holds, columns, onChange, errors }: InputChoicesProps): ReactNode {
   const setInput = (name: string, column: string) => {
     const { [name]: _, ...rest } = holds;
     onChange({ ...map, inputs: column ? { ...rest, [name]: column } : rest });
@@ -297,7 +300,7 @@ function InputChoices({ map, names, holds, columns, onChange, faults }: InputCho
             <LabeledField label={name}>
               <Select
                 value={holds[name] ?? ''}
-                aria-invalid={errorsUnder(faults, inputPointer(name)).length > 0}
+                aria-invalid={errorsUnder(errors, inputPointer(name)).length > 0}
                 onChange={(event) => setInput(name, event.target.value)}
               >
                 <option value="">Nothing</option>
@@ -308,7 +311,7 @@ function InputChoices({ map, names, holds, columns, onChange, faults }: InputCho
                 ))}
               </Select>
             </LabeledField>
-            <FieldErrors faults={errorsUnder(faults, inputPointer(name))} />
+            <FieldErrors errors={errorsUnder(errors, inputPointer(name))} />
           </div>
         ))}
       </div>
@@ -327,18 +330,18 @@ interface ColumnChoiceProps {
   label: string;
   hint?: string;
   value: string | null | undefined;
-  usual: string | null;
+  defaults: string | null;
   /** JSON pointer of the value. */
   at: string;
   columns: readonly TestsetColumn[];
   onChange: (value: string | null | undefined) => void;
-  faults: readonly FieldError[];
+  errors: readonly FieldError[];
 }
 
 /** Options are numbered, because a column's name can be anything, even empty. */
-function ColumnChoice({ label, hint, at, value, usual, columns, onChange, faults }: ColumnChoiceProps): ReactNode {
+function ColumnChoice({ label, hint, at, value, defaults, columns, onChange, errors }: ColumnChoiceProps): ReactNode {
   const place = columns.findIndex(({ name }) => name === value);
-  const wrong = errorsUnder(faults, at);
+  const wrong = errorsUnder(errors, at);
   const chosen = value === undefined ? 'auto' : value === null ? 'none' : String(place);
   return (
     <div className="min-w-0" data-at={at}>
@@ -356,7 +359,7 @@ function ColumnChoice({ label, hint, at, value, usual, columns, onChange, faults
             )
           }
         >
-          <option value="auto">{usual === null ? 'Nothing found' : `${usual} (found)`}</option>
+          <option value="auto">{defaults === null ? 'Nothing found' : `${defaults} (found)`}</option>
           <option value="none">Nothing</option>
           {columns.map(({ name, kind }, number) => (
             <option key={name} value={String(number)}>
@@ -365,7 +368,7 @@ function ColumnChoice({ label, hint, at, value, usual, columns, onChange, faults
           ))}
         </Select>
       </LabeledField>
-      <FieldErrors faults={wrong} />
+      <FieldErrors errors={wrong} />
     </div>
   );
 }

@@ -40,10 +40,10 @@ import { SummarySection } from './summary';
 export default function EvaluationPage({ id }: { id: string }): ReactNode {
   const { evaluation, error, retry, progress } = useLiveEvaluation(id);
   useTitle(evaluation ? evaluationTitle(evaluation) : 'Evaluation');
-  const { asked, ask } = useResultsQuery();
+  const { query, setQuery } = useResultsQuery();
   // State instead of a ref, because the table inside needs the element.
   const [box, setBox] = useState<HTMLDivElement | null>(null);
-  const figures = useQuery({ ...summaryOf(id, asked.slice), enabled: evaluation !== undefined });
+  const figures = useQuery({ ...summaryOf(id, query.slice), enabled: evaluation !== undefined });
   if (error && !evaluation)
     return (
       <div className="p-4">
@@ -66,20 +66,20 @@ export default function EvaluationPage({ id }: { id: string }): ReactNode {
           evaluation={evaluation}
           summary={figures.data}
           error={figures.error}
-          slice={asked.slice}
-          onSlice={(slice) => ask({ ...asked, slice })}
-          onShow={(what) => ask({ ...asked, ...what })}
+          slice={query.slice}
+          onSlice={(slice) => setQuery({ ...query, slice })}
+          onShow={(what) => setQuery({ ...query, ...what })}
         />
         <EvaluationSetup evaluation={evaluation} />
       </div>
-      <Results evaluation={evaluation} asked={asked} ask={ask} box={box} />
-      {asked.cell && (
+      <Results evaluation={evaluation} query={query} setQuery={setQuery} box={box} />
+      {query.cell && (
         <ResultDetail
           evaluation={evaluation}
-          asked={asked}
-          cell={asked.cell}
-          onCell={(cell) => ask({ ...asked, cell }, { replace: true })}
-          onClose={() => ask({ ...asked, cell: null })}
+          query={query}
+          cell={query.cell}
+          onCell={(cell) => setQuery({ ...query, cell }, { replace: true })}
+          onClose={() => setQuery({ ...query, cell: null })}
         />
       )}
     </div>
@@ -87,15 +87,15 @@ export default function EvaluationPage({ id }: { id: string }): ReactNode {
 }
 
 /** The results query in the URL, and the function that changes it. */
-function useResultsQuery(): { asked: ResultsQuery; ask: SetResultsQuery } {
+function useResultsQuery(): { query: ResultsQuery; setQuery: SetResultsQuery } {
   const [params, setParams] = useSearchParams();
   const text = String(params);
-  const asked = useMemo(() => parseResultsQuery(new URLSearchParams(text)), [text]);
-  const ask = useCallback<SetResultsQuery>(
+  const query = useMemo(() => parseResultsQuery(new URLSearchParams(text)), [text]);
+  const setQuery = useCallback<SetResultsQuery>(
     (next, { replace = false } = {}) => setParams(resultsQueryParams(next), { replace }),
     [setParams],
   );
-  return { asked, ask };
+  return { query, setQuery };
 }
 
 const FORMATS = {

@@ -185,8 +185,8 @@ export function draftRequest(draft: EvaluationDraft): EvaluationRequest {
 /**
  * Errors below a pointer, relative to it: `/variants/0/parameters/style` under `/variants/0` is `/parameters/style`.
  */
-export const errorsUnder = (faults: readonly FieldError[], at: string): readonly FieldError[] =>
-  faults.flatMap(({ path, message }) =>
+export const errorsUnder = (errors: readonly FieldError[], at: string): readonly FieldError[] =>
+  errors.flatMap(({ path, message }) =>
     path === at || path.startsWith(`${at}/`) ? [{ path: path.slice(at.length), message }] : [],
   );
 
@@ -228,5 +228,5 @@ export function fieldTitle(path: string, evaluators: readonly EvaluatorDraft[]):
 }
 
 /** Errors that no field of the form shows. */
-export const errorsWithoutField = (faults: readonly FieldError[]): readonly FieldError[] =>
-  faults.filter(({ path }) => !/^\/(?:testset|variants\/\d+|evaluators\/\d+|map|limits|repeats)(?:\/|$)/.test(path));
+export const errorsWithoutField = (errors: readonly FieldError[]): readonly FieldError[] =>
+  errors.filter(({ path }) => !/^\/(?:testset|variants\/\d+|evaluators\/\d+|map|limits|repeats)(?:\/|$)/.test(path));

@@ -19,10 +19,10 @@ import { evaluatorsQuery, type Evaluator } from './queries';
 interface Props {
   drafts: readonly EvaluatorDraft[];
   onChange: (drafts: readonly EvaluatorDraft[]) => void;
-  faults: readonly FieldError[];
+  serverErrors: readonly FieldError[];
 }
 
-export function EvaluatorsSection({ drafts, onChange, faults }: Props): ReactNode {
+export function EvaluatorsSection({ drafts, onChange, serverErrors }: Props): ReactNode {
   const { data, error } = useQuery(evaluatorsQuery());
   const known = data?.data ?? [];
   const [adding, setAdding] = useState(drafts.length === 0);
@@ -42,7 +42,7 @@ export function EvaluatorsSection({ drafts, onChange, faults }: Props): ReactNod
             draft={draft}
             evaluator={known.find(({ key }) => key === draft.key)}
             at={`/evaluators/${place}`}
-            faults={errorsUnder(faults, `/evaluators/${place}`)}
+            serverErrors={errorsUnder(serverErrors, `/evaluators/${place}`)}
             onChange={(next) => onChange(drafts.map((one) => (one.id === draft.id ? next : one)))}
             onRemove={() => onChange(drafts.filter((one) => one.id !== draft.id))}
           />
@@ -60,7 +60,7 @@ export function EvaluatorsSection({ drafts, onChange, faults }: Props): ReactNod
           Add an evaluator
         </Button>
       )}
-      <FieldErrors faults={faults.filter(({ path }) => path === '/evaluators')} />
+      <FieldErrors errors={serverErrors.filter(({ path }) => path === '/evaluators')} />
     </FormSection>
   );
 }
@@ -148,12 +148,12 @@ interface FormProps {
   at: string;
   onChange: (draft: EvaluatorDraft) => void;
   onRemove: () => void;
-  faults: readonly FieldError[];
+  serverErrors: readonly FieldError[];
 }
 
-function EvaluatorForm({ draft, evaluator, at, onChange, onRemove, faults }: FormProps): ReactNode {
+function EvaluatorForm({ draft, evaluator, at, onChange, onRemove, serverErrors }: FormProps): ReactNode {
   const schema = simplifySchema(evaluator?.schema ?? {});
-  const errors = errorsUnder(faults, '/parameters');
+  const errors = errorsUnder(serverErrors, '/parameters');
   const title = evaluator?.title ?? draft.key;
   const set = (parameters: Record<string, unknown>) => onChange({ ...draft, parameters });
   const shared = { schema, value: draft.parameters, errors, onChange: set };
@@ -178,7 +178,7 @@ function EvaluatorForm({ draft, evaluator, at, onChange, onRemove, faults }: For
             <TextField
               dir="auto"
               maxLength={200}
-              aria-invalid={errorsUnder(faults, '/name').length > 0}
+              aria-invalid={errorsUnder(serverErrors, '/name').length > 0}
               placeholder={draft.key}
               value={draft.name}
               onChange={(event) => onChange({ ...draft, name: event.target.value })}
@@ -219,7 +219,7 @@ function EvaluatorForm({ draft, evaluator, at, onChange, onRemove, faults }: For
           />
         </CollapsibleSection>
       </div>
-      <FieldErrors faults={faults.filter(({ path }) => !path.startsWith('/parameters/'))} />
+      <FieldErrors errors={serverErrors.filter(({ path }) => !path.startsWith('/parameters/'))} />
     </div>
   );
 }

@@ -20,7 +20,7 @@ const RECONNECT_DELAY_MS = 1000;
 /** Call `tell` for each update until the evaluation ends or `signal` aborts. Reconnects after errors. */
 export async function followEvaluation(
   id: string,
-  tell: (told: ProgressUpdate) => void,
+  onUpdate: (update: ProgressUpdate) => void,
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
@@ -32,7 +32,7 @@ export async function followEvaluation(
         },
       );
       if (!answer.ok) throw await readError(answer);
-      if (await readUpdates(answer, tell)) return;
+      if (await readUpdates(answer, onUpdate)) return;
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof Error && 'status' in error && Number(error.status) >= 400 && Number(error.status) < 500)
@@ -45,7 +45,7 @@ export async function followEvaluation(
 const END_STATES: ReadonlySet<string> = new Set(['succeeded', 'partly', 'failed', 'cancelled']);
 
 /** Read updates of one response; resolves to whether the end was reached. */
-async function readUpdates(answer: Response, tell: (told: ProgressUpdate) => void): Promise<boolean> {
+async function readUpdates(answer: Response, onUpdate: (update: ProgressUpdate) => void): Promise<boolean> {
   if (!answer.body) return answer.status === 204;
   const frames = new EventStreamParser();
   const reader = answer.body
@@ -54,9 +54,9 @@ async function readUpdates(answer: Response, tell: (told: ProgressUpdate) => voi
   let ended = false;
   for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
     for (const data of frames.feed(piece.value)) {
-      const told = JSON.parse(data) as ProgressUpdate;
-      tell(told);
-      if (told.type === 'state' && END_STATES.has(told.state)) ended = true;
+      const update = JSON.parse(data) as ProgressUpdate;
+      onUpdate(update);
+      if (update.type === 'state' && END_STATES.has(update.state)) ended = true;
     }
   }
   return ended;
@@ -107,14 +107,14 @@ export function useLiveEvaluation(id: string): LiveEvaluation {
       queryClient.setQueryData(asked(id).queryKey, (known) => known && { ...known, ...what });
     void followEvaluation(
       id,
-      (told) => {
-        if (told.type === 'progress') {
-          setProgress(told);
-          keep({ done: told.done, failed: told.failed, errors: told.errors ?? 0, cost: told.cost ?? null });
+      (update) => {
+        if (update.type === 'progress') {
+          setProgress(update);
+          keep({ done: update.done, failed: update.failed, errors: update.errors ?? 0, cost: update.cost ?? null });
           timer ??= setTimeout(look, REFRESH_INTERVAL_MS);
-        } else if (told.type === 'state') {
-          keep({ state: told.state, reason: told.reason });
-          if (!isOpen(told.state)) {
+        } else if (update.type === 'state') {
+          keep({ state: update.state, reason: update.reason });
+          if (!isOpen(update.state)) {
             void queryClient.invalidateQueries({ queryKey: ['evaluation', id] });
             void queryClient.invalidateQueries({ queryKey: ['evaluations'] });
           }

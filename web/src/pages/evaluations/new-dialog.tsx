@@ -63,7 +63,7 @@ const LEAVE_QUESTION = {
 function Form({ first, onClose }: { first: EvaluationDraft; onClose: () => void }): ReactNode {
   useTitle('New evaluation');
   const [, navigate] = useLocation();
-  const [kept] = useState(first);
+  const [initial] = useState(first);
   const [draft, setDraft] = useState(first);
   const change = (what: Partial<EvaluationDraft>) => setDraft((before) => ({ ...before, ...what }));
   const revision = useQuery({
@@ -81,17 +81,17 @@ function Form({ first, onClose }: { first: EvaluationDraft; onClose: () => void 
   });
   // Confirm, because a click outside closes the dialog.
   const leave = async () => {
-    const isTouched = !isEqual(draftRequest(draft), draftRequest(kept));
+    const isTouched = !isEqual(draftRequest(draft), draftRequest(initial));
     if (!isTouched || (await askConfirmation(LEAVE_QUESTION))) onClose();
   };
-  const faults = serverErrors(begin.error);
+  const errors = serverErrors(begin.error);
   const form = useRef<HTMLFormElement>(null);
-  const path = faults[0]?.path ?? '';
+  const path = errors[0]?.path ?? '';
   useEffect(() => {
-    const [fault] = serverErrors(begin.error);
-    if (form.current && fault) focusField(form.current, fault.path);
+    const [firstError] = serverErrors(begin.error);
+    if (form.current && firstError) focusField(form.current, firstError.path);
   }, [begin.error]);
-  const lack = missingPart(draft);
+  const missing = missingPart(draft);
   const rows = Math.min(draft.sample ?? Number.POSITIVE_INFINITY, revision.data?.rows ?? 0);
   const cells = rows * draft.variants.length * draft.repeats;
   return (
@@ -101,7 +101,7 @@ function Form({ first, onClose }: { first: EvaluationDraft; onClose: () => void 
         noValidate
         onSubmit={(event) => {
           event.preventDefault();
-          if (!lack) begin.mutate();
+          if (!missing) begin.mutate();
         }}
       >
         <div className="pb-4">
@@ -115,17 +115,17 @@ function Form({ first, onClose }: { first: EvaluationDraft; onClose: () => void 
             />
           </LabeledField>
         </div>
-        <TestsetSection draft={draft} onChange={change} faults={faults} />
+        <TestsetSection draft={draft} onChange={change} errors={errors} />
         <VariantsSection
           drafts={draft.variants}
           columns={columns}
           onChange={(variants) => change({ variants })}
-          faults={faults}
+          errors={errors}
         />
         <EvaluatorsSection
           drafts={draft.evaluators}
           onChange={(evaluators) => change({ evaluators })}
-          faults={faults}
+          serverErrors={errors}
         />
         {columns.length > 0 && (
           <MappingSection
@@ -133,10 +133,10 @@ function Form({ first, onClose }: { first: EvaluationDraft; onClose: () => void 
             columns={columns}
             variants={draft.variants}
             onChange={(map) => change({ map })}
-            faults={faults}
+            errors={errors}
           />
         )}
-        <Options draft={draft} onChange={change} faults={faults} />
+        <Options draft={draft} onChange={change} errors={errors} />
         <footer
           className={cn(
             'sticky -bottom-5 -mx-5 -mb-5 flex flex-wrap items-center',
@@ -144,9 +144,9 @@ function Form({ first, onClose }: { first: EvaluationDraft; onClose: () => void 
           )}
         >
           <div className="min-w-0 grow basis-40 text-[13px] text-muted">
-            {lack ?? (cells > 0 && sizeText(draft, rows, cells))}
-            <FieldErrors faults={errorsWithoutField(faults)} />
-            {path && errorsWithoutField(faults).length === 0 && (
+            {missing ?? (cells > 0 && sizeText(draft, rows, cells))}
+            <FieldErrors errors={errorsWithoutField(errors)} />
+            {path && errorsWithoutField(errors).length === 0 && (
               <p role="status" className="text-xs text-bad">
                 This needs another look:{' '}
                 <button
@@ -160,7 +160,7 @@ function Form({ first, onClose }: { first: EvaluationDraft; onClose: () => void 
             )}
           </div>
           <Button onClick={() => void leave()}>Cancel</Button>
-          <Button look="main" type="submit" disabled={lack !== null || begin.isPending}>
+          <Button look="main" type="submit" disabled={missing !== null || begin.isPending}>
             {begin.isPending ? 'Beginning…' : 'Run'}
           </Button>
         </footer>
@@ -177,12 +177,12 @@ function serverErrors(error: Error | null): readonly FieldError[] {
 interface OptionsProps {
   draft: EvaluationDraft;
   onChange: (draft: Partial<EvaluationDraft>) => void;
-  faults: readonly FieldError[];
+  errors: readonly FieldError[];
 }
 
-function Options({ draft, onChange, faults }: OptionsProps): ReactNode {
-  const wrong = [...errorsUnder(faults, '/limits'), ...errorsUnder(faults, '/repeats')];
-  const isWrong = (at: string) => errorsUnder(faults, at).length > 0;
+function Options({ draft, onChange, errors }: OptionsProps): ReactNode {
+  const wrong = [...errorsUnder(errors, '/limits'), ...errorsUnder(errors, '/repeats')];
+  const isWrong = (at: string) => errorsUnder(errors, at).length > 0;
   return (
     <CollapsibleSection key={String(wrong.length > 0)} title="Repeats and limits" open={wrong.length > 0}>
       <div className="grid gap-3 py-1 pl-5 sm:grid-cols-4">
@@ -228,7 +228,7 @@ function Options({ draft, onChange, faults }: OptionsProps): ReactNode {
         />
       </div>
       <div className="pl-5">
-        <FieldErrors faults={wrong} />
+        <FieldErrors errors={wrong} />
       </div>
     </CollapsibleSection>
   );
@@ -273,14 +273,14 @@ function NumberField({ label, hint, at, wrong, least, most, value, onChange }: N
 interface TestsetSectionProps {
   draft: EvaluationDraft;
   onChange: (draft: Partial<EvaluationDraft>) => void;
-  faults: readonly FieldError[];
+  errors: readonly FieldError[];
 }
 
-export function TestsetSection({ draft, onChange, faults }: TestsetSectionProps): ReactNode {
+export function TestsetSection({ draft, onChange, errors }: TestsetSectionProps): ReactNode {
   const { data, error, refetch } = useQuery(testsetsSearchQuery(''));
   const revisions = useQuery({ ...testsetRevisionsQuery(draft.testset ?? ''), enabled: draft.testset !== null });
   const known = data?.data ?? [];
-  const wrong = errorsUnder(faults, '/testset');
+  const wrong = errorsUnder(errors, '/testset');
   const isWrong = (at: string) => errorsUnder(wrong, at).length > 0;
   return (
     <FormSection title="Test set" at="/testset">
@@ -347,7 +347,7 @@ export function TestsetSection({ draft, onChange, faults }: TestsetSectionProps)
           </LabeledField>
         </div>
       )}
-      <FieldErrors faults={wrong} />
+      <FieldErrors errors={wrong} />
     </FormSection>
   );
 }

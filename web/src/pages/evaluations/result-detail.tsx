@@ -41,18 +41,18 @@ import { isFiltered, type ResultsQuery } from './results-query';
 
 interface ResultDetailProps {
   evaluation: Evaluation;
-  asked: ResultsQuery;
+  query: ResultsQuery;
   cell: string;
   onCell: (cell: string) => void;
   onClose: () => void;
 }
 
-export function ResultDetail({ evaluation, asked, cell, onCell, onClose }: ResultDetailProps): ReactNode {
+export function ResultDetail({ evaluation, query, cell, onCell, onClose }: ResultDetailProps): ReactNode {
   const { data, error, isPlaceholderData, refetch } = useQuery({
     ...resultOf(evaluation.id, cell),
     placeholderData: keepPreviousData,
   });
-  const filtered = useNeighbours(evaluation.id, asked, cell);
+  const filtered = useNeighbours(evaluation.id, query, cell);
   const { previous, next } = filtered ?? { previous: data?.previous, next: data?.next };
   const step = (to: string | null | undefined) => to && onCell(to);
   const onKey = (event: KeyboardEvent<HTMLElement>) => {
@@ -123,12 +123,12 @@ export function ResultDetail({ evaluation, asked, cell, onCell, onClose }: Resul
 /** Neighbours within the filtered results; null if unfiltered or not among them. */
 function useNeighbours(
   id: string,
-  asked: ResultsQuery,
+  query: ResultsQuery,
   cell: string,
 ): { previous: string | undefined; next: string | undefined } | null {
-  const { data, hasNextPage, isFetching, fetchNextPage } = useInfiniteQuery(resultPagesQuery(id, asked));
+  const { data, hasNextPage, isFetching, fetchNextPage } = useInfiniteQuery(resultPagesQuery(id, query));
   const rows = data?.pages.flatMap((page) => page.data) ?? [];
-  const place = isFiltered(asked) ? rows.findIndex((row) => row.id === cell) : -1;
+  const place = isFiltered(query) ? rows.findIndex((row) => row.id === cell) : -1;
   const isLast = place >= 0 && place === rows.length - 1;
   useEffect(() => {
     if (isLast && hasNextPage && !isFetching) void fetchNextPage();
@@ -184,10 +184,10 @@ function SameRowLinks({
 }
 
 function ResultActions({ evaluation, result }: { evaluation: Evaluation; result: Result }): ReactNode {
-  const { goOn, busy, question } = useOpenInPlayground();
+  const { open: openInPlayground, busy, question } = useOpenInPlayground();
   const variant = evaluation.variants.find(({ name }) => name === result.variant);
   const open = () =>
-    goOn(
+    openInPlayground(
       () =>
         Promise.resolve({
           workflow: variant?.workflow ?? null,
@@ -380,7 +380,7 @@ function TurnSection({
   place: number;
   checks: readonly Checked[];
 }): ReactNode {
-  const said = useMemo(() => [...(turn.user ? [turn.user] : []), ...(turn.messages ?? [])], [turn]);
+  const messages = useMemo(() => [...(turn.user ? [turn.user] : []), ...(turn.messages ?? [])], [turn]);
   const failed = checks.filter(({ passed }) => !passed).length;
   return (
     <section aria-label={`Turn ${place + 1}`} className="min-w-0 rounded-xl border bg-surface">
@@ -404,8 +404,8 @@ function TurnSection({
         </div>
         <div className="min-w-0">
           <h4 className="mb-1 text-xs text-muted">Said</h4>
-          {said.length > 0 ? (
-            <ConversationView messages={said} label={`What was said in turn ${place + 1}`} />
+          {messages.length > 0 ? (
+            <ConversationView messages={messages} label={`What was said in turn ${place + 1}`} />
           ) : (
             <p className="text-faint">Nothing was said.</p>
           )}

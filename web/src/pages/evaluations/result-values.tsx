@@ -127,7 +127,7 @@ export function ConversationView({
   return (
     <div role="group" aria-label={label} className="flex min-w-0 flex-col gap-1">
       {shown.map((message) => (
-        <MessageView key={message.id} message={message} streaming={false} acts={NO_ACTS} />
+        <MessageView key={message.id} message={message} streaming={false} actions={NO_ACTS} />
       ))}
     </div>
   );

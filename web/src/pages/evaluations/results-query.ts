@@ -13,7 +13,7 @@ export interface ResultsQuery {
 }
 
 /** Navigates; `replace` adds no history entry. */
-export type SetResultsQuery = (asked: ResultsQuery, options?: { replace?: boolean }) => void;
+export type SetResultsQuery = (query: ResultsQuery, options?: { replace?: boolean }) => void;
 
 export const EMPTY_RESULTS_QUERY: ResultsQuery = {
   search: '',
@@ -43,17 +43,17 @@ export function parseResultsQuery(params: URLSearchParams): ResultsQuery {
 }
 
 /** URL parameters; defaults are left out. */
-export function resultsQueryParams(asked: ResultsQuery): URLSearchParams {
+export function resultsQueryParams(query: ResultsQuery): URLSearchParams {
   const params = new URLSearchParams();
   const say = (name: string, value: string | null | false) => value && params.set(name, value);
-  say('q', asked.search);
-  say('variant', asked.variant);
-  say('evaluator', asked.evaluator);
-  say('passed', asked.passed === null ? null : asked.passed ? 'yes' : 'no');
-  say('status', asked.status);
-  say('flaky', asked.flaky && 'yes');
-  say('slice', asked.slice);
-  say('cell', asked.cell);
+  say('q', query.search);
+  say('variant', query.variant);
+  say('evaluator', query.evaluator);
+  say('passed', query.passed === null ? null : query.passed ? 'yes' : 'no');
+  say('status', query.status);
+  say('flaky', query.flaky && 'yes');
+  say('slice', query.slice);
+  say('cell', query.cell);
   return params;
 }
 

@@ -33,14 +33,14 @@ const PREFETCH_ROWS = 30;
 
 interface ResultsProps {
   evaluation: Evaluation;
-  asked: ResultsQuery;
-  ask: SetResultsQuery;
+  query: ResultsQuery;
+  setQuery: SetResultsQuery;
   box: HTMLDivElement | null;
 }
 
-export function Results({ evaluation, asked, ask, box }: ResultsProps): ReactNode {
+export function Results({ evaluation, query, setQuery, box }: ResultsProps): ReactNode {
   const { data, error, refetch, hasNextPage, isFetching, fetchNextPage, isPlaceholderData, isFetchNextPageError } =
-    useInfiniteQuery(resultPagesQuery(evaluation.id, asked));
+    useInfiniteQuery(resultPagesQuery(evaluation.id, query));
   const rows = useMemo(() => data?.pages.flatMap((page) => page.data) ?? [], [data]);
   const list = useRef<HTMLDivElement>(null);
   const [active, setActive] = useState(0);
@@ -57,7 +57,7 @@ export function Results({ evaluation, asked, ask, box }: ResultsProps): ReactNod
     if (hasNextPage && !isFetching && !isFetchNextPageError && last >= rows.length - PREFETCH_ROWS)
       void fetchNextPage();
   }, [hasNextPage, isFetching, isFetchNextPageError, last, rows.length, fetchNextPage]);
-  const open = useCallback((cell: string) => ask({ ...asked, cell }), [ask, asked]);
+  const open = useCallback((cell: string) => setQuery({ ...query, cell }), [setQuery, query]);
   const move = (to: number) => {
     const place = Math.max(0, Math.min(rows.length - 1, to));
     setActive(place);
@@ -66,15 +66,15 @@ export function Results({ evaluation, asked, ask, box }: ResultsProps): ReactNod
   };
   return (
     <section aria-label="Results" className="border-t">
-      <ResultFilters evaluation={evaluation} asked={asked} ask={ask} />
+      <ResultFilters evaluation={evaluation} query={query} setQuery={setQuery} />
       {error && <LoadError error={error} onRetry={refetch} className="px-4 pb-3 sm:px-6" />}
       {!data && !error && <Loading className="flex justify-center py-10" />}
       {data && rows.length === 0 && (
         <div className="flex flex-col items-center gap-2 px-6 py-10 text-center text-muted">
-          {isFiltered(asked) ? (
+          {isFiltered(query) ? (
             <>
               No result is like that.
-              <Button size="small" onClick={() => ask({ ...EMPTY_RESULTS_QUERY, slice: asked.slice })}>
+              <Button size="small" onClick={() => setQuery({ ...EMPTY_RESULTS_QUERY, slice: query.slice })}>
                 Clear the filters
               </Button>
             </>
@@ -117,7 +117,7 @@ export function Results({ evaluation, asked, ask, box }: ResultsProps): ReactNod
                       place={index}
                       active={index === active}
                       card={card}
-                      still={asked.cell !== null}
+                      still={query.cell !== null}
                       open={open}
                       enter={setActive}
                     />
@@ -366,12 +366,12 @@ const OUTCOMES = { '': 'Any outcome', yes: 'Passed', no: 'Not passed', failed: '
 /** Filters, stored in the URL. */
 export function ResultFilters({
   evaluation,
-  asked,
-  ask,
+  query,
+  setQuery,
 }: {
   evaluation: Evaluation;
-  asked: ResultsQuery;
-  ask: SetResultsQuery;
+  query: ResultsQuery;
+  setQuery: SetResultsQuery;
 }): ReactNode {
   const field = useRef<HTMLInputElement>(null);
   useCommand({
@@ -382,16 +382,16 @@ export function ResultFilters({
     run: () => field.current?.focus(),
   });
   const outcome =
-    asked.status === 'failed' || asked.status === 'error'
-      ? asked.status
-      : asked.passed === null
+    query.status === 'failed' || query.status === 'error'
+      ? query.status
+      : query.passed === null
         ? ''
-        : asked.passed
+        : query.passed
           ? 'yes'
           : 'no';
   const choose = (value: string) =>
-    ask({
-      ...asked,
+    setQuery({
+      ...query,
       passed: value === 'yes' ? true : value === 'no' ? false : null,
       status: value === 'failed' || value === 'error' ? value : null,
     });
@@ -399,8 +399,8 @@ export function ResultFilters({
     <div data-above role="group" aria-label="Filters" className="flex flex-wrap items-center gap-2 px-4 py-2.5 sm:px-6">
       <h2 className="mr-1 font-semibold">Results</h2>
       <SearchBox
-        value={asked.search}
-        onChange={(search) => ask({ ...asked, search }, { replace: true })}
+        value={query.search}
+        onChange={(search) => setQuery({ ...query, search }, { replace: true })}
         field={field}
         placeholder="Search what was asked and answered"
       />
@@ -408,18 +408,18 @@ export function ResultFilters({
         <FilterChoice
           label="Variant"
           all="All variants"
-          value={asked.variant}
+          value={query.variant}
           options={evaluation.variants.map(({ name }) => name)}
-          onChange={(variant) => ask({ ...asked, variant })}
+          onChange={(variant) => setQuery({ ...query, variant })}
         />
       )}
       {evaluation.evaluators.length > 1 && (
         <FilterChoice
           label="Evaluator"
           all="Any evaluator"
-          value={asked.evaluator}
+          value={query.evaluator}
           options={evaluation.evaluators.map(({ name }) => name)}
-          onChange={(evaluator) => ask({ ...asked, evaluator })}
+          onChange={(evaluator) => setQuery({ ...query, evaluator })}
         />
       )}
       <Select aria-label="Outcome" className={FIELD} value={outcome} onChange={(event) => choose(event.target.value)}>
@@ -429,17 +429,17 @@ export function ResultFilters({
           </option>
         ))}
       </Select>
-      {(evaluation.repeats > 1 || asked.flaky) && (
+      {(evaluation.repeats > 1 || query.flaky) && (
         <Button
-          aria-pressed={asked.flaky}
-          className={asked.flaky ? '!border-accent !text-accent' : ''}
-          onClick={() => ask({ ...asked, flaky: !asked.flaky })}
+          aria-pressed={query.flaky}
+          className={query.flaky ? '!border-accent !text-accent' : ''}
+          onClick={() => setQuery({ ...query, flaky: !query.flaky })}
         >
           Flaky
         </Button>
       )}
-      {isFiltered(asked) && (
-        <Button look="quiet" onClick={() => ask({ ...EMPTY_RESULTS_QUERY, slice: asked.slice })}>
+      {isFiltered(query) && (
+        <Button look="quiet" onClick={() => setQuery({ ...EMPTY_RESULTS_QUERY, slice: query.slice })}>
           <X aria-hidden className="size-4" />
           Clear
         </Button>

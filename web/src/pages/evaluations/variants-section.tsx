@@ -15,10 +15,10 @@ interface Props {
   drafts: readonly VariantDraft[];
   columns: readonly TestsetColumn[];
   onChange: (drafts: readonly VariantDraft[]) => void;
-  faults: readonly FieldError[];
+  errors: readonly FieldError[];
 }
 
-export function VariantsSection({ drafts, columns, onChange, faults }: Props): ReactNode {
+export function VariantsSection({ drafts, columns, onChange, errors }: Props): ReactNode {
   const known = useQuery(workflowsQuery()).data?.data ?? [];
   const first = known.find((one) => one.default) ?? known[0];
   const add = (what: Partial<VariantDraft>) => {
@@ -39,7 +39,7 @@ export function VariantsSection({ drafts, columns, onChange, faults }: Props): R
             draft={draft}
             place={place}
             columns={columns}
-            faults={errorsUnder(faults, `/variants/${place}`)}
+            errors={errorsUnder(errors, `/variants/${place}`)}
             onChange={(next) => onChange(drafts.map((one) => (one.id === draft.id ? next : one)))}
             onRemove={() => onChange(drafts.filter((one) => one.id !== draft.id))}
           />
@@ -76,7 +76,7 @@ export function VariantsSection({ drafts, columns, onChange, faults }: Props): R
           Answers from a column
         </Button>
       </div>
-      <FieldErrors faults={faults.filter(({ path }) => path === '/variants')} />
+      <FieldErrors errors={errors.filter(({ path }) => path === '/variants')} />
     </FormSection>
   );
 }
@@ -87,12 +87,12 @@ interface ViewProps {
   columns: readonly TestsetColumn[];
   onChange: (draft: VariantDraft) => void;
   onRemove: () => void;
-  faults: readonly FieldError[];
+  errors: readonly FieldError[];
 }
 
-function VariantView({ draft, place, columns, onChange, onRemove, faults }: ViewProps): ReactNode {
+function VariantView({ draft, place, columns, onChange, onRemove, errors }: ViewProps): ReactNode {
   const isColumn = draft.kind === 'column';
-  const isWrong = (at: string) => errorsUnder(faults, at).length > 0;
+  const isWrong = (at: string) => errorsUnder(errors, at).length > 0;
   return (
     <div
       role="group"
@@ -137,8 +137,8 @@ function VariantView({ draft, place, columns, onChange, onRemove, faults }: View
       >
         <X />
       </IconButton>
-      {!isColumn && <Parameters draft={draft} onChange={onChange} faults={errorsUnder(faults, '/parameters')} />}
-      <FieldErrors faults={faults.filter(({ path }) => !path.startsWith('/parameters'))} />
+      {!isColumn && <Parameters draft={draft} onChange={onChange} errors={errorsUnder(errors, '/parameters')} />}
+      <FieldErrors errors={errors.filter(({ path }) => !path.startsWith('/parameters'))} />
     </div>
   );
 }
@@ -182,7 +182,7 @@ function WorkflowChoice({
   );
 }
 
-function Parameters({ draft, onChange, faults }: Pick<ViewProps, 'draft' | 'onChange' | 'faults'>): ReactNode {
+function Parameters({ draft, onChange, errors }: Pick<ViewProps, 'draft' | 'onChange' | 'errors'>): ReactNode {
   const { data } = useQuery({ ...workflowQuery(draft.workflow), enabled: draft.workflow !== '' });
   const schema = data?.schemas.parameters as { properties?: object } | undefined;
   const count = Object.keys(schema?.properties ?? {}).length;
@@ -191,16 +191,16 @@ function Parameters({ draft, onChange, faults }: Pick<ViewProps, 'draft' | 'onCh
   return (
     <div className="mt-2">
       <CollapsibleSection
-        key={String(faults.length > 0)}
+        key={String(errors.length > 0)}
         title={edits ? `Parameters, ${edits} changed` : 'Parameters'}
-        open={edits > 0 || faults.length > 0}
+        open={edits > 0 || errors.length > 0}
       >
         <div className="pt-1 pl-5">
           <SchemaForm
             schema={schema}
             value={draft.parameters}
             placeholder={data?.parameters ?? {}}
-            errors={faults}
+            errors={errors}
             onChange={(parameters) => onChange({ ...draft, parameters })}
           />
         </div>

@@ -20,12 +20,12 @@ const NONE_SEEN = {};
 export default function NewDialog({ onClose }: { onClose: () => void }): ReactNode {
   useTitle('New online rule');
   const [name, setName] = useState('');
-  const [asked, setAsked] = useState<TraceQuery>(EMPTY_QUERY);
+  const [query, setAsked] = useState<TraceQuery>(EMPTY_QUERY);
   const [sample, setSample] = useState('10');
   const [perMinute, setPerMinute] = useState('60');
   const [session, setSession] = useState(false);
   const [evaluators, setEvaluators] = useState<readonly EvaluatorDraft[]>([]);
-  const filter = queryFilter(asked);
+  const filter = queryFilter(query);
   const make = useMutation({
     mutationFn: () =>
       api('post', '/api/online', {
@@ -43,11 +43,11 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
       onClose();
     },
   });
-  const faults = make.error
+  const errors = make.error
     ? [{ path: make.error instanceof ApiError ? (make.error.path ?? '') : '', message: make.error.message }]
     : [];
-  const elsewhere = faults.filter(({ path }) => !path.startsWith('/evaluators'));
-  const lack = missingField(name, sample, perMinute, evaluators.length);
+  const elsewhere = errors.filter(({ path }) => !path.startsWith('/evaluators'));
+  const missing = missingField(name, sample, perMinute, evaluators.length);
   return (
     <Dialog
       open
@@ -61,7 +61,7 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
         onSubmit={(event) => {
           event.preventDefault();
           // Submit events of the nested filter form bubble here.
-          if (event.target === event.currentTarget && !lack) make.mutate();
+          if (event.target === event.currentTarget && !missing) make.mutate();
         }}
       >
         <div className="pb-4">
@@ -77,15 +77,15 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
         </div>
         <FormSection title="Traces" hint="Which of them. Those of evaluations and judges are never scored.">
           <div className="-mx-4">
-            <ConditionChips asked={asked} seen={NONE_SEEN} onChange={setAsked} />
+            <ConditionChips query={query} seen={NONE_SEEN} onChange={setAsked} />
           </div>
           <ConditionEditor
             seen={NONE_SEEN}
-            onDone={(condition) => setAsked({ ...asked, conditions: [...asked.conditions, condition] })}
+            onDone={(condition) => setAsked({ ...query, conditions: [...query.conditions, condition] })}
             trigger={
               <Button size="small">
                 <Plus aria-hidden className="size-3.5" />
-                {asked.conditions.length === 0 ? 'All of them. Add a filter' : 'Add a filter'}
+                {query.conditions.length === 0 ? 'All of them. Add a filter' : 'Add a filter'}
               </Button>
             }
           />
@@ -99,7 +99,7 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
             <SessionSwitch checked={session} onChange={setSession} />
           </div>
         </FormSection>
-        <EvaluatorsSection drafts={evaluators} onChange={setEvaluators} faults={faults} />
+        <EvaluatorsSection drafts={evaluators} onChange={setEvaluators} serverErrors={errors} />
         <footer
           className={cn(
             'sticky -bottom-5 -mx-5 -mb-5 flex flex-wrap items-center',
@@ -107,12 +107,12 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
           )}
         >
           <div className="min-w-0 grow basis-40 text-[13px] text-muted">
-            {lack}
-            <FieldErrors faults={elsewhere} />
+            {missing}
+            <FieldErrors errors={elsewhere} />
           </div>
           <div className="ml-auto flex gap-2">
             <Button onClick={onClose}>Cancel</Button>
-            <Button look="main" type="submit" disabled={lack !== null || make.isPending}>
+            <Button look="main" type="submit" disabled={missing !== null || make.isPending}>
               {make.isPending ? 'One moment…' : 'Begin'}
             </Button>
           </div>

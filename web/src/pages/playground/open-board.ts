@@ -17,9 +17,12 @@ export interface OpenedBoard {
 type KnownWorkflows = Pick<WorkflowRow, 'name' | 'is_chat' | 'default'>;
 
 /** Workflow of a new board: the requested one, the default, the first chat, or any. */
-export function initialWorkflow(known: readonly KnownWorkflows[], wanted: string | null): KnownWorkflows | undefined {
+export function initialWorkflow(
+  known: readonly KnownWorkflows[],
+  requested: string | null,
+): KnownWorkflows | undefined {
   return (
-    known.find((one) => one.name === wanted) ??
+    known.find((one) => one.name === requested) ??
     known.find((one) => one.default && one.is_chat) ??
     known.find((one) => one.is_chat) ??
     known[0]
@@ -29,15 +32,15 @@ export function initialWorkflow(known: readonly KnownWorkflows[], wanted: string
 /** `fresh`: always open a new draft. */
 export async function openBoard(
   what: string | undefined,
-  wanted: string | null,
+  requested: string | null,
   fresh: boolean,
-  told: Bootstrap,
+  bootstrap: Bootstrap,
   signal: AbortSignal,
 ): Promise<OpenedBoard | null> {
   if (what?.startsWith('conv_')) return openThread(what, signal);
-  const saved = what ?? (wanted || fresh ? null : told.board_id);
+  const saved = what ?? (requested || fresh ? null : bootstrap.board_id);
   if (saved) return toOpenedBoard(await BoardStore.open(saved, signal));
-  const workflow = initialWorkflow(told.workflows.data, wanted);
+  const workflow = initialWorkflow(bootstrap.workflows.data, requested);
   return workflow ? toOpenedBoard(await createDraft(workflow)) : null;
 }
 

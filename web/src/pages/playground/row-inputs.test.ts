@@ -52,7 +52,7 @@ describe('the inputs of a row', () => {
 
   test('are told with what holds where nothing is set', () => {
     const store = new BoardStore(BOARD, null);
-    expect(rowInputs(store, 'r2', 'mender').usual()).toEqual({ context: { code: '', adaptor: 'http' } });
-    expect([rowInputs(store, 'r2', 'unknown').usual(), rowInputs(store, 'gone', 'mender').read()]).toEqual([{}, {}]);
+    expect(rowInputs(store, 'r2', 'mender').defaults()).toEqual({ context: { code: '', adaptor: 'http' } });
+    expect([rowInputs(store, 'r2', 'unknown').defaults(), rowInputs(store, 'gone', 'mender').read()]).toEqual([{}, {}]);
   });
 });

@@ -29,7 +29,7 @@ export function rowInputs(store: BoardStore, row: string, workflow: string): Inp
   return {
     subscribe: store.state.subscribe,
     read: () => store.board.rows.find(({ id }) => id === row)?.inputs ?? NO_INPUTS,
-    usual: () => {
+    defaults: () => {
       const { fields } = formOf(schemaOf(workflow) ?? {});
       return Object.fromEntries(
         fields.flatMap(({ name, shape }) =>

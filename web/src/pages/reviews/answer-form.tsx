@@ -36,7 +36,7 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
   /** Index of the question that digits answer. */
   const [at, setAt] = useState(0);
   const [tried, setTried] = useState(false);
-  const lack = missingAnswers(questions, answers);
+  const missing = missingAnswers(questions, answers);
   const isEmpty = Object.keys(answers).length === 0;
   const set = (place: number, value: unknown, { moves }: { moves: boolean }) => {
     const next = withField(answers, questions[place]?.key ?? '', value);
@@ -46,7 +46,7 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
   };
   const save = () => {
     setTried(true);
-    const first = questions.findIndex((question) => lack.includes(question));
+    const first = questions.findIndex((question) => missing.includes(question));
     if (first >= 0) return setAt(first);
     return isEmpty ? undefined : onSave(answers, comment.trim());
   };
@@ -93,7 +93,7 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
             question={question}
             value={answers[question.key]}
             active={place === at}
-            missing={tried && lack.includes(question)}
+            missing={tried && missing.includes(question)}
             onFocus={() => setAt(place)}
             onChange={(value) => set(place, value, { moves: false })}
           />
@@ -122,12 +122,12 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
             )}
           </ErrorMessage>
         )}
-        {tried && lack.length > 0 && (
+        {tried && missing.length > 0 && (
           <p role="status" className="text-xs text-bad" dir="auto">
-            {lack.map(questionTitle).join(', ')}: wants an answer.
+            {missing.map(questionTitle).join(', ')}: wants an answer.
           </p>
         )}
-        {tried && lack.length === 0 && isEmpty && (
+        {tried && missing.length === 0 && isEmpty && (
           <p role="status" className="text-xs text-bad">
             Nothing is answered yet. You can skip it.
           </p>

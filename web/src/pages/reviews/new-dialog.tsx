@@ -40,14 +40,14 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
       navigate(`/reviews/${id}`);
     },
   });
-  const lack = missingField(draft);
+  const missing = missingField(draft);
   return (
     <Dialog open wide onClose={onClose} title="New review" description="People are asked about answers, one at a time.">
       <form
         noValidate
         onSubmit={(event) => {
           event.preventDefault();
-          if (!lack) begin.mutate();
+          if (!missing) begin.mutate();
         }}
       >
         <FormSection title="Answers" hint="What people look at. It is chosen once, when the review begins.">
@@ -108,13 +108,13 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
             {begin.error ? (
               <ErrorMessage error={begin.error} />
             ) : (
-              (lack ??
+              (missing ??
               `Each answer is looked at by ${pluralize(draft.reviewers, 'person').replace('persons', 'people')}.`)
             )}
           </div>
           <div className="ml-auto flex gap-2">
             <Button onClick={onClose}>Cancel</Button>
-            <Button look="main" type="submit" disabled={lack !== null || begin.isPending}>
+            <Button look="main" type="submit" disabled={missing !== null || begin.isPending}>
               {begin.isPending ? 'Beginning…' : 'Begin'}
             </Button>
           </div>

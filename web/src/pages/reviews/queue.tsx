@@ -39,9 +39,9 @@ export function Queue({ review, reviewer, onAnswers }: QueueProps): ReactNode {
   const { id } = review;
   const { data, error, isFetching, refetch } = useQuery(nextOf(id, reviewer));
   const item = data?.item ?? null;
-  const given = item?.id ?? null;
-  const path = { review: id, item: given ?? '' };
-  const goOn = async () => {
+  const reserved = item?.id ?? null;
+  const path = { review: id, item: reserved ?? '' };
+  const loadNext = async () => {
     invalidateReview(id);
     await refetch();
   };
@@ -51,24 +51,24 @@ export function Queue({ review, reviewer, onAnswers }: QueueProps): ReactNode {
         path,
         body: { answers: { ...answers }, comment, reviewer },
       }),
-    onSuccess: goOn,
+    onSuccess: loadNext,
   });
   const skip = useMutation({
     mutationFn: () => api('post', '/api/reviews/{review}/items/{item}/skip', { path, body: { reviewer } }),
     onSuccess: () => {
       save.reset();
-      return goOn();
+      return loadNext();
     },
     onError: showError,
   });
-  useRelease(id, given, reviewer);
+  useRelease(id, reserved, reviewer);
   const busy = save.isPending || skip.isPending || isFetching;
   const onSkip = () => !busy && skip.mutate();
   useCommand(item && { id: 'review-skip', title: 'Skip this item', group: 'Review', keys: 's', run: onSkip });
   if (error) return <LoadError error={error} onRetry={refetch} className="p-4" />;
   if (!data) return <Loading className="p-6" />;
   if (!item?.content)
-    return <EmptyQueue review={review} mine={data.reviewer} onAgain={() => void goOn()} onAnswers={onAnswers} />;
+    return <EmptyQueue review={review} mine={data.reviewer} onAgain={() => void loadNext()} onAnswers={onAnswers} />;
   const renew = () => {
     const rest = data.until ? Date.parse(data.until) - Date.now() : 0;
     // An expired reservation may belong to another reviewer; the server rejects the answer then.
@@ -90,7 +90,7 @@ export function Queue({ review, reviewer, onAnswers }: QueueProps): ReactNode {
         onSkip={onSkip}
         onNext={() => {
           save.reset();
-          void goOn();
+          void loadNext();
         }}
       />
     </div>
@@ -150,7 +150,7 @@ interface ItemViewProps {
 export function ItemView({ item, review: { id, blind, run } }: ItemViewProps): ReactNode {
   const { content } = item;
   if (!content) return null;
-  const given = Object.keys(content.inputs).length;
+  const reserved = Object.keys(content.inputs).length;
   const isLong = content.turns.length > 1;
   const beside = content.has_expected && !blind;
   return (
@@ -176,8 +176,8 @@ export function ItemView({ item, review: { id, blind, run } }: ItemViewProps): R
             <ConversationView messages={content.history} label="What was asked" />
           </Pane>
         )}
-        {given > 0 && (
-          <CollapsibleSection title="Inputs" count={given} open={content.history.length === 0}>
+        {reserved > 0 && (
+          <CollapsibleSection title="Inputs" count={reserved} open={content.history.length === 0}>
             <JsonBox value={content.inputs} />
           </CollapsibleSection>
         )}

@@ -106,16 +106,16 @@ function Tabs({ session, lines }: { session: string; lines: readonly SessionBran
 }
 
 function Conversation({ session, line }: { session: string; line: SessionBranch }): ReactNode {
-  const { goOn, busy, question } = useOpenInPlayground();
+  const { open: openInPlayground, busy, question } = useOpenInPlayground();
   const items = useMemo(() => stepItems(line.steps), [line]);
   const resume = useCallback(
     (item: StepItem) =>
-      goOn(async () => {
+      openInPlayground(async () => {
         // Workflow and inputs come from the trace, messages from what is shown.
         const live = await api('post', '/api/traces/{trace}/thread', { path: { trace: item.trace }, body: {} });
         return { ...live, messages: messagesUpTo(line.steps, item.steps) };
       }, session),
-    [goOn, line, session],
+    [openInPlayground, line, session],
   );
   const before = useCallback(
     (item: StepItem, previous: StepItem | undefined) => (

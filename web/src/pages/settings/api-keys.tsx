@@ -129,7 +129,7 @@ export function NewKeyDialog({ onClose }: { onClose: () => void }): ReactNode {
   const { data } = useQuery(sessionQuery());
   // From the first key on every request needs one, so log in with it.
   const first = data?.key === null;
-  const make = useMutation({ mutationFn: (asked: KeyRequest) => createKey(asked, first) });
+  const make = useMutation({ mutationFn: (request: KeyRequest) => createKey(request, first) });
   return (
     <Dialog open onClose={onClose} title={make.data ? 'Your new key' : 'New key'}>
       {make.data ? (
@@ -147,8 +147,8 @@ interface KeyRequest {
   expires_at: string | null;
 }
 
-async function createKey(asked: KeyRequest, first: boolean): Promise<Schemas['NewKey']> {
-  const key = await api('post', '/api/keys', { body: asked });
+async function createKey(request: KeyRequest, first: boolean): Promise<Schemas['NewKey']> {
+  const key = await api('post', '/api/keys', { body: request });
   if (first) {
     await api('post', '/api/session', { body: { key: key.secret } });
     await queryClient.invalidateQueries({ queryKey: ['session'] });
@@ -160,7 +160,7 @@ interface FormProps {
   first: boolean;
   error: Error | null;
   busy: boolean;
-  onMake: (asked: KeyRequest) => void;
+  onMake: (request: KeyRequest) => void;
   onClose: () => void;
 }
 

@@ -266,5 +266,5 @@ function ReadOnlyValue({ value }: { value: unknown }): ReactNode {
       </p>
     );
   const said = messagesIn(isSingleMessage(value) ? [value] : value);
-  return said ? <ConversationView said={said} /> : <JsonView value={value} open={3} />;
+  return said ? <ConversationView message={said} /> : <JsonView value={value} open={3} />;
 }

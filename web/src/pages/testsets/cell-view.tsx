@@ -27,7 +27,7 @@ export const CellView = memo(function CellView({ value, kind, tall }: Props): Re
   if (typeof value === 'number') return <span className="block text-right tabular-nums">{String(value)}</span>;
   if (typeof value === 'boolean')
     return <span className="font-mono text-[13px] text-(--code-keyword)">{String(value)}</span>;
-  if (isScript(value)) return <MessagesPreview said={scriptMessages(value)} word="turn" tall={tall} />;
+  if (isScript(value)) return <MessagesPreview message={scriptMessages(value)} word="turn" tall={tall} />;
   if (kind === 'chat' || kind === 'message' || isMessages(value) || isSingleMessage(value))
     return <Conversation value={isSingleMessage(value) ? [value] : value} tall={tall} />;
   return <Json value={value} tall={tall} />;
@@ -51,8 +51,12 @@ const Json = ({ value, tall }: { value: unknown; tall: boolean }): ReactNode => 
 
 /** Most formats are parsed here; the server extracts the others. */
 function Conversation({ value, tall }: { value: unknown; tall: boolean }): ReactNode {
-  const said = messagesIn(value);
-  return said ? <MessagesPreview said={said} word="message" tall={tall} /> : <ScriptTurns value={value} tall={tall} />;
+  const message = messagesIn(value);
+  return message ? (
+    <MessagesPreview message={message} word="message" tall={tall} />
+  ) : (
+    <ScriptTurns value={value} tall={tall} />
+  );
 }
 
 function ScriptTurns({ value, tall }: { value: unknown; tall: boolean }): ReactNode {
@@ -66,22 +70,22 @@ function ScriptTurns({ value, tall }: { value: unknown; tall: boolean }): ReactN
   });
   const preview = data?.preview;
   if (preview?.renderer !== 'chat') return <Json value={value} tall={tall} />;
-  return <MessagesPreview said={preview.messages} more={preview.more} word="message" tall={tall} />;
+  return <MessagesPreview message={preview.messages} more={preview.more} word="message" tall={tall} />;
 }
 
 function MessagesPreview({
-  said,
+  message,
   more = 0,
   word,
   tall,
 }: {
-  said: readonly MessageText[];
+  message: readonly MessageText[];
   more?: number;
   word: string;
   tall: boolean;
 }): ReactNode {
-  const last = said.at(-1);
-  const number = <span className="text-xs text-faint">{pluralize(said.length + more, word)}</span>;
+  const last = message.at(-1);
+  const number = <span className="text-xs text-faint">{pluralize(message.length + more, word)}</span>;
   if (!tall)
     return (
       <span dir="auto" className="block truncate">
@@ -93,12 +97,12 @@ function MessagesPreview({
         )}
       </span>
     );
-  const shown = said.slice(-2);
+  const shown = message.slice(-2);
   return (
     <span className="flex flex-col gap-1">
-      {said.length + more > shown.length && (
+      {message.length + more > shown.length && (
         <span className="text-[11px]/4 text-faint">
-          {pluralize(said.length + more - shown.length, `earlier ${word}`)}
+          {pluralize(message.length + more - shown.length, `earlier ${word}`)}
         </span>
       )}
       {shown.map((one, place) => (
@@ -131,39 +135,47 @@ const CHANGE_BORDERS: Readonly<Record<ChangeKind, string>> = {
 };
 const CHANGE_TONES = { added: 'good', removed: 'bad', changed: 'warn' } as const;
 
-export const ConversationView = ({ said }: { said: readonly MessageText[] }): ReactNode => (
+export const ConversationView = ({ message }: { message: readonly MessageText[] }): ReactNode => (
   <div className="flex flex-col gap-2">
-    {said.map((one, place) => (
+    {message.map((one, place) => (
       // oxlint-disable-next-line react/no-array-index-key -- messages have no other name
-      <MessageView key={place} said={one} />
+      <MessageView key={place} message={one} />
     ))}
   </div>
 );
 
 /** `text` replaces the message's own, for diffs. */
-export function MessageView({ said, op, text }: { said: MessageText; op?: ChangeKind; text?: ReactNode }): ReactNode {
+export function MessageView({
+  message,
+  op,
+  text,
+}: {
+  message: MessageText;
+  op?: ChangeKind;
+  text?: ReactNode;
+}): ReactNode {
   return (
     <div
       className={cn(
         'rounded-lg px-2.5 py-1.5',
-        said.role === 'user' ? 'bg-accent-soft' : 'bg-sunken',
+        message.role === 'user' ? 'bg-accent-soft' : 'bg-sunken',
         op && `border-l-2 ${CHANGE_BORDERS[op]}`,
       )}
     >
       <p className="flex items-center gap-2 text-[11px]/5 text-muted">
-        {safeProse(said.role.slice(0, 40))}
+        {safeProse(message.role.slice(0, 40))}
         {op && <Badge tone={CHANGE_TONES[op]}>{op}</Badge>}
       </p>
       <div dir="auto" className="wrap-anywhere whitespace-pre-wrap">
-        {text ?? <LongText text={said.text} />}
+        {text ?? <LongText text={message.text} />}
       </div>
-      {said.calls.map((call, at) => (
+      {message.calls.map((call, at) => (
         // oxlint-disable-next-line react/no-array-index-key -- the same call may come twice
         <p key={at} className="font-mono text-[12px]/5 text-muted wrap-anywhere">
           {safeExact(call)}
         </p>
       ))}
-      {said.attachments > 0 && <p className="text-xs text-muted">{pluralize(said.attachments, 'attachment')}</p>}
+      {message.attachments > 0 && <p className="text-xs text-muted">{pluralize(message.attachments, 'attachment')}</p>}
     </div>
   );
 }

@@ -41,7 +41,13 @@ export interface ColumnActions {
   convert: (column: ShownColumn) => void;
 }
 
-export function ColumnHeader({ column, acts }: { column: ShownColumn; acts: ColumnActions | undefined }): ReactNode {
+export function ColumnHeader({
+  column,
+  actions,
+}: {
+  column: ShownColumn;
+  actions: ColumnActions | undefined;
+}): ReactNode {
   const name = safeExact(column.name);
   return (
     <div className="flex w-full min-w-0 items-center gap-1.5">
@@ -64,7 +70,7 @@ export function ColumnHeader({ column, acts }: { column: ShownColumn; acts: Colu
         {column.isNew ? 'new' : column.kind}
       </Badge>
       <span className="grow" />
-      {acts && (
+      {actions && (
         <Menu
           trigger={
             <IconButton size="small" label={`Column ${name}`}>
@@ -73,18 +79,18 @@ export function ColumnHeader({ column, acts }: { column: ShownColumn; acts: Colu
           }
         >
           {column.looksLikeChat && (
-            <MenuItem icon={<MessagesSquare />} onSelect={() => acts.convert(column)}>
+            <MenuItem icon={<MessagesSquare />} onSelect={() => actions.convert(column)}>
               Convert to messages
             </MenuItem>
           )}
-          <MenuItem icon={<Pencil />} onSelect={() => acts.rename(column)}>
+          <MenuItem icon={<Pencil />} onSelect={() => actions.rename(column)}>
             Rename
           </MenuItem>
-          <MenuItem icon={<PaintBucket />} onSelect={() => acts.fill(column)}>
+          <MenuItem icon={<PaintBucket />} onSelect={() => actions.fill(column)}>
             Fill empty cells
           </MenuItem>
           <MenuLine />
-          <MenuItem danger icon={column.isNew ? <Eraser /> : <Trash2 />} onSelect={() => acts.remove(column)}>
+          <MenuItem danger icon={column.isNew ? <Eraser /> : <Trash2 />} onSelect={() => actions.remove(column)}>
             Remove column
           </MenuItem>
         </Menu>
@@ -112,10 +118,10 @@ export function ColumnDialog({ asking, columns, edits, onDone, onClose }: Props)
   const [text, setText] = useState('');
   const [value, setValue] = useState<unknown>(undefined);
   const [wrong, report] = useInputErrors();
-  const fault =
+  const error =
     asking.act === 'fill' ? null : columnNameError(name, columns, edits, asking.act === 'rename' ? before : undefined);
   const filling = how === 'text' ? text : how === 'json' ? value : undefined;
-  const isReady = fault === null && wrong === 0 && (asking.act !== 'fill' || filling !== undefined);
+  const isReady = error === null && wrong === 0 && (asking.act !== 'fill' || filling !== undefined);
   const done = (): void => {
     if (!isReady) return;
     const named =
@@ -151,14 +157,14 @@ export function ColumnDialog({ asking, columns, edits, onDone, onClose }: Props)
                 dir="auto"
                 maxLength={1000}
                 value={name}
-                aria-invalid={name !== '' && fault !== null}
+                aria-invalid={name !== '' && error !== null}
                 onChange={(event) => setName(event.target.value)}
               />
             </LabeledField>
           )}
-          {name !== '' && fault && (
+          {name !== '' && error && (
             <p role="alert" className="text-xs text-bad">
-              {fault}
+              {error}
             </p>
           )}
           {asking.act !== 'rename' && (

@@ -134,7 +134,7 @@ function MessageEditor({ message, place, focus, onChange, onRemove, onUp, onDown
             value={message}
             onWrong={setWrong}
             onChange={(next) => isObject(next) && onChange(next)}
-            fault={(next) =>
+            validate={(next) =>
               isObject(next) && typeof next.role === 'string' ? null : 'A message is an object with a role.'
             }
           />
@@ -352,7 +352,7 @@ function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProp
                 label={`Expected of turn ${number}, as JSON`}
                 value={turn.expect}
                 placeholder={'{"text": {"contains": "…"}, "tools": "none"}'}
-                fault={expectationError}
+                validate={expectationError}
                 onChange={(next) => onChange(withField(turn, 'expect', next))}
               />
               <span className="text-xs text-muted">Tool results of this turn</span>

@@ -70,7 +70,7 @@ export interface GridProps {
   onUndo?: (() => void) | undefined;
   selection?: RowSelection | undefined;
   /** Undefined if read-only. */
-  acts: ColumnActions | undefined;
+  actions: ColumnActions | undefined;
   /** Rendered after the last column. */
   tail?: ReactNode;
   /** Cell to focus once it is rendered. */
@@ -92,7 +92,7 @@ export function Grid({
   onClear,
   onUndo,
   selection,
-  acts,
+  actions,
   tail,
   wanted,
 }: GridProps): ReactNode {
@@ -184,7 +184,7 @@ export function Grid({
           entries={entries}
           shown={shown}
           selection={selection}
-          acts={acts}
+          actions={actions}
           tail={tail}
           width={width}
         />
@@ -222,12 +222,12 @@ export function Grid({
   );
 }
 
-type GridHeaderProps = Pick<GridProps, 'columns' | 'entries' | 'selection' | 'acts' | 'tail'> & {
+type GridHeaderProps = Pick<GridProps, 'columns' | 'entries' | 'selection' | 'actions' | 'tail'> & {
   shown: readonly VirtualItem[];
   width: number;
 };
 
-function GridHeader({ columns, entries, shown, selection, acts, tail, width }: GridHeaderProps): ReactNode {
+function GridHeader({ columns, entries, shown, selection, actions, tail, width }: GridHeaderProps): ReactNode {
   return (
     <div
       role="row"
@@ -263,7 +263,7 @@ function GridHeader({ columns, entries, shown, selection, acts, tail, width }: G
               className="absolute inset-y-0 flex items-center overflow-hidden border-r px-2.5"
               style={{ left: GUTTER_WIDTH + start, width: size }}
             >
-              <ColumnHeader column={column} acts={acts} />
+              <ColumnHeader column={column} actions={actions} />
             </div>
           )
         );

@@ -306,7 +306,11 @@ function ConversationDiff({
       rest();
       if (message)
         lines.push(
-          <MessageView key={`gone ${before}`} said={message} {...(isChange ? { op: 'removed' as ChangeKind } : {})} />,
+          <MessageView
+            key={`gone ${before}`}
+            message={message}
+            {...(isChange ? { op: 'removed' as ChangeKind } : {})}
+          />,
         );
       gone.shift();
       before += 1;
@@ -325,7 +329,7 @@ function ConversationDiff({
     lines.push(
       <MessageView
         key={place}
-        said={message}
+        message={message}
         {...(isChange ? { op } : {})}
         {...(was && was.text !== message.text ? { text: <TextDiff from={was.text} to={message.text} /> } : {})}
       />,

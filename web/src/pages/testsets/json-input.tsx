@@ -25,7 +25,7 @@ interface Props {
   onChange: (value: unknown) => void;
   placeholder?: string;
   /** Error of a valid JSON value, or null. */
-  fault?: (value: unknown) => string | null;
+  validate?: (value: unknown) => string | null;
   /** Called with whether the text is invalid. */
   onWrong?: (isWrong: boolean) => void;
   /** Whether it gets the focus. */
@@ -39,13 +39,13 @@ export function JsonInput({
   value,
   onChange,
   placeholder = '',
-  fault = NO_ERROR,
+  validate = NO_ERROR,
   onWrong,
   focus = false,
 }: Props): ReactNode {
   const writing = useRef(focus);
   const [draft, setDraft] = useState<string | null>(null);
-  const kept = draft === null ? null : parseJson(draft, fault);
+  const kept = draft === null ? null : parseJson(draft, validate);
   // A draft that parses to another value is outdated.
   const holds = draft !== null && kept !== null && (kept.wrong !== null || isEqual(kept.value, value));
   const text = holds ? draft : value === undefined ? '' : JSON.stringify(value, null, 2);
@@ -55,7 +55,7 @@ export function JsonInput({
   const hear = useEffectEvent((now: boolean) => onWrong?.(now));
   useEffect(() => hear(isWrong), [isWrong]);
   const change = (next: string): void => {
-    const now = parseJson(next, fault);
+    const now = parseJson(next, validate);
     setDraft(next);
     if (now.wrong === null && !isEqual(now.value, value)) onChange(now.value);
   };
@@ -91,11 +91,14 @@ export function JsonInput({
   );
 }
 
-function parseJson(text: string, fault: (value: unknown) => string | null): { value: unknown; wrong: string | null } {
+function parseJson(
+  text: string,
+  validate: (value: unknown) => string | null,
+): { value: unknown; wrong: string | null } {
   if (!text.trim()) return { value: undefined, wrong: null };
   try {
     const value = JSON.parse(text) as unknown;
-    return { value, wrong: fault(value) ?? inexactNumber(text) };
+    return { value, wrong: validate(value) ?? inexactNumber(text) };
   } catch {
     return { value: undefined, wrong: 'This is not JSON yet.' };
   }
@@ -104,10 +107,10 @@ function parseJson(text: string, fault: (value: unknown) => string | null): { va
 /** Error for a number that the browser would change; it keeps about 15 digits. */
 export function inexactNumber(text: string): string | null {
   const numbers = text.replaceAll(/"(?:[^"\\]|\\.)*"/g, '""').match(/-?\d[\d.eE+-]*/g) ?? [];
-  const found = numbers.find((one) => /^-?\d+$/.test(one) && !Number.isSafeInteger(Number(one)));
-  return found === undefined
+  const match = numbers.find((one) => /^-?\d+$/.test(one) && !Number.isSafeInteger(Number(one)));
+  return match === undefined
     ? null
-    : `The page cannot keep ${found.slice(0, 40)} exactly. Import it from a file, or write it as a text.`;
+    : `The page cannot keep ${match.slice(0, 40)} exactly. Import it from a file, or write it as a text.`;
 }
 
 type ReportError = (id: string, isWrong: boolean) => void;

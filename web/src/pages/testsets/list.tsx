@@ -45,7 +45,7 @@ export default function TestSetsPage(): ReactNode {
     keys: '/',
     run: () => field.current?.focus(),
   });
-  const acts = (
+  const actions = (
     <>
       <Button onClick={() => picker.current?.click()}>
         <FileUp aria-hidden className="size-4 text-faint" />
@@ -72,11 +72,16 @@ export default function TestSetsPage(): ReactNode {
           onChange={(event) => setWords(event.target.value)}
           className="max-w-72 min-w-0 max-sm:order-last max-sm:max-w-none"
         />
-        {acts}
+        {actions}
       </header>
       <div className="min-h-0 grow overflow-y-auto">
         <div className="mx-auto max-w-5xl sm:px-2">
-          <TestsetResults search={search} archived={archived} acts={acts} onArchived={() => setArchived(!archived)} />
+          <TestsetResults
+            search={search}
+            archived={archived}
+            actions={actions}
+            onArchived={() => setArchived(!archived)}
+          />
         </div>
       </div>
       <FileInput ref={picker} onPick={setFile} />
@@ -103,12 +108,12 @@ async function createTestset(): Promise<string | null> {
 function TestsetResults({
   search,
   archived,
-  acts,
+  actions,
   onArchived,
 }: {
   search: string;
   archived: boolean;
-  acts: ReactNode;
+  actions: ReactNode;
   onArchived: () => void;
 }): ReactNode {
   const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
@@ -119,7 +124,7 @@ function TestsetResults({
   if (!data) return <Loading className="p-6" />;
   return (
     <>
-      {rows.length === 0 && <NoTestsets search={search} acts={acts} />}
+      {rows.length === 0 && <NoTestsets search={search} actions={actions} />}
       <ul aria-label="Test sets">
         {rows.map((row) => (
           <TestsetItem key={row.id} row={row} />
@@ -164,7 +169,7 @@ function TestsetItem({ row }: { row: TestSetRow }): ReactNode {
   );
 }
 
-function NoTestsets({ search, acts }: { search: string; acts: ReactNode }): ReactNode {
+function NoTestsets({ search, actions }: { search: string; actions: ReactNode }): ReactNode {
   if (search)
     return (
       <EmptyState title="No test set has this in its name">Look for another word, or for archived ones.</EmptyState>
@@ -175,7 +180,7 @@ function NoTestsets({ search, acts }: { search: string; acts: ReactNode }): Reac
         A test set is a table of cases: what goes in, and what should come out. Drop a CSV, JSONL, JSON or Parquet file
         here, or begin with an empty one.
       </p>
-      <div className="flex justify-center gap-2 pt-4">{acts}</div>
+      <div className="flex justify-center gap-2 pt-4">{actions}</div>
     </EmptyState>
   );
 }

@@ -68,7 +68,13 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
     run: () => field.current?.focus(),
   });
 
-  const { addRow, duplicate, remove, clear, acts } = useRowOperations(
+  const {
+    addRow,
+    duplicate,
+    remove,
+    clear,
+    acts: actions,
+  } = useRowOperations(
     { set: id, number, base, rows, entries, columns, edits, selected },
     { onAsk: setAsking, onAdded: setWanted, onDone: () => setKeys(new Set()) },
   );
@@ -91,17 +97,17 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
         onTall={() => useRowHeight.setState(tall ? 'low' : 'tall')}
         selected={selected.length}
         isReadOnly={isReadOnly}
-        told={base && (search ? foundText(entries.length, pages.hasNextPage) : pluralize(base.rows, 'row'))}
-        acts={{ add: addRow, duplicate, remove, none: () => setKeys(new Set()) }}
+        countText={base && (search ? foundText(entries.length, pages.hasNextPage) : pluralize(base.rows, 'row'))}
+        actions={{ add: addRow, duplicate, remove, none: () => setKeys(new Set()) }}
       />
-      {likeChat && <ConvertHint name={likeChat.name} onConvert={() => acts.convert(likeChat)} />}
+      {likeChat && <ConvertHint name={likeChat.name} onConvert={() => actions.convert(likeChat)} />}
       <RowsArea
         set={set}
         base={base}
         pages={pages}
         hasRows={rows.length > 0}
         search={search}
-        editing={isReadOnly ? undefined : { onClear: clear, selection: { keys, set: setKeys }, acts }}
+        editing={isReadOnly ? undefined : { onClear: clear, selection: { keys, set: setKeys }, actions }}
         onAddColumn={() => setAsking({ act: 'add' })}
         grid={{ columns, entries, edits, tall, wanted, onOpen: setOpened }}
       />
@@ -173,7 +179,7 @@ interface RowsAreaProps {
   hasRows: boolean;
   search: string;
   /** Undefined where the revision can only be read. */
-  editing: Pick<GridProps, 'onClear' | 'selection' | 'acts'> | undefined;
+  editing: Pick<GridProps, 'onClear' | 'selection' | 'actions'> | undefined;
   onAddColumn: () => void;
   grid: Pick<GridProps, 'columns' | 'entries' | 'edits' | 'tall' | 'wanted' | 'onOpen'>;
 }
@@ -207,7 +213,7 @@ function RowsArea({ set, base, pages, hasRows, search, editing, onAddColumn, gri
       onClear={editing?.onClear}
       onUndo={editing && (() => drafts.undo(set.id))}
       selection={editing?.selection}
-      acts={editing?.acts}
+      actions={editing?.actions}
       tail={
         editing && (
           <IconButton label="Add column" onClick={onAddColumn}>
@@ -273,7 +279,7 @@ function useRowOperations(
     );
     onDone();
   };
-  const acts: ColumnActions = {
+  const actions: ColumnActions = {
     rename: ({ name }) => onAsk({ act: 'rename', column: name }),
     fill: ({ name }) => onAsk({ act: 'fill', column: name }),
     remove: ({ name }) => change(withoutColumn(edits, name)),
@@ -287,7 +293,7 @@ function useRowOperations(
     const entry = entries.find(({ key }) => key === place.key);
     if (entry) change(withCell(edits, place.key, place.column, undefined, entry.row?.data ?? null));
   };
-  return { addRow, duplicate: () => void duplicate().catch(showError), remove, clear, acts };
+  return { addRow, duplicate: () => void duplicate().catch(showError), remove, clear, acts: actions };
 }
 
 function NoRows({ isReadOnly, onAdd }: { isReadOnly: boolean; onAdd: () => void }): ReactNode {
@@ -320,8 +326,8 @@ async function fetchFullData(id: string, number: number, { key, row, added }: Gr
 /**
  * The shown revision. Another one is loaded as far as this one before it is shown, so that the scroll position stays.
  */
-function useShownRevision(id: string, meant: number, search: string): [number, (number: number) => Promise<void>] {
-  const [number, setNumber] = useState(meant);
+function useShownRevision(id: string, requested: number, search: string): [number, (number: number) => Promise<void>] {
+  const [number, setNumber] = useState(requested);
   const show = async (next: number): Promise<void> => {
     const loaded = queryClient.getQueryData(testsetRowsQuery(id, number, search).queryKey)?.pages.length ?? 1;
     const pages = Math.min(50, Math.max(1, loaded));
@@ -336,8 +342,8 @@ function useShownRevision(id: string, meant: number, search: string): [number, (
     latest.current = show;
   });
   useEffect(() => {
-    if (meant !== number) latest.current(meant).catch(() => setNumber(meant));
-  }, [meant, number]);
+    if (requested !== number) latest.current(requested).catch(() => setNumber(requested));
+  }, [requested, number]);
   return [number, show];
 }
 
@@ -350,11 +356,21 @@ interface Props {
   selected: number;
   isReadOnly: boolean;
   /** Number of rows, as text. */
-  told: string | undefined;
-  acts: Readonly<Record<'add' | 'duplicate' | 'remove' | 'none', () => void>>;
+  countText: string | undefined;
+  actions: Readonly<Record<'add' | 'duplicate' | 'remove' | 'none', () => void>>;
 }
 
-export function RowsBar({ words, onWords, field, tall, onTall, selected, isReadOnly, told, acts }: Props): ReactNode {
+export function RowsBar({
+  words,
+  onWords,
+  field,
+  tall,
+  onTall,
+  selected,
+  isReadOnly,
+  countText,
+  actions,
+}: Props): ReactNode {
   return (
     <div className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-canvas px-4 py-2">
       <div className="relative min-w-0 grow basis-32 sm:max-w-80">
@@ -373,7 +389,7 @@ export function RowsBar({ words, onWords, field, tall, onTall, selected, isReadO
         />
       </div>
       {!isReadOnly && selected === 0 && (
-        <Button onClick={acts.add}>
+        <Button onClick={actions.add}>
           <Plus aria-hidden className="size-4 text-faint" />
           Add row
         </Button>
@@ -383,24 +399,24 @@ export function RowsBar({ words, onWords, field, tall, onTall, selected, isReadO
           <span role="status" className="px-1 text-[13px] text-muted">
             {selected.toLocaleString('en')} selected
           </span>
-          <Button size="small" onClick={acts.duplicate}>
+          <Button size="small" onClick={actions.duplicate}>
             <Copy aria-hidden className="size-3.5 text-faint" />
             Duplicate
           </Button>
-          <Button size="small" onClick={acts.add}>
+          <Button size="small" onClick={actions.add}>
             <Plus aria-hidden className="size-3.5 text-faint" />
             Row below
           </Button>
-          <Button size="small" look="danger" onClick={acts.remove}>
+          <Button size="small" look="danger" onClick={actions.remove}>
             <Trash2 aria-hidden className="size-3.5" />
             Remove
           </Button>
-          <IconButton size="small" label="Select none" onClick={acts.none}>
+          <IconButton size="small" label="Select none" onClick={actions.none}>
             <X />
           </IconButton>
         </div>
       )}
-      <span className="ml-auto text-xs text-faint tabular-nums max-sm:hidden">{told}</span>
+      <span className="ml-auto text-xs text-faint tabular-nums max-sm:hidden">{countText}</span>
       <IconButton label={tall ? 'Low rows' : 'Tall rows'} aria-pressed={tall} onClick={onTall}>
         <Rows3 />
       </IconButton>

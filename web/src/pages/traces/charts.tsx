@@ -20,16 +20,16 @@ import {
 const REFRESH_INTERVAL_MS = 10_000;
 
 export function TraceCharts({
-  asked,
+  query,
   live,
   onChange,
 }: {
-  asked: TraceQuery;
+  query: TraceQuery;
   live: boolean;
-  onChange: (asked: TraceQuery) => void;
+  onChange: (query: TraceQuery) => void;
 }): ReactNode {
   const { data, error, refetch, isFetching } = useQuery({
-    ...traceStatsQuery(asked),
+    ...traceStatsQuery(query),
     refetchInterval: live ? REFRESH_INTERVAL_MS : false,
     placeholderData: (before) => before,
   });
@@ -51,7 +51,7 @@ export function TraceCharts({
         isFetching && !data && 'animate-pulse',
       )}
     >
-      {data && <Charts shown={shown} step={data.by} onChoose={(some) => onChange(narrowToBuckets(asked, some))} />}
+      {data && <Charts shown={shown} step={data.by} onChoose={(some) => onChange(narrowToBuckets(query, some))} />}
     </div>
   );
 }

@@ -187,18 +187,18 @@ function ValueInput({ field, op, value, seen, onChange }: ValueInputProps): Reac
 }
 
 interface ConditionChipsProps {
-  asked: TraceQuery;
+  query: TraceQuery;
   seen: Readonly<Record<string, readonly string[]>>;
-  onChange: (asked: TraceQuery) => void;
+  onChange: (query: TraceQuery) => void;
 }
 
 const JOIN_LABELS = { all: 'All of', any: 'Any of' };
 
 /** Active conditions as chips: click to edit, cross to remove. */
-export function ConditionChips({ asked, seen, onChange }: ConditionChipsProps): ReactNode {
-  const { conditions, any } = asked;
+export function ConditionChips({ query, seen, onChange }: ConditionChipsProps): ReactNode {
+  const { conditions, any } = query;
   if (conditions.length === 0) return null;
-  const become = (next: readonly Condition[]) => onChange({ ...asked, conditions: next });
+  const become = (next: readonly Condition[]) => onChange({ ...query, conditions: next });
   return (
     <div role="group" aria-label="Filters" className="flex flex-wrap items-center gap-1.5 px-4 pb-2.5">
       {conditions.length > 1 && (
@@ -206,7 +206,7 @@ export function ConditionChips({ asked, seen, onChange }: ConditionChipsProps): 
           label="Match"
           options={JOIN_LABELS}
           value={any ? 'any' : 'all'}
-          onChange={(value) => onChange({ ...asked, any: value === 'any' })}
+          onChange={(value) => onChange({ ...query, any: value === 'any' })}
         />
       )}
       {conditions.map((condition, place) => (

@@ -36,18 +36,18 @@ const TOP_DISTANCE_PX = 8;
 export default function TracesPage(): ReactNode {
   useTitle('Traces');
   const asking = useTraceQuery();
-  const { asked, ask } = asking;
+  const { query, setQuery } = asking;
   const live = useLiveState() === 'on';
-  const drawn = useChartsState() === 'open' && asked.rows === 'traces';
+  const showCharts = useChartsState() === 'open' && query.rows === 'traces';
   // State instead of a ref, because children may render before the element exists.
   const [box, setBox] = useState<HTMLDivElement | null>(null);
   const field = useRef<HTMLInputElement>(null);
   const atTop = useAtTop(box);
-  const found = useLiveRows(asked, live, atTop);
-  const seen = useSeenValues(found.rows);
-  const change = (next: TraceQuery) => ask(next);
+  const liveRows = useLiveRows(query, live, atTop);
+  const seenValues = useSeenValues(liveRows.rows);
+  const change = (next: TraceQuery) => setQuery(next);
   const look = () =>
-    Promise.all([found.look(), drawn && queryClient.fetchQuery({ ...traceStatsQuery(asked), staleTime: 0 })]);
+    Promise.all([liveRows.look(), showCharts && queryClient.fetchQuery({ ...traceStatsQuery(query), staleTime: 0 })]);
   const goLive = () => useLiveState.setState(live ? 'off' : 'on');
   useCommand({
     id: 'traces-search',
@@ -67,11 +67,11 @@ export default function TracesPage(): ReactNode {
       <header data-above className="flex items-center gap-1 px-4 pt-3">
         <h1 className="grow text-xl font-semibold">Traces</h1>
         <ViewsMenu asking={asking} />
-        {asked.rows === 'traces' && (
+        {query.rows === 'traces' && (
           <IconButton
-            label={drawn ? 'Hide the plots' : 'Show the plots'}
-            aria-pressed={drawn}
-            onClick={() => useChartsState.setState(drawn ? 'folded' : 'open')}
+            label={showCharts ? 'Hide the plots' : 'Show the plots'}
+            aria-pressed={showCharts}
+            onClick={() => useChartsState.setState(showCharts ? 'folded' : 'open')}
           >
             <ChartColumn />
           </IconButton>
@@ -81,47 +81,47 @@ export default function TracesPage(): ReactNode {
         </IconButton>
         <LiveButton live={live} onClick={goLive} />
       </header>
-      <QueryBar asked={asked} ask={ask} seen={seen} field={field} />
+      <QueryBar query={query} setQuery={setQuery} seenValues={seenValues} field={field} />
       <div data-above>
-        <ConditionChips asked={asked} seen={seen} onChange={change} />
-        {drawn && !found.error && (found.waiting || found.rows.length > 0) && (
-          <TraceCharts asked={asked} live={live} onChange={change} />
+        <ConditionChips query={query} seen={seenValues} onChange={change} />
+        {showCharts && !liveRows.error && (liveRows.waiting || liveRows.rows.length > 0) && (
+          <TraceCharts query={query} live={live} onChange={change} />
         )}
-        {found.error && (
+        {liveRows.error && (
           <div className="px-4 pb-3">
             <RowsError
-              error={found.error}
-              onClear={() => change({ ...asked, search: '', any: false, conditions: [] })}
-              onRetry={found.retry}
+              error={liveRows.error}
+              onClear={() => change({ ...query, search: '', any: false, conditions: [] })}
+              onRetry={liveRows.retry}
             />
           </div>
         )}
       </div>
-      {!atTop && found.fresh.count > 0 && (
+      {!atTop && liveRows.fresh.count > 0 && (
         <NewRowsButton
-          fresh={found.fresh}
+          fresh={liveRows.fresh}
           onClick={() => {
-            found.take();
+            liveRows.take();
             box?.scrollTo({ top: 0 });
           }}
         />
       )}
-      {found.waiting && <Loading className="flex justify-center py-16" />}
-      {!found.waiting && !found.error && !found.old && found.rows.length === 0 && (
-        <NoRows asked={asked} onChange={change} />
+      {liveRows.waiting && <Loading className="flex justify-center py-16" />}
+      {!liveRows.waiting && !liveRows.error && !liveRows.old && liveRows.rows.length === 0 && (
+        <NoRows query={query} onChange={change} />
       )}
-      {found.rows.length > 0 && (
+      {liveRows.rows.length > 0 && (
         <>
           <TraceTable
-            key={asked.rows}
-            rows={found.rows}
-            kind={asked.rows}
+            key={query.rows}
+            rows={liveRows.rows}
+            kind={query.rows}
             box={box}
-            old={found.old}
-            more={found.more}
-            fetching={found.fetching}
-            onMore={found.fetchMore}
-            failed={found.error !== null && found.cut}
+            old={liveRows.old}
+            more={liveRows.more}
+            fetching={liveRows.fetching}
+            onMore={liveRows.fetchMore}
+            failed={liveRows.error !== null && liveRows.cut}
           />
           <RestoreScroll name={window.location.search} box={box} />
         </>
@@ -157,28 +157,33 @@ const RowsError = ({
 const isQueryError = (error: Error): boolean => error instanceof ApiError && error.status >= 400 && error.status < 500;
 
 interface QueryBarProps {
-  asked: TraceQuery;
-  ask: ReturnType<typeof useTraceQuery>['ask'];
-  seen: Readonly<Record<string, readonly string[]>>;
+  query: TraceQuery;
+  setQuery: ReturnType<typeof useTraceQuery>['setQuery'];
+  seenValues: Readonly<Record<string, readonly string[]>>;
   field: RefObject<HTMLInputElement | null>;
 }
 
-function QueryBar({ asked, ask, seen, field }: QueryBarProps): ReactNode {
+function QueryBar({ query, setQuery, seenValues, field }: QueryBarProps): ReactNode {
   return (
     <div
       data-above
       className="z-20 flex flex-wrap items-center gap-2 bg-canvas px-4 py-2.5 @3xl:sticky @3xl:top-0 @3xl:flex-nowrap"
     >
       <SearchBox
-        value={asked.search}
-        onChange={(search) => ask({ ...asked, search }, { replace: true })}
+        value={query.search}
+        onChange={(search) => setQuery({ ...query, search }, { replace: true })}
         field={field}
       />
-      <SegmentedControl label="Rows" options={ROWS} value={asked.rows} onChange={(rows) => ask({ ...asked, rows })} />
-      <TimeMenu key={`${asked.from} ${asked.to}`} asked={asked} onChange={(next) => ask(next)} />
+      <SegmentedControl
+        label="Rows"
+        options={ROWS}
+        value={query.rows}
+        onChange={(rows) => setQuery({ ...query, rows })}
+      />
+      <TimeMenu key={`${query.from} ${query.to}`} query={query} onChange={(next) => setQuery(next)} />
       <ConditionEditor
-        seen={seen}
-        onDone={(condition) => ask({ ...asked, conditions: [...asked.conditions, condition] })}
+        seen={seenValues}
+        onDone={(condition) => setQuery({ ...query, conditions: [...query.conditions, condition] })}
         trigger={
           <Button>
             <Filter aria-hidden className="size-4 text-faint" />
@@ -272,29 +277,29 @@ function useSeenValues(rows: readonly TraceRow[]): Readonly<Record<string, reado
   }, [rows]);
 }
 
-export function NoRows({ asked, onChange }: { asked: TraceQuery; onChange: (asked: TraceQuery) => void }): ReactNode {
+export function NoRows({ query, onChange }: { query: TraceQuery; onChange: (query: TraceQuery) => void }): ReactNode {
   const { data: any, error } = useQuery(anyTraceQuery());
   if (any === undefined && !error) return <Loading className="flex justify-center py-16" />;
-  return any === false ? <NoTraces /> : <NoMatches asked={asked} onChange={onChange} />;
+  return any === false ? <NoTraces /> : <NoMatches query={query} onChange={onChange} />;
 }
 
-function NoMatches({ asked, onChange }: { asked: TraceQuery; onChange: (asked: TraceQuery) => void }): ReactNode {
-  const filtered = asked.conditions.length > 0 || asked.search.trim() !== '';
-  const earlier = asked.range !== 'all';
+function NoMatches({ query, onChange }: { query: TraceQuery; onChange: (query: TraceQuery) => void }): ReactNode {
+  const filtered = query.conditions.length > 0 || query.search.trim() !== '';
+  const earlier = query.range !== 'all';
   return (
     <EmptyState icon={<SearchX aria-hidden />} title={filtered ? 'Nothing matches' : 'Nothing in this time'}>
       <p>
-        No {asked.rows === 'traces' ? 'trace' : 'span'} {filtered ? 'is like that' : 'began then'}
-        {earlier && asked.range !== 'custom' && filtered ? ` (${RANGES[asked.range].toLowerCase()})` : ''}.
+        No {query.rows === 'traces' ? 'trace' : 'span'} {filtered ? 'is like that' : 'began then'}
+        {earlier && query.range !== 'custom' && filtered ? ` (${RANGES[query.range].toLowerCase()})` : ''}.
       </p>
       <div className="flex flex-wrap justify-center gap-2 pt-3">
         {filtered && (
-          <Button onClick={() => onChange({ ...asked, search: '', any: false, conditions: [] })}>
+          <Button onClick={() => onChange({ ...query, search: '', any: false, conditions: [] })}>
             Clear the filters
           </Button>
         )}
         {earlier && (
-          <Button onClick={() => onChange({ ...asked, range: 'all', from: null, to: null })}>Look at all time</Button>
+          <Button onClick={() => onChange({ ...query, range: 'all', from: null, to: null })}>Look at all time</Button>
         )}
         {!filtered && !earlier && <Button onClick={() => onChange(EMPTY_QUERY)}>Begin anew</Button>}
       </div>

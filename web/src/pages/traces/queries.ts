@@ -19,28 +19,28 @@ const FIRST_PAGE: PageCursor = { time: null, after: null };
 /** Retry only if the server was unreachable; timeouts would repeat. */
 const retry = (times: number, error: Error): boolean => times < 2 && error instanceof ApiError && error.status === 0;
 
-const queryKeyOf = (asked: TraceQuery): string => String(traceQueryParams(asked));
+const queryKeyOf = (query: TraceQuery): string => String(traceQueryParams(query));
 
 async function fetchRows(
-  asked: TraceQuery,
+  query: TraceQuery,
   { time, after }: PageCursor,
   limit: number,
   signal: AbortSignal,
 ): Promise<RowPage> {
-  const meant = time ?? timeBounds(asked, Date.now());
-  const body = { filter: queryFilter(asked), search: asked.search.trim() || null, ...meant, limit, after };
+  const bounds = time ?? timeBounds(query, Date.now());
+  const body = { filter: queryFilter(query), search: query.search.trim() || null, ...bounds, limit, after };
   const page =
-    asked.rows === 'traces'
+    query.rows === 'traces'
       ? await api('post', '/api/traces/query', { body, signal })
       : await api('post', '/api/spans/query', { body, signal });
-  return { data: page.data, next: page.next ?? null, time: meant };
+  return { data: page.data, next: page.next ?? null, time: bounds };
 }
 
 /** Pages of rows. Never refetched; `newestRowsQuery` finds new ones. */
-export const rowPagesQuery = (asked: TraceQuery) =>
+export const rowPagesQuery = (query: TraceQuery) =>
   infiniteQueryOptions({
-    queryKey: ['traces', 'rows', queryKeyOf(asked)],
-    queryFn: ({ pageParam, signal }) => fetchRows(asked, pageParam, PAGE_SIZE, signal),
+    queryKey: ['traces', 'rows', queryKeyOf(query)],
+    queryFn: ({ pageParam, signal }) => fetchRows(query, pageParam, PAGE_SIZE, signal),
     initialPageParam: FIRST_PAGE,
     getNextPageParam: ({ next, time }: RowPage): PageCursor | null => (next === null ? null : { time, after: next }),
     staleTime: 'static',
@@ -48,18 +48,18 @@ export const rowPagesQuery = (asked: TraceQuery) =>
     placeholderData: keepPreviousData,
   });
 
-export const newestRowsQuery = (asked: TraceQuery) =>
+export const newestRowsQuery = (query: TraceQuery) =>
   queryOptions({
-    queryKey: ['spans', 'head', queryKeyOf(asked)],
-    queryFn: ({ signal }) => fetchRows(asked, FIRST_PAGE, NEWEST_ROWS, signal),
+    queryKey: ['spans', 'head', queryKeyOf(query)],
+    queryFn: ({ signal }) => fetchRows(query, FIRST_PAGE, NEWEST_ROWS, signal),
     staleTime: 0,
     gcTime: 0,
     retry,
   });
 
 /** Replace the cached pages. */
-export function setRowPages(asked: TraceQuery, pages: readonly RowPage[]): void {
-  queryClient.setQueryData(rowPagesQuery(asked).queryKey, (known: InfiniteData<RowPage> | undefined) => ({
+export function setRowPages(query: TraceQuery, pages: readonly RowPage[]): void {
+  queryClient.setQueryData(rowPagesQuery(query).queryKey, (known: InfiniteData<RowPage> | undefined) => ({
     pages: [...pages],
     pageParams: known?.pageParams.slice(0, pages.length) ?? [FIRST_PAGE],
   }));
@@ -71,19 +71,19 @@ export const anyTraceQuery = () =>
     queryFn: async ({ signal }) => (await api('get', '/api/traces', { query: { limit: 1 }, signal })).data.length > 0,
   });
 
-export const traceStatsQuery = (asked: TraceQuery) =>
+export const traceStatsQuery = (query: TraceQuery) =>
   queryOptions({
-    queryKey: ['traces', 'stats', queryKeyOf({ ...asked, rows: 'traces' })],
+    queryKey: ['traces', 'stats', queryKeyOf({ ...query, rows: 'traces' })],
     queryFn: async ({ signal }) => {
       const now = Date.now();
-      const time = timeBounds(asked, now);
+      const time = timeBounds(query, now);
       const by = bucketSize(time, now);
-      const filter = queryFilter(asked);
+      const filter = queryFilter(query);
       const { data } = await api('get', '/api/traces/stats', {
         query: {
           by,
           ...time,
-          search: asked.search.trim(),
+          search: query.search.trim(),
           ...(filter === null ? {} : { filter: JSON.stringify(filter) }),
         },
         signal,

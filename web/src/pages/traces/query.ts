@@ -73,16 +73,16 @@ export function parseTraceQuery(given: URLSearchParams): TraceQuery {
 }
 
 /** URL parameters; defaults are left out. */
-export function traceQueryParams(asked: TraceQuery): URLSearchParams {
+export function traceQueryParams(query: TraceQuery): URLSearchParams {
   const made = new URLSearchParams();
-  if (asked.rows !== EMPTY_QUERY.rows) made.set('rows', asked.rows);
-  if (asked.search) made.set('q', asked.search);
-  if (asked.range === 'custom') {
-    if (asked.from) made.set('from', asked.from);
-    if (asked.to) made.set('to', asked.to);
-  } else if (asked.range !== EMPTY_QUERY.range) made.set('range', asked.range);
-  if (asked.any && asked.conditions.length > 1) made.set('any', '1');
-  for (const condition of asked.conditions) made.append('f', encodeCondition(condition));
+  if (query.rows !== EMPTY_QUERY.rows) made.set('rows', query.rows);
+  if (query.search) made.set('q', query.search);
+  if (query.range === 'custom') {
+    if (query.from) made.set('from', query.from);
+    if (query.to) made.set('to', query.to);
+  } else if (query.range !== EMPTY_QUERY.range) made.set('range', query.range);
+  if (query.any && query.conditions.length > 1) made.set('any', '1');
+  for (const condition of query.conditions) made.append('f', encodeCondition(condition));
   return made;
 }
 
@@ -99,9 +99,9 @@ function parseCondition(text: string): unknown {
 
 // Saved views
 
-export const viewBody = (asked: TraceQuery): Record<string, unknown> => ({
-  ...asked,
-  conditions: asked.conditions.map((one) => ({ ...one })),
+export const viewBody = (query: TraceQuery): Record<string, unknown> => ({
+  ...query,
+  conditions: query.conditions.map((one) => ({ ...one })),
 });
 
 export const parseView = (body: Record<string, unknown>): TraceQuery => validateQuery(body);
@@ -202,19 +202,19 @@ const parseBoolean = (text: string): boolean | undefined =>
   text === 'true' ? true : text === 'false' ? false : undefined;
 
 export interface TraceQueryState {
-  asked: TraceQuery;
+  query: TraceQuery;
   /** Last chosen saved view, even if the query changed since. */
   view: string | null;
   /** `replace`: adds no history entry, as while typing. */
-  ask: (asked: TraceQuery, options?: { view?: string | null; replace?: boolean }) => void;
+  setQuery: (query: TraceQuery, options?: { view?: string | null; replace?: boolean }) => void;
 }
 
 export function useTraceQuery(): TraceQueryState {
   const [params, setParams] = useSearchParams();
   const text = String(params);
-  const asked = useMemo(() => parseTraceQuery(new URLSearchParams(text)), [text]);
+  const query = useMemo(() => parseTraceQuery(new URLSearchParams(text)), [text]);
   const view = params.get('view');
-  const ask = useCallback<TraceQueryState['ask']>(
+  const setQuery = useCallback<TraceQueryState['setQuery']>(
     (next, { view: chosen = view, replace = false } = {}) => {
       const made = traceQueryParams(next);
       if (chosen) made.set('view', chosen);
@@ -222,5 +222,5 @@ export function useTraceQuery(): TraceQueryState {
     },
     [view, setParams],
   );
-  return { asked, view, ask };
+  return { query, view, setQuery };
 }

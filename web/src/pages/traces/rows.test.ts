@@ -36,7 +36,7 @@ describe('rows that come', () => {
   it('stand before those that were there', () => {
     const found = absorbRows(pages, page('x', row('g', 59), row('f', 55), row('e', 50)));
 
-    expect([names(found.pages), found.added, found.anew]).toEqual([
+    expect([names(found.pages), found.added, found.replaced]).toEqual([
       [
         ['g', 'f', 'e', 'd'],
         ['c', 'b'],
@@ -66,7 +66,7 @@ describe('rows that come', () => {
   it('begin anew when there are so many that some may be missing', () => {
     const found = absorbRows(pages, page('x', row('z', 59), row('y', 58)));
 
-    expect([names(found.pages), found.added, found.anew]).toEqual([[['z', 'y']], 2, true]);
+    expect([names(found.pages), found.added, found.replaced]).toEqual([[['z', 'y']], 2, true]);
   });
 
   it('are all that there is in an empty table', () => {

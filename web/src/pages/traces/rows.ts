@@ -26,7 +26,7 @@ export interface AbsorbResult {
   pages: readonly RowPage[];
   added: number;
   /** Whether all rows of the newest page are new, so that there may be a gap; then only that page is kept. */
-  anew: boolean;
+  replaced: boolean;
 }
 
 /** Merge the newest page into the known pages. */
@@ -34,8 +34,8 @@ export function absorbRows(pages: readonly RowPage[], head: RowPage): AbsorbResu
   const known = new Set(pages.flatMap(({ data }) => data.map(rowId)));
   const added = head.data.filter((row) => !known.has(rowId(row)));
   if (known.size > 0 && added.length === head.data.length && head.next !== null)
-    return { pages: [head], added: added.length, anew: true };
-  if (known.size === 0) return { pages: [head], added: added.length, anew: false };
+    return { pages: [head], added: added.length, replaced: true };
+  if (known.size === 0) return { pages: [head], added: added.length, replaced: false };
   const changed = new Map(head.data.map((row) => [rowId(row), row]));
   let left = added;
   const merged = pages.map((page, place) => {
@@ -46,7 +46,7 @@ export function absorbRows(pages: readonly RowPage[], head: RowPage): AbsorbResu
     const data = page.data.map((row) => changed.get(rowId(row)) ?? row);
     return { ...page, data: here.length > 0 ? inOrder([...data, ...here]) : data };
   });
-  return { pages: merged, added: added.length, anew: false };
+  return { pages: merged, added: added.length, replaced: false };
 }
 
 /** Update known rows without moving anything. */
@@ -83,19 +83,19 @@ export interface LiveRows {
   look: () => Promise<void>;
 }
 
-export function useLiveRows(asked: TraceQuery, live: boolean, following: boolean): LiveRows {
-  const pages = useInfiniteQuery(rowPagesQuery(asked));
+export function useLiveRows(query: TraceQuery, live: boolean, following: boolean): LiveRows {
+  const pages = useInfiniteQuery(rowPagesQuery(query));
   const ready = pages.data !== undefined && !pages.isPlaceholderData;
   const known = ready ? pages.data.pages : null;
   // An empty table shows the first row at once; so does a table on return from another page.
   const empty = known !== null && known.every(({ data }) => data.length === 0);
   const newest = useQuery({
-    ...newestRowsQuery(asked),
+    ...newestRowsQuery(query),
     enabled: ready && (live || empty || !pages.isFetchedAfterMount),
   });
   const next = useMemo(() => (known && newest.data ? absorbRows(known, newest.data) : null), [known, newest.data]);
   const came = useEffectEvent(({ pages: all, added }: AbsorbResult, letIn: boolean) => {
-    if (known && newest.data) setRowPages(asked, letIn || added === 0 ? all : refreshRows(known, newest.data));
+    if (known && newest.data) setRowPages(query, letIn || added === 0 ? all : refreshRows(known, newest.data));
   });
   useEffect(() => {
     if (next) came(next, following); // Structural sharing keeps unchanged rows, so this converges.
@@ -116,9 +116,9 @@ export function useLiveRows(asked: TraceQuery, live: boolean, following: boolean
         : pages.isFetchNextPageError
           ? pages.fetchNextPage()
           : newest.refetch()),
-    fresh: { count: next?.added ?? 0, many: next?.anew ?? false },
+    fresh: { count: next?.added ?? 0, many: next?.replaced ?? false },
     take: () => {
-      if (next) setRowPages(asked, next.pages);
+      if (next) setRowPages(query, next.pages);
     },
     look: async () => {
       const { error } = await newest.refetch();

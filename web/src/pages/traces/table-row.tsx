@@ -327,7 +327,7 @@ function ThreadMessages({ row, messages }: { row: TraceRow; messages: readonly O
         <p className="text-xs text-faint">{pluralize(left, 'earlier message')}: open the trace to see all.</p>
       )}
       {shown.map((message) => (
-        <MessageView key={message.id} message={message} streaming={false} acts={NO_ACTS} />
+        <MessageView key={message.id} message={message} streaming={false} actions={NO_ACTS} />
       ))}
       {row.status === 'error' && (
         <p dir="auto" className="rounded-lg bg-bad-soft px-3 py-2 wrap-anywhere text-bad">

@@ -39,10 +39,10 @@ export function timeBuckets(stats: readonly StatRow[], time: TimeBounds, step: B
 }
 
 /** Query for a range of buckets. */
-export function narrowToBuckets(asked: TraceQuery, chosen: readonly TimeBucket[]): TraceQuery {
+export function narrowToBuckets(query: TraceQuery, chosen: readonly TimeBucket[]): TraceQuery {
   const [first, last] = [chosen[0], chosen.at(-1)];
-  if (!first || !last) return asked;
-  return { ...asked, range: 'custom', from: new Date(first.at).toISOString(), to: new Date(last.end).toISOString() };
+  if (!first || !last) return query;
+  return { ...query, range: 'custom', from: new Date(first.at).toISOString(), to: new Date(last.end).toISOString() };
 }
 
 /** Buckets follow the server's clock; days are UTC. */

@@ -10,18 +10,18 @@ import { RANGES, type TraceQuery, type RelativeRange } from './query';
 
 const RANGE_LABELS = (Object.keys(RANGES) as RelativeRange[]).filter((range) => range !== 'custom');
 
-export function TimeMenu({ asked, onChange }: { asked: TraceQuery; onChange: (asked: TraceQuery) => void }): ReactNode {
+export function TimeMenu({ query, onChange }: { query: TraceQuery; onChange: (query: TraceQuery) => void }): ReactNode {
   const [open, setOpen] = useState(false);
   const choose = (range: RelativeRange) => {
     setOpen(false);
-    onChange({ ...asked, range, from: null, to: null });
+    onChange({ ...query, range, from: null, to: null });
   };
   return (
     <Popover.Root open={open} onOpenChange={setOpen}>
       <Popover.Trigger asChild>
-        <Button aria-label={`Time: ${timeLabel(asked)}`}>
+        <Button aria-label={`Time: ${timeLabel(query)}`}>
           <Clock aria-hidden className="size-4 text-faint" />
-          <span className="max-w-64 truncate">{timeLabel(asked)}</span>
+          <span className="max-w-64 truncate">{timeLabel(query)}</span>
           <ChevronDown aria-hidden className="size-3.5 text-faint" />
         </Button>
       </Popover.Trigger>
@@ -37,19 +37,19 @@ export function TimeMenu({ asked, onChange }: { asked: TraceQuery; onChange: (as
             <button
               key={range}
               type="button"
-              aria-pressed={asked.range === range}
+              aria-pressed={query.range === range}
               onClick={() => choose(range)}
               className={cn(
                 'flex w-full items-center justify-between rounded-lg px-2 py-1.5 hover:bg-sunken',
-                asked.range === range && 'font-medium',
+                query.range === range && 'font-medium',
               )}
             >
               {RANGES[range]}
-              {asked.range === range && <Check aria-hidden className="size-4 text-accent" />}
+              {query.range === range && <Check aria-hidden className="size-4 text-accent" />}
             </button>
           ))}
           <CustomRange
-            asked={asked}
+            query={query}
             onChange={(next) => {
               setOpen(false);
               onChange(next);
@@ -61,13 +61,13 @@ export function TimeMenu({ asked, onChange }: { asked: TraceQuery; onChange: (as
   );
 }
 
-function CustomRange({ asked, onChange }: { asked: TraceQuery; onChange: (asked: TraceQuery) => void }): ReactNode {
-  const [from, setFrom] = useState(toInputValue(asked.from));
-  const [to, setTo] = useState(toInputValue(asked.to));
+function CustomRange({ query, onChange }: { query: TraceQuery; onChange: (query: TraceQuery) => void }): ReactNode {
+  const [from, setFrom] = useState(toInputValue(query.from));
+  const [to, setTo] = useState(toInputValue(query.to));
   const wrong = from !== '' && to !== '' && from >= to;
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    onChange({ ...asked, range: 'custom', from: fromInputValue(from), to: fromInputValue(to) });
+    onChange({ ...query, range: 'custom', from: fromInputValue(from), to: fromInputValue(to) });
   };
   return (
     <form onSubmit={submit} className="mt-1 flex flex-col gap-2 border-t p-2 text-[13px]">

@@ -16,13 +16,13 @@ type SavedView = Schemas['ViewView'];
 
 const refreshViews = () => queryClient.invalidateQueries({ queryKey: savedViewsQuery().queryKey });
 
-async function createView(name: string, asked: Record<string, unknown>): Promise<SavedView> {
-  const view = await api('post', '/api/views', { body: { name, page: 'traces', body: asked as never } });
+async function createView(name: string, query: Record<string, unknown>): Promise<SavedView> {
+  const view = await api('post', '/api/views', { body: { name, page: 'traces', body: query as never } });
   await refreshViews();
   return view;
 }
 
-async function saveViewAs(asked: TraceQuery, ask: TraceQueryState['ask']): Promise<void> {
+async function saveViewAs(query: TraceQuery, setQuery: TraceQueryState['setQuery']): Promise<void> {
   const name = await askText({
     title: 'Save this view',
     text: 'Everyone in the project can choose it.',
@@ -31,13 +31,13 @@ async function saveViewAs(asked: TraceQuery, ask: TraceQueryState['ask']): Promi
     label: 'Name',
   });
   if (!name) return;
-  const view = await createView(name, viewBody(asked));
-  ask(asked, { view: view.id, replace: true });
+  const view = await createView(name, viewBody(query));
+  setQuery(query, { view: view.id, replace: true });
   showToast(`Saved as “${name}”.`);
 }
 
-async function replaceView(view: SavedView, name: string, asked: Record<string, unknown>): Promise<void> {
-  await api('put', '/api/views/{view}', { path: { view: view.id }, body: { name, body: asked as never } });
+async function replaceView(view: SavedView, name: string, query: Record<string, unknown>): Promise<void> {
+  await api('put', '/api/views/{view}', { path: { view: view.id }, body: { name, body: query as never } });
   await refreshViews();
 }
 
@@ -46,8 +46,8 @@ async function renameView(view: SavedView): Promise<void> {
   if (name && name !== view.name) await replaceView(view, name, view.body);
 }
 
-async function saveView(view: SavedView, asked: TraceQuery): Promise<void> {
-  await replaceView(view, view.name, viewBody(asked));
+async function saveView(view: SavedView, query: TraceQuery): Promise<void> {
+  await replaceView(view, view.name, viewBody(query));
   showToast(`“${view.name}” is now what you see.`, {
     action: { label: 'Undo', run: () => void replaceView(view, view.name, view.body).catch(showError) },
   });
@@ -61,11 +61,11 @@ async function deleteView(view: SavedView): Promise<void> {
   });
 }
 
-export function ViewsMenu({ asking: { asked, view: chosen, ask } }: { asking: TraceQueryState }): ReactNode {
+export function ViewsMenu({ asking: { query, view: chosen, setQuery } }: { asking: TraceQueryState }): ReactNode {
   const { data, error } = useQuery(savedViewsQuery());
   const all = data?.data ?? [];
   const current = all.find(({ id }) => id === chosen);
-  const differs = current && !isSameQuery(parseView(current.body), asked);
+  const differs = current && !isSameQuery(parseView(current.body), query);
   return (
     <Menu
       trigger={
@@ -85,7 +85,7 @@ export function ViewsMenu({ asking: { asked, view: chosen, ask } }: { asking: Tr
         <MenuItem
           key={view.id}
           icon={view.id === chosen ? <Check /> : <Bookmark />}
-          onSelect={() => ask(parseView(view.body), { view: view.id })}
+          onSelect={() => setQuery(parseView(view.body), { view: view.id })}
         >
           <span className="block max-w-64 truncate" dir="auto">
             {safeProse(view.name)}
@@ -93,13 +93,13 @@ export function ViewsMenu({ asking: { asked, view: chosen, ask } }: { asking: Tr
         </MenuItem>
       ))}
       {all.length > 0 && <MenuLine />}
-      <MenuItem icon={<BookmarkPlus />} onSelect={() => void saveViewAs(asked, ask).catch(showError)}>
+      <MenuItem icon={<BookmarkPlus />} onSelect={() => void saveViewAs(query, setQuery).catch(showError)}>
         Save as a new view…
       </MenuItem>
       {current && (
         <>
           {differs && (
-            <MenuItem icon={<Save />} onSelect={() => void saveView(current, asked).catch(showError)}>
+            <MenuItem icon={<Save />} onSelect={() => void saveView(current, query).catch(showError)}>
               Save changes
             </MenuItem>
           )}
@@ -110,7 +110,7 @@ export function ViewsMenu({ asking: { asked, view: chosen, ask } }: { asking: Tr
             danger
             icon={<Trash2 />}
             onSelect={() => {
-              ask(asked, { view: null, replace: true });
+              setQuery(query, { view: null, replace: true });
               void deleteView(current).catch(showError);
             }}
           >

@@ -86,7 +86,7 @@ function WorkflowView({ workflow }: { workflow: Workflow }): ReactNode {
 
 function WorkflowHeader({ workflow }: { workflow: Workflow }): ReactNode {
   const [, navigate] = useLocation();
-  const [asking, ask] = useRefresh(workflow.name);
+  const [isRefreshing, refresh] = useRefresh(workflow.name);
   return (
     <header className="flex flex-wrap items-start gap-x-6 gap-y-4">
       <div className="min-w-0 grow basis-80">
@@ -109,8 +109,8 @@ function WorkflowHeader({ workflow }: { workflow: Workflow }): ReactNode {
               {workflow.state === 'unreachable' ? 'It did not answer when it was asked' : 'It was asked what it is'}
               {workflow.checked_at && ` ${formatTimeAgo(workflow.checked_at)}`}.
             </span>
-            <Button size="small" disabled={asking} onClick={ask}>
-              <RefreshCw aria-hidden className={cn('size-3.5', asking && 'animate-spin')} /> Refresh
+            <Button size="small" disabled={isRefreshing} onClick={refresh}>
+              <RefreshCw aria-hidden className={cn('size-3.5', isRefreshing && 'animate-spin')} /> Refresh
             </Button>
           </p>
         )}

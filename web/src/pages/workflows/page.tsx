@@ -94,7 +94,7 @@ export function WorkflowList(): ReactNode {
 }
 
 function WorkflowListRow({ workflow }: { workflow: WorkflowRow }): ReactNode {
-  const [asking, ask] = useRefresh(workflow.name);
+  const [isRefreshing, refresh] = useRefresh(workflow.name);
   return (
     <li
       className={cn(
@@ -122,8 +122,8 @@ function WorkflowListRow({ workflow }: { workflow: WorkflowRow }): ReactNode {
         )}
       </div>
       {workflow.state === 'unreachable' && (
-        <Button size="small" className="relative" disabled={asking} onClick={ask}>
-          <RefreshCw aria-hidden className={cn('size-3.5', asking && 'animate-spin')} /> Refresh
+        <Button size="small" className="relative" disabled={isRefreshing} onClick={refresh}>
+          <RefreshCw aria-hidden className={cn('size-3.5', isRefreshing && 'animate-spin')} /> Refresh
         </Button>
       )}
       <ChevronRight aria-hidden className="size-4 shrink-0 text-faint" />

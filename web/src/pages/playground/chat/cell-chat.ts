@@ -48,7 +48,7 @@ export class CellChat {
     this.#at = options.at ?? null;
     this.chat = new Chat<ChatMessage>({
       transport: new ThreadTransport({
-        ask: (messages) => this.#ask(messages),
+        storeQuestion: (messages) => this.#ask(messages),
         speaking: () => (this.thread ? { thread: this.thread, workflow: this.#spokenTo } : null),
       }),
       generateId: newId,
@@ -109,7 +109,7 @@ export class CellChat {
     this.loading = true;
     this.#changed();
     try {
-      await this.#reading.ask();
+      await this.#reading.request();
       this.problem = null;
     } catch (error) {
       if (error instanceof ApiError && error.status === 404 && this.#at === null) this.#forget();

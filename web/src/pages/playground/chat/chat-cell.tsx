@@ -120,7 +120,7 @@ export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode 
   const { place, content, away, onScroll, toEnd } = useStickToEnd(messages, () => void cell.loadOlder());
   const busy = status === 'submitted' || status === 'streaming';
   const last = messages.at(-1);
-  const waits = busy && !(last?.role === 'assistant' && last.parts.some((part) => part.type !== 'step-start'));
+  const isWaiting = busy && !(last?.role === 'assistant' && last.parts.some((part) => part.type !== 'step-start'));
   return (
     <div className="relative min-h-0 grow">
       <div
@@ -149,7 +149,7 @@ export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode 
               busy={busy}
             />
           ))}
-          {waits && <Thinking />}
+          {isWaiting && <Thinking />}
           {error && (
             <ErrorMessage error={error}>
               <Button size="small" look="danger" onClick={() => void cell.retry().catch(showError)}>
@@ -182,11 +182,11 @@ interface MessageRowProps {
 
 const MessageRow = memo(function Shown({ cell, message, streaming, busy }: MessageRowProps): ReactNode {
   // oxlint-disable-next-line react/exhaustive-deps -- what can be done depends on whether the cell speaks
-  const acts = useMemo(() => cell.acts(message), [cell, message, busy]);
+  const actions = useMemo(() => cell.acts(message), [cell, message, busy]);
   // `content-visibility` skips the layout of distant messages, so long threads scroll smoothly.
   return (
     <div className={streaming ? '' : '[contain-intrinsic-size:auto_8rem] [content-visibility:auto]'}>
-      <MessageView message={message} streaming={streaming} acts={acts} />
+      <MessageView message={message} streaming={streaming} actions={actions} />
     </div>
   );
 });

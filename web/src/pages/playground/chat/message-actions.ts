@@ -27,7 +27,7 @@ export interface MessageActionsOptions {
 
 export class MessageActionHandlers {
   #cell: MessageActionsOptions;
-  #known = new WeakMap<ChatMessage, { thread: string | null; acts: MessageActions }>();
+  #known = new WeakMap<ChatMessage, { thread: string | null; actions: MessageActions }>();
 
   constructor(cell: MessageActionsOptions) {
     this.#cell = cell;
@@ -36,10 +36,10 @@ export class MessageActionHandlers {
   /** Actions on a message; stable identity until something changes. Empty without a thread. */
   of(message: ChatMessage, thread: string | null): MessageActions {
     const known = this.#known.get(message);
-    if (known?.thread === thread) return known.acts;
-    const acts = thread === null ? {} : actionsFor(thread, message, this.#cell);
-    this.#known.set(message, { thread, acts });
-    return acts;
+    if (known?.thread === thread) return known.actions;
+    const actions = thread === null ? {} : actionsFor(thread, message, this.#cell);
+    this.#known.set(message, { thread, actions });
+    return actions;
   }
 }
 

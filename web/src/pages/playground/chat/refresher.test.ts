@@ -13,7 +13,7 @@ const settle = () => new Promise((resolve) => setTimeout(resolve, 0));
 test('what is asked for many times meanwhile is done once more', async () => {
   const { work, ends } = held();
   const repeated = new Refresher(work);
-  const all = [repeated.ask(), repeated.ask(), repeated.ask()];
+  const all = [repeated.request(), repeated.request(), repeated.request()];
   expect([ends.length, repeated.isBusy, repeated.isStale]).toEqual([1, true, true]);
   ends[0]?.();
   await settle();
@@ -27,13 +27,13 @@ test('what is asked for many times meanwhile is done once more', async () => {
 test('only the last failure counts', async () => {
   const { work, ends } = held();
   const repeated = new Refresher(work);
-  const asked = repeated.ask();
-  void repeated.ask();
+  const asked = repeated.request();
+  void repeated.request();
   ends[0]?.(new Error('first'));
   await settle();
   ends[1]?.();
   await asked;
-  const failing = repeated.ask();
+  const failing = repeated.request();
   ends[2]?.(new Error('last'));
   await expect(failing).rejects.toThrow('last');
 });
@@ -41,8 +41,8 @@ test('only the last failure counts', async () => {
 test('what is asked for in the very last moment is done, too', async () => {
   const work = vi.fn(async () => {});
   const repeated = new Refresher(work);
-  const first = repeated.ask();
-  void first.then(() => repeated.ask());
+  const first = repeated.request();
+  void first.then(() => repeated.request());
   await settle();
   expect(work).toHaveBeenCalledTimes(2);
 });

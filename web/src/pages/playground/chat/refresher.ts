@@ -18,11 +18,11 @@ export class Refresher {
   }
 
   /** Resolves when no request is left. Rejects with the error of the last attempt. */
-  ask(): Promise<void> {
+  request(): Promise<void> {
     this.#asked = true;
     this.#doing ??= this.#all().finally(() => {
       this.#doing = null;
-      if (this.#asked) void this.ask().catch(() => {}); // Requested after the loop ended.
+      if (this.#asked) void this.request().catch(() => {}); // Requested after the loop ended.
     });
     return this.#doing;
   }

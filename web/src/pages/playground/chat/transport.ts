@@ -19,7 +19,7 @@ export interface Question {
 
 export interface TransportOptions {
   /** Store new messages and return the question to answer. */
-  ask: (messages: ChatMessage[]) => Promise<Question>;
+  storeQuestion: (messages: ChatMessage[]) => Promise<Question>;
   /** The thread that may have an active run; null if none. */
   speaking: () => { thread: string; workflow: string } | null;
 }
@@ -35,7 +35,7 @@ export class ThreadTransport implements ChatTransport<ChatMessage> {
   }
 
   async sendMessages(sending: SendOptions): Promise<ReadableStream<UIMessageChunk>> {
-    const question = await this.#asking.ask(sending.messages);
+    const question = await this.#asking.storeQuestion(sending.messages);
     sending.abortSignal?.throwIfAborted();
     // The thread has the history; the body only holds the current question.
     const last = sending.messages.findLastIndex((message) => message.role === 'user');

@@ -22,13 +22,13 @@ import { VirtualList } from './virtual-list';
 export function SingleTurnBoard(): ReactNode {
   const board = useBoard();
   const { rows, columns, layout } = board;
-  const acts = useRowActions();
+  const actions = useRowActions();
   const runs = useBoardRuns(board);
   const { taking, error } = useInputSchema(columns);
   const [pasting, setPasting] = useState(false);
   const box = useRef<HTMLDivElement>(null);
   const addRow = (): void => {
-    acts.add([initialInputs(columns)]);
+    actions.add([initialInputs(columns)]);
     setTimeout(() => void (box.current && focusLastRow(box.current)));
   };
   const held = useMemo(() => runsByCell({ cells: board.cells }), [board.cells]);
@@ -36,7 +36,7 @@ export function SingleTurnBoard(): ReactNode {
   const ids = useMemo(() => (names ? names.split(' ') : []), [names]); // Stable while only inputs change.
   const base = columns.length > 1 && columns.some(({ id }) => id === layout.compare) ? String(layout.compare) : null;
   const progress = boardProgress(board, runs);
-  useCommand({ id: 'run-all', title: 'Run all cells', group: 'Rows', run: () => acts.run('all') });
+  useCommand({ id: 'run-all', title: 'Run all cells', group: 'Rows', run: () => actions.run('all') });
   useCommand({ id: 'add-row', title: 'Add a row', group: 'Rows', keys: 'alt+t', run: addRow });
   useCommand({ id: 'paste-rows', title: 'Add many rows', group: 'Rows', run: () => setPasting(true) });
 
@@ -53,7 +53,7 @@ export function SingleTurnBoard(): ReactNode {
       <RunBar
         board={board}
         progress={progress}
-        acts={acts}
+        actions={actions}
         base={base}
         onAdd={addRow}
         onPaste={() => setPasting(true)}
@@ -82,7 +82,7 @@ export function SingleTurnBoard(): ReactNode {
                       taking={taking}
                       runOf={runOf}
                       base={base}
-                      acts={acts}
+                      actions={actions}
                     />
                   )
                 );
@@ -107,7 +107,7 @@ export function SingleTurnBoard(): ReactNode {
           isChat={taking.isChat}
           room={MAX_ROWS - rows.length}
           onClose={() => setPasting(false)}
-          onAdd={acts.add}
+          onAdd={actions.add}
         />
       )}
     </div>
@@ -202,7 +202,7 @@ function useInputSchema(columns: readonly Column[]): { taking: RowInputSchema | 
 interface Props {
   board: Board;
   progress: BoardProgress;
-  acts: RowActions;
+  actions: RowActions;
   /** Base column of the comparison. */
   base: string | null;
   onAdd: () => void;
@@ -210,7 +210,7 @@ interface Props {
 }
 
 /** Toolbar: run, stop, progress, concurrency, comparison and new rows. */
-export function RunBar({ board, progress, acts, base, onAdd, onPaste }: Props): ReactNode {
+export function RunBar({ board, progress, actions, base, onAdd, onPaste }: Props): ReactNode {
   const busy = progress.running + progress.queued > 0;
   return (
     <div className="flex flex-wrap items-center gap-2 border-b px-3 py-2">
@@ -220,7 +220,7 @@ export function RunBar({ board, progress, acts, base, onAdd, onPaste }: Props): 
           size="small"
           className="rounded-r-none"
           disabled={progress.cells === 0}
-          onClick={() => acts.run('all')}
+          onClick={() => actions.run('all')}
         >
           <Play className="size-3.5" /> Run all
         </Button>
@@ -238,16 +238,20 @@ export function RunBar({ board, progress, acts, base, onAdd, onPaste }: Props): 
             </Button>
           }
         >
-          <MenuItem onSelect={() => acts.run('empty')} disabled={progress.empty === 0} keys={String(progress.empty)}>
+          <MenuItem onSelect={() => actions.run('empty')} disabled={progress.empty === 0} keys={String(progress.empty)}>
             Run empty
           </MenuItem>
-          <MenuItem onSelect={() => acts.run('failed')} disabled={progress.failed === 0} keys={String(progress.failed)}>
+          <MenuItem
+            onSelect={() => actions.run('failed')}
+            disabled={progress.failed === 0}
+            keys={String(progress.failed)}
+          >
             Run failed
           </MenuItem>
         </Menu>
       </div>
       {busy && (
-        <Button size="small" onClick={acts.stopAll}>
+        <Button size="small" onClick={actions.stopAll}>
           <Square className="size-3.5" /> Cancel
         </Button>
       )}

@@ -202,7 +202,7 @@ function OutputConversation({ messages, run }: { messages: readonly OutputMessag
   return (
     <div className="flex flex-col gap-2">
       {shown.map((message) => (
-        <MessageView key={message.id} message={message} streaming={!hasEnded(run)} acts={NO_ACTS} />
+        <MessageView key={message.id} message={message} streaming={!hasEnded(run)} actions={NO_ACTS} />
       ))}
     </div>
   );

@@ -32,12 +32,12 @@ interface Props {
   /** Undefined: not loaded; null: never run. */
   runOf: (row: string, column: string) => Run | null | undefined;
   base: string | null;
-  acts: RowActions;
+  actions: RowActions;
 }
 
 export const CELL_CLASS = 'min-w-0 p-2 sm:border-l';
 
-export function RowView({ row, number, columns, taking, runOf, base, acts }: Props): ReactNode {
+export function RowView({ row, number, columns, taking, runOf, base, actions }: Props): ReactNode {
   return (
     <div
       role="row"
@@ -46,11 +46,11 @@ export function RowView({ row, number, columns, taking, runOf, base, acts }: Pro
       onKeyDown={(event) => {
         if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey) || event.nativeEvent.isComposing) return;
         event.preventDefault();
-        acts.runRow(row.id);
+        actions.runRow(row.id);
       }}
     >
       <div role="rowheader" className="min-w-0 bg-canvas p-2 pt-1 sm:sticky sm:left-0 sm:z-10">
-        <RowInputs row={row} number={number} taking={taking} acts={acts} />
+        <RowInputs row={row} number={number} taking={taking} actions={actions} />
       </div>
       {columns.map((column, place) => {
         const comparing = base !== null && base !== column.id;
@@ -65,8 +65,8 @@ export function RowView({ row, number, columns, taking, runOf, base, acts }: Pro
                 run={runOf(row.id, column.id)}
                 base={comparing ? runOf(row.id, base) : undefined}
                 label={`row ${number}, column ${place + 1}`}
-                onRun={() => acts.run([[row.id, column.id]])}
-                onStop={acts.stop}
+                onRun={() => actions.run([[row.id, column.id]])}
+                onStop={actions.stop}
               />
             </RowInputsProvider>
           </div>
@@ -76,9 +76,9 @@ export function RowView({ row, number, columns, taking, runOf, base, acts }: Pro
   );
 }
 
-type InputsProps = Pick<Props, 'row' | 'number' | 'taking' | 'acts'>;
+type InputsProps = Pick<Props, 'row' | 'number' | 'taking' | 'actions'>;
 
-const RowInputs = memo(function RowInputs({ row, number, taking, acts }: InputsProps): ReactNode {
+const RowInputs = memo(function RowInputs({ row, number, taking, actions }: InputsProps): ReactNode {
   const inputs = row.inputs ?? {};
   return (
     <>
@@ -90,7 +90,7 @@ const RowInputs = memo(function RowInputs({ row, number, taking, acts }: InputsP
           look="quiet"
           aria-label={`Run row ${number}`}
           title="Run this row (Ctrl+Enter)"
-          onClick={() => acts.runRow(row.id)}
+          onClick={() => actions.runRow(row.id)}
         >
           <Play className="size-3.5" /> Run
         </Button>
@@ -101,11 +101,11 @@ const RowInputs = memo(function RowInputs({ row, number, taking, acts }: InputsP
             </IconButton>
           }
         >
-          <MenuItem icon={<Copy />} onSelect={() => acts.duplicate(row.id)}>
+          <MenuItem icon={<Copy />} onSelect={() => actions.duplicate(row.id)}>
             Duplicate row
           </MenuItem>
           <MenuLine />
-          <MenuItem icon={<Trash2 />} danger onSelect={() => acts.remove(row.id)}>
+          <MenuItem icon={<Trash2 />} danger onSelect={() => actions.remove(row.id)}>
             Delete row
           </MenuItem>
         </Menu>
@@ -114,7 +114,7 @@ const RowInputs = memo(function RowInputs({ row, number, taking, acts }: InputsP
         {taking.isChat && (
           <MessagesEditor
             value={inputs.messages}
-            onChange={(messages) => acts.change(row.id, withField(inputs, 'messages', messages))}
+            onChange={(messages) => actions.change(row.id, withField(inputs, 'messages', messages))}
           />
         )}
         {taking.hasFields && (
@@ -123,7 +123,7 @@ const RowInputs = memo(function RowInputs({ row, number, taking, acts }: InputsP
             schema={taking.schema}
             value={inputs}
             without={taking.isChat ? ['messages'] : []}
-            onChange={(next) => acts.change(row.id, next)}
+            onChange={(next) => actions.change(row.id, next)}
           />
         )}
       </div>

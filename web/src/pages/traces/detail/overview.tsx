@@ -7,19 +7,19 @@ import { isFullRange, clampRange, type TimeRange } from './timeline';
 const HEIGHT = 44;
 
 interface Props {
-  forest: SpanTree;
+  tree: SpanTree;
   range: TimeRange;
   onRange: (range: TimeRange) => void;
 }
 
-export function Overview({ forest, range, onRange }: Props): ReactNode {
+export function Overview({ tree, range, onRange }: Props): ReactNode {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [drawn, setDrawn] = useState<TimeRange | null>(null);
-  const { lasts } = forest;
+  const { duration } = tree;
   useEffect(() => {
     const element = canvas.current;
     if (!element) return undefined;
-    const again = () => drawSpans(element, forest);
+    const again = () => drawSpans(element, tree);
     const resized = new ResizeObserver(again);
     const themed = new MutationObserver(again);
     resized.observe(element);
@@ -28,11 +28,11 @@ export function Overview({ forest, range, onRange }: Props): ReactNode {
       resized.disconnect();
       themed.disconnect();
     };
-  }, [forest]);
+  }, [tree]);
 
   const timeAt = (event: PointerEvent<HTMLElement>): number => {
     const box = event.currentTarget.getBoundingClientRect();
-    return ((event.clientX - box.left) / (box.width || 1)) * lasts;
+    return ((event.clientX - box.left) / (box.width || 1)) * duration;
   };
   const begin = (event: PointerEvent<HTMLElement>) => {
     event.currentTarget.setPointerCapture(event.pointerId);
@@ -41,10 +41,10 @@ export function Overview({ forest, range, onRange }: Props): ReactNode {
   };
   const end = () => {
     // A click is no range.
-    if (drawn && Math.abs(drawn.to - drawn.from) > lasts / 200) onRange(clampRange(drawn, lasts));
+    if (drawn && Math.abs(drawn.to - drawn.from) > duration / 200) onRange(clampRange(drawn, duration));
     setDrawn(null);
   };
-  const shown = drawn ? clampRange(drawn, lasts) : isFullRange(range, lasts) ? null : range;
+  const shown = drawn ? clampRange(drawn, duration) : isFullRange(range, duration) ? null : range;
   return (
     // For pointers; the buttons next to it do the same for the keyboard.
     <div
@@ -56,22 +56,25 @@ export function Overview({ forest, range, onRange }: Props): ReactNode {
       onPointerMove={(event) => drawn && setDrawn({ ...drawn, to: timeAt(event) })}
       onPointerUp={end}
       onPointerCancel={() => setDrawn(null)}
-      onDoubleClick={() => onRange({ from: 0, to: lasts })}
+      onDoubleClick={() => onRange({ from: 0, to: duration })}
     >
       <canvas ref={canvas} className="absolute inset-0 size-full" />
-      {shown && lasts > 0 && (
+      {shown && duration > 0 && (
         <>
           <span
             className="absolute inset-y-0 left-0 bg-canvas/75"
-            style={{ width: `${(shown.from / lasts) * 100}%` }}
+            style={{ width: `${(shown.from / duration) * 100}%` }}
           />
           <span
             className="absolute inset-y-0 right-0 bg-canvas/75"
-            style={{ width: `${(1 - shown.to / lasts) * 100}%` }}
+            style={{ width: `${(1 - shown.to / duration) * 100}%` }}
           />
           <span
             className="absolute inset-y-0 border-x border-accent"
-            style={{ left: `${(shown.from / lasts) * 100}%`, width: `${((shown.to - shown.from) / lasts) * 100}%` }}
+            style={{
+              left: `${(shown.from / duration) * 100}%`,
+              width: `${((shown.to - shown.from) / duration) * 100}%`,
+            }}
           />
         </>
       )}
@@ -80,7 +83,7 @@ export function Overview({ forest, range, onRange }: Props): ReactNode {
 }
 
 /** Draws errors on top. */
-function drawSpans(canvas: HTMLCanvasElement, { order, lasts }: SpanTree): void {
+function drawSpans(canvas: HTMLCanvasElement, { order, duration }: SpanTree): void {
   const { clientWidth: width, clientHeight: height } = canvas;
   const scale = window.devicePixelRatio || 1;
   canvas.width = Math.max(1, Math.round(width * scale));
@@ -98,7 +101,7 @@ function drawSpans(canvas: HTMLCanvasElement, { order, lasts }: SpanTree): void 
       if (name !== last) brush.fillStyle = style.getPropertyValue(name);
       last = name;
       const y = 2 + (place * (height - 4 - line)) / Math.max(1, order.length - 1);
-      brush.fillRect((at / (lasts || 1)) * (width - 2), y, Math.max(1.5, (took / (lasts || 1)) * width), line);
+      brush.fillRect((at / (duration || 1)) * (width - 2), y, Math.max(1.5, (took / (duration || 1)) * width), line);
     }
   };
   draw(false);

@@ -71,10 +71,13 @@ function TraceView({ summary }: { summary: Summary }): ReactNode {
   const isWide = useIsWide();
   const [selected, select] = useSelection();
   const [view, setView] = useState<View>(selected ? 'span' : 'talk');
-  const { forest, isWhole } = useSpanTree(summary);
-  const { goOn, busy, question } = useOpenInPlayground();
+  const { tree, isWhole } = useSpanTree(summary);
+  const { open: openInPlayground, busy, question } = useOpenInPlayground();
   const title = root.name;
-  const goOnWith = useCallback((live: () => Promise<PlaygroundTarget>) => goOn(live, title), [goOn, title]);
+  const goOnWith = useCallback(
+    (live: () => Promise<PlaygroundTarget>) => openInPlayground(live, title),
+    [openInPlayground, title],
+  );
   const open = () =>
     void goOnWith(() => api('post', '/api/traces/{trace}/thread', { path: { trace }, body: {} })).catch(showError);
   const choose = useCallback(
@@ -85,10 +88,10 @@ function TraceView({ summary }: { summary: Summary }): ReactNode {
     [select],
   );
   const side = view === 'span' ? 'span' : 'talk';
-  const spans = forest && (
+  const spans = tree && (
     <SpansPane
       trace={trace}
-      forest={forest}
+      tree={tree}
       columns={isWide ? 'both' : view === 'timeline' ? 'timeline' : 'tree'}
       selected={selected}
       onSelect={choose}
@@ -111,7 +114,7 @@ function TraceView({ summary }: { summary: Summary }): ReactNode {
         {(isWide || view === 'tree' || view === 'timeline') && (
           <div className="flex min-w-0 grow basis-7/12 flex-col lg:border-r">
             {spans ?? <Loading className="p-4" />}
-            {isWhole ? null : <RunningNote loaded={forest?.order.length ?? 0} total={summary.spans} />}
+            {isWhole ? null : <RunningNote loaded={tree?.order.length ?? 0} total={summary.spans} />}
           </div>
         )}
         {(isWide || view === 'talk' || view === 'span') && (
@@ -128,9 +131,9 @@ function TraceView({ summary }: { summary: Summary }): ReactNode {
             )}
             <div className="min-h-0 grow overflow-x-hidden overflow-y-auto">
               {side === 'talk' ? (
-                <ConversationPane trace={trace} onSpan={choose} goOn={goOnWith} />
+                <ConversationPane trace={trace} onSpan={choose} openInPlayground={goOnWith} />
               ) : (
-                <SelectedPane trace={trace} id={selected ?? root.span_id} goOn={goOnWith} />
+                <SelectedPane trace={trace} id={selected ?? root.span_id} openInPlayground={goOnWith} />
               )}
             </div>
           </div>
@@ -145,13 +148,13 @@ function TraceView({ summary }: { summary: Summary }): ReactNode {
 function SelectedPane({
   trace,
   id,
-  goOn,
+  openInPlayground,
 }: {
   trace: string;
   id: string;
-  goOn: (live: () => Promise<PlaygroundTarget>) => Promise<void>;
+  openInPlayground: (live: () => Promise<PlaygroundTarget>) => Promise<void>;
 }): ReactNode {
-  return <SpanPane trace={trace} id={useDebounced(id, 120)} goOn={goOn} />;
+  return <SpanPane trace={trace} id={useDebounced(id, 120)} openInPlayground={openInPlayground} />;
 }
 
 const RunningNote = ({ loaded, total }: { loaded: number; total: number }): ReactNode => (
@@ -163,7 +166,7 @@ const RunningNote = ({ loaded, total }: { loaded: number; total: number }): Reac
 );
 
 /** Loads all pages of the skeleton; shows what is there. */
-function useSpanTree({ trace_id: trace, spans }: Summary): { forest: SpanTree | null; isWhole: boolean } {
+function useSpanTree({ trace_id: trace, spans }: Summary): { tree: SpanTree | null; isWhole: boolean } {
   const { data, hasNextPage, isFetching, fetchNextPage } = useInfiniteQuery(traceSkeletonQuery(trace));
   useEffect(() => {
     if (hasNextPage && !isFetching) void fetchNextPage();
@@ -179,7 +182,7 @@ function useSpanTree({ trace_id: trace, spans }: Summary): { forest: SpanTree | 
     });
   }, [spans, trace]);
   const isWhole = data !== undefined && !data.pages.at(-1)?.next;
-  const forest = useMemo(
+  const tree = useMemo(
     () =>
       data
         ? buildSpanTree(
@@ -189,7 +192,7 @@ function useSpanTree({ trace_id: trace, spans }: Summary): { forest: SpanTree | 
         : null,
     [data],
   );
-  return { forest, isWhole };
+  return { tree, isWhole };
 }
 
 /** Selected span. The URL follows with a delay, because browsers rate-limit history changes. */
@@ -368,23 +371,23 @@ export const useIsWide = (): boolean => useSyncExternalStore(subscribe, () => wi
 interface ConversationPaneProps {
   trace: string;
   onSpan: (id: string) => void;
-  goOn: (read: () => Promise<PlaygroundTarget>) => Promise<void>;
+  openInPlayground: (read: () => Promise<PlaygroundTarget>) => Promise<void>;
 }
 
-export function ConversationPane({ trace, onSpan, goOn }: ConversationPaneProps): ReactNode {
+export function ConversationPane({ trace, onSpan, openInPlayground }: ConversationPaneProps): ReactNode {
   const [whole, setWhole] = useState(false);
   const short = useQuery(traceConversationQuery(trace, false));
   const long = useQuery({ ...traceConversationQuery(trace, true), enabled: whole });
-  const told = long.data ?? short.data;
-  const cut = told?.cut ?? 0;
-  const items = useMemo(() => (told ? stepItems(told.steps) : []), [told]);
+  const facts = long.data ?? short.data;
+  const cut = facts?.cut ?? 0;
+  const items = useMemo(() => (facts ? stepItems(facts.steps) : []), [facts]);
   const resume = useCallback(
     (item: StepItem) =>
-      goOn(() => api('post', '/api/traces/{trace}/thread', { path: { trace }, body: { upto: item.upto } })),
-    [goOn, trace],
+      openInPlayground(() => api('post', '/api/traces/{trace}/thread', { path: { trace }, body: { upto: item.upto } })),
+    [openInPlayground, trace],
   );
   const showSpan = useCallback((item: StepItem) => onSpan(item.span), [onSpan]);
-  if (!told) return <div className="p-4">{short.error ? <ErrorMessage error={short.error} /> : <Spinner />}</div>;
+  if (!facts) return <div className="p-4">{short.error ? <ErrorMessage error={short.error} /> : <Spinner />}</div>;
   if (!items.length) {
     return (
       <EmptyState title="No conversation" icon={<MessagesSquare />}>

@@ -22,10 +22,10 @@ import { SpanContent, SpanDetails, useSpanParts } from './span-content';
 interface Props {
   trace: string;
   id: string;
-  goOn: (read: () => Promise<PlaygroundTarget>) => Promise<void>;
+  openInPlayground: (read: () => Promise<PlaygroundTarget>) => Promise<void>;
 }
 
-export function SpanPane({ trace, id, goOn }: Props): ReactNode {
+export function SpanPane({ trace, id, openInPlayground }: Props): ReactNode {
   const { data, error } = useQuery(read(trace, id));
   if (error)
     return (
@@ -34,15 +34,21 @@ export function SpanPane({ trace, id, goOn }: Props): ReactNode {
       </div>
     );
   if (!data) return <Loading className="p-4" />;
-  return <SpanView key={id} record={data} goOn={goOn} />;
+  return <SpanView key={id} record={data} openInPlayground={openInPlayground} />;
 }
 
-function SpanView({ record, goOn }: { record: Span; goOn: Props['goOn'] }): ReactNode {
+function SpanView({
+  record,
+  openInPlayground,
+}: {
+  record: Span;
+  openInPlayground: Props['openInPlayground'];
+}): ReactNode {
   const parts = useSpanParts(record);
   const { span } = parts;
   const { trace_id: trace, span_id: id } = span;
   const resume = (upto?: number) =>
-    goOn(() =>
+    openInPlayground(() =>
       api('post', '/api/traces/{trace}/thread', {
         path: { trace },
         body: { span_id: id, ...(upto === undefined ? {} : { upto }) },
@@ -83,15 +89,15 @@ function SpanView({ record, goOn }: { record: Span; goOn: Props['goOn'] }): Reac
 }
 
 /** Exception, or status message. */
-function SpanError({ span: { exception, status, status_message: said } }: { span: Span }): ReactNode {
-  if (!exception && !(said && status !== 'ok')) return null;
+function SpanError({ span: { exception, status, status_message: message } }: { span: Span }): ReactNode {
+  if (!exception && !(message && status !== 'ok')) return null;
   return (
     <div role="alert" className="mb-3 rounded-lg bg-bad-soft px-3 py-2 text-[13px] text-bad">
       {exception && (
         <div className="font-mono font-medium wrap-anywhere">{safeExact(exception.type).slice(0, 300)}</div>
       )}
       <div dir="auto" className="wrap-anywhere whitespace-pre-wrap">
-        <LongText text={exception?.message || said || ''} tidy={safeProse} />
+        <LongText text={exception?.message || message || ''} tidy={safeProse} />
       </div>
     </div>
   );

@@ -20,12 +20,12 @@ interface Props {
   row: SpanTreeRow;
   top: number;
   selected: boolean;
-  found: boolean;
+  isMatch: boolean;
   columns: ColumnWidths;
   range: TimeRange;
   onSelect: (id: string) => void;
   onToggle: (row: SpanTreeRow) => void;
-  onFocus: (twig: SpanNode) => void;
+  onFocus: (node: SpanNode) => void;
 }
 
 export const SpanRow = memo(function SpanRow({
@@ -33,14 +33,14 @@ export const SpanRow = memo(function SpanRow({
   row,
   top,
   selected,
-  found,
+  isMatch,
   columns,
   range,
   onSelect,
   onToggle,
   onFocus,
 }: Props): ReactNode {
-  const { twig, depth, open, place, of } = row;
+  const { node, depth, open, place, of } = row;
   return (
     // The tree has the focus and aria-activedescendant, because rows are virtual.
     // oxlint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/interactive-supports-focus
@@ -52,25 +52,25 @@ export const SpanRow = memo(function SpanRow({
       aria-posinset={place}
       aria-selected={selected}
       {...(open === null ? {} : { 'aria-expanded': open })}
-      onClick={() => onSelect(twig.id)}
+      onClick={() => onSelect(node.id)}
       style={{ height: ROW_HEIGHT, transform: `translateY(${top}px)` }}
       className={cn(
         'absolute inset-x-0 top-0 flex cursor-pointer items-center border-b border-line/50 outline-accent',
         selected
           ? 'bg-accent-soft -outline-offset-2 group-focus-visible/tree:outline-2'
-          : twig.status === 'error'
+          : node.status === 'error'
             ? 'bg-bad-soft/50 hover:bg-bad-soft'
             : 'hover:bg-sunken',
       )}
     >
-      <Name row={row} found={found} columns={columns} onToggle={onToggle} />
-      {columns !== 'tree' && <Bar twig={twig} range={range} named={columns === 'timeline'} onFocus={onFocus} />}
+      <Name row={row} isMatch={isMatch} columns={columns} onToggle={onToggle} />
+      {columns !== 'tree' && <Bar node={node} range={range} named={columns === 'timeline'} onFocus={onFocus} />}
     </div>
   );
 });
 
-function Name({ row, found, columns, onToggle }: Pick<Props, 'row' | 'found' | 'columns' | 'onToggle'>): ReactNode {
-  const { twig, depth, open } = row;
+function Name({ row, isMatch, columns, onToggle }: Pick<Props, 'row' | 'isMatch' | 'columns' | 'onToggle'>): ReactNode {
+  const { node, depth, open } = row;
   const toggle = (event: MouseEvent) => {
     event.stopPropagation();
     onToggle(row);
@@ -101,32 +101,32 @@ function Name({ row, found, columns, onToggle }: Pick<Props, 'row' | 'found' | '
           <ChevronRight className={cn('size-3.5 text-faint transition-transform', open && 'rotate-90')} />
         </button>
       )}
-      <KindIcon kind={twig.kind} />
+      <KindIcon kind={node.kind} />
       <span
         className={cn(
           'min-w-0 grow truncate text-[13px]',
-          twig.status === 'error' && 'text-bad',
-          found && 'rounded-sm bg-warn-soft font-medium',
+          node.status === 'error' && 'text-bad',
+          isMatch && 'rounded-sm bg-warn-soft font-medium',
         )}
-        title={safeExact(twig.name).slice(0, 300)}
+        title={safeExact(node.name).slice(0, 300)}
       >
-        <bdi>{safeExact(twig.name).slice(0, 200) || 'unnamed'}</bdi>
+        <bdi>{safeExact(node.name).slice(0, 200) || 'unnamed'}</bdi>
       </span>
-      {twig.note && <Note note={twig.note} />}
-      {open === false && <HiddenChildren twig={twig} />}
-      <StatusIcon status={twig.status} />
+      {node.note && <Note note={node.note} />}
+      {open === false && <HiddenChildren node={node} />}
+      <StatusIcon status={node.status} />
       {columns !== 'timeline' && (
         <>
-          {twig.tokens ? (
+          {node.tokens ? (
             <span
               className="shrink-0 text-xs text-faint tabular-nums"
-              title={`${twig.tokens.toLocaleString('en')} tokens`}
+              title={`${node.tokens.toLocaleString('en')} tokens`}
             >
-              {formatCompactNumber(twig.tokens)} tok
+              {formatCompactNumber(node.tokens)} tok
             </span>
           ) : null}
           <span className="w-15 shrink-0 text-right text-xs text-muted tabular-nums">
-            {formatMilliseconds(twig.took)}
+            {formatMilliseconds(node.took)}
           </span>
         </>
       )}
@@ -143,33 +143,33 @@ const Note = ({ note }: { note: 'orphan' | 'cycle' }): ReactNode => (
 );
 
 /** Number of spans and errors that a closed row hides. */
-const HiddenChildren = ({ twig }: { twig: SpanNode }): ReactNode => (
+const HiddenChildren = ({ node }: { node: SpanNode }): ReactNode => (
   <>
     <span
       className="shrink-0 rounded-full bg-sunken px-1.5 text-[11px] text-muted tabular-nums"
-      title={`${twig.below.toLocaleString('en')} spans below`}
+      title={`${node.below.toLocaleString('en')} spans below`}
     >
-      {formatCompactNumber(twig.below)}
+      {formatCompactNumber(node.below)}
     </span>
-    {twig.bad > 0 && (
+    {node.bad > 0 && (
       <span
         className="shrink-0 rounded-full bg-bad-soft px-1.5 text-[11px] text-bad tabular-nums"
-        title={`${twig.bad.toLocaleString('en')} of them failed`}
+        title={`${node.bad.toLocaleString('en')} of them failed`}
       >
-        {formatCompactNumber(twig.bad)} failed
+        {formatCompactNumber(node.bad)} failed
       </span>
     )}
   </>
 );
 
 function Bar({
-  twig,
+  node,
   range,
   named,
   onFocus,
-}: Pick<Props, 'range' | 'onFocus'> & { twig: SpanNode; named: boolean }): ReactNode {
-  const where = barPosition(twig.at, twig.took, range);
-  const colour = `var(${kindColour(twig.kind, twig.status)})`;
+}: Pick<Props, 'range' | 'onFocus'> & { node: SpanNode; named: boolean }): ReactNode {
+  const where = barPosition(node.at, node.took, range);
+  const colour = `var(${kindColour(node.kind, node.status)})`;
   if (typeof where === 'string') {
     return (
       <span className={cn('min-w-0 grow px-1 text-xs text-faint', where === 'after' && 'text-right')} aria-hidden>
@@ -181,9 +181,9 @@ function Bar({
   return (
     <span
       className="relative mx-1.5 h-full min-w-0 grow overflow-hidden"
-      onDoubleClick={() => onFocus(twig)}
+      onDoubleClick={() => onFocus(node)}
       title={
-        `${formatMilliseconds(twig.at)} after the beginning, ${formatMilliseconds(twig.took)} long. ` +
+        `${formatMilliseconds(node.at)} after the beginning, ${formatMilliseconds(node.took)} long. ` +
         'Double click to look at it alone.'
       }
     >
@@ -205,7 +205,7 @@ function Bar({
                 : { left: `${where.left + where.width}%` }
           }
         >
-          {formatMilliseconds(twig.took)}
+          {formatMilliseconds(node.took)}
         </span>
       )}
     </span>

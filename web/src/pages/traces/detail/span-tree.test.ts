@@ -26,7 +26,7 @@ const bone = (id: string, parent: string | null = null, at = 0, more: Partial<Sk
 });
 const ALL = () => true;
 const shape = (forest: SpanTree, isOpen = ALL as (twig: { id: string }) => boolean) =>
-  visibleRows(forest, isOpen).map(({ twig, depth }) => `${'.'.repeat(depth)}${twig.id}`);
+  visibleRows(forest, isOpen).map(({ node: twig, depth }) => `${'.'.repeat(depth)}${twig.id}`);
 const family = () =>
   buildSpanTree([bone('a'), bone('b', 'a', 5), bone('c', 'b', 6, { status: 'error' }), bone('d', 'a', 90)], true);
 
@@ -34,7 +34,7 @@ describe('the spans of a trace', () => {
   test('hang below their parents, along the time', () => {
     const forest = family();
     expect(shape(forest)).toEqual(['a', '.b', '..c', '.d']);
-    expect([forest.lasts, forest.spans.get('d')?.at]).toEqual([100, 90]);
+    expect([forest.duration, forest.spans.get('d')?.at]).toEqual([100, 90]);
   });
 
   test('are counted, and so is what failed among them', () => {
@@ -74,7 +74,7 @@ describe('the spans of a trace', () => {
   });
 
   test('none of them is no tree', () => {
-    expect(buildSpanTree([], true)).toEqual({ spans: new Map(), top: [], order: [], lasts: 0 });
+    expect(buildSpanTree([], true)).toEqual({ spans: new Map(), top: [], order: [], duration: 0 });
   });
 });
 

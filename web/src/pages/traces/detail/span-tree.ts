@@ -31,37 +31,37 @@ export interface SpanTree {
   /** All spans by start time. */
   order: readonly SpanNode[];
   /** Milliseconds from the first start to the last end. */
-  lasts: number;
+  duration: number;
 }
 
 /** `whole`: whether all spans are loaded; before that a missing parent may still come. */
-export function buildSpanTree(bones: Iterable<SkeletonSpan>, whole: boolean): SpanTree {
+export function buildSpanTree(skeleton: Iterable<SkeletonSpan>, whole: boolean): SpanTree {
   const spans = new Map<string, SpanNode>();
   const named = new Map<SpanNode, string>();
   let began = Number.POSITIVE_INFINITY;
-  for (const bone of bones) {
-    if (spans.has(bone.span_id)) continue;
-    const twig = toSpanNode(bone);
-    began = Math.min(began, twig.at);
-    spans.set(twig.id, twig);
-    if (bone.parent_id !== null) named.set(twig, bone.parent_id);
+  for (const span of skeleton) {
+    if (spans.has(span.span_id)) continue;
+    const node = toSpanNode(span);
+    began = Math.min(began, node.at);
+    spans.set(node.id, node);
+    if (span.parent_id !== null) named.set(node, span.parent_id);
   }
   const order = [...spans.values()];
   const top: SpanNode[] = [];
-  let lasts = 0;
-  for (const twig of order) {
-    twig.at -= began;
-    lasts = Math.max(lasts, twig.at + twig.took);
-    const name = named.get(twig);
-    const parent = name === undefined || name === twig.id ? undefined : spans.get(name);
-    if (parent) attachToParent(twig, parent);
+  let duration = 0;
+  for (const node of order) {
+    node.at -= began;
+    duration = Math.max(duration, node.at + node.took);
+    const name = named.get(node);
+    const parent = name === undefined || name === node.id ? undefined : spans.get(name);
+    if (parent) attachToParent(node, parent);
     else {
-      top.push(twig);
-      if (whole && name !== undefined) twig.note = name === twig.id ? 'cycle' : 'orphan';
+      top.push(node);
+      if (whole && name !== undefined) node.note = name === node.id ? 'cycle' : 'orphan';
     }
   }
   countDescendants(breakCycles(order, top));
-  return { spans, top, order, lasts };
+  return { spans, top, order, duration };
 }
 
 function toSpanNode({ span_id: id, name, kind, status, start, duration_ms: took, tokens }: SkeletonSpan): SpanNode {
@@ -81,9 +81,9 @@ function toSpanNode({ span_id: id, name, kind, status, start, duration_ms: took,
   };
 }
 
-function attachToParent(twig: SpanNode, parent: SpanNode): void {
-  twig.parent = parent;
-  parent.children.push(twig);
+function attachToParent(node: SpanNode, parent: SpanNode): void {
+  node.parent = parent;
+  parent.children.push(node);
 }
 
 /** All spans, each after its parent. Spans that no root reaches form cycles, which are broken at their first span. */
@@ -91,7 +91,7 @@ function breakCycles(order: readonly SpanNode[], top: SpanNode[]): SpanNode[] {
   const reached = collectDescendants(top);
   if (reached.length === order.length) return reached;
   const seen = new Set(reached);
-  const place = new Map(order.map((twig, index) => [twig, index]));
+  const place = new Map(order.map((node, index) => [node, index]));
   for (const start of order) {
     if (seen.has(start)) continue;
     const first = findCycle(start).reduce((one, other) =>
@@ -101,9 +101,9 @@ function breakCycles(order: readonly SpanNode[], top: SpanNode[]): SpanNode[] {
     first.parent = null;
     first.note = 'cycle';
     top.push(first);
-    for (const twig of collectDescendants([first])) {
-      seen.add(twig);
-      reached.push(twig);
+    for (const node of collectDescendants([first])) {
+      seen.add(node);
+      reached.push(node);
     }
   }
   return reached;
@@ -122,24 +122,24 @@ function findCycle(start: SpanNode): SpanNode[] {
 
 function collectDescendants(from: readonly SpanNode[]): SpanNode[] {
   const found = [...from];
-  for (const twig of found) for (const child of twig.children) found.push(child); // Grows during the iteration.
+  for (const node of found) for (const child of node.children) found.push(child); // Grows during the iteration.
   return found;
 }
 
 /** Bottom-up. */
 function countDescendants(reached: readonly SpanNode[]): void {
   for (let place = reached.length - 1; place >= 0; place--) {
-    const twig = reached[place];
-    if (!twig?.parent) continue;
-    twig.parent.below += 1 + twig.below;
-    twig.parent.bad += (twig.status === 'error' ? 1 : 0) + twig.bad;
+    const node = reached[place];
+    if (!node?.parent) continue;
+    node.parent.below += 1 + node.below;
+    node.parent.bad += (node.status === 'error' ? 1 : 0) + node.bad;
   }
 }
 
 // Display
 
 export interface SpanTreeRow {
-  twig: SpanNode;
+  node: SpanNode;
   depth: number;
   /** Null: no children. */
   open: boolean | null;
@@ -149,17 +149,17 @@ export interface SpanTreeRow {
 }
 
 /** Visible rows from top to bottom. */
-export function visibleRows({ top }: Pick<SpanTree, 'top'>, isOpen: (twig: SpanNode) => boolean): SpanTreeRow[] {
+export function visibleRows({ top }: Pick<SpanTree, 'top'>, isOpen: (node: SpanNode) => boolean): SpanTreeRow[] {
   const rows: SpanTreeRow[] = [];
   const left: SpanTreeRow[] = [];
   const put = (twigs: readonly SpanNode[], depth: number) => {
     for (let place = twigs.length - 1; place >= 0; place--) {
-      const twig = twigs[place];
-      if (twig)
+      const node = twigs[place];
+      if (node)
         left.push({
-          twig,
+          node,
           depth,
-          open: twig.children.length ? isOpen(twig) : null,
+          open: node.children.length ? isOpen(node) : null,
           place: place + 1,
           of: twigs.length,
         });
@@ -168,7 +168,7 @@ export function visibleRows({ top }: Pick<SpanTree, 'top'>, isOpen: (twig: SpanN
   put(top, 0);
   for (let row = left.pop(); row; row = left.pop()) {
     rows.push(row);
-    if (row.open) put(row.twig.children, row.depth + 1);
+    if (row.open) put(row.node.children, row.depth + 1);
   }
   return rows;
 }
@@ -179,19 +179,19 @@ export function initiallyOpen({ top }: Pick<SpanTree, 'top'>, most = 300): Set<s
   const left = [...top];
   const tops = new Set(top);
   let rows = top.length;
-  for (const twig of left) {
-    if (!twig.children.length || (!tops.has(twig) && rows + twig.children.length > most)) continue;
-    open.add(twig.id);
-    rows += twig.children.length;
-    for (const child of twig.children) left.push(child);
+  for (const node of left) {
+    if (!node.children.length || (!tops.has(node) && rows + node.children.length > most)) continue;
+    open.add(node.id);
+    rows += node.children.length;
+    for (const child of node.children) left.push(child);
   }
   return open;
 }
 
 /** Ancestors, nearest first. */
-export function ancestors(twig: SpanNode): SpanNode[] {
+export function ancestors(node: SpanNode): SpanNode[] {
   const found: SpanNode[] = [];
-  for (let here = twig.parent; here; here = here.parent) found.push(here);
+  for (let here = node.parent; here; here = here.parent) found.push(here);
   return found;
 }
 
@@ -199,7 +199,7 @@ export type TreeMove = { to: string } | { open: string } | { close: string } | n
 
 /** Standard tree keys. `page`: number of visible rows. */
 export function keyboardMove(key: string, rows: readonly SpanTreeRow[], here: string | null, page: number): TreeMove {
-  const place = rows.findIndex(({ twig }) => twig.id === here);
+  const place = rows.findIndex(({ node }) => node.id === here);
   const row = rows[place];
   const at = (index: number): TreeMove => moveTo(rows[Math.min(Math.max(0, index), rows.length - 1)]);
   switch (key) {
@@ -216,29 +216,29 @@ export function keyboardMove(key: string, rows: readonly SpanTreeRow[], here: st
     case 'End':
       return at(rows.length - 1);
     case 'ArrowRight':
-      if (row?.open === false) return { open: row.twig.id };
+      if (row?.open === false) return { open: row.node.id };
       return row?.open ? at(place + 1) : null;
     case 'ArrowLeft':
-      if (row?.open) return { close: row.twig.id };
-      return row?.twig.parent ? { to: row.twig.parent.id } : null;
+      if (row?.open) return { close: row.node.id };
+      return row?.node.parent ? { to: row.node.parent.id } : null;
     case 'Enter':
     case ' ':
-      return row?.open === null || !row ? null : row.open ? { close: row.twig.id } : { open: row.twig.id };
+      return row?.open === null || !row ? null : row.open ? { close: row.node.id } : { open: row.node.id };
     default:
       return null;
   }
 }
 
-const moveTo = (row: SpanTreeRow | undefined): TreeMove => (row ? { to: row.twig.id } : null);
+const moveTo = (row: SpanTreeRow | undefined): TreeMove => (row ? { to: row.node.id } : null);
 
 /** Next row, wrapping around, whose name starts with the letters. */
 export function typeAhead(letters: string, rows: readonly SpanTreeRow[], here: string | null): string | null {
   const wanted = letters.toLowerCase();
-  const place = rows.findIndex(({ twig }) => twig.id === here);
+  const place = rows.findIndex(({ node }) => node.id === here);
   const first = letters.length > 1 ? Math.max(0, place) : place + 1; // More letters may still match the current row.
   for (let step = 0; step < rows.length; step++) {
     const row = rows[(first + step) % rows.length];
-    if (row?.twig.name.toLowerCase().startsWith(wanted)) return row.twig.id;
+    if (row?.node.name.toLowerCase().startsWith(wanted)) return row.node.id;
   }
   return null;
 }
@@ -254,10 +254,10 @@ export function spansMatching({ order }: Pick<SpanTree, 'order'>, words: string)
 export function allSpans({ top }: Pick<SpanTree, 'top'>): SpanNode[] {
   const found: SpanNode[] = [];
   const left = top.toReversed();
-  for (let twig = left.pop(); twig; twig = left.pop()) {
-    found.push(twig);
-    for (let place = twig.children.length - 1; place >= 0; place--) {
-      const child = twig.children[place];
+  for (let node = left.pop(); node; node = left.pop()) {
+    found.push(node);
+    for (let place = node.children.length - 1; place >= 0; place--) {
+      const child = node.children[place];
       if (child) left.push(child);
     }
   }
@@ -267,11 +267,11 @@ export function allSpans({ top }: Pick<SpanTree, 'top'>): SpanNode[] {
 /** Next match, wrapping around, or the previous one. */
 export function nextMatch(
   all: readonly SpanNode[],
-  isWanted: (twig: SpanNode) => boolean,
+  isWanted: (node: SpanNode) => boolean,
   here: string | null,
   back = false,
 ): string | null {
-  const wanted = all.flatMap((twig, place) => (isWanted(twig) ? [place] : []));
+  const wanted = all.flatMap((node, place) => (isWanted(node) ? [place] : []));
   const at = all.findIndex(({ id }) => id === here);
   const place = back
     ? (wanted.findLast((one) => one < at) ?? wanted.at(-1))

@@ -36,18 +36,18 @@ import { isFullRange, moveRange, ticks, clampRange, zoomRange, type TimeRange } 
 
 interface SpansPaneProps {
   trace: string;
-  forest: SpanTree;
+  tree: SpanTree;
   columns: ColumnWidths;
   selected: string | null;
   onSelect: (id: string) => void;
 }
 
-export function SpansPane({ trace, forest, columns, selected, onSelect }: SpansPaneProps): ReactNode {
+export function SpansPane({ trace, tree, columns, selected, onSelect }: SpansPaneProps): ReactNode {
   const box = useRef<HTMLDivElement>(null);
-  const { rows, toggle, openAll, closeAll } = useTreeRows(forest, selected);
-  const { range, setRange } = useRange(forest.lasts);
+  const { rows, toggle, openAll, closeAll } = useTreeRows(tree, selected);
+  const { range, setRange } = useRange(tree.duration);
   const [words, setWords] = useState('');
-  const found = useSpanSearch(trace, forest, words);
+  const matches = useSpanSearch(trace, tree, words);
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => box.current,
@@ -55,14 +55,14 @@ export function SpansPane({ trace, forest, columns, selected, onSelect }: SpansP
     overscan: 10,
   });
 
-  const place = useMemo(() => rows.findIndex(({ twig }) => twig.id === selected), [rows, selected]);
+  const place = useMemo(() => rows.findIndex(({ node }) => node.id === selected), [rows, selected]);
   useEffect(() => {
     if (place >= 0) virtual.scrollToIndex(place, { align: 'auto' });
     // oxlint-disable-next-line react/exhaustive-deps -- only another selection moves what one sees
   }, [selected, place < 0]);
 
-  const goTo = (isWanted: (twig: SpanNode) => boolean, back = false) => {
-    const id = nextMatch(allSpans(forest), isWanted, selected, back);
+  const goTo = (isWanted: (node: SpanNode) => boolean, back = false) => {
+    const id = nextMatch(allSpans(tree), isWanted, selected, back);
     if (id) onSelect(id);
   };
   const letters = useTypeAhead();
@@ -74,38 +74,38 @@ export function SpansPane({ trace, forest, columns, selected, onSelect }: SpansP
       if ('to' in move) onSelect(move.to);
       else toggle('open' in move ? move.open : move.close, 'open' in move);
     } else if (/^[+-]$/.test(event.key) && columns !== 'tree')
-      setRange(zoomRange(range, forest.lasts, event.key === '+' ? 0.5 : 2));
+      setRange(zoomRange(range, tree.duration, event.key === '+' ? 0.5 : 2));
     else if (/^[\p{L}\p{N}]$/u.test(event.key)) {
       const id = typeAhead(letters(event.key), rows, selected);
       if (id) onSelect(id);
     } else return;
     event.preventDefault();
   };
-  const onToggle = useCallback((row: SpanTreeRow) => toggle(row.twig.id, !row.open), [toggle]);
+  const onToggle = useCallback((row: SpanTreeRow) => toggle(row.node.id, !row.open), [toggle]);
   const onFocus = useCallback(
-    ({ at, took }: SpanNode) => setRange(clampRange({ from: at - took * 0.05, to: at + took * 1.05 }, forest.lasts)),
-    [setRange, forest.lasts],
+    ({ at, took }: SpanNode) => setRange(clampRange({ from: at - took * 0.05, to: at + took * 1.05 }, tree.duration)),
+    [setRange, tree.duration],
   );
-  const errors = useMemo(() => forest.order.filter(({ status }) => status === 'error').length, [forest]);
+  const errors = useMemo(() => tree.order.filter(({ status }) => status === 'error').length, [tree]);
   const zoom = {
-    by: (factor: number) => setRange(zoomRange(range, forest.lasts, factor)),
-    all: () => setRange({ from: 0, to: forest.lasts }),
-    isAll: isFullRange(range, forest.lasts),
+    by: (factor: number) => setRange(zoomRange(range, tree.duration, factor)),
+    all: () => setRange({ from: 0, to: tree.duration }),
+    isAll: isFullRange(range, tree.duration),
   };
   return (
     <section aria-label="Spans" className="flex min-h-0 min-w-0 grow flex-col bg-surface">
       <SpansBar
         words={words}
         onWords={setWords}
-        found={found?.size ?? null}
-        onNext={(back) => goTo(({ id }) => found?.has(id) ?? false, back)}
+        matches={matches?.size ?? null}
+        onNext={(back) => goTo(({ id }) => matches?.has(id) ?? false, back)}
         errors={errors}
         onNextError={() => goTo(({ status }) => status === 'error')}
         onOpenAll={openAll}
         onCloseAll={closeAll}
         zoom={columns === 'tree' ? null : zoom}
       />
-      {columns !== 'tree' && <TimeHead forest={forest} columns={columns} range={range} onRange={setRange} />}
+      {columns !== 'tree' && <TimeHead tree={tree} columns={columns} range={range} onRange={setRange} />}
       <div
         ref={box}
         role="tree"
@@ -124,12 +124,12 @@ export function SpansPane({ trace, forest, columns, selected, onSelect }: SpansP
             return (
               row && (
                 <SpanRow
-                  key={row.twig.id}
-                  id={rowId(row.twig.id)}
+                  key={row.node.id}
+                  id={rowId(row.node.id)}
                   row={row}
                   top={start}
-                  selected={row.twig.id === selected}
-                  found={found?.has(row.twig.id) ?? false}
+                  selected={row.node.id === selected}
+                  isMatch={matches?.has(row.node.id) ?? false}
                   columns={columns}
                   range={range}
                   onSelect={onSelect}
@@ -148,27 +148,24 @@ export function SpansPane({ trace, forest, columns, selected, onSelect }: SpansP
 const rowId = (span: string): string => `span-${span}`;
 
 /** Visible rows: initially open ones plus the user's changes. The selected span is always visible. */
-function useTreeRows(forest: SpanTree, selected: string | null) {
-  const first = useMemo(() => initiallyOpen(forest), [forest]);
+function useTreeRows(tree: SpanTree, selected: string | null) {
+  const first = useMemo(() => initiallyOpen(tree), [tree]);
   const [all, setAll] = useState<boolean | null>(null);
   const [changed, setChanged] = useState<ReadonlyMap<string, boolean>>(() => new Map());
   const rows = useMemo(
     () =>
-      visibleRows(
-        forest,
-        ({ id, parent }) => changed.get(id) ?? (all === null ? first.has(id) : all || parent === null),
-      ),
-    [forest, first, all, changed],
+      visibleRows(tree, ({ id, parent }) => changed.get(id) ?? (all === null ? first.has(id) : all || parent === null)),
+    [tree, first, all, changed],
   );
-  const twig = selected === null ? undefined : forest.spans.get(selected);
+  const node = selected === null ? undefined : tree.spans.get(selected);
   useEffect(() => {
-    if (!twig) return;
+    if (!node) return;
     setChanged((now) => {
-      const hidden = ancestors(twig).filter(({ id }) => !(now.get(id) ?? (all === null ? first.has(id) : all)));
+      const hidden = ancestors(node).filter(({ id }) => !(now.get(id) ?? (all === null ? first.has(id) : all)));
       return hidden.length ? new Map([...now, ...hidden.map(({ id }) => [id, true] as const)]) : now;
     });
     // oxlint-disable-next-line react/exhaustive-deps -- who closes what is selected means it
-  }, [twig]);
+  }, [node]);
   const toggle = useCallback((id: string, open: boolean) => setChanged((now) => new Map([...now, [id, open]])), []);
   const set = (open: boolean) => () => {
     setAll(open);
@@ -178,22 +175,22 @@ function useTreeRows(forest: SpanTree, selected: string | null) {
 }
 
 /** Visible time range; everything until the user selects one. */
-function useRange(lasts: number) {
+function useRange(duration: number) {
   const [chosen, setChosen] = useState<TimeRange | null>(null);
-  const range = useMemo(() => chosen ?? { from: 0, to: lasts }, [chosen, lasts]);
-  const setRange = useCallback((to: TimeRange) => setChosen(isFullRange(to, lasts) ? null : to), [lasts]);
+  const range = useMemo(() => chosen ?? { from: 0, to: duration }, [chosen, duration]);
+  const setRange = useCallback((to: TimeRange) => setChosen(isFullRange(to, duration) ? null : to), [duration]);
   return { range, setRange };
 }
 
-function useSpanSearch(trace: string, forest: SpanTree, words: string): ReadonlySet<string> | null {
-  const wanted = useDebounced(words.trim(), 250);
-  const { data } = useQuery(spansContainingQuery(trace, wanted));
+function useSpanSearch(trace: string, tree: SpanTree, words: string): ReadonlySet<string> | null {
+  const matchIds = useDebounced(words.trim(), 250);
+  const { data } = useQuery(spansContainingQuery(trace, matchIds));
   return useMemo(() => {
-    if (!wanted) return null;
-    const ids = spansMatching(forest, wanted);
-    for (const id of data ?? []) if (forest.spans.has(id)) ids.add(id);
+    if (!matchIds) return null;
+    const ids = spansMatching(tree, matchIds);
+    for (const id of data ?? []) if (tree.spans.has(id)) ids.add(id);
     return ids;
-  }, [forest, wanted, data]);
+  }, [tree, matchIds, data]);
 }
 
 /** Letters typed in quick succession form a word. */
@@ -207,12 +204,12 @@ function useTypeAhead(): (letter: string) => string {
 }
 
 function TimeHead({
-  forest,
+  tree,
   columns,
   range,
   onRange,
 }: {
-  forest: SpanTree;
+  tree: SpanTree;
   columns: ColumnWidths;
   range: TimeRange;
   onRange: (range: TimeRange) => void;
@@ -224,10 +221,10 @@ function TimeHead({
       <div
         className="min-w-0 grow px-1.5"
         onWheel={(event) =>
-          event.shiftKey && onRange(moveRange(range, forest.lasts, Math.sign(event.deltaY || event.deltaX) * 0.1))
+          event.shiftKey && onRange(moveRange(range, tree.duration, Math.sign(event.deltaY || event.deltaX) * 0.1))
         }
       >
-        <Overview forest={forest} range={range} onRange={onRange} />
+        <Overview tree={tree} range={range} onRange={onRange} />
         <div className="relative h-5 overflow-hidden border-t text-[11px]/5 text-faint tabular-nums" aria-hidden>
           {ticks(range, 4).map(({ at, label }) => {
             const share = ((at - range.from) / width) * 100;
@@ -252,7 +249,7 @@ interface SpansBarProps {
   words: string;
   onWords: (words: string) => void;
   /** Number of matches; null without a search. */
-  found: number | null;
+  matches: number | null;
   onNext: (back: boolean) => void;
   errors: number;
   onNextError: () => void;
@@ -266,7 +263,7 @@ interface SpansBarProps {
 export function SpansBar({
   words,
   onWords,
-  found,
+  matches,
   onNext,
   errors,
   onNextError,
@@ -293,13 +290,13 @@ export function SpansBar({
           onKeyDown={pressed}
           className="h-7 !pr-14 text-[13px] [&::-webkit-search-cancel-button]:hidden"
         />
-        {found !== null && (
+        {matches !== null && (
           <span role="status" className="absolute top-1.5 right-2 text-xs text-faint tabular-nums">
-            {found ? `${found} found` : 'None'}
+            {matches ? `${matches} found` : 'None'}
           </span>
         )}
       </div>
-      {found ? (
+      {matches ? (
         <>
           <IconButton size="small" label="Previous found" onClick={() => onNext(true)}>
             <ChevronUp />
