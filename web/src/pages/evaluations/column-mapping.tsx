@@ -197,9 +197,8 @@ export function MappingSection({ map, columns, variants, onChange, errors }: Pro
   const holds = map.inputs ?? defaults.inputs;
   const shown = [
     isChat && described.length > 0 && `${isText ? 'the user says' : 'messages'} ← ${said ?? 'nothing'}`,
-    chosenOrDefault(map.history, defaults.history) !== null &&
-      `said before ← ${chosenOrDefault(map.history, defaults.history)}`,
-    chosenOrDefault(map.script, defaults.script) !== null && `script ← ${chosenOrDefault(map.script, defaults.script)}`,
+    arrow('said before', chosenOrDefault(map.history, defaults.history)),
+    arrow('script', chosenOrDefault(map.script, defaults.script)),
     instead,
     `expected ← ${chosenOrDefault(map.expected, defaults.expected) ?? 'nothing'}`,
     Object.keys(holds).length > 0 && `inputs ← ${Object.values(holds).join(', ')}`,
@@ -273,6 +272,9 @@ export function MappingSection({ map, columns, variants, onChange, errors }: Pro
     </div>
   );
 }
+
+const arrow = (target: string, column: string | null): string | null =>
+  column === null ? null : `${target} ← ${column}`;
 
 interface InputChoicesProps extends Pick<Props, 'map' | 'columns' | 'onChange' | 'errors'> {
   names: readonly string[];

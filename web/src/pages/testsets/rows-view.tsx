@@ -68,25 +68,14 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
     run: () => field.current?.focus(),
   });
 
-  const {
-    addRow,
-    duplicate,
-    remove,
-    clear,
-    acts: actions,
-  } = useRowOperations(
+  const { addRow, duplicate, remove, clear, actions } = useRowOperations(
     { set: id, number, base, rows, entries, columns, edits, selected },
     { onAsk: setAsking, onAdded: setWanted, onDone: () => setKeys(new Set()) },
   );
   const cell = opened && entries.find(({ key }) => key === opened.key);
   const column = opened && columns.find(({ name }) => name === opened.column);
   const likeChat = isReadOnly ? undefined : columns.find((one) => one.looksLikeChat && !edits.patches.size);
-  if (error)
-    return (
-      <div className="p-4">
-        <ErrorMessage error={error} />
-      </div>
-    );
+  if (error) return <BoxedError error={error} />;
   return (
     <>
       <RowsBar
@@ -152,6 +141,12 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
     </>
   );
 }
+
+const BoxedError = ({ error }: { error: Error }): ReactNode => (
+  <div className="p-4">
+    <ErrorMessage error={error} />
+  </div>
+);
 
 /** The rows and columns of a revision with the edits applied. */
 function useRevisionRows(set: string, number: number, search: string, edits: Edits) {
@@ -293,7 +288,7 @@ function useRowOperations(
     const entry = entries.find(({ key }) => key === place.key);
     if (entry) change(withCell(edits, place.key, place.column, undefined, entry.row?.data ?? null));
   };
-  return { addRow, duplicate: () => void duplicate().catch(showError), remove, clear, acts: actions };
+  return { addRow, duplicate: () => void duplicate().catch(showError), remove, clear, actions };
 }
 
 function NoRows({ isReadOnly, onAdd }: { isReadOnly: boolean; onAdd: () => void }): ReactNode {
