@@ -172,9 +172,7 @@ interface Props {
 
 /** Column mapping of a new evaluation. Unchanged entries show the default. */
 export function MappingSection({ map, columns, variants, onChange, errors }: Props): ReactNode {
-  const names = [
-    ...new Set(variants.flatMap(({ kind, workflow: name }) => (kind === 'workflow' && name ? [name] : []))),
-  ];
+  const names = workflowNames(variants);
   const described = useQueries({
     queries: names.map((name) => workflowQuery(name)),
     combine: (all) => all.flatMap(({ data }) => (data ? [data] : [])),
@@ -272,6 +270,10 @@ export function MappingSection({ map, columns, variants, onChange, errors }: Pro
     </div>
   );
 }
+
+const workflowNames = (variants: readonly VariantDraft[]): string[] => [
+  ...new Set(variants.flatMap(({ kind, workflow }) => (kind === 'workflow' && workflow ? [workflow] : []))),
+];
 
 const arrow = (target: string, column: string | null): string | null =>
   column === null ? null : `${target} ← ${column}`;
