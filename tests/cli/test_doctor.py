@@ -405,7 +405,7 @@ SECOND = timedelta(seconds=1)
 
 
 def test_a_clock_that_goes_evenly_is_well() -> None:
-    assert clock(SECOND, ahead=0.2, newest=NOW) == []
+    assert clock(SECOND, clock_offset_s=0.2, newest_at=NOW) == []
 
 
 def test_a_clock_that_jumps_or_is_wrong_is_told() -> None:
@@ -418,14 +418,14 @@ def test_a_clock_that_jumps_or_is_wrong_is_told() -> None:
 
 
 def test_a_database_whose_clock_differs_is_told() -> None:
-    assert clock(SECOND, ahead=-2.5) == [("warning", f"The database's clock is 2.5 s behind. {DO}")]
-    assert clock(SECOND, ahead=60.0) == [
+    assert clock(SECOND, clock_offset_s=-2.5) == [("warning", f"The database's clock is 2.5 s behind. {DO}")]
+    assert clock(SECOND, clock_offset_s=60.0) == [
         ("problem", f"The database's clock is 60.0 s ahead. Processes take each other for dead. {DO}")
     ]
 
 
 def test_rows_from_the_future_are_told() -> None:
-    assert clock(SECOND, newest=NOW + timedelta(days=1)) == [
+    assert clock(SECOND, newest_at=NOW + timedelta(days=1)) == [
         (
             "warning",
             (

@@ -18,6 +18,7 @@ GROUPS = {"palaver.workflows", "palaver.evaluators", "palaver.testsets", "palave
 """The groups of entry points, which our own pyproject.toml has too."""
 NO_SETTING = {
     "PALAVER_KEY": "a key, in snippets",
+    "PALAVER_SCREENSHOTS": "of tests/e2e",
     "PALAVER_URL": "of make web",
     "PALAVER_WEBHOOK": "secrets of webhooks",
 }

@@ -169,8 +169,8 @@ def test_a_page_that_dies_leaves_nothing_running(server: ServerProcess, http: ht
     program.write_text(
         "import sys, time\n"
         f"sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
-        "from tests.tab_client import tab\n"
-        f"with tab({server.url!r}) as page:\n"
+        "from tests.tab_client import tab_client\n"
+        f"with tab_client({server.url!r}) as page:\n"
         "    for number in range(5):\n"
         f"        page.send(number, '/patient/invocations', {ASK!r})\n"
         "    for number in range(5):\n"
