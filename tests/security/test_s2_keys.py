@@ -59,7 +59,7 @@ ROUTES = sorted(set(paths_of_the_router()))
 
 
 def paths_of_the_api(house: KeyedServer) -> list[str]:
-    paths = {path for route in house.server.rest_api.routes for path in sample(route.path)}
+    paths = {path for route in house.server.rest_api._app.routes for path in sample(route.path)}
     return sorted(path for path in paths if path.startswith("/api/") and "/_" not in path)
 
 

@@ -215,7 +215,7 @@ def _row(table: Any, project: str) -> dict[str, Any]:
 
 def _kind(column: Any) -> type:
     try:
-        return column.type.python_type if type(column.type).__name__ != "Moment" else datetime
+        return column.type.python_type if type(column.type).__name__ != "UtcTimestamp" else datetime
     except NotImplementedError:
         return dict
 
