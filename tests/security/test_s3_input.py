@@ -32,7 +32,7 @@ UNSAFE |= {"csv", "jinja2", "mako", "dbos"}
 """Modules that make objects or code of bytes; and those that would bring rules of their own (S3.6): none is here."""
 STARTS_PROCESSES = {"server/supervisor.py", "traces/decode_worker.py"}
 """They start palaver itself again, with the arguments that the operator gave, or a module of its own."""
-IMPORTS_BY_NAME = {"__init__.py", "cli/main.py", "discovery/targets.py", "frameworks/langchain.py"}
+IMPORTS_BY_NAME = {"__init__.py", "cli/main.py", "discovery/targets.py", "frameworks/langchain/__init__.py"}
 IMPORTS_BY_NAME |= {"frameworks/registry.py", "evaluation/evaluators/__init__.py"}
 """Our own modules, by a table; and what the operator named on the command line."""
 SERVES_REQUESTS = ("server/", "protocols/", "storage/", "engine/", "core/")
@@ -92,7 +92,10 @@ def test_no_text_becomes_code() -> None:  # S3.1
 
 
 def test_no_bytes_become_objects_and_no_document_has_rules_of_its_own() -> None:  # S3.1, S3.6
-    assert {(module, name) for module, name in imports() if name.partition(".")[0] in UNSAFE} == set()
+    unsafe = {(module, name) for module, name in imports() if name.partition(".")[0] in UNSAFE}
+
+    # Records of CSV files are parsed by the standard library (decision 0043).
+    assert unsafe == {("testsets/files/csv_file.py", "csv")}
 
 
 def test_nothing_goes_through_a_shell() -> None:  # S3.1
@@ -141,7 +144,7 @@ def test_formats_are_written_by_us() -> None:  # S3.1
         ("server/web.py", "_CONTENT_SECURITY_POLICY.format"),
         ("server/web.py", "_HOME_POLICY.format"),
         ("demo/eliza.py", "replies[before % len(replies)].format"),
-        ("traces/step_spans.py", "_TITLES[step.kind].format"),
+        ("traces/step_spans.py", "_SPAN_NAMES[step.kind].format"),
     }
 
 
