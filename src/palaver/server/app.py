@@ -35,7 +35,7 @@ from palaver.server.services import ServiceEndpoints, ServiceSockets, is_service
 from palaver.server.settings import VERSION, Settings, Source
 from palaver.server.stored_responses import StoredResponses
 from palaver.server.tab_socket.socket import TabSockets
-from palaver.server.web import BUILT_WEB, WebPages
+from palaver.server.web import WebPages
 from palaver.storage.database import Database
 from palaver.workflows.workflow import Workflow
 
@@ -64,7 +64,7 @@ class Server:
         database, engine, records = runtime.database, runtime.engine, runtime.records
         self.engine = engine
         self.authenticator = runtime.authenticator
-        self.pages = WebPages(web or BUILT_WEB, registry, root_path=settings.root_path)
+        self.pages = WebPages(web, registry, root_path=settings.root_path)
         self.metrics = Metrics(engine)
         runtime.telemetry.follow(self.metrics)
         self._proxies = TrustedProxies(settings.trusted_proxies)

@@ -66,8 +66,8 @@ class _Asset(NamedTuple):
 class WebPages:
     """The web page in a folder, if it was built."""
 
-    def __init__(self, folder: Path, registry: Registry, *, root_path: str = "") -> None:
-        self._folder = folder
+    def __init__(self, folder: Path | None, registry: Registry, *, root_path: str = "") -> None:
+        self._folder = folder or BUILT_WEB
         self._registry = registry
         self._root_path = root_path
         self._built_at: int | None = None

@@ -238,7 +238,7 @@ def test_without_embeddings_numpy_is_not_imported(folder: Path, tmp_path: Path) 
     code = (
         "import sys; from pathlib import Path; from palaver_jobchat.docs import index, retriever, search\n"
         f"index.build_index(Path({str(folder)!r}), Path({str(tmp_path / 'x.db')!r}))\n"
-        f"assert search.search(Path({str(tmp_path / 'x.db')!r}), search.build_query('wood for paper')).found\n"
+        f"assert search.search(Path({str(tmp_path / 'x.db')!r}), search.build_query('wood for paper')).results\n"
         "assert 'numpy' not in sys.modules and 'model2vec' not in sys.modules"
     )
 

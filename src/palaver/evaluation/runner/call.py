@@ -137,7 +137,7 @@ class WorkflowCaller:
         # In a thread: framework data is only read now.
         known = await asyncio.to_thread(add_cost, usage, list(model_steps), self._prices)
         answered = msgspec.structs.replace(called.answer, usage=known)
-        return msgspec.structs.replace(called, answered=answered)
+        return msgspec.structs.replace(called, answer=answered)
 
     async def _ended(self, run: Run) -> Event:
         """Wait for the run to end. Cancel it on timeout or when the caller is cancelled."""
