@@ -17,7 +17,7 @@ __all__ = ["app"]
 def __getattr__(name: str) -> Any:
     if name != "app":
         raise AttributeError(f"module 'palaver_jobchat' has no attribute {name!r}")
-    from palaver_jobchat.models.factory import MISSING_PACKAGES
+    from palaver_jobchat.models import MISSING_PACKAGES
 
     try:
         from palaver_jobchat.service import build_workflow

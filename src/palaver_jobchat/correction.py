@@ -1,16 +1,13 @@
 """The prompt of the correction request: the first prompt, the model's response, and what was wrong with its edits."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 from palaver_jobchat.edit_report import failure_reason
 from palaver_jobchat.edits import EditOutcome, EditResult, requested_edits
 from palaver_jobchat.javascript import Syntax
 from palaver_jobchat.prompt import Prompt, element
 from palaver_jobchat.system_prompt import EDIT_JOB
-
-TOOL_CHOICE: Final = {"type": "tool", "name": EDIT_JOB["name"]}
-"""Forces the model to call the tool."""
 
 _INSTRUCTIONS = (
     "Edits not named here were applied. Call edit_job once more, with one edit for each that failed, in their order; "
@@ -49,8 +46,8 @@ def _results(calls: Sequence[dict[str, Any]], result: EditResult, syntax: Syntax
             yield _result(call, "There is no such tool.", is_error=True)
             continue
         count = len(requested_edits([call.get("input")]))
-        edits, numbered = numbered[:count], numbered[count:]
-        lines = [line for number, outcome in edits for line in _failure(number, outcome)]
+        call_edits, numbered = numbered[:count], numbered[count:]
+        lines = [line for number, outcome in call_edits for line in _failure(number, outcome)]
         is_last = call is edit_calls[-1]
         if is_last:
             lines += [f"Line {problem.line}, column {problem.column}: {problem.message}." for problem in syntax.errors]

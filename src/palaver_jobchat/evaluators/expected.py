@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from palaver import Case, Score, Skip
 from palaver_jobchat.evaluators.suggested_code import SuggestedCode, suggested_code
-from palaver_jobchat.rules import outside_untouched
+from palaver_jobchat.rules.outside_untouched import outside_untouched
 
 Needles = str | list[str]
 

@@ -11,7 +11,8 @@ from palaver_jobchat.adaptors.folder import AdaptorDocs
 from palaver_jobchat.adaptors.library import AdaptorLibrary
 from palaver_jobchat.evaluators import expected
 from palaver_jobchat.evaluators.suggested_code import answer_adaptor, suggested_code
-from palaver_jobchat.rules import RULES, CodeBlock, Finding, Job, Rule, adaptor_functions
+from palaver_jobchat.rules import RULES, Finding, Job, Rule, adaptor_functions
+from palaver_jobchat.rules.code_blocks import CodeBlock
 from palaver_jobchat.rules.outside_untouched import ID, outside_untouched
 from palaver_jobchat.settings import read_settings
 

@@ -1,10 +1,50 @@
-"""Models: who answers a prompt. Each provider is one file with one `ask`; what they all say is base.py.
+"""The models that answer prompts; `create_model` makes the one that the settings name.
 
-choosing    which of them                anthropic, openai, scripted    the providers
-failures    what their errors mean       retrying    another try before the first byte
-calls       a tool's call, piecewise     per_loop    one client for each event loop
+anthropic   Claude, through Anthropic's SDK
 """
 
-from palaver_jobchat.models.factory import create_model
+from typing import assert_never
 
-__all__ = ["create_model"]
+from palaver import PalaverError
+from palaver_jobchat.models.base import Model
+from palaver_jobchat.models.retry import RetryPolicy
+from palaver_jobchat.settings import Settings
+
+MISSING_PACKAGES = "Job Chat needs more packages: pip install 'palaver[jobchat]'"
+
+
+def create_model(settings: Settings, *, api_key: str | None = None, base_url: str | None = None) -> Model:
+    """The model of these settings. Anthropic's key and address are the environment's unless they are given here."""
+    patience = RetryPolicy(retries=settings.retries, seconds=settings.timeout)
+    try:
+        match settings.provider:
+            case "anthropic":
+                from palaver_jobchat.models.anthropic import Anthropic
+
+                return Anthropic(
+                    model=settings.model,
+                    max_tokens=settings.max_tokens,
+                    thinking=settings.thinking,
+                    patience=patience,
+                    api_key=api_key,
+                    base_url=base_url,
+                )
+            case "openai":
+                from palaver_jobchat.models.openai import OpenAI
+
+                return OpenAI(
+                    model=settings.model,
+                    max_tokens=settings.max_tokens,
+                    patience=patience,
+                    api_key=settings.api_key,
+                    base_url=settings.base_url,
+                    anthropic_url=base_url,
+                )
+            case "scripted":
+                from palaver_jobchat.models.scripted import ScriptedModel
+
+                return ScriptedModel(timeout=settings.timeout)
+            case _:
+                assert_never(settings.provider)
+    except ImportError as error:
+        raise PalaverError(MISSING_PACKAGES) from error

@@ -54,7 +54,8 @@ class RehearsalModel:
                 yield happening
 
     def _started(self) -> Model:
-        from palaver_jobchat.testing import FakeAnthropic, rehearse
+        from palaver_jobchat.testing import FakeAnthropic
+        from palaver_jobchat.testing.rehearsal_script import rehearse
 
         with self._lock:
             if self._model is None:

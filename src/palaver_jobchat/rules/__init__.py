@@ -7,8 +7,7 @@ import msgspec
 from palaver_jobchat.adaptors.folder import AdaptorDocs
 from palaver_jobchat.rules import adaptor_functions, credentials, placeholders, state, structure
 from palaver_jobchat.rules.base import Finding, Job, Rule
-from palaver_jobchat.rules.code_blocks import CodeBlock, javascript_blocks
-from palaver_jobchat.rules.outside_untouched import outside_untouched
+from palaver_jobchat.rules.code_blocks import javascript_blocks
 
 RULES: Final[tuple[Rule, ...]] = (
     structure.PARSES,
@@ -27,7 +26,7 @@ RULES: Final[tuple[Rule, ...]] = (
     placeholders.NO_PLACEHOLDERS,
     structure.NO_DUPLICATE_DECLARATIONS,
 )
-"""All that need nothing but the code, and the docs if there are any; `outside_untouched` needs more."""
+"""The rules that need only the code and, if known, the adaptor's docs."""
 
 
 def check(code: str, docs: AdaptorDocs | None = None) -> tuple[Finding, ...]:
@@ -47,12 +46,9 @@ def check_text(text: str, docs: AdaptorDocs | None = None) -> tuple[Finding, ...
 
 __all__ = [
     "RULES",
-    "CodeBlock",
     "Finding",
     "Job",
     "Rule",
     "check",
     "check_text",
-    "javascript_blocks",
-    "outside_untouched",
 ]

@@ -5,7 +5,7 @@ It needs to be told how the job was before, and where it was to be changed.
 
 import re
 
-from palaver_jobchat.rules.base import Finding
+from palaver_jobchat.rules import Finding
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 

@@ -9,7 +9,6 @@ rehearsal       chooses steps that suit the question, for a demonstration
 """
 
 from palaver_jobchat.testing.fake_anthropic import FakeAnthropic, ReceivedRequest, serve
-from palaver_jobchat.testing.rehearsal_script import rehearse
 from palaver_jobchat.testing.script import ScriptStep, read_script
 
-__all__ = ["FakeAnthropic", "ReceivedRequest", "ScriptStep", "read_script", "rehearse", "serve"]
+__all__ = ["FakeAnthropic", "ReceivedRequest", "ScriptStep", "read_script", "serve"]

@@ -10,7 +10,8 @@ from palaver_jobchat.edits import apply_edits, requested_edits
 from palaver_jobchat.models.anthropic import Anthropic
 from palaver_jobchat.models.base import ResponseFinished, TextDelta, ToolCallFinished, UsageReport
 from palaver_jobchat.prompt import Prompt, build_prompt
-from palaver_jobchat.testing import FakeAnthropic, rehearse
+from palaver_jobchat.testing import FakeAnthropic
+from palaver_jobchat.testing.rehearsal_script import rehearse
 from tests.jobchat.models.requests import ONCE, heard, spent
 
 SAID = "Rehearsal: no model was asked."

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver_jobchat.rules import Finding, outside_untouched
+from palaver_jobchat.rules import Finding
+from palaver_jobchat.rules.outside_untouched import outside_untouched
 
 OLD = "a();\nb();\nc();\nd();\n"
 BEFORE = "This was changed, though it stands before what was to change."
