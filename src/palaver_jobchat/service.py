@@ -5,16 +5,61 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Final
+
+from msgspec import Meta
 
 from palaver import Context, Data, Message, chat
-from palaver_jobchat import input_schemas, models, payload
+from palaver_jobchat import models, payload
 from palaver_jobchat.adaptors.library import AdaptorLibrary
+from palaver_jobchat.adaptors.names import EXAMPLE
 from palaver_jobchat.assistant import Assistant
-from palaver_jobchat.docs.retriever import DocsRetriever
+from palaver_jobchat.docs.search import DocsRetriever
 from palaver_jobchat.models.base import Model
 from palaver_jobchat.models.rehearsal import NOTICE, RehearsalModel
 from palaver_jobchat.settings import Settings, read_settings
+
+
+def _nullable(kind: str, description: str, **more: Any) -> dict[str, Any]:
+    return {"type": [kind, "null"], "description": description, **more}
+
+
+CONTEXT_SCHEMA: Final[dict[str, Any]] = _nullable(
+    "object",
+    "The job that the question is about. All of it may be left out.",
+    properties={
+        "expression": _nullable("string", "The job's code.", contentMediaType="text/javascript"),
+        "adaptor": _nullable("string", f"Its adaptor, such as {EXAMPLE}."),
+        "page_name": _nullable("string", "What the job is called."),
+        "input": {"description": "The input of its last run: any JSON."},
+        "output": {"description": "The output of its last run: any JSON."},
+        "log": _nullable("string", "The log of its last run.", contentMediaType="text/plain"),
+    },
+    examples=[{"expression": "get('/patients');\n", "adaptor": EXAMPLE, "page_name": "fetch-patients"}],
+)
+META_SCHEMA: Final[dict[str, Any]] = _nullable(
+    "object", "What the answer before returned as meta: what was found then need not be searched for again."
+)
+
+
+def _flag(description: str, **more: Any) -> Meta:
+    return Meta(extra_json_schema=_nullable("boolean", description, **more))
+
+
+ContextInput = Annotated[Any, Meta(extra_json_schema=CONTEXT_SCHEMA)]
+ReturnedMeta = Annotated[Any, Meta(extra_json_schema=META_SCHEMA)]
+UseNewPrompt = Annotated[Any, _flag("Whether changes of the job come apart from the text, as suggested_code.")]
+SuggestCode = Annotated[Any, _flag("The same under its newer name.", examples=[True])]
+DownloadAdaptorDocs = Annotated[Any, _flag("Whether the adaptor's description may be fetched. Yes, unless false.")]
+RefreshRag = Annotated[Any, _flag("Whether to forget what was found earlier, and search anew.")]
+Rehearsal = Annotated[Any, _flag("Whether to rehearse: a script answers, and no model is asked.")]
+RehearsalFirst = Annotated[
+    Any, _flag("Whether to rehearse: a script answers, and no model is asked. This server has no key.", examples=[True])
+]
+"""Used when the server has no key: the form starts with the rehearsal switched on."""
+ModelScript = Annotated[
+    Any, Meta(extra_json_schema={"description": "What a scripted model plays; only where the server has one."})
+]
 
 _ROLES = ("user", "assistant")
 
@@ -39,14 +84,14 @@ def build_workflow(settings: Settings | None = None, model: Model | None = None)
     async def job_chat(
         messages: list[Message],
         ctx: Context,
-        context: input_schemas.JobContext = None,
-        meta: input_schemas.ReturnedMeta = None,
-        use_new_prompt: input_schemas.UseNewPrompt = None,
-        suggest_code: input_schemas.SuggestCode = None,
-        download_adaptor_docs: input_schemas.DownloadAdaptorDocs = None,
-        refresh_rag: input_schemas.RefreshRag = None,
-        rehearsal: input_schemas.Rehearsal = None,
-        model_script: input_schemas.ModelScript = None,
+        context: ContextInput = None,
+        meta: ReturnedMeta = None,
+        use_new_prompt: UseNewPrompt = None,
+        suggest_code: SuggestCode = None,
+        download_adaptor_docs: DownloadAdaptorDocs = None,
+        refresh_rag: RefreshRag = None,
+        rehearsal: Rehearsal = None,
+        model_script: ModelScript = None,
     ) -> AsyncGenerator[object]:
         asked = payload.parse_payload(
             {
@@ -76,7 +121,7 @@ def build_workflow(settings: Settings | None = None, model: Model | None = None)
                 yield something
 
     if not model.is_configured:
-        job_chat.__annotations__["rehearsal"] = input_schemas.RehearsalFirst
+        job_chat.__annotations__["rehearsal"] = RehearsalFirst
     return chat(
         job_chat,
         description="Helps to write OpenFn jobs: answers questions about them, and suggests changes of their code.",

@@ -13,7 +13,7 @@ from palaver_jobchat.models.base import (
     ToolCallStarted,
     UsageReport,
 )
-from palaver_jobchat.system_prompt import EDIT_JOB
+from palaver_jobchat.prompt import EDIT_JOB
 
 _PARAGRAPH_BREAK = "\n\n"
 

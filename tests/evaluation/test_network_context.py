@@ -27,7 +27,7 @@ from palaver.storage.tables import runs
 from tests.evaluation.fake_services import ENV, KEY, completion, embeddings, online, openai, scored, service, trouble
 from tests.evaluation.runner.local_server import ended, plan, put, results, rows, serving, variant
 from tests.evaluation.scoring import answer
-from tests.jobchat.docs.models import save_model
+from tests.jobchat.docs.fake_embeddings import save_model
 
 GOOD = {"passed": True, "score": 1, "reason": "Good."}
 PARIS = answer("Paris.", expected="Paris")

@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 
 from palaver.testing import client
-from tests.examples.calling import chatted, invoked, responded
 from tests.examples.conftest import Example
+from tests.examples.server_calls import chatted, invoked, responded
 
 
 def answer(call_id: str, *, approve: bool) -> list[dict[str, Any]]:

@@ -1,8 +1,8 @@
 """examples/langgraph_agent.py: the graph calls its tool, and says what it counted, word by word."""
 
 from palaver.testing import client
-from tests.examples.calling import chatted, invoked, responded
 from tests.examples.conftest import Example
+from tests.examples.server_calls import chatted, invoked, responded
 
 
 async def test_the_letters_are_counted_over_every_protocol(example: Example) -> None:

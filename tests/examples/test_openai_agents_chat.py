@@ -1,8 +1,8 @@
 """examples/openai_agents_chat.py: the agent asks its tool, and says what it answered."""
 
 from palaver.testing import client
-from tests.examples.calling import invoked, responded
 from tests.examples.conftest import Example
+from tests.examples.server_calls import invoked, responded
 
 
 async def test_the_weather_is_told_over_every_protocol(example: Example) -> None:

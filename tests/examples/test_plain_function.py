@@ -1,8 +1,8 @@
 """examples/plain_function.py: one function, asked over three protocols, and asked wrongly."""
 
 from palaver.testing import client
-from tests.examples.calling import responded
 from tests.examples.conftest import Example
+from tests.examples.server_calls import responded
 
 ASKED = {"amount": 60.0, "people": 4}
 

@@ -1,8 +1,8 @@
 """examples/pydantic_ai_chat.py: the agent asks its tool, which tells what it does, and then speaks."""
 
 from palaver.testing import client
-from tests.examples.calling import chatted, invoked, responded
 from tests.examples.conftest import Example
+from tests.examples.server_calls import chatted, invoked, responded
 
 CALL = "pyd_ai_tool_call_id__chance_of_rain"
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from palaver.testing import client
-from tests.examples.calling import chatted, completed, invoked, user
 from tests.examples.conftest import EXAMPLES, Example
+from tests.examples.server_calls import chatted, completed, invoked, user
 from tests.server_process import server_process
 
 NAMES = ("far_storyteller", "model_storyteller")

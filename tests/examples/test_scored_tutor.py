@@ -3,8 +3,8 @@
 import pytest
 
 from palaver.testing import client
-from tests.examples.calling import completed, invoked
 from tests.examples.conftest import EXAMPLES, Example, commands_of, ran
+from tests.examples.server_calls import completed, invoked
 
 FILES = ["eval", "examples/scored_tutor.py", "examples/scored_tutor.jsonl"]
 

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from palaver.testing import client
-from tests.examples.calling import user
 from tests.examples.conftest import Example
+from tests.examples.server_calls import user
 
 STORY = "Once there was a duck. Nobody believed in a duck, until it rained. Then everybody did."
 QUICK = {"messages": [user("a duck")], "parameters": {"pause": 0.0}}

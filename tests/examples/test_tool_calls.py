@@ -1,8 +1,8 @@
 """examples/tool_calls.py: both tools are called, and what they say is in the answer."""
 
 from palaver.testing import client
-from tests.examples.calling import completed, invoked, responded
 from tests.examples.conftest import Example
+from tests.examples.server_calls import completed, invoked, responded
 
 
 def called(name: str, item: str) -> dict[str, object]:

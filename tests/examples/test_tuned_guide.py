@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from palaver.testing import client
-from tests.examples.calling import completed, invoked, user
 from tests.examples.conftest import EXAMPLES, Example, commands_of, ran
+from tests.examples.server_calls import completed, invoked, user
 
 SAID = {
     "default": "You will love Oslo! Do not miss: the roof of the opera, the fjord. 100 EUR a day will do.",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from palaver_jobchat.correction import correction_prompt
+from palaver_jobchat.assistant import correction_prompt
 from palaver_jobchat.edits import apply_edits, requested_edits
 from palaver_jobchat.javascript import Syntax, SyntaxProblem
 from palaver_jobchat.payload import JobContext, Payload

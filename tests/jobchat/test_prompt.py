@@ -8,14 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver_jobchat.adaptors.folder import AdaptorDocs
+from palaver_jobchat.adaptors.entries import AdaptorDocs, Entry, select_entries
 from palaver_jobchat.adaptors.names import Adaptor
-from palaver_jobchat.adaptors.selection import select_entries
-from palaver_jobchat.adaptors.signatures import Entry
 from palaver_jobchat.docs.search import SearchResult
 from palaver_jobchat.payload import JobContext, Payload, Turn
-from palaver_jobchat.prompt import OPENING, build_prompt, element, redact_configuration
-from palaver_jobchat.system_prompt import EDIT_JOB, PRIMER
+from palaver_jobchat.prompt import EDIT_JOB, OPENING, PRIMER, build_prompt, element, redact_configuration
 
 CACHED = {"type": "ephemeral"}
 ENTRIES = (Entry("lend", "lend(book)", "lend(book)\nLends."), Entry("burn", "burn(book)", "burn(book)\nBurns."))

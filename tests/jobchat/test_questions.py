@@ -12,8 +12,8 @@ from palaver import Case, Message
 from palaver.evaluation.offline_context import OfflineContext
 from palaver.testing import client
 from palaver_jobchat import evaluators, payload
-from palaver_jobchat.evaluators import expected as expecting
 from palaver_jobchat.evaluators import job_expected, job_rules
+from palaver_jobchat.evaluators import scores as expecting
 from palaver_jobchat.service import build_workflow
 from palaver_jobchat.settings import Settings
 from palaver_jobchat.testing.script import read_script

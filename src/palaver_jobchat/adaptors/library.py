@@ -5,11 +5,14 @@ If none has the version asked for, the nearest below it has to do. No failure re
 """
 
 import asyncio
+import stat
 import time
 from collections.abc import Awaitable, Callable
-from functools import partial
+from contextlib import suppress
+from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Literal, assert_never
 from urllib.parse import quote
 
@@ -17,14 +20,58 @@ import msgspec
 import platformdirs
 
 from palaver import PalaverError
-from palaver_jobchat.adaptors import folder, names, npm_registry, signatures
-from palaver_jobchat.adaptors.download import DownloadError, fetch_first
-from palaver_jobchat.adaptors.folder import AdaptorDocs
+from palaver_jobchat.adaptors import names, npm_registry
+from palaver_jobchat.adaptors.download import MAX_BYTES, DownloadError, SingleFlight, fetch_first, log, wait_for
+from palaver_jobchat.adaptors.entries import AdaptorDocs, Entry, decode_description
 from palaver_jobchat.adaptors.names import Adaptor, choose_version, nearest_version
 from palaver_jobchat.adaptors.npm_registry import NpmRegistry
-from palaver_jobchat.adaptors.signatures import Entry
-from palaver_jobchat.adaptors.single_flight import SingleFlight, log, wait_for
 from palaver_jobchat.settings import Settings
+
+
+def list_versions(folder: Path, short: str) -> list[str]:
+    """All versions of an adaptor in the folder, in no order that means anything."""
+    found: set[str] = set()
+    with suppress(OSError):
+        for path in folder.iterdir():
+            name, _, version = path.name.removesuffix(".json").rpartition("@")
+            if name == short and path.name.endswith(".json"):
+                found.add(version)
+    with suppress(OSError):
+        found.update(path.parent.name for path in (folder / short).glob("*/ast.json"))
+    return sorted(found)
+
+
+def load_entries(folder: Path, short: str, version: str) -> tuple[Entry, ...] | None:
+    """The entries of one version; nothing where there is no such file, or it cannot be read."""
+    for path in (folder / f"{short}@{version}.json", folder / short / version / "ast.json"):
+        with suppress(OSError):
+            found = path.stat()
+            if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
+                continue
+            if (entries := _parsed(path, found.st_ino, found.st_mtime_ns, found.st_size)) is not None:
+                return entries
+    return None
+
+
+def save_description(folder: Path, short: str, version: str, content: bytes) -> None:
+    """Put a description into the folder, whole or not at all, whoever else does the same or ends us meanwhile."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile(dir=folder, prefix=".", suffix=".part", delete=False) as part:
+        written = Path(part.name)
+        try:
+            part.write(content)
+            part.close()
+            written.replace(folder / f"{short}@{version}.json")
+        except OSError:
+            written.unlink(missing_ok=True)
+            raise
+
+
+@lru_cache(maxsize=64)
+def _parsed(path: Path, _inode: int, _changed: int, _size: int) -> tuple[Entry, ...] | None:
+    """The entries of a file in this very state: reading one takes some milliseconds, and most are asked for again."""
+    return decode_description(path.read_bytes())
+
 
 SAMPLES = Path(__file__).parent.parent / "data" / "adaptors"
 """Descriptions of our own writing, for those who have set no folder."""
@@ -143,7 +190,7 @@ class AdaptorLibrary:
     async def _kept(self, source: _Source, short: str, version: str) -> Entries | None:
         if (entries := self._fetched.get((source.folder, short, version))) is not None:
             return entries
-        return await asyncio.to_thread(folder.load_entries, source.folder, short, version)
+        return await asyncio.to_thread(load_entries, source.folder, short, version)
 
     async def _fetch(self, source: _Source, short: str, version: str, wish: _LookupOptions) -> Entries | None:
         if source.kind == "registry" and not await self._registry.exists(wish.deadline):
@@ -172,11 +219,11 @@ async def _from_address(address: str, short: str, version: str) -> bytes:
 
 
 def _checked_and_kept(place: Path, short: str, version: str, content: bytes) -> Entries:
-    entries = signatures.decode_description(content)
+    entries = decode_description(content)
     if entries is None:
         raise DownloadError("this is no description of an adaptor")
     try:
-        folder.save_description(place, short, version, content)
+        save_description(place, short, version, content)
     except OSError as error:
         log.warning("%s@%s cannot be kept in the cache folder: %s.", short, version, error)
     return entries
@@ -184,7 +231,7 @@ def _checked_and_kept(place: Path, short: str, version: str, content: bytes) -> 
 
 async def _versions(sources: list[_Source], short: str) -> set[str]:
     """All versions of an adaptor that lie in the sources' folders."""
-    found = await asyncio.to_thread(lambda: [folder.list_versions(source.folder, short) for source in sources])
+    found = await asyncio.to_thread(lambda: [list_versions(source.folder, short) for source in sources])
     return {version for versions in found for version in versions}
 
 

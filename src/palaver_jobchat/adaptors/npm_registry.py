@@ -25,9 +25,15 @@ from typing import IO, cast
 import httpx
 import msgspec
 
-from palaver_jobchat.adaptors.download import DownloadError, fetch, fetch_first, may_redirect
-from palaver_jobchat.adaptors.folder import MAX_BYTES
-from palaver_jobchat.adaptors.single_flight import SingleFlight, wait_for
+from palaver_jobchat.adaptors.download import (
+    MAX_BYTES,
+    DownloadError,
+    SingleFlight,
+    fetch,
+    fetch_first,
+    may_redirect,
+    wait_for,
+)
 
 _KEYS = ("@openfn:registry", "registry")
 _PREFIX = "npm_config_"

@@ -16,9 +16,8 @@ from uuid import uuid4
 import msgspec
 
 from palaver import PalaverError
-from palaver_jobchat.docs.chunks import split_markdown
 from palaver_jobchat.docs.embeddings import PROBE, Embedding, is_same_model, load_embedding
-from palaver_jobchat.docs.markdown_files import Document, Problem, read_documents
+from palaver_jobchat.docs.markdown import Document, Problem, read_documents, split_markdown
 from palaver_jobchat.settings import PREFIX, Settings
 
 

@@ -4,24 +4,32 @@ By its words (BM25) and, with a model, also by its meaning; the two rankings bec
 whether docs are needed: a search is cheap, and a question that nothing answers finds nothing.
 """
 
+import asyncio
+import logging
 import sqlite3
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
+import platformdirs
 
+from palaver import PalaverError
 from palaver_jobchat.bm25 import content_terms
-from palaver_jobchat.docs.index import TOKENIZER
+from palaver_jobchat.docs.embeddings import Embedding, VectorSearch, load_embedding
+from palaver_jobchat.docs.index import TOKENIZER, sample_index
+from palaver_jobchat.payload import PreviousTopic
+from palaver_jobchat.settings import Settings
 
-MAX_CHARACTERS = 12_000
+RESULTS_BUDGET_CHARACTERS = 12_000
 """Characters of all results together."""
 MAX_RESULTS = 5
 MIN_RELATIVE_SCORE = 0.35
 """The score, beside the best one's 1.0, below which a result is noise."""
 
-Near = Callable[[sqlite3.Connection, str, int], Sequence[int]]
+NearestChunks = Callable[[sqlite3.Connection, str, int], Sequence[int]]
 """The pieces of an index that lie nearest to a question, at most so many: docs/nearest.py."""
 
 _CANDIDATES = 30
@@ -80,7 +88,9 @@ def build_query(question: str, *, adaptor: str | None = None, before: str | None
     return Query(text, tuple(terms), adaptor)
 
 
-def search(file: Path, query: Query, *, budget: int = MAX_CHARACTERS, near: Near | None = None) -> SearchResults:
+def search_index(
+    file: Path, query: Query, *, budget: int = RESULTS_BUDGET_CHARACTERS, near: NearestChunks | None = None
+) -> SearchResults:
     """The pieces that answer best, the best first. Raises sqlite3.Error where there is no index that can be read."""
     if not query.terms:
         return SearchResults()
@@ -189,3 +199,164 @@ def _term_counts(pieces: Mapping[int, SearchResult], terms: Sequence[str]) -> di
 def _quoted(term: str) -> str:
     """A term that is nothing but words for FTS5, whatever it holds."""
     return '"' + term.replace('"', '""') + '"'
+
+
+log = logging.getLogger("palaver_jobchat")
+
+
+class DocsRetriever:
+    """The documentation of one process: where its index lies, and what is kept of it between questions.
+
+    The index is opened for each question, which takes a fifth of a millisecond; so a new one is used from the next
+    question on.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._file = Path(settings.index).expanduser() if settings.index else None
+        """None: ours, which is looked for at the first question."""
+        self._has_failed = False
+        self._model: Embedding | None = None
+        self._near: VectorSearch | None = None
+        self._is_model_read = False
+        self._told = ""
+
+    @property
+    def has_index(self) -> bool:
+        """Whether there is something to search: the user's own index, or else ours."""
+        return self._file.is_file() if self._file is not None else not self._has_failed
+
+    async def search(self, query: Query) -> SearchResults | None:
+        """What the docs say about it; none where there is no index or it cannot be searched, which is logged."""
+        if not query.terms:
+            return SearchResults()
+        return await asyncio.to_thread(self._look, query)
+
+    def _look(self, query: Query) -> SearchResults | None:
+        # Whatever is wrong with the docs: the chat answers without them.
+        try:
+            file, near = self._prepared()
+        except Exception as error:
+            self._has_failed = True
+            self._tell(f"The docs that come with Job Chat cannot be used: {error}")
+            return None
+        try:
+            return self._search(file, query, near)
+        except Exception as error:
+            self._tell(f"The index of the docs, {file}, cannot be searched: {error}. It has to be made anew.")
+            if not self._settings.index:
+                self._file = None  # Somebody cleaned the cache: with the next question it is.
+            return None
+
+    def _search(self, file: Path, query: Query, near: VectorSearch | None) -> SearchResults:
+        budget = self._settings.docs_budget
+        try:
+            return search_index(file, query, budget=budget, near=near)
+        except PalaverError as error:  # Of the model. Words still find something.
+            self._tell(error.message)
+            return search_index(file, query, budget=budget)
+
+    def _prepared(self) -> tuple[Path, VectorSearch | None]:
+        """The index and the model, made ready by whoever asks first."""
+        with self._lock:
+            if not self._is_model_read:
+                self._is_model_read = True
+                try:
+                    self._model = load_embedding(self._settings.embeddings)
+                except PalaverError as error:
+                    self._tell(error.message)
+                self._near = VectorSearch(self._model) if self._model is not None else None
+            if self._file is None:
+                cache = self._settings.cache
+                folder = Path(cache).expanduser() if cache else platformdirs.user_cache_path("palaver-jobchat")
+                self._file = self._sample(folder)
+                self._has_failed = False
+            return self._file, self._near
+
+    def _sample(self, cache: Path) -> Path:
+        try:
+            return sample_index(cache, embeddings=self._model)
+        except PalaverError as error:
+            if self._model is None:
+                raise
+            self._tell(error.message)
+            return sample_index(cache)
+
+    def _tell(self, what: str) -> None:
+        """Log a complaint, once for as long as it is the same."""
+        if what != self._told:
+            self._told = what
+            log.warning("%s", what)
+
+
+MAX_RAG_RESULTS = 10
+MAX_RESULT_CHARACTERS = 4_000
+"""Characters of one result from a client: it is a stranger's text."""
+
+
+class RagResults(msgspec.Struct, frozen=True):
+    """The results that a turn uses, and what was searched for in it."""
+
+    results: tuple[SearchResult, ...] = ()
+    queries: tuple[str, ...] = ()
+
+    def meta(self) -> dict[str, Any]:
+        """As the answer's `meta.rag` has it."""
+        return {
+            "search_results": [one.result() for one in self.results],
+            "search_results_sections": list(dict.fromkeys(one.title for one in self.results if one.title)),
+            "search_queries": [{"query": query} for query in self.queries],
+        }
+
+
+def valid_results(results: Sequence[object]) -> list[SearchResult]:
+    """Those of a client's results that have the shape of one; what else they hold is dropped."""
+    return [found for result in results if (found := _valid_result(result)) is not None]
+
+
+def select_results(
+    incoming: Sequence[object],
+    searched: SearchResults | None,
+    *,
+    now: PreviousTopic,
+    earlier: PreviousTopic | None = None,
+    refresh: bool = False,
+    budget: int = RESULTS_BUDGET_CHARACTERS,
+) -> RagResults:
+    """The results for this turn. `searched` is none where there is no index, or searching it failed.
+
+    `now` is what this turn is about, `earlier` what the incoming results were found for; if it is another page or
+    another adaptor, they are no longer to the point.
+    """
+    theirs = valid_results(incoming)
+    if searched is None:
+        return RagResults(tuple(fit_budget(theirs[:MAX_RAG_RESULTS], budget)))
+    if refresh or (earlier is not None and earlier != now):
+        theirs = []
+    known = {one.text for one in theirs}
+    found = [*theirs, *(one for one in searched.results if one.text not in known)]
+    return RagResults(tuple(fit_budget(found[:MAX_RAG_RESULTS], budget)), (searched.query,) if searched.query else ())
+
+
+def _valid_result(result: object) -> SearchResult | None:
+    if not isinstance(result, dict):
+        return None
+    item = cast("dict[str, Any]", result)
+    text = item.get("content") if item.get("text") is None else item["text"]
+    if not isinstance(text, str) or not text.strip() or len(text) > MAX_RESULT_CHARACTERS:
+        return None
+    given = item.get("metadata")
+    metadata = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    score = item.get("score")
+    return SearchResult(
+        text=text,
+        title=_short_text(metadata.get("doc_title")) or _short_text(item.get("title")),
+        section=_short_text(metadata.get("section")),
+        path=_short_text(metadata.get("path")),
+        score=score if isinstance(score, int | float) and not isinstance(score, bool) else None,
+    )
+
+
+def _short_text(value: object) -> str:
+    return value[:200] if isinstance(value, str) else ""

@@ -17,36 +17,36 @@ from palaver import Case, Score, evaluator
 @evaluator
 async def job_rules(case: Case) -> list[Score]:
     """All rules for good jobs, on the suggested code: a score for each that can judge it, named by the rule."""
-    from palaver_jobchat.evaluators import rule_scores
+    from palaver_jobchat.evaluators import scores
 
-    docs = await rule_scores.adaptor_docs(case)
-    return await asyncio.to_thread(rule_scores.score_all_rules, case, docs)
+    docs = await scores.adaptor_docs(case)
+    return await asyncio.to_thread(scores.score_all_rules, case, docs)
 
 
 @evaluator(needs={"expected"})
 def job_expected(case: Case) -> Score:
     """Every key that `expected` gives: edit, code, contains, absent, span. The score is the share that holds."""
-    from palaver_jobchat.evaluators import expected
+    from palaver_jobchat.evaluators import scores
 
-    return expected.score_expected(case)
+    return scores.score_expected(case)
 
 
 @evaluator(needs={"expected"})
 def job_outside_untouched(case: Case) -> Score:
     """An edit leaves alone all lines of the job but those that the row's `expected.span` names."""
-    from palaver_jobchat.evaluators import rule_scores
+    from palaver_jobchat.evaluators import scores
 
-    return rule_scores.score_outside_untouched(case)
+    return scores.score_outside_untouched(case)
 
 
 def _rule(rule: str, description: str) -> Any:
     """A rule as an evaluator of its own."""
 
     async def judge(case: Case) -> Score:
-        from palaver_jobchat.evaluators import rule_scores
+        from palaver_jobchat.evaluators import scores
 
-        docs = await rule_scores.adaptor_docs(case)
-        return await asyncio.to_thread(rule_scores.score_rule, rule, case, docs)
+        docs = await scores.adaptor_docs(case)
+        return await asyncio.to_thread(scores.score_rule, rule, case, docs)
 
     judge.__doc__ = description
     return evaluator(key=f"job_{rule}")(judge)

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from palaver import PalaverError
 from palaver_jobchat.models.base import Model
-from palaver_jobchat.models.retry import RetryPolicy
+from palaver_jobchat.models.client import RetryPolicy
 from palaver_jobchat.settings import Settings
 
 MISSING_PACKAGES = "Job Chat needs more packages: pip install 'palaver[jobchat]'"

@@ -23,7 +23,7 @@ from palaver_jobchat.models.base import (
     ToolCallBuilder,
     UsageReport,
 )
-from palaver_jobchat.models.client_pool import ClientPool
+from palaver_jobchat.models.client import ClientPool, RetryPolicy, retry
 from palaver_jobchat.models.errors import (
     RequestInfo,
     check_key,
@@ -32,7 +32,6 @@ from palaver_jobchat.models.errors import (
     failure_from_exception,
     stream_error,
 )
-from palaver_jobchat.models.retry import RetryPolicy, retry
 
 STOP_REASONS: Final[dict[str, StopReason]] = {
     "tool_use": "tool-calls",

@@ -21,9 +21,8 @@ from palaver_jobchat.models.base import (
     ToolCallBuilder,
     UsageReport,
 )
-from palaver_jobchat.models.client_pool import ClientPool
+from palaver_jobchat.models.client import ClientPool, RetryPolicy, retry
 from palaver_jobchat.models.errors import RequestInfo, check_key, connection_lost, failure_from_exception
-from palaver_jobchat.models.retry import RetryPolicy, retry
 from palaver_jobchat.prompt import Prompt
 
 _REASONS: Final[dict[str, StopReason]] = {

@@ -4,10 +4,10 @@ from typing import Final
 
 import msgspec
 
-from palaver_jobchat.adaptors.folder import AdaptorDocs
+from palaver_jobchat.adaptors.entries import AdaptorDocs
+from palaver_jobchat.javascript import javascript_blocks
 from palaver_jobchat.rules import adaptor_functions, credentials, placeholders, state, structure
 from palaver_jobchat.rules.base import Finding, Job, Rule
-from palaver_jobchat.rules.code_blocks import javascript_blocks
 
 RULES: Final[tuple[Rule, ...]] = (
     structure.PARSES,

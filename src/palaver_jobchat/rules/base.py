@@ -9,8 +9,7 @@ from typing import Literal
 import msgspec
 
 from palaver_jobchat import javascript
-from palaver_jobchat.adaptors.folder import AdaptorDocs
-from palaver_jobchat.adaptors.signatures import Entry
+from palaver_jobchat.adaptors.entries import AdaptorDocs, Entry
 from palaver_jobchat.javascript import Node, Program
 from palaver_jobchat.rules.operations import Operations, StateFunction, find_operations
 from palaver_jobchat.rules.scopes import Scopes

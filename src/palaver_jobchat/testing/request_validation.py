@@ -20,7 +20,7 @@ class MissingKey(Exception):
     """A request without a key."""
 
 
-def key_of(headers: Mapping[str, str]) -> str:
+def request_key(headers: Mapping[str, str]) -> str:
     """The key that a request carries, in whichever header."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "").strip()
@@ -28,7 +28,7 @@ def key_of(headers: Mapping[str, str]) -> str:
 
 def validate_request(headers: Mapping[str, str], body: object) -> str | None:
     """The first thing that is wrong with a request. Raises NoKey."""
-    if not key_of(headers):
+    if not request_key(headers):
         raise MissingKey("x-api-key header is required")
     if not headers.get("anthropic-version"):
         return "anthropic-version: header is required"

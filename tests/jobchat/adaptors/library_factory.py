@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from palaver_jobchat.adaptors.folder import AdaptorDocs
+from palaver_jobchat.adaptors.entries import AdaptorDocs
 from palaver_jobchat.adaptors.library import AdaptorLibrary
 from palaver_jobchat.adaptors.names import parse_adaptor
 from palaver_jobchat.settings import Settings

@@ -7,11 +7,9 @@ import tree_sitter
 import tree_sitter_javascript
 
 from palaver import PalaverError
-from palaver_jobchat.adaptors import signatures
-from palaver_jobchat.adaptors.folder import AdaptorDocs
+from palaver_jobchat.adaptors.entries import AdaptorDocs, Entry, decode_description
 from palaver_jobchat.adaptors.library import SAMPLES, AdaptorLibrary, describe_adaptor, format_docs
 from palaver_jobchat.adaptors.names import Adaptor
-from palaver_jobchat.adaptors.signatures import Entry
 from palaver_jobchat.settings import Settings
 
 LEND = Entry("lend", "lend(book)", "lend(book)\nLend a book.")
@@ -55,7 +53,7 @@ async def test_what_is_no_name(tmp_path: Path) -> None:
 
 
 def sample(name: str) -> dict[str, Entry]:
-    entries = signatures.decode_description((SAMPLES / f"{name}.json").read_bytes())
+    entries = decode_description((SAMPLES / f"{name}.json").read_bytes())
     assert entries is not None
     return {entry.name: entry for entry in entries}
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from palaver_jobchat.adaptors import folder as folder_module
-from palaver_jobchat.adaptors.folder import list_versions, load_entries, save_description
-from palaver_jobchat.adaptors.signatures import Entry
+from palaver_jobchat.adaptors import library
+from palaver_jobchat.adaptors.entries import Entry
+from palaver_jobchat.adaptors.library import list_versions, load_entries, save_description
 from tests.jobchat.adaptors.fake_registry import describe
 
 
@@ -45,10 +45,8 @@ def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
 
 def test_a_file_is_read_once_until_it_changes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Path] = []
-    decode = folder_module.signatures.decode_description
-    monkeypatch.setattr(
-        folder_module.signatures, "decode_description", lambda content: read.append(content) or decode(content)
-    )
+    decode = library.decode_description
+    monkeypatch.setattr(library, "decode_description", lambda content: read.append(content) or decode(content))
 
     first, again = load_entries(folder, "library", "1.0.0"), load_entries(folder, "library", "1.0.0")
     save_description(folder, "library", "1.0.0", describe("new"))
@@ -86,6 +84,6 @@ def test_what_cannot_be_kept_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_far_too_large_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_module, "MAX_BYTES", 5)
+    monkeypatch.setattr(library, "MAX_BYTES", 5)
 
     assert load_entries(folder, "library", "1.0.0") is None

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from palaver import PalaverError
 from palaver_jobchat.docs.embeddings import Embedding, VectorSearch, is_same_model, load_embedding
 from palaver_jobchat.docs.index import IndexReport, build_index
-from palaver_jobchat.docs.search import build_query, merge_rankings, search
-from tests.jobchat.docs.models import by_length, save_model
+from palaver_jobchat.docs.search import build_query, merge_rankings, search_index
+from tests.jobchat.docs.fake_embeddings import by_length, save_model
 
 PAGES = {
     "lending": "# Lending\n\nTo lend a book, ask for it. Loans end after fourteen days.\n",
@@ -56,7 +56,7 @@ def about(file: Path) -> tuple[Any, ...]:
 
 
 def titles(file: Path, question: str, near: VectorSearch | None) -> list[str]:
-    return [one.title for one in search(file, build_query(question), near=near).results]
+    return [one.title for one in search_index(file, build_query(question), near=near).results]
 
 
 def test_a_model_from_a_folder_moves_what_means_the_same_to_the_front(folder: Path, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_the_score_of_a_merged_ranking_is_relative_to_the_best(folder: Path, tmp
     model = Embedding("counting", Counting())
     build_index(folder, tmp_path / "x.db", embeddings=model)
 
-    found = search(tmp_path / "x.db", build_query("wood paper trees book"), near=VectorSearch(model)).results
+    found = search_index(tmp_path / "x.db", build_query("wood paper trees book"), near=VectorSearch(model)).results
 
     assert (found[0].title, found[0].score) == ("Paper", 1.0)
     assert all(one.score is not None and 0.35 <= one.score <= 1 for one in found)
@@ -170,10 +170,10 @@ def test_a_model_is_known_by_what_it_makes_not_by_where_it_lies(folder: Path, tm
 
 
 def test_a_function_of_ones_own_is_a_model() -> None:
-    model = load_embedding("tests.jobchat.docs.models:by_length")
+    model = load_embedding("tests.jobchat.docs.fake_embeddings:by_length")
 
     assert model is not None
-    assert model.name == "tests.jobchat.docs.models:by_length"
+    assert model.name == "tests.jobchat.docs.fake_embeddings:by_length"
     assert np.allclose(np.linalg.norm(model.vectors(["a", "bb \ud800"]), axis=1), 1)
 
 
@@ -182,8 +182,8 @@ def test_a_function_of_ones_own_is_a_model() -> None:
     [
         ("someone/some-model", "neither a folder with a model2vec model nor module:function"),
         ("no_such_module:embed", "there is no no_such_module:embed"),
-        ("tests.jobchat.docs.models:nothing", "there is no tests.jobchat.docs.models:nothing"),
-        ("tests.jobchat.docs.models:no_function", "is no function"),
+        ("tests.jobchat.docs.fake_embeddings:nothing", "there is no tests.jobchat.docs.fake_embeddings:nothing"),
+        ("tests.jobchat.docs.fake_embeddings:no_function", "is no function"),
         (".", "holds no model2vec model"),
     ],
 )

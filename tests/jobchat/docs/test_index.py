@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from palaver import PalaverError
-from palaver_jobchat.docs import markdown_files
+from palaver_jobchat.docs import markdown
 from palaver_jobchat.docs.index import IndexReport, build_index
-from palaver_jobchat.docs.markdown_files import Problem
-from palaver_jobchat.docs.search import build_query, search
+from palaver_jobchat.docs.markdown import Problem
+from palaver_jobchat.docs.search import build_query, search_index
 
 PAPER = "# Paper\n\nPaper comes from wood and rags.\n"
 
@@ -31,13 +31,13 @@ def paths(file: Path) -> list[str]:
 
 
 def found(file: Path, question: str) -> list[str]:
-    return [one.path for one in search(file, build_query(question)).results]
+    return [one.path for one in search_index(file, build_query(question)).results]
 
 
 def test_what_cannot_be_read_is_reported_and_the_rest_indexed(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(markdown_files, "MAX_FILE_BYTES", 1000)
+    monkeypatch.setattr(markdown, "MAX_FILE_BYTES", 1000)
     (folder / "huge.md").write_text("x" * 1001)
     (folder / "latin.md").write_bytes("# Café\n\nUn café noir.\n".encode("latin-1"))
     (folder / "wide.md").write_bytes(codecs.BOM_UTF16_LE + "# Wide\n\nTwo bytes each.\n".encode("utf-16-le"))

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from palaver_jobchat.docs.index import build_index
-from palaver_jobchat.docs.retriever import DocsRetriever
-from palaver_jobchat.docs.search import Query, SearchResults, build_query
+from palaver_jobchat.docs.search import DocsRetriever, Query, SearchResults, build_query
 from palaver_jobchat.settings import Settings
-from tests.jobchat.docs import models
+from tests.jobchat.docs import fake_embeddings
 
 ASKED = build_query("How can I fetch only new records since the last run?")
 
@@ -98,7 +97,7 @@ async def test_the_users_cache_folder_is_taken_where_none_is_set(
 
 
 async def test_with_a_model_both_rankings_count(tmp_path: Path) -> None:
-    looking = DocsRetriever(settings(tmp_path, embeddings="tests.jobchat.docs.models:by_length"))
+    looking = DocsRetriever(settings(tmp_path, embeddings="tests.jobchat.docs.fake_embeddings:by_length"))
 
     found = await looking.search(ASKED)
 
@@ -109,7 +108,10 @@ async def test_with_a_model_both_rankings_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "told"),
     [
-        ("tests.jobchat.docs.models:nothing", "EMBEDDINGS: there is no tests.jobchat.docs.models:nothing"),
+        (
+            "tests.jobchat.docs.fake_embeddings:nothing",
+            "EMBEDDINGS: there is no tests.jobchat.docs.fake_embeddings:nothing",
+        ),
         ("someone/some-model", "EMBEDDINGS: 'someone/some-model' is neither a folder"),
     ],
 )
@@ -125,25 +127,25 @@ async def test_without_the_model_words_still_find(
 async def test_a_model_that_fails_from_the_first_leaves_the_words(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(models, "is_away", True)
-    looking = DocsRetriever(settings(tmp_path, embeddings="tests.jobchat.docs.models:by_length"))
+    monkeypatch.setattr(fake_embeddings, "is_away", True)
+    looking = DocsRetriever(settings(tmp_path, embeddings="tests.jobchat.docs.fake_embeddings:by_length"))
 
     assert titles(await looking.search(ASKED)) == titles(await DocsRetriever(settings(tmp_path)).search(ASKED))
     assert caplog.messages == [
-        "EMBEDDINGS: tests.jobchat.docs.models:by_length gave no vectors: ConnectionError('away')"
+        "EMBEDDINGS: tests.jobchat.docs.fake_embeddings:by_length gave no vectors: ConnectionError('away')"
     ]
 
 
 async def test_a_model_that_fails_at_a_question_leaves_the_words(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looking = DocsRetriever(settings(tmp_path, embeddings="tests.jobchat.docs.models:by_length"))
+    looking = DocsRetriever(settings(tmp_path, embeddings="tests.jobchat.docs.fake_embeddings:by_length"))
     await looking.search(ASKED)
 
-    monkeypatch.setattr(models, "is_away", True)
+    monkeypatch.setattr(fake_embeddings, "is_away", True)
     found = await looking.search(ASKED)
 
     assert titles(found) == titles(await DocsRetriever(settings(tmp_path)).search(ASKED))
     assert caplog.messages == [
-        "EMBEDDINGS: tests.jobchat.docs.models:by_length gave no vectors: ConnectionError('away')"
+        "EMBEDDINGS: tests.jobchat.docs.fake_embeddings:by_length gave no vectors: ConnectionError('away')"
     ]

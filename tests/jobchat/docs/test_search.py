@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from palaver import PalaverError
 from palaver_jobchat.docs.index import IndexReport, build_index
-from palaver_jobchat.docs.search import Query, SearchResult, SearchResults, build_query, fit_budget, search
+from palaver_jobchat.docs.search import Query, SearchResult, SearchResults, build_query, fit_budget, search_index
 
 LENDING = "# Lending\n\nTo lend a book, call `lend_book` with its title. Loans end after fourteen days.\n"
 SHELVES = "# Shelves\n\nBooks are sorted on shelves by their titles. A shelf has forty places.\n"
@@ -36,7 +36,7 @@ def file(folder: Path) -> Path:
 
 
 def titles(file: Path, question: str, *, adaptor: str | None = None, budget: int = 12_000) -> list[str]:
-    return [one.title for one in search(file, build_query(question, adaptor=adaptor), budget=budget).results]
+    return [one.title for one in search_index(file, build_query(question, adaptor=adaptor), budget=budget).results]
 
 
 def test_indexing_again_reads_only_what_changed(folder: Path, file: Path) -> None:
@@ -52,7 +52,7 @@ def test_indexing_again_reads_only_what_changed(folder: Path, file: Path) -> Non
 
 
 def test_a_result_is_a_piece_with_its_place(file: Path) -> None:
-    found = search(file, build_query("How do loans of a book end?"))
+    found = search_index(file, build_query("How do loans of a book end?"))
 
     assert found == SearchResults(
         "How do loans of a book end?", (SearchResult(LENDING.strip(), "Lending", "", "lending.md", 1.0),)
@@ -77,7 +77,7 @@ def test_two_words_of_the_question_must_be_there_or_all_if_it_has_fewer(file: Pa
 
 @pytest.mark.parametrize("question", ["", "how do I use it?", "OpenFn job!", "the salesforce job", "?!"])
 def test_a_question_about_nothing_searches_nothing(file: Path, question: str) -> None:
-    assert search(file, build_query(question, adaptor="salesforce")) == SearchResults()
+    assert search_index(file, build_query(question, adaptor="salesforce")) == SearchResults()
 
 
 def test_the_adaptors_name_ranks_but_is_no_reason(file: Path) -> None:
@@ -114,7 +114,7 @@ def test_at_most_five_are_kept_and_none_far_below_the_best(tmp_path: Path, numbe
     file = tmp_path / "index.sqlite"
     build_index(tmp_path, file)
 
-    found = search(file, build_query("owls and mice")).results
+    found = search_index(file, build_query("owls and mice")).results
 
     assert [one.score for one in found] == [1.0] * min(number, 5)
 
@@ -123,13 +123,13 @@ def test_at_most_five_are_kept_and_none_far_below_the_best(tmp_path: Path, numbe
     "question", ['"a" AND', "NEAR(x y)", "title:paper*", "a OR b -c ^d", "it's 100% {x}", "é日本 \x00"]
 )
 def test_no_question_is_a_syntax_error(file: Path, question: str) -> None:
-    assert search(file, build_query(f"{question} zebra")).results == ()
+    assert search_index(file, build_query(f"{question} zebra")).results == ()
 
 
 @given(st.text(max_size=200), st.none() | st.text(max_size=60), st.none() | st.sampled_from(["http", "paper", "x-y"]))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_can_be_asked_for(file: Path, question: str, before: str | None, adaptor: str | None) -> None:
-    found = search(file, build_query(question, before=before, adaptor=adaptor)).results
+    found = search_index(file, build_query(question, before=before, adaptor=adaptor)).results
 
     assert len(found) <= 5
     assert [one.score for one in found] == sorted((one.score or 0 for one in found), reverse=True)
@@ -151,7 +151,7 @@ def test_a_long_question_is_ranked_by_its_rarest_words(tmp_path: Path, monkeypat
 
 def test_there_is_no_index_where_there_is_none(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.Error):
-        search(tmp_path / "gone.sqlite", build_query("paper"))
+        search_index(tmp_path / "gone.sqlite", build_query("paper"))
     assert list(tmp_path.iterdir()) == []
 
 

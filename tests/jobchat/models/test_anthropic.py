@@ -17,9 +17,9 @@ from palaver_jobchat.models.base import (
     ToolCallStarted,
     UsageReport,
 )
-from palaver_jobchat.system_prompt import EDIT_JOB
+from palaver_jobchat.prompt import EDIT_JOB
 from palaver_jobchat.testing import FakeAnthropic
-from tests.jobchat.models.requests import KEY, ONCE, PLAIN, PROMPT, failed, heard, spent, within
+from tests.jobchat.models.model_requests import KEY, ONCE, PLAIN, PROMPT, failed, heard, spent, within
 
 
 def model(fake: FakeAnthropic, **options: Any) -> Anthropic:

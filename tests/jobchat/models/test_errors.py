@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from palaver_jobchat.models.anthropic import Anthropic
 from palaver_jobchat.models.base import ModelRequest, TextDelta, UsageReport
+from palaver_jobchat.models.client import RetryPolicy
 from palaver_jobchat.models.errors import RequestInfo, mask_keys, retry_after
-from palaver_jobchat.models.retry import RetryPolicy
 from palaver_jobchat.testing import FakeAnthropic
-from tests.jobchat.models.requests import KEY, ONCE, PROMPT, failed, failing, spent
+from tests.jobchat.models.model_requests import KEY, ONCE, PROMPT, failed, failing, spent
 
 LOST = "There was no connection to the model's provider, or it broke off. Try again."
 LONG = "This is too long for the model. Shorten context.log, the largest field, or leave it out."

@@ -18,12 +18,11 @@ from palaver_jobchat.models.base import (
     ToolCallStarted,
     UsageReport,
 )
+from palaver_jobchat.models.client import RetryPolicy
 from palaver_jobchat.models.openai import OpenAI
-from palaver_jobchat.models.retry import RetryPolicy
-from palaver_jobchat.prompt import Prompt
-from palaver_jobchat.system_prompt import EDIT_JOB
-from palaver_jobchat.testing.http_server import Connection, HttpExchange
-from tests.jobchat.models.requests import CACHED, ONCE, PLAIN, PROMPT, failed, heard, within
+from palaver_jobchat.prompt import EDIT_JOB, Prompt
+from palaver_jobchat.testing.fake_anthropic import Connection, HttpExchange
+from tests.jobchat.models.model_requests import CACHED, ONCE, PLAIN, PROMPT, failed, heard, within
 from tests.server_process import server_process
 
 LOST = "There was no connection to the model's provider, or it broke off. Try again."

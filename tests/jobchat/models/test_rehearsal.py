@@ -9,10 +9,10 @@ from palaver_jobchat import payload
 from palaver_jobchat.edits import apply_edits, requested_edits
 from palaver_jobchat.models.anthropic import Anthropic
 from palaver_jobchat.models.base import ResponseFinished, TextDelta, ToolCallFinished, UsageReport
+from palaver_jobchat.models.rehearsal import rehearsal_step
 from palaver_jobchat.prompt import Prompt, build_prompt
 from palaver_jobchat.testing import FakeAnthropic
-from palaver_jobchat.testing.rehearsal_script import rehearse
-from tests.jobchat.models.requests import ONCE, heard, spent
+from tests.jobchat.models.model_requests import ONCE, heard, spent
 
 SAID = "Rehearsal: no model was asked."
 JOB = "get('/patients');\n\nfn(state => {\n  const ids = state.data.map(x => x.id);\n  return { ...state, ids };\n});\n"
@@ -33,7 +33,7 @@ def asked(question: str, job: str = "", *, log: str = "", suggest: bool = True) 
 
 async def rehearsed(question: Prompt, **asking: Any) -> tuple[str, list[object]]:
     """The text, and the edits, as the real client hears them."""
-    with FakeAnthropic(rehearse) as fake:
+    with FakeAnthropic(rehearsal_step) as fake:
         happenings = await heard(Anthropic(api_key="rehearsal", base_url=fake.url, patience=ONCE), question, **asking)
     assert happenings[0] == UsageReport(spent(0, 0))
     assert isinstance(happenings[-1], ResponseFinished)
@@ -143,4 +143,4 @@ async def test_a_correction_corrects_nothing() -> None:
 def test_a_request_in_other_shapes_is_answered_too() -> None:
     request: Any = SimpleNamespace(body={"messages": [{"role": "user", "content": "What is a job?"}]})
 
-    assert rehearse(request)["blocks"][0]["text"].startswith(SAID)
+    assert rehearsal_step(request)["blocks"][0]["text"].startswith(SAID)

@@ -7,10 +7,10 @@ import pytest
 from palaver import Failure
 from palaver_jobchat.models.anthropic import Anthropic
 from palaver_jobchat.models.base import Model, ModelEvent, ModelRequest, ResponseFinished, TextDelta
-from palaver_jobchat.models.retry import RetryPolicy
+from palaver_jobchat.models.client import RetryPolicy
 from palaver_jobchat.models.scripted import ScriptedModel
 from palaver_jobchat.testing import FakeAnthropic
-from tests.jobchat.models.requests import KEY, PROMPT, failed, heard
+from tests.jobchat.models.model_requests import KEY, PROMPT, failed, heard
 
 TOOL = {"tool": {"id": "one", "name": "edit_job", "input": {"edits": []}}}
 RAW = {"raw_tool": {"id": "two", "name": "edit_job", "json": '{"edi'}}

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver_jobchat import rules, system_prompt
-from palaver_jobchat.adaptors.folder import AdaptorDocs
+from palaver_jobchat import prompt, rules
+from palaver_jobchat.adaptors.entries import AdaptorDocs, Entry
 from palaver_jobchat.adaptors.names import Adaptor
-from palaver_jobchat.adaptors.signatures import Entry
 from palaver_jobchat.rules import RULES, Finding, check, check_text
 
 DOCS = AdaptorDocs(
@@ -80,8 +79,8 @@ def test_a_good_job_gives_no_finding(code: str) -> None:
 
 
 def test_the_jobs_of_our_own_primer_give_no_finding() -> None:
-    assert len(rules.javascript_blocks(system_prompt.PRIMER)) == 2
-    assert check_text(system_prompt.PRIMER) == ()
+    assert len(rules.javascript_blocks(prompt.PRIMER)) == 2
+    assert check_text(prompt.PRIMER) == ()
 
 
 CASES: list[tuple[str, str, list[str]]] = [

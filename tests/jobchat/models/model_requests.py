@@ -10,9 +10,8 @@ import pytest
 
 from palaver import Failure, PalaverError, Usage
 from palaver_jobchat.models.base import Model, ModelEvent, ModelRequest
-from palaver_jobchat.models.retry import RetryPolicy
-from palaver_jobchat.prompt import Prompt
-from palaver_jobchat.system_prompt import EDIT_JOB
+from palaver_jobchat.models.client import RetryPolicy
+from palaver_jobchat.prompt import EDIT_JOB, Prompt
 
 Told = tuple[str, str, int | None, dict[str, Any]]
 """A failure's code, message, status and details."""

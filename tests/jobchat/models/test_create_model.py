@@ -12,7 +12,7 @@ from palaver_jobchat.models.openai import OpenAI
 from palaver_jobchat.models.scripted import ScriptedModel
 from palaver_jobchat.settings import Settings
 from palaver_jobchat.testing import FakeAnthropic
-from tests.jobchat.models.requests import PLAIN, heard
+from tests.jobchat.models.model_requests import PLAIN, heard
 
 
 async def test_anthropic_answers_with_the_settings_unless_another_is_set() -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver_jobchat.docs.chunks import MAX_CHUNK_CHARACTERS, Chunk, split_markdown
+from palaver_jobchat.docs.markdown import MAX_CHUNK_CHARACTERS, Chunk, split_markdown
 
 LONG = "A line about reading books aloud. " * 12  # More than 400 characters.
 

@@ -7,9 +7,9 @@ import pytest
 
 from palaver_jobchat.models.anthropic import Anthropic
 from palaver_jobchat.models.base import ResponseFinished
-from palaver_jobchat.models.retry import RetryPolicy
+from palaver_jobchat.models.client import RetryPolicy
 from palaver_jobchat.testing import FakeAnthropic
-from tests.jobchat.models.requests import KEY, PLAIN, failed, heard
+from tests.jobchat.models.model_requests import KEY, PLAIN, failed, heard
 
 OVERLOADED = ("overloaded", "The model's provider is overloaded. Try again in 10 seconds.", 503, {"retry_after": 10})
 DONE = ResponseFinished("stop", "end_turn")

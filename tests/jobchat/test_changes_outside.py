@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from palaver_jobchat.evaluators.scores import find_changes_outside
 from palaver_jobchat.rules import Finding
-from palaver_jobchat.rules.outside_untouched import outside_untouched
 
 OLD = "a();\nb();\nc();\nd();\n"
 BEFORE = "This was changed, though it stands before what was to change."
@@ -30,11 +30,11 @@ AFTER = "This was changed, though it stands after what was to change."
 def test_what_was_touched_outside(code: str, span: tuple[int, int], found: tuple[str, int] | None) -> None:
     expected = () if found is None else (Finding("outside_untouched", "error", found[1], found[0]),)
 
-    assert outside_untouched(code, old=OLD, span=span) == expected
+    assert find_changes_outside(code, old=OLD, span=span) == expected
 
 
 @given(st.text("ab\n", max_size=20), st.text("ab\n", max_size=20), st.integers(-2, 9), st.integers(-2, 9))
 def test_findings_lie_inside(code: str, old: str, first: int, last: int) -> None:
-    findings = outside_untouched(code, old=old, span=(first, last))
+    findings = find_changes_outside(code, old=old, span=(first, last))
 
     assert all(1 <= finding.line <= code.count("\n") + 1 for finding in findings)

@@ -6,7 +6,7 @@ import pytest
 
 from palaver_jobchat.docs.embeddings import Embedding
 from palaver_jobchat.docs.index import SAMPLE_PAGES, sample_index
-from palaver_jobchat.docs.search import build_query, search
+from palaver_jobchat.docs.search import build_query, search_index
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +34,12 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_question_finds_its_page(file: Path, question: str, adaptor: str | None, page: str) -> None:
-    assert search(file, build_query(question, adaptor=adaptor)).results[0].path == f"{page}.md"
+    assert search_index(file, build_query(question, adaptor=adaptor)).results[0].path == f"{page}.md"
 
 
 @pytest.mark.parametrize("question", ["What is the capital of France?", "a recipe for apple cake", "thank you!"])
 def test_what_they_are_not_about_finds_nothing(file: Path, question: str) -> None:
-    assert search(file, build_query(question)).results == ()
+    assert search_index(file, build_query(question)).results == ()
 
 
 def test_each_page_is_short_and_has_a_title() -> None:
@@ -59,9 +59,9 @@ def test_it_is_made_once_and_anew_if_it_is_broken(tmp_path: Path) -> None:
     assert sample_index(tmp_path / "deep" / "cache").stat().st_mtime_ns == made.st_mtime_ns
     file.write_bytes(b"what a cache becomes")
     assert sample_index(tmp_path / "deep" / "cache") == file
-    assert search(file, build_query("cursor since the last run")).results
+    assert search_index(file, build_query("cursor since the last run")).results
     file.write_bytes(b"")
-    assert search(sample_index(tmp_path / "deep" / "cache"), build_query("cursor since the last run")).results
+    assert search_index(sample_index(tmp_path / "deep" / "cache"), build_query("cursor since the last run")).results
 
 
 def test_a_model_given_later_adds_its_vectors(tmp_path: Path) -> None:

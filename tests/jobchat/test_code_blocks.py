@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from palaver_jobchat.javascript import CodeBlock, javascript_blocks
 from palaver_jobchat.rules import Finding, check_text
-from palaver_jobchat.rules.code_blocks import CodeBlock, javascript_blocks
 
 
 @pytest.mark.parametrize(

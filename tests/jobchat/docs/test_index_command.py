@@ -30,7 +30,7 @@ def test_a_first_indexing_says_where_it_is_and_how_to_use_it(folder: Path) -> No
 
 def test_the_file_in_use_is_brought_up_to_date(folder: Path) -> None:
     (folder / "a.md").write_text("A page.")
-    settings = Settings(index="mine.db", embeddings="tests.jobchat.docs.models:by_length")
+    settings = Settings(index="mine.db", embeddings="tests.jobchat.docs.fake_embeddings:by_length")
     told: list[str] = []
 
     index_folder(folder, None, settings)

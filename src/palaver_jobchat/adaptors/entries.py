@@ -1,13 +1,13 @@
-"""An adaptor's own description (`ast.json`) as entries that a model can read: a signature, and all that is known.
+"""An adaptor's description (`ast.json`) as entries, and the selection of entries for a prompt."""
 
-The files come from a documentation tool and are not always what they seem; whatever has another shape is passed by.
-Namespaced functions (`http.get` of another adaptor) are in no such file: the listing may be incomplete.
-"""
-
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, cast
 
 import msgspec
+
+from palaver_jobchat.adaptors.names import Adaptor
+from palaver_jobchat.bm25 import bm25_scores, content_terms
 
 _DEEPEST_TYPE = 20
 
@@ -177,3 +177,79 @@ def _list(value: object) -> list[Any]:
 
 def _dict(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+ENTRIES_BUDGET_CHARACTERS = 40_000
+_BETWEEN = "\n\n"
+
+_CALLED = re.compile(r"(?<![\w$.])([A-Za-z_$][\w$]*)\s*\(")
+_NAMED = re.compile(r"[A-Za-z_$][\w$]*")
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """What is shown of an adaptor's docs."""
+
+    signatures: str
+    """One line for each function and type. Empty where everything is shown in full: it is all there."""
+    full: tuple[Entry, ...]
+    is_whole: bool
+    """Whether all entries are shown in full. Then nothing depends on the question, and the text can be cached."""
+
+    @property
+    def text(self) -> str:
+        """The entries shown in full."""
+        return _BETWEEN.join(entry.text for entry in self.full)
+
+
+def select_entries(
+    entries: Sequence[Entry],
+    *,
+    code: str = "",
+    question: str = "",
+    log: str = "",
+    budget: int = ENTRIES_BUDGET_CHARACTERS,
+) -> Selection:
+    """The whole docs if they fit into so many characters, else all signatures and the entries that matter most."""
+    if sum(len(entry.text) + len(_BETWEEN) for entry in entries) <= budget + len(_BETWEEN):
+        return Selection("", tuple(entries), is_whole=True)
+    signatures = "\n".join(entry.signature for entry in entries)
+    room = budget - len(signatures)
+    full: list[Entry] = []
+    for entry in dict.fromkeys(_by_weight(entries, code, question, log)):
+        if len(entry.text) + len(_BETWEEN) <= room:
+            full.append(entry)
+            room -= len(entry.text) + len(_BETWEEN)
+    return Selection(signatures, tuple(full), is_whole=False)
+
+
+def _by_weight(entries: Sequence[Entry], code: str, question: str, log: str) -> Iterator[Entry]:
+    """The entries, the most important first; one may come more than once."""
+    known = {entry.name: entry for entry in entries}
+    for pattern, text in ((_CALLED, code), (_NAMED, question), (_NAMED, log)):
+        for name in pattern.findall(text):
+            if name in known:
+                yield known[name]
+    marks = bm25_scores(content_terms(question), [entry.text for entry in entries])
+    ranked = sorted(range(len(entries)), key=lambda place: -marks[place])  # Stable: the file's order among equals.
+    yield from (entries[place] for place in ranked)
+
+
+class AdaptorDocs(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known about an adaptor that was asked for."""
+
+    adaptor: Adaptor
+    version: str | None = None
+    """The one asked for, as a number where that could be found."""
+    state: Literal["exact", "nearest", "missing"] = "missing"
+    docs_version: str | None = None
+    """The one that the entries describe."""
+    entries: tuple[Entry, ...] = ()
+
+    def meta(self) -> dict[str, Any]:
+        """As the answer's `meta.job_chat.adaptor` tells it."""
+        return {
+            "name": self.adaptor.name,
+            **({"version": self.version} if self.version else {}),
+            "docs": self.state,
+            **({"docs_version": self.docs_version} if self.state == "nearest" else {}),
+        }

@@ -1,23 +1,74 @@
-"""Another try, as long as nothing has come back: a few times, with growing pauses, and within a time budget.
-
-The SDKs could do this themselves, but they sleep as long as a provider asks them to, and know no budget.
-"""
+"""What the SDK-backed models share: one client per event loop, and retries."""
 
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Final, Generic, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 import msgspec
 
 from palaver_jobchat.models.errors import ProviderError, read_provider_error, retry_after
 
+
+class Closable(Protocol):
+    """What has connections, as both SDKs' clients do."""
+
+    def close(self) -> Awaitable[None]:
+        """End them."""
+        ...
+
+
+Client = TypeVar("Client", bound=Closable)
+_Keepers = set[AsyncGenerator[None]]
+
+_KEPT: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Keepers]] = WeakKeyDictionary()
+"""What is open in a loop. A loop that ends closes the generators begun in it, but only those that are still held."""
+
+
+class ClientPool(Generic[Client]):
+    """One client for each loop that asks, closed with the loop."""
+
+    def __init__(self, make: Callable[[], Client]) -> None:
+        self._make = make
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Client, AsyncGenerator[None]]] = (
+            WeakKeyDictionary()
+        )
+
+    async def get(self) -> Client:
+        """This loop's client."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            client = self._make()
+            keeper = _closing(client)
+            self._clients[loop] = client, keeper
+            _KEPT.setdefault(loop, set()).add(keeper)
+            await anext(keeper)
+        return self._clients[loop][0]
+
+    async def aclose(self) -> None:
+        """Close this loop's client; the next who asks gets a new one."""
+        loop = asyncio.get_running_loop()
+        kept = self._clients.pop(loop, None)
+        if kept is not None:
+            _KEPT[loop].discard(kept[1])
+            await kept[1].aclose()
+
+
+async def _closing(client: Closable) -> AsyncGenerator[None]:
+    """Closes the client when it is closed itself."""
+    try:
+        yield
+    finally:
+        await client.close()
+
+
 MAX_PAUSE_S: Final = 10.0
 """A longer pause than this is reported to whoever asked, who may have better things to do."""
 _FIRST, _GROWTH, _MOST = 0.5, 2.0, 8.0
 
-Opened = TypeVar("Opened")
+T = TypeVar("T")
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +82,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     chance: Callable[[], float] = random.random
 
 
-async def retry(attempt: Callable[[], Awaitable[Opened]], patience: RetryPolicy) -> Opened:
+async def retry(attempt: Callable[[], Awaitable[T]], patience: RetryPolicy) -> T:
     """What an attempt gives; of several failures, the last is raised."""
     began = patience.now()
     for retry in range(patience.retries):
