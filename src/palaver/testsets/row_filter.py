@@ -8,7 +8,6 @@ import msgspec
 from palaver.core import json
 from palaver.errors import InvalidValue
 
-_decode = msgspec.json.Decoder().decode
 _POINTER = "?filter"
 
 
@@ -26,7 +25,7 @@ class RowFilter(msgspec.Struct, frozen=True):
             return False
         if not self.search and not self.cells:
             return True
-        data: dict[str, Any] = _decode(raw)
+        data: dict[str, Any] = msgspec.json.decode(raw)
         if not all(name in data and json_equal(data[name], value) for name, value in self.cells.items()):
             return False
         return not self.search or _contains_text(data, self.search.casefold())

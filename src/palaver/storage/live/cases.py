@@ -11,10 +11,11 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, tuple_, update
 
 from palaver.errors import NotFound
-from palaver.storage.live import evaluators as online_rules
-from palaver.storage.live.tables import IS_LEFT, online_scores
-from palaver.storage.live.tables import online_cases as table
+from palaver.storage.live import evaluators
+from palaver.storage.live.tables import IS_LEFT
+from palaver.storage.live.tables import online_cases as cases
 from palaver.storage.live.tables import online_rules as rules
+from palaver.storage.live.tables import online_scores as scores
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.spans import queries as span_arrivals
 from palaver.storage.spans import queries as span_pages
@@ -119,26 +120,26 @@ def _upsert_case(db: Connection, project: str, rule: str, one: SpanArrival, *, i
     if subject is None:
         return
     here = _is_case(project, rule, subject)
-    state = db.scalar(select(table.c.state).where(*here))
+    state = db.scalar(select(cases.c.state).where(*here))
     newest = _last_arrival(
         db, project, subject, is_session=is_session
     )  # Spans that arrived together do not delay it again.
     values: dict[str, Any] = {"trace": one.row.trace_id, "place": newest or one.place, "due": due, "attempts": 0}
     if state is None:
         named = {"project": project, "rule": rule, "subject": subject}
-        db.execute(insert(table).values(**named, **values, state="waiting"))
+        db.execute(insert(cases).values(**named, **values, state="waiting"))
     elif state == "running":
         if is_session:  # The process that scores it will see the new position.
-            db.execute(update(table).where(*here).values(trace=one.row.trace_id, place=values["place"]))
+            db.execute(update(cases).where(*here).values(trace=one.row.trace_id, place=values["place"]))
     elif state == "waiting" or is_session:
-        db.execute(update(table).where(*here).values(**values, state="waiting"))
+        db.execute(update(cases).where(*here).values(**values, state="waiting"))
 
 
 # Claims
 
 
 def has_due_cases(db: Connection, now: datetime) -> bool:
-    asked = select(table.c.rule).where(IS_LEFT, table.c.state == "waiting", table.c.due <= now)
+    asked = select(cases.c.rule).where(IS_LEFT, cases.c.state == "waiting", cases.c.due <= now)
     return db.execute(asked.limit(1)).first() is not None
 
 
@@ -154,8 +155,8 @@ def claim_cases(
 ) -> list[ClaimedCase]:
     """Claim quiet cases: as many as there is room for and as the rate limits allow to start within `ahead`."""
     taken: list[ClaimedCase] = []
-    due = select(table.c.project, table.c.rule).where(IS_LEFT, table.c.state == "waiting", table.c.due <= now)
-    for project, rule in db.execute(due.distinct().order_by(table.c.project, table.c.rule)).all():
+    due = select(cases.c.project, cases.c.rule).where(IS_LEFT, cases.c.state == "waiting", cases.c.due <= now)
+    for project, rule in db.execute(due.distinct().order_by(cases.c.project, cases.c.rule)).all():
         if len(taken) < room:
             taken += _claim_for(db, process, project, rule, now, room - len(taken), ahead, quiet, idle)
     return taken
@@ -182,21 +183,21 @@ def _claim_for(
     most = min(room, (now + ahead - first) // between + 1)
     if most <= 0:
         return []
-    columns = (table.c.subject, table.c.trace, table.c.place, table.c.attempts)
-    due = (IS_LEFT, table.c.state == "waiting", table.c.project == project, table.c.rule == rule, table.c.due <= now)
+    columns = (cases.c.subject, cases.c.trace, cases.c.place, cases.c.attempts)
+    due = (IS_LEFT, cases.c.state == "waiting", cases.c.project == project, cases.c.rule == rule, cases.c.due <= now)
     _drop_oldest(db, project, rule, due, MAX_BACKLOG_MINUTES * found.per_minute)
     waiting = select(*columns).where(*due)
     taken: list[ClaimedCase] = []
-    for row in db.execute(waiting.order_by(table.c.due, table.c.subject).limit(most)).all():
+    for row in db.execute(waiting.order_by(cases.c.due, cases.c.subject).limit(most)).all():
         here = _is_case(project, rule, row.subject)
         newest = _last_arrival(db, project, row.subject, is_session=found.session)
         if newest is None:  # The trace was deleted.
-            db.execute(update(table).where(*here).values(state="done"))
+            db.execute(update(cases).where(*here).values(state="done"))
         elif newest > row.place:
             waits = quiet if not found.session and _has_root(db, project, row.trace) else idle
-            db.execute(update(table).where(*here).values(place=newest, due=now + waits))
+            db.execute(update(cases).where(*here).values(place=newest, due=now + waits))
         else:
-            db.execute(update(table).where(*here).values(state="running", process=process))
+            db.execute(update(cases).where(*here).values(state="running", process=process))
             taken.append(_claimed_case(row, project, rule, first + between * len(taken)))
     if taken:
         db.execute(update(rules).where(*mine).values(paced_until=first + between * len(taken)))
@@ -205,11 +206,11 @@ def _claim_for(
 
 def _drop_oldest(db: Connection, project: str, rule: str, due: tuple[Any, ...], most: int) -> None:
     """Drop the oldest due cases beyond `most`."""
-    more = db.execute(select(func.count()).select_from(table).where(*due)).scalar_one() - most
+    more = db.execute(select(func.count()).select_from(cases).where(*due)).scalar_one() - most
     if more > 0:
-        oldest = select(table.c.subject).where(*due).order_by(table.c.due, table.c.subject).limit(min(more, 1_000))
-        mine = (table.c.project == project, table.c.rule == rule, table.c.subject.in_(db.scalars(oldest).all()))
-        db.execute(update(table).where(*mine).values(state="done", attempts=DROPPED_ATTEMPTS))
+        oldest = select(cases.c.subject).where(*due).order_by(cases.c.due, cases.c.subject).limit(min(more, 1_000))
+        mine = (cases.c.project == project, cases.c.rule == rule, cases.c.subject.in_(db.scalars(oldest).all()))
+        db.execute(update(cases).where(*mine).values(state="done", attempts=DROPPED_ATTEMPTS))
 
 
 def _has_root(db: Connection, project: str, trace: str) -> bool:
@@ -230,7 +231,7 @@ def finish_case(
     db: Connection,
     process: str,
     taken: ClaimedCase,
-    scores: Collection[NewLiveScore],
+    new: Collection[NewLiveScore],
     at: datetime,
     *,
     session: str | None,
@@ -239,17 +240,17 @@ def finish_case(
     if not _holds_case(db, process, taken):
         return False
     here = _is_case(taken.project, taken.rule, taken.subject)
-    theirs = (online_scores.c.project == taken.project, online_scores.c.trace == taken.trace)
-    db.execute(delete(online_scores).where(*theirs, online_scores.c.rule == taken.rule))
+    theirs = (scores.c.project == taken.project, scores.c.trace == taken.trace)
+    db.execute(delete(scores).where(*theirs, scores.c.rule == taken.rule))
     common = {"project": taken.project, "trace": taken.trace, "rule": taken.rule, "session": session, "created_at": at}
-    rows = [{**common, **msgspec.structs.asdict(score)} for score in scores]
+    rows = [{**common, **msgspec.structs.asdict(score)} for score in new]
     if rows:
-        db.execute(insert(online_scores), rows)
-    place = db.scalar(select(table.c.place).where(*here))
+        db.execute(insert(scores), rows)
+    place = db.scalar(select(cases.c.place).where(*here))
     values: dict[str, Any] = {"state": "done", "process": None, "attempts": 0}
     if session is not None and place != taken.place:
         values |= {"state": "waiting", "due": at + SESSION_IDLE_TIME}
-    db.execute(update(table).where(*here).values(values))
+    db.execute(update(cases).where(*here).values(values))
     mark_changed(db, Change(taken.project, "rule", taken.rule))
     return True
 
@@ -258,42 +259,42 @@ def retry_case(db: Connection, process: str, taken: ClaimedCase, at: datetime) -
     """Retry a case later after an unexpected error, up to MAX_ATTEMPTS."""
     tried = taken.attempts + 1
     state = "done" if tried >= MAX_ATTEMPTS else "waiting"
-    mine = (*_is_case(taken.project, taken.rule, taken.subject), table.c.state == "running", table.c.process == process)
+    mine = (*_is_case(taken.project, taken.rule, taken.subject), cases.c.state == "running", cases.c.process == process)
     due = at + timedelta(minutes=1)
-    db.execute(update(table).where(*mine).values(state=state, process=None, attempts=tried, due=due))
+    db.execute(update(cases).where(*mine).values(state=state, process=None, attempts=tried, due=due))
 
 
 def release_cases(db: Connection, process: str) -> int:
     """Release all cases of a process; returns their number."""
-    mine = (IS_LEFT, table.c.state == "running", table.c.process == process)
-    return db.execute(update(table).where(*mine).values(state="waiting", process=None)).rowcount
+    mine = (IS_LEFT, cases.c.state == "running", cases.c.process == process)
+    return db.execute(update(cases).where(*mine).values(state="waiting", process=None)).rowcount
 
 
 def has_lost_cases(db: Connection, process: str) -> bool:
     """Whether an unregistered process, other than this one, holds a case."""
-    return db.execute(select(table.c.rule).where(*_is_lost(process)).limit(1)).first() is not None
+    return db.execute(select(cases.c.rule).where(*_is_lost(process)).limit(1)).first() is not None
 
 
 def requeue_lost_cases(db: Connection, process: str) -> int:
     """Requeue the cases of dead processes, and give up those with too many attempts; returns their number."""
-    tried = table.c.attempts + 1
-    lost = update(table).where(*_is_lost(process))
+    tried = cases.c.attempts + 1
+    lost = update(cases).where(*_is_lost(process))
     given_up = db.execute(lost.where(tried >= MAX_ATTEMPTS).values(state="done", process=None, attempts=tried)).rowcount
     return given_up + db.execute(lost.values(state="waiting", process=None, attempts=tried)).rowcount
 
 
 def _is_lost(process: str) -> tuple[ColumnElement[bool], ...]:
-    unknown = table.c.process.not_in(select(processes.c.id))
-    return IS_LEFT, table.c.state == "running", unknown, table.c.process != process  # type: ignore[return-value]
+    unknown = cases.c.process.not_in(select(processes.c.id))
+    return IS_LEFT, cases.c.state == "running", unknown, cases.c.process != process  # type: ignore[return-value]
 
 
 def _holds_case(db: Connection, process: str, taken: ClaimedCase) -> bool:
     try:
-        online_rules.lock_live_evaluator(db, taken.project, taken.rule)
+        evaluators.lock_live_evaluator(db, taken.project, taken.rule)
     except NotFound:
         return False
-    mine = (*_is_case(taken.project, taken.rule, taken.subject), table.c.state == "running", table.c.process == process)
-    return db.execute(select(table.c.rule).where(*mine)).first() is not None
+    mine = (*_is_case(taken.project, taken.rule, taken.subject), cases.c.state == "running", cases.c.process == process)
+    return db.execute(select(cases.c.rule).where(*mine)).first() is not None
 
 
 # Deletion
@@ -303,8 +304,8 @@ def find_orphaned_cases(
     db: Connection, after: CaseKey | None, limit: int = 1_000
 ) -> tuple[list[CaseRef], CaseKey | None]:
     """Return those of the next `limit` cases whose trace is deleted, and where to continue; None at the end."""
-    key = (table.c.project, table.c.rule, table.c.subject)
-    asked = select(*key, table.c.trace).order_by(*key).limit(limit)
+    key = (cases.c.project, cases.c.rule, cases.c.subject)
+    asked = select(*key, cases.c.trace).order_by(*key).limit(limit)
     rows = [CaseRef(*row) for row in db.execute(asked if after is None else asked.where(tuple_(*key) > after))]
     there = set[tuple[str, str]]()
     for project in {row.project for row in rows}:
@@ -319,13 +320,13 @@ def delete_cases(db: Connection, some: Collection[CaseRef]) -> None:
     """Delete cases and their scores."""
     for one in some:
         here = _is_case(one.project, one.rule, one.subject)
-        db.execute(delete(table).where(*here, table.c.trace == one.trace))
-        theirs = (online_scores.c.project == one.project, online_scores.c.trace == one.trace)
-        db.execute(delete(online_scores).where(*theirs, online_scores.c.rule == one.rule))
+        db.execute(delete(cases).where(*here, cases.c.trace == one.trace))
+        theirs = (scores.c.project == one.project, scores.c.trace == one.trace)
+        db.execute(delete(scores).where(*theirs, scores.c.rule == one.rule))
 
 
 def _is_case(project: str, rule: str, subject: str) -> tuple[ColumnElement[bool], ...]:
-    return table.c.project == project, table.c.rule == rule, table.c.subject == subject
+    return cases.c.project == project, cases.c.rule == rule, cases.c.subject == subject
 
 
 def _claimed_case(row: Any, project: str, rule: str, start_at: datetime) -> ClaimedCase:

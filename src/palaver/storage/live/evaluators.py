@@ -7,8 +7,9 @@ import msgspec
 from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 
 from palaver.errors import NotFound, TooLarge
-from palaver.storage.live.tables import online_cases, online_scores
-from palaver.storage.live.tables import online_rules as table
+from palaver.storage.live.tables import online_cases as cases
+from palaver.storage.live.tables import online_rules as rules
+from palaver.storage.live.tables import online_scores as scores
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
 from palaver.storage.schema import storable_text
@@ -45,7 +46,7 @@ class EnabledEvaluator(msgspec.Struct, frozen=True):
     rule: LiveEvaluator
 
 
-_FIELDS = [table.c[name] for name in LiveEvaluator.__struct_fields__]
+_FIELDS = [rules.c[name] for name in LiveEvaluator.__struct_fields__]
 
 
 def get_live_evaluator(db: Connection, project: str, rule: str) -> LiveEvaluator:
@@ -60,28 +61,28 @@ def lock_live_evaluator(db: Connection, project: str, rule: str) -> LiveEvaluato
 
 def list_live_evaluators(db: Connection, project: str, window: Window = FIRST_PAGE) -> Page[LiveEvaluator]:
     """List live evaluators, newest first."""
-    asked = select(*_FIELDS).where(table.c.project == project)
-    return fetch_page(db, asked, _row_to_evaluator, project=project, by=(table.c.id,), window=window)
+    asked = select(*_FIELDS).where(rules.c.project == project)
+    return fetch_page(db, asked, _row_to_evaluator, project=project, by=(rules.c.id,), window=window)
 
 
 def list_enabled(db: Connection) -> list[EnabledEvaluator]:
     """List the enabled ones of all projects."""
-    asked = select(*_FIELDS, table.c.project.label("of")).where(table.c.enabled.is_(True))
+    asked = select(*_FIELDS, rules.c.project.label("of")).where(rules.c.enabled.is_(True))
     return [
         EnabledEvaluator(row.of, _row_to_evaluator(row))
-        for row in db.execute(asked.order_by(table.c.project, table.c.id))
+        for row in db.execute(asked.order_by(rules.c.project, rules.c.id))
     ]
 
 
 def create_live_evaluator(db: Connection, project: str, rule: LiveEvaluator) -> LiveEvaluator:
     """Insert a live evaluator, which scores traces that arrive from now on."""
     if (
-        len(db.execute(select(table.c.id).where(table.c.project == project).limit(MAX_LIVE_EVALUATORS)).all())
+        len(db.execute(select(rules.c.id).where(rules.c.project == project).limit(MAX_LIVE_EVALUATORS)).all())
         >= MAX_LIVE_EVALUATORS
     ):
         raise TooLarge(f"There are {MAX_LIVE_EVALUATORS} rules already: delete one first.")
     made = msgspec.structs.replace(rule, name=storable_text(rule.name), place=span_arrivals.last_position(db))
-    db.execute(insert(table).values(project=project, **msgspec.structs.asdict(made)))
+    db.execute(insert(rules).values(project=project, **msgspec.structs.asdict(made)))
     mark_changed(db, Change(project, "rule", made.id))
     return made
 
@@ -93,7 +94,7 @@ def update_live_evaluator(db: Connection, project: str, rule: str, at: datetime,
     if new.enabled and not found.enabled:
         new = msgspec.structs.replace(new, place=span_arrivals.last_position(db))
     values = {**msgspec.structs.asdict(new), "name": storable_text(new.name)}
-    db.execute(update(table).where(table.c.project == project, table.c.id == rule).values(values))
+    db.execute(update(rules).where(rules.c.project == project, rules.c.id == rule).values(values))
     if not new.enabled or new.session != found.session:
         _delete_waiting_cases(db, project, rule)
     mark_changed(db, Change(project, "rule", rule))
@@ -103,19 +104,19 @@ def update_live_evaluator(db: Connection, project: str, rule: str, at: datetime,
 def delete_live_evaluator(db: Connection, project: str, rule: str) -> None:
     """Delete a live evaluator with its cases and scores."""
     lock_live_evaluator(db, project, rule)
-    for one in (online_cases, online_scores):
+    for one in (cases, scores):
         db.execute(delete(one).where(one.c.project == project, one.c.rule == rule))
-    db.execute(delete(table).where(table.c.project == project, table.c.id == rule))
+    db.execute(delete(rules).where(rules.c.project == project, rules.c.id == rule))
     mark_changed(db, Change(project, "rule", rule))
 
 
 def _delete_waiting_cases(db: Connection, project: str, rule: str) -> None:
-    waiting = (online_cases.c.project == project, online_cases.c.rule == rule, online_cases.c.state != "done")
-    db.execute(delete(online_cases).where(*waiting))
+    waiting = (cases.c.project == project, cases.c.rule == rule, cases.c.state != "done")
+    db.execute(delete(cases).where(*waiting))
 
 
 def _where_evaluator(asked: Select[Any], project: str, rule: str) -> Select[Any]:
-    return asked.where(table.c.project == project, table.c.id == storable_text(rule))
+    return asked.where(rules.c.project == project, rules.c.id == storable_text(rule))
 
 
 def _fetch_evaluator(db: Connection, asked: Select[Any], rule: str) -> LiveEvaluator:

@@ -8,8 +8,8 @@ import msgspec
 from sqlalchemy import BigInteger, Connection, case, func, select, type_coerce
 
 from palaver.storage.live.cases import DROPPED_ATTEMPTS
-from palaver.storage.live.tables import online_cases
-from palaver.storage.live.tables import online_scores as table
+from palaver.storage.live.tables import online_cases as cases
+from palaver.storage.live.tables import online_scores as scores
 
 TimeStep = Literal["minute", "hour", "day"]
 _MICROSECONDS: dict[TimeStep, int] = {"minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
@@ -56,13 +56,15 @@ class CaseCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Dropped because the backlog was too long."""
 
 
-_FIELDS = [table.c[name] for name in LiveScore.__struct_fields__]
+_FIELDS = [scores.c[name] for name in LiveScore.__struct_fields__]
 
 
 def list_trace_scores(db: Connection, project: str, trace: str) -> list[LiveScore]:
     """List the scores of a trace, oldest first."""
-    asked = select(*_FIELDS).where(table.c.project == project, table.c.trace == trace)
-    ordered = asked.order_by(table.c.created_at, table.c.rule, table.c.evaluator, table.c.name).limit(_MAX_PER_TRACE)
+    asked = select(*_FIELDS).where(scores.c.project == project, scores.c.trace == trace)
+    ordered = asked.order_by(scores.c.created_at, scores.c.rule, scores.c.evaluator, scores.c.name).limit(
+        _MAX_PER_TRACE
+    )
     return [LiveScore(**dict(zip(LiveScore.__struct_fields__, row, strict=True))) for row in db.execute(ordered)]
 
 
@@ -71,24 +73,24 @@ def score_stats(
 ) -> list[LiveScoreStats]:
     """Return statistics in order of time, at most the latest MAX_ROWS."""
     step = _MICROSECONDS[by]
-    at = (type_coerce(table.c.created_at, BigInteger) // step).label("step")
-    is_scored = table.c.status == "scored"
+    at = (type_coerce(scores.c.created_at, BigInteger) // step).label("step")
+    is_scored = scores.c.status == "scored"
     counts = {
         "n": func.count().filter(is_scored),
-        "passed": func.count().filter(table.c.passed.is_(True)),
-        "judged": func.count().filter(table.c.passed.is_not(None)),
-        "mean": func.avg(table.c.score),
-        "skipped": func.count().filter(table.c.status == "skipped"),
-        "errors": func.count().filter(table.c.status == "error"),
-        "cost": func.sum(table.c.cost),
+        "passed": func.count().filter(scores.c.passed.is_(True)),
+        "judged": func.count().filter(scores.c.passed.is_not(None)),
+        "mean": func.avg(scores.c.score),
+        "skipped": func.count().filter(scores.c.status == "skipped"),
+        "errors": func.count().filter(scores.c.status == "error"),
+        "cost": func.sum(scores.c.cost),
     }
-    asked = select(at, table.c.name, *(count.label(name) for name, count in counts.items()))
-    asked = asked.where(table.c.project == project, table.c.rule == rule)
+    asked = select(at, scores.c.name, *(count.label(name) for name, count in counts.items()))
+    asked = asked.where(scores.c.project == project, scores.c.rule == rule)
     if since is not None:
-        asked = asked.where(table.c.created_at >= since)
+        asked = asked.where(scores.c.created_at >= since)
     if until is not None:
-        asked = asked.where(table.c.created_at < until)
-    latest = asked.group_by(at, table.c.name).order_by(at.desc(), table.c.name.desc()).limit(MAX_ROWS)
+        asked = asked.where(scores.c.created_at < until)
+    latest = asked.group_by(at, scores.c.name).order_by(at.desc(), scores.c.name.desc()).limit(MAX_ROWS)
     rows: Sequence[Any] = db.execute(latest).all()
     return [_row_to_stats(row, step, counts) for row in reversed(rows)]
 
@@ -100,7 +102,7 @@ def _row_to_stats(row: Sequence[Any], step: int, names: Iterable[str]) -> LiveSc
 
 
 def count_cases(db: Connection, project: str, rule: str) -> CaseCounts:
-    mine = (online_cases.c.project == project, online_cases.c.rule == rule)
-    state = case((online_cases.c.attempts == DROPPED_ATTEMPTS, "dropped"), else_=online_cases.c.state).label("as")
+    mine = (cases.c.project == project, cases.c.rule == rule)
+    state = case((cases.c.attempts == DROPPED_ATTEMPTS, "dropped"), else_=cases.c.state).label("as")
     counted = select(state, func.count()).where(*mine).group_by(state)
     return CaseCounts(**{row[0]: row[1] for row in db.execute(counted)})

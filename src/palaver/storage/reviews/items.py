@@ -14,7 +14,7 @@ from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
 from palaver.storage.reviews.repository import Review
 from palaver.storage.reviews.tables import review_answers as answers
 from palaver.storage.reviews.tables import review_holds as holds
-from palaver.storage.reviews.tables import review_items as table
+from palaver.storage.reviews.tables import review_items as items
 from palaver.storage.reviews.tables import reviews
 from palaver.storage.schema import storable_text
 
@@ -68,7 +68,7 @@ class TraceReview(msgspec.Struct, frozen=True):
     said: ReviewAnswer
 
 
-_ITEM_COLUMNS = [table.c[name] for name in ReviewItem.__struct_fields__]
+_ITEM_COLUMNS = [items.c[name] for name in ReviewItem.__struct_fields__]
 _ANSWER_COLUMNS = [answers.c[name] for name in ReviewAnswer.__struct_fields__]
 
 
@@ -77,7 +77,7 @@ _ANSWER_COLUMNS = [answers.c[name] for name in ReviewAnswer.__struct_fields__]
 
 def get_item(db: Connection, project: str, review: str, place: int) -> ReviewItem:
     """Return an item. Raises NotFound."""
-    row = db.execute(select(*_ITEM_COLUMNS).where(*_in_review(project, review), table.c.place == place)).one_or_none()
+    row = db.execute(select(*_ITEM_COLUMNS).where(*_in_review(project, review), items.c.place == place)).one_or_none()
     if row is None:
         raise NotFound(f"The review {review[:80]!r} has no item {place}.")
     return _row_to_item(row)
@@ -86,7 +86,7 @@ def get_item(db: Connection, project: str, review: str, place: int) -> ReviewIte
 def list_items(db: Connection, project: str, review: str, window: Window = FIRST_PAGE) -> Page[ReviewItem]:
     """List items in order."""
     asked = select(*_ITEM_COLUMNS).where(*_in_review(project, review))
-    by, filters = (table.c.place,), {"review": review}
+    by, filters = (items.c.place,), {"review": review}
     return fetch_page(db, asked, _row_to_item, project=project, by=by, window=window, filters=filters, order="oldest")
 
 
@@ -112,15 +112,15 @@ def load_verdicts(
 ) -> dict[str, dict[int, EvaluatorVerdict]]:
     """Return the verdicts of these evaluators on the items, by evaluator name and item."""
     same = (
-        scores.c.project == table.c.project,
+        scores.c.project == items.c.project,
         scores.c.evaluation == review.evaluation,
-        scores.c.cell == table.c.cell,
+        scores.c.cell == items.c.cell,
     )
     asked = (
-        select(table.c.place, scores.c.name, scores.c.passed, scores.c.score, scores.c.label)
-        .join_from(table, scores, and_(*same))
+        select(items.c.place, scores.c.name, scores.c.passed, scores.c.score, scores.c.label)
+        .join_from(items, scores, and_(*same))
         .where(*_in_review(project, review.id), scores.c.evaluator.in_(list(evaluators)), scores.c.status == "scored")
-        .order_by(scores.c.name, table.c.place)
+        .order_by(scores.c.name, items.c.place)
     )
     found: dict[str, dict[int, EvaluatorVerdict]] = {}
     for place, name, passed, score, label in db.execute(asked) if evaluators else ():
@@ -130,13 +130,13 @@ def load_verdicts(
 
 def list_trace_reviews(db: Connection, project: str, trace: str) -> list[TraceReview]:
     """Return the last answers about a trace in all reviews, oldest first."""
-    about = and_(table.c.project == answers.c.project, table.c.review == answers.c.review)
+    about = and_(items.c.project == answers.c.project, items.c.review == answers.c.review)
     own = and_(reviews.c.project == answers.c.project, reviews.c.id == answers.c.review)
     asked = (
         select(*_ANSWER_COLUMNS, answers.c.review, reviews.c.questions)
-        .join_from(answers, table, and_(about, table.c.place == answers.c.place))
+        .join_from(answers, items, and_(about, items.c.place == answers.c.place))
         .join(reviews, own)
-        .where(table.c.project == project, table.c.trace == trace)
+        .where(items.c.project == project, items.c.trace == trace)
         .order_by(answers.c.created_at, answers.c.review, answers.c.number)
         .limit(_MAX_PER_TRACE)
     )
@@ -159,20 +159,20 @@ def lease_next_item(db: Connection, project: str, review: Review, reviewer: str,
     own = _hold_by(project, review.id, reviewer)
     kept = select(*_ITEM_COLUMNS).where(
         *_in_review(project, review.id),
-        table.c.gone.is_(False),
-        table.c.answered < review.reviewers,
+        items.c.gone.is_(False),
+        items.c.answered < review.reviewers,
         exists().where(*own, holds.c.state == "held", holds.c.until > now),
     )
     other = (*_holds(project, review.id), holds.c.reviewer != storable_text(reviewer))
     free = select(*_ITEM_COLUMNS).where(
         *_in_review(project, review.id),
-        table.c.gone.is_(False),
-        table.c.answered < review.reviewers,
+        items.c.gone.is_(False),
+        items.c.answered < review.reviewers,
         ~exists().where(*own, holds.c.state != "held"),
         ~exists().where(*other, holds.c.state == "held", holds.c.until > now),
     )
     for asked in (kept, free):
-        row = db.execute(asked.order_by(table.c.place).limit(1)).one_or_none()
+        row = db.execute(asked.order_by(items.c.place).limit(1)).one_or_none()
         if row is not None:
             _set_hold(db, project, review.id, row.place, reviewer, "held", now + LEASE_TIME)
             return LeasedItem(_row_to_item(row), now + LEASE_TIME)
@@ -181,7 +181,7 @@ def lease_next_item(db: Connection, project: str, review: Review, reviewer: str,
 
 def mark_item_gone(db: Connection, project: str, review: str, place: int) -> None:
     """Mark an item whose result or trace was deleted."""
-    db.execute(update(table).where(*_in_review(project, review), table.c.place == place).values(gone=True))
+    db.execute(update(items).where(*_in_review(project, review), items.c.place == place).values(gone=True))
     mark_changed(db, Change(project, "review", review))
 
 
@@ -237,8 +237,8 @@ def save_answer(
     mine = update(reviews).where(reviews.c.project == project, reviews.c.id == review.id)
     db.execute(mine.values(answers=said.number, updated_at=at))
     if is_first:
-        counted = update(table).where(*_in_review(project, review.id), table.c.place == place)
-        db.execute(counted.values(answered=table.c.answered + 1))
+        counted = update(items).where(*_in_review(project, review.id), items.c.place == place)
+        db.execute(counted.values(answered=items.c.answered + 1))
         _set_hold(db, project, review.id, place, reviewer, "answered", at)
     mark_changed(db, Change(project, "review", review.id))
     return said
@@ -272,11 +272,11 @@ def _set_hold(
 
 
 def _in_review(project: str, review: str) -> tuple[ColumnElement[bool], ...]:
-    return table.c.project == project, table.c.review == review
+    return items.c.project == project, items.c.review == review
 
 
 def _holds(project: str, review: str) -> tuple[ColumnElement[bool], ...]:
-    return holds.c.project == project, holds.c.review == review, holds.c.place == table.c.place
+    return holds.c.project == project, holds.c.review == review, holds.c.place == items.c.place
 
 
 def _hold_by(project: str, review: str, reviewer: str) -> tuple[ColumnElement[bool], ...]:

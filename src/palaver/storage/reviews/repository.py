@@ -10,8 +10,9 @@ from sqlalchemy import Connection, Row, Select, delete, func, insert, select, up
 from palaver.errors import NotFound
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
-from palaver.storage.reviews.tables import REVIEWS, review_holds, review_items
-from palaver.storage.reviews.tables import reviews as table
+from palaver.storage.reviews.tables import REVIEWS, reviews
+from palaver.storage.reviews.tables import review_holds as holds
+from palaver.storage.reviews.tables import review_items as items
 from palaver.storage.schema import folded_text, storable_text
 
 ReviewState = Literal["open", "closed"]
@@ -70,7 +71,7 @@ class ReviewProgress(msgspec.Struct, frozen=True, kw_only=True):
     reviewers: list[ReviewerProgress]
 
 
-_FIELDS = [table.c[name] for name in Review.__struct_fields__]
+_FIELDS = [reviews.c[name] for name in Review.__struct_fields__]
 ALL_REVIEWS = ReviewFilters()
 
 
@@ -91,26 +92,26 @@ def list_reviews(
     db: Connection, project: str, filters: ReviewFilters = ALL_REVIEWS, window: Window = FIRST_PAGE
 ) -> Page[Review]:
     """List reviews, newest first."""
-    asked = select(*_FIELDS).where(table.c.project == project)
+    asked = select(*_FIELDS).where(reviews.c.project == project)
     if filters.state is not None:
-        asked = asked.where(table.c.state == storable_text(filters.state))
+        asked = asked.where(reviews.c.state == storable_text(filters.state))
     if filters.evaluation is not None:
-        asked = asked.where(table.c.evaluation == storable_text(filters.evaluation))
+        asked = asked.where(reviews.c.evaluation == storable_text(filters.evaluation))
     if needle := folded_text(filters.search or ""):
-        asked = asked.where(table.c.name_folded.contains(needle, autoescape=True))
+        asked = asked.where(reviews.c.name_folded.contains(needle, autoescape=True))
     kept = msgspec.structs.asdict(filters)
-    return fetch_page(db, asked, _row_to_review, project=project, by=(table.c.id,), window=window, filters=kept)
+    return fetch_page(db, asked, _row_to_review, project=project, by=(reviews.c.id,), window=window, filters=kept)
 
 
 def get_progress(db: Connection, project: str, review: Review) -> ReviewProgress:
-    mine = (review_items.c.project == project, review_items.c.review == review.id)
-    is_done = review_items.c.answered >= review.reviewers
-    gone = func.count().filter(review_items.c.gone.is_(True))
-    counts = select(gone, func.count().filter(is_done), func.sum(review_items.c.answered)).where(*mine)
+    mine = (items.c.project == project, items.c.review == review.id)
+    is_done = items.c.answered >= review.reviewers
+    gone = func.count().filter(items.c.gone.is_(True))
+    counts = select(gone, func.count().filter(is_done), func.sum(items.c.answered)).where(*mine)
     lost, done, answers = db.execute(counts).one()
-    theirs = (review_holds.c.project == project, review_holds.c.review == review.id)
-    answered, skipped = (func.count().filter(review_holds.c.state == state) for state in ("answered", "skipped"))
-    by = review_holds.c.reviewer
+    theirs = (holds.c.project == project, holds.c.review == review.id)
+    answered, skipped = (func.count().filter(holds.c.state == state) for state in ("answered", "skipped"))
+    by = holds.c.reviewer
     worked = db.execute(select(by, answered, skipped).where(*theirs).group_by(by).order_by(by))
     return ReviewProgress(
         items=review.total,
@@ -127,19 +128,19 @@ def get_progress(db: Connection, project: str, review: Review) -> ReviewProgress
 # Changes
 
 
-def create_review(db: Connection, project: str, review: Review, items: Sequence[NewReviewItem]) -> None:
+def create_review(db: Connection, project: str, review: Review, new: Sequence[NewReviewItem]) -> None:
     """Insert a review with its items."""
     kept = {
         **msgspec.structs.asdict(review),
         "name": storable_text(review.name),
         "name_folded": folded_text(review.name),
     }
-    db.execute(insert(table).values(project=project, **kept))
+    db.execute(insert(reviews).values(project=project, **kept))
     common = {"project": project, "review": review.id, "answered": 0, "gone": False}
-    for first in range(0, len(items), _INSERT_BATCH):
-        some = enumerate(items[first : first + _INSERT_BATCH], first)
+    for first in range(0, len(new), _INSERT_BATCH):
+        some = enumerate(new[first : first + _INSERT_BATCH], first)
         rows = [{**common, "place": place, **msgspec.structs.asdict(item)} for place, item in some]
-        db.execute(insert(review_items), rows)
+        db.execute(insert(items), rows)
     mark_changed(db, Change(project, "review", review.id))
 
 
@@ -158,7 +159,7 @@ def update_review(
         found, name=storable_text(name) if name is not None else found.name, state=state or found.state, updated_at=at
     )
     values = {"name": new.name, "name_folded": folded_text(new.name), "state": new.state, "updated_at": at}
-    db.execute(update(table).where(table.c.project == project, table.c.id == review).values(values))
+    db.execute(update(reviews).where(reviews.c.project == project, reviews.c.id == review).values(values))
     mark_changed(db, Change(project, "review", review))
     return new
 
@@ -168,12 +169,12 @@ def delete_review(db: Connection, project: str, review: str) -> None:
     lock_review(db, project, review)
     for one in REVIEWS[1:]:
         db.execute(delete(one).where(one.c.project == project, one.c.review == review))
-    db.execute(delete(table).where(table.c.project == project, table.c.id == review))
+    db.execute(delete(reviews).where(reviews.c.project == project, reviews.c.id == review))
     mark_changed(db, Change(project, "review", review))
 
 
 def _where_review(asked: Select[Any], project: str, review: str) -> Select[Any]:
-    return asked.where(table.c.project == project, table.c.id == storable_text(review))
+    return asked.where(reviews.c.project == project, reviews.c.id == storable_text(review))
 
 
 def _fetch_review(db: Connection, asked: Select[Any], review: str) -> Review:

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from palaver.core import json
 from palaver.errors import TooLarge
 from palaver.testsets.files.base import FileReport, FileRow, RowLike, decode_json, make_file_row, object_encoder
+from palaver.testsets.files.json_file import _BOM
 from palaver.testsets.limits import TestsetLimits
-
-_BOM = b"\xef\xbb\xbf"
 
 
 class JsonlReader:
