@@ -12,9 +12,9 @@ from sqlalchemy import Connection
 from palaver.cli.review import command
 from palaver.errors import NotFound
 from palaver.storage.database import open_database
-from palaver.storage.reviews import items as review_items
-from palaver.storage.reviews import repository as reviews
-from palaver.storage.reviews.repository import NewReviewItem, Review
+from palaver.storage.evaluations import reviews
+from palaver.storage.evaluations import reviews as review_items
+from palaver.storage.evaluations.reviews import NewReviewItem, Review
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 REVIEW = Review(

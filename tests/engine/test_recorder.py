@@ -233,7 +233,7 @@ async def test_a_run_whose_process_died_is_ended_once_with_what_was_logged(datab
     await eventually(lambda: len(run.log) == 3)
     await recorder.flush()
     recorder._states.clear()  # It died.
-    left = await database.read(runs.list_unfinished_of, ["p1"])
+    left = await database.read(runs.list_unfinished_runs, ["p1"])
     ended = [await database.write(run_log.interrupt_run, "theirs", run.id, NOW) for _ in range(2)]
     found = await database.read(runs.get_stored_run, "theirs", run.id)
     log = await database.read(runs.read_events, "theirs", run.id)

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from palaver.errors import Overloaded
-from palaver.storage import processes, sqlite
+from palaver.storage import queue, sqlite
 from palaver.storage.database import open_database
 from tests.faults.rounds import FULL, rounds
 from tests.faults.streams import PROTOCOLS, Client, clients, reading, script
@@ -158,11 +158,11 @@ async def test_whoever_writes_to_a_locked_file_waits_once_with_all_the_others(
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.execute("BEGIN IMMEDIATE")
         began = time.monotonic()
-        writing = (database.write(processes.remove_processes, ["nobody"]) for _ in range(20))
+        writing = (database.write(queue.remove_processes, ["nobody"]) for _ in range(20))
         told = await asyncio.gather(*writing, return_exceptions=True)
         took = time.monotonic() - began
         file.execute("ROLLBACK")
-    await database.write(processes.remove_processes, ["nobody"])
+    await database.write(queue.remove_processes, ["nobody"])
     await database.close()
 
     assert {type(error) for error in told} == {Overloaded}

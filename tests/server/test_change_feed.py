@@ -16,15 +16,14 @@ from palaver.server.notifications import ChangeFeed
 from palaver.storage import boards, variants
 from palaver.storage.boards import Board
 from palaver.storage.database import Database, LazyDatabase, open_database
-from palaver.storage.live import cases as online_cases
-from palaver.storage.live import evaluators as online_rules
-from palaver.storage.live.cases import ClaimedCase
-from palaver.storage.live.evaluators import LiveEvaluator
-from palaver.storage.live.tables import online_cases as cases_table
+from palaver.storage.evaluations import live_evaluators as online_cases
+from palaver.storage.evaluations import live_evaluators as online_rules
+from palaver.storage.evaluations import reviews
+from palaver.storage.evaluations import reviews as review_items
+from palaver.storage.evaluations.live_evaluators import ClaimedCase, LiveEvaluator
+from palaver.storage.evaluations.reviews import NewReviewItem, Review
+from palaver.storage.evaluations.tables import online_cases as cases_table
 from palaver.storage.notifications import ALL_PROJECTS, ALL_REFS, Change, Notification, mark_changed
-from palaver.storage.reviews import items as review_items
-from palaver.storage.reviews import repository as reviews
-from palaver.storage.reviews.repository import NewReviewItem, Review
 from palaver.storage.threads import repository as threads
 from palaver.storage.threads.repository import NewThread
 from palaver.storage.variants import VariantDraft

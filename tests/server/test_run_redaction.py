@@ -14,7 +14,7 @@ from palaver.engine import recorder
 from palaver.storage import runs
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.schema import metadata
-from palaver.storage.spans.tables import PARTITIONED
+from palaver.storage.spans.tables import PARTITIONED_TABLES
 from tests.server.test_redaction import MASK, serving
 
 MAIL = "ada@example.org"
@@ -58,7 +58,7 @@ FLOWS = (parrot, slow, own, plain)
 
 def everything(db: Connection) -> str:
     """All that is kept, as text; what was packed is read elsewhere."""
-    tables = [table for table in metadata.sorted_tables if table not in PARTITIONED]
+    tables = [table for table in metadata.sorted_tables if table not in PARTITIONED_TABLES]
     rows = [row for table in tables for row in db.execute(select(table))]
     return "\n".join(msgspec.json.encode([*row], enc_hook=str).decode() for row in rows) + "\n".join(map(str, rows))
 

@@ -12,7 +12,7 @@ from palaver.core.messages import File, Message, Text
 from palaver.core.runs import Origin
 from palaver.engine.engine import Engine
 from palaver.engine.recorder import Recorder
-from palaver.storage import files, projects, retention, run_history, runs
+from palaver.storage import files, projects, retention, run_log, runs
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.projects import Project
 from palaver.storage.tables import file_uses as table
@@ -91,7 +91,7 @@ async def test_a_message_that_says_less_lets_go_of_what_it_no_longer_names(datab
     await begun(database, "conv_1", naming("a", "b"))
     [node] = await database.read(message_tree.list_nodes, "default", "conv_1")
 
-    await database.write(run_history.replace_message, "default", "conv_1", node, naming("b"))
+    await database.write(run_log.replace_message, "default", "conv_1", node, naming("b"))
 
     assert await there(database) == {"b"}
 

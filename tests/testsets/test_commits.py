@@ -19,7 +19,7 @@ from palaver.storage.testsets.tables import testset_contents, testset_pieces
 from palaver.testsets import commits, diff, row_pages
 from palaver.testsets.commits import CommitInfo, PreparedCommit, SubmittedRow
 from palaver.testsets.delta import Delta
-from palaver.testsets.row_filter import RowFilter
+from palaver.testsets.row_pages import RowFilter
 from palaver.testsets.rows import RowData, new_packed_id
 
 P, TS = "default", "ts_1"

@@ -20,7 +20,7 @@ from palaver.storage.testsets import repository as testset_revisions
 from palaver.storage.testsets import repository as testsets
 from palaver.storage.testsets.imports import sweep_dead_imports
 from palaver.storage.testsets.repository import Revision
-from palaver.storage.testsets.tables import TESTSETS, testset_contents
+from palaver.storage.testsets.tables import TESTSET_TABLES, testset_contents
 from palaver.storage.testsets.tables import testset_imports as under_way
 from palaver.testsets import commits, files, row_pages
 from palaver.testsets.commits import CommitInfo, SubmittedRow
@@ -149,7 +149,7 @@ async def test_what_a_killed_process_brought_is_swept_later(tmp_path: Path) -> N
 
     async def counted() -> list[int]:
         def each(db: Any) -> list[int]:
-            return [db.scalar(select(func.count()).select_from(table)) for table in TESTSETS]
+            return [db.scalar(select(func.count()).select_from(table)) for table in TESTSET_TABLES]
 
         return await database.read(each)
 

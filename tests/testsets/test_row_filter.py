@@ -2,7 +2,7 @@ import pytest
 
 from palaver.core import json
 from palaver.errors import InvalidValue
-from palaver.testsets.row_filter import RowFilter, json_equal, parse_row_filter
+from palaver.testsets.row_pages import RowFilter, json_equal, parse_row_filter
 
 
 @pytest.mark.parametrize(

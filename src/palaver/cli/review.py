@@ -14,8 +14,7 @@ from palaver.cli.output import format_count, format_json, open_output
 from palaver.outbound import printable
 
 if TYPE_CHECKING:
-    from palaver.storage.reviews.items import ReviewAnswer, ReviewItem
-    from palaver.storage.reviews.repository import Review
+    from palaver.storage.evaluations.reviews import Review, ReviewAnswer, ReviewItem
 
 
 @click.group()
@@ -74,8 +73,8 @@ def export(review: str, output: str | None, project: str, db: str | None) -> Non
 
 
 async def _load_reviews(db: str | None, project: str, run: str | None) -> "list[Review]":
+    from palaver.storage.evaluations import reviews  # Imported late: --help must not wait for SQLAlchemy.
     from palaver.storage.pagination import Window
-    from palaver.storage.reviews import repository as reviews  # Imported late: --help must not wait for SQLAlchemy.
 
     rows: list[Review] = []
     async with use_database(db) as database:
@@ -96,9 +95,9 @@ def _review_json(review: "Review") -> dict[str, Any]:
 
 
 async def _export(db: str | None, project: str, review: str, write: Callable[[bytes], object]) -> int:
+    from palaver.storage.evaluations import reviews
+    from palaver.storage.evaluations import reviews as review_items
     from palaver.storage.pagination import Window
-    from palaver.storage.reviews import items as review_items
-    from palaver.storage.reviews import repository as reviews
 
     lines = 0
     async with use_database(db) as database:

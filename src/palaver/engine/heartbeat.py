@@ -18,9 +18,9 @@ from math import inf
 from palaver.engine.engine import Engine
 from palaver.engine.tracing import RunTracer, load_interrupted_run
 from palaver.errors import PalaverError
-from palaver.storage import processes, queue, run_log, runs
+from palaver.storage import queue, run_log, runs
 from palaver.storage.database import Database
-from palaver.storage.processes import Process, ProcessKind
+from palaver.storage.queue import Process, ProcessKind
 from palaver.storage.threads import repository as threads
 
 log = logging.getLogger("palaver.run")
@@ -84,7 +84,7 @@ class Heartbeat:
 
     async def start(self, *, only_server: bool) -> None:
         """Register this process. The only server of a database treats all other servers as dead."""
-        await self._database.write(processes.register_process, self._process)
+        await self._database.write(queue.register_process, self._process)
         if only_server:
             others = [
                 one.id for one in await self._list_processes() if one.kind == "server" and one.id != self._process.id
@@ -103,11 +103,11 @@ class Heartbeat:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
         with suppress(PalaverError):
-            await self._database.write(processes.remove_processes, [self._process.id])
+            await self._database.write(queue.remove_processes, [self._process.id])
 
     async def beat(self) -> None:
         """Write a heartbeat, and handle processes that died."""
-        await self._database.write(processes.record_heartbeat, self._process, self._now())
+        await self._database.write(queue.record_heartbeat, self._process, self._now())
         known = [one for one in await self._list_processes() if one.id != self._process.id]
         now = self._monotonic()
         if now - self._last_read > _DEAF_AFTER_BEATS * self._interval:
@@ -138,8 +138,8 @@ class Heartbeat:
 
     async def _reap_dead(self, dead: list[str]) -> None:
         """Requeue or end the runs of dead processes, then remove these. Concurrent calls handle each run once."""
-        left = await self._database.read(runs.list_unfinished_of, dead) if dead else []
-        left += await self._database.read(runs.list_unfinished_of_unknown)
+        left = await self._database.read(runs.list_unfinished_runs, dead) if dead else []
+        left += await self._database.read(runs.list_orphaned_runs)
         for row in left:
             if await self._database.write(queue.requeue_run, row):
                 log.warning("The process of run %s died; it begins anew.", row.id)
@@ -152,7 +152,7 @@ class Heartbeat:
         if self._on_dead is not None:
             await self._on_dead(dead)
         if dead:
-            await self._database.write(processes.remove_processes, dead)
+            await self._database.write(queue.remove_processes, dead)
 
     async def _release_threads(self, *, after: float) -> None:
         """Release threads that are claimed by a run which never started because its process died."""
@@ -163,7 +163,7 @@ class Heartbeat:
             await self._database.write(threads.release_thread, project, thread, run)
 
     async def _list_processes(self) -> list[Process]:
-        return await self._database.read(processes.list_processes)
+        return await self._database.read(queue.list_processes)
 
     async def _beat_loop(self) -> None:
         while True:

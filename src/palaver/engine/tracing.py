@@ -29,7 +29,7 @@ from palaver.core.runs import Call, Origin, RecordMode
 from palaver.core.steps import DetailsProvider, Step, StepCallback, StepKind, current_observer
 from palaver.engine.store import RecordableRun
 from palaver.frameworks import registry
-from palaver.storage import run_history, runs
+from palaver.storage import run_log, runs
 from palaver.traces import sdk_bridge
 from palaver.traces.model import Span
 from palaver.traces.run_facts import ReportedTool, RunFacts, RunSpanContext, SpanOwner, effective_record
@@ -177,7 +177,7 @@ def load_interrupted_run(db: Connection, project: str, run: str) -> RunFacts | N
     if call is None:
         call = Call(workflow=row.workflow, user=row.user, record="metadata")
     else:
-        call = replace(call, messages=tuple(run_history.messages_seen_by(db, project, found) or call.messages))
+        call = replace(call, messages=tuple(run_log.messages_seen_by(db, project, found) or call.messages))
     said: list[Event] = runs.read_events(db, project, run)
     if not said:
         started = RunStarted(0, row.id, row.session, row.started_at or row.created_at, trace_id)

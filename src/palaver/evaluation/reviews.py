@@ -21,11 +21,10 @@ from palaver.storage.evaluations import repository as evaluation_ends
 from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import results as evaluation_pages
 from palaver.storage.evaluations.results import ResultFilters
+from palaver.storage.evaluations.reviews import EvaluatorVerdict, NewReviewItem, ReviewAnswer, ReviewItem
 from palaver.storage.evaluations.tables import evaluation_results as results
 from palaver.storage.evaluations.tables import evaluation_scores as scores
 from palaver.storage.pagination import Window
-from palaver.storage.reviews.items import EvaluatorVerdict, ReviewAnswer, ReviewItem
-from palaver.storage.reviews.repository import NewReviewItem
 from palaver.storage.schema import storable_text
 from palaver.storage.spans import filters as span_filters
 from palaver.storage.spans import queries as span_pages

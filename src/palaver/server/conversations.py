@@ -36,7 +36,7 @@ from palaver.protocols.responses.request import continue_history, resolve_refere
 from palaver.protocols.ui_stream.request import UIRequest
 from palaver.server import file_references, variants
 from palaver.server.auth import Caller
-from palaver.storage import files, redaction, run_history, runs
+from palaver.storage import files, redaction, run_log, runs
 from palaver.storage.database import Database
 from palaver.storage.idempotency import IdempotentRequest
 from palaver.storage.threads import message_tree
@@ -465,8 +465,8 @@ def _branch_messages(db: Connection, project: str, thread: str) -> Sequence[Mess
 
 
 def _previous_chain(db: Connection, project: str, run: str) -> tuple[list[runs.StoredRun], Sequence[Message]]:
-    chain = run_history.run_chain(db, project, run) or []
-    return chain, files.replace_missing_files(db, project, run_history.chain_messages(db, project, chain))
+    chain = run_log.run_chain(db, project, run) or []
+    return chain, files.replace_missing_files(db, project, run_log.chain_messages(db, project, chain))
 
 
 _ItemSource = tuple[str | None, str | None]
@@ -492,7 +492,7 @@ def _item_sources(db: Connection, project: str, name: str) -> list[_ItemSource]:
     stem = name.partition("_")[2].partition("_")[0]
     return [
         (f"run_{stem}", None),
-        *((None, thread) for thread in run_history.find_threads_with_message(db, project, name)),
+        *((None, thread) for thread in run_log.find_threads_with_message(db, project, name)),
     ]
 
 
@@ -504,5 +504,5 @@ def _source_items(db: Connection, project: str, run: str | None, thread: str | N
         return []
     reply = stored_run.reply.messages if stored_run.reply is not None else ()
     return item_pages.message_items(
-        [*(run_history.messages_seen_by(db, project, stored_run) or ()), *reply], response_id(stored_run.row.id)
+        [*(run_log.messages_seen_by(db, project, stored_run) or ()), *reply], response_id(stored_run.row.id)
     )

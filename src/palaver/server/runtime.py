@@ -31,7 +31,7 @@ from palaver.server.otlp_receiver import OtlpReceiver
 from palaver.server.redaction import RedactionPolicy
 from palaver.server.settings import VERSION, Settings
 from palaver.storage.database import MEMORY_URL, Database, LazyDatabase
-from palaver.storage.processes import ProcessKind
+from palaver.storage.queue import ProcessKind
 from palaver.traces.decode_worker import RequestDecoder
 from palaver.traces.writer import SpanWriter
 from palaver.workflows.thread_pool import ThreadPool

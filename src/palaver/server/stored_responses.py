@@ -35,7 +35,7 @@ from palaver.server.replay import replay_events
 from palaver.server.request import Exchange
 from palaver.server.settings import Settings
 from palaver.server.streaming import pad_deltas
-from palaver.storage import run_history, runs
+from palaver.storage import run_log, runs
 from palaver.storage.database import Database
 from palaver.storage.runs import StoredRun
 from palaver.storage.threads import repository as threads
@@ -90,7 +90,7 @@ class StoredResponses:
         query = item_pages.parse_page_query(request)
         project, name = exchange.caller.project, request.parameters["id"]
         stored = await self._found(project, name, request.workflow)
-        seen = await self._database.read(run_history.messages_seen_by, project, stored)
+        seen = await self._database.read(run_log.messages_seen_by, project, stored)
         if seen is None:
             raise ResponseNotFound(name)  # A previous response was deleted.
         return item_pages.page_response(item_pages.message_items(seen, name), query)
@@ -236,7 +236,7 @@ def _remove_item(db: Connection, project: str, thread: str, wanted: str, at: dat
         if left is None:
             threads.delete_message(db, project, thread, node.id, below="keep", at=at)
         else:
-            run_history.replace_message(db, project, thread, node, left)
+            run_log.replace_message(db, project, thread, node, left)
 
 
 def _call_outputs(items: Sequence[StoredItem], call: StoredItem) -> list[StoredItem]:

@@ -15,10 +15,8 @@
     backup          backup and restore of SQLite databases
     diagnostics     read-only inspection of a database
     runs            runs and their event logs
-    run_log         recording of new, growing and ended runs
-    run_history     the conversation that a stored run saw
-    queue           background runs
-    processes       servers and workers that use the database
+    run_log         recording of new, growing and ended runs, and the conversation a run saw
+    queue           background runs, and the processes that run them
     idempotency     responses to requests with an Idempotency-Key
     api_keys        API keys, login sessions, server secrets
     projects        projects
@@ -33,9 +31,7 @@
     threads         conversations as trees of messages
     spans           spans and traces
     testsets        test sets, revisions and rows
-    evaluations     evaluations, slices and results
-    reviews         human reviews
-    live            live evaluators and their scores
+    evaluations     evaluations, human reviews, live evaluators
 
 Repository modules hold synchronous functions that take a connection first, do nothing but talk to the database (they
 may be retried), and work on both engines.

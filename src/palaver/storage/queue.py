@@ -1,17 +1,19 @@
-"""The queue of background runs: each is claimed by one process, and requeued when that process dies."""
+"""The queue of background runs, and the processes that work on it."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
-from sqlalchemy import Connection, delete, or_, select, tuple_, update
+from sqlalchemy import Connection, delete, insert, or_, select, tuple_, update
 
 from palaver.core.runs import Call, NewRun
-from palaver.storage import boards, files, notifications, run_history, run_log, runs
+from palaver.storage import boards, files, notifications, run_log, runs
 from palaver.storage.notifications import Change
 from palaver.storage.runs import RunRow, StoredRun
 from palaver.storage.tables import events as events_table
+from palaver.storage.tables import processes
 from palaver.storage.tables import runs as table
 
 MAX_ATTEMPTS = 3
@@ -68,7 +70,7 @@ def _load_call(db: Connection, found: StoredRun) -> Call:
     assert kept is not None  # Queued runs are always stored in full.
     before = kept.messages[: kept.preface]
     seen = files.replace_missing_files(
-        db, found.row.project, run_history.messages_seen_by(db, found.row.project, found) or []
+        db, found.row.project, run_log.messages_seen_by(db, found.row.project, found) or []
     )
     return replace(kept, messages=(*before, *seen), session=found.row.session)
 
@@ -121,3 +123,35 @@ def fail_queued_runs(db: Connection, workflow: str, why: tuple[str, str], at: da
     for project, run in found:
         run_log.fail_queued_run(db, project, run, why, at)
     return len(found) == most
+
+
+ProcessKind = Literal["server", "worker"]
+
+
+class Process(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    kind: ProcessKind
+    host: str
+    pid: int
+    version: str
+    started_at: datetime
+    seen_at: datetime
+
+
+def register_process(db: Connection, process: Process) -> None:
+    db.execute(insert(processes), msgspec.structs.asdict(process))
+
+
+def record_heartbeat(db: Connection, process: Process, at: datetime) -> None:
+    """Write a heartbeat. A process that was removed as dead is registered again."""
+    seen = db.execute(update(processes).where(processes.c.id == process.id).values(seen_at=at))
+    if not seen.rowcount:
+        register_process(db, msgspec.structs.replace(process, seen_at=at))
+
+
+def list_processes(db: Connection) -> list[Process]:
+    return [Process(**row) for row in db.execute(select(processes).order_by(processes.c.id)).mappings()]
+
+
+def remove_processes(db: Connection, ids: Sequence[str]) -> None:
+    db.execute(delete(processes).where(processes.c.id.in_(ids)))

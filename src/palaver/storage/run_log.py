@@ -1,22 +1,25 @@
-"""Recording of runs: new runs, their events and their ends, written in one transaction."""
+"""Recording of runs, and the conversation that a stored run saw."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select, update
 
 from palaver.core import json
 from palaver.core.events import TERMINAL_EVENTS, Event, RunCancelled, RunFailed, RunFinished, RunStarted, TerminalEvent
 from palaver.core.extraction import preview, preview_messages
 from palaver.core.fold import fold
 from palaver.core.interruption import interruption_events
-from palaver.core.messages import Message
+from palaver.core.messages import Message, file_ids
 from palaver.core.runs import Call, EventBatch, FinishedRun, NewRun, Origin, Reply, RunStatus
 from palaver.storage import files, notifications, redaction, runs
 from palaver.storage.notifications import Change
-from palaver.storage.runs import RunEnding, StoredRun
+from palaver.storage.runs import RunEnding, StoredRun, decode_call
+from palaver.storage.tables import nodes
+from palaver.storage.threads import repository as threads
+from palaver.storage.threads.message_tree import Node, node_row
 
 
 def record_runs(
@@ -281,3 +284,61 @@ def _finish_run(db: Connection, found: StoredRun, said: list[Event], last: list[
         _append_to_thread(db, one, now)
     notifications.mark_all_changed(db, _run_changes(origin, row.id))
     notifications.notify(db, "grew", [row.id])
+
+
+_MAX_CHAIN = 2_000
+"""Maximum length of a chain: a call does not accept more messages."""
+
+
+def run_chain(db: Connection, project: str, run: str) -> list[StoredRun] | None:
+    """Return the run and those it continues, oldest first; None if one of them is not stored."""
+    found: list[StoredRun] = []
+    wanted: str | None = run
+    while wanted is not None and len(found) < _MAX_CHAIN:
+        one = runs.get_stored_run(db, project, wanted)
+        if one is None or not one.row.stored:
+            return None
+        found.insert(0, one)
+        wanted = None if one.row.thread is not None else one.row.previous
+    return found
+
+
+def messages_seen_by(db: Connection, project: str, run: StoredRun) -> list[Message] | None:
+    """Return the messages that a run saw, without its own instructions; None if some are deleted."""
+    before = run_chain(db, project, run.row.previous) if run.row.previous and not run.row.thread else []
+    if before is None:
+        return None
+    return [*chain_messages(db, project, before), *_run_messages(db, project, run)]
+
+
+def chain_messages(db: Connection, project: str, chain: list[StoredRun]) -> list[Message]:
+    """Return the questions and answers of a chain of runs."""
+    messages: list[Message] = []
+    for run in chain:
+        messages += _run_messages(db, project, run)
+        messages += run.reply.messages if run.reply is not None else ()
+    return messages
+
+
+def find_threads_with_message(db: Connection, project: str, node: str) -> list[str]:
+    """Return the ids of threads that contain a message."""
+    asked = select(nodes.c.thread).where(nodes.c.project == project, nodes.c.id == node).limit(10)
+    return list(db.scalars(asked))
+
+
+def replace_message(db: Connection, project: str, thread: str, node: Node, message: Message) -> None:
+    """Replace a node's message after one of its items was deleted."""
+    row = node_row(msgspec.structs.replace(node, message=message))
+    theirs = update(nodes).where(nodes.c.project == project, nodes.c.thread == thread, nodes.c.id == node.id)
+    db.execute(theirs.values({name: row[name] for name in ("message", "line", "folded")}))
+    if lost := set(file_ids([node.message])).difference(file_ids([message])):
+        files.remove_node_references(db, project, thread, [node.id], only=lost)
+
+
+def _run_messages(db: Connection, project: str, run: StoredRun) -> list[Message]:
+    if run.row.thread is not None:
+        if run.row.answers is None:
+            return []
+        return [node.message for node in threads.get_branch(db, project, run.row.thread, run.row.answers)]
+    call = decode_call(run)
+    return list(call.messages[call.preface :]) if call is not None else []

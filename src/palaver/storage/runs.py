@@ -249,12 +249,12 @@ def run_durations(db: Connection, project: str, ids: Collection[str]) -> dict[st
     return {run: (end - start).total_seconds() for run, start, end in known if start is not None and end is not None}
 
 
-def list_unfinished_of(db: Connection, names: Sequence[str]) -> list[RunRow]:
+def list_unfinished_runs(db: Connection, names: Sequence[str]) -> list[RunRow]:
     """List the active runs of these processes."""
     return _fetch_rows(db, select(*_COLUMNS).where(_COLUMN.ended_at.is_(None), _COLUMN.process.in_(names)))
 
 
-def list_unfinished_of_unknown(db: Connection) -> list[RunRow]:
+def list_orphaned_runs(db: Connection) -> list[RunRow]:
     """List the active runs of processes that are no longer registered."""
     known = select(processes.c.id)
     return _fetch_rows(db, select(*_COLUMNS).where(_COLUMN.ended_at.is_(None), _COLUMN.process.not_in(known)))

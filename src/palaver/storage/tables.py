@@ -16,13 +16,11 @@ from sqlalchemy import (
     text,
 )
 
-from palaver.storage.evaluations.tables import EVALUATIONS
-from palaver.storage.live.tables import ONLINE
-from palaver.storage.reviews.tables import REVIEWS
+from palaver.storage.evaluations.tables import EVALUATION_TABLES, LIVE_TABLES, REVIEW_TABLES
 from palaver.storage.schema import Json, UtcTimestamp, metadata
 from palaver.storage.schema import project_column as _project
 from palaver.storage.spans.tables import span_bodies, span_days, spans
-from palaver.storage.testsets.tables import TESTSETS
+from palaver.storage.testsets.tables import TESTSET_TABLES
 
 # Access
 
@@ -381,5 +379,5 @@ views = Table(
     Index("ix_views_of_page", "project", "page", "updated_at", "id"),
 )
 
-SUBPACKAGE_TABLES = (spans, span_bodies, span_days, *TESTSETS, *EVALUATIONS, *REVIEWS, *ONLINE)
+SUBPACKAGE_TABLES = (spans, span_bodies, span_days, *TESTSET_TABLES, *EVALUATION_TABLES, *REVIEW_TABLES, *LIVE_TABLES)
 """Imported here so that `metadata` contains every table."""

@@ -10,8 +10,7 @@
     importer            import a file: append, replace or upsert
     limits              how large a set, a row and a file may be
     revision_builder    pieces and columns of a new revision
-    row_filter          filters for rows
-    row_pages           rows of a revision, page by page
+    row_pages           rows of a revision, page by page, and filters for them
     rows                row ids, hashes and canonical JSON
     scripts             conversation scripts and their expectations
 

@@ -8,7 +8,7 @@ from palaver.storage.database import Database
 from palaver.storage.testsets.repository import Revision
 from palaver.testsets import files, row_pages
 from palaver.testsets.files import FileRow, Format
-from palaver.testsets.files.reserved_names import ID
+from palaver.testsets.files.base import ID_COLUMN
 
 _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_NAME_LENGTH = 80
@@ -22,11 +22,11 @@ async def export_revision(
     With `ids`, each row's id is written too, so that an import can find the row again.
     """
     columns = [column["name"] for column in revision.columns]
-    writer = files.open_writer(form, columns, meta=[ID] if ids else ())
+    writer = files.open_writer(form, columns, meta=[ID_COLUMN] if ids else ())
     if opening := writer.begin():
         yield opening
     async for rows in row_pages.iterate_rows(database, project, revision):
-        outgoing = [FileRow(row.data, {ID: row.id} if ids else None) for row in rows]
+        outgoing = [FileRow(row.data, {ID_COLUMN: row.id} if ids else None) for row in rows]
         if piece := await asyncio.to_thread(writer.rows, outgoing):
             yield piece
     ending = writer.end()

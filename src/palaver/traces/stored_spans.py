@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import Connection
 
 from palaver.storage.pagination import Page, Window
-from palaver.storage.spans import sessions as span_sessions
+from palaver.storage.spans import queries as span_sessions
 from palaver.storage.spans import traces as span_threads
 from palaver.storage.spans import traces as span_trees
 from palaver.storage.spans.queries import TraceListItem

@@ -9,10 +9,9 @@ from palaver.evaluation.live.worker import LiveEvaluationWorker
 from palaver.evaluation.offline_context import OfflineContext
 from palaver.evaluation.registry import EvaluatorRegistry
 from palaver.storage.database import Database
-from palaver.storage.live import evaluators as online_rules
-from palaver.storage.live import scores as online_scores
-from palaver.storage.live.evaluators import LiveEvaluator
-from palaver.storage.live.scores import LiveScore
+from palaver.storage.evaluations import live_evaluators as online_rules
+from palaver.storage.evaluations import live_evaluators as online_scores
+from palaver.storage.evaluations.live_evaluators import LiveEvaluator, LiveScore
 from palaver.traces.ingest import build_row
 from palaver.traces.model import Span
 from tests.storage.span_factory import keep, span_id, trace_id

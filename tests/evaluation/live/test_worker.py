@@ -12,14 +12,13 @@ from palaver.errors import InvalidValue, Overloaded
 from palaver.evaluation.live.scorer import LiveScorer
 from palaver.evaluation.live.worker import is_sampled, parse_trace_filter
 from palaver.evaluation.score import EvaluationAborted
-from palaver.storage import processes
+from palaver.storage import queue
 from palaver.storage.database import Database
-from palaver.storage.live import cases as online_cases
-from palaver.storage.live import evaluators as online_rules
-from palaver.storage.live import scores as online_scores
-from palaver.storage.live.cases import ClaimedCase
-from palaver.storage.live.evaluators import LiveEvaluator
-from palaver.storage.live.tables import online_cases as table
+from palaver.storage.evaluations import live_evaluators as online_cases
+from palaver.storage.evaluations import live_evaluators as online_rules
+from palaver.storage.evaluations import live_evaluators as online_scores
+from palaver.storage.evaluations.live_evaluators import ClaimedCase, LiveEvaluator
+from palaver.storage.evaluations.tables import online_cases as table
 from palaver.storage.spans import retention as span_retention
 from palaver.storage.spans.tables import spans
 from tests.evaluation.live.live_harness import HELLO, NOON, Clock, come, live, ruled, scored, scorer, scores
@@ -222,7 +221,7 @@ async def test_what_a_dead_process_had_is_scored_by_another(database: Database) 
     other = scorer(database, clock, "p2")
     await run_all(other, clock)
     before = await scored(database, "t")
-    await database.write(processes.remove_processes, ["p1"])
+    await database.write(queue.remove_processes, ["p1"])
     another = scorer(database, clock, "p2")
     for _ in range(2):  # First it notices, then it takes.
         await another.step()

@@ -2,7 +2,7 @@
 
 from palaver.evaluation.review_questions import Question
 from palaver.evaluation.reviews import Agreement, measure_agreement
-from palaver.storage.reviews.items import EvaluatorVerdict
+from palaver.storage.evaluations.reviews import EvaluatorVerdict
 
 CORRECT = Question(key="correct")
 STYLE = Question(key="style", type="score", range=(1, 5))

@@ -119,7 +119,7 @@ async def test_a_process_that_stops_gives_back_what_it_has_at_once(database: Dat
 async def test_slices_of_a_process_that_died_go_on(database: Database) -> None:
     counted = Counted()
     await database.write(put, "ev_1", plan(variant("counted")), rows(10))
-    taken = await database.write(slices.take_slices, "the-dead", ["counted"], 100, utc_now())
+    taken = await database.write(slices.claim_slices, "the-dead", ["counted"], 100, utc_now())
     beats = Settings(trace_content="off", heartbeat_seconds=0.05)
     async with serving(database, counted.chat, settings=beats) as server:
         if database.kind == "sqlite" and database.path is None:

@@ -72,7 +72,7 @@ def moment(seconds: float) -> datetime:
 async def answer_all(database: Database, evaluation: str, *, stop_after: int | None = None) -> None:
     """Let every cell that waits have a result, as a worker would: exact, with the text that the workflow gives."""
     left = stop_after
-    while taken := await database.write(slices.take_slices, "p1", ["tutor", "shout"], 100, NOON):
+    while taken := await database.write(slices.claim_slices, "p1", ["tutor", "shout"], 100, NOON):
         for one in taken:
             kept = await database.read(evaluations.get_planned, one.project, one.evaluation)
             plan = msgspec.convert(kept.plan, Plan)

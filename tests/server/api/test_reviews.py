@@ -18,9 +18,8 @@ from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as kept_evaluations
 from palaver.storage.evaluations.results import compress_result
 from palaver.storage.evaluations.tables import evaluation_results as evaluation_results_table
-from palaver.storage.evaluations.tables import evaluation_scores
+from palaver.storage.evaluations.tables import evaluation_scores, review_holds
 from palaver.storage.evaluations.tables import evaluations as evaluations_table
-from palaver.storage.reviews.tables import review_holds
 from palaver.traces.ingest import build_row
 from palaver.traces.model import Span
 from tests.server.api.evaluated import answer_all, planning, with_set

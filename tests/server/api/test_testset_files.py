@@ -12,7 +12,7 @@ from palaver.server.api import testset_files, testset_revisions, testset_rows, t
 from palaver.server.rate_limit import RateLimits
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
-from palaver.storage.testsets.tables import TESTSETS
+from palaver.storage.testsets.tables import TESTSET_TABLES
 from tests.server.rest_client import FakeCaller, application, rest_client
 
 JSONL, CSV = "application/x-ndjson", "text/csv"
@@ -70,7 +70,9 @@ def error(answer: httpx.Response) -> tuple[int, str, str | None]:
 
 
 async def counted(database: Database) -> list[int]:
-    return await database.read(lambda db: [db.scalar(select(func.count()).select_from(one)) or 0 for one in TESTSETS])
+    return await database.read(
+        lambda db: [db.scalar(select(func.count()).select_from(one)) or 0 for one in TESTSET_TABLES]
+    )
 
 
 # Importing
@@ -224,7 +226,7 @@ async def test_what_cannot_be_taken_leaves_nothing(
     status, code, path = error(refused)
     assert (status, code) == told[:2], refused.text
     assert told[2] is None or path == told[2]
-    assert await counted(database) == [0] * len(TESTSETS)
+    assert await counted(database) == [0] * len(TESTSET_TABLES)
 
 
 async def test_a_spreadsheet_is_refused_with_what_to_do(http: httpx.AsyncClient) -> None:
@@ -282,7 +284,7 @@ async def test_a_client_that_leaves_in_the_middle_leaves_nothing(database: Datab
     await app(database)(scope, receive, send)
 
     assert said[0]["status"] == 499
-    assert await counted(database) == [0] * len(TESTSETS)
+    assert await counted(database) == [0] * len(TESTSET_TABLES)
 
 
 async def test_one_import_at_a_time_goes_into_a_set(http: httpx.AsyncClient, database: Database) -> None:

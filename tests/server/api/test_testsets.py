@@ -161,7 +161,7 @@ async def test_what_was_changed_meanwhile_is_not_overwritten_by_who_says_so(http
 async def test_erasing_a_set_for_ever_needs_an_admin_and_leaves_nothing(database: Database) -> None:
     from sqlalchemy import func, select
 
-    from palaver.storage.testsets.tables import TESTSETS
+    from palaver.storage.testsets.tables import TESTSET_TABLES
 
     ordinary: frozenset[Scope] = frozenset({"read", "invoke"})
     async with rest_client(app(database), FakeCaller(scopes=ordinary)) as http:
@@ -170,11 +170,11 @@ async def test_erasing_a_set_for_ever_needs_an_admin_and_leaves_nothing(database
     async with rest_client(app(database)) as http:
         erased = await http.delete(f"/api/testsets/{testset}?purge=true")
         gone = await http.get(f"/api/testsets/{testset}")
-    left = await database.read(lambda db: [db.scalar(select(func.count()).select_from(one)) for one in TESTSETS])
+    left = await database.read(lambda db: [db.scalar(select(func.count()).select_from(one)) for one in TESTSET_TABLES])
 
     assert error(refused) == (403, "missing_scope", None)
     assert (erased.status_code, error(gone)) == (204, (404, "not_found", None))
-    assert left == [0] * len(TESTSETS)
+    assert left == [0] * len(TESTSET_TABLES)
 
 
 async def test_another_projects_set_is_the_same_as_none(database: Database) -> None:

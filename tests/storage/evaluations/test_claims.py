@@ -9,19 +9,21 @@ from tests.storage.evaluation_factory import AT, alive, new
 
 async def test_all_slices_are_the_processes_from_the_start(database: Database) -> None:
     await database.write(alive, "cli", "server")
-    made, taken = await database.write(evaluation_claims.create_claimed, "default", new(6, size=3), "cli", AT)
+    made, taken = await database.write(
+        evaluation_claims.create_claimed_evaluation, "default", new(6, size=3), "cli", AT
+    )
 
     assert (made.state, made.started_at, made.total) == ("running", AT, 6)
     assert [(one.place, one.workflow, one.first, one.count) for one in taken] == [
         (0, "tutor", 0, 3),
         (1, "tutor", 3, 3),
     ]
-    assert await database.write(evaluation_slices.take_slices, "server", ["tutor"], 100, AT) == []
+    assert await database.write(evaluation_slices.claim_slices, "server", ["tutor"], 100, AT) == []
 
 
 async def test_of_one_that_was_stopped_what_is_left_ends_with_it(database: Database) -> None:
     await database.write(alive, "cli")
-    _, taken = await database.write(evaluation_claims.create_claimed, "default", new(6, size=3), "cli", AT)
+    _, taken = await database.write(evaluation_claims.create_claimed_evaluation, "default", new(6, size=3), "cli", AT)
     going = await database.write(evaluations.cancel_evaluation, "default", "ev_1", AT)
     for one in taken:
         await database.write(evaluation_slices.release_slice, "cli", one, AT)
@@ -32,14 +34,14 @@ async def test_of_one_that_was_stopped_what_is_left_ends_with_it(database: Datab
 
 async def test_when_the_process_dies_others_go_on(database: Database) -> None:
     await database.write(alive, "cli", "server")
-    await database.write(evaluation_claims.create_claimed, "default", new(6, size=3), "cli", AT)
+    await database.write(evaluation_claims.create_claimed_evaluation, "default", new(6, size=3), "cli", AT)
     await database.write(evaluation_slices.requeue_lost_slices, ["cli"], AT)
 
-    taken = await database.write(evaluation_slices.take_slices, "server", ["tutor"], 100, AT)
+    taken = await database.write(evaluation_slices.claim_slices, "server", ["tutor"], 100, AT)
     assert [one.first for one in taken] == [0, 3]
 
 
 async def test_one_with_nothing_to_do_has_ended(database: Database) -> None:
-    made, taken = await database.write(evaluation_claims.create_claimed, "default", new(0), "cli", AT)
+    made, taken = await database.write(evaluation_claims.create_claimed_evaluation, "default", new(0), "cli", AT)
 
     assert (made.state, taken) == ("succeeded", [])

@@ -19,7 +19,7 @@ FREE = StopConditions()
 
 
 async def taken(database: Database, process: str = "p1", free: int = 100) -> list[Slice]:
-    return await database.write(slices.take_slices, process, ["tutor"], free, AT)
+    return await database.write(slices.claim_slices, process, ["tutor"], free, AT)
 
 
 async def run(database: Database, outcomes: list[NewResult], stops: StopConditions = FREE, process: str = "p1") -> None:

@@ -15,7 +15,7 @@ NAMES = ["tutor", "other"]
 
 
 async def take(database: Database, process: str = "p1", free: int = 100, names: list[str] = NAMES) -> list[Slice]:
-    return await database.write(slices.take_slices, process, names, free, AT)
+    return await database.write(slices.claim_slices, process, names, free, AT)
 
 
 def shown(taken: list[Slice]) -> list[tuple[str, int, int]]:

@@ -4,11 +4,10 @@ from datetime import timedelta
 
 from palaver.storage.database import Database
 from palaver.storage.pagination import FIRST_PAGE, Window
-from palaver.storage.spans import sessions as span_sessions
+from palaver.storage.spans import queries as span_sessions
 from palaver.storage.spans import stats as span_stats
 from palaver.storage.spans.filters import FilterCondition
-from palaver.storage.spans.queries import SpanQuery
-from palaver.storage.spans.sessions import SessionListItem
+from palaver.storage.spans.queries import SessionListItem, SpanQuery
 from palaver.storage.spans.stats import TraceStats
 from tests.storage.span_factory import NOON, SECOND, keep, row
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from palaver.testsets.files.csv_cells import format_cell, format_name, parse_cell, quote_cell, quote_name
+from palaver.testsets.files.csv_file import format_cell, format_name, parse_cell, quote_cell, quote_name
 from palaver.testsets.rows import canonical_json
 from tests.testsets.strategies import JSON
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from palaver.errors import InvalidValue, TooLarge, UnsupportedMediaType
 from palaver.testsets.files import CellTypes, FileRow, FileRows, read_file, write_file
-from palaver.testsets.files.csv_cells import format_cell, quote_cell
+from palaver.testsets.files.csv_file import format_cell, quote_cell
 from palaver.testsets.limits import TestsetLimits
 from tests.testsets.strategies import ROWS
 

@@ -181,7 +181,7 @@ async def run_evaluation(
     async with evaluation_runtime(registry, settings, database, known) as runs:
         evaluation_row = new_evaluation(new_id("ev"), planned)
         evaluation, slices = await database.write(
-            evaluation_claims.create_claimed, DEFAULT_PROJECT, evaluation_row, runs.process, utc_now()
+            evaluation_claims.create_claimed_evaluation, DEFAULT_PROJECT, evaluation_row, runs.process, utc_now()
         )
         local_run = LocalRunner(runs, evaluation, slices, planned.plan.limits.concurrency)
         async with eval_progress.show_progress(database, DEFAULT_PROJECT, evaluation.id), _interruptible(local_run):

@@ -114,7 +114,7 @@ async def _load_testset(
     from palaver.storage.pagination import Window
     from palaver.storage.testsets import repository as testset_revisions
     from palaver.testsets import row_pages
-    from palaver.testsets.row_filter import RowFilter
+    from palaver.testsets.row_pages import RowFilter
 
     def load(connection: "Connection") -> "tuple[TestSet, Revision, list[Revision], list[StoredRow]]":
         testset, revision_row = require_revision(connection, project, name, revision)

@@ -61,7 +61,7 @@ def export(
 def _output_format(output: str | None, form: str | None) -> "Format":
     if form is not None or output is None or output == "-":
         return cast("Format", form or "jsonl")
-    from palaver.testsets.files.formats import format_of
+    from palaver.testsets.files.base import format_of
 
     try:
         return format_of(output)
@@ -145,7 +145,7 @@ def _input_format(file: str, form: str | None) -> "Format":
         return cast("Format", form)
     if file == "-":
         raise SettingsError("What standard input holds, nobody can see: give --format jsonl, json, csv or parquet.")
-    from palaver.testsets.files.formats import format_of
+    from palaver.testsets.files.base import format_of
 
     try:
         return format_of(file)

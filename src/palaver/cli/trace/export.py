@@ -132,7 +132,7 @@ async def _trace_ids(database: "Database", project: str, session: str | None, qu
     from palaver.storage.pagination import Window
     from palaver.storage.spans import queries as span_arrivals
     from palaver.storage.spans import queries as span_pages
-    from palaver.storage.spans import sessions as span_sessions
+    from palaver.storage.spans import queries as span_sessions
 
     after: str | None = None
     while True:

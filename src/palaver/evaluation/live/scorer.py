@@ -16,8 +16,7 @@ from palaver.evaluation.registry import EvaluatorRegistry
 from palaver.evaluation.runner.cell import UnavailableEvaluator
 from palaver.evaluation.score import ScoreRecord, error_score
 from palaver.storage.database import Database
-from palaver.storage.live.cases import ClaimedCase, NewLiveScore
-from palaver.storage.live.evaluators import LiveEvaluator
+from palaver.storage.evaluations.live_evaluators import ClaimedCase, LiveEvaluator, NewLiveScore
 
 EVALUATOR_TIMEOUT_S = 120.0
 """Seconds for one evaluator and case."""

@@ -17,7 +17,7 @@ from palaver.core.runs import Reply
 from palaver.evaluation.case import Case, CaseToolCall, Flags, last_user_message, make_case, make_turn
 from palaver.storage.pagination import Window
 from palaver.storage.spans import queries as span_pages
-from palaver.storage.spans import sessions as span_sessions
+from palaver.storage.spans import queries as span_sessions
 from palaver.storage.spans.queries import TraceTotals
 from palaver.traces import stored_spans
 from palaver.traces.conversation import ToolStep

@@ -18,9 +18,14 @@ from palaver.engine.poller import Poller
 from palaver.errors import InvalidValue, NotFound, PalaverError
 from palaver.evaluation.score import EvaluationAborted
 from palaver.storage.database import Database
-from palaver.storage.live import cases, evaluators
-from palaver.storage.live.cases import SESSION_IDLE_TIME, TRACE_QUIET_TIME, ClaimedCase
-from palaver.storage.live.evaluators import EnabledEvaluator, LiveEvaluator
+from palaver.storage.evaluations import live_evaluators
+from palaver.storage.evaluations.live_evaluators import (
+    SESSION_IDLE_TIME,
+    TRACE_QUIET_TIME,
+    ClaimedCase,
+    EnabledEvaluator,
+    LiveEvaluator,
+)
 from palaver.storage.spans import filters as span_filters
 from palaver.storage.spans import queries as span_arrivals
 from palaver.storage.spans.filters import Filter, FilterCondition, FilterGroup
@@ -106,7 +111,7 @@ class LiveEvaluationWorker:
         self._look = look
         self._marks: deque[tuple[float, int]] = deque()
         self._tidied = -inf
-        self._swept: cases.CaseKey | None = None
+        self._swept: live_evaluators.CaseKey | None = None
         self._took = False
         self._going: set[asyncio.Task[None]] = set()
         self._looking = Poller(self._look_once, subject="Live traces", log=log, retry_delay=look)
@@ -141,13 +146,13 @@ class LiveEvaluationWorker:
             await asyncio.wait(list(self._going))
         if self._took:
             try:
-                await self._database.write(cases.release_cases, self._process)
+                await self._database.write(live_evaluators.release_cases, self._process)
             except PalaverError as error:
                 log.debug("What was being scored could not be given back: %s", error.message)
 
     async def step(self) -> list[EnabledEvaluator]:
         """Apply all rules once and start what is due. Returns the rules."""
-        enabled = await self._database.read(evaluators.list_enabled)
+        enabled = await self._database.read(live_evaluators.list_enabled)
         if enabled:
             await self._scan(enabled)
         if not self._draining():
@@ -166,7 +171,7 @@ class LiveEvaluationWorker:
         for one in enabled:
             rule = one.rule
             while last != rule.place and await self._database.write(  # noqa: ASYNC110 - in pieces
-                cases.scan_arrivals,
+                live_evaluators.scan_arrivals,
                 one.project,
                 rule.id,
                 trace_query(rule),
@@ -189,11 +194,11 @@ class LiveEvaluationWorker:
 
     async def _take(self, known: dict[tuple[str, str], LiveEvaluator]) -> None:
         room, now = MAX_CONCURRENT_CASES - len(self._going), self._now()
-        if room <= 0 or not known or not await self._database.read(cases.has_due_cases, now):
+        if room <= 0 or not known or not await self._database.read(live_evaluators.has_due_cases, now):
             return
         ahead = timedelta(seconds=self._look)
         taken = await self._database.write(
-            cases.claim_cases, self._process, now, room, ahead=ahead, quiet=self._quiet, idle=self._idle
+            live_evaluators.claim_cases, self._process, now, room, ahead=ahead, quiet=self._quiet, idle=self._idle
         )
         self._took = self._took or bool(taken)
         for one in taken:
@@ -205,7 +210,7 @@ class LiveEvaluationWorker:
         await asyncio.sleep(max(0.0, (taken.start_at - self._now()).total_seconds()))
         try:
             if rule is None:
-                rule = await self._database.read(evaluators.get_live_evaluator, taken.project, taken.rule)
+                rule = await self._database.read(live_evaluators.get_live_evaluator, taken.project, taken.rule)
             if self._scoring is None:
                 self._scoring = await asyncio.to_thread(self._make)
             scores = await self._scoring.score(rule, taken)
@@ -215,10 +220,12 @@ class LiveEvaluationWorker:
             return  # The process is shutting down and returns its cases.
         except Exception:
             log.exception("The live trace %s could not be scored", taken.trace)
-            await self._database.write(cases.retry_case, self._process, taken, self._now())
+            await self._database.write(live_evaluators.retry_case, self._process, taken, self._now())
             return
         session = taken.subject if rule.session else None
-        await self._database.write(cases.finish_case, self._process, taken, scores or [], self._now(), session=session)
+        await self._database.write(
+            live_evaluators.finish_case, self._process, taken, scores or [], self._now(), session=session
+        )
 
     def _done(self, task: "asyncio.Task[None]") -> None:
         self._going.discard(task)
@@ -233,11 +240,11 @@ class LiveEvaluationWorker:
         if now - self._tidied < CLEANUP_INTERVAL_S:
             return
         self._tidied = now
-        if await self._database.read(cases.has_lost_cases, self._process):
-            await self._database.write(cases.requeue_lost_cases, self._process)
-        gone, self._swept = await self._database.read(cases.find_orphaned_cases, self._swept)
+        if await self._database.read(live_evaluators.has_lost_cases, self._process):
+            await self._database.write(live_evaluators.requeue_lost_cases, self._process)
+        gone, self._swept = await self._database.read(live_evaluators.find_orphaned_cases, self._swept)
         if gone:
-            await self._database.write(cases.delete_cases, gone)
+            await self._database.write(live_evaluators.delete_cases, gone)
 
 
 def _selector(rule: LiveEvaluator) -> Callable[[SpanArrival], bool]:

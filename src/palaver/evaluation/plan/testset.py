@@ -21,7 +21,7 @@ from palaver.storage.testsets import repository as testset_revisions
 from palaver.storage.testsets import repository as testsets
 from palaver.storage.testsets import rows as testset_pieces
 from palaver.testsets import row_pages
-from palaver.testsets.row_filter import RowFilter, parse_row_filter
+from palaver.testsets.row_pages import RowFilter, parse_row_filter
 from palaver.testsets.rows import pack_row_id
 
 _ID_BYTES = 16

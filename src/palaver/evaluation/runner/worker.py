@@ -128,7 +128,7 @@ class EvaluationWorker:
             runs = self._runs = self._runs or await asyncio.to_thread(self._make)
             # One at a time, so that processes that poll at the same moment share them.
             names, now = self._names(), self._now()
-            for one in await self._database.write(slices.take_slices, self._process, names, free, now, most=1):
+            for one in await self._database.write(slices.claim_slices, self._process, names, free, now, most=1):
                 self._looking.wake()
                 self._begin(runs, one)
         return True

@@ -15,7 +15,7 @@ from palaver.errors import InvalidValue
 from palaver.server.api.conventions import Asked, answer, caller_of, read_body, takes, utc_now
 from palaver.server.otlp_exporter import mask_headers
 from palaver.server.settings import Settings, Source
-from palaver.storage import erasure, processes
+from palaver.storage import erasure, queue
 from palaver.storage import erasure as testset_origins
 from palaver.storage.database import Database
 from palaver.storage.migrations import upgrade
@@ -95,7 +95,7 @@ def routes(
 
     @get("/api/about", operation_id="about", summary="Version, database, processes and limits")
     async def about() -> About:
-        known = await database.read(processes.list_processes)
+        known = await database.read(queue.list_processes)
         limits = {f.name: getattr(settings, f.name) for f in msgspec.structs.fields(Settings) if f.type in (int, float)}
         return About(
             version=version,

@@ -39,10 +39,9 @@ from palaver.server.api.idempotency import once
 from palaver.server.api.trace_views import Since, Until
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.storage.live import evaluators
-from palaver.storage.live import scores as online_scores
-from palaver.storage.live.evaluators import LiveEvaluator
-from palaver.storage.live.scores import LiveScoreStats, TimeStep
+from palaver.storage.evaluations import live_evaluators
+from palaver.storage.evaluations import live_evaluators as online_scores
+from palaver.storage.evaluations.live_evaluators import LiveEvaluator, LiveScoreStats, TimeStep
 
 Sample = Annotated[float, Meta(ge=0, le=1)]
 PerMinute = Annotated[int, Meta(ge=1, le=10_000)]
@@ -157,7 +156,7 @@ def routes(
         )
 
         def work(db: Connection) -> HttpResponse:
-            kept = evaluators.create_live_evaluator(db, caller.project, made)
+            kept = live_evaluators.create_live_evaluator(db, caller.project, made)
             return shown_as(_view(kept), status=201, location=f"{settings.root_path}/api/online/{kept.id}")
 
         told = await once(request, database, raw, work)
@@ -166,13 +165,15 @@ def routes(
 
     @get("/api/online", operation_id="list_online_rules", summary="Newest first")
     async def list_online_rules(request: Asked, limit: Limit = 50, after: After = None) -> Page[RuleView]:
-        found = await database.read(evaluators.list_live_evaluators, caller_of(request).project, Window(limit, after))
+        found = await database.read(
+            live_evaluators.list_live_evaluators, caller_of(request).project, Window(limit, after)
+        )
         return found.map(_view)
 
     @get("/api/online/{rule:str}", operation_id="get_online_rule", summary="One rule")
     async def get_online_rule(request: Asked, rule: FromPath[str]) -> Response[RuleView]:
         return answer(
-            request, _view(await database.read(evaluators.get_live_evaluator, caller_of(request).project, rule))
+            request, _view(await database.read(live_evaluators.get_live_evaluator, caller_of(request).project, rule))
         )
 
     @patch(
@@ -189,14 +190,14 @@ def routes(
         if body.evaluators is not UNSET:
             fields["evaluators"] = planned(request, body.evaluators)
         changed = await database.write(
-            evaluators.update_live_evaluator, caller_of(request).project, rule, utc_now(), **fields
+            live_evaluators.update_live_evaluator, caller_of(request).project, rule, utc_now(), **fields
         )
         wake()
         return answer(request, _view(changed))
 
     @delete("/api/online/{rule:str}", operation_id="delete_online_rule", summary="Let go of it, and of its scores")
     async def delete_online_rule(request: Asked, rule: FromPath[str]) -> None:
-        await database.write(evaluators.delete_live_evaluator, caller_of(request).project, rule)
+        await database.write(live_evaluators.delete_live_evaluator, caller_of(request).project, rule)
         wake()
 
     @get(
@@ -210,7 +211,7 @@ def routes(
         times = {"since": parse_timestamp(since, "?from"), "until": parse_timestamp(until, "?to")}
 
         def work(db: Connection, project: str) -> RuleStats:
-            evaluators.get_live_evaluator(db, project, rule)
+            live_evaluators.get_live_evaluator(db, project, rule)
             found = online_scores.score_stats(db, project, rule, by=by, **times)
             counts = online_scores.count_cases(db, project, rule)
             data = [_stat(one) for one in found]

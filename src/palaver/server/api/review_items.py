@@ -44,9 +44,9 @@ from palaver.server.api.review_views import (
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
-from palaver.storage.reviews import items as review_items
-from palaver.storage.reviews import repository as reviews
-from palaver.storage.reviews.repository import Review
+from palaver.storage.evaluations import reviews
+from palaver.storage.evaluations import reviews as review_items
+from palaver.storage.evaluations.reviews import Review
 
 NOBODY = "somebody"
 """Who answers where the server has no keys, and no name was given."""

@@ -30,8 +30,7 @@ from palaver.server.api.review_views import (
 )
 from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import results as evaluation_pages
-from palaver.storage.reviews.items import ReviewAnswer, ReviewItem
-from palaver.storage.reviews.repository import Review, ReviewProgress
+from palaver.storage.evaluations.reviews import Review, ReviewAnswer, ReviewItem, ReviewProgress
 
 _NOWHERE: dict[str, Any] = {"repeats": [], "others": {}, "previous": None, "next": None}
 

@@ -37,9 +37,9 @@ from palaver.server.api.trace_views import Asker
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
-from palaver.storage.reviews import items as review_items
-from palaver.storage.reviews import repository as reviews
-from palaver.storage.reviews.repository import Review, ReviewFilters
+from palaver.storage.evaluations import reviews
+from palaver.storage.evaluations import reviews as review_items
+from palaver.storage.evaluations.reviews import Review, ReviewFilters
 
 JUDGE = "llm_judge"
 """The evaluator that reviewers are compared with."""

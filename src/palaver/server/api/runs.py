@@ -29,7 +29,7 @@ from palaver.server.rate_limit import RateLimits
 from palaver.server.replay import replay_events
 from palaver.server.request import Exchange
 from palaver.server.settings import Settings
-from palaver.storage import run_history, runs
+from palaver.storage import run_log, runs
 from palaver.storage.database import Database
 from palaver.storage.runs import RunFilters, StoredRun, decode_call
 
@@ -135,7 +135,7 @@ async def _asked(database: Database, project: str, found: StoredRun) -> RunInput
     call = decode_call(found)
     if call is None:
         return None
-    seen = await database.read(run_history.messages_seen_by, project, found)
+    seen = await database.read(run_log.messages_seen_by, project, found)
     messages = None if seen is None else [*call.messages[: call.preface], *seen]
     return RunInput(messages=messages, inputs=call.inputs, parameters=call.parameters)
 

@@ -13,8 +13,7 @@ from palaver.server.api.testset_views import RowView, WholeRow, row_view, whole_
 from palaver.storage.database import Database
 from palaver.storage.testsets import rows as testset_rows
 from palaver.testsets import row_pages
-from palaver.testsets.row_filter import RowFilter, parse_row_filter
-from palaver.testsets.row_pages import StoredRow
+from palaver.testsets.row_pages import RowFilter, StoredRow, parse_row_filter
 from palaver.testsets.rows import pack_row_id
 
 FilterText = Annotated[

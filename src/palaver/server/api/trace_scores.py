@@ -16,11 +16,11 @@ from palaver.server.api.conventions import Asked, Time, caller_of, told_time
 from palaver.server.api.trace_views import missing_trace
 from palaver.storage import feedback
 from palaver.storage.database import Database
+from palaver.storage.evaluations import live_evaluators as online_scores
+from palaver.storage.evaluations import reviews as review_items
+from palaver.storage.evaluations.live_evaluators import LiveScore
+from palaver.storage.evaluations.reviews import TraceReview
 from palaver.storage.feedback import Feedback
-from palaver.storage.live import scores as online_scores
-from palaver.storage.live.scores import LiveScore
-from palaver.storage.reviews import items as review_items
-from palaver.storage.reviews.items import TraceReview
 from palaver.storage.spans import queries as span_pages
 
 

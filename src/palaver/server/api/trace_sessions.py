@@ -27,7 +27,7 @@ from palaver.server.api.spans import shortened
 from palaver.server.api.trace_views import Asker, SessionRow, Since, Until, missing_trace, session_row
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.storage.spans import sessions as span_sessions
+from palaver.storage.spans import queries as span_sessions
 from palaver.storage.spans import traces as span_trees
 from palaver.storage.spans.queries import SpanQuery
 from palaver.traces.conversation import Live, MessageStep, Step, Tab, Turn, build_live, build_tabs, build_turn

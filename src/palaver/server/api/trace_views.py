@@ -19,8 +19,7 @@ from palaver.storage.driver_errors import query_timeout
 from palaver.storage.pagination import Window
 from palaver.storage.spans import filters as span_filters
 from palaver.storage.spans.filters import find_unindexed_names
-from palaver.storage.spans.queries import SpanListItem, SpanQuery, TraceListItem
-from palaver.storage.spans.sessions import SessionListItem
+from palaver.storage.spans.queries import SessionListItem, SpanListItem, SpanQuery, TraceListItem
 from palaver.storage.spans.stats import TraceStats
 from palaver.storage.spans.traces import SkeletonSpan, SpanTreeItem, TraceOverview
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, Select, and_, delete, func, insert, sele
 
 from palaver.errors import NotFound, StillRunning
 from palaver.storage import notifications
-from palaver.storage.evaluations.tables import IS_LEFT
+from palaver.storage.evaluations.tables import IS_UNFINISHED
 from palaver.storage.evaluations.tables import evaluation_results as results
 from palaver.storage.evaluations.tables import evaluation_scores as scores
 from palaver.storage.evaluations.tables import evaluation_slices as slices
@@ -25,7 +25,7 @@ from palaver.storage.schema import folded_text, storable_text
 
 def finish_if_done(db: Connection, project: str, evaluation: str, at: datetime) -> None:
     """End an evaluation that has no slices left. Its row must be locked."""
-    left = select(slices.c.place).where(slices.c.project == project, slices.c.evaluation == evaluation, IS_LEFT)
+    left = select(slices.c.place).where(slices.c.project == project, slices.c.evaluation == evaluation, IS_UNFINISHED)
     if db.execute(left.limit(1)).first() is not None:
         return
     columns = table.c

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, func, or_, select, tuple_, update
 from palaver.storage import notifications
 from palaver.storage.evaluations import repository
 from palaver.storage.evaluations.repository import Evaluation, NewEvaluation
-from palaver.storage.evaluations.tables import IS_LEFT, evaluations
+from palaver.storage.evaluations.tables import IS_UNFINISHED, evaluations
 from palaver.storage.evaluations.tables import evaluation_slices as table
 from palaver.storage.tables import processes
 
@@ -62,7 +62,7 @@ class _WaitingGroup(msgspec.Struct, kw_only=True):
 # Claims
 
 
-def take_slices(
+def claim_slices(
     db: Connection, process: str, workflows: Collection[str], free: int, at: datetime, *, most: int = 1_000
 ) -> list[Slice]:
     """Claim slices for a process with `free` capacity, within the concurrency limits of their workflows.
@@ -96,14 +96,16 @@ def take_slices(
 
 
 def has_waiting_slices(db: Connection) -> bool:
-    return db.execute(select(table.c.place).where(IS_LEFT, table.c.state == "waiting").limit(1)).first() is not None
+    return (
+        db.execute(select(table.c.place).where(IS_UNFINISHED, table.c.state == "waiting").limit(1)).first() is not None
+    )
 
 
 def _waiting_groups(db: Connection, workflows: Sequence[str]) -> list[_WaitingGroup]:
     by = (table.c.project, table.c.evaluation, table.c.workflow)
     asked = (
         select(*by, func.max(table.c.concurrency), func.min(table.c.place))
-        .where(IS_LEFT, table.c.state == "waiting", table.c.workflow.in_(workflows))
+        .where(IS_UNFINISHED, table.c.state == "waiting", table.c.workflow.in_(workflows))
         .group_by(*by)
     )
     found = [
@@ -127,7 +129,7 @@ def _lock_active(db: Connection, named: Collection[tuple[str, str]]) -> set[tupl
 def _running_cells(db: Connection) -> dict[tuple[str, str], int]:
     """Return the number of running cells by project and workflow."""
     by = (table.c.project, table.c.workflow)
-    asked = select(*by, func.sum(table.c.width)).where(IS_LEFT, table.c.state == "running").group_by(*by)
+    asked = select(*by, func.sum(table.c.width)).where(IS_UNFINISHED, table.c.state == "running").group_by(*by)
     return {(project, workflow): width for project, workflow, width in db.execute(asked)}
 
 
@@ -138,7 +140,7 @@ def _take_slice(db: Connection, group: _WaitingGroup, process: str, width: int) 
         table.c.evaluation == group.evaluation,
         table.c.workflow == group.workflow,
     )
-    waiting = select(*columns).where(IS_LEFT, table.c.state == "waiting", *mine, table.c.place >= group.next)
+    waiting = select(*columns).where(IS_UNFINISHED, table.c.state == "waiting", *mine, table.c.place >= group.next)
     row = db.execute(waiting.order_by(table.c.place).limit(1).with_for_update(skip_locked=True)).one_or_none()
     if row is None:
         return None
@@ -231,7 +233,7 @@ def find_stopped(db: Connection, named: Collection[tuple[str, str]]) -> set[tupl
 def has_lost_slices(db: Connection) -> bool:
     """Whether an unregistered process holds a slice."""
     unknown = table.c.process.not_in(select(processes.c.id))
-    asked = select(table.c.place).where(IS_LEFT, table.c.state == "running", unknown)
+    asked = select(table.c.place).where(IS_UNFINISHED, table.c.state == "running", unknown)
     return db.execute(asked.limit(1)).first() is not None
 
 
@@ -240,7 +242,7 @@ def requeue_lost_slices(db: Connection, dead: Collection[str], at: datetime) -> 
     unknown = table.c.process.not_in(select(processes.c.id))
     whose = or_(table.c.process.in_(list(dead)), unknown) if dead else unknown
     columns = (table.c.project, table.c.evaluation, table.c.place, table.c.workflow, table.c.process)
-    asked = select(*columns).where(IS_LEFT, table.c.state == "running", whose)
+    asked = select(*columns).where(IS_UNFINISHED, table.c.state == "running", whose)
     left = db.execute(asked.order_by(table.c.project, table.c.evaluation, table.c.place)).all()
     for row in left:
         one = Slice(
@@ -276,7 +278,7 @@ def reserve_calls(
     return first
 
 
-def create_claimed(
+def create_claimed_evaluation(
     db: Connection, project: str, new: NewEvaluation, process: str, at: datetime
 ) -> tuple[Evaluation, list[Slice]]:
     """Create an evaluation whose slices all belong to one process, so that no other process runs its cells.

@@ -1,9 +1,7 @@
-"""Tables of evaluations, slices, results and scores.
-
-There are no foreign keys: writers lock the row of the evaluation once instead of checking it for each result.
-"""
+"""Tables of evaluations, reviews and live evaluators."""
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
     Double,
@@ -52,7 +50,7 @@ evaluations = Table(
     Index("ix_evaluations_of_testset", "project", "testset", "id"),
 )
 
-IS_LEFT = text("state <> 'done'")
+IS_UNFINISHED = text("state <> 'done'")
 """Few slices among many. A query has to say it in these words to be answered from their index."""
 
 evaluation_slices = Table(
@@ -77,8 +75,8 @@ evaluation_slices = Table(
         "workflow",
         "evaluation",
         "place",
-        sqlite_where=IS_LEFT,
-        postgresql_where=IS_LEFT,
+        sqlite_where=IS_UNFINISHED,
+        postgresql_where=IS_UNFINISHED,
     ),
 )
 
@@ -134,5 +132,150 @@ evaluation_scores = Table(
     sqlite_with_rowid=False,
 )
 
-EVALUATIONS = (evaluations, evaluation_slices, evaluation_results, evaluation_scores)
+EVALUATION_TABLES = (evaluations, evaluation_slices, evaluation_results, evaluation_scores)
+"""All of them."""
+
+reviews = Table(
+    "reviews",
+    metadata,
+    _project(),
+    Column("id", String(64), nullable=False),
+    Column("name", String(200), nullable=False),
+    Column("name_folded", Text, nullable=False),  # What a search looks at: without upper case.
+    Column("state", String(8), nullable=False),  # open or closed
+    Column("evaluation", String(64)),  # The run that its items are results of.
+    Column("reviewers", Integer, nullable=False),  # How many are to answer each item.
+    Column("blind", Boolean, nullable=False),
+    Column("total", Integer, nullable=False),
+    Column("answers", Integer, nullable=False),  # That were ever given: the number of the last.
+    Column("key", String(8)),
+    Column("created_at", UtcTimestamp, nullable=False),
+    Column("updated_at", UtcTimestamp, nullable=False),
+    Column("questions", Json, nullable=False),
+    Column("source", Json, nullable=False),  # As it was asked for.
+    PrimaryKeyConstraint("project", "id"),
+    Index("ix_reviews_of_evaluation", "project", "evaluation", "id"),
+)
+
+review_items = Table(
+    "review_items",
+    metadata,
+    _project(),
+    Column("review", String(64), nullable=False),
+    Column("place", Integer, nullable=False),
+    Column("cell", Integer),  # Of the review's run,
+    Column("seq", Integer),  # and as what it was recorded: what is run again is another result.
+    Column("trace", String(32)),  # Of the result, too, if it has one.
+    Column("answered", Integer, nullable=False),  # How many have answered it.
+    Column("gone", Boolean, nullable=False),
+    PrimaryKeyConstraint("project", "review", "place"),
+    Index("ix_review_items_of_trace", "project", "trace"),
+)
+
+review_holds = Table(
+    "review_holds",
+    metadata,
+    _project(),
+    Column("review", String(64), nullable=False),
+    Column("place", Integer, nullable=False),
+    Column("reviewer", String(200), nullable=False),
+    Column("state", String(8), nullable=False),  # held, answered or skipped
+    Column("until", UtcTimestamp, nullable=False),  # Of one that is held.
+    PrimaryKeyConstraint("project", "review", "place", "reviewer"),
+    Index("ix_review_holds_of_reviewer", "project", "review", "reviewer", "state"),
+)
+
+review_answers = Table(
+    "review_answers",
+    metadata,
+    _project(),
+    Column("review", String(64), nullable=False),
+    Column("number", Integer, nullable=False),  # In the order in which they were given.
+    Column("place", Integer, nullable=False),
+    Column("reviewer", String(200), nullable=False),
+    Column("created_at", UtcTimestamp, nullable=False),
+    Column("comment", Text, nullable=False),
+    Column("answers", Json, nullable=False),  # By the key of the question.
+    PrimaryKeyConstraint("project", "review", "number"),
+    Index("ix_review_answers_of_item", "project", "review", "place", "number"),
+)
+
+REVIEW_TABLES = (reviews, review_items, review_holds, review_answers)
+"""All of them."""
+
+
+def _label() -> Text:
+    """Text from clients, compared byte by byte like the columns of spans."""
+    return Text().with_variant(Text(collation="C"), "postgresql")
+
+
+online_rules = Table(
+    "online_rules",
+    metadata,
+    _project(),
+    Column("id", String(64), nullable=False),
+    Column("name", String(200), nullable=False),
+    Column("sample", Double, nullable=False),
+    Column("per_minute", Integer, nullable=False),
+    Column("session", Boolean, nullable=False),
+    Column("enabled", Boolean, nullable=False),
+    Column("place", BigInteger, nullable=False),  # The arrival position up to which it has scanned.
+    Column("paced_until", UtcTimestamp),  # Calls are reserved until then.
+    Column("key", String(8)),
+    Column("created_at", UtcTimestamp, nullable=False),
+    Column("updated_at", UtcTimestamp, nullable=False),
+    Column("filter", Json),
+    Column("evaluators", Json, nullable=False),
+    PrimaryKeyConstraint("project", "id"),
+)
+
+online_cases = Table(
+    "online_cases",
+    metadata,
+    _project(),
+    Column("rule", String(64), nullable=False),
+    Column("subject", _label(), nullable=False),  # The trace or session.
+    Column("trace", String(32), nullable=False),  # Of a session, its last trace.
+    Column("place", BigInteger, nullable=False),  # The arrival position of its last span.
+    Column("state", String(8), nullable=False),  # waiting, running or done
+    Column("due", UtcTimestamp, nullable=False),
+    Column("process", String(64)),
+    Column("attempts", Integer, nullable=False),  # Processes that died with it; -1 if it was dropped.
+    PrimaryKeyConstraint("project", "rule", "subject"),
+    Index("ix_online_cases_of_trace", "project", "trace"),
+    Index(
+        "ix_online_cases_left",
+        "state",
+        "project",
+        "rule",
+        "due",
+        sqlite_where=IS_UNFINISHED,
+        postgresql_where=IS_UNFINISHED,
+    ),
+)
+
+online_scores = Table(
+    "online_scores",
+    metadata,
+    _project(),
+    Column("trace", String(32), nullable=False),
+    Column("rule", String(64), nullable=False),
+    Column("evaluator", Integer, nullable=False),  # Its index in the rule.
+    Column("name", _label(), nullable=False),
+    Column("session", _label()),  # Set if the score is that of a session.
+    Column("status", String(8), nullable=False),  # scored, skipped or error
+    Column("passed", Boolean),
+    Column("score", Double),
+    Column("label", Text),
+    Column("seconds", Double, nullable=False),
+    Column("cost", Double),
+    Column("created_at", UtcTimestamp, nullable=False),
+    Column("usage", Json),
+    Column("reason", Text, nullable=False),
+    Column("details", Json),
+    PrimaryKeyConstraint("project", "trace", "rule", "evaluator", "name"),
+    Index("ix_online_scores_of_rule", "project", "rule", "created_at"),
+)
+
+LIVE_TABLES = (online_rules, online_cases, online_scores)
 """All of them."""

@@ -1,15 +1,14 @@
 """Spans and traces.
 
-tables      the tables of spans
-writes      insert and delete
-partitions  days and their PostgreSQL partitions
-queries     lists of spans and traces
-filters     the filter language
-full_text   search for words
-traces      one trace: tree, overview, bodies
-sessions    traces grouped by session
-stats       statistics over time
-retention   deletion of expired or labelled spans
+    tables      the tables of spans
+    writes      insert and delete
+    partitions  days and their PostgreSQL partitions
+    queries     lists of spans, traces and sessions
+    filters     the filter language
+    full_text   search for words
+    traces      one trace: tree, overview, bodies
+    stats       statistics over time
+    retention   deletion of expired or labelled spans
 
 Span bodies are opaque here: palaver.traces encodes and decodes them.
 """

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, DDLElement, Table, func, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 
-from palaver.storage.spans.tables import PARTITIONED, span_days, spans
+from palaver.storage.spans.tables import PARTITIONED_TABLES, span_days, spans
 
 EPOCH = date(1970, 1, 1)
 
@@ -142,7 +142,7 @@ def _create_partitions(db: Connection, days: Iterable[int]) -> None:
         return
     db.execute(select(func.pg_advisory_xact_lock(_PARTITION_LOCK_ID)))
     for day in _missing_days(db, missing):  # Another process may have created it.
-        for table in PARTITIONED:
+        for table in PARTITIONED_TABLES:
             # Created separately and then attached, so that concurrent reads and writes are not blocked.
             db.execute(CreatePartition(table, day))
             db.execute(AttachPartition(table, day))

@@ -16,7 +16,7 @@ from palaver.core.retention import RetentionPolicy
 from palaver.storage.spans import partitions as span_days
 from palaver.storage.spans import partitions as span_parts
 from palaver.storage.spans import writes as kept
-from palaver.storage.spans.tables import IS_HEAD, PARTITIONED, spans
+from palaver.storage.spans.tables import IS_HEAD, PARTITIONED_TABLES, spans
 from palaver.storage.spans.tables import span_days as days_table
 from palaver.storage.tables import runs
 
@@ -122,7 +122,7 @@ def _drop_day(db: Connection, day: int) -> int:
     span_days.mark_day_dropped(db, span_days.EVERY_PROJECT, day)
     gone = db.scalar(select(func.sum(days_table.c.spans)).where(days_table.c.day == day))
     bereft = _traces_beyond(db, day)
-    for table in PARTITIONED:
+    for table in PARTITIONED_TABLES:
         db.execute(span_parts.DropPartition(table, day))
     span_days.clear_day_usage(db, day)
     for project, trace in bereft:

@@ -181,7 +181,7 @@ span_days = Table(
     PrimaryKeyConstraint("project", "day"),
 )
 
-PARTITIONED = (spans, span_bodies)
+PARTITIONED_TABLES = (spans, span_bodies)
 
 span_ids = Sequence("span_ids", metadata=metadata)
 """PostgreSQL only; on SQLite the next id is the maximum plus one."""

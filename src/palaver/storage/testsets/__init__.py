@@ -1,9 +1,9 @@
 """Test sets.
 
-tables      the tables of test sets
-repository  test sets and their revisions
-rows        row contents, and row lists in chunks
-imports     imports in progress, and the removal of dead ones
+    tables      the tables of test sets
+    repository  test sets and their revisions
+    rows        row contents, and row lists in chunks
+    imports     imports in progress, and the removal of dead ones
 
 What rows mean is defined in palaver.testsets.
 """

@@ -115,4 +115,4 @@ testset_imports = Table(
 )
 """Imports under way, one a set; and sets that are being erased. What is not seen for long has died."""
 
-TESTSETS = (testsets, testset_revisions, testset_pieces, testset_contents, testset_meta, testset_imports)
+TESTSET_TABLES = (testsets, testset_revisions, testset_pieces, testset_contents, testset_meta, testset_imports)

@@ -1,13 +1,9 @@
 """File formats of test sets: JSON Lines, JSON, CSV and Parquet, streamed in both directions (contract A3).
 
-    base              interfaces and helpers that all formats share
-    csv_cells         CSV cells: text to value and back
-    csv_file          CSV
-    formats           which format a file name or media type means
-    json_file         JSON arrays, `{"rows": […]}` and Agenta's export
-    jsonl_file        JSON Lines
-    parquet_file      Parquet
-    reserved_names    column names with a special meaning in files
+    base            format detection, reserved column names, interfaces and helpers that all formats share
+    csv_file        CSV
+    json_file       JSON Lines; JSON arrays, `{"rows": […]}` and Agenta's export
+    parquet_file    Parquet
 
 Reading what was written gives the same rows, for every format and every JSON value. Each format has a reader and a
 writer:
@@ -22,10 +18,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import assert_never
 
-from palaver.testsets.files import reserved_names
-from palaver.testsets.files.base import FileReport, FileRow, RowLike, RowReader, RowWriter
+from palaver.testsets.files import base
+from palaver.testsets.files.base import (
+    MEDIA_TYPES,
+    FileReport,
+    FileRow,
+    Format,
+    RowLike,
+    RowReader,
+    RowWriter,
+    format_of,
+)
 from palaver.testsets.files.csv_file import CellTypes
-from palaver.testsets.files.formats import MEDIA_TYPES, Format, format_of
 from palaver.testsets.limits import DEFAULT_LIMITS, TestsetLimits
 from palaver.testsets.rows import Row
 
@@ -74,9 +78,9 @@ def open_reader(
     """A reader for the format. `types` and `delimiter` apply to CSV."""
     match format:
         case "jsonl":
-            from palaver.testsets.files import jsonl_file
+            from palaver.testsets.files import json_file
 
-            return jsonl_file.JsonlReader(limits)
+            return json_file.JsonlReader(limits)
         case "json":
             from palaver.testsets.files import json_file
 
@@ -97,9 +101,9 @@ def open_writer(format: Format, columns: Sequence[str], *, meta: Sequence[str] =
     """A writer for the format. `columns` names all keys of all rows; `meta`, which metadata is written with them."""
     match format:
         case "jsonl":
-            from palaver.testsets.files import jsonl_file
+            from palaver.testsets.files import json_file
 
-            return jsonl_file.JsonlWriter(columns, meta)
+            return json_file.JsonlWriter(columns, meta)
         case "json":
             from palaver.testsets.files import json_file
 
@@ -146,8 +150,8 @@ def write_file(
 
 
 def with_ids(rows: Iterable[Row]) -> Iterator[FileRow]:
-    """Rows with their ids as metadata. Pass `meta=[reserved_names.ID]` to the writer."""
-    return (FileRow(row.data, {reserved_names.ID: row.id}) for row in rows)
+    """Rows with their ids as metadata. Pass `meta=[ID_COLUMN]` to the writer."""
+    return (FileRow(row.data, {base.ID_COLUMN: row.id}) for row in rows)
 
 
 def _iterate_rows(chunks: Iterable[bytes], reader: RowReader) -> Iterator[FileRow]:

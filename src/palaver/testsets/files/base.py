@@ -1,15 +1,115 @@
 """Interfaces and helpers that all file formats share."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, cast
+from pathlib import PurePath
+from typing import Any, Literal, Protocol, cast
 
 import msgspec
 
 from palaver.core import json
 from palaver.core.dialects.detection import dialect_of
-from palaver.errors import InvalidValue
-from palaver.testsets.files import reserved_names
+from palaver.errors import InvalidValue, UnsupportedMediaType
 from palaver.testsets.limits import TestsetLimits
+
+ID_COLUMN = "__id__"
+META_COLUMNS = frozenset((ID_COLUMN, "__dedup_id__", "__flags__", "__tags__", "__meta__"))
+EMPTY_COLUMN = "__empty__"
+"""The single column of a file whose set has no columns."""
+RESERVED_COLUMNS = META_COLUMNS | {EMPTY_COLUMN}
+
+_encode_string = msgspec.json.Encoder().encode
+_decode_string = msgspec.json.Decoder(str).decode
+
+
+def json_literal(text: str) -> str:
+    return _encode_string(text).decode()
+
+
+def parse_json_literal(text: str) -> str | None:
+    """The string of a JSON literal that is the whole text; None otherwise."""
+    if len(text) < 2 or text[0] != '"' or text[-1] != '"':
+        return None
+    try:
+        return _decode_string(text)
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
+
+
+def escape_name(name: str) -> str:
+    return json_literal(name) if _is_reserved(name) else name
+
+
+def unescape_name(name: str) -> str:
+    inner = parse_json_literal(name)
+    return inner if inner is not None and _is_reserved(inner) and json_literal(inner) == name else name
+
+
+def split_meta(fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Split an object of a file into data and metadata."""
+    meta = {name: value for name, value in fields.items() if name in META_COLUMNS}
+    return {unescape_name(name): value for name, value in fields.items() if name not in META_COLUMNS}, meta or None
+
+
+def merge_meta(data: Mapping[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
+    """The reverse of `split_meta`."""
+    return {**meta, **{escape_name(name): value for name, value in data.items()}}
+
+
+def _is_reserved(name: str) -> bool:
+    while name not in RESERVED_COLUMNS:
+        inner = parse_json_literal(name)
+        if inner is None or json_literal(inner) != name:
+            return False
+        name = inner
+    return True
+
+
+Format = Literal["jsonl", "json", "csv", "parquet"]
+
+MEDIA_TYPES: dict[Format, str] = {
+    "jsonl": "application/x-ndjson",
+    "json": "application/json",
+    "csv": "text/csv",
+    "parquet": "application/vnd.apache.parquet",
+}
+
+_ENDINGS: dict[str, Format] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+_READ_TYPES: dict[str, Format] = {
+    **{media_type: name for name, media_type in MEDIA_TYPES.items()},
+    "application/jsonl": "jsonl",
+    "application/ndjson": "jsonl",
+    "application/x-jsonlines": "jsonl",
+    "application/csv": "csv",
+    "text/tab-separated-values": "csv",
+    "application/x-parquet": "parquet",
+}
+_SHEETS = (".xlsx", ".xlsm", ".xls", ".ods")
+_SHEET_TYPES = ("spreadsheet", "ms-excel")
+SAVE_AS_CSV = 'Spreadsheets are not read: save it as "CSV UTF-8" (in Excel: File, Save As) and send that file.'
+
+
+def format_of(name: str) -> Format:
+    """The format of a file name or media type. Raises UnsupportedMediaType."""
+    word = name.partition(";")[0].strip().lower()
+    if known := _READ_TYPES.get(word):
+        return known
+    ending = PurePath(word).suffix
+    if ending in _SHEETS or any(kind in word for kind in _SHEET_TYPES if "/" in word):
+        raise UnsupportedMediaType(SAVE_AS_CSV)
+    if known := _ENDINGS.get(ending):
+        return known
+    raise UnsupportedMediaType(
+        f"{name[:80]!r} is no format of ours. Known: .jsonl, .json, .csv and .parquet, or their media types."
+    )
+
 
 _decode = msgspec.json.Decoder().decode
 
@@ -77,7 +177,7 @@ def make_file_row(value: Any, text: bytes, line: int, report: FileReport, limits
     check_row(fields, text, line, limits)
     if b"__" not in text:
         return FileRow(fields, None, line)
-    data, meta = reserved_names.split_meta(fields)
+    data, meta = split_meta(fields)
     return FileRow(data, meta, line)
 
 
@@ -147,7 +247,7 @@ def object_encoder(
     def made(rows: Iterable[RowLike]) -> Iterator[dict[str, Any]]:
         for row in rows:
             data = order_columns(row.data, order)
-            yield data if as_they_are else reserved_names.merge_meta(data, select_meta(row, meta))
+            yield data if as_they_are else merge_meta(data, select_meta(row, meta))
 
     return made
 

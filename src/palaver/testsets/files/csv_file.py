@@ -8,13 +8,87 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
+import msgspec
+
 from palaver.core import json
 from palaver.errors import InvalidValue, PalaverError, TooLarge, UnsupportedMediaType
-from palaver.testsets.files import reserved_names
-from palaver.testsets.files.base import FileReport, FileRow, RowLike, line_error, select_meta
-from palaver.testsets.files.csv_cells import format_cell, format_name, parse_cell, quote_cell, quote_name
-from palaver.testsets.files.formats import SAVE_AS_CSV
+from palaver.testsets.files import base
+from palaver.testsets.files.base import SAVE_AS_CSV, FileReport, FileRow, RowLike, line_error, select_meta
 from palaver.testsets.limits import TestsetLimits
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+_WORDS: dict[str, bool | None] = {"null": None, "true": True, "false": False}
+_NUMBER = re.compile(r"-?[0-9][0-9.eE+-]*+")
+_NON_TEXT_STARTS = frozenset('"tfn-0123456789{[')
+"""First characters of cells that may be more than text. White space may precede the last two."""
+
+_FORMULA_STARTS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
+"""First characters that make a spreadsheet evaluate a formula; the last four are the full-width forms."""
+_PLAIN = re.compile(
+    r'[^\s"tfn0-9{\[=+\-@\uff1d\uff0b\uff0d\uff20\x00-\x1f\x7f-\x9f\ufeff][^\x00-\x08\x0b-\x1f\x7f-\x9f]*+'
+)
+"""Texts that need no further check."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_NEEDS_QUOTES = re.compile(r'[,"\r\n]')
+_NAME_NEEDS_QUOTES = re.compile(r'[,"\r\n;\t|]')
+
+
+def parse_cell(text: str) -> Any:
+    """The value of a non-empty cell."""
+    first = text[0]
+    if first not in _NON_TEXT_STARTS:
+        if not first.isspace() or text.lstrip()[:1] not in ("{", "["):
+            return text
+        return json.parse_or_text(text)
+    if first == '"':
+        inner = base.parse_json_literal(text)
+        return text if inner is None else inner
+    if first in "{[":
+        return json.parse_or_text(text)
+    if text in _WORDS:
+        return _WORDS[text]
+    return _number(text) if _NUMBER.fullmatch(text) else text
+
+
+def _number(text: str) -> Any:
+    """A number only if we would write it the same way: leading and trailing zeros are data, and stay text."""
+    try:
+        value = _decode(text)
+    except msgspec.MsgspecError:
+        return text
+    return value if _encode(value).decode() == text else text
+
+
+def format_cell(value: Any) -> str:
+    if isinstance(value, str):
+        return value if _PLAIN.fullmatch(value) or _is_safe(value) else base.json_literal(value)
+    return json.encode(value).decode()
+
+
+def format_name(name: str) -> str:
+    """Format a header cell; a JSON literal if the bare name would mean something else."""
+    if not name or name[0] in '"\ufeff' or name in base.RESERVED_COLUMNS or _needs_guard(name):
+        return base.json_literal(name)
+    return name
+
+
+def quote_cell(text: str) -> str:
+    return f'"{text.replace(chr(34), chr(34) * 2)}"' if _NEEDS_QUOTES.search(text) else text
+
+
+def quote_name(text: str) -> str:
+    """Quote a header cell, also for characters that could be taken for a delimiter."""
+    return f'"{text.replace(chr(34), chr(34) * 2)}"' if _NAME_NEEDS_QUOTES.search(text) else text
+
+
+def _is_safe(text: str) -> bool:
+    return text != "" and not _needs_guard(text) and parse_cell(text) == text and isinstance(parse_cell(text), str)
+
+
+def _needs_guard(text: str) -> bool:
+    return text[:1] in ("\t", "\r", "\n") or text.lstrip()[:1] in _FORMULA_STARTS or _CONTROL.search(text) is not None
+
 
 DELIMITERS = ",;\t|"
 _QUOTED = r'"([^"]*+(?:""[^"]*+)*+)"'
@@ -183,7 +257,7 @@ class CsvReader:
         return [self._row(record, self._header) for record in records] if self._header else []
 
     def _opened(self, record: CsvRecord) -> "_Header":
-        if len(record.cells) > self._limits.columns + len(reserved_names.RESERVED):
+        if len(record.cells) > self._limits.columns + len(base.RESERVED_COLUMNS):
             raise TooLarge(f"Line {record.line}: there are more than {self._limits.columns} columns.")
         header = _Header(record)
         self.report.columns = header.columns
@@ -226,20 +300,20 @@ class _Header:
             if name not in data:
                 continue
             value = data.pop(name)
-            if meaning != reserved_names.EMPTY:
+            if meaning != base.EMPTY_COLUMN:
                 meta[meaning] = value
             elif value != "":
-                raise line_error(line, f"there is a cell under {reserved_names.EMPTY}, which stands for no columns.")
+                raise line_error(line, f"there is a cell under {base.EMPTY_COLUMN}, which stands for no columns.")
         return meta or None
 
 
 def _read_name(cell: str, line: int) -> tuple[str, str | None]:
     """Return the name of a column; for a reserved name, a name that no data column can have, and the reserved one."""
-    if cell in reserved_names.RESERVED:
+    if cell in base.RESERVED_COLUMNS:
         return f"\ud800{cell}", cell  # UTF-8 cannot encode this character, so no column has this name.
     if not cell.startswith('"'):
         return cell, None
-    name = reserved_names.parse_json_literal(cell)
+    name = base.parse_json_literal(cell)
     if name is None:
         raise line_error(line, f"the name {cell[:80]} begins with a quote, and is no JSON string.")
     return name, None
@@ -254,7 +328,7 @@ class CsvWriter:
 
     def begin(self) -> bytes:
         cells = [*self._meta, *map(format_name, self._columns)]
-        return _format_line([quote_name(cell) for cell in cells or [reserved_names.EMPTY]]).encode()
+        return _format_line([quote_name(cell) for cell in cells or [base.EMPTY_COLUMN]]).encode()
 
     def rows(self, rows: Iterable[RowLike]) -> bytes:
         return "".join([_format_line(self._cells(row)) for row in rows]).encode()

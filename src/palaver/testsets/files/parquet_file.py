@@ -15,7 +15,7 @@ import msgspec
 
 from palaver.core import json
 from palaver.errors import NotImplementedYet, TooLarge
-from palaver.testsets.files import reserved_names
+from palaver.testsets.files import base
 from palaver.testsets.files.base import FileReport, FileRow, RowLike, check_row, decode_json, line_error, object_encoder
 from palaver.testsets.limits import TestsetLimits
 
@@ -73,7 +73,7 @@ class ParquetReader:
 
     def _check(self, facts: Any) -> None:
         self._limits.check_rows(facts.num_rows)
-        if facts.num_columns > self._limits.columns + len(reserved_names.RESERVED):
+        if facts.num_columns > self._limits.columns + len(base.RESERVED_COLUMNS):
             raise TooLarge(f"There are more than {self._limits.columns} columns.")
         self._limits.check_file(sum(facts.row_group(group).total_byte_size for group in range(facts.num_row_groups)))
 
@@ -89,7 +89,7 @@ class ParquetReader:
                     continue
                 if column.meaning is None:
                     data[column.name] = column.value(own[place], line)
-                elif column.meaning != reserved_names.EMPTY:
+                elif column.meaning != base.EMPTY_COLUMN:
                     meta[column.meaning] = column.value(own[place], line)
             check_row(data, json.encode(data), line, self._limits)
             yield FileRow(data, meta or None, line)
@@ -101,7 +101,7 @@ class ParquetWriter:
     def __init__(self, columns: Sequence[str], meta: Sequence[str]) -> None:
         _arrow()
         self._objects = object_encoder(columns, meta)
-        self._kinds: dict[str, set[str]] = {name: set() for name in (*meta, *map(reserved_names.escape_name, columns))}
+        self._kinds: dict[str, set[str]] = {name: set() for name in (*meta, *map(base.escape_name, columns))}
         self._file = tempfile.SpooledTemporaryFile(_MAX_MEMORY_BYTES)  # noqa: SIM115 - `end` closes it
         weakref.finalize(self, self._file.close)
 
@@ -117,7 +117,7 @@ class ParquetWriter:
 
     def end(self) -> Iterator[bytes]:
         arrow, parquet = _arrow()
-        kinds = self._kinds or {reserved_names.EMPTY: {"bool"}}
+        kinds = self._kinds or {base.EMPTY_COLUMN: {"bool"}}
         native = {
             name: min(kinds_of_column, default="str") if len(kinds_of_column) < 2 else None
             for name, kinds_of_column in kinds.items()
@@ -179,7 +179,7 @@ def _columns(schema: Any, arrow: Any) -> list[_Column]:
         raise line_error(1, "the metadata under palaver.json is no list of names.") from None
     columns: list[_Column] = []
     for field in schema:
-        reserved = field.name if field.name in reserved_names.RESERVED else None
+        reserved = field.name if field.name in base.RESERVED_COLUMNS else None
         value = (
             _from_json
             if field.name in json_columns
@@ -187,7 +187,7 @@ def _columns(schema: Any, arrow: Any) -> list[_Column]:
             if _is_plain(field.type, arrow)
             else _to_json_value
         )
-        columns.append(_Column(field.name if reserved else reserved_names.unescape_name(field.name), reserved, value))
+        columns.append(_Column(field.name if reserved else base.unescape_name(field.name), reserved, value))
     if len({(column.name, column.meaning) for column in columns}) < len(columns):
         raise line_error(1, "two columns have the same name.")
     return columns

@@ -8,7 +8,7 @@ from typing import Any
 
 from palaver.evaluation.results.export.report import Report, preview_line
 from palaver.storage.evaluations.results import StoredResult, StoredScore
-from palaver.testsets.files.csv_cells import format_cell, quote_cell
+from palaver.testsets.files.csv_file import format_cell, quote_cell
 
 MEDIA_TYPE = "text/csv; charset=utf-8"
 COLUMNS = (

@@ -1,27 +1,154 @@
-"""Cases of live evaluators: traces and sessions that wait until no more spans arrive, and are scored once.
+"""Live evaluators, which score traces as they arrive; the cases that they score, and the scores."""
 
-Scans and claims lock the row of the live evaluator, so that each case is found once and claimed by one process.
-"""
-
-from collections.abc import Callable, Collection
-from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, tuple_, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    case,
+    delete,
+    func,
+    insert,
+    select,
+    tuple_,
+    type_coerce,
+    update,
+)
 
-from palaver.errors import NotFound
-from palaver.storage.live import evaluators
-from palaver.storage.live.tables import IS_LEFT
-from palaver.storage.live.tables import online_cases as cases
-from palaver.storage.live.tables import online_rules as rules
-from palaver.storage.live.tables import online_scores as scores
+from palaver.errors import NotFound, TooLarge
+from palaver.storage.evaluations.tables import IS_UNFINISHED
+from palaver.storage.evaluations.tables import online_cases as cases
+from palaver.storage.evaluations.tables import online_rules as rules
+from palaver.storage.evaluations.tables import online_scores as scores
 from palaver.storage.notifications import Change, mark_changed
+from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
+from palaver.storage.schema import storable_text
 from palaver.storage.spans import queries as span_arrivals
 from palaver.storage.spans import queries as span_pages
 from palaver.storage.spans.queries import SpanArrival, SpanQuery
 from palaver.storage.spans.tables import IS_HEAD, spans
 from palaver.storage.tables import processes
+
+MAX_LIVE_EVALUATORS = 100
+"""Per project."""
+
+
+class LiveEvaluator(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    sample: float
+    """The fraction of traces that are scored."""
+    per_minute: int
+    session: bool
+    """Whether whole sessions are scored, once they are idle."""
+    enabled: bool
+    place: int = 0
+    """The arrival position up to which it has scanned."""
+    key: str | None
+    created_at: datetime
+    updated_at: datetime
+    filter: Any
+    """None for all traces."""
+    evaluators: Any
+    """JSON that the evaluation package interprets."""
+
+
+class EnabledEvaluator(msgspec.Struct, frozen=True):
+    """A live evaluator and its project."""
+
+    project: str
+    rule: LiveEvaluator
+
+
+_EVALUATOR_FIELDS = [rules.c[name] for name in LiveEvaluator.__struct_fields__]
+
+
+def get_live_evaluator(db: Connection, project: str, rule: str) -> LiveEvaluator:
+    """Return a live evaluator. Raises NotFound for an unknown one, or one of another project."""
+    return _fetch_evaluator(db, _where_evaluator(select(*_EVALUATOR_FIELDS), project, rule), rule)
+
+
+def lock_live_evaluator(db: Connection, project: str, rule: str) -> LiveEvaluator:
+    """Return a live evaluator, locked until the transaction ends."""
+    return _fetch_evaluator(db, _where_evaluator(select(*_EVALUATOR_FIELDS), project, rule).with_for_update(), rule)
+
+
+def list_live_evaluators(db: Connection, project: str, window: Window = FIRST_PAGE) -> Page[LiveEvaluator]:
+    """List live evaluators, newest first."""
+    asked = select(*_EVALUATOR_FIELDS).where(rules.c.project == project)
+    return fetch_page(db, asked, _row_to_evaluator, project=project, by=(rules.c.id,), window=window)
+
+
+def list_enabled(db: Connection) -> list[EnabledEvaluator]:
+    """List the enabled ones of all projects."""
+    asked = select(*_EVALUATOR_FIELDS, rules.c.project.label("of")).where(rules.c.enabled.is_(True))
+    return [
+        EnabledEvaluator(row.of, _row_to_evaluator(row))
+        for row in db.execute(asked.order_by(rules.c.project, rules.c.id))
+    ]
+
+
+def create_live_evaluator(db: Connection, project: str, rule: LiveEvaluator) -> LiveEvaluator:
+    """Insert a live evaluator, which scores traces that arrive from now on."""
+    if (
+        len(db.execute(select(rules.c.id).where(rules.c.project == project).limit(MAX_LIVE_EVALUATORS)).all())
+        >= MAX_LIVE_EVALUATORS
+    ):
+        raise TooLarge(f"There are {MAX_LIVE_EVALUATORS} rules already: delete one first.")
+    made = msgspec.structs.replace(rule, name=storable_text(rule.name), place=span_arrivals.last_position(db))
+    db.execute(insert(rules).values(project=project, **msgspec.structs.asdict(made)))
+    mark_changed(db, Change(project, "rule", made.id))
+    return made
+
+
+def update_live_evaluator(db: Connection, project: str, rule: str, at: datetime, **fields: Any) -> LiveEvaluator:
+    """Change fields. Traces that arrive while it is disabled are skipped, and waiting cases are deleted."""
+    found = lock_live_evaluator(db, project, rule)
+    new = msgspec.structs.replace(found, **fields, updated_at=at)
+    if new.enabled and not found.enabled:
+        new = msgspec.structs.replace(new, place=span_arrivals.last_position(db))
+    values = {**msgspec.structs.asdict(new), "name": storable_text(new.name)}
+    db.execute(update(rules).where(rules.c.project == project, rules.c.id == rule).values(values))
+    if not new.enabled or new.session != found.session:
+        _delete_waiting_cases(db, project, rule)
+    mark_changed(db, Change(project, "rule", rule))
+    return new
+
+
+def delete_live_evaluator(db: Connection, project: str, rule: str) -> None:
+    """Delete a live evaluator with its cases and scores."""
+    lock_live_evaluator(db, project, rule)
+    for one in (cases, scores):
+        db.execute(delete(one).where(one.c.project == project, one.c.rule == rule))
+    db.execute(delete(rules).where(rules.c.project == project, rules.c.id == rule))
+    mark_changed(db, Change(project, "rule", rule))
+
+
+def _delete_waiting_cases(db: Connection, project: str, rule: str) -> None:
+    waiting = (cases.c.project == project, cases.c.rule == rule, cases.c.state != "done")
+    db.execute(delete(cases).where(*waiting))
+
+
+def _where_evaluator(asked: Select[Any], project: str, rule: str) -> Select[Any]:
+    return asked.where(rules.c.project == project, rules.c.id == storable_text(rule))
+
+
+def _fetch_evaluator(db: Connection, asked: Select[Any], rule: str) -> LiveEvaluator:
+    row = db.execute(asked).one_or_none()
+    if row is None:
+        raise NotFound(f"There is no rule {rule[:80]!r}.")
+    return _row_to_evaluator(row)
+
+
+def _row_to_evaluator(row: Row[Any]) -> LiveEvaluator:
+    return LiveEvaluator(**dict(zip(LiveEvaluator.__struct_fields__, row, strict=False)))
+
 
 TRACE_QUIET_TIME = timedelta(seconds=10)
 """How long no span of a trace must have arrived before it is scored."""
@@ -139,7 +266,7 @@ def _upsert_case(db: Connection, project: str, rule: str, one: SpanArrival, *, i
 
 
 def has_due_cases(db: Connection, now: datetime) -> bool:
-    asked = select(cases.c.rule).where(IS_LEFT, cases.c.state == "waiting", cases.c.due <= now)
+    asked = select(cases.c.rule).where(IS_UNFINISHED, cases.c.state == "waiting", cases.c.due <= now)
     return db.execute(asked.limit(1)).first() is not None
 
 
@@ -155,7 +282,7 @@ def claim_cases(
 ) -> list[ClaimedCase]:
     """Claim quiet cases: as many as there is room for and as the rate limits allow to start within `ahead`."""
     taken: list[ClaimedCase] = []
-    due = select(cases.c.project, cases.c.rule).where(IS_LEFT, cases.c.state == "waiting", cases.c.due <= now)
+    due = select(cases.c.project, cases.c.rule).where(IS_UNFINISHED, cases.c.state == "waiting", cases.c.due <= now)
     for project, rule in db.execute(due.distinct().order_by(cases.c.project, cases.c.rule)).all():
         if len(taken) < room:
             taken += _claim_for(db, process, project, rule, now, room - len(taken), ahead, quiet, idle)
@@ -184,7 +311,13 @@ def _claim_for(
     if most <= 0:
         return []
     columns = (cases.c.subject, cases.c.trace, cases.c.place, cases.c.attempts)
-    due = (IS_LEFT, cases.c.state == "waiting", cases.c.project == project, cases.c.rule == rule, cases.c.due <= now)
+    due = (
+        IS_UNFINISHED,
+        cases.c.state == "waiting",
+        cases.c.project == project,
+        cases.c.rule == rule,
+        cases.c.due <= now,
+    )
     _drop_oldest(db, project, rule, due, MAX_BACKLOG_MINUTES * found.per_minute)
     waiting = select(*columns).where(*due)
     taken: list[ClaimedCase] = []
@@ -266,7 +399,7 @@ def retry_case(db: Connection, process: str, taken: ClaimedCase, at: datetime) -
 
 def release_cases(db: Connection, process: str) -> int:
     """Release all cases of a process; returns their number."""
-    mine = (IS_LEFT, cases.c.state == "running", cases.c.process == process)
+    mine = (IS_UNFINISHED, cases.c.state == "running", cases.c.process == process)
     return db.execute(update(cases).where(*mine).values(state="waiting", process=None)).rowcount
 
 
@@ -285,12 +418,12 @@ def requeue_lost_cases(db: Connection, process: str) -> int:
 
 def _is_lost(process: str) -> tuple[ColumnElement[bool], ...]:
     unknown = cases.c.process.not_in(select(processes.c.id))
-    return IS_LEFT, cases.c.state == "running", unknown, cases.c.process != process  # type: ignore[return-value]
+    return IS_UNFINISHED, cases.c.state == "running", unknown, cases.c.process != process  # type: ignore[return-value]
 
 
 def _holds_case(db: Connection, process: str, taken: ClaimedCase) -> bool:
     try:
-        evaluators.lock_live_evaluator(db, taken.project, taken.rule)
+        lock_live_evaluator(db, taken.project, taken.rule)
     except NotFound:
         return False
     mine = (*_is_case(taken.project, taken.rule, taken.subject), cases.c.state == "running", cases.c.process == process)
@@ -339,3 +472,100 @@ def _claimed_case(row: Any, project: str, rule: str, start_at: datetime) -> Clai
         attempts=row.attempts,
         start_at=start_at,
     )
+
+
+TimeStep = Literal["minute", "hour", "day"]
+_MICROSECONDS: dict[TimeStep, int] = {"minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_PER_TRACE = 500
+MAX_ROWS = 10_000
+
+
+class LiveScore(msgspec.Struct, frozen=True, kw_only=True):
+    rule: str
+    name: str
+    session: str | None
+    """Set if the score is that of a session."""
+    status: Literal["scored", "skipped", "error"]
+    passed: bool | None
+    score: float | None
+    label: str | None
+    reason: str
+    created_at: datetime
+
+
+class LiveScoreStats(msgspec.Struct, frozen=True, kw_only=True):
+    """The scores of one evaluator in one time step."""
+
+    at: datetime
+    """The start of the step."""
+    evaluator: str
+    n: int
+    """Number of scores."""
+    passed: int
+    judged: int
+    """Number of scores with a pass or fail verdict."""
+    mean: float | None
+    skipped: int
+    errors: int
+    cost: float | None
+
+
+class CaseCounts(msgspec.Struct, frozen=True, kw_only=True):
+    waiting: int = 0
+    running: int = 0
+    done: int = 0
+    dropped: int = 0
+    """Dropped because the backlog was too long."""
+
+
+_SCORE_FIELDS = [scores.c[name] for name in LiveScore.__struct_fields__]
+
+
+def list_trace_scores(db: Connection, project: str, trace: str) -> list[LiveScore]:
+    """List the scores of a trace, oldest first."""
+    asked = select(*_SCORE_FIELDS).where(scores.c.project == project, scores.c.trace == trace)
+    ordered = asked.order_by(scores.c.created_at, scores.c.rule, scores.c.evaluator, scores.c.name).limit(
+        _MAX_PER_TRACE
+    )
+    return [LiveScore(**dict(zip(LiveScore.__struct_fields__, row, strict=True))) for row in db.execute(ordered)]
+
+
+def score_stats(
+    db: Connection, project: str, rule: str, *, by: TimeStep, since: datetime | None, until: datetime | None
+) -> list[LiveScoreStats]:
+    """Return statistics in order of time, at most the latest MAX_ROWS."""
+    step = _MICROSECONDS[by]
+    at = (type_coerce(scores.c.created_at, BigInteger) // step).label("step")
+    is_scored = scores.c.status == "scored"
+    counts = {
+        "n": func.count().filter(is_scored),
+        "passed": func.count().filter(scores.c.passed.is_(True)),
+        "judged": func.count().filter(scores.c.passed.is_not(None)),
+        "mean": func.avg(scores.c.score),
+        "skipped": func.count().filter(scores.c.status == "skipped"),
+        "errors": func.count().filter(scores.c.status == "error"),
+        "cost": func.sum(scores.c.cost),
+    }
+    asked = select(at, scores.c.name, *(count.label(name) for name, count in counts.items()))
+    asked = asked.where(scores.c.project == project, scores.c.rule == rule)
+    if since is not None:
+        asked = asked.where(scores.c.created_at >= since)
+    if until is not None:
+        asked = asked.where(scores.c.created_at < until)
+    latest = asked.group_by(at, scores.c.name).order_by(at.desc(), scores.c.name.desc()).limit(MAX_ROWS)
+    rows: Sequence[Any] = db.execute(latest).all()
+    return [_row_to_stats(row, step, counts) for row in reversed(rows)]
+
+
+def _row_to_stats(row: Sequence[Any], step: int, names: Iterable[str]) -> LiveScoreStats:
+    at, name, *counts = row
+    counted: dict[str, Any] = dict(zip(names, counts, strict=True))
+    return LiveScoreStats(at=_EPOCH + timedelta(microseconds=at * step), evaluator=name, **counted)
+
+
+def count_cases(db: Connection, project: str, rule: str) -> CaseCounts:
+    mine = (cases.c.project == project, cases.c.rule == rule)
+    state = case((cases.c.attempts == DROPPED_ATTEMPTS, "dropped"), else_=cases.c.state).label("as")
+    counted = select(state, func.count()).where(*mine).group_by(state)
+    return CaseCounts(**{row[0]: row[1] for row in db.execute(counted)})
