@@ -350,10 +350,10 @@ class InvalidParameter(CallFault):
 class FaultyCall(RequestError):
     """All faults of a call, up to MOST; code and message are those of the first."""
 
-    MOST: ClassVar[int] = 20
+    MAX_FAULTS: ClassVar[int] = 20
 
     def __init__(self, faults: Sequence[CallFault]) -> None:
-        self.faults = tuple(faults[: self.MOST])
+        self.faults = tuple(faults[: self.MAX_FAULTS])
         super().__init__(faults[0].message, pointer=faults[0].pointer)
         self.code = faults[0].code
 

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from palaver.server import routing, scopes
+from palaver.server import routing
 from palaver.testing import client, echo
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")  # HEAD goes wherever GET does.
@@ -139,7 +139,7 @@ def _own() -> Iterable[Route]:
         yield Route(OWN, ("GET",), f"/{first}", "nothing", "the page, and every path below", "socket.md")
     yield Route(OWN, ("GET",), "/assets/{file}", "nothing", "what the page loads", "socket.md")
     for name, endpoint in routing.SERVER_ROUTES.items():
-        yield _route(OWN, endpoint.methods, name, scopes.SERVER_RULES[name])
+        yield _route(OWN, endpoint.methods, name, routing.SERVER_RULES[name])
     for name, endpoint in routing.OTLP_ROUTES.items():
         yield _route(OWN, endpoint.methods, name, "invoke")
 
@@ -152,7 +152,7 @@ def _rest() -> Iterable[Route]:
         page = PAGES_OF_API[path.split("/")[2]]
         for method in (method for method in _METHODS if method.lower() in operations):
             what = operations[method.lower()]["summary"]
-            yield Route(REST, (method,), path, scopes.required_scope(found, method, path), what, page)
+            yield Route(REST, (method,), path, routing.required_scope(found, method, path), what, page)
 
 
 def _route(group: str, methods: Iterable[str], name: str, need: str) -> Route:

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import os
 import re
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
@@ -12,11 +14,10 @@ import pytest
 
 from palaver.core.events import Event, RunCancelled, RunFailed, RunFinished, RunStarted
 from palaver.core.messages import Message
-from palaver.engine.engine import Engine, utc_now
-from palaver.engine.ids import new_run_id
-from palaver.engine.limits import RunLimits
+from palaver.core.runs import RunLimits
+from palaver.engine.engine import Engine, RandomHex, new_run_id, utc_now
+from palaver.engine.recorder import MemoryRunStore, RecordableRun, RunStore
 from palaver.engine.run import Run
-from palaver.engine.store import RecordableRun
 from palaver.errors import FaultyCall, InvalidValue, Overloaded, RunNotFound, ShuttingDown
 from palaver.workflows.decorators import chat, workflow
 from palaver.workflows.options import Limits
@@ -378,3 +379,38 @@ async def test_a_run_starts_with_its_first_event() -> None:
     run = await ran(answer)
 
     assert isinstance(run.log[0], RunStarted)
+
+
+def test_digits_are_hex_of_the_length_asked_for_and_never_the_same() -> None:
+    chance = RandomHex()
+    drawn = [chance.hex(16) for _ in range(2_000)]  # More than a lot holds.
+
+    assert all(re.fullmatch(r"[0-9a-f]{16}", digits) for digits in drawn)
+    assert len(set(drawn)) == len(drawn)
+    assert [len(chance.hex(digits)) for digits in (1, 48, 0, 7)] == [1, 48, 0, 7]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python 3.12 warns of forks where threads run")
+def test_a_process_that_forks_does_not_repeat_its_parent() -> None:
+    chance = RandomHex()
+    chance.hex(16)
+    read, write = os.pipe()
+    if (child := os.fork()) == 0:
+        os.write(write, chance.hex(16).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = os.read(read, 16).decode()
+    os.close(read)
+    os.close(write)
+
+    assert theirs != chance.hex(16)
+
+
+async def test_memory_keeps_the_promise_of_a_store_and_costs_nothing() -> None:
+    store: RunStore = MemoryRunStore()
+
+    run = await ran(answer, engine=new_engine(store=store))
+
+    assert run.finished
+    assert vars(store) == {}

@@ -7,8 +7,7 @@ import pytest
 from palaver.core.ids import sortable_id
 from palaver.core.messages import Message
 from palaver.engine import run_reader as records_module
-from palaver.engine.engine import utc_now
-from palaver.engine.ids import new_run_id
+from palaver.engine.engine import new_run_id, utc_now
 from palaver.engine.run_reader import RunReader
 from palaver.errors import Overloaded, RunNotFound
 from palaver.storage import queue as kept

@@ -8,7 +8,7 @@ import pytest
 
 from palaver.core.events import Event, RunFailed, RunFinished
 from palaver.core.messages import Data, Message
-from palaver.engine.limits import RunLimits
+from palaver.core.runs import RunLimits
 from palaver.errors import PalaverError
 from palaver.workflows.context import Context
 from palaver.workflows.decorators import chat, workflow

@@ -16,8 +16,8 @@ from palaver import chat, workflow
 from palaver.core.messages import Message, ToolCall, ToolResult
 from palaver.core.runs import Origin, Secret
 from palaver.engine.engine import Engine
+from palaver.engine.recorder import MemoryRunStore, RunHandedOver
 from palaver.engine.run import Run
-from palaver.engine.store import MemoryRunStore, RunHandedOver
 from palaver.engine.tracing import RunTracer
 from palaver.traces.model import Span
 from tests.engine.run_factory import ASKED, NOW, call, over, ran

@@ -17,11 +17,10 @@ import msgspec
 from palaver.core.events import TERMINAL_EVENTS
 from palaver.discovery.registry import Registry
 from palaver.server.app import Server
-from palaver.server.in_process_client import _transport
 from palaver.server.settings import Settings
 from palaver.storage import runs
 from palaver.storage.database import open_database
-from palaver.testing import scripted
+from palaver.testing import in_process_transport, scripted
 from tests.faults.rounds import FULL, rounds
 from tests.server_process import server_process
 
@@ -69,7 +68,7 @@ async def serving(url: str, count: int = 4, seed: int = 5) -> AsyncIterator[Serv
             await server.runtime.start()
         clients = [
             await stack.enter_async_context(
-                httpx.AsyncClient(transport=_transport(server), base_url="http://localhost", timeout=30)
+                httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost", timeout=30)
             )
             for server in servers
         ]

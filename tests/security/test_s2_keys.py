@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from palaver.core.api_keys import ALL_SCOPES, Scope, format_key_id
-from palaver.server import routing, scopes
+from palaver.server import routing
 from palaver.server.routing import OTLP_ROUTES, SERVER_ROUTES, SERVICE_ROUTES, WORKFLOW_ROUTES
 from palaver.storage import api_keys
 from tests.cli.test_commands import palaver
@@ -215,7 +215,7 @@ async def test_every_route_needs_its_scope(house: KeyedServer, held: frozenset[S
         for method in METHODS:
             if (method, path) == ("DELETE", "/api/session"):
                 continue
-            need = scopes.required_scope(routing.match_path(path), method, path)
+            need = routing.required_scope(routing.match_path(path), method, path)
             answer = await ask(house, method, path, header)
             refused = need not in ("nothing", "credential") and need not in held
             assert (answer.status_code == 403) is refused, (method, path, need, answer.status_code)
@@ -226,7 +226,7 @@ async def test_every_route_needs_its_scope(house: KeyedServer, held: frozenset[S
 async def test_every_part_of_the_api_has_a_rule(house: KeyedServer) -> None:  # S2.4
     sections = {path.split("/")[2] for path in paths_of_the_api(house)}
 
-    assert sections <= scopes.API_RULES.keys()
+    assert sections <= routing.API_RULES.keys()
 
 
 async def test_the_project_comes_from_the_credential_alone(house: KeyedServer) -> None:  # S2.5

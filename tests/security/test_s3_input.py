@@ -15,11 +15,10 @@ import pytest
 
 from palaver.discovery.registry import Registry
 from palaver.server.app import Server
-from palaver.server.in_process_client import _transport
 from palaver.server.routing import WORKFLOW_ROUTES
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.testing import client, echo, scripted
+from palaver.testing import client, echo, in_process_transport, scripted
 
 SOURCE = Path(__file__).parent.parent.parent / "src" / "palaver"
 MODULES = {str(path.relative_to(SOURCE)): ast.parse(path.read_text("utf-8")) for path in SOURCE.rglob("*.py")}
@@ -300,7 +299,7 @@ SEARCHES = {
 @pytest.fixture
 async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
     server = Server(Registry([echo, scripted]), Settings(), database=database)
-    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as opened:
+    async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as opened:
         yield opened
     await server.close()
 

@@ -12,11 +12,11 @@ from palaver.core.events import ToolEnded, ToolStarted
 from palaver.core.messages import ToolResult, Usage
 from palaver.discovery.registry import Registry
 from palaver.server.app import Server
-from palaver.server.in_process_client import _transport
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.spans.tables import span_bodies, spans
 from palaver.storage.spans.writes import decompress_body
+from palaver.testing import in_process_transport
 from tests.security.marked_secrets import PASSWORD, PROVIDER
 from tests.server.test_run_redaction import everything
 
@@ -47,7 +47,7 @@ RULES: dict[str, Any] = {"traces": (), "runs": ({"detector": "iban", "scope": ["
 @pytest.mark.parametrize("scope", RULES)
 async def test_what_a_run_says_of_secrets_is_in_no_trace(database: Database, scope: str) -> None:  # S8.1, S8.3
     server = Server(Registry([agent, plain]), Settings(redact=RULES[scope]), database=database)
-    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+    async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
         header = {"x-secret": PROVIDER, "cookie": f"other={PROVIDER}", "traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
         messages = [{"role": "user", "content": TOLD}]
         live = await http.post("/talker/invoke", json={"messages": messages}, headers=header)

@@ -11,12 +11,11 @@ import httpx
 from palaver.core.api_keys import ALL_SCOPES, Scope
 from palaver.discovery.registry import Registry
 from palaver.server.app import Server
-from palaver.server.in_process_client import _transport
 from palaver.server.settings import Settings
 from palaver.storage import api_keys as kept
 from palaver.storage.api_keys import ApiKey
 from palaver.storage.database import MEMORY_URL, Database, open_database
-from palaver.testing import echo, scripted
+from palaver.testing import echo, in_process_transport, scripted
 
 
 @dataclass
@@ -44,7 +43,7 @@ async def keyed_server(url: str = MEMORY_URL, **options: Any) -> AsyncIterator[K
     server = Server(Registry([echo, scripted]), settings, database=database)
     await server.rest_api.get()
     try:
-        async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+        async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
             yield KeyedServer(server, database, http)
     finally:
         await server.close()

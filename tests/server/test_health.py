@@ -14,7 +14,7 @@ from palaver.errors import Overloaded
 from palaver.server import endpoints
 from palaver.server.app import app
 from palaver.server.endpoints import VERSION
-from palaver.server.in_process_client import _transport
+from palaver.testing import in_process_transport
 from tests.server.keyed_server import keyed_server
 
 
@@ -29,7 +29,7 @@ def named(name: str, check: Any) -> Any:
 
 async def asked(*workflows: Any) -> dict[str, str]:
     server = app(*workflows)
-    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+    async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
         answer = await http.get("/status")
         await server.close()
     assert answer.status_code == 200, answer.text
@@ -94,7 +94,7 @@ async def test_one_that_hangs_is_not_waited_for_nor_asked_twice(monkeypatch: pyt
         return True
 
     server = app(named("tutor", hangs))
-    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+    async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
         first, second = await asyncio.gather(http.get("/status"), http.get("/status"))
         third = await http.get("/status")
         let_go.set()
@@ -113,7 +113,7 @@ async def test_it_is_asked_again_after_a_while(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(endpoints, "STATUS_CACHE_S", 0.0)
     states = iter([True, False])
     server = app(named("tutor", lambda: next(states)))
-    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+    async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
         told = [(await http.get("/status")).json()["tutor"] for _ in range(2)]
         await server.close()
 
@@ -125,7 +125,7 @@ async def test_a_database_that_is_gone_is_told(monkeypatch: pytest.MonkeyPatch) 
         raise Overloaded("away")
 
     server = app(chat(talk))
-    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+    async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
         before = await http.get("/status")
         with monkeypatch.context() as patch:
             patch.setattr(server.runtime.database, "read", gone)

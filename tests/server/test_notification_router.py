@@ -15,12 +15,11 @@ from palaver.engine import heartbeat
 from palaver.engine.engine import utc_now
 from palaver.errors import Overloaded
 from palaver.server.app import Server
-from palaver.server.in_process_client import _transport
 from palaver.server.settings import Settings
 from palaver.storage import api_keys, runs
 from palaver.storage.database import Database, open_database
 from palaver.storage.notifications import Notification
-from palaver.testing import scripted
+from palaver.testing import in_process_transport, scripted
 from palaver.workflows.workflow import Workflow
 
 
@@ -28,7 +27,9 @@ from palaver.workflows.workflow import Workflow
 async def serving(url: str, *workflows: Workflow, **settings: Any) -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
     server = Server(Registry(workflows or [scripted]), Settings(**settings), database=open_database(url))
     await server.runtime.start()
-    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost", timeout=30) as http:
+    async with httpx.AsyncClient(
+        transport=in_process_transport(server), base_url="http://localhost", timeout=30
+    ) as http:
         try:
             yield server, http
         finally:

@@ -12,9 +12,9 @@ from palaver import Message, chat, workflow
 from palaver.discovery.registry import Registry
 from palaver.errors import InvalidOption, SettingsError
 from palaver.server.app import Server
-from palaver.server.in_process_client import _transport
 from palaver.server.settings import Settings, read_settings
 from palaver.storage.database import Database, open_database
+from palaver.testing import in_process_transport
 from palaver.traces.prices import Price
 from palaver.workflows.workflow import Workflow
 from tests.server.traced_server import chat as called
@@ -40,7 +40,7 @@ async def serving(
     database: Database, *workflows: Workflow, **settings: Any
 ) -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
     server = Server(Registry(workflows or (private, plain)), Settings(**settings), database=database)
-    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+    async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
         yield server, http
     await server.close()
 

@@ -13,9 +13,8 @@ from palaver.discovery.registry import Registry
 from palaver.protocols.services.adapter import VERSION
 from palaver.server import routing, services
 from palaver.server.app import Server
-from palaver.server.in_process_client import _transport
 from palaver.server.settings import Settings
-from palaver.testing import client, scripted
+from palaver.testing import client, in_process_transport, scripted
 from palaver.testing import echo as own_echo
 from palaver.workflows.context import Context
 from tests.protocols.test_services import read
@@ -223,7 +222,7 @@ async def test_a_client_that_leaves_ends_the_run(http: httpx.AsyncClient) -> Non
 async def test_a_server_that_stops_says_so_to_whom_it_answers(server: Server, route: str) -> None:
     body = {"content": "x", "wait": True}
     told = {"code": 503, "type": "SHUTTING_DOWN", "message": "The server is shutting down."}
-    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+    async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
         asked = asyncio.create_task(http.post(f"/services/tutor{route}", json=body))
         await until(lambda: server.engine.active_count)
         await server.engine.drain(0)

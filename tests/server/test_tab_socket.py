@@ -13,13 +13,12 @@ from palaver import Message, chat
 from palaver.discovery.registry import Registry
 from palaver.server import auth
 from palaver.server.app import Server
-from palaver.server.in_process_client import _transport
 from palaver.server.settings import Settings
 from palaver.server.tab_socket import socket
 from palaver.server.tab_socket.outbox import MAX_PENDING_BYTES
 from palaver.server.tab_socket.socket import MAX_OPEN_REQUESTS
 from palaver.storage import api_keys
-from palaver.testing import echo, scripted
+from palaver.testing import echo, in_process_transport, scripted
 from tests.server.fake_tab import FakeConnection, FakeTab, open_tab, until
 from tests.server.keyed_server import keyed_server
 
@@ -53,7 +52,7 @@ async def server() -> AsyncIterator[Server]:
 
 
 async def test_a_request_is_answered_as_if_it_had_come_by_itself(server: Server) -> None:
-    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+    async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
         plain = await http.get("/api/workflows/echo")
     async with open_tab(server) as tab:
         tab.send(1, "/api/workflows/echo")

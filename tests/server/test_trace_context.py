@@ -10,7 +10,7 @@ import pytest
 from palaver import Message, chat
 from palaver.core.descriptions import Description
 from palaver.frameworks.remote import RemoteService, RemoteWorkflow
-from palaver.server.in_process_client import _transport
+from palaver.testing import in_process_transport
 from tests.server.fake_tab import FakeTab, open_tab, until
 from tests.server.thread_client import new_thread, thread_server
 
@@ -127,7 +127,7 @@ async def test_a_palaver_that_calls_a_palaver_is_one_trace() -> None:
             look=look,
             headers={},
             timeout=10,
-            transport=lambda: _transport(other),
+            transport=lambda: in_process_transport(other),
         )
         async with thread_server(remote) as (http, server):
             answer = await http.post("/front/invoke", json={"messages": HELLO}, headers=PARENT)

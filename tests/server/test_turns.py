@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from palaver.engine.ids import new_run_id
+from palaver.engine.engine import new_run_id
 from palaver.storage.threads import repository as threads
 from tests.server.thread_client import (
     branch,

@@ -16,10 +16,9 @@ from palaver.discovery.registry import Registry
 from palaver.errors import ReservedName
 from palaver.server import web
 from palaver.server.app import Server
-from palaver.server.in_process_client import _transport
 from palaver.server.routing import PAGE_SEGMENTS
 from palaver.server.settings import Settings
-from palaver.testing import client, echo
+from palaver.testing import client, echo, in_process_transport
 from palaver.workflows.decorators import workflow
 from tests.server.keyed_server import keyed_server
 
@@ -50,7 +49,7 @@ def built(tmp_path: Path) -> Path:
 @asynccontextmanager
 async def showing(web: Path | None, **settings: object) -> AsyncIterator[httpx.AsyncClient]:
     server = Server(Registry([echo]), Settings(**settings), web=web)  # type: ignore[arg-type]
-    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+    async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
         yield http
     await server.close()
 

@@ -10,7 +10,7 @@ import msgspec
 
 from palaver import Message, Parameter, chat, workflow
 from palaver.server.app import Server, app
-from palaver.server.in_process_client import _transport
+from palaver.testing import in_process_transport
 from palaver.workflows.workflow import Workflow
 
 gates: dict[str, asyncio.Event] = {}
@@ -59,7 +59,7 @@ async def thread_server(*workflows: Workflow, **settings: Any) -> AsyncIterator[
     """The server, and a client of it; with the workflows above, or with those."""
     gates.clear()
     server = app(*(workflows or ALL_WORKFLOWS), **settings)
-    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+    async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
         try:
             yield http, server
         finally:

@@ -218,7 +218,7 @@ def _client(
         return outbound(timeout=_TIMEOUT_S), service_url(base) if service else invoke_url
     if not is_target(name) and (url is not None or is_listening(LOCAL_SERVER_URL)):
         return outbound(timeout=_TIMEOUT_S), (url or LOCAL_SERVER_URL).rstrip("/") + _path(name, service=service)
-    from palaver.server.in_process_client import client
+    from palaver.testing import client
 
     workflow = find_workflow(name)
     return client(workflow), _path(workflow.description.name, service=service)

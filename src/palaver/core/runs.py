@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from palaver.core.events import Event, FinishReason, RunStarted
 from palaver.core.messages import Message, Usage
+from palaver.errors import TooManyEvents, TooMuchOutput
 
 RecordMode = Literal["full", "metadata", "off"]
 
@@ -155,3 +156,19 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its content may be stored."""
     first_output_at: datetime | None = None
     """Time of the first output."""
+
+
+class RunLimits(msgspec.Struct, frozen=True):
+    seconds: float = 600
+    events: int = 200_000
+    bytes: int = 64 * 1024 * 1024
+
+    def check(self, *, events: int, size: int) -> None:
+        if events > self.events:
+            raise TooManyEvents(f"The run gave more than {self.events} events.")
+        if size > self.bytes:
+            raise TooMuchOutput(f"The run said more than {self.bytes} bytes.")
+
+    def check_value(self, size: int) -> None:
+        if size > self.bytes:
+            raise TooMuchOutput(f"The run's value is larger than {self.bytes} bytes.")

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from palaver.errors import PalaverError
 
@@ -62,3 +63,15 @@ class Poller:
                 await self._wakeup.wait()
         except TimeoutError:
             pass
+
+
+_T = TypeVar("_T")
+_RETRY_INTERVAL_S = 0.05
+
+
+async def poll_until(find: Callable[[], Awaitable[_T | None]], *, timeout_s: float) -> _T:
+    """Call `find` until it returns something. Raises TimeoutError."""
+    async with asyncio.timeout(timeout_s):
+        while (value := await find()) is None:  # noqa: ASYNC110 - written by another process, without a notification
+            await asyncio.sleep(_RETRY_INTERVAL_S)
+        return value

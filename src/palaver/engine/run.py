@@ -21,11 +21,10 @@ from palaver.core import json
 from palaver.core.events import TOOL_EVENTS, Event, RunCancelled, RunFailed, RunFinished, RunStarted, TerminalEvent
 from palaver.core.grammar import Grammar, OutputValue
 from palaver.core.messages import File
-from palaver.core.runs import Call, Origin
+from palaver.core.runs import Call, Origin, RunLimits
 from palaver.engine.failures import failure_event, sanitize_failure, unrecorded_end
 from palaver.engine.files import FileFetch
-from palaver.engine.limits import RunLimits
-from palaver.engine.store import RunHandedOver, RunStore
+from palaver.engine.recorder import RunHandedOver, RunStore
 from palaver.engine.tracing import RunTracer
 from palaver.errors import RunTimeout
 from palaver.workflows.context import Context

@@ -27,7 +27,7 @@ from palaver.core import steps
 from palaver.core.events import TERMINAL_EVENTS, TOOL_EVENTS, Event, RunCancelled, RunFinished, RunStarted
 from palaver.core.runs import Call, Origin, RecordMode
 from palaver.core.steps import DetailsProvider, Step, StepCallback, StepKind, current_observer
-from palaver.engine.store import RecordableRun
+from palaver.engine.recorder import RecordableRun
 from palaver.frameworks import registry
 from palaver.storage import run_log, runs
 from palaver.traces import sdk_bridge

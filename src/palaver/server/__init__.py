@@ -4,20 +4,17 @@ Modules:
 
     app                   the ASGI application: routes, guards and answers a request
     runtime               what runs workflows in a process: engine, recording, tracing, background loops
-    routing               the table of paths
+    routing               the table of paths, and the scope that each needs
     security              checks before routing: Host, Origin, sizes, media type, trusted proxies
     auth                  credentials, sessions and callers
-    scopes                the scope that each route needs
     rate_limit            requests per minute, runs and streams at once, failed logins
     request               one HTTP request and its response
     error_responses       the table from error codes to HTTP statuses
     calls                 a call of a workflow, from its body to the end of its answer
     idempotency           Idempotency-Key
-    conversations         what a call continues, and the lock on its conversation
+    conversations         what a call continues, its variant, and the lock on its conversation
     file_references       stored files that a call refers to
-    variants              the variant that a call runs with
-    streaming             a run, streamed to the client that started it
-    replay                a run, streamed to any other reader
+    streaming             a run, streamed to the client that started it or to any other reader
     stored_responses      stored responses and conversations (OpenAI)
     endpoints             health, readiness, version, status, metrics, models, inspect
     services              /services and its WebSocket (job chat)
@@ -38,5 +35,4 @@ Modules:
     serve                 the process: listening socket, uvicorn, signals
     uvicorn_protocols     HTTP and WebSocket connections
     supervisor            several worker processes on one socket, and --reload
-    in_process_client     an HTTP client of the application, without a socket
 """

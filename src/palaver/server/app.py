@@ -17,16 +17,15 @@ from palaver.errors import MethodNotAllowed, PalaverError
 from palaver.protocols.base import HttpResponse
 from palaver.protocols.ui_stream import adapter as ui_stream
 from palaver.protocols.ui_stream.request import restore_ui_request
-from palaver.server import logging_setup, routing, scopes, security
+from palaver.server import logging_setup, routing, security
 from palaver.server.auth import ANONYMOUS, Caller
 from palaver.server.calls import CallHandler, ThreadRunner
 from palaver.server.conversations import ConversationResolver, TurnLock, with_message_id
 from palaver.server.endpoints import HealthChecks, LazyApi, ServedWorkflows, ServerEndpoints
-from palaver.server.error_responses import add_headers, error_status, json_answer, with_error_headers
+from palaver.server.error_responses import add_headers, error_status, json_response, with_error_headers
 from palaver.server.metrics import Metrics
 from palaver.server.otlp_receiver import otlp_error, preload_decoder
 from palaver.server.rate_limit import RateLimits
-from palaver.server.replay import replay_events
 from palaver.server.request import ClientDisconnected, Exchange, Receive, Scope, Send
 from palaver.server.routing import RouteMatch
 from palaver.server.runtime import ProcessRuntime
@@ -34,6 +33,7 @@ from palaver.server.security import TrustedProxies
 from palaver.server.services import ServiceEndpoints, ServiceSockets, is_service_socket
 from palaver.server.settings import VERSION, Settings, Source
 from palaver.server.stored_responses import StoredResponses
+from palaver.server.streaming import replay_events
 from palaver.server.tab_socket.socket import TabSockets
 from palaver.server.web import WebPages
 from palaver.storage.database import Database
@@ -115,10 +115,10 @@ class Server:
             security.check_request(
                 exchange, self.settings
             )  # After routing, which knows the format of errors; before 404.
-            need = scopes.required_scope(route, exchange.method, place.path, web=self.pages.are_built)
+            need = routing.required_scope(route, exchange.method, place.path, web=self.pages.are_built)
             exchange.callers = self.authenticator
             exchange.caller = caller = ANONYMOUS if need == "nothing" else await self._caller(exchange, route)
-            scopes.require_scope(need, caller)
+            routing.require_scope(need, caller)
             self.rate_limits.request(caller)
             if route is None:
                 raise security.unnormalized_path(exchange.path) if place.bad else routing.path_not_found(place.path)
@@ -230,7 +230,7 @@ class Server:
         elif route is not None and route.endpoint.fails is not None:
             answer = route.endpoint.fails(error, None, status=status)
         else:
-            answer = json_answer(status, {"error": {"code": error.code, "message": error.message}})
+            answer = json_response(status, {"error": {"code": error.code, "message": error.message}})
         if isinstance(error, MethodNotAllowed):
             answer = add_headers(answer, ("allow", ", ".join(error.allowed)))
         return with_error_headers(answer, error)

@@ -14,8 +14,7 @@ from sqlalchemy import Connection
 from palaver.core.messages import file_ids, has_files
 from palaver.core.runs import Call, Origin
 from palaver.discovery.registry import Registry
-from palaver.engine.engine import Engine, utc_now
-from palaver.engine.ids import new_run_id
+from palaver.engine.engine import Engine, new_run_id, utc_now
 from palaver.engine.queue import RunQueue
 from palaver.engine.run_reader import RunReader
 from palaver.errors import ConflictingFields, Overloaded, PalaverError, RunNotFound
@@ -26,11 +25,10 @@ from palaver.server.auth import Authenticator, Caller
 from palaver.server.conversations import ConversationResolver, ResolvedCall, TurnPlan
 from palaver.server.error_responses import add_headers, error_status, final_status, with_error_headers
 from palaver.server.rate_limit import RateLimits
-from palaver.server.replay import replay_events
 from palaver.server.request import NO_HEADERS, Exchange, RequestHeaders
 from palaver.server.routing import Endpoint, RouteMatch
 from palaver.server.settings import Settings
-from palaver.server.streaming import RunStream, StreamMonitor
+from palaver.server.streaming import RunStream, StreamMonitor, replay_events
 from palaver.storage import idempotency as claims
 from palaver.storage import runs
 from palaver.storage.database import Database

@@ -4,47 +4,91 @@ The stored history counts. What a client sends besides is a copy of it, a contra
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from datetime import datetime
+import secrets
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from palaver.core.history import HistoryLimits, validate_history
+from palaver.core.ids import sortable_id
 from palaver.core.messages import Message, file_ids, has_files
 from palaver.core.runs import Call, Origin
-from palaver.engine.ids import new_run_id
+from palaver.core.variants import DEFAULT_VARIANT, parse_reference
+from palaver.engine.engine import new_run_id
+from palaver.engine.poller import poll_until
 from palaver.engine.run_reader import RunReader
 from palaver.errors import (
     ConversationLocked,
     ConversationNotFound,
     HistoryConflict,
+    InvalidParameter,
     InvalidValue,
     ItemNotFound,
+    NameTaken,
     RateLimited,
     RunNotFound,
+    StaleBase,
     StillRunning,
     ThreadNotFound,
 )
+from palaver.frameworks.remote import RemoteWorkflow
 from palaver.protocols.history import PendingApprovals, new_messages
 from palaver.protocols.responses import item_pages, store
 from palaver.protocols.responses.output import response_id
 from palaver.protocols.responses.request import continue_history, resolve_references
 from palaver.protocols.ui_stream.request import UIRequest
-from palaver.server import file_references, variants
+from palaver.server import file_references
 from palaver.server.auth import Caller
-from palaver.storage import files, redaction, run_log, runs
+from palaver.storage import files, redaction, run_log, runs, variants
 from palaver.storage.database import Database
 from palaver.storage.idempotency import IdempotentRequest
 from palaver.storage.threads import message_tree
 from palaver.storage.threads import repository as threads
 from palaver.storage.threads.message_tree import Node, with_node_id
 from palaver.storage.threads.repository import Thread
+from palaver.storage.variants import ResolvedVariant
 from palaver.workflows.options import TurnPolicy
-from palaver.workflows.workflow import Workflow
+from palaver.workflows.workflow import Workflow, find_parameter_faults
+
+
+async def resolve_variant(database: Database, project: str, workflow: Workflow, reference: str) -> ResolvedVariant:
+    """Resolve `short` or `short:3`. Raises InvalidParameter if the workflow rejects its parameters."""
+    name = workflow.description.name
+    if parse_reference(reference).name == DEFAULT_VARIANT:
+        await store_default_variant(database, project, workflow)
+    found = await database.read(variants.resolve_reference, project, name, reference)
+    faults = find_parameter_faults(workflow, found.parameters)
+    if faults:
+        listed = [{"code": fault.code, "message": fault.message, "path": fault.pointer} for fault in faults[:20]]
+        raise InvalidParameter(
+            f"The variant {found.reference!r} no longer fits {name!r}: {faults[0].message}", details={"faults": listed}
+        )
+    return found
+
+
+def merge_parameters(resolved: ResolvedVariant, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The variant's parameters, overridden by those of the call, key by key."""
+    return {**resolved.parameters, **parameters}
+
+
+async def store_default_variant(database: Database, project: str, workflow: Workflow) -> None:
+    """Store the workflow's current defaults as a new version of the variant `default`, if they changed."""
+    if isinstance(workflow, RemoteWorkflow) and not workflow.reachable:
+        return  # Keep its last known defaults.
+    name, parameters = workflow.description.name, workflow.description.parameters
+    if await database.read(variants.is_default_current, project, name, parameters):
+        return
+    now = datetime.now(UTC)
+    made = f"var_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"
+    with suppress(NameTaken, StaleBase):  # Another process stored it.
+        await database.write(variants.sync_default, project, name, parameters, id=made, at=now)
+
 
 THREAD_ID_PREFIX = "conv_"
 HEAD = "head"
@@ -176,16 +220,7 @@ def _from_last_answer(messages: Sequence[Message]) -> Sequence[Message]:
     return messages[last:]
 
 
-_T = TypeVar("_T")
 _POLL_INTERVAL_S = 0.05
-
-
-async def poll(find: Callable[[], Awaitable[_T | None]], *, timeout_s: float) -> _T:
-    """Call `find` until it returns something. Raises TimeoutError."""
-    async with asyncio.timeout(timeout_s):
-        while (value := await find()) is None:  # noqa: ASYNC110 - another process may write it, and notifies nobody
-            await asyncio.sleep(_POLL_INTERVAL_S)
-        return value
 
 
 class TurnLock:
@@ -244,7 +279,7 @@ class TurnLock:
             raise RateLimited(f"{self._most_queued} turns wait in the conversation {thread!r} already.", retry_after=1)
         self._waiting[place] = self._waiting.get(place, 0) + 1
         try:
-            await poll(partial(self._try_lock, project, thread, run), timeout_s=self._seconds)
+            await poll_until(partial(self._try_lock, project, thread, run), timeout_s=self._seconds)
         except TimeoutError:
             raise ConversationLocked(f"The turns before this one in {thread!r} have not ended.") from None
         finally:
@@ -315,9 +350,9 @@ class ConversationResolver:
         call, origin = unresolved.call, unresolved.origin
         parameters = {**defaults, **call.parameters}
         if variant is not None:
-            resolved_variant = await variants.resolve_variant(self._database, project, workflow, variant)
+            resolved_variant = await resolve_variant(self._database, project, workflow, variant)
             parameters, origin = (
-                variants.merge_parameters(resolved_variant, parameters),
+                merge_parameters(resolved_variant, parameters),
                 replace(origin, variant=resolved_variant.reference),
             )
         inputs = {**thread.inputs, **call.inputs} if thread is not None else call.inputs

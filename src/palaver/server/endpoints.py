@@ -23,7 +23,7 @@ from palaver.outbound import printable
 from palaver.protocols.agenta import inspect as inspection
 from palaver.protocols.base import HttpRequest, HttpResponse, WorkflowLookup
 from palaver.protocols.chat_completions import models as listing
-from palaver.server.error_responses import add_headers, json_answer
+from palaver.server.error_responses import add_headers, json_response
 from palaver.server.metrics import METRICS_CONTENT_TYPE, Metrics
 from palaver.server.settings import VERSION
 from palaver.storage.database import Database
@@ -77,11 +77,11 @@ class ServerEndpoints:
         """Answer a GET of one of `routing.SERVER_ROUTES`."""
         match route:
             case "health":
-                return json_answer(200, {"status": "ok"})
+                return json_response(200, {"status": "ok"})
             case "ready":
                 return self._ready()
             case "version" | "livez":
-                return add_headers(json_answer(200, {"version": VERSION}), _VERSION_HEADER)
+                return add_headers(json_response(200, {"version": VERSION}), _VERSION_HEADER)
             case "status":
                 return await self._health.answer()
             case "metrics":
@@ -93,14 +93,14 @@ class ServerEndpoints:
                 from palaver.server.openapi import openapi_document
 
                 document = openapi_document(self._registry.descriptions(), self._registry.default, api, VERSION)
-                return json_answer(200, document)
+                return json_response(200, document)
 
     def _ready(self) -> HttpResponse:
         if self._engine.draining:
-            return json_answer(503, {"status": "not ready", "waiting": ["shutdown"]})
+            return json_response(503, {"status": "not ready", "waiting": ["shutdown"]})
         if not self._api.is_loaded:
-            return json_answer(503, {"status": "not ready", "waiting": ["api"]})
-        return json_answer(200, {"status": "ready"})
+            return json_response(503, {"status": "not ready", "waiting": ["api"]})
+        return json_response(200, {"status": "ready"})
 
 
 _JSON = (("content-type", "application/json"),)

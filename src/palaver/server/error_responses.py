@@ -151,5 +151,5 @@ def with_error_headers(answer: HttpResponse, error: PalaverError) -> HttpRespons
     return add_headers(answer, *headers) if headers else answer
 
 
-def json_answer(status: int, document: Any) -> HttpResponse:
+def json_response(status: int, document: Any) -> HttpResponse:
     return HttpResponse(status=status, headers=(("content-type", JSON),), body=json.encode(document))

@@ -7,10 +7,10 @@ store their response with what they write, in one transaction (`server/api/idemp
 import re
 from datetime import datetime
 
+from palaver.engine.poller import poll_until
 from palaver.engine.run_reader import RunReader
 from palaver.errors import InvalidValue, Overloaded, RunNotFound
 from palaver.server.auth import Caller
-from palaver.server.conversations import poll
 from palaver.storage.idempotency import IdempotentRequest
 from palaver.storage.runs import RunRow
 
@@ -50,6 +50,6 @@ async def wait_for_run(records: RunReader, project: str, run: str) -> RunRow:
             return None
 
     try:
-        return await poll(find, timeout_s=_RUN_START_TIMEOUT_S)
+        return await poll_until(find, timeout_s=_RUN_START_TIMEOUT_S)
     except TimeoutError:
         raise Overloaded("The same was asked a moment ago, and has not begun: try again.") from None

@@ -4,10 +4,11 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from types import ModuleType, SimpleNamespace
-from typing import Literal, NamedTuple, Protocol, cast
+from typing import Literal, NamedTuple, Protocol, assert_never, cast
 
+from palaver.core.api_keys import Scope
 from palaver.core.descriptions import RESERVED_NAMES
-from palaver.errors import MethodNotAllowed, NotFound, PalaverError
+from palaver.errors import MethodNotAllowed, MissingScope, NotFound, PalaverError
 from palaver.protocols import openai_errors
 from palaver.protocols.agenta import invoke, run
 from palaver.protocols.agenta import response as agenta
@@ -17,6 +18,7 @@ from palaver.protocols.responses import adapter as responses
 from palaver.protocols.services import adapter as services
 from palaver.protocols.ui_stream import adapter as ui_stream
 from palaver.server import endpoints
+from palaver.server.auth import Caller
 from palaver.server.endpoints import ServedWorkflows
 from palaver.server.error_responses import StatusColumn, final_status
 from palaver.server.request import Exchange
@@ -258,3 +260,110 @@ def workflow_paths(workflow: str) -> dict[str, str]:
         "ui_stream": f"/{workflow}/api/chat",
         "services": f"/services/{workflow}",
     }
+
+
+Requirement = Literal["nothing", "credential"] | Scope
+"""No credential, any valid credential, or one with that scope."""
+
+
+class ScopeRule(NamedTuple):
+    """What a section of the REST API needs, by method."""
+
+    looking: Requirement
+    """GET, HEAD and a POST to …/query."""
+    posting: Requirement
+    changing: Requirement
+    """Every other method."""
+
+
+_ORDINARY = ScopeRule("read", "invoke", "invoke")
+_ADMIN = ScopeRule("admin", "admin", "admin")
+_READ_ONLY = ScopeRule("read", "read", "admin")
+"""Data that comes in by other routes: a POST here is a query or an export."""
+
+API_RULES: Mapping[str, ScopeRule] = {
+    "about": _ORDINARY,
+    "boards": _ORDINARY,
+    "bootstrap": _ORDINARY,
+    "connections": ScopeRule("read", "admin", "admin"),
+    "erase": _ADMIN,
+    "evaluations": _ORDINARY,
+    "evaluators": _ORDINARY,
+    "extract": _ORDINARY,
+    "feedback": _ORDINARY,
+    "files": _ORDINARY,
+    "keys": _ADMIN,
+    "online": _ORDINARY,
+    "projects": _ADMIN,  # Of the project `default`, which the routes check.
+    "reviews": _ORDINARY,
+    "runs": _ORDINARY,
+    "session": ScopeRule("credential", "nothing", "credential"),
+    "sessions": _READ_ONLY,
+    "settings": _ADMIN,
+    "socket": _ORDINARY,
+    "spans": _READ_ONLY,
+    "testsets": _ORDINARY,  # Erasing one for good needs `admin`, which its route checks.
+    "threads": _ORDINARY,
+    "traces": _READ_ONLY,
+    "variants": _ORDINARY,
+    "views": _ORDINARY,
+    "workflows": _ORDINARY,
+}
+"""By the first segment after /api/."""
+
+_MUTATING_READS = frozenset({("reviews", "next")})
+"""First and last segments of GETs that change something: the next item of a review is assigned to the caller."""
+
+SERVER_RULES: Mapping[str, Requirement] = {
+    "health": "nothing",
+    "ready": "nothing",
+    "livez": "nothing",
+    "version": "credential",
+    "status": "credential",
+    "metrics": "read",
+    "openapi.json": "credential",
+}
+
+
+def required_scope(found: RouteMatch | None, method: str, path: str, *, web: bool = False) -> Requirement:
+    """Return what a request needs. `path` has no proxy prefix. An unknown path needs a credential, too.
+
+    `web`: the built page is public, as it loads all data over the API. The plain page lists workflows.
+    """
+    if found is None:
+        return "credential"
+    match found.endpoint.kind:
+        case "call" | "question" | "stored" | "resume" | "stop" | "traces":
+            return "invoke"
+        case "service":
+            return "nothing" if method == "HEAD" and found.name == "services/{w}" else "invoke"
+        case "api":
+            return _api_requirement(method, path)
+        case "own":
+            return SERVER_RULES.get(found.name, "admin")
+        case "page":
+            return "nothing" if web or found.name == "asset" or method == "HEAD" else "read"
+        case _:
+            assert_never(found.endpoint.kind)
+
+
+def _api_requirement(method: str, path: str) -> Requirement:
+    section, _, rest = path.strip("/").removeprefix("api").strip("/").partition("/")
+    rule = API_RULES.get(section, _ADMIN)
+    if (section, rest.rpartition("/")[2]) in _MUTATING_READS:
+        return rule.changing
+    if method in ("GET", "HEAD") or (method == "POST" and rest.rpartition("/")[2] == "query"):
+        return rule.looking
+    if method != "POST" or (rest and rule.posting == "nothing"):  # Only the section's own path is public.
+        return rule.changing
+    return rule.posting
+
+
+def require_scope(need: Requirement, caller: Caller) -> None:
+    """Raise MissingScope if the caller lacks the scope."""
+    match need:
+        case "nothing" | "credential":
+            return
+        case scope:
+            if scope not in caller.scopes:
+                raise MissingScope(scope)

@@ -12,9 +12,8 @@ import msgspec
 
 from palaver.core import history, json
 from palaver.core.retention import RetentionPolicy
-from palaver.core.runs import RecordMode
+from palaver.core.runs import RecordMode, RunLimits
 from palaver.discovery.config import ConnectionSettings
-from palaver.engine.limits import RunLimits
 from palaver.errors import SettingsError
 from palaver.evaluation.providers import config as providing
 from palaver.evaluation.providers.config import Provider

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from palaver.core.events import Event, RunStarted
 from palaver.core.history import validate_history
 from palaver.core.messages import Message, has_files
-from palaver.engine.ids import new_id
+from palaver.engine.engine import new_id
 from palaver.engine.run_reader import RunReader
 from palaver.errors import (
     ConversationLocked,
@@ -31,10 +31,9 @@ from palaver.protocols.responses.conversations import ConversationInput
 from palaver.protocols.responses.item_pages import StoredItem
 from palaver.protocols.responses.request import ResponsesRequest
 from palaver.server import file_references
-from palaver.server.replay import replay_events
 from palaver.server.request import Exchange
 from palaver.server.settings import Settings
-from palaver.server.streaming import pad_deltas
+from palaver.server.streaming import pad_deltas, replay_events
 from palaver.storage import run_log, runs
 from palaver.storage.database import Database
 from palaver.storage.runs import StoredRun

@@ -17,12 +17,11 @@ from palaver.errors import Overloaded
 from palaver.frameworks import remote
 from palaver.server import connection_sync
 from palaver.server.app import Server
-from palaver.server.in_process_client import _transport
 from palaver.server.settings import Settings
 from palaver.storage import connections as kept
 from palaver.storage import runs
 from palaver.storage.database import MEMORY_URL, open_database
-from palaver.testing import echo, scripted
+from palaver.testing import echo, in_process_transport, scripted
 from palaver.workflows.workflow import Workflow
 from tests.discovery.test_connections import table
 from tests.frameworks.fake_servers import Asked, serving, stranger, whole
@@ -319,7 +318,7 @@ async def test_what_code_and_settings_connect_is_listed_and_stays(far: str) -> N
     by_code = connect(f"{far}/echo", name="coded")
     registry = Registry([echo, by_code], connections=declared_workflows(with_settings.connections, {}))
     server = Server(registry, with_settings)
-    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+    async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
 
         async def is_known() -> bool:
             rows = (await http.get("/api/connections")).json()["data"]
@@ -393,7 +392,7 @@ async def served(url: str, *workflows: Workflow, **settings: Any) -> Server:
 
 
 def client(server: Server) -> httpx.AsyncClient:
-    return httpx.AsyncClient(transport=_transport(server), base_url="http://localhost", timeout=30)
+    return httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost", timeout=30)
 
 
 async def test_after_a_restart_it_is_served_as_it_was_known_and_asked_again(tmp_path: Path) -> None:

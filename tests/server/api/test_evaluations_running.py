@@ -7,7 +7,7 @@ import httpx
 import msgspec
 import pytest
 
-from palaver.server.in_process_client import client
+from palaver.testing import client
 from tests.server.api.evaluated import ROWS, shout, tutor
 
 

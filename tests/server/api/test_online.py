@@ -11,9 +11,9 @@ import pytest
 from palaver import Message, chat
 from palaver.discovery.registry import Registry
 from palaver.server.app import Server
-from palaver.server.in_process_client import _transport
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
+from palaver.testing import in_process_transport
 
 HAS = {"key": "contains", "name": "says hi", "parameters": {"substring": "Hi"}}
 QUICK = {"key": "latency_budget", "parameters": {"max_seconds": 60}}
@@ -35,7 +35,7 @@ async def server(database: Database) -> AsyncIterator[Server]:
 
 @pytest.fixture
 async def http(server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as opened:
+    async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as opened:
         yield opened
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 
-from palaver.server.in_process_client import client
+from palaver.testing import client
 from tests.server.api.evaluated import ROWS, shout, tutor
 
 STYLE = {"key": "style", "type": "score", "range": [1, 5]}

@@ -8,10 +8,9 @@ import pytest
 
 from palaver.discovery.registry import Registry
 from palaver.server.app import Server
-from palaver.server.in_process_client import _transport
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.testing import echo, scripted
+from palaver.testing import echo, in_process_transport, scripted
 from tests.server.traced_server import send, span, trace_id
 
 
@@ -24,7 +23,7 @@ async def server(database: Database) -> AsyncIterator[Server]:
 
 @pytest.fixture
 async def http(server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as opened:
+    async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as opened:
         yield opened
 
 

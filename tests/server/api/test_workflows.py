@@ -15,9 +15,9 @@ from palaver.errors import NotDiscovered
 from palaver.frameworks import remote
 from palaver.frameworks.remote import RemoteService, RemoteWorkflow
 from palaver.server.app import Server
-from palaver.server.in_process_client import _transport
 from palaver.server.settings import Settings
 from palaver.server.snippets import example_inputs
+from palaver.testing import in_process_transport
 from tests.server.keyed_server import keyed_server
 
 
@@ -63,7 +63,7 @@ class Far:
 @asynccontextmanager
 async def serving(*more: RemoteWorkflow, **settings: Any) -> AsyncIterator[httpx.AsyncClient]:
     server = Server(Registry([tutor, shout, *more]), Settings(**settings))
-    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost:8642") as http:
+    async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost:8642") as http:
         yield http
     await server.close()
 

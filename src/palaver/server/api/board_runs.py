@@ -33,8 +33,8 @@ from palaver.server.api.conventions import (
 )
 from palaver.server.api.idempotency import once
 from palaver.server.auth import Caller
+from palaver.server.conversations import merge_parameters, resolve_variant
 from palaver.server.settings import Settings
-from palaver.server.variants import merge_parameters, resolve_variant
 from palaver.storage import boards
 from palaver.storage import queue as waiting
 from palaver.storage.boards import Board

@@ -26,9 +26,9 @@ from palaver.server.api.conventions import (
 )
 from palaver.server.api.run_views import HEAD, RunInput, RunReply, RunView, Told, frames, run_view, said_so_far
 from palaver.server.rate_limit import RateLimits
-from palaver.server.replay import replay_events
 from palaver.server.request import Exchange
 from palaver.server.settings import Settings
+from palaver.server.streaming import replay_events
 from palaver.storage import run_log, runs
 from palaver.storage.database import Database
 from palaver.storage.runs import RunFilters, StoredRun, decode_call

@@ -12,7 +12,8 @@ from sqlalchemy import Connection
 
 from palaver.core.events import Event
 from palaver.core.messages import Message
-from palaver.engine.ids import new_run_id
+from palaver.engine.engine import new_run_id
+from palaver.engine.poller import poll_until
 from palaver.engine.run_reader import RunReader
 from palaver.errors import ConflictingFields, Overloaded
 from palaver.protocols.base import Headers, HttpResponse, run_headers, valid_traceparent
@@ -24,13 +25,13 @@ from palaver.server.api.thread_views import NodeView, node_view
 from palaver.server.api.threads import said, with_files
 from palaver.server.calls import ThreadRunner, TurnOptions
 from palaver.server.conversations import HEAD as END
-from palaver.server.conversations import ResolvedCall, ThreadTurn, TurnPlan, plan_append, plan_regenerate, poll
+from palaver.server.conversations import ResolvedCall, ThreadTurn, TurnPlan, plan_append, plan_regenerate
 from palaver.server.error_responses import add_headers
 from palaver.server.idempotency import REPLAYED_HEADER, wait_for_run
 from palaver.server.rate_limit import RateLimits
-from palaver.server.replay import replay_events
 from palaver.server.request import Exchange
 from palaver.server.settings import Settings
+from palaver.server.streaming import replay_events
 from palaver.storage import idempotency
 from palaver.storage.database import Database
 from palaver.storage.idempotency import IdempotentRequest, StoredResponse
@@ -179,7 +180,7 @@ async def _given_again(
         return None if kept is None or kept.status is None else kept  # Else the first request is still being answered.
 
     try:
-        kept = before if before.status is not None else await poll(find, timeout_s=_RESPONSE_TIMEOUT_S)
+        kept = before if before.status is not None else await poll_until(find, timeout_s=_RESPONSE_TIMEOUT_S)
     except TimeoutError:
         raise Overloaded("The same was asked a moment ago, and is not answered yet: try again.") from None
     assert kept.status is not None

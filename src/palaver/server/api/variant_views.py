@@ -141,7 +141,7 @@ class Views:
             found = find_parameter_faults(self._registry.workflow(workflow), parameters)
         except WorkflowNotFound as error:
             return [told(error)]
-        return [told(fault) for fault in found[: FaultyCall.MOST]]
+        return [told(fault) for fault in found[: FaultyCall.MAX_FAULTS]]
 
     def check(self, workflow: str, parameters: Mapping[str, Any]) -> None:
         """Raise for parameters that cannot be committed, with all that is wrong with them."""

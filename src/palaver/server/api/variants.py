@@ -42,8 +42,8 @@ from palaver.server.api.variant_views import (
     version_row,
     version_view,
 )
+from palaver.server.conversations import store_default_variant
 from palaver.server.settings import Settings
-from palaver.server.variants import store_default_variant
 from palaver.storage import variants
 from palaver.storage.database import Database
 from palaver.storage.pagination import Page, Window

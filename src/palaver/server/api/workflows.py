@@ -27,9 +27,9 @@ from palaver.server.api.conventions import (
 )
 from palaver.server.auth import Authenticator
 from palaver.server.connection_sync import ConnectionSync
+from palaver.server.conversations import store_default_variant
 from palaver.server.settings import Settings
 from palaver.server.snippets import Snippet, snippets
-from palaver.server.variants import store_default_variant
 from palaver.storage import variants
 from palaver.storage.database import Database
 from palaver.storage.pagination import paginate_by_name

@@ -11,7 +11,7 @@ from typing import Any
 
 from palaver.errors import NotFound, PalaverError, RateLimited, ShuttingDown
 from palaver.protocols.base import HttpResponse
-from palaver.server import routing, scopes, security
+from palaver.server import routing, security
 from palaver.server.auth import Authenticator, Caller
 from palaver.server.notifications import ChangeFeed
 from palaver.server.rate_limit import RateLimits
@@ -81,7 +81,7 @@ class TabSockets:
         caller = await self.authenticator.resolve(exchange)
         if place.bad or place.path.rstrip("/") != SOCKET_PATH:
             raise NotFound(f"There is no socket at {place.path[:80]}.")
-        scopes.require_scope(scopes.required_scope(place.found, exchange.method, place.path), caller)
+        routing.require_scope(routing.required_scope(place.found, exchange.method, place.path), caller)
         self._rate_limits.request(caller)
         await self.change_feed.begin()
         self._rate_limits.sockets.acquire(caller)
