@@ -10,9 +10,10 @@ import click
 import msgspec
 
 from benchmarks import report
+from benchmarks.context import BenchmarkContext, MeasurementError
 from benchmarks.figures import Figure, table
 from benchmarks.parts import (
-    blocking,
+    blocked_threads,
     conversations,
     evaluation,
     extraction,
@@ -22,13 +23,12 @@ from benchmarks.parts import (
     jobchat,
     micro,
     page,
-    recording,
+    run_records,
     startup,
     streaming,
     testsets,
     traces,
 )
-from benchmarks.stand import CannotMeasure, Stand
 
 PARTS: dict[str, ModuleType] = {
     "micro": micro,
@@ -37,10 +37,10 @@ PARTS: dict[str, ModuleType] = {
     "startup": startup,
     "streaming": streaming,
     "invocations": invocations,
-    "recording": recording,
+    "recording": run_records,
     "conversations": conversations,
     "idle": idle,
-    "blocking": blocking,
+    "blocking": blocked_threads,
     "jobchat": jobchat,
     "traces": traces,
     "testsets": testsets,
@@ -62,24 +62,26 @@ def main(only: tuple[str, ...], pace: Literal["full", "quick"], file: Path | Non
     loads: dict[str, float] = {}
     failures: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="palaver-bench-") as folder:
-        stand = Stand(pace=pace, folder=Path(folder))
+        stand = BenchmarkContext(pace=pace, folder=Path(folder))
         for name in only or PARTS:
             click.echo(f"measuring {name} …", err=True)
-            loads[name] = report.load_now()
+            loads[name] = report.load_average()
             try:
                 for figure in PARTS[name].measure(stand):  # Should it break, what it has found so far is told.
                     figures.setdefault(name, []).append(figure)
-            except CannotMeasure as error:
+            except MeasurementError as error:
                 failures[name] = str(error)
             except Exception as error:  # One part that breaks must not lose the figures of the others.
                 failures[name] = f"{type(error).__name__}: {error}"
-    click.echo(f"{report.where()}{', quick: the figures mean little' if pace == 'quick' else ''}\n")
+    click.echo(f"{report.describe_machine()}{', quick: the figures mean little' if pace == 'quick' else ''}\n")
     click.echo(table([figure for part in figures.values() for figure in part]))
     for name, reason in failures.items():
         click.echo(f"{name} could not run: {reason}", err=True)
     if pace == "full":
-        whole = {name: report.part(part, load=loads[name]) for name, part in figures.items() if name not in failures}
-        report.keep(whole, list(PARTS))
+        whole = {
+            name: report.make_part(part, load=loads[name]) for name, part in figures.items() if name not in failures
+        }
+        report.save_parts(whole, list(PARTS))
     if file is not None:
         file.write_bytes(msgspec.json.format(msgspec.json.encode(_document(figures, failures, pace))) + b"\n")
     sys.exit(1 if failures else 0)
@@ -90,7 +92,7 @@ def _document(figures: dict[str, list[Figure]], failures: dict[str, str], pace: 
         name: [msgspec.to_builtins(figure) | {"verdict": figure.verdict} for figure in part]
         for name, part in figures.items()
     }
-    return {"where": report.where(), "pace": pace, "parts": measured, "failures": failures}
+    return {"where": report.describe_machine(), "pace": pace, "parts": measured, "failures": failures}
 
 
 if __name__ == "__main__":

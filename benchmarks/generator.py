@@ -18,7 +18,7 @@ _LAST_CHUNK = b"\r\n0\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 
-class _Tally:
+class _Counters:
     """What all connections have in common: the request, the clock, the counts."""
 
     def __init__(self, words: Mapping[str, str]) -> None:
@@ -43,7 +43,7 @@ class _Tally:
 
 
 class _Connection(asyncio.Protocol):
-    def __init__(self, tally: _Tally) -> None:
+    def __init__(self, tally: _Counters) -> None:
         self._tally = tally
         self._closed = asyncio.get_running_loop().create_future()
 
@@ -117,8 +117,8 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
 
 
-async def _load(words: Mapping[str, str]) -> None:
-    tally = _Tally(words)
+async def _generate_load(words: Mapping[str, str]) -> None:
+    tally = _Counters(words)
     wanted, hold = int(words.get("connections", 1)), words.get("hold") == "1"
     begun, used = time.monotonic(), time.process_time()
     opening = begun
@@ -163,7 +163,7 @@ def main() -> None:
         from uvloop import run
     except ImportError:
         from asyncio import run
-    run(_load(dict(word.split("=", 1) for word in sys.argv[1:])))
+    run(_generate_load(dict(word.split("=", 1) for word in sys.argv[1:])))
 
 
 if __name__ == "__main__":

@@ -11,18 +11,18 @@ from pathlib import Path
 import msgspec
 
 from benchmarks import machine
+from benchmarks.context import BenchmarkContext, MeasurementError
 from benchmarks.servers import Server
-from benchmarks.stand import CannotMeasure, Stand
 
 SSE = "text/event-stream"
-ASKED = '{"messages":[{"role":"user","content":"Hello"}]}'
+CHAT_BODY = '{"messages":[{"role":"user","content":"Hello"}]}'
 """The body of a call to a chat."""
 
 _SOURCE = Path(__file__).with_name("generator.c")
-_GRACE = 20  # Seconds beyond its time after which a generator has failed.
+_GRACE_S = 20  # Seconds beyond its time after which a generator has failed.
 
 
-class Counted(msgspec.Struct, frozen=True, kw_only=True):
+class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a generator saw in its window of time; `events_all` and `busy` are of its whole life."""
 
     requests: int
@@ -50,34 +50,36 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
         return self.requests / self.seconds
 
 
-def run(stand: Stand, server: Server, path: str, *, seconds: float, warm_up: float = 0.3, **words: object) -> Counted:
+def run_load(
+    stand: BenchmarkContext, server: Server, path: str, *, seconds: float, warm_up: float = 0.3, **words: object
+) -> LoadResult:
     """Ask again and again for a time; every answer must be good and complete."""
     given = {"port": server.port, "path": path, "seconds": seconds, "warm_up": warm_up, **words}
-    with _generator(stand, given) as process:
+    with _start_generator(stand, given) as process:
         try:
-            printed, _ = process.communicate(timeout=seconds + warm_up + _GRACE)
+            printed, _ = process.communicate(timeout=seconds + warm_up + _GRACE_S)
         except subprocess.TimeoutExpired:
-            raise CannotMeasure(f"the load on {server.name} did not end in time") from None
-    return _checked(printed, server)
+            raise MeasurementError(f"the load on {server.name} did not end in time") from None
+    return _parse_result(printed, server)
 
 
 @contextmanager
-def hold(
-    stand: Stand, server: Server, path: str, *, connections: int, opened_per_second: int, **words: object
-) -> Iterator[Counted]:
+def hold_streams(
+    stand: BenchmarkContext, server: Server, path: str, *, connections: int, opened_per_second: int, **words: object
+) -> Iterator[LoadResult]:
     """Inside, that many answers have given their first event and are open."""
     seconds = 2 * connections / opened_per_second + 5
     given = {"port": server.port, "path": path, "seconds": seconds, "connections": connections, **words}
-    with _generator(stand, {**given, "hold": 1, "opened_per_second": opened_per_second}) as process:
+    with _start_generator(stand, {**given, "hold": 1, "opened_per_second": opened_per_second}) as process:
         assert process.stdout is not None  # It is a pipe, as we asked.
-        counted = _checked(process.stdout.readline(), server)  # The generator's own deadline ends this.
+        counted = _parse_result(process.stdout.readline(), server)  # The generator's own deadline ends this.
         if counted.held < connections:
-            raise CannotMeasure(f"{server.name} held {counted.held} of {connections} streams")
+            raise MeasurementError(f"{server.name} held {counted.held} of {connections} streams")
         yield counted
 
 
 @cache
-def compiled(folder: Path) -> Path | None:
+def compile_generator(folder: Path) -> Path | None:
     """The C generator, built now; None where that cannot be done."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
@@ -87,18 +89,18 @@ def compiled(folder: Path) -> Path | None:
     return built if done.returncode == 0 else None
 
 
-def kind(stand: Stand) -> str:
+def describe_generator(stand: BenchmarkContext) -> str:
     """Which generator it is, for people."""
-    if compiled(stand.folder):
+    if compile_generator(stand.folder):
         return "a generator in C"
     return "a generator in Python (no C compiler that knows epoll), which may itself be the limit"
 
 
 @contextmanager
-def _generator(stand: Stand, words: dict[str, object]) -> Iterator[subprocess.Popen[bytes]]:
-    built = compiled(stand.folder)
+def _start_generator(stand: BenchmarkContext, words: dict[str, object]) -> Iterator[subprocess.Popen[bytes]]:
+    built = compile_generator(stand.folder)
     command: Sequence[str | Path] = [built] if built else [sys.executable, Path(__file__).with_name("generator.py")]
-    with machine.pinned(machine.LOAD_CORE):
+    with machine.pin_to_core(machine.LOAD_CORE):
         process = subprocess.Popen(
             [*command, *(f"{name}={value}" for name, value in words.items())],
             stdin=subprocess.PIPE,
@@ -114,11 +116,13 @@ def _generator(stand: Stand, words: dict[str, object]) -> Iterator[subprocess.Po
                 pipe.close()
 
 
-def _checked(printed: bytes, server: Server) -> Counted:
+def _parse_result(printed: bytes, server: Server) -> LoadResult:
     try:
-        counted = msgspec.json.decode(printed, type=Counted)
+        counted = msgspec.json.decode(printed, type=LoadResult)
     except msgspec.MsgspecError:
-        raise CannotMeasure(f"the load on {server.name} counted nothing") from None
+        raise MeasurementError(f"the load on {server.name} counted nothing") from None
     if counted.failed or counted.wrong:
-        raise CannotMeasure(f"of the answers of {server.name} {counted.failed} failed and {counted.wrong} were wrong")
+        raise MeasurementError(
+            f"of the answers of {server.name} {counted.failed} failed and {counted.wrong} were wrong"
+        )
     return counted

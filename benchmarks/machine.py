@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.stand import CannotMeasure
+from benchmarks.context import MeasurementError
 
 _CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
@@ -18,7 +18,7 @@ SERVER_CORE = _CORES[0] if len(_CORES) > 1 else None
 """Where servers run; None where processes cannot be kept apart."""
 LOAD_CORE = _CORES[1] if len(_CORES) > 1 else None
 """Where the load comes from."""
-_STILL = 0.3
+_SETTLE_INTERVAL_S = 0.3
 
 
 class Memory(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class Memory(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def pinned(core: int | None) -> Iterator[None]:
+def pin_to_core(core: int | None) -> Iterator[None]:
     """What is started inside stays on this core."""
     if core is None:
         yield
@@ -48,7 +48,7 @@ def memory(pid: int) -> Memory:
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
     except OSError as error:
-        raise CannotMeasure(f"the memory of a process cannot be read here ({error})") from None
+        raise MeasurementError(f"the memory of a process cannot be read here ({error})") from None
     sizes = {name: int(size.split()[0]) for name, _, size in (line.partition(":") for line in lines)}
     return Memory(resident=sizes["Rss"], proportional=sizes["Pss"])
 
@@ -62,26 +62,26 @@ def processor_seconds(pid: int) -> float:
     return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def family(pid: int) -> list[int]:
+def process_tree(pid: int) -> list[int]:
     """A process and those that it began, and those that they did; only itself where nobody tells."""
-    parents = dict(_parents())
+    parents = dict(_parent_pids())
     found = [pid]
     for one in found:  # It grows while it is gone through.
         found += [child for child, parent in parents.items() if parent == one]
     return found
 
 
-def _parents() -> Iterator[tuple[int, int]]:
+def _parent_pids() -> Iterator[tuple[int, int]]:
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # It ended just now.
             yield int(path.parent.name), int(path.read_text().rpartition(")")[2].split()[1])
 
 
-def settle(pid: int) -> None:
+def wait_until_idle(pid: int) -> None:
     """Wait until a process has done what it had to do, and its processor time stands still."""
     before, now = -1.0, processor_seconds(pid)
     while now > before:
-        time.sleep(_STILL)
+        time.sleep(_SETTLE_INTERVAL_S)
         before, now = now, processor_seconds(pid)
 
 
@@ -98,12 +98,12 @@ def busy_seconds() -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def allow_files(most: int) -> None:
+def raise_file_limit(most: int) -> None:
     """Let this process, and those that it starts, open that many files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < most:
         if hard != resource.RLIM_INFINITY and hard < most:
-            raise CannotMeasure(f"{most} open files are needed and {hard} are allowed (ulimit -Hn)")
+            raise MeasurementError(f"{most} open files are needed and {hard} are allowed (ulimit -Hn)")
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 

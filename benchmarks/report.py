@@ -16,7 +16,7 @@ DATA = ROOT / "docs" / "benchmarks.json"
 PAGE = ROOT / "docs" / "benchmarks.md"
 README = ROOT / "README.md"
 
-_SHOWN = re.compile(r"(?<=<!-- figures -->\n).*?(?=\n<!-- /figures -->)", re.DOTALL)
+_FIGURES_BLOCK = re.compile(r"(?<=<!-- figures -->\n).*?(?=\n<!-- /figures -->)", re.DOTALL)
 
 INTRODUCTION = """# Figures
 
@@ -49,37 +49,37 @@ class Row(msgspec.Struct, frozen=True):
     """`part: name` of each."""
 
 
-def load_now() -> float:
+def load_average() -> float:
     """How busy the machine is, where it can tell."""
     return round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else 0.0
 
 
-def where() -> str:
+def describe_machine() -> str:
     """The machine and what runs on it."""
     system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     return f"Palaver {version('palaver')}, {platform.python_implementation()} {platform.python_version()}, {system}"
 
 
-def part(figures: list[Figure], *, load: float) -> Part:
+def make_part(figures: list[Figure], *, load: float) -> Part:
     """These figures, as they were measured now and here."""
-    return Part(where=where(), day=datetime.now(UTC).date().isoformat(), load=load, figures=figures)
+    return Part(where=describe_machine(), day=datetime.now(UTC).date().isoformat(), load=load, figures=figures)
 
 
-def kept(file: Path = DATA) -> Parts:
+def load_parts(file: Path = DATA) -> Parts:
     """What was measured last."""
     return msgspec.json.decode(file.read_bytes(), type=Parts) if file.exists() else {}
 
 
-def keep(measured: Parts, order: list[str]) -> None:
+def save_parts(measured: Parts, order: list[str]) -> None:
     """Put these parts into what is kept, and write the page and README's table anew."""
-    parts = kept() | measured
+    parts = load_parts() | measured
     parts = {name: parts[name] for name in order if name in parts}
     DATA.write_bytes(msgspec.json.format(msgspec.json.encode(parts), indent=1) + b"\n")
-    PAGE.write_text(page(parts), encoding="utf-8")
-    README.write_text(with_figures(README.read_text("utf-8"), parts), encoding="utf-8")
+    PAGE.write_text(render_page(parts), encoding="utf-8")
+    README.write_text(insert_figures(README.read_text("utf-8"), parts), encoding="utf-8")
 
 
-def page(parts: Parts) -> str:
+def render_page(parts: Parts) -> str:
     """docs/benchmarks.md."""
     sections = [
         f"## {name}\n\n{one.where}; {one.day}, load {one.load:g} before\n\n{table(one.figures)}\n"
@@ -88,24 +88,24 @@ def page(parts: Parts) -> str:
     return "\n".join([INTRODUCTION, *sections])
 
 
-def with_figures(readme: str, parts: Parts, rows: list[Row] | None = None) -> str:
+def insert_figures(readme: str, parts: Parts, rows: list[Row] | None = None) -> str:
     """README with the figures that it has chosen to show (readme.toml), as they were measured last."""
-    shown = _rows() if rows is None else rows
+    shown = _load_rows() if rows is None else rows
     lines = ["| figure | measured | goal |", "|---|---|---|", *(_line(row, parts) for row in shown)]
-    return _SHOWN.sub(lambda _: "\n".join(lines), readme)
+    return _FIGURES_BLOCK.sub(lambda _: "\n".join(lines), readme)
 
 
-def _rows() -> list[Row]:
+def _load_rows() -> list[Row]:
     return msgspec.toml.decode((Path(__file__).parent / "readme.toml").read_bytes(), type=dict[str, list[Row]])["row"]
 
 
 def _line(row: Row, parts: Parts) -> str:
-    figures = [figure for name in row.figures if (figure := _find(name, parts)) is not None]
+    figures = [figure for name in row.figures if (figure := _find_figure(name, parts)) is not None]
     measured = " · ".join(figure.measured for figure in figures) or "not measured yet"
     goals = " · ".join(figure.aim or "-" for figure in figures)
     return f"| {row.words} | {measured} | {goals} |"
 
 
-def _find(name: str, parts: Parts) -> Figure | None:
+def _find_figure(name: str, parts: Parts) -> Figure | None:
     part, _, figure = name.partition(": ")
     return next((one for one in parts[part].figures if one.name == figure), None) if part in parts else None

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-TIMES = 16
+GROWTH_FACTOR = 16
 """How much larger the large input is."""
 ATTEMPTS = 3
 """A ratio that is too high is measured again: whatever else runs on the machine disturbs caches and clocks."""
@@ -19,25 +19,25 @@ T = TypeVar("T")
 
 def assert_linear(call: Callable[[T], object], make: Callable[[int], T], size: int) -> None:
     """Assert that `call(make(size))` costs at most a small multiple of its share: a square would cost 16 times that."""
-    _assert_ratio(call, make(size // TIMES), make(size), 4 * TIMES)
+    _assert_ratio(call, make(size // GROWTH_FACTOR), make(size), 4 * GROWTH_FACTOR)
 
 
 def assert_bounded(call: Callable[[T], object], make: Callable[[int], T], size: int) -> None:
     """Assert that `call(make(16 * size))` costs about as much as `call(make(size))`: it stops somewhere before that."""
-    _assert_ratio(call, make(size), make(size * TIMES), TIMES / 4)
+    _assert_ratio(call, make(size), make(size * GROWTH_FACTOR), GROWTH_FACTOR / 4)
 
 
 def _assert_ratio(call: Callable[[T], object], small: T, large: T, most: float) -> None:
     ratios: list[float] = []
     for _ in range(ATTEMPTS):
-        base = max(min(seconds(call, small) for _ in range(3)), MIN_SECONDS)
-        ratios.append(seconds(call, large) / base)
+        base = max(min(processor_seconds(call, small) for _ in range(3)), MIN_SECONDS)
+        ratios.append(processor_seconds(call, large) / base)
         if ratios[-1] <= most:
             return
-    raise AssertionError(f"{TIMES} times as much took {ratios} times as long, at most {most} was expected")
+    raise AssertionError(f"{GROWTH_FACTOR} times as much took {ratios} times as long, at most {most} was expected")
 
 
-def seconds(call: Callable[[T], object], value: T) -> float:
+def processor_seconds(call: Callable[[T], object], value: T) -> float:
     """Processor time of one call on this thread."""
     since = time.thread_time()
     call(value)

@@ -24,10 +24,10 @@ from psycopg import sql
 
 from tests import debian
 
-DEBIAN = Path("/usr/lib/postgresql")
+DEBIAN_PROGRAMS = Path("/usr/lib/postgresql")
 """Where Debian keeps the programs of each version: 15/bin, 17/bin …; they are on nobody's PATH."""
 
-MEMORY = Path("/dev/shm")
+SHARED_MEMORY = Path("/dev/shm")
 """Where Linux keeps files in memory: making and dropping a database there takes a third of the time."""
 
 # Speed instead of safety from power cuts. But not `synchronous_commit=off`: a commit has to outlive kill -9 of the
@@ -43,7 +43,7 @@ SETTINGS = {
 }
 
 # When nobody holds the other end of its input any more, ends the server and removes its folder.
-GUARD = """
+WATCHDOG_SCRIPT = """
 cat > /dev/null
 kill -QUIT "$1"
 for _ in 1 2 3 4 5 6 7 8 9; do [ -e "$2/data/postmaster.pid" ] || break; sleep 0.2; done
@@ -63,7 +63,7 @@ def programs() -> Path:
     """The folder that holds `initdb` and `postgres`: from the PATH, else the newest that Debian installed."""
     named = shutil.which("initdb")
     found = [Path(named).resolve().parent] if named else []
-    found += sorted(DEBIAN.glob("[0-9]*/bin"), key=lambda folder: float(folder.parent.name), reverse=True)
+    found += sorted(DEBIAN_PROGRAMS.glob("[0-9]*/bin"), key=lambda folder: float(folder.parent.name), reverse=True)
     for folder in found:
         if all(os.access(folder / name, os.X_OK) for name in ("initdb", "postgres")):
             return folder
@@ -100,7 +100,7 @@ class Postgres:
         self._programs = programs()
         self._account = _account()
         self._password = secrets.token_hex(16)
-        self._folder = Path(tempfile.mkdtemp(prefix="palaver-postgres-", dir=_fastest()))
+        self._folder = Path(tempfile.mkdtemp(prefix="palaver-postgres-", dir=_data_parent()))
         self._server: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
         self._made = 0
@@ -205,7 +205,7 @@ class Postgres:
         server = self._server = self._spawn("postgres", "-p", str(self.port), *options)
         # It outlives even a killed parent, which only the end of a pipe tells reliably.
         self._guard = subprocess.Popen(
-            ["sh", "-c", GUARD, "guard", str(server.pid), str(self._folder)],
+            ["sh", "-c", WATCHDOG_SCRIPT, "guard", str(server.pid), str(self._folder)],
             stdin=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
@@ -269,10 +269,12 @@ def _account() -> tuple[int, int] | None:
     raise Unavailable(" that would run as root; make a user named postgres")
 
 
-def _fastest() -> Path | None:
+def _data_parent() -> Path | None:
     """Memory, where there is plenty (a container often has only 64 MB), else the usual folder for temporary files."""
-    plenty = MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30
-    return MEMORY if plenty else None
+    plenty = (
+        SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK) and shutil.disk_usage(SHARED_MEMORY).free > 4 << 30
+    )
+    return SHARED_MEMORY if plenty else None
 
 
 def _free_port() -> int:

@@ -50,7 +50,9 @@ def server_process(folder: Path, source: str = WORKFLOWS, *arguments: str, **set
     target = folder / "served_app.py"
     target.write_text(source, encoding="utf-8")
     command = ["serve", str(target), "--port", "0", *arguments]
-    with _started(command, folder, {f"PALAVER_{name.upper()}": value for name, value in settings.items()}) as server:
+    with _run_process(
+        command, folder, {f"PALAVER_{name.upper()}": value for name, value in settings.items()}
+    ) as server:
         yield server
 
 
@@ -58,7 +60,7 @@ def server_process(folder: Path, source: str = WORKFLOWS, *arguments: str, **set
 def demo_process(folder: Path, *arguments: str) -> Iterator[ServerProcess]:
     """`palaver demo` with a database of its own in that folder, once it is filled."""
     command = ["demo", "--no-browser", "--port", "0", *arguments]
-    with _started(command, folder, {"XDG_DATA_HOME": str(folder), "PALAVER_DB": ""}) as server:
+    with _run_process(command, folder, {"XDG_DATA_HOME": str(folder), "PALAVER_DB": ""}) as server:
         for _ in range(1_200):
             if any(line.startswith(("Everything is there", "All is as you left it")) for line in server.lines):
                 break
@@ -70,7 +72,7 @@ def demo_process(folder: Path, *arguments: str) -> Iterator[ServerProcess]:
 
 
 @contextmanager
-def _started(command: list[str], folder: Path, environment: dict[str, str]) -> Iterator[ServerProcess]:
+def _run_process(command: list[str], folder: Path, environment: dict[str, str]) -> Iterator[ServerProcess]:
     process = subprocess.Popen(
         [sys.executable, "-m", "palaver.cli", *command],
         stderr=subprocess.PIPE,
@@ -116,7 +118,7 @@ def _wait_ready(url: str) -> None:
     raise AssertionError("the server never became ready")
 
 
-def raw(port: int, request: bytes, *, seconds: float = 10) -> bytes:
+def send_raw(port: int, request: bytes, *, seconds: float = 10) -> bytes:
     """Send bytes and read until the server closes or stops sending for a while."""
     with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
         connection.sendall(request)
@@ -124,7 +126,7 @@ def raw(port: int, request: bytes, *, seconds: float = 10) -> bytes:
         with suppress(TimeoutError, ConnectionError):
             while piece := connection.recv(65536):
                 received += piece
-                if b"\r\n\r\n" in received and _complete(received):
+                if b"\r\n\r\n" in received and _is_complete(received):
                     break
         return received
 
@@ -140,13 +142,13 @@ def is_closed_by_server(line: socket.socket, *, seconds: float = 20) -> bool:
     return True
 
 
-def _complete(received: bytes) -> bool:
+def _is_complete(received: bytes) -> bool:
     head, _, body = received.partition(b"\r\n\r\n")
     length = re.search(rb"content-length: (\d+)", head.lower())
     return len(body) >= int(length[1]) if length else received.endswith(b"0\r\n\r\n")
 
 
-def status(answer: bytes) -> int:
+def raw_status(answer: bytes) -> int:
     """The status of a raw answer; 0 when there was none."""
     found = re.match(rb"HTTP/1\.1 (\d+)", answer)
     return int(found[1]) if found else 0

@@ -59,5 +59,5 @@ def tab_client(url: str, headers: Mapping[str, str] | None = None, **more: Any) 
         yield TabClient(line)
 
 
-def text_of(messages: list[dict[str, Any]]) -> str:
+def joined_text(messages: list[dict[str, Any]]) -> str:
     return "".join(message.get("data", "") for message in messages)

@@ -149,7 +149,7 @@ def test_without_a_server_the_advice_is_one_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(module, "DEBIAN", tmp_path)
+    monkeypatch.setattr(module, "DEBIAN_PROGRAMS", tmp_path)
 
     with pytest.raises(Unavailable):
         programs()
@@ -163,7 +163,7 @@ def test_without_a_server_the_advice_is_one_line(
 
 def test_the_newest_of_several_servers_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(module, "DEBIAN", tmp_path)
+    monkeypatch.setattr(module, "DEBIAN_PROGRAMS", tmp_path)
     for version, names in {"9.6": ["initdb", "postgres"], "15": ["initdb", "postgres"], "17": ["initdb"]}.items():
         folder = tmp_path / version / "bin"
         folder.mkdir(parents=True)

@@ -16,15 +16,15 @@ from typing import IO
 
 TESTS = Path(__file__).parent
 
-WAITING = "benchmarks cli conformance engine examples faults packaging security".split()
+SERVER_TESTS = "benchmarks cli conformance engine examples faults packaging security".split()
 """The folders whose tests start processes, or look at the clock;"""
-BROWSING = ["e2e"]
+BROWSER_TESTS = ["e2e"]
 """those whose tests drive a browser;"""
-LATER = "evaluation storage testsets traces".split()
+DEFERRED_TESTS = "evaluation storage testsets traces".split()
 """and of all others, which are pure ones, those that come after the browsers."""
 
-COVERED = [sys.executable, "-m", "coverage", "run", "--parallel-mode", "-m", "pytest"]
-POLITE = ["nice", "--adjustment=10", *COVERED]
+COVERAGE_PYTEST = [sys.executable, "-m", "coverage", "run", "--parallel-mode", "-m", "pytest"]
+LOW_PRIORITY_PYTEST = ["nice", "--adjustment=10", *COVERAGE_PYTEST]
 
 Command = list[str]
 
@@ -36,16 +36,16 @@ def lanes(options: list[str]) -> list[list[Command]]:
     def those(*names: str) -> list[str]:
         return [*options, *(str(entry) for entry in having if entry.name in names)]
 
-    counting = {entry.name for entry in having} - {*WAITING, *BROWSING, *LATER}
-    browsing = [sys.executable, "-m", "pytest", *those(*BROWSING)]  # What it drives runs in other processes.
+    counting = {entry.name for entry in having} - {*SERVER_TESTS, *BROWSER_TESTS, *DEFERRED_TESTS}
+    browsing = [sys.executable, "-m", "pytest", *those(*BROWSER_TESTS)]  # What it drives runs in other processes.
     return [
-        [[*COVERED, *those(*WAITING)]],
-        [browsing, [*POLITE, *those(*LATER)]],
-        [[*POLITE, *those(*counting)]],
+        [[*COVERAGE_PYTEST, *those(*SERVER_TESTS)]],
+        [browsing, [*LOW_PRIORITY_PYTEST, *those(*DEFERRED_TESTS)]],
+        [[*LOW_PRIORITY_PYTEST, *those(*counting)]],
     ]
 
 
-def run(lane: list[Command], told: IO[bytes] | None) -> int:
+def run_lane(lane: list[Command], told: IO[bytes] | None) -> int:
     """Run a lane to its end, whatever happens on the way; its words are kept where they are given a place."""
     codes = [subprocess.run(command, stdout=told, stderr=told, check=False).returncode for command in lane]
     return next((code for code in codes if code), 0)
@@ -55,8 +55,8 @@ def main() -> int:
     first, *others = lanes(sys.argv[1:])
     with ThreadPoolExecutor() as threads, ExitStack() as stack:
         keeping = [stack.enter_context(tempfile.TemporaryFile()) for _ in others]
-        going = [threads.submit(run, lane, told) for lane, told in zip(others, keeping, strict=True)]
-        codes = [run(first, None)]
+        going = [threads.submit(run_lane, lane, told) for lane, told in zip(others, keeping, strict=True)]
+        codes = [run_lane(first, None)]
         for lane, told in zip(going, keeping, strict=True):
             codes.append(lane.result())
             told.seek(0)

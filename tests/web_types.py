@@ -19,7 +19,7 @@ TYPES = WEB / "src" / "api" / "schema.d.ts"
 PROGRAM = WEB / "node_modules" / "openapi-typescript" / "bin" / "cli.js"
 
 
-async def document() -> dict[str, Any]:
+async def openapi_document() -> dict[str, Any]:
     """What /openapi.json says where no workflow is served, in an order that does not change."""
     async with client() as http:
         told: dict[str, Any] = (await http.get("/openapi.json")).json()
@@ -27,7 +27,7 @@ async def document() -> dict[str, Any]:
     return {**told, "paths": dict(sorted(told["paths"].items())), "components": components}
 
 
-def types(told: dict[str, Any]) -> str:
+def typescript_types(told: dict[str, Any]) -> str:
     """The document as TypeScript."""
     with tempfile.TemporaryDirectory() as folder:
         path, written = Path(folder, "openapi.json"), Path(folder, "schema.d.ts")
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> str | None:
         return "usage: python -m tests.web_types write|check"
     if not PROGRAM.exists():
         return "The page's Node packages are missing: make web/node_modules/installed"
-    new = types(anyio.run(document))
+    new = typescript_types(anyio.run(openapi_document))
     if TYPES.exists() and TYPES.read_text("utf-8") == new:
         return None
     if arguments == ["check"]:

@@ -11,8 +11,8 @@ from statistics import median
 from sqlalchemy import Connection
 
 from benchmarks import servers
+from benchmarks.context import BenchmarkContext
 from benchmarks.figures import Figure, at_most, half_range
-from benchmarks.stand import Stand
 from palaver.core.messages import Message
 from palaver.storage.database import open_database
 from palaver.storage.threads import repository as threads
@@ -21,21 +21,23 @@ from palaver.storage.threads.repository import NewThread
 _SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 _TURNS = 10
 _WORDS = "Take the tram to the square, change there, and follow the river for about ten minutes. "
-_PIECE = 500
+_BATCH_THREADS = 500
 
 
-def measure(stand: Stand) -> Iterator[Figure]:
+def measure(stand: BenchmarkContext) -> Iterator[Figure]:
     many = stand.choose(full=10_000, quick=200)
     path = stand.folder / "conversations.db"
     asyncio.run(_fill(path, many))
-    with servers.palaver(stand, db=path) as server:
+    with servers.run_palaver(stand, db=path) as server:
         paths = {
             "listing the latest 50 of {} conversations": lambda _: "/api/threads?limit=50",
-            "opening one of {} conversations": lambda number: f"/api/threads/{_name(number)}/messages",
-            "the items of one of {} conversations": lambda number: f"/v1/conversations/{_name(number)}/items?limit=100",
+            "opening one of {} conversations": lambda number: f"/api/threads/{_thread_id(number)}/messages",
+            "the items of one of {} conversations": lambda number: (
+                f"/v1/conversations/{_thread_id(number)}/items?limit=100"
+            ),
         }
         for name, path_of in paths.items():
-            taken = _asked(server.port, path_of, many, stand.choose(full=300, quick=20))
+            taken = _response_times_ms(server.port, path_of, many, stand.choose(full=300, quick=20))
             yield Figure(
                 name=name.format(f"{many:,}"),
                 value=median(taken),
@@ -47,7 +49,7 @@ def measure(stand: Stand) -> Iterator[Figure]:
             )
 
 
-def _asked(port: int, path_of: Callable[[int], str], many: int, times: int) -> list[float]:
+def _response_times_ms(port: int, path_of: Callable[[int], str], many: int, times: int) -> list[float]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     taken: list[float] = []
     for number in range(times):
@@ -64,8 +66,8 @@ def _asked(port: int, path_of: Callable[[int], str], many: int, times: int) -> l
 
 async def _fill(path: Path, many: int) -> None:
     database = open_database(str(path))
-    for first in range(0, many, _PIECE):
-        await database.write(_add, first, min(first + _PIECE, many))
+    for first in range(0, many, _BATCH_THREADS):
+        await database.write(_add, first, min(first + _BATCH_THREADS, many))
     await database.close()
 
 
@@ -76,9 +78,9 @@ def _add(db: Connection, first: int, end: int) -> None:
             for turn in range(_TURNS)
             for message in (Message.user(f"Question {turn} of {number}?"), Message.assistant(_WORDS * 3))
         ]
-        new = NewThread(id=_name(number), at=_SINCE + timedelta(seconds=number), workflow="tokens")
+        new = NewThread(id=_thread_id(number), at=_SINCE + timedelta(seconds=number), workflow="tokens")
         threads.create_thread(db, "default", new, said)
 
 
-def _name(number: int) -> str:
+def _thread_id(number: int) -> str:
     return f"conv_{number:026}"

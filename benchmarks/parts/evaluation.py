@@ -15,20 +15,20 @@ from typing import Any
 import msgspec
 
 from benchmarks import machine, servers, workflows
+from benchmarks.context import BenchmarkContext, MeasurementError
 from benchmarks.figures import Figure, at_most
 from benchmarks.servers import Server
-from benchmarks.stand import CannotMeasure, Stand
 
-CELLS, SETTLED = 10_000, 1_000
+CELLS, SETTLED_CELLS = 10_000, 1_000
 """Cells of the evaluation, and those after which memory is first looked at."""
 _BATCH = 50
-_PATIENCE = 600.0
+_TIMEOUT_S = 600.0
 _EVALUATORS = [
     {"key": key, "parameters": {"target": "value.question"}} for key in ("exact_match", "contains", "levenshtein")
 ]
 
 
-class Ran(msgspec.Struct, frozen=True):
+class EvaluationCost(msgspec.Struct, frozen=True):
     """How an evaluation went."""
 
     id: str
@@ -41,34 +41,34 @@ class Ran(msgspec.Struct, frozen=True):
     """and at the end."""
 
 
-def measure(stand: Stand) -> Iterator[Figure]:
+def measure(stand: BenchmarkContext) -> Iterator[Figure]:
     cells = stand.choose(full=CELLS, quick=200)
-    bare = asyncio.run(_bare(stand.folder / "bare.db", cells))
-    with _serving(stand) as server:
-        testset = _import(server, _rows(cells))
-        first = _run(server, testset, cells)
+    bare = asyncio.run(_measure_bare_loop(stand.folder / "bare.db", cells))
+    with _run_server(stand) as server:
+        testset = _import_testset(server, _rows(cells))
+        first = _run_evaluation(server, testset, cells)
         yield from _cost(first, cells, bare)
-        second = _run(server, testset, cells)
-        once = _timed(server, f"/api/evaluations/{second.id}/summary")
-        summary = _asked(server, f"/api/evaluations/{first.id}/summary", f"summary of {cells:,} × 3", 300)
+        second = _run_evaluation(server, testset, cells)
+        once = _request_ms(server, f"/api/evaluations/{second.id}/summary")
+        summary = _response_figure(server, f"/api/evaluations/{first.id}/summary", f"summary of {cells:,} × 3", 300)
         yield msgspec.structs.replace(summary, how=f"{summary.how}; {once:.0f} ms for the first one of a server")
-        yield _cancelled(server, testset)
-        left = _begun(server, testset)
+        yield _cancel_figure(server, testset)
+        left = _start_slow_evaluation(server, testset)
     since = time.perf_counter()  # It was killed.
-    with _serving(stand) as server:
-        yield _gone_on(server, left, since)
+    with _run_server(stand) as server:
+        yield _resume_figure(server, left, since)
         compared = f"/api/evaluations/compare?base={first.id}&candidate={second.id}"
-        told = _asked(server, compared, f"two evaluations of {cells:,} compared", 1_000)
-        again = _timed(server, f"{compared}&margin=0.05")
+        told = _response_figure(server, compared, f"two evaluations of {cells:,} compared", 1_000)
+        again = _request_ms(server, f"{compared}&margin=0.05")
         yield msgspec.structs.replace(told, how=f"{told.how}; {again:.0f} ms where only their scores were read before")
 
 
-def _serving(stand: Stand) -> AbstractContextManager[Server]:
+def _run_server(stand: BenchmarkContext) -> AbstractContextManager[Server]:
     place = stand.folder / "evaluated.db"
-    return servers.palaver(stand, db=place, record="full", core=None, PALAVER_RATE_PER_MINUTE="0")
+    return servers.run_palaver(stand, db=place, record="full", core=None, PALAVER_RATE_PER_MINUTE="0")
 
 
-def _cost(ran: Ran, cells: int, bare: float) -> Iterator[Figure]:
+def _cost(ran: EvaluationCost, cells: int, bare: float) -> Iterator[Figure]:
     each = ran.processor / cells * 1000
     yield Figure(
         name=f"evaluation of {cells:,} cells",
@@ -94,22 +94,22 @@ def _cost(ran: Ran, cells: int, bare: float) -> Iterator[Figure]:
     )
 
 
-def _asked(server: Server, path: str, name: str, most: float) -> Figure:
+def _response_figure(server: Server, path: str, name: str, most: float) -> Figure:
     processor = machine.processor_seconds(server.pid)
-    first = _timed(server, path)
+    first = _request_ms(server, path)
     spent = (machine.processor_seconds(server.pid) - processor) * 1000
-    then = _timed(server, path)  # Figures of what has ended are kept.
+    then = _request_ms(server, path)  # Figures of what has ended are kept.
     how = f"over HTTP, computed, {spent:.0f} ms of processor time; then {then:.1f} ms"
     return Figure(name=name, value=first, unit="ms", goal=at_most(most), how=how)
 
 
-def _timed(server: Server, path: str) -> float:
+def _request_ms(server: Server, path: str) -> float:
     since = time.perf_counter()
-    servers.ask(server, "GET", path)
+    servers.request_json(server, "GET", path)
     return (time.perf_counter() - since) * 1000
 
 
-def _cancelled(server: Server, testset: str) -> Figure:
+def _cancel_figure(server: Server, testset: str) -> Figure:
     """An evaluation of a chat that never ends, ended."""
     asked = {
         "testset": {"id": testset, "rows": {"sample": 10}},
@@ -117,13 +117,13 @@ def _cancelled(server: Server, testset: str) -> Figure:
         "evaluators": [{"key": "exact_match"}],
         "map": {"messages": "question"},
     }
-    made = servers.ask(server, "POST", "/api/evaluations", asked)["id"]
-    while servers.ask(server, "GET", f"/api/evaluations/{made}")["state"] != "running":
+    made = servers.request_json(server, "POST", "/api/evaluations", asked)["id"]
+    while servers.request_json(server, "GET", f"/api/evaluations/{made}")["state"] != "running":
         time.sleep(0.02)
     time.sleep(0.5)
     since = time.perf_counter()
-    servers.ask(server, "POST", f"/api/evaluations/{made}/cancel", {})
-    while servers.ask(server, "GET", f"/api/evaluations/{made}")["state"] != "cancelled":
+    servers.request_json(server, "POST", f"/api/evaluations/{made}/cancel", {})
+    while servers.request_json(server, "GET", f"/api/evaluations/{made}")["state"] != "cancelled":
         time.sleep(0.01)
     return Figure(
         name="evaluation, cancelled",
@@ -134,25 +134,25 @@ def _cancelled(server: Server, testset: str) -> Figure:
     )
 
 
-def _begun(server: Server, testset: str) -> str:
+def _start_slow_evaluation(server: Server, testset: str) -> str:
     """One that takes its time, and is on its way."""
-    asked = _wanted(testset) | {"limits": {"rate": {"calls": 50, "seconds": 1}}}
-    made = servers.ask(server, "POST", "/api/evaluations", asked)["id"]
-    while servers.ask(server, "GET", f"/api/evaluations/{made}")["done"] < _BATCH:
+    asked = _evaluation_request(testset) | {"limits": {"rate": {"calls": 50, "seconds": 1}}}
+    made = servers.request_json(server, "POST", "/api/evaluations", asked)["id"]
+    while servers.request_json(server, "GET", f"/api/evaluations/{made}")["done"] < _BATCH:
         time.sleep(0.02)
     return made
 
 
-def _gone_on(server: Server, left: str, since: float) -> Figure:
+def _resume_figure(server: Server, left: str, since: float) -> Figure:
     """How long it takes until one goes on whose server was killed and started again."""
-    before = servers.ask(server, "GET", f"/api/evaluations/{left}")["done"]
-    while servers.ask(server, "GET", f"/api/evaluations/{left}")["done"] <= before:
-        if time.perf_counter() - since > _PATIENCE:
-            raise CannotMeasure("the evaluation did not go on after its server was killed")
+    before = servers.request_json(server, "GET", f"/api/evaluations/{left}")["done"]
+    while servers.request_json(server, "GET", f"/api/evaluations/{left}")["done"] <= before:
+        if time.perf_counter() - since > _TIMEOUT_S:
+            raise MeasurementError("the evaluation did not go on after its server was killed")
         time.sleep(0.02)
     seconds = time.perf_counter() - since
-    servers.ask(server, "POST", f"/api/evaluations/{left}/cancel", {})
-    while servers.ask(server, "GET", f"/api/evaluations/{left}")["ended_at"] is None:
+    servers.request_json(server, "POST", f"/api/evaluations/{left}/cancel", {})
+    while servers.request_json(server, "GET", f"/api/evaluations/{left}")["ended_at"] is None:
         time.sleep(0.02)
     return Figure(
         name="evaluation, going on after kill -9",
@@ -163,7 +163,7 @@ def _gone_on(server: Server, left: str, since: float) -> Figure:
     )
 
 
-def _wanted(testset: str) -> dict[str, Any]:
+def _evaluation_request(testset: str) -> dict[str, Any]:
     return {
         "testset": {"id": testset},
         "variants": [{"workflow": "echo"}],
@@ -172,27 +172,29 @@ def _wanted(testset: str) -> dict[str, Any]:
     }
 
 
-def _run(server: Server, testset: str, cells: int) -> Ran:
+def _run_evaluation(server: Server, testset: str, cells: int) -> EvaluationCost:
     processor, since = machine.processor_seconds(server.pid), time.perf_counter()
-    made = servers.ask(server, "POST", "/api/evaluations", _wanted(testset))["id"]
+    made = servers.request_json(server, "POST", "/api/evaluations", _evaluation_request(testset))["id"]
     settled = 0
-    while (found := servers.ask(server, "GET", f"/api/evaluations/{made}"))["ended_at"] is None:
+    while (found := servers.request_json(server, "GET", f"/api/evaluations/{made}"))["ended_at"] is None:
         if not settled and found["done"] >= cells // 10:
             settled = machine.memory(server.pid).resident
-        if time.perf_counter() - since > _PATIENCE:
-            raise CannotMeasure(f"the evaluation did not end: {found}")
+        if time.perf_counter() - since > _TIMEOUT_S:
+            raise MeasurementError(f"the evaluation did not end: {found}")
         time.sleep(0.1)
     seconds = time.perf_counter() - since
     if found["state"] != "succeeded":
-        raise CannotMeasure(f"the evaluation ended as {found['state']}")
+        raise MeasurementError(f"the evaluation ended as {found['state']}")
     time.sleep(1)  # Traces are kept a moment later, and count.
     last = machine.memory(server.pid).resident
-    return Ran(made, seconds, machine.processor_seconds(server.pid) - processor, settled or last, last)
+    return EvaluationCost(made, seconds, machine.processor_seconds(server.pid) - processor, settled or last, last)
 
 
-def _import(server: Server, rows: list[dict[str, Any]]) -> str:
+def _import_testset(server: Server, rows: list[dict[str, Any]]) -> str:
     lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
-    return servers.ask(server, "POST", "/api/testsets/import?name=Many", lines, "application/x-ndjson")["testset"]["id"]
+    return servers.request_json(server, "POST", "/api/testsets/import?name=Many", lines, "application/x-ndjson")[
+        "testset"
+    ]["id"]
 
 
 def _rows(cells: int) -> list[dict[str, Any]]:
@@ -202,7 +204,7 @@ def _rows(cells: int) -> list[dict[str, Any]]:
     ]
 
 
-async def _bare(place: Path, cells: int) -> float:
+async def _measure_bare_loop(place: Path, cells: int) -> float:
     """Milliseconds of processor time for each cell, where nothing is done but what has to be."""
     rows = _rows(cells)
     with closing(sqlite3.connect(place)) as file:

@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator
 from statistics import median
 
+from benchmarks.context import BenchmarkContext
 from benchmarks.figures import Figure, at_most
-from benchmarks.stand import Stand
 
 
-def measure(stand: Stand) -> Iterator[Figure]:
+def measure(stand: BenchmarkContext) -> Iterator[Figure]:
     _milliseconds(stand, "import palaver")  # Compiles what is not compiled yet.
     bare: list[float] = []
     ours: list[float] = []
@@ -29,7 +29,7 @@ def measure(stand: Stand) -> Iterator[Figure]:
     )
 
 
-def _milliseconds(stand: Stand, code: str) -> float:
+def _milliseconds(stand: BenchmarkContext, code: str) -> float:
     since = time.perf_counter()
     subprocess.run([sys.executable, "-c", code], cwd=stand.folder, env=stand.environment, check=True, timeout=60)
     return (time.perf_counter() - since) * 1e3

@@ -8,20 +8,20 @@ more events and we send ten.
 from collections.abc import Callable, Iterator
 from statistics import median
 
-from benchmarks import peers, raw, servers
+from benchmarks import bare_app, peers, servers
+from benchmarks.context import BenchmarkContext
 from benchmarks.figures import Figure, at_least, at_most, half_range
-from benchmarks.rounds import CALM, CLIENTS, Asked, Round, calm_rounds, others
-from benchmarks.stand import Stand
+from benchmarks.rounds import CLIENTS, MAX_OTHER_LOAD, RequestPlan, Round, max_other_load, undisturbed_rounds
 
 _STREAM, _ECHO = '{"input":"Hello there","stream":true}', '{"input":"Hello there"}'
-OURS = Asked(
+PALAVER_PLAN = RequestPlan(
     streams="/tokens/invocations",
     stream_body=_STREAM,
-    events=raw.RESPONSES.events,
+    events=bare_app.RESPONSES.events,
     echoes="/say/invocations",
     echo_body=_ECHO,
 )
-THEIRS = Asked(
+MLFLOW_PLAN = RequestPlan(
     streams="/invocations",
     stream_body='{"input":[{"role":"user","content":"Hello there"}],"stream":true}',
     events=peers.MLFLOW_EVENTS,
@@ -30,13 +30,19 @@ THEIRS = Asked(
 )
 
 
-def measure(stand: Stand) -> Iterator[Figure]:
-    python = peers.installed()
-    with servers.bare(stand) as bare, servers.palaver(stand) as palaver, peers.mlflow(stand, python) as mlflow:
-        rounds = calm_rounds(stand, {bare: OURS, palaver: OURS, mlflow: THEIRS})
+def measure(stand: BenchmarkContext) -> Iterator[Figure]:
+    python = peers.install_peer()
+    with (
+        servers.run_bare_app(stand) as bare,
+        servers.run_palaver(stand) as palaver,
+        peers.run_mlflow(stand, python) as mlflow,
+    ):
+        rounds = undisturbed_rounds(stand, {bare: PALAVER_PLAN, palaver: PALAVER_PLAN, mlflow: MLFLOW_PLAN})
     sides = list(zip(*rounds, strict=True))
-    disturbed = max(map(others, rounds))
-    calm = "" if disturbed < CALM else f"; anybody else used {disturbed:.0%} of a core: TOO MUCH, measure again"
+    disturbed = max(map(max_other_load, rounds))
+    calm = (
+        "" if disturbed < MAX_OTHER_LOAD else f"; anybody else used {disturbed:.0%} of a core: TOO MUCH, measure again"
+    )
 
     def figure(name: str, of: Callable[[Round], float], against: int, **more: object) -> Figure:
         sample = [[of(each) for each in side] for side in sides]

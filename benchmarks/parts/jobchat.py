@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 
 from benchmarks import machine, servers
+from benchmarks.context import BenchmarkContext, MeasurementError
 from benchmarks.figures import Figure, at_most
 from benchmarks.servers import Server
-from benchmarks.stand import CannotMeasure, Stand
 
 _CHATS = 200
 _DELTAS = 100
@@ -30,16 +30,16 @@ _PAYLOAD: dict[str, Any] = {
     "context": {"expression": _JOB, "adaptor": "http@6.5.4"},
     "suggest_code": True,
 }
-_AT_ONCE: dict[str, Any] = {"text": "It is like this. ", "usage": {"input_tokens": 10}}
-_PACED: dict[str, Any] = {"text": "word " * _DELTAS, "chunks": _DELTAS, "delay": 0.02}
-_DIRECT: dict[str, Any] = {
+_INSTANT_ANSWER: dict[str, Any] = {"text": "It is like this. ", "usage": {"input_tokens": 10}}
+_PACED_ANSWER: dict[str, Any] = {"text": "word " * _DELTAS, "chunks": _DELTAS, "delay": 0.02}
+_MODEL_REQUEST: dict[str, Any] = {
     "model": "m",
     "max_tokens": 1024,
     "stream": True,
     "messages": [{"role": "user", "content": _JOB}],
 }
 _WORDS = "state operation data function list value record field request job path fails log error query page".split()
-_ALONE = f"""
+_INTERPRETER_CODE = f"""
 import anthropic
 client = anthropic.Anthropic(api_key="k")
 with client.messages.stream(model="m", max_tokens=1024, messages=[{{"role": "user", "content": {_JOB!r}}}]) as stream:
@@ -47,16 +47,16 @@ with client.messages.stream(model="m", max_tokens=1024, messages=[{{"role": "use
 """
 
 
-def measure(stand: Stand) -> Iterator[Figure]:
+def measure(stand: BenchmarkContext) -> Iterator[Figure]:
     pieces = stand.choose(full=5_000, quick=300)
-    index = _index(stand, pieces)
+    index = _build_index(stand, pieces)
     asked = stand.choose(full=100, quick=10)
-    with _served(stand, [_AT_ONCE] * (4 * asked + 60), index) as (server, port):
-        yield from asyncio.run(_alone(server, port, asked, pieces))
-        interpreter, memory = _interpreters(stand, port, times=stand.choose(full=7, quick=2))
+    with _run_job_chat(stand, [_INSTANT_ANSWER] * (4 * asked + 60), index) as (server, port):
+        yield from asyncio.run(_measure_sequential(server, port, asked, pieces))
+        interpreter, memory = _measure_interpreters(stand, port, times=stand.choose(full=7, quick=2))
     chats = stand.choose(full=_CHATS, quick=20)
-    with _served(stand, [_PACED] * (2 * chats + 1), index) as (server, port):
-        yield from asyncio.run(_together(server, port, chats))
+    with _run_job_chat(stand, [_PACED_ANSWER] * (2 * chats + 1), index) as (server, port):
+        yield from asyncio.run(_measure_concurrent(server, port, chats))
     yield Figure(
         name="beside it: one interpreter per request",
         value=interpreter,
@@ -65,12 +65,12 @@ def measure(stand: Stand) -> Iterator[Figure]:
     )
 
 
-async def _alone(server: Server, model: int, times: int, pieces: int) -> list[Figure]:
+async def _measure_sequential(server: Server, model: int, times: int, pieces: int) -> list[Figure]:
     for _ in range(20):
         await _post(server.port, "/services/job_chat/stream", _PAYLOAD)
     first = [(await _post(server.port, "/services/job_chat/stream", _PAYLOAD)).first for _ in range(times)]
     whole = [(await _post(server.port, "/services/job_chat", _PAYLOAD)).last for _ in range(times)]
-    direct = [(await _post(model, "/v1/messages", _DIRECT)).last for _ in range(times)]
+    direct = [(await _post(model, "/v1/messages", _MODEL_REQUEST)).last for _ in range(times)]
     return [
         Figure(
             name="Job Chat: request to first event",
@@ -91,10 +91,10 @@ async def _alone(server: Server, model: int, times: int, pieces: int) -> list[Fi
     ]
 
 
-async def _together(server: Server, model: int, chats: int) -> list[Figure]:
+async def _measure_concurrent(server: Server, model: int, chats: int) -> list[Figure]:
     await _post(server.port, "/services/job_chat/stream", _PAYLOAD)
     before = machine.memory(server.pid).resident
-    direct = await asyncio.gather(*(_post(model, "/v1/messages", _DIRECT) for _ in range(chats)))
+    direct = await asyncio.gather(*(_post(model, "/v1/messages", _MODEL_REQUEST) for _ in range(chats)))
     since = time.perf_counter()
     running = [asyncio.create_task(_post(server.port, "/services/job_chat/stream", _PAYLOAD)) for _ in range(chats)]
     await asyncio.sleep(1.5)
@@ -104,7 +104,7 @@ async def _together(server: Server, model: int, chats: int) -> list[Figure]:
     if not all(
         answer.body.count(b'"text_delta"') == _DELTAS and b"event: complete\n" in answer.body for answer in answers
     ):
-        raise CannotMeasure("a delta was lost")
+        raise MeasurementError("a delta was lost")
     alone = median([answer.last for answer in direct])
     behind = _p95([answer.last for answer in answers]) - alone
     return [
@@ -132,7 +132,7 @@ async def _together(server: Server, model: int, chats: int) -> list[Figure]:
     ]
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ChatAnswer(msgspec.Struct, frozen=True):
     """One answer: milliseconds to its first event and to its end."""
 
     first: float
@@ -140,7 +140,7 @@ class Answer(msgspec.Struct, frozen=True):
     body: bytes
 
 
-async def _post(port: int, path: str, payload: dict[str, Any]) -> Answer:
+async def _post(port: int, path: str, payload: dict[str, Any]) -> ChatAnswer:
     body = msgspec.json.encode(payload)
     head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\nx-api-key: k\r\n"
     head += f"anthropic-version: 2023-06-01\r\nconnection: close\r\ncontent-length: {len(body)}\r\n\r\n"
@@ -158,34 +158,38 @@ async def _post(port: int, path: str, payload: dict[str, Any]) -> Answer:
     last = time.perf_counter() - since
     writer.close()
     if b" 200 " not in answered.partition(b"\r\n")[0] or b"event: error" in said:
-        raise CannotMeasure(f"{path} answered {answered[:60]!r} {said[:200]!r}")
-    return Answer(first * 1e3, last * 1e3, bytes(said))
+        raise MeasurementError(f"{path} answered {answered[:60]!r} {said[:200]!r}")
+    return ChatAnswer(first * 1e3, last * 1e3, bytes(said))
 
 
-def _interpreters(stand: Stand, model: int, times: int) -> tuple[float, float]:
+def _measure_interpreters(stand: BenchmarkContext, model: int, times: int) -> tuple[float, float]:
     """Milliseconds of one, and the KB that it holds at most."""
     milliseconds: list[float] = []
     environment = {**stand.environment, "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{model}"}
     for _ in range(times):
         since = time.perf_counter()
-        subprocess.run([sys.executable, "-c", _ALONE], env=environment, check=True, stdin=subprocess.DEVNULL)
+        subprocess.run([sys.executable, "-c", _INTERPRETER_CODE], env=environment, check=True, stdin=subprocess.DEVNULL)
         milliseconds.append((time.perf_counter() - since) * 1e3)
     return median(milliseconds[1:]), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
 
 
 @contextmanager
-def _served(stand: Stand, script: list[dict[str, Any]], index: Path) -> Iterator[tuple[Server, int]]:
+def _run_job_chat(stand: BenchmarkContext, script: list[dict[str, Any]], index: Path) -> Iterator[tuple[Server, int]]:
     """Job Chat with a model that plays this script, and the model's port. What is inside loads the other core."""
-    with _model(stand, script) as port, _serving(stand, port, index) as server, machine.pinned(machine.LOAD_CORE):
+    with (
+        _run_model(stand, script) as port,
+        _run_server(stand, port, index) as server,
+        machine.pin_to_core(machine.LOAD_CORE),
+    ):
         yield server, port
 
 
 @contextmanager
-def _model(stand: Stand, script: list[dict[str, Any]]) -> Iterator[int]:
+def _run_model(stand: BenchmarkContext, script: list[dict[str, Any]]) -> Iterator[int]:
     """The port of a model that plays this script."""
     file = stand.folder / "script.json"
     file.write_bytes(msgspec.json.encode(script))
-    with machine.pinned(machine.LOAD_CORE):
+    with machine.pin_to_core(machine.LOAD_CORE):
         process = subprocess.Popen(
             [*_command("palaver-jobchat"), "fake-model", str(file)],
             env=stand.environment,
@@ -196,7 +200,7 @@ def _model(stand: Stand, script: list[dict[str, Any]]) -> Iterator[int]:
         assert process.stdout is not None
         said = process.stdout.readline().decode().strip()
         if not said:
-            raise CannotMeasure("the fake model did not start")
+            raise MeasurementError("the fake model did not start")
         yield int(said.rpartition(":")[2])
     finally:
         process.kill()
@@ -204,7 +208,7 @@ def _model(stand: Stand, script: list[dict[str, Any]]) -> Iterator[int]:
 
 
 @contextmanager
-def _serving(stand: Stand, model: int, index: Path) -> Iterator[Server]:
+def _run_server(stand: BenchmarkContext, model: int, index: Path) -> Iterator[Server]:
     port = machine.free_port()
     command = [*_command("palaver"), "serve", "palaver_jobchat:app", "--port", str(port)]
     command += ["--db", str(stand.folder / f"{port}.db")]
@@ -215,11 +219,11 @@ def _serving(stand: Stand, model: int, index: Path) -> Iterator[Server]:
         "PALAVER_JOBCHAT_INDEX": str(index),
         "PALAVER_JOBCHAT_CACHE": str(stand.folder / "cache"),
     }
-    with servers.running(stand, "job chat", command, port, environment) as server:
+    with servers.run_server(stand, "job chat", command, port, environment) as server:
         yield server
 
 
-def _index(stand: Stand, pieces: int) -> Path:
+def _build_index(stand: BenchmarkContext, pieces: int) -> Path:
     """An index of so many pieces. As in any language, few of its words are common and most are rare."""
     chance = Random(7)
     words = [*_WORDS, *(f"word{number}" for number in range(4_000))]

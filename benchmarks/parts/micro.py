@@ -5,8 +5,8 @@ from timeit import Timer
 
 import msgspec
 
+from benchmarks.context import BenchmarkContext
 from benchmarks.figures import Figure, at_most
-from benchmarks.stand import Stand
 from palaver.core.events import RunStarted, TextDelta
 from palaver.core.grammar import Grammar
 from palaver.protocols import sse
@@ -16,7 +16,7 @@ _ITEM = "msg_01m7f9v7cxgf9qj54rvxz6dfgw_1"
 _TOKEN = "token7 "
 
 
-def measure(stand: Stand) -> Iterator[Figure]:
+def measure(stand: BenchmarkContext) -> Iterator[Figure]:
     encode = msgspec.json.Encoder().encode
     grammar = Grammar("run_01m7f9v7cxgf9qj54rvxz6dfgw")
     frames = records.RecordEncoder(sse.data_event, is_chat=True).encode
@@ -37,7 +37,7 @@ def measure(stand: Stand) -> Iterator[Figure]:
     )
     yield Figure(
         name="delta: grammar",
-        value=_nanoseconds(stand, "text(token)", fresh=_text, token=_TOKEN),
+        value=_nanoseconds(stand, "text(token)", fresh=_fresh_text, token=_TOKEN),
         unit="ns",
         how="Grammar.text of one token in an open item",
     )
@@ -49,14 +49,14 @@ def measure(stand: Stand) -> Iterator[Figure]:
     )
 
 
-def _text() -> Callable[[str], object]:
+def _fresh_text() -> Callable[[str], object]:
     grammar = Grammar("run_01m7f9v7cxgf9qj54rvxz6dfgw")
     grammar.start(RunStarted())
     grammar.text(_TOKEN)
     return grammar.text
 
 
-def _nanoseconds(stand: Stand, statement: str, **names: object) -> float:
+def _nanoseconds(stand: BenchmarkContext, statement: str, **names: object) -> float:
     """The best of several repeats: whatever disturbs a repeat only makes it slower."""
     number, repeats = stand.choose(full=100_000, quick=20_000), stand.choose(full=9, quick=3)
     # A grammar remembers what it was given; each repeat gets a fresh one, or the lists would grow without end.

@@ -13,40 +13,40 @@ from typing import NamedTuple
 from playwright.async_api import Browser, Error, Page, expect
 
 from benchmarks import browser, servers
-from benchmarks.browser import Longest
+from benchmarks.browser import LongestTask
+from benchmarks.context import BenchmarkContext, MeasurementError
 from benchmarks.figures import Figure, at_most, half_range
 from benchmarks.servers import Server
-from benchmarks.stand import CannotMeasure, Stand
 from tests.e2e import flows
-from tests.e2e.measuring import LONG_THREAD, first_paint, first_view, said, scroll_up
-from tests.e2e.playing import cell, messages, six
+from tests.e2e.page_load import LONG_THREAD, first_paint, first_view_sizes, scroll_up, wait_for_text
+from tests.e2e.playground import cell, messages, open_six_cells
 
-_BUILT = Path(__file__).parents[2] / "src" / "palaver" / "web"
+_BUILD_DIR = Path(__file__).parents[2] / "src" / "palaver" / "web"
 _BARE = "/health"
-_LAST = len(LONG_THREAD["messages"]) - 1
-_PATIENCE = 60_000
+_LAST_MESSAGE = len(LONG_THREAD["messages"]) - 1
+_TIMEOUT_MS = 60_000
 
-Deed = Callable[[Page], Awaitable[Longest]]
+PageAction = Callable[[Page], Awaitable[LongestTask]]
 """Something that is done to a page, and what kept its main thread longest meanwhile."""
 
 
-class _Work(NamedTuple):
+class _Workload(NamedTuple):
     name: str
-    ours: Deed
-    bare: Deed
+    ours: PageAction
+    bare: PageAction
     how: str
 
 
-def measure(stand: Stand) -> Iterator[Figure]:
-    if not (_BUILT / "index.html").exists():
-        raise CannotMeasure("the page is not built: make src/palaver/web/index.html")
-    yield weight(first_view(_BUILT))
+def measure(stand: BenchmarkContext) -> Iterator[Figure]:
+    if not (_BUILD_DIR / "index.html").exists():
+        raise MeasurementError("the page is not built: make src/palaver/web/index.html")
+    yield weight_figure(first_view_sizes(_BUILD_DIR))
     # On all cores, as is the browser: a person's machine does not keep them apart.
-    with servers.palaver(stand, record="full", file=flows.__file__, core=None) as server:
-        yield from asyncio.run(_seen(stand, server))
+    with servers.run_palaver(stand, record="full", file=flows.__file__, core=None) as server:
+        yield from asyncio.run(_measure_page(stand, server))
 
 
-def weight(sizes: dict[str, int]) -> Figure:
+def weight_figure(sizes: dict[str, int]) -> Figure:
     """What a first visit loads, from the bytes of each file."""
     largest = max(sizes, key=lambda name: sizes[name])
     return Figure(
@@ -59,29 +59,29 @@ def weight(sizes: dict[str, int]) -> Figure:
     )
 
 
-async def _seen(stand: Stand, server: Server) -> list[Figure]:
-    expect.set_options(timeout=_PATIENCE)
+async def _measure_page(stand: BenchmarkContext, server: Server) -> list[Figure]:
+    expect.set_options(timeout=_TIMEOUT_MS)
     try:
-        async with browser.started() as chromium:
+        async with browser.launch_browser() as chromium:
             return [figure async for figure in _figures(stand, chromium, server)]
     except (Error, AssertionError) as error:  # They go on for many lines.
-        raise CannotMeasure(f"the page did not do as expected: {str(error).strip().splitlines()[0]}") from None
+        raise MeasurementError(f"the page did not do as expected: {str(error).strip().splitlines()[0]}") from None
 
 
-async def _figures(stand: Stand, chromium: Browser, server: Server) -> AsyncIterator[Figure]:
-    yield await _paint(chromium, server, stand.choose(full=9, quick=2))
-    thread: str = servers.ask(server, "POST", "/api/threads", LONG_THREAD)["id"]
-    for work in _works(thread, up_to=stand.choose(full=1701, quick=1901)):
-        ours: list[Longest] = []
-        bare: list[Longest] = []
+async def _figures(stand: BenchmarkContext, chromium: Browser, server: Server) -> AsyncIterator[Figure]:
+    yield await _paint_figure(chromium, server, stand.choose(full=9, quick=2))
+    thread: str = servers.request_json(server, "POST", "/api/threads", LONG_THREAD)["id"]
+    for work in _workloads(thread, up_to=stand.choose(full=1701, quick=1901)):
+        ours: list[LongestTask] = []
+        bare: list[LongestTask] = []
         for _ in range(stand.choose(full=5, quick=1)):
             for deed, taken in ((work.bare, bare), (work.ours, ours)):
-                async with browser.visiting(chromium, server.port) as page:
+                async with browser.open_page(chromium, server.port) as page:
                     taken.append(await deed(page))
-        yield _longest(work, ours, bare)
+        yield _task_figure(work, ours, bare)
 
 
-def _longest(work: _Work, ours: Sequence[Longest], bare: Sequence[Longest]) -> Figure:
+def _task_figure(work: _Workload, ours: Sequence[LongestTask], bare: Sequence[LongestTask]) -> Figure:
     taken = [one.task for one in ours]
     return Figure(
         name=f"longest task, {work.name}",
@@ -89,24 +89,25 @@ def _longest(work: _Work, ours: Sequence[Longest], bare: Sequence[Longest]) -> F
         spread=half_range(taken),
         unit="ms",
         goal=at_most(50),
-        how=f"of the page's main thread {work.how}; most processor time of one {_processor(ours)}; a bare page that "
-        f"shows the same text {median(one.task for one in bare):.0f} ms, {_processor(bare)}; medians of {len(ours)}",
+        how=f"of the page's main thread {work.how}; most processor time of one {_processor_text(ours)}; a bare page "
+        f"that shows the same text {median(one.task for one in bare):.0f} ms, {_processor_text(bare)}; "
+        f"medians of {len(ours)}",
     )
 
 
-def _processor(found: Sequence[Longest]) -> str:
+def _processor_text(found: Sequence[LongestTask]) -> str:
     return f"{median(one.processor for one in found):.1f} ms"
 
 
 # The first visit
 
 
-async def _paint(chromium: Browser, server: Server, times: int) -> Figure:
+async def _paint_figure(chromium: Browser, server: Server, times: int) -> Figure:
     ours: list[float] = []
     bare: list[float] = []
     for _ in range(times + 1):
         for path, taken in ((_BARE, bare), ("/", ours)):
-            async with browser.visiting(chromium, server.port) as page:
+            async with browser.open_page(chromium, server.port) as page:
                 await page.goto(path)
                 if taken is ours:
                     await expect(page.get_by_role("textbox", name="Message", exact=True)).to_be_visible()
@@ -126,52 +127,52 @@ async def _paint(chromium: Browser, server: Server, times: int) -> Figure:
 # Work for the main thread
 
 
-def _works(thread: str, up_to: int) -> Sequence[_Work]:
+def _workloads(thread: str, up_to: int) -> Sequence[_Workload]:
     return [
-        _Work(
+        _Workload(
             "six cells of 50 tokens/s",
-            _six,
-            lambda page: _bare_streams(page, "tutor", 6),
+            _send_to_six_cells,
+            lambda page: _stream_bare_page(page, "tutor", 6),
             "from sending to six of them to the end of their answers, 200 words each, 20 ms apart",
         ),
-        _Work(
+        _Workload(
             "an answer of 10,000 deltas",
-            _hasty,
-            lambda page: _bare_streams(page, "hasty", 1),
+            _send_to_hasty,
+            lambda page: _stream_bare_page(page, "hasty", 1),
             "from sending to its end, Markdown, as fast as the server can",
         ),
-        _Work(
+        _Workload(
             f"scrolling {len(LONG_THREAD['messages']):,} messages",
-            lambda page: _scrolled(page, thread, up_to),
-            lambda page: _bare_scrolled(page, up_to),
-            f"while its last {_LAST - up_to + 1} go by, code and lists, fetched on the way",
+            lambda page: _scroll_thread(page, thread, up_to),
+            lambda page: _scroll_bare_page(page, up_to),
+            f"while its last {_LAST_MESSAGE - up_to + 1} go by, code and lists, fetched on the way",
         ),
     ]
 
 
-async def _six(page: Page) -> Longest:
-    await six(page)
-    return await _talk(page, "done.", times=6)
+async def _send_to_six_cells(page: Page) -> LongestTask:
+    await open_six_cells(page)
+    return await _send_and_wait(page, "done.", times=6)
 
 
-async def _hasty(page: Page) -> Longest:
+async def _send_to_hasty(page: Page) -> LongestTask:
     await page.goto("/play?workflow=hasty")
-    return await _talk(page, "The end.", times=1)
+    return await _send_and_wait(page, "The end.", times=1)
 
 
-async def _talk(page: Page, end: str, *, times: int) -> Longest:
+async def _send_and_wait(page: Page, end: str, *, times: int) -> LongestTask:
     """Send something, and wait until that many answers have come to their end."""
     await page.get_by_role("textbox", name="Message", exact=True).fill("Go")
-    async with browser.watching(page) as watched:
+    async with browser.record_tasks(page) as watched:
         await page.keyboard.press("Enter")
-        await said(page, end, times=times)
+        await wait_for_text(page, end, times=times)
     return watched.longest
 
 
-async def _scrolled(page: Page, thread: str, up_to: int) -> Longest:
+async def _scroll_thread(page: Page, thread: str, up_to: int) -> LongestTask:
     await page.goto(f"/play/{thread}")
-    await expect(messages(cell(page, 1)).last).to_contain_text(f"Message {_LAST}")
-    async with browser.watching(page) as watched:
+    await expect(messages(cell(page, 1)).last).to_contain_text(f"Message {_LAST_MESSAGE}")
+    async with browser.record_tasks(page) as watched:
         await scroll_up(page, to=up_to)
     return watched.longest
 
@@ -201,17 +202,17 @@ _THREAD = """
 _STEP = "new Promise((done) => { window.scrollBy(0, -1500); setTimeout(done, 100); })"
 
 
-async def _bare_streams(page: Page, workflow: str, count: int) -> Longest:
+async def _stream_bare_page(page: Page, workflow: str, count: int) -> LongestTask:
     await page.goto(_BARE)
-    async with browser.watching(page) as watched:
+    async with browser.record_tasks(page) as watched:
         await page.evaluate(_STREAMS, [f"/{workflow}/invoke", count])
     return watched.longest
 
 
-async def _bare_scrolled(page: Page, up_to: int) -> Longest:
+async def _scroll_bare_page(page: Page, up_to: int) -> LongestTask:
     await page.goto(_BARE)
     await page.evaluate(_THREAD, [one["content"] for one in LONG_THREAD["messages"]])
-    async with browser.watching(page) as watched:
-        for _ in range((_LAST - up_to) // 10):
+    async with browser.record_tasks(page) as watched:
+        for _ in range((_LAST_MESSAGE - up_to) // 10):
             await page.evaluate(_STEP)
     return watched.longest

@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from statistics import median
 
 from benchmarks import machine, servers
+from benchmarks.context import BenchmarkContext
 from benchmarks.figures import Figure, at_most, half_range
-from benchmarks.stand import Stand
 
 
-def measure(stand: Stand) -> Iterator[Figure]:
-    with servers.palaver(stand):
+def measure(stand: BenchmarkContext) -> Iterator[Figure]:
+    with servers.run_palaver(stand):
         pass  # Compiles what is not compiled yet.
     seconds: list[float] = []
     held: list[machine.Memory] = []
     for _ in range(stand.choose(full=5, quick=2)):
-        with servers.palaver(stand) as server:
+        with servers.run_palaver(stand) as server:
             seconds.append(server.seconds)
             held.append(machine.memory(server.pid))
     yield Figure(

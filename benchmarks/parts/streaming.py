@@ -6,27 +6,29 @@ One event per turn of the loop, as tokens arrive. A producer that never waits wo
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from benchmarks import load, machine, raw, servers
+from benchmarks import bare_app, load, machine, servers
+from benchmarks.context import BenchmarkContext
 from benchmarks.figures import Figure, at_least, half_range
-from benchmarks.load import ASKED, SSE
-from benchmarks.rounds import CALM, CLIENTS, Asked, Round, calm_rounds, others
-from benchmarks.stand import Stand
+from benchmarks.load import CHAT_BODY, SSE
+from benchmarks.rounds import CLIENTS, MAX_OTHER_LOAD, RequestPlan, Round, max_other_load, undisturbed_rounds
 
-_ASKED = Asked(
+_PLAN = RequestPlan(
     streams="/tokens/invoke",
-    stream_body=ASKED,
-    events=raw.RECORDS.events,
+    stream_body=CHAT_BODY,
+    events=bare_app.RECORDS.events,
     accept=SSE,
     echoes="/echo/invoke",
     echo_body='{"inputs":{"text":"Hello there","number":7}}',
 )
 
 
-def measure(stand: Stand) -> Iterator[Figure]:
-    with servers.bare(stand) as bare, servers.palaver(stand) as palaver:
-        rounds = calm_rounds(stand, {bare: _ASKED, palaver: _ASKED})
+def measure(stand: BenchmarkContext) -> Iterator[Figure]:
+    with servers.run_bare_app(stand) as bare, servers.run_palaver(stand) as palaver:
+        rounds = undisturbed_rounds(stand, {bare: _PLAN, palaver: _PLAN})
     apart = f"cores {machine.SERVER_CORE} and {machine.LOAD_CORE}" if machine.LOAD_CORE else "not pinned: one core"
-    yield from _figures([each[0] for each in rounds], [each[1] for each in rounds], f"{load.kind(stand)}, {apart}")
+    yield from _figures(
+        [each[0] for each in rounds], [each[1] for each in rounds], f"{load.describe_generator(stand)}, {apart}"
+    )
 
 
 def _figures(bare: Sequence[Round], palaver: Sequence[Round], setting: str) -> Iterator[Figure]:
@@ -41,14 +43,15 @@ def _figures(bare: Sequence[Round], palaver: Sequence[Round], setting: str) -> I
         f"{median(streamed[0]):,.0f} events/s, medians of {len(bare)} rounds each; {setting}, busy {busy:.0%}",
     )
     costs = [median(each.microseconds for each in side) for side in (bare, palaver)]
-    disturbed = others((*bare, *palaver))
+    disturbed = max_other_load((*bare, *palaver))
     yield Figure(
         name="processor time per event",
         value=costs[1],
         spread=half_range([each.microseconds for each in palaver]),
         unit="µs",
         how=f"the server's own, same rounds; bare {costs[0]:.2f} µs, {costs[0] / costs[1]:.2f} of ours; "
-        f"anybody else used {disturbed:.0%} of a core{'' if disturbed < CALM else ': TOO MUCH, measure again'}",
+        f"anybody else used {disturbed:.0%} of a core"
+        f"{'' if disturbed < MAX_OTHER_LOAD else ': TOO MUCH, measure again'}",
     )
     echoed = [[each.echoes.requests_per_second for each in side] for side in (bare, palaver)]
     yield Figure(

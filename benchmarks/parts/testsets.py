@@ -20,23 +20,23 @@ from typing import Any
 import msgspec
 
 from benchmarks import machine, servers
+from benchmarks.context import BenchmarkContext
 from benchmarks.figures import Figure, at_most, half_range
 from benchmarks.servers import Server
-from benchmarks.stand import Stand
 from palaver.storage.database import open_database
 
-MANY, FEWER = 1_000_000, 100_000
+IMPORT_ROWS, CHANGED_SET_ROWS = 1_000_000, 100_000
 """Rows of the file that is imported, and of the set that is changed."""
-BATCH = 1_000
+BATCH_ROWS = 1_000
 """Rows that are inserted at once, here and there."""
 _WORDS = (
     "the parcel came back from an old address so that the money is to be paid back within ten days said shop".split()
 )
-_ASKED, _EXPECTED = 18, 12  # Words; with them a line has 200 bytes.
-_LOOK = 0.1  # Seconds from one look at memory to the next.
+_QUESTION_WORDS, _EXPECTED_WORDS = 18, 12  # Words; with them a line has 200 bytes.
+_MEMORY_INTERVAL_S = 0.1  # Seconds from one look at memory to the next.
 
 
-class Imported(msgspec.Struct, frozen=True):
+class ImportCost(msgspec.Struct, frozen=True):
     """How an import went."""
 
     testset: str
@@ -47,22 +47,24 @@ class Imported(msgspec.Struct, frozen=True):
     """The most KiB that were resident, above what was so before."""
 
 
-def measure(stand: Stand) -> Iterator[Figure]:
-    many, fewer = stand.choose(full=MANY, quick=5_000), stand.choose(full=FEWER, quick=2_000)
+def measure(stand: BenchmarkContext) -> Iterator[Figure]:
+    many, fewer = stand.choose(full=IMPORT_ROWS, quick=5_000), stand.choose(full=CHANGED_SET_ROWS, quick=2_000)
     file = stand.folder / "many.jsonl"
-    write(file, many)
-    bare = inserted(file, stand.folder / "bare-rows.db")
-    with servers.palaver(stand, db=stand.folder / "testsets.db", core=None, PALAVER_RATE_PER_MINUTE="0") as server:
-        servers.ask(server, "GET", "/api/testsets")  # All that answers is there.
-        machine.settle(server.pid)
-        imported = _import(server, "Many", file)
+    write_rows(file, many)
+    bare = measure_inserts(file, stand.folder / "bare-rows.db")
+    with servers.run_palaver(stand, db=stand.folder / "testsets.db", core=None, PALAVER_RATE_PER_MINUTE="0") as server:
+        servers.request_json(server, "GET", "/api/testsets")  # All that answers is there.
+        machine.wait_until_idle(server.pid)
+        imported = _measure_import(server, "Many", file)
         yield from _cost(imported, file, many, bare)
-        yield _first_page(server, imported.testset, many, stand.choose(full=50, quick=5))
-        write(file, fewer)
-        yield _changed(server, _import(server, "Fewer", file).testset, fewer, stand.choose(full=9, quick=3))
+        yield _first_page_figure(server, imported.testset, many, stand.choose(full=50, quick=5))
+        write_rows(file, fewer)
+        yield _delta_figure(
+            server, _measure_import(server, "Fewer", file).testset, fewer, stand.choose(full=9, quick=3)
+        )
 
 
-def _cost(imported: Imported, file: Path, many: int, bare: float) -> Iterator[Figure]:
+def _cost(imported: ImportCost, file: Path, many: int, bare: float) -> Iterator[Figure]:
     yield Figure(
         name=f"test set of {many:,} rows, import",
         value=imported.seconds,
@@ -70,7 +72,7 @@ def _cost(imported: Imported, file: Path, many: int, bare: float) -> Iterator[Fi
         goal=at_most(120),
         how=f"JSONL, {file.stat().st_size / many:.0f} bytes a row, over HTTP into SQLite, until the revision is there: "
         f"{many / imported.seconds:,.0f} rows/s, {imported.processor:.1f} s of processor time; to parse, hash and "
-        f"insert them, {BATCH:,} at once, takes {bare:.1f} s",
+        f"insert them, {BATCH_ROWS:,} at once, takes {bare:.1f} s",
     )
     yield Figure(
         name=f"test set of {many:,} rows, memory",
@@ -81,9 +83,9 @@ def _cost(imported: Imported, file: Path, many: int, bare: float) -> Iterator[Fi
     )
 
 
-def _first_page(server: Server, testset: str, many: int, times: int) -> Figure:
+def _first_page_figure(server: Server, testset: str, many: int, times: int) -> Figure:
     path = f"/api/testsets/{testset}/revisions/head/rows"
-    first, *then = [_milliseconds(server, "GET", path) for _ in range(times)]
+    first, *then = [_request_ms(server, "GET", path) for _ in range(times)]
     return Figure(
         name=f"test set of {many:,} rows, first page",
         value=median(then),
@@ -94,12 +96,12 @@ def _first_page(server: Server, testset: str, many: int, times: int) -> Figure:
     )
 
 
-def _changed(server: Server, testset: str, rows: int, times: int) -> Figure:
-    page = servers.ask(server, "GET", f"/api/testsets/{testset}/revisions/head/rows")["data"]
+def _delta_figure(server: Server, testset: str, rows: int, times: int) -> Figure:
+    page = servers.request_json(server, "GET", f"/api/testsets/{testset}/revisions/head/rows")["data"]
     ids = [row["id"] for row in page]
     before = machine.processor_seconds(server.pid)
     taken = [
-        _milliseconds(server, "POST", f"/api/testsets/{testset}/revisions", _delta(base, ids)) / 1000
+        _request_ms(server, "POST", f"/api/testsets/{testset}/revisions", _delta(base, ids)) / 1000
         for base in range(1, times + 1)
     ]
     used = (machine.processor_seconds(server.pid) - before) / times
@@ -119,65 +121,65 @@ def _delta(base: int, ids: list[str]) -> dict[str, Any]:
     gone, replaced, patched = ids[base * 3 : base * 3 + 3]
     delta = {
         "remove": [gone],
-        "replace": [{"id": replaced, "data": row(-base)}],
+        "replace": [{"id": replaced, "data": make_row(-base)}],
         "patch": [{"id": patched, "set": {"note": f"seen {base}"}}],
-        "add": [{"data": row(-1000 - base)}],
+        "add": [{"data": make_row(-1000 - base)}],
     }
     return {"base": base, "message": f"change {base}", "delta": delta}
 
 
-def _milliseconds(server: Server, method: str, path: str, body: Any = None) -> float:
+def _request_ms(server: Server, method: str, path: str, body: Any = None) -> float:
     since = time.perf_counter()
-    servers.ask(server, method, path, body)
+    servers.request_json(server, method, path, body)
     return (time.perf_counter() - since) * 1000
 
 
-def _import(server: Server, name: str, file: Path) -> Imported:
+def _measure_import(server: Server, name: str, file: Path) -> ImportCost:
     idle = machine.memory(server.pid).resident
     processor, since = machine.processor_seconds(server.pid), time.perf_counter()
     with ThreadPoolExecutor(1) as pool:
-        sending = pool.submit(_send, server, name, file)
+        sending = pool.submit(_upload, server, name, file)
         held = [idle]
-        while wait([sending], _LOOK).not_done:
+        while wait([sending], _MEMORY_INTERVAL_S).not_done:
             held.append(machine.memory(server.pid).resident)
         testset = sending.result()
     seconds = time.perf_counter() - since
-    return Imported(testset, seconds, machine.processor_seconds(server.pid) - processor, max(held) - idle)
+    return ImportCost(testset, seconds, machine.processor_seconds(server.pid) - processor, max(held) - idle)
 
 
-def _send(server: Server, name: str, file: Path) -> str:
+def _upload(server: Server, name: str, file: Path) -> str:
     with file.open("rb") as opened:
         path = f"/api/testsets/import?name={name}"
-        return servers.ask(server, "POST", path, opened, "application/x-ndjson")["testset"]["id"]
+        return servers.request_json(server, "POST", path, opened, "application/x-ndjson")["testset"]["id"]
 
 
 # The rows
 
 
-def write(file: Path, rows: int) -> None:
+def write_rows(file: Path, rows: int) -> None:
     """A file of so many."""
     with file.open("wb") as opened:
-        opened.writelines(msgspec.json.encode(row(number)) + b"\n" for number in range(rows))
+        opened.writelines(msgspec.json.encode(make_row(number)) + b"\n" for number in range(rows))
 
 
-def row(number: int) -> dict[str, Any]:
+def make_row(number: int) -> dict[str, Any]:
     """The same for the same number, of about 200 bytes, and like no other."""
     chance = Random(number)
-    asked, expected = (" ".join(chance.choices(_WORDS, k=words)) for words in (_ASKED, _EXPECTED))
+    asked, expected = (" ".join(chance.choices(_WORDS, k=words)) for words in (_QUESTION_WORDS, _EXPECTED_WORDS))
     return {"number": number, "question": f"{asked}?", "expected": expected, "topic": chance.choice(_WORDS)}
 
 
 # Bare
 
 
-def inserted(file: Path, place: Path) -> float:
+def measure_inserts(file: Path, place: Path) -> float:
     """Seconds for all lines of a file, into a new database there."""
     asyncio.run(open_database(str(place)).close())  # The tables.
     with file.open("rb") as lines, closing(sqlite3.connect(place, isolation_level=None)) as db:
         db.execute("PRAGMA synchronous = FULL")  # As ours has it; it is the file that remembers to be a WAL.
         since = time.perf_counter()
-        while batch := list(islice(lines, BATCH)):
-            kept = [(blake2b(line, digest_size=16).digest(), _parsed(line)) for line in batch]
+        while batch := list(islice(lines, BATCH_ROWS)):
+            kept = [(blake2b(line, digest_size=16).digest(), _parse_line(line)) for line in batch]
             db.execute("BEGIN IMMEDIATE")
             db.executemany(
                 "INSERT INTO testset_contents (project, testset, hash, added, data) "
@@ -188,6 +190,6 @@ def inserted(file: Path, place: Path) -> float:
         return time.perf_counter() - since
 
 
-def _parsed(line: bytes) -> bytes:
+def _parse_line(line: bytes) -> bytes:
     msgspec.json.decode(line)
     return line

@@ -11,63 +11,67 @@ from itertools import count as counter
 from pathlib import Path
 
 from benchmarks import servers
+from benchmarks.context import BenchmarkContext, MeasurementError
 from benchmarks.figures import Figure, at_most
-from benchmarks.stand import CannotMeasure, Stand
-from benchmarks.traces import asking, bare, filling, going, own, taking
-from benchmarks.traces.filling import Watched
-from benchmarks.traces.taking import Kept, Load
-from tests.postgres import MEMORY, Postgres, Unavailable
+from benchmarks.traces import driver_baseline, ingestion, queries, retention, run_overhead, span_database
+from benchmarks.traces.ingestion import SpanLoad, SpanStore
+from benchmarks.traces.span_database import IngestResult
+from tests.postgres import SHARED_MEMORY, Postgres, Unavailable
 
-MANY, FEWER = 1_000_000, 200_000
+MAX_SPANS, MIN_SPANS = 1_000_000, 200_000
 """Spans that are stored when questions are asked, by the room there is."""
-_BYTES = 10_000
+_SPAN_BYTES = 10_000
 """Of a span in a database, with all that finds it."""
 
 
-def measure(stand: Stand) -> Iterator[Figure]:
-    yield from own.measured(stand)
-    load = Load(stand.choose(full=10_000, quick=1_000))
+def measure(stand: BenchmarkContext) -> Iterator[Figure]:
+    yield from run_overhead.measure_overhead(stand)
+    load = SpanLoad(stand.choose(full=10_000, quick=1_000))
     files = (stand.folder / f"taken-{number}.db" for number in counter())
-    file = Kept(name="SQLite", new=lambda: next(files), stored=lambda place: bare.of_sqlite(Path(place)))
-    rounds = taking.measured(stand, file, load)
-    yield from taking.figures(file, rounds)
+    file = SpanStore(
+        name="SQLite", new=lambda: next(files), stored=lambda place: driver_baseline.read_sqlite(Path(place))
+    )
+    rounds = ingestion.measure_rounds(stand, file, load)
+    yield from ingestion.ingest_figures(file, rounds)
     with _postgres() as postgres:
-        server = Kept(name="PostgreSQL", new=postgres.create, stored=lambda place: bare.of_postgres(str(place)))
-        yield from taking.figures(server, taking.measured(stand, server, load))
-        yield from _asked(stand, postgres)
-    yield taking.beside_phoenix(stand, load, rounds)  # Last: where it cannot be had, all else is known.
+        server = SpanStore(
+            name="PostgreSQL", new=postgres.create, stored=lambda place: driver_baseline.read_postgres(str(place))
+        )
+        yield from ingestion.ingest_figures(server, ingestion.measure_rounds(stand, server, load))
+        yield from _measure_queries(stand, postgres)
+    yield ingestion.compare_phoenix(stand, load, rounds)  # Last: where it cannot be had, all else is known.
 
 
 def _postgres() -> Postgres:
     try:
         return Postgres()
     except Unavailable as error:
-        raise CannotMeasure(str(error)) from None
+        raise MeasurementError(str(error)) from None
 
 
-def _asked(stand: Stand, postgres: Postgres) -> Iterator[Figure]:
-    many, times = stand.choose(full=_as_fits(stand), quick=10_000), stand.choose(full=100, quick=8)
+def _measure_queries(stand: BenchmarkContext, postgres: Postgres) -> Iterator[Figure]:
+    many, times = stand.choose(full=_span_count(stand), quick=10_000), stand.choose(full=100, quick=8)
     place, url, now = stand.folder / "many.db", postgres.create(), datetime.now(UTC)
-    long = min(filling.LONG, many)
-    with servers.palaver(stand, db=place, core=None, PALAVER_TRACE_RETENTION_DAYS="0") as server:
-        yield _memory(filling.over_http(server, many, now), many)
-        yield from asking.asked(server, count=many, long=long, times=times, now=now, of="SQLite")
-    yield going.in_sqlite(stand, place)
-    filling.into_postgres(place, url)
-    with servers.palaver(stand, db=url, PALAVER_TRACE_RETENTION_DAYS="0") as server:
-        yield from asking.asked(server, count=many, long=long, times=times, now=now, of="PostgreSQL")
-    yield going.in_postgres(url)
+    long = min(span_database.LONG_TRACE_SPANS, many)
+    with servers.run_palaver(stand, db=place, core=None, PALAVER_TRACE_RETENTION_DAYS="0") as server:
+        yield _memory_figure(span_database.fill_over_http(server, many, now), many)
+        yield from queries.measure_queries(server, count=many, long=long, times=times, now=now, of="SQLite")
+    yield retention.measure_sqlite(stand, place)
+    span_database.copy_to_postgres(place, url)
+    with servers.run_palaver(stand, db=url, PALAVER_TRACE_RETENTION_DAYS="0") as server:
+        yield from queries.measure_queries(server, count=many, long=long, times=times, now=now, of="PostgreSQL")
+    yield retention.measure_postgres(url)
 
 
-def _as_fits(stand: Stand) -> int:
+def _span_count(stand: BenchmarkContext) -> int:
     """A million; fewer where there is no room for so many twice. PostgreSQL is in memory here, if there is plenty."""
     free = shutil.disk_usage(stand.folder).free
-    if MEMORY.is_dir():
-        free = min(free, shutil.disk_usage(MEMORY).free)
-    return MANY if free > 2 * MANY * _BYTES else FEWER
+    if SHARED_MEMORY.is_dir():
+        free = min(free, shutil.disk_usage(SHARED_MEMORY).free)
+    return MAX_SPANS if free > 2 * MAX_SPANS * _SPAN_BYTES else MIN_SPANS
 
 
-def _memory(watched: Watched, many: int) -> Figure:
+def _memory_figure(watched: IngestResult, many: int) -> Figure:
     return Figure(
         name=f"memory while {many:,} spans arrive",
         value=watched.whole / 1024,

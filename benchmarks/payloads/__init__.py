@@ -18,16 +18,16 @@ from typing import Any, TypeVar
 import msgspec
 
 from benchmarks.payloads import decoys, turns
-from benchmarks.payloads.places import ANSWERS, PLACES, TEXTS, Place
+from benchmarks.payloads.envelopes import ANSWER_ENVELOPES, CONVERSATION_ENVELOPES, TEXT_ENVELOPES, Envelope
 from benchmarks.payloads.turns import Turn
-from benchmarks.payloads.written import WRITERS, Writer
+from benchmarks.payloads.writers import WRITERS, Writer
 from palaver.core.dialects.detection import DIALECTS, Dialect
 
 COUNT = 10_000
-TEXT_KINDS = (*{place.__name__ for places in TEXTS.values() for place in places}, decoys.told.__name__)
+TEXT_KINDS = (*{place.__name__ for places in TEXT_ENVELOPES.values() for place in places}, decoys.json_table.__name__)
 """How the kinds end whose conversation, or what looks like one, stands in a JSON text."""
-_LONGEST = 1_000
-_LARGEST = 1_000_000
+_MAX_MESSAGES = 1_000
+_MAX_BYTES = 1_000_000
 _T = TypeVar("_T")
 
 
@@ -66,39 +66,41 @@ def payloads(count: int = COUNT, seed: int = 4) -> Iterator[Payload]:
         if share < 0.2:
             yield _decoy(chance)
         elif share < 0.3:
-            yield _conversation(chance, TEXTS)
+            yield _conversation(chance, TEXT_ENVELOPES)
         elif share < 0.4:
             yield _answer(chance)
         else:
-            yield _conversation(chance, PLACES)
+            yield _conversation(chance, CONVERSATION_ENVELOPES)
 
 
 def _decoy(chance: Random) -> Payload:
     make = chance.choice(decoys.DECOYS)
-    return Payload(make.__name__, None, msgspec.json.encode(make(chance, _messages(chance))))
+    return Payload(make.__name__, None, msgspec.json.encode(make(chance, _message_count(chance))))
 
 
-def _conversation(chance: Random, places: Mapping[Writer, Sequence[Place]]) -> Payload:
-    writer = _writer(chance, places)
-    said = turns.conversation(chance, _messages(chance))
+def _conversation(chance: Random, places: Mapping[Writer, Sequence[Envelope]]) -> Payload:
+    writer = _choose_writer(chance, places)
+    said = turns.random_conversation(chance, _message_count(chance))
     if chance.random() < 0.005:  # Somebody pastes a document.
-        length = int(10_000 * (_LARGEST / 10_000) ** chance.random() * 0.9)
-        said[0] = said[0]._replace(text=turns.text(chance, turns.ENGLISH, length))
-    return _written(chance, writer, places, said)
+        length = int(10_000 * (_MAX_BYTES / 10_000) ** chance.random() * 0.9)
+        said[0] = said[0]._replace(text=turns.random_text(chance, turns.ENGLISH, length))
+    return _payload(chance, writer, places, said)
 
 
 def _answer(chance: Random) -> Payload:
-    said = [turns.answer(chance, turns.style(chance))]
-    return _written(chance, _writer(chance, ANSWERS), ANSWERS, said)
+    said = [turns.random_answer(chance, turns.random_style(chance))]
+    return _payload(chance, _choose_writer(chance, ANSWER_ENVELOPES), ANSWER_ENVELOPES, said)
 
 
-def _written(chance: Random, writer: Writer, places: Mapping[Writer, Sequence[Place]], said: Sequence[Turn]) -> Payload:
+def _payload(
+    chance: Random, writer: Writer, places: Mapping[Writer, Sequence[Envelope]], said: Sequence[Turn]
+) -> Payload:
     place = chance.choice(places[writer])
     kind = f"{writer.__name__} {place.__name__}"
     return Payload(kind, WRITERS[writer], msgspec.json.encode(place(writer(said))))
 
 
-def _writer(chance: Random, places: Mapping[Writer, Sequence[Place]]) -> Writer:
+def _choose_writer(chance: Random, places: Mapping[Writer, Sequence[Envelope]]) -> Writer:
     """Of a dialect first: how many ways there are to write it does not make it more common."""
     common = [dialect for dialect in (*DIALECTS, "chat-completions") if any(WRITERS[one] == dialect for one in places)]
     dialect = chance.choice(common)
@@ -106,6 +108,6 @@ def _writer(chance: Random, places: Mapping[Writer, Sequence[Place]]) -> Writer:
     return chance.choices(ways, [len(places[way]) for way in ways])[0]
 
 
-def _messages(chance: Random) -> int:
+def _message_count(chance: Random) -> int:
     """One to a thousand: twice as long is a little less than half as common, so that all lengths cost alike."""
-    return int((1 - chance.random() * (1 - _LONGEST**-0.5)) ** -2)
+    return int((1 - chance.random() * (1 - _MAX_MESSAGES**-0.5)) ** -2)

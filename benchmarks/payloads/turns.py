@@ -54,45 +54,45 @@ _PASSAGES = {
         "暖かい服を持って行ってください。🚢 博物館は三階建てで、二階だけでも見る価値があります。\n"
     ),
 }
-_BOOKS = {language: passage * math.ceil(4_000 / len(passage)) for language, passage in _PASSAGES.items()}
-ENGLISH = _BOOKS["english"]
-_OTHERS = [language for language in _BOOKS if language != "english"]
+_SOURCE_TEXTS = {language: passage * math.ceil(4_000 / len(passage)) for language, passage in _PASSAGES.items()}
+ENGLISH = _SOURCE_TEXTS["english"]
+_OTHER_LANGUAGES = [language for language in _SOURCE_TEXTS if language != "english"]
 _TOOLS = ("weather", "search_timetable", "book_table", "find_document")
 _CITIES = ("Oslo", "Bergen", "Tromsø", "Lisbon", "大阪")
 
 
-def style(chance: Random) -> Style:
+def random_style(chance: Random) -> Style:
     """One conversation in six is not in English, two in five use tools, some show images or think aloud."""
-    language = "english" if chance.random() < 5 / 6 else chance.choice(_OTHERS)
-    return Style(_BOOKS[language], chance.random() < 0.4, chance.random() < 0.15, chance.random() < 0.15)
+    language = "english" if chance.random() < 5 / 6 else chance.choice(_OTHER_LANGUAGES)
+    return Style(_SOURCE_TEXTS[language], chance.random() < 0.4, chance.random() < 0.15, chance.random() < 0.15)
 
 
-def conversation(chance: Random, messages: int) -> list[Turn]:
+def random_conversation(chance: Random, messages: int) -> list[Turn]:
     """Turns that most dialects make so many messages of, or one more."""
-    kind = style(chance)
+    kind = random_style(chance)
     turns: list[Turn] = []
     if messages > 2 and chance.random() < 0.5:
-        turns.append(Turn("system", text(chance, kind.book)))
+        turns.append(Turn("system", random_text(chance, kind.book)))
     made = len(turns)
     while made < messages:
         if not turns or turns[-1].role != "user":
-            turns.append(_question(chance, kind))
+            turns.append(_random_question(chance, kind))
             made += 1
         else:
-            turns.append(answer(chance, kind))
+            turns.append(random_answer(chance, kind))
             made += 1 if turns[-1].call is None else 2
     return turns
 
 
-def answer(chance: Random, kind: Style) -> Turn:
+def random_answer(chance: Random, kind: Style) -> Turn:
     """What a model says, or the tool that it calls."""
-    thought = text(chance, kind.book) if kind.has_thoughts and chance.random() < 0.5 else None
+    thought = random_text(chance, kind.book) if kind.has_thoughts and chance.random() < 0.5 else None
     if kind.has_calls and chance.random() < 0.4:
-        return Turn("assistant", "", thought, _call(chance))
-    return Turn("assistant", text(chance, kind.book), thought)
+        return Turn("assistant", "", thought, _random_call(chance))
+    return Turn("assistant", random_text(chance, kind.book), thought)
 
 
-def text(chance: Random, book: str, length: int | None = None) -> str:
+def random_text(chance: Random, book: str, length: int | None = None) -> str:
     """Some 200 characters, seldom under 60 or over 600, unless told."""
     if length is None:
         length = max(30, min(4_000, int(chance.lognormvariate(math.log(180), 0.7))))
@@ -100,12 +100,12 @@ def text(chance: Random, book: str, length: int | None = None) -> str:
     return (book * (length // len(book) + 2))[begin : begin + length]
 
 
-def _question(chance: Random, kind: Style) -> Turn:
+def _random_question(chance: Random, kind: Style) -> Turn:
     image = IMAGE if kind.has_images and chance.random() < 0.3 else None
-    return Turn("user", text(chance, kind.book), image=image)
+    return Turn("user", random_text(chance, kind.book), image=image)
 
 
-def _call(chance: Random) -> Call:
+def _random_call(chance: Random) -> Call:
     city = chance.choice(_CITIES)
     name = chance.choice(_TOOLS)
     rows = [{"at": f"{hour:02}:15", "degrees": hour / 2, "wind": hour % 7} for hour in range(chance.randrange(1, 5))]

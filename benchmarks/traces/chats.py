@@ -16,17 +16,17 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, Instr
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
-SPANS, TRACE = 500, 20
+SPANS_PER_REQUEST, SPANS_PER_TRACE = 500, 20
 """Spans of a request, and of a trace."""
 USERS, ROUTES = 1_000, 100
-FAILED = 997
+FAILURE_PERIOD = 997
 """One in so many has failed."""
-COMMON, RARE = "the0", "word4900"
+COMMON_WORD, RARE_WORD = "the0", "word4900"
 """Words that are in most of them, and in few."""
 
 _WORDS = [f"the{number}" if number < 10 else f"word{number}" for number in range(5_000)]
 _WEIGHTS = list(accumulate(1 / (place + 5) for place in range(len(_WORDS))))
-_ASKED, _SAID = 130, 52  # Words; with them a span has 2 KiB.
+_INPUT_WORDS, _OUTPUT_WORDS = 130, 52  # Words; with them a span has 2 KiB.
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = 1_000_000
 
@@ -46,7 +46,7 @@ class Chat(NamedTuple):
     attributes: dict[str, Value]
 
 
-class Times(NamedTuple):
+class SpanTimes(NamedTuple):
     """When the spans begin: one after the other."""
 
     since: datetime
@@ -57,30 +57,30 @@ class Times(NamedTuple):
         return (self.since - _EPOCH + number * self.apart) // timedelta(microseconds=1) * 1_000
 
 
-def requests(first: int, count: int, times: Times) -> Iterator[list[Chat]]:
+def chat_requests(first: int, count: int, times: SpanTimes) -> Iterator[list[Chat]]:
     """So many spans from that one on, by request."""
-    for begin in range(first, first + count, SPANS):
-        yield chats(begin, min(SPANS, first + count - begin), times)
+    for begin in range(first, first + count, SPANS_PER_REQUEST):
+        yield make_chats(begin, min(SPANS_PER_REQUEST, first + count - begin), times)
 
 
-def chats(first: int, count: int, times: Times) -> list[Chat]:
+def make_chats(first: int, count: int, times: SpanTimes) -> list[Chat]:
     """Some of them."""
     return [_chat(number, times) for number in range(first, first + count)]
 
 
-def _chat(number: int, times: Times) -> Chat:
+def _chat(number: int, times: SpanTimes) -> Chat:
     chance = Random(number)
-    trace, place = divmod(number, TRACE)
-    asked = " ".join(chance.choices(_WORDS, cum_weights=_WEIGHTS, k=_ASKED))
-    said = " ".join(chance.choices(_WORDS, cum_weights=_WEIGHTS, k=_SAID))
+    trace, place = divmod(number, SPANS_PER_TRACE)
+    asked = " ".join(chance.choices(_WORDS, cum_weights=_WEIGHTS, k=_INPUT_WORDS))
+    said = " ".join(chance.choices(_WORDS, cum_weights=_WEIGHTS, k=_OUTPUT_WORDS))
     start = times.start(number)
     return Chat(
         trace_id=Random(f"trace {trace}").randbytes(16),
         span_id=_span_id(number),
-        parent_id=_span_id(trace * TRACE) if place else b"",
+        parent_id=_span_id(trace * SPANS_PER_TRACE) if place else b"",
         start=start,
         end=start + chance.randrange(100, 3_000) * _MILLISECOND,
-        failed=number % FAILED == 0,
+        failed=number % FAILURE_PERIOD == 0,
         attributes={
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": "openai",
@@ -90,7 +90,7 @@ def _chat(number: int, times: Times) -> Chat:
             "gen_ai.usage.input_tokens": chance.randrange(50, 500),
             "gen_ai.usage.output_tokens": chance.randrange(20, 200),
             "gen_ai.response.finish_reasons": ["stop"],
-            "gen_ai.conversation.id": f"session-{number // (5 * TRACE)}",
+            "gen_ai.conversation.id": f"session-{number // (5 * SPANS_PER_TRACE)}",
             "gen_ai.input.messages": _messages("user", asked),
             "gen_ai.output.messages": _messages("assistant", said),
             "user.id": f"user-{chance.randrange(USERS)}",
@@ -110,7 +110,7 @@ def _messages(role: str, text: str) -> str:
 # On the wire
 
 
-def as_protobuf(sent: Sequence[Chat]) -> bytes:
+def encode_protobuf(sent: Sequence[Chat]) -> bytes:
     """An ExportTraceServiceRequest."""
     spans = [
         Span(
@@ -121,18 +121,18 @@ def as_protobuf(sent: Sequence[Chat]) -> bytes:
             kind=Span.SPAN_KIND_CLIENT,
             start_time_unix_nano=chat.start,
             end_time_unix_nano=chat.end,
-            attributes=[KeyValue(key=name, value=_any(value)) for name, value in chat.attributes.items()],
+            attributes=[KeyValue(key=name, value=_any_value(value)) for name, value in chat.attributes.items()],
             status=Status(code=Status.STATUS_CODE_ERROR, message="It timed out.") if chat.failed else None,
         )
         for chat in sent
     ]
     scope = ScopeSpans(scope=InstrumentationScope(name="shop.chat"), spans=spans)
-    resource = Resource(attributes=[KeyValue(key="service.name", value=_any("shop"))])
+    resource = Resource(attributes=[KeyValue(key="service.name", value=_any_value("shop"))])
     group = ResourceSpans(resource=resource, scope_spans=[scope])
     return ExportTraceServiceRequest(resource_spans=[group]).SerializeToString()
 
 
-def _any(value: Value) -> AnyValue:
+def _any_value(value: Value) -> AnyValue:
     match value:
         case str():
             return AnyValue(string_value=value)
@@ -141,10 +141,10 @@ def _any(value: Value) -> AnyValue:
         case float():
             return AnyValue(double_value=value)
         case list():
-            return AnyValue(array_value=ArrayValue(values=[_any(item) for item in value]))
+            return AnyValue(array_value=ArrayValue(values=[_any_value(item) for item in value]))
 
 
-def as_json(sent: Sequence[Chat]) -> bytes:
+def encode_json(sent: Sequence[Chat]) -> bytes:
     """The same in OTLP's JSON."""
     spans = [
         {
@@ -180,24 +180,24 @@ def _plain(value: Value) -> dict[str, Any]:
 # One long trace
 
 
-LONG = bytes(range(1, 17))
+LONG_TRACE_ID = bytes(range(1, 17))
 """The trace that has very many spans."""
-WIDE = 200
+ROOT_CHILDREN = 200
 """Its root has so many children; each has as many more as there are left for it."""
 
 
-def long_trace(count: int, times: Times) -> Iterator[list[Chat]]:
+def long_trace(count: int, times: SpanTimes) -> Iterator[list[Chat]]:
     """That one, by request: an agent's steps."""
     spans = [_step(number, times) for number in range(count)]
-    for first in range(0, count, SPANS):
-        yield spans[first : first + SPANS]
+    for first in range(0, count, SPANS_PER_REQUEST):
+        yield spans[first : first + SPANS_PER_REQUEST]
 
 
-def _step(number: int, times: Times) -> Chat:
-    parent = 0 if not number else 1 if number <= WIDE else 2 + number % WIDE
+def _step(number: int, times: SpanTimes) -> Chat:
+    parent = 0 if not number else 1 if number <= ROOT_CHILDREN else 2 + number % ROOT_CHILDREN
     start = times.start(number)
     return Chat(
-        trace_id=LONG,
+        trace_id=LONG_TRACE_ID,
         span_id=(number + 1).to_bytes(8, "big"),
         parent_id=parent.to_bytes(8, "big") if parent else b"",
         start=start,

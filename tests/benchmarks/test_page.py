@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from benchmarks.browser import Longest, longest
+from benchmarks.browser import LongestTask, find_longest_task
+from benchmarks.context import MeasurementError
 from benchmarks.figures import at_most
 from benchmarks.parts import page
-from benchmarks.stand import CannotMeasure
 
 MAIN = {"name": "thread_name", "pid": 1, "tid": 1, "args": {"name": "CrRendererMain"}}
 OTHER = {"name": "thread_name", "pid": 2, "tid": 1, "args": {"name": "CrBrowserMain"}}
@@ -23,24 +23,26 @@ def recorded(*events: dict[str, object]) -> bytes:
 def test_the_longest_task_is_that_of_the_pages_main_thread() -> None:
     trace = recorded(MAIN, OTHER, task(40, 10), task(30, 20), task(900, 900, pid=2), {**task(500, 1), "name": "Commit"})
 
-    assert longest(trace) == Longest(task=40, processor=20)
+    assert find_longest_task(trace) == LongestTask(task=40, processor=20)
 
 
 def test_no_task_has_more_of_the_processor_than_it_takes() -> None:
-    assert longest(recorded(MAIN, task(6, 143), task(20, 15))) == Longest(task=20, processor=15)
+    assert find_longest_task(recorded(MAIN, task(6, 143), task(20, 15))) == LongestTask(task=20, processor=15)
 
 
 def test_a_task_that_was_not_over_when_the_record_ended_counts_for_nothing() -> None:
-    assert longest(recorded(MAIN, {"name": "RunTask", "pid": 1, "tid": 1}, task(8, 2))) == Longest(task=8, processor=2)
+    assert find_longest_task(recorded(MAIN, {"name": "RunTask", "pid": 1, "tid": 1}, task(8, 2))) == LongestTask(
+        task=8, processor=2
+    )
 
 
 def test_a_record_without_the_page_is_no_figure() -> None:
-    with pytest.raises(CannotMeasure, match="did not tell"):
-        longest(recorded(OTHER, task(900, 900, pid=2)))
+    with pytest.raises(MeasurementError, match="did not tell"):
+        find_longest_task(recorded(OTHER, task(900, 900, pid=2)))
 
 
 def test_the_first_view_is_told_with_its_largest_file() -> None:
-    told = page.weight({"index.html": 1_000, "assets/main-1.js": 252_000, "assets/main-2.css": 60_000})
+    told = page.weight_figure({"index.html": 1_000, "assets/main-1.js": 252_000, "assets/main-2.css": 60_000})
 
     assert (told.value, told.unit, told.goal, told.verdict) == (313, "KB", at_most(350), "met")
     assert told.how == "the document and the 2 files that it names; the largest, a .js, has 252 KB"

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.payloads import COUNT, Payload, payloads
 from benchmarks.payloads.decoys import DECOYS
-from benchmarks.payloads.places import ANSWERS, PLACES, TEXTS
+from benchmarks.payloads.envelopes import ANSWER_ENVELOPES, CONVERSATION_ENVELOPES, TEXT_ENVELOPES
 from palaver.core.extraction import extract_chat_messages, read_conversation
 
 SAMPLE = 2_000  # Enough for every kind; all of them would take seconds.
@@ -35,7 +35,7 @@ def test_there_are_ten_thousand_of_every_size_that_can_be_measured_in_seconds(co
 
 def test_a_fifth_are_decoys_and_a_tenth_texts_within_json(corpus: Sequence[Payload]) -> None:
     kinds = Counter(payload.kind for payload in corpus)
-    texts = {f"{writer.__name__} {place.__name__}" for writer, places in TEXTS.items() for place in places}
+    texts = {f"{writer.__name__} {place.__name__}" for writer, places in TEXT_ENVELOPES.items() for place in places}
     decoys = {decoy.__name__ for decoy in DECOYS}
 
     assert sum(kinds[kind] for kind in decoys) == pytest.approx(2_000, rel=0.05)
@@ -45,7 +45,7 @@ def test_a_fifth_are_decoys_and_a_tenth_texts_within_json(corpus: Sequence[Paylo
 def test_every_kind_occurs(corpus: Sequence[Payload]) -> None:
     written = {
         f"{writer.__name__} {place.__name__}"
-        for table in (PLACES, ANSWERS, TEXTS)
+        for table in (CONVERSATION_ENVELOPES, ANSWER_ENVELOPES, TEXT_ENVELOPES)
         for writer, places in table.items()
         for place in places
     }

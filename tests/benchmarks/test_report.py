@@ -15,7 +15,7 @@ PARTS_OF_OURS = {
 
 
 def test_each_part_is_shown_with_where_when_and_how_busy_it_was() -> None:
-    said = report.page(PARTS_OF_OURS).removeprefix(report.INTRODUCTION).strip().splitlines()
+    said = report.render_page(PARTS_OF_OURS).removeprefix(report.INTRODUCTION).strip().splitlines()
 
     assert said == [
         "## startup",
@@ -45,7 +45,7 @@ def test_rows_of_readme_are_made_of_the_figures_that_they_name() -> None:
     ]
     readme = "Before\n<!-- figures -->\nold\n<!-- /figures -->\nAfter\n"
 
-    assert report.with_figures(readme, PARTS_OF_OURS, rows).splitlines() == [
+    assert report.insert_figures(readme, PARTS_OF_OURS, rows).splitlines() == [
         "Before",
         "<!-- figures -->",
         "| figure | measured | goal |",
@@ -59,10 +59,10 @@ def test_rows_of_readme_are_made_of_the_figures_that_they_name() -> None:
 
 
 def test_what_the_repository_says_is_what_was_measured_last() -> None:
-    parts = report.kept()
+    parts = report.load_parts()
     readme = report.README.read_text("utf-8")
 
     assert list(parts) == [name for name in PARTS if name in parts]
-    assert report.PAGE.read_text("utf-8") == report.page(parts)
+    assert report.PAGE.read_text("utf-8") == report.render_page(parts)
     assert "<!-- figures -->" in readme
-    assert report.with_figures(readme, parts) == readme
+    assert report.insert_figures(readme, parts) == readme

@@ -10,18 +10,18 @@ from benchmarks.parts import testsets
 
 
 def test_a_row_is_the_same_each_time_of_two_hundred_bytes_and_like_no_other(tmp_path: Path) -> None:
-    testsets.write(tmp_path / "rows.jsonl", 1_000)
+    testsets.write_rows(tmp_path / "rows.jsonl", 1_000)
 
     lines = (tmp_path / "rows.jsonl").read_bytes().splitlines()
-    assert [msgspec.json.decode(line) for line in lines] == [testsets.row(number) for number in range(1_000)]
+    assert [msgspec.json.decode(line) for line in lines] == [testsets.make_row(number) for number in range(1_000)]
     assert len(set(lines)) == 1_000
     assert 190 < sum(map(len, lines)) / 1_000 < 210
 
 
 def test_bare_inserts_every_line_into_the_table_that_ours_fills(tmp_path: Path) -> None:
-    testsets.write(tmp_path / "rows.jsonl", testsets.BATCH + 1)
+    testsets.write_rows(tmp_path / "rows.jsonl", testsets.BATCH_ROWS + 1)
 
-    seconds = testsets.inserted(tmp_path / "rows.jsonl", tmp_path / "bare.db")
+    seconds = testsets.measure_inserts(tmp_path / "rows.jsonl", tmp_path / "bare.db")
 
     with closing(sqlite3.connect(tmp_path / "bare.db")) as db:
         kept = {data for (data,) in db.execute("SELECT data FROM testset_contents")}

@@ -9,35 +9,35 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.context import MeasurementError
 from benchmarks.figures import Figure, at_least, at_most
 from benchmarks.servers import Server
-from benchmarks.stand import CannotMeasure
-from benchmarks.traces import bare, chats, filling, own, taking
-from benchmarks.traces.chats import Times
-from benchmarks.traces.own import Cost
-from benchmarks.traces.sending import JSON, PROTOBUF, send
-from benchmarks.traces.taking import Kept, Round
+from benchmarks.traces import chats, driver_baseline, ingestion, run_overhead, span_database
+from benchmarks.traces.chats import SpanTimes
+from benchmarks.traces.ingestion import IngestRound, SpanStore
+from benchmarks.traces.otlp_sender import JSON, PROTOBUF, send_spans
+from benchmarks.traces.run_overhead import RunCost
 from palaver.storage.database import open_database
 from palaver.storage.spans import writes as spans
 from palaver.traces.ingest import TraceRequest, ingest_request
 from palaver.traces.otlp import DEFAULT_LIMITS, decode_request
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
-TIMES = Times(NOW - timedelta(hours=1), timedelta(milliseconds=10))
+TIMES = SpanTimes(NOW - timedelta(hours=1), timedelta(milliseconds=10))
 
 
 # The load
 
 
 def test_a_span_is_the_same_whatever_it_is_asked_for_with() -> None:
-    assert chats.chats(40, 3, TIMES) == chats.chats(0, 43, TIMES)[40:]
+    assert chats.make_chats(40, 3, TIMES) == chats.make_chats(0, 43, TIMES)[40:]
 
 
 def test_spans_have_two_kibibytes_and_come_twenty_to_a_trace_and_five_hundred_to_a_request() -> None:
-    sent = list(chats.requests(0, 1_200, TIMES))
+    sent = list(chats.chat_requests(0, 1_200, TIMES))
 
     assert [len(some) for some in sent] == [500, 500, 200]
-    assert 1_900 < len(chats.as_protobuf(sent[0])) / 500 < 2_200
+    assert 1_900 < len(chats.encode_protobuf(sent[0])) / 500 < 2_200
     assert set(Counter(chat.trace_id for some in sent for chat in some).values()) == {20}
     assert len({chat.span_id for some in sent for chat in some}) == 1_200
     assert [chat.parent_id == b"" for chat in sent[0][:21]] == [True, *[False] * 19, True]
@@ -45,11 +45,11 @@ def test_spans_have_two_kibibytes_and_come_twenty_to_a_trace_and_five_hundred_to
 
 
 def test_both_forms_are_read_as_the_same_spans() -> None:
-    some = chats.chats(0, 60, TIMES)
+    some = chats.make_chats(0, 60, TIMES)
 
     read = [
         decode_request(body, form, NOW, DEFAULT_LIMITS)
-        for body, form in ((chats.as_protobuf(some), PROTOBUF), (chats.as_json(some), JSON))
+        for body, form in ((chats.encode_protobuf(some), PROTOBUF), (chats.encode_json(some), JSON))
     ]
 
     assert read[0] == read[1]
@@ -60,9 +60,9 @@ def test_the_long_trace_hangs_together() -> None:
     spans_of_it = [chat for some in chats.long_trace(1_000, TIMES) for chat in some]
     below = Counter(chat.parent_id for chat in spans_of_it)
 
-    assert {chat.trace_id for chat in spans_of_it} == {chats.LONG}
+    assert {chat.trace_id for chat in spans_of_it} == {chats.LONG_TRACE_ID}
     assert set(below) <= {b"", *(chat.span_id for chat in spans_of_it)}
-    assert (below[b""], below[spans_of_it[0].span_id]) == (1, chats.WIDE)
+    assert (below[b""], below[spans_of_it[0].span_id]) == (1, chats.ROOT_CHILDREN)
 
 
 # Bare
@@ -70,7 +70,10 @@ def test_the_long_trace_hangs_together() -> None:
 
 async def _kept(place: Path, count: int) -> None:
     sent = TraceRequest(
-        project="default", body=chats.as_protobuf(chats.chats(0, count, TIMES)), media_type=PROTOBUF, received_at=NOW
+        project="default",
+        body=chats.encode_protobuf(chats.make_chats(0, count, TIMES)),
+        media_type=PROTOBUF,
+        received_at=NOW,
     )
     database = open_database(str(place))
     await database.write(spans.insert_spans, ingest_request(sent, lambda span: span).rows, today=NOW.date())
@@ -80,22 +83,22 @@ async def _kept(place: Path, count: int) -> None:
 @pytest.mark.parametrize("count", [40])
 async def test_bare_writes_the_very_rows_that_were_stored(tmp_path: Path, count: int) -> None:
     await _kept(tmp_path / "ours.db", count)
-    stored = bare.of_sqlite(tmp_path / "ours.db")
+    stored = driver_baseline.read_sqlite(tmp_path / "ours.db")
 
-    await bare.make(tmp_path / "bare.db", stored)
-    seconds = bare.write(stored, tmp_path / "bare.db")
+    await driver_baseline.create_tables(tmp_path / "bare.db", stored)
+    seconds = driver_baseline.write_rows(stored, tmp_path / "bare.db")
 
     assert seconds > 0
     assert len(stored.rows) == count
-    assert bare.of_sqlite(tmp_path / "bare.db") == stored
+    assert driver_baseline.read_sqlite(tmp_path / "bare.db") == stored
 
 
 async def test_what_one_database_holds_is_copied_as_it_is(tmp_path: Path) -> None:
     await _kept(tmp_path / "ours.db", 40)
 
-    await filling.copy(tmp_path / "ours.db", str(tmp_path / "copy.db"), today=NOW.date())
+    await span_database.copy_spans(tmp_path / "ours.db", str(tmp_path / "copy.db"), today=NOW.date())
 
-    assert bare.of_sqlite(tmp_path / "copy.db") == bare.of_sqlite(tmp_path / "ours.db")
+    assert driver_baseline.read_sqlite(tmp_path / "copy.db") == driver_baseline.read_sqlite(tmp_path / "ours.db")
 
 
 # Sending
@@ -131,7 +134,7 @@ def test_who_is_told_to_come_back_does(server: Server, answers: list[int]) -> No
     answers += [503, 429]
     seen: list[bool] = []
 
-    sent = send(server, [b"a", b"b", b"c"], connections=2, seen=lambda: seen.append(True))
+    sent = send_spans(server, [b"a", b"b", b"c"], connections=2, seen=lambda: seen.append(True))
 
     assert (len(sent.waits), sent.refused) == (3, 2)
     assert len(seen) <= 3
@@ -140,8 +143,8 @@ def test_who_is_told_to_come_back_does(server: Server, answers: list[int]) -> No
 def test_what_is_refused_for_good_ends_the_measurement(server: Server, answers: list[int]) -> None:
     answers += [400]
 
-    with pytest.raises(CannotMeasure, match="deaf answered 400"):
-        send(server, [b"a"], connections=1)
+    with pytest.raises(MeasurementError, match="deaf answered 400"):
+        send_spans(server, [b"a"], connections=1)
 
 
 # Figures
@@ -149,12 +152,16 @@ def test_what_is_refused_for_good_ends_the_measurement(server: Server, answers: 
 
 def test_rates_are_told_as_ratios_of_the_same_round() -> None:
     rounds = [
-        Round(protobuf=3_000, json=2_400, bare=6_000, microseconds=300),
-        Round(protobuf=1_000, json=900, bare=4_000, microseconds=320),
-        Round(protobuf=2_000, json=1_000, bare=5_000, microseconds=310),
+        IngestRound(protobuf=3_000, json=2_400, bare=6_000, microseconds=300),
+        IngestRound(protobuf=1_000, json=900, bare=4_000, microseconds=320),
+        IngestRound(protobuf=2_000, json=1_000, bare=5_000, microseconds=310),
     ]
 
-    told = list(taking.figures(Kept(name="SQLite", new=Path, stored=lambda _: bare.Stored([], [])), rounds))
+    told = list(
+        ingestion.ingest_figures(
+            SpanStore(name="SQLite", new=Path, stored=lambda _: driver_baseline.StoredRows([], [])), rounds
+        )
+    )
 
     assert [(figure.name, figure.value, figure.spread, figure.goal) for figure in told] == [
         ("spans into SQLite / bare", 0.4, 0.125, at_least(0.35)),
@@ -164,7 +171,11 @@ def test_rates_are_told_as_ratios_of_the_same_round() -> None:
 
 
 def test_tracing_is_told_as_what_it_adds() -> None:
-    told = list(own.figures([(Cost(say=500, look=600, tokens=2_000, first=2), Cost(700, 1_000, 2_300, 2.1))]))
+    told = list(
+        run_overhead.overhead_figures(
+            [(RunCost(say=500, look=600, tokens=2_000, first=2), RunCost(700, 1_000, 2_300, 2.1))]
+        )
+    )
 
     assert [_short(figure) for figure in told] == [
         ("tracing a run: one that says one word", 200, at_most(300), "met"),

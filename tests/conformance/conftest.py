@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.conformance.node_drivers import Driver
-from tests.conformance.stored_server import Keeper, keeping
+from tests.conformance.stored_server import StoredServer, run_stored_server
 from tests.server_process import WORKFLOWS, ServerProcess, server_process
 
 with warnings.catch_warnings(action="ignore"):
@@ -32,16 +32,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgresql"])
-def keeper(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keeper]:
+def keeper(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoredServer]:
     """A server that keeps what passes: all that is asked of one database is asked of the other."""
     folder = tmp_path_factory.mktemp("keeping")
     if request.param == "sqlite":
-        with keeping(folder, str(folder / "palaver.db")) as running:
+        with run_stored_server(folder, str(folder / "palaver.db")) as running:
             yield running
         return
     postgres = request.getfixturevalue("postgres")
     url = postgres.create()
-    with keeping(folder, url) as running:
+    with run_stored_server(folder, url) as running:
         yield running
     postgres.drop(url)
 

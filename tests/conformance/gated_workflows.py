@@ -32,7 +32,7 @@ def heard(messages: list[Message]) -> Iterator[object]:
     if messages[-1].text == "What time is it?":
         yield ToolCall(call_id=f"c{len(messages)}", name="get_time", arguments='{"tz":"UTC"}')
         return
-    yield json.dumps([[message.role, _told(part)] for message in messages for part in message.parts])
+    yield json.dumps([[message.role, _describe_part(part)] for message in messages for part in message.parts])
 
 
 @chat
@@ -48,7 +48,7 @@ async def looked_at(messages: list[dict[str, Any]]) -> str:
     return json.dumps(messages)
 
 
-def _told(part: object) -> str:
+def _describe_part(part: object) -> str:
     match part:
         case Text(text=text):
             return text

@@ -54,7 +54,7 @@ class Driver:
         self.lines.put('{"error": {"message": "the driver ended; its standard error says why"}}')
 
 
-def run(*arguments: str | Path, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
+def run_node(*arguments: str | Path, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
     """One Node program, to its end."""
     assert_installed()
     command: Sequence[str | Path] = [NODE, *arguments]

@@ -25,14 +25,14 @@ from openai.types.responses import (
 from pydantic import SecretStr
 
 Record = dict[str, Any]
-Ask = Callable[..., None]
+ClientCall = Callable[..., None]
 
 
-class HungUp(Exception):
+class ClientDisconnected(Exception):
     """The client was asked to leave in the middle of a stream."""
 
 
-def nothing() -> Record:
+def empty_record() -> Record:
     return {"text": [], "calls": [], "results": [], "reasoning": "", "usage": None, "finish": None, "error": None}
 
 
@@ -64,7 +64,7 @@ def services_streamed(built: Record, *, url: str, workflow: str, prompt: str, ca
                     if block["type"] == "tool_use":
                         built["calls"].append({"id": block["id"], "name": block["name"], "arguments": ""})
                 case "content_block_delta", {"delta": {"text": _}} if cancel:
-                    raise HungUp
+                    raise ClientDisconnected
                 case "content_block_delta", {"delta": {"thinking": str(text)}}:
                     built["reasoning"] += text
                 case "content_block_delta", {"delta": {"partial_json": str(text)}}:
@@ -100,7 +100,7 @@ def streamed(built: Record, *, url: str, workflow: str, prompt: str, cancel: boo
     with _openai(url, workflow) as client, client.responses.create(model=workflow, input=prompt, stream=True) as stream:
         for event in stream:
             if event.type == "response.output_text.delta" and cancel:
-                raise HungUp
+                raise ClientDisconnected
             if event.type == "response.output_item.done":
                 _read_item(event.item, built)
             if isinstance(event, ResponseCompletedEvent | ResponseIncompleteEvent | ResponseFailedEvent):
@@ -111,7 +111,7 @@ def helper(built: Record, *, url: str, workflow: str, prompt: str, cancel: bool 
     with _openai(url, workflow) as client, client.responses.stream(model=workflow, input=prompt) as stream:
         for event in stream:
             if event.type == "response.output_text.delta" and cancel:
-                raise HungUp
+                raise ClientDisconnected
         _read_response(stream.get_final_response(), built)
 
 
@@ -140,7 +140,7 @@ def chat_streamed(built: Record, *, url: str, workflow: str, prompt: str, cancel
                     text += choice.delta.content
                     built["text"] = [text]
                     if cancel:
-                        raise HungUp
+                        raise ClientDisconnected
                 built["reasoning"] += getattr(choice.delta, "reasoning_content", None) or ""
                 for piece in choice.delta.tool_calls or []:
                     assert piece.function
@@ -159,7 +159,7 @@ def chat_helper(built: Record, *, url: str, workflow: str, prompt: str, cancel: 
     ):
         for event in stream:
             if event.type == "content.delta" and cancel:
-                raise HungUp
+                raise ClientDisconnected
         _read_completion(stream.get_final_completion(), built)
 
 
@@ -263,7 +263,7 @@ def _read_chunks(chunks: Iterator[AIMessageChunk], built: Record, *, cancel: boo
         for chunk in chunks:
             message = chunk if message is None else message + chunk
             if cancel and message.text:
-                raise HungUp
+                raise ClientDisconnected
     finally:
         chunks.close()  # pyright: ignore[reportAttributeAccessIssue]  # It is a generator.
         if message is not None:
@@ -314,7 +314,7 @@ def mlflow_streamed(built: Record, *, url: str, workflow: str, prompt: str, canc
                 continue
             event = ResponsesAgentStreamEvent.model_validate(json.loads(line.removeprefix("data: "))).model_dump()
             if event["type"] == "response.output_text.delta" and cancel:
-                raise HungUp
+                raise ClientDisconnected
             if event["type"] == "response.output_item.done":
                 items.append(event["item"])
             if event["type"] == "error":

@@ -10,7 +10,7 @@ from palaver import Message, Text, ToolCall, ToolResult, chat
 def recalling(messages: list[Message]) -> Iterator[object]:
     """Looks at the clock; asked again, lists all that it was told, part by part."""
     if any(message.role == "assistant" for message in messages):
-        yield json.dumps([[message.role, told(part)] for message in messages for part in message.parts])
+        yield json.dumps([[message.role, describe_part(part)] for message in messages for part in message.parts])
         return
     yield "Let me check."
     yield ToolCall(call_id="c1", name="get_time", arguments='{"tz":"UTC"}')
@@ -18,7 +18,7 @@ def recalling(messages: list[Message]) -> Iterator[object]:
     yield "It is noon."
 
 
-def told(part: object) -> str:
+def describe_part(part: object) -> str:
     match part:
         case Text(text=text):
             return text

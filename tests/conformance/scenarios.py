@@ -8,7 +8,7 @@ Step = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Built:
+class ClientResult:
     """An answer, whatever the client and the protocol."""
 
     text: list[str] = field(default_factory=list[str])
@@ -31,7 +31,7 @@ class Scenario:
     """A script for the scripted workflow, and what it amounts to."""
 
     script: list[Step]
-    built: Built
+    built: ClientResult
     workflow: str = "scripted"
     refused: bool = False
     """No run was started: an error answers the request itself."""
@@ -51,13 +51,13 @@ def result(id: str, output: object) -> Step:
 
 
 FAIL: Step = {"fail": {"code": "model_down", "message": "The model is down."}}
-DOWN = ("model_down", "The model is down.")
-BEYOND = "𝄞 clef, 👩🏽‍🚀 crew, 𠜎 word, e\u0301 joined, \x7f end"
+MODEL_DOWN = ("model_down", "The model is down.")
+NON_BMP_TEXT = "𝄞 clef, 👩🏽‍🚀 crew, 𠜎 word, e\u0301 joined, \x7f end"
 
 SCENARIOS = {
     "text": Scenario(
         script=[{"text": "Hello "}, {"text": "world."}],
-        built=Built(text=["Hello world."]),
+        built=ClientResult(text=["Hello world."]),
     ),
     "text, a tool, text": Scenario(
         script=[
@@ -67,7 +67,7 @@ SCENARIOS = {
             {"text": "It is "},
             {"text": "noon."},
         ],
-        built=Built(
+        built=ClientResult(
             text=["Let me check.", "It is noon."],
             calls=[{"id": "c1", "name": "get_time", "arguments": {"tz": "UTC"}}],
             results=[{"id": "c1", "output": "12:00"}],
@@ -81,7 +81,7 @@ SCENARIOS = {
             result("c1", "12:00"),
             {"text": "Noon, and the sky is blue."},
         ],
-        built=Built(
+        built=ClientResult(
             text=["Noon, and the sky is blue."],
             calls=[
                 {"id": "c1", "name": "get_time", "arguments": {"tz": "UTC"}},
@@ -92,7 +92,7 @@ SCENARIOS = {
     ),
     "a call left to the client": Scenario(
         script=[{"text": "Please look."}, call("look_up", id="c1", word="palaver")],
-        built=Built(
+        built=ClientResult(
             text=["Please look."],
             calls=[{"id": "c1", "name": "look_up", "arguments": {"word": "palaver"}}],
             finish="tool-calls",
@@ -100,7 +100,7 @@ SCENARIOS = {
     ),
     "reasoning": Scenario(
         script=[{"reasoning": "Two and "}, {"reasoning": "two."}, {"text": "Four."}],
-        built=Built(text=["Four."], reasoning="Two and two."),
+        built=ClientResult(text=["Four."], reasoning="Two and two."),
     ),
     "usage": Scenario(
         script=[
@@ -108,35 +108,35 @@ SCENARIOS = {
             {"text": "Counted."},
             {"usage": {"input_tokens": 10, "output_tokens": 1}},
         ],
-        built=Built(text=["Counted."], usage=(13, 5)),
+        built=ClientResult(text=["Counted."], usage=(13, 5)),
     ),
     "cut off": Scenario(
         script=[{"text": "It goes on and"}, {"finish": "length"}],
-        built=Built(text=["It goes on and"], finish="length"),
+        built=ClientResult(text=["It goes on and"], finish="length"),
     ),
     "refused": Scenario(
         script=[{"text": "never said"}],
         workflow="nobody",
         refused=True,
-        built=Built(finish="error", error=("model_not_found", "No workflow 'nobody'.")),
+        built=ClientResult(finish="error", error=("model_not_found", "No workflow 'nobody'.")),
     ),
     "failure before anything was said": Scenario(
         script=[FAIL],
-        built=Built(finish="error", error=DOWN),
+        built=ClientResult(finish="error", error=MODEL_DOWN),
     ),
     "failure in the middle": Scenario(
         script=[{"text": "I was about to"}, FAIL, {"text": "never said"}],
-        built=Built(text=["I was about to"], finish="error", error=DOWN),
+        built=ClientResult(text=["I was about to"], finish="error", error=MODEL_DOWN),
     ),
     "beyond the BMP": Scenario(
         script=[
-            {"text": BEYOND[:1]},
-            {"text": BEYOND[1:]},
+            {"text": NON_BMP_TEXT[:1]},
+            {"text": NON_BMP_TEXT[1:]},
             call("sing", id="c1", note="𝄞", crew="👩🏽‍🚀"),
             result("c1", "🎶 𠜎"),
         ],
-        built=Built(
-            text=[BEYOND],
+        built=ClientResult(
+            text=[NON_BMP_TEXT],
             calls=[{"id": "c1", "name": "sing", "arguments": {"note": "𝄞", "crew": "👩🏽‍🚀"}}],
             results=[{"id": "c1", "output": "🎶 𠜎"}],
         ),
@@ -144,14 +144,14 @@ SCENARIOS = {
     "what some take for ends of lines": Scenario(
         # Python's splitlines() does, and with it more than one reader of server-sent events.
         script=[{"text": "one\u2028two\u2029"}, {"text": "three\x85four\r\nfive"}],
-        built=Built(text=["one\u2028two\u2029three\x85four\r\nfive"]),
+        built=ClientResult(text=["one\u2028two\u2029three\x85four\r\nfive"]),
     ),
     "2,000 deltas": Scenario(
         script=[{"repeat": {"times": 2_000, "steps": [{"text": "word "}]}}],
-        built=Built(text=["word " * 2_000]),
+        built=ClientResult(text=["word " * 2_000]),
     ),
-    "an empty answer": Scenario(script=[], built=Built()),
+    "an empty answer": Scenario(script=[], built=ClientResult()),
 }
 
-LONG = Scenario(script=[{"text": "One."}, {"sleep": 60}, {"text": "never said"}], built=Built(text=["One."]))
+LONG_RUN = Scenario(script=[{"text": "One."}, {"sleep": 60}, {"text": "never said"}], built=ClientResult(text=["One."]))
 """Says one word and would go on for a minute: to hang up on."""

@@ -16,7 +16,7 @@ class Frame(NamedTuple):
     """Parsed; `[DONE]` as it is."""
 
 
-def frames(http: httpx.Client, path: str, body: dict[str, Any], **headers: str) -> list[Frame]:
+def stream_frames(http: httpx.Client, path: str, body: dict[str, Any], **headers: str) -> list[Frame]:
     """All frames of a streamed answer."""
     answer = http.post(path, json={**body, "stream": True}, headers=headers)
     assert answer.status_code == 200, answer.text
@@ -24,7 +24,7 @@ def frames(http: httpx.Client, path: str, body: dict[str, Any], **headers: str) 
     return [_frame(block) for block in answer.text.split("\n\n") if block and not block.startswith(":")]
 
 
-def asking(script: list[Step], **more: Any) -> dict[str, Any]:
+def responses_body(script: list[Step], **more: Any) -> dict[str, Any]:
     """The body of a request on any route of the Responses family."""
     return {"input": "Go on.", "custom_inputs": {"script": script}, **more}
 

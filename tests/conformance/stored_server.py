@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
-class Keeper:
+class StoredServer:
     """A running server, and the keys to it."""
 
     url: str
@@ -42,15 +42,15 @@ class Keeper:
 
 
 @contextmanager
-def keeping(folder: Path, db: str) -> Iterator[Keeper]:
+def run_stored_server(folder: Path, db: str) -> Iterator[StoredServer]:
     """Serve the workflows of gated_workflows.py, and all others that tests know, from that database."""
     key, other = (_new_key(db, project) for project in ("ours", "theirs"))
     with server_process(folder, WORKFLOWS, str(HERE / "gated_workflows.py"), db=db) as running:
-        yield Keeper(running.url, db, key, other)
+        yield StoredServer(running.url, db, key, other)
 
 
 @contextmanager
-def beside(folder: Path, keeper: Keeper) -> Iterator[Keeper]:
+def run_second_server(folder: Path, keeper: StoredServer) -> Iterator[StoredServer]:
     """Another server on the same database, which knows the same keys."""
     with server_process(folder, WORKFLOWS, str(HERE / "gated_workflows.py"), db=keeper.db) as running:
         yield replace(keeper, url=running.url)
@@ -62,6 +62,6 @@ def _new_key(db: str, project: str) -> str:
     return made.stdout.strip()
 
 
-def told(error: openai.APIStatusError) -> dict[str, Any]:
+def error_fields(error: openai.APIStatusError) -> dict[str, Any]:
     """What a client's error says for programs."""
     return {"status": error.status_code, "type": error.type, "code": error.code, "param": error.param}

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.conformance.node_drivers import Driver
-from tests.conformance.scenarios import LONG
+from tests.conformance.scenarios import LONG_RUN
 from tests.conformance.test_parity import CLIENTS, ask
 from tests.server_process import ServerProcess
 
@@ -24,7 +24,7 @@ def test_hanging_up_stops_the_run(
 ) -> None:
     kind, way, _ = CLIENTS[client]
 
-    record = ask(kind, way, LONG, server.url, drivers, cancel=True)
+    record = ask(kind, way, LONG_RUN, server.url, drivers, cancel=True)
 
     assert record["finish"] == "hung up"
     assert alive(http, until=0) == 0
@@ -37,7 +37,9 @@ def test_use_chat_hangs_up_and_the_run_goes_on_until_it_is_stopped(
     kind, way, _ = CLIENTS[client]
     chat = f"chat-{way}"
 
-    record = drivers(kind).ask(way=way, url=server.url, workflow="scripted", prompt=LONG.prompt, cancel=True, chat=chat)
+    record = drivers(kind).ask(
+        way=way, url=server.url, workflow="scripted", prompt=LONG_RUN.prompt, cancel=True, chat=chat
+    )
 
     assert record["text"] == ["One."]
     assert alive(http, until=0, seconds=0.3) == 1

@@ -9,19 +9,19 @@ import httpx
 import openai
 import pytest
 
-from tests.conformance.stored_server import Keeper, told
+from tests.conformance.stored_server import StoredServer, error_fields
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"sky" * 20
 UNKNOWN = "file_01k00000000000000000000000"
 
 
 @pytest.fixture
-def client(keeper: Keeper) -> Iterator[openai.OpenAI]:
+def client(keeper: StoredServer) -> Iterator[openai.OpenAI]:
     with keeper.openai() as client:
         yield client
 
 
-def uploaded(keeper: Keeper) -> str:
+def uploaded(keeper: StoredServer) -> str:
     headers = {**keeper.headers, "content-type": "image/png", "x-palaver-filename": "sky.png"}
     answer = httpx.post(f"{keeper.url}/api/files", content=PNG, headers=headers, timeout=30)
     assert answer.status_code == 201, answer.text
@@ -51,7 +51,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize(("ask", "place"), WAYS.values(), ids=WAYS)
-def test_a_file_is_named_by_its_id(keeper: Keeper, client: openai.OpenAI, ask: Ask, place: str) -> None:
+def test_a_file_is_named_by_its_id(keeper: StoredServer, client: openai.OpenAI, ask: Ask, place: str) -> None:
     file = uploaded(keeper)
 
     weighed, looked_at = (json.loads(ask(client, model, file)) for model in ("weighed", "looked_at"))
@@ -64,11 +64,11 @@ def test_a_file_is_named_by_its_id(keeper: Keeper, client: openai.OpenAI, ask: A
         for who, name in ((client, UNKNOWN), (stranger, file)):
             with pytest.raises(openai.NotFoundError) as raised:
                 ask(who, "weighed", name)
-            refusals.append(told(raised.value))
+            refusals.append(error_fields(raised.value))
     assert refusals == [{"status": 404, "type": "not_found", "code": "not_found", "param": place}] * 2
 
 
-def test_a_conversation_keeps_its_file_until_it_is_deleted(keeper: Keeper, client: openai.OpenAI) -> None:
+def test_a_conversation_keeps_its_file_until_it_is_deleted(keeper: StoredServer, client: openai.OpenAI) -> None:
     file = uploaded(keeper)
     items: Any = [{"role": "user", "content": [{"type": "input_file", "file_id": file}]}]
     conversation = client.conversations.create(items=items)

@@ -34,7 +34,7 @@ NOT_CLAIMED = {
 
 @pytest.fixture(scope="module")
 def report(server: ServerProcess) -> dict[str, Any]:
-    ran = node_drivers.run(
+    ran = node_drivers.run_node(
         PROGRAM,
         f"{server.url}/probed/v1",
         *("--model", "probed"),

@@ -14,115 +14,115 @@ import pytest
 from tests.conformance import python_clients
 from tests.conformance.node_drivers import Driver
 from tests.conformance.python_clients import Record
-from tests.conformance.scenarios import DOWN, SCENARIOS, Built, Scenario
+from tests.conformance.scenarios import MODEL_DOWN, SCENARIOS, ClientResult, Scenario
 from tests.server_process import ServerProcess
 
 Drivers = Callable[[str], Driver]
-Loss = Callable[[Built], Built]
+Loss = Callable[[ClientResult], ClientResult]
 
 
 # --- Losses: what stands in the answer instead
 
 
-def joined(built: Built) -> Built:
+def joined(built: ClientResult) -> ClientResult:
     """Chat Completions has one content: messages are joined."""
     return replace(built, text=["\n\n".join(built.text)] if built.text else [])
 
 
-def without_own_tools(built: Built) -> Built:
+def without_own_tools(built: ClientResult) -> ClientResult:
     """Chat Completions shows only the calls that the client is to answer."""
     answered = {result["id"] for result in built.results}
     return replace(built, calls=[call for call in built.calls if call["id"] not in answered], results=[])
 
 
-def completed(built: Built) -> Built:
+def completed(built: ClientResult) -> ClientResult:
     """Responses has one status for all that ended well."""
     return replace(built, finish="stop" if built.finish == "tool-calls" else built.finish)
 
 
-def error_alone(built: Built) -> Built:
+def error_alone(built: ClientResult) -> ClientResult:
     """An answer that is not streamed is the error, and nothing of what was said before it."""
-    return built if built.error is None else Built(finish="error", error=built.error)
+    return built if built.error is None else ClientResult(finish="error", error=built.error)
 
 
-def only_message(built: Built) -> Built:
+def only_message(built: ClientResult) -> ClientResult:
     """The client tells the message of an error alone."""
     return built if built.error is None else replace(built, error=(None, built.error[1]))
 
 
-def only_status(built: Built) -> Built:
+def only_status(built: ClientResult) -> ClientResult:
     """The client cannot read an error whose `param` is null, and tells the name of the HTTP status."""
     names = {"model_not_found": "Not Found", "model_down": "Internal Server Error"}
     return built if built.error is None else replace(built, error=(None, names[str(built.error[0])]))
 
 
-def silent_failure(built: Built) -> Built:
+def silent_failure(built: ClientResult) -> ClientResult:
     """The client sees that a stream failed, not why."""
-    return replace(built, error=None) if built.error == DOWN else built
+    return replace(built, error=None) if built.error == MODEL_DOWN else built
 
 
-def no_results(built: Built) -> Built:
+def no_results(built: ClientResult) -> ClientResult:
     """The client leaves out results of tools that it did not run itself."""
     return replace(built, results=[])
 
 
-def no_reasoning(built: Built) -> Built:
+def no_reasoning(built: ClientResult) -> ClientResult:
     """The client does not read the reasoning there."""
     return replace(built, reasoning="")
 
 
-def last_reasoning(built: Built) -> Built:
+def last_reasoning(built: ClientResult) -> ClientResult:
     """The client adds up the fields it knows; of `reasoning_content` it keeps the last piece."""
     return replace(built, reasoning="two." if built.reasoning else "")
 
 
-def tools_end_it(built: Built) -> Built:
+def tools_end_it(built: ClientResult) -> ClientResult:
     """The client finds the finish reason by itself: any call makes it `tool-calls`."""
     return replace(built, finish="tool-calls") if built.calls and built.error is None else built
 
 
-def zeros(built: Built) -> Built:
+def zeros(built: ClientResult) -> ClientResult:
     """The client makes zeros of a usage that nobody knows."""
     return replace(built, usage=(0, 0)) if built.usage is None and built.error is None else built
 
 
-def zeros_of_every_run(built: Built) -> Built:
+def zeros_of_every_run(built: ClientResult) -> ClientResult:
     """Streamed, even where the run failed; not where there was none."""
-    return replace(built, usage=(0, 0)) if built.usage is None and built.error in (None, DOWN) else built
+    return replace(built, usage=(0, 0)) if built.usage is None and built.error in (None, MODEL_DOWN) else built
 
 
-def refuses_results(built: Built) -> Built:
+def refuses_results(built: ClientResult) -> ClientResult:
     """The client's schema of a whole body has no results of tools: it refuses all of it."""
-    return Built(finish="error", error=(None, "Invalid JSON response")) if built.results else built
+    return ClientResult(finish="error", error=(None, "Invalid JSON response")) if built.results else built
 
 
 def refuses_length(message: str) -> Loss:
     """The client's helper wants an answer that was not cut off."""
 
-    def refused(built: Built) -> Built:
-        return Built(finish="error", error=(None, message)) if built.finish == "length" else built
+    def refused(built: ClientResult) -> ClientResult:
+        return ClientResult(finish="error", error=(None, message)) if built.finish == "length" else built
 
     return refused
 
 
-def results_beside_calls(built: Built) -> Built:
+def results_beside_calls(built: ClientResult) -> ClientResult:
     """A call and its result are one part: results have the order of the calls."""
     order = [call["id"] for call in built.calls]
     return replace(built, results=sorted(built.results, key=lambda result: order.index(result["id"])))
 
 
-def trimmed(built: Built) -> Built:
+def trimmed(built: ClientResult) -> ClientResult:
     """Nothing but blanks stands neither before the first word nor after the last."""
     return replace(built, text=[text.strip() for text in built.text if text.strip()])
 
 
-def text_alone(built: Built) -> Built:
+def text_alone(built: ClientResult) -> ClientResult:
     """A service's document tells what was said, and what it cost."""
     finish = built.finish if built.error else "stop"
     return replace(built, calls=[], results=[], reasoning="", finish=finish)
 
 
-def in_capitals(built: Built) -> Built:
+def in_capitals(built: ClientResult) -> ClientResult:
     """Services write codes in capitals, and name what is not there in a word of their own."""
     if built.error is None:
         return built
@@ -132,7 +132,7 @@ def in_capitals(built: Built) -> Built:
     return replace(built, error=(str(code).upper(), message))
 
 
-def error_in_place(built: Built) -> Built:
+def error_in_place(built: ClientResult) -> ClientResult:
     """The last event of a stream is the error, instead of the document with the text and what it cost."""
     return built if built.error is None else replace(built, text=[], usage=None)
 
@@ -212,7 +212,7 @@ def test_the_client_builds_what_was_said(
 def test_no_loss_is_listed_in_vain(client: str) -> None:
     losses = CLIENTS[client][2]
 
-    def lost(chosen: Iterable[Loss]) -> list[Built]:
+    def lost(chosen: Iterable[Loss]) -> list[ClientResult]:
         return [reduce(lambda built, loss: loss(built), chosen, scenario.built) for scenario in SCENARIOS.values()]
 
     assert [loss for loss in losses if lost(losses) == lost(other for other in losses if other is not loss)] == []
@@ -222,10 +222,10 @@ def ask(kind: str, way: str, scenario: Scenario, url: str, drivers: Drivers, *, 
     """The record of what the client made of the scenario."""
     if kind != "python":
         return drivers(kind).ask(way=way, url=url, workflow=scenario.workflow, prompt=scenario.prompt, cancel=cancel)
-    record = python_clients.nothing()
+    record = python_clients.empty_record()
     try:
         getattr(python_clients, way)(record, url=url, workflow=scenario.workflow, prompt=scenario.prompt, cancel=cancel)
-    except python_clients.HungUp:
+    except python_clients.ClientDisconnected:
         record["finish"] = "hung up"
     except Exception as error:
         record["error"] = {"code": getattr(error, "code", None), "message": str(error)}
@@ -240,13 +240,13 @@ FINISHES = {
 }
 
 
-def read(record: Record, expected: Built) -> Built:
+def read(record: Record, expected: ClientResult) -> ClientResult:
     """A record in the words of the waist. Clients wrap messages of errors: what counts is that ours is in there."""
     error = record["error"] and (record["error"].get("code"), record["error"]["message"])
     if error and expected.error and expected.error[1] in error[1]:
         error = (error[0], expected.error[1])
     usage = record["usage"]
-    return Built(
+    return ClientResult(
         text=[text for text in record["text"] if text],
         calls=[{**call, "arguments": parsed(call["arguments"])} for call in record["calls"]],
         results=[{**result, "output": parsed(result["output"])} for result in record["results"]],

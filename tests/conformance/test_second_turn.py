@@ -55,7 +55,7 @@ def test_the_second_turn_hears_the_first(client: str, server: ServerProcess, dri
     request = {"url": server.url, "workflow": "recalling", "prompt": "What time is it?", "then": "Thank you."}
 
     if kind == "python":
-        record = python_clients.nothing()
+        record = python_clients.empty_record()
         getattr(python_clients, way)(record, **request)
     else:
         record = drivers(kind).ask(way=way, **request)

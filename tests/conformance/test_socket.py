@@ -13,10 +13,10 @@ import httpx2
 import openai
 import pytest
 
-from tests.conformance.stored_server import Keeper, beside, keeping
+from tests.conformance.stored_server import StoredServer, run_second_server, run_stored_server
 from tests.postgres import Postgres
 from tests.server_process import ServerProcess
-from tests.tab_client import TabClient, tab_client, text_of
+from tests.tab_client import TabClient, joined_text, tab_client
 
 SCRIPT: list[dict[str, Any]] = [
     {"reasoning": "Hm. "},
@@ -81,7 +81,7 @@ def test_a_stream_is_the_same_on_both_ways(
     page.send(number, path, body)
     mine = page.until(number)
 
-    assert same(text_of(mine)) == same(plain.content.decode())
+    assert same(joined_text(mine)) == same(plain.content.decode())
     assert mine[0]["status"] == plain.status_code
     own = {name: same(value) for name, value in mine[0]["headers"].items()}
     wanted = {name: same(value) for name, value in plain.headers.items() if name not in ("date", "transfer-encoding")}
@@ -94,7 +94,7 @@ def test_what_a_run_said_is_the_same_bytes(http: httpx.Client, page: TabClient) 
     for path in (f"/api/runs/{run}/events", f"/v1/responses/{answer.json()['id']}?stream=true", f"/api/runs/{run}"):
         number = next(numbers)
         page.send(number, path)
-        assert text_of(page.until(number)) == http.get(path).text
+        assert joined_text(page.until(number)) == http.get(path).text
 
 
 def test_openai_reads_what_came_on_a_socket(server: ServerProcess) -> None:
@@ -139,12 +139,12 @@ def test_what_changes_in_one_process_is_told_in_all(
 ) -> None:
     url = postgres.create()
     folders = [tmp_path_factory.mktemp(name) for name in ("here", "there")]
-    with keeping(folders[0], url) as here, beside(folders[1], here) as there:
+    with run_stored_server(folders[0], url) as here, run_second_server(folders[1], here) as there:
         _tell_each_other(here, there)
     postgres.drop(url)
 
 
-def _tell_each_other(here: Keeper, there: Keeper) -> None:
+def _tell_each_other(here: StoredServer, there: StoredServer) -> None:
     headers = {"authorization": f"Bearer {_admin_key(here)}"}
     other = {"authorization": f"Bearer {_admin_key(here, 'theirs')}"}
     with (
@@ -168,7 +168,7 @@ def _tell_each_other(here: Keeper, there: Keeper) -> None:
     assert foreign.changed == []
 
 
-def _admin_key(keeper: Keeper, project: str = "ours") -> str:
+def _admin_key(keeper: StoredServer, project: str = "ours") -> str:
     command = [sys.executable, "-m", "palaver.cli", "key", "create", "--scope", "admin", "--project", project]
     made = subprocess.run(
         command, env={**os.environ, "PALAVER_DB": keeper.db}, capture_output=True, text=True, check=True

@@ -10,11 +10,11 @@ import openai
 import pytest
 from openai.types.responses import ResponseCreatedEvent, ResponseStreamEvent
 
-from tests.conformance.stored_server import Keeper
+from tests.conformance.stored_server import StoredServer
 
 
 @pytest.fixture
-async def client(keeper: Keeper) -> AsyncIterator[openai.AsyncOpenAI]:
+async def client(keeper: StoredServer) -> AsyncIterator[openai.AsyncOpenAI]:
     async with openai.AsyncOpenAI(base_url=f"{keeper.url}/v1", api_key=keeper.key, max_retries=0) as client:
         yield client
 
@@ -49,7 +49,9 @@ async def test_a_response_is_retrieved_and_goes_on(client: openai.AsyncOpenAI) -
     assert raised.value.code == "previous_response_not_found"
 
 
-async def test_a_stream_is_resumed_while_it_goes_on_and_afterwards(client: openai.AsyncOpenAI, keeper: Keeper) -> None:
+async def test_a_stream_is_resumed_while_it_goes_on_and_afterwards(
+    client: openai.AsyncOpenAI, keeper: StoredServer
+) -> None:
     gate = uuid4().hex
     stream, seen, name = await begun(client, gate)
     live = [
@@ -82,7 +84,7 @@ async def test_a_run_is_cancelled_by_many_at_once(client: openai.AsyncOpenAI) ->
     assert raised.value.code == "not_cancellable"
 
 
-async def test_of_many_turns_at_once_one_is_answered(client: openai.AsyncOpenAI, keeper: Keeper) -> None:
+async def test_of_many_turns_at_once_one_is_answered(client: openai.AsyncOpenAI, keeper: StoredServer) -> None:
     conversation = (await client.conversations.create()).id
     gate = uuid4().hex
 

@@ -7,16 +7,18 @@ import openai
 import pytest
 from openai.types.responses import ResponseCreatedEvent, ResponseStreamEvent
 
-from tests.conformance.stored_server import Keeper
+from tests.conformance.stored_server import StoredServer
 
 
 @pytest.fixture
-def client(keeper: Keeper) -> Iterator[openai.OpenAI]:
+def client(keeper: StoredServer) -> Iterator[openai.OpenAI]:
     with keeper.openai() as client:
         yield client
 
 
-def test_a_response_in_the_background_is_queued_and_read_when_it_is_done(client: openai.OpenAI, keeper: Keeper) -> None:
+def test_a_response_in_the_background_is_queued_and_read_when_it_is_done(
+    client: openai.OpenAI, keeper: StoredServer
+) -> None:
     gate = uuid4().hex
     queued = client.responses.create(model="gated", input=gate, background=True)
     keeper.open(gate)
@@ -34,7 +36,7 @@ def test_a_response_in_the_background_is_queued_and_read_when_it_is_done(client:
 
 
 def test_it_goes_on_when_its_reader_hangs_up_and_is_resumed_where_that_was(
-    client: openai.OpenAI, keeper: Keeper
+    client: openai.OpenAI, keeper: StoredServer
 ) -> None:
     gate = uuid4().hex
     seen: list[ResponseStreamEvent] = []

@@ -12,14 +12,14 @@ import pytest
 from openai.types.conversations import ConversationItem
 from openai.types.responses import Response
 
-from tests.conformance.stored_server import Keeper, told
+from tests.conformance.stored_server import StoredServer, error_fields
 
 HELLO: Any = {"type": "message", "role": "user", "content": "Hello"}
 LOCKED = {"status": 409, "type": "invalid_request", "code": "conversation_locked", "param": None}
 
 
 @pytest.fixture
-def client(keeper: Keeper) -> Iterator[openai.OpenAI]:
+def client(keeper: StoredServer) -> Iterator[openai.OpenAI]:
     with keeper.openai() as client:
         yield client
 
@@ -154,7 +154,7 @@ def test_a_stored_call_of_a_conversation_gets_its_result(client: openai.OpenAI) 
 # Two turns at once
 
 
-def test_a_second_turn_at_once_is_refused(client: openai.OpenAI, keeper: Keeper) -> None:
+def test_a_second_turn_at_once_is_refused(client: openai.OpenAI, keeper: StoredServer) -> None:
     made = client.conversations.create()
     gate = uuid4().hex
     stream = client.responses.create(model="gated", input=gate, conversation=made.id, stream=True)
@@ -164,7 +164,7 @@ def test_a_second_turn_at_once_is_refused(client: openai.OpenAI, keeper: Keeper)
         client.responses.create(model="heard", input="And?", conversation=made.id)
     keeper.open(gate)
 
-    assert told(raised.value) == LOCKED
+    assert error_fields(raised.value) == LOCKED
     assert raised.value.response.headers["retry-after"] == "1"
     assert list(stream)[-1].type == "response.completed"
     assert texts(client, made.id) == [gate, "One. Two."]
@@ -172,7 +172,7 @@ def test_a_second_turn_at_once_is_refused(client: openai.OpenAI, keeper: Keeper)
     assert heard(after) == [["user", gate], ["assistant", "One. Two."], ["user", "And?"]]
 
 
-def test_a_client_as_everybody_makes_it_tries_again_until_it_is_its_turn(keeper: Keeper) -> None:
+def test_a_client_as_everybody_makes_it_tries_again_until_it_is_its_turn(keeper: StoredServer) -> None:
     gate, refused = uuid4().hex, threading.Event()
 
     def note(response: Any) -> None:

@@ -9,7 +9,7 @@ import httpx
 import openai
 import pytest
 
-from tests.conformance.stored_server import Keeper
+from tests.conformance.stored_server import StoredServer
 
 HELLO: Any = {"role": "user", "content": "Hello"}
 CALL: Any = {"type": "function_call", "call_id": "c1", "name": "now", "arguments": "{}"}
@@ -17,13 +17,13 @@ RESULT: Any = {"type": "function_call_output", "call_id": "c1", "output": "12:00
 
 
 @pytest.fixture
-def client(keeper: Keeper) -> Iterator[openai.OpenAI]:
+def client(keeper: StoredServer) -> Iterator[openai.OpenAI]:
     with keeper.openai() as client:
         yield client
 
 
 @pytest.fixture
-def http(keeper: Keeper) -> Iterator[httpx.Client]:
+def http(keeper: StoredServer) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=keeper.url, headers=keeper.headers, timeout=30) as client:
         yield client
 
@@ -43,7 +43,7 @@ def kinds(client: openai.OpenAI, conversation: str) -> list[str]:
 # Conversations while a turn runs
 
 
-def test_nothing_is_added_between_a_question_and_its_answer(client: openai.OpenAI, keeper: Keeper) -> None:
+def test_nothing_is_added_between_a_question_and_its_answer(client: openai.OpenAI, keeper: StoredServer) -> None:
     conversation, gate = client.conversations.create().id, uuid4().hex
     stream, _ = waiting(client, conversation, gate)
 
@@ -63,7 +63,7 @@ def test_nothing_is_added_between_a_question_and_its_answer(client: openai.OpenA
     ]
 
 
-def test_a_conversation_is_not_deleted_while_it_is_answered(client: openai.OpenAI, keeper: Keeper) -> None:
+def test_a_conversation_is_not_deleted_while_it_is_answered(client: openai.OpenAI, keeper: StoredServer) -> None:
     conversation, gate = client.conversations.create().id, uuid4().hex
     stream, _ = waiting(client, conversation, gate)
 

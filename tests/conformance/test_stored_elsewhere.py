@@ -8,17 +8,17 @@ import openai
 import pytest
 from openai.types.responses import ResponseCreatedEvent, ResponseStreamEvent
 
-from tests.conformance.stored_server import Keeper, beside, keeping
+from tests.conformance.stored_server import StoredServer, run_second_server, run_stored_server
 from tests.postgres import Postgres
 
-Both = tuple[Keeper, Keeper]
+Both = tuple[StoredServer, StoredServer]
 
 
 @pytest.fixture(scope="module")
 def both(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     url = postgres.create()
     folders = [tmp_path_factory.mktemp(name) for name in ("here", "there")]
-    with keeping(folders[0], url) as here, beside(folders[1], here) as there:
+    with run_stored_server(folders[0], url) as here, run_second_server(folders[1], here) as there:
         yield here, there
     postgres.drop(url)
 

@@ -8,13 +8,13 @@ from uuid import uuid4
 import pytest
 
 from tests.conformance.node_drivers import Driver
-from tests.conformance.stored_server import Keeper
+from tests.conformance.stored_server import StoredServer
 
 Ask = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def ask(keeper: Keeper, drivers: Callable[[str], Driver]) -> Ask:
+def ask(keeper: StoredServer, drivers: Callable[[str], Driver]) -> Ask:
     def asked(way: str, **more: str) -> dict[str, Any]:
         built = drivers("stored").ask(way=way, url=keeper.url, key=keeper.key, **more)
         assert built["error"] is None

@@ -8,7 +8,7 @@ import httpx
 import openai
 import pytest
 
-from tests.conformance.stored_server import Keeper
+from tests.conformance.stored_server import StoredServer
 
 UNKNOWN = {
     "response": "resp_01m7g98eye2836590c7b54bad4",
@@ -38,7 +38,9 @@ ASKED: list[tuple[str, str, Any]] = [
 
 @pytest.mark.parametrize("under", ["", "/heard"])
 @pytest.mark.parametrize(("method", "path", "body"), ASKED)
-def test_another_projects_objects_are_not_there(keeper: Keeper, method: str, path: str, body: Any, under: str) -> None:
+def test_another_projects_objects_are_not_there(
+    keeper: StoredServer, method: str, path: str, body: Any, under: str
+) -> None:
     with keeper.openai() as ours:
         conversation = ours.conversations.create()
         response = ours.responses.create(model="heard", input="Hello", conversation=conversation.id)
@@ -63,7 +65,7 @@ def test_another_projects_objects_are_not_there(keeper: Keeper, method: str, pat
         ("DELETE", "/v1/responses/{response}"),
     ],
 )
-def test_nor_are_its_runs_while_they_go_on(keeper: Keeper, method: str, path: str) -> None:
+def test_nor_are_its_runs_while_they_go_on(keeper: StoredServer, method: str, path: str) -> None:
     with keeper.openai() as ours:
         stream = ours.responses.create(model="gated", input=(gate := uuid4().hex), stream=True)
         first = next(stream)
@@ -79,7 +81,7 @@ def test_nor_are_its_runs_while_they_go_on(keeper: Keeper, method: str, path: st
         assert list(stream)[-1].type == "response.completed"
 
 
-def test_a_chat_is_neither_read_nor_stopped_by_another_project(keeper: Keeper) -> None:
+def test_a_chat_is_neither_read_nor_stopped_by_another_project(keeper: StoredServer) -> None:
     chat, gate = f"chat-{uuid4().hex}", uuid4().hex
     sent = {"id": chat, "messages": [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": gate}]}]}
     address, other = f"{keeper.url}/gated/api/chat", {"authorization": f"Bearer {keeper.other_key}"}
@@ -93,7 +95,7 @@ def test_a_chat_is_neither_read_nor_stopped_by_another_project(keeper: Keeper) -
         assert '"finishReason":"stop"' in "".join(lines)
 
 
-def test_the_openai_package_says_not_found(keeper: Keeper) -> None:
+def test_the_openai_package_says_not_found(keeper: StoredServer) -> None:
     with keeper.openai() as ours, keeper.openai(key=keeper.other_key) as theirs:
         made = ours.responses.create(model="heard", input="Hello")
         with pytest.raises(openai.NotFoundError):

@@ -10,7 +10,7 @@ import openai
 import pytest
 from openai.types.responses import Response, ResponseCreatedEvent, ResponseStreamEvent
 
-from tests.conformance.stored_server import Keeper, told
+from tests.conformance.stored_server import StoredServer, error_fields
 
 LONG = [
     {"reasoning": "Let me see."},
@@ -27,7 +27,7 @@ FAILS = [{"text": "One. "}, {"fail": {"code": "model_down", "message": "The mode
 
 
 @pytest.fixture
-def client(keeper: Keeper) -> Iterator[openai.OpenAI]:
+def client(keeper: StoredServer) -> Iterator[openai.OpenAI]:
     with keeper.openai() as client:
         yield client
 
@@ -93,7 +93,12 @@ def test_what_was_not_to_be_stored_is_not_there(client: openai.OpenAI) -> None:
     for ask in (client.responses.retrieve, client.responses.cancel, client.responses.delete):
         with pytest.raises(openai.NotFoundError) as raised:
             ask(created.id)
-        assert told(raised.value) == {"status": 404, "type": "not_found", "code": "response_not_found", "param": None}
+        assert error_fields(raised.value) == {
+            "status": 404,
+            "type": "not_found",
+            "code": "response_not_found",
+            "param": None,
+        }
 
 
 # Resumed
@@ -112,7 +117,9 @@ def test_a_finished_stream_comes_again_from_any_frame(client: openai.OpenAI, scr
         assert plain(again) == plain(first[number + 1 :])
 
 
-def test_a_stream_that_goes_on_is_read_by_several_from_where_each_left(client: openai.OpenAI, keeper: Keeper) -> None:
+def test_a_stream_that_goes_on_is_read_by_several_from_where_each_left(
+    client: openai.OpenAI, keeper: StoredServer
+) -> None:
     gate = uuid4().hex
     stream, first, name = begun(client, gate)
     running = client.responses.retrieve(name)
@@ -130,7 +137,7 @@ def test_a_stream_that_goes_on_is_read_by_several_from_where_each_left(client: o
     assert client.responses.retrieve(name).output_text == "One. Two."
 
 
-def test_a_reader_that_leaves_does_not_end_the_run(client: openai.OpenAI, keeper: Keeper) -> None:
+def test_a_reader_that_leaves_does_not_end_the_run(client: openai.OpenAI, keeper: StoredServer) -> None:
     gate = uuid4().hex
     stream, _, name = begun(client, gate)
     with client.responses.retrieve(name, stream=True) as reader:
@@ -185,7 +192,12 @@ def test_what_has_ended_cannot_be_cancelled(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError, match="has ended and cannot be cancelled") as raised:
         client.responses.cancel(done.id)
 
-    assert told(raised.value) == {"status": 400, "type": "invalid_request", "code": "not_cancellable", "param": None}
+    assert error_fields(raised.value) == {
+        "status": 400,
+        "type": "invalid_request",
+        "code": "not_cancellable",
+        "param": None,
+    }
     assert client.responses.retrieve(done.id).to_dict() == done.to_dict()
 
 
@@ -306,7 +318,7 @@ def test_a_chain_is_broken_by_a_link_that_was_deleted(client: openai.OpenAI) -> 
     for link in links[1:]:
         with pytest.raises(openai.NotFoundError, match=link.id) as raised:
             client.responses.create(model="heard", input="3", previous_response_id=link.id)
-        assert told(raised.value) == {
+        assert error_fields(raised.value) == {
             "status": 404,
             "type": "not_found",
             "code": "previous_response_not_found",

@@ -11,14 +11,14 @@ from uuid import uuid4
 import pytest
 
 from tests.conformance.node_drivers import Driver
-from tests.conformance.stored_server import Keeper
+from tests.conformance.stored_server import StoredServer
 
 Reload = Callable[..., dict[str, Any]]
 VERSIONS = ("ai5", "ai6", "ai7")
 
 
 @pytest.fixture
-def reload(keeper: Keeper, drivers: Callable[[str], Driver]) -> Reload:
+def reload(keeper: StoredServer, drivers: Callable[[str], Driver]) -> Reload:
     def reloaded(way: str, gate: str, **more: str) -> dict[str, Any]:
         built = drivers("reload").ask(
             way=way, url=keeper.url, key=keeper.key, workflow="gated", chat=f"chat-{gate}", gate=gate, **more

@@ -12,7 +12,7 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import BaseModel
 
 from tests.conformance.scenarios import SCENARIOS, Step
-from tests.conformance.sse_frames import asking, frames
+from tests.conformance.sse_frames import responses_body, stream_frames
 
 EVENTS: dict[str, type[BaseModel]] = {
     get_args(event.model_fields["type"].annotation)[0]: event for event in get_args(get_args(ResponseStreamEvent)[0])
@@ -77,7 +77,7 @@ each_that_ends_well = pytest.mark.parametrize("script", ENDING_WELL.values(), id
 
 @each_script
 def test_every_event_of_responses_is_one_of_openais(http: httpx.Client, script: list[Step]) -> None:
-    *events, done = frames(http, "/scripted/v1/responses", asking(script))
+    *events, done = stream_frames(http, "/scripted/v1/responses", responses_body(script))
 
     assert done == (None, "[DONE]")
     for event in events:
@@ -92,7 +92,7 @@ def test_every_event_of_responses_is_one_of_openais(http: httpx.Client, script: 
 
 @each_that_ends_well
 def test_the_body_of_responses_is_openais(http: httpx.Client, script: list[Step]) -> None:
-    answer = http.post("/scripted/v1/responses", json=asking(script))
+    answer = http.post("/scripted/v1/responses", json=responses_body(script))
 
     body = without_our_own({"response": answer.json()})["response"]
     value = Response.model_validate_json(json.dumps(body), strict=True)
@@ -103,7 +103,7 @@ def test_the_body_of_responses_is_openais(http: httpx.Client, script: list[Step]
 
 @each_script
 def test_every_event_of_invocations_passes_mlflows_validation(http: httpx.Client, script: list[Step]) -> None:
-    *events, done = frames(http, "/scripted/invocations", asking(script))
+    *events, done = stream_frames(http, "/scripted/invocations", responses_body(script))
 
     assert done == (None, "[DONE]")
     for event in events:
@@ -113,7 +113,7 @@ def test_every_event_of_invocations_passes_mlflows_validation(http: httpx.Client
 
 @each_that_ends_well
 def test_the_body_of_invocations_passes_mlflows_validation(http: httpx.Client, script: list[Step]) -> None:
-    answer = http.post("/scripted/invocations", json=asking(script))
+    answer = http.post("/scripted/invocations", json=responses_body(script))
 
     ResponsesAgentResponse.model_validate(answer.json())
     assert [path for path, value in leaves(answer.json()) if value is None] == []
@@ -126,7 +126,7 @@ def test_every_chunk_of_chat_completions_is_openais(http: httpx.Client, script: 
         "custom_inputs": {"script": script},
         "stream_options": {"include_usage": True},
     }
-    *chunks, done = frames(http, "/scripted/v1/chat/completions", body)
+    *chunks, done = stream_frames(http, "/scripted/v1/chat/completions", body)
 
     assert done == (None, "[DONE]")
     for chunk in chunks:

@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, async_playwright, expect
 
 from tests import chromium
-from tests.e2e.watching import Watch
+from tests.e2e.page_monitor import PageMonitor
 from tests.server_process import ServerProcess, server_process
 
 PAGE = Path(__file__).parents[2] / "src" / "palaver" / "web" / "index.html"
@@ -48,9 +48,9 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest.fixture
-async def watch(context: BrowserContext) -> Watch:
+async def watch(context: BrowserContext) -> PageMonitor:
     """What the pages of this test did; `watch.forgive` takes back a fault that was meant."""
-    watch = Watch()
+    watch = PageMonitor()
     await watch.follow(context)
     return watch
 
@@ -65,7 +65,7 @@ async def context(browser: Browser, site: ServerProcess) -> AsyncIterator[Browse
 
 
 @pytest.fixture
-async def page(context: BrowserContext, watch: Watch) -> AsyncIterator[Page]:
+async def page(context: BrowserContext, watch: PageMonitor) -> AsyncIterator[Page]:
     """A tab that must not fail, break the page's policy or ask another host."""
     page = await context.new_page()
     yield page

@@ -9,7 +9,16 @@ import pytest
 from playwright.async_api import BrowserContext, Locator, Page, expect
 
 from tests.e2e.flows_edits import JOB
-from tests.e2e.playing import answered, cell, messages, overflow, send, settled, shot, shots
+from tests.e2e.playground import (
+    cell,
+    messages,
+    overflow,
+    send_message,
+    take_screenshot,
+    take_screenshots,
+    wait_for_answer,
+    wait_until_idle,
+)
 from tests.server_process import ServerProcess, server_process
 
 FLOWS = Path(__file__).parent / "flows_edits.py"
@@ -82,9 +91,9 @@ async def clipboard(page: Page) -> str:
 
 async def test_a_change_is_shown_after_the_words_and_copied(page: Page) -> None:
     await page.goto("/play?workflow=mender")
-    await send(page, "Move it on")
+    await send_message(page, "Move it on")
     place = cell(page, 1)
-    await answered(place, "I will move it to version 2.")
+    await wait_for_answer(place, "I will move it to version 2.")
     answer = messages(place).last
     await expect(diff(page).get_by_role("list", name="Findings").get_by_role("listitem")).to_have_text(
         [
@@ -103,14 +112,14 @@ async def test_a_change_is_shown_after_the_words_and_copied(page: Page) -> None:
     assert await clipboard(page) == NEXT
     await diff(page).get_by_role("button", name="Copy as patch").click()
     assert (await clipboard(page)).startswith(PATCH)
-    await shots(page, "code-edit")
+    await take_screenshots(page, "code-edit")
 
 
 async def test_a_change_is_applied_sent_with_the_next_question_and_undone(page: Page, context: BrowserContext) -> None:
     await page.goto("/play?workflow=mender")
     assert await code(page) == JOB
-    await send(page, "Move it on")
-    await answered(cell(page, 1), "version 2")
+    await send_message(page, "Move it on")
+    await wait_for_answer(cell(page, 1), "version 2")
     await expect(diff(page).get_by_role("status")).to_have_text("to the input context.expression")
 
     # With the keyboard alone; the focus stays on the button.
@@ -120,7 +129,7 @@ async def test_a_change_is_applied_sent_with_the_next_question_and_undone(page: 
     await expect(undo).to_be_focused()
     await expect(diff(page).get_by_role("status")).to_contain_text("Applied to context.expression")
     assert await code(page) == NEXT
-    await shots(page, "code-edit-applied")
+    await take_screenshots(page, "code-edit-applied")
 
     # Another tab sees it too, and can take it back.
     other = await context.new_page()
@@ -132,8 +141,8 @@ async def test_a_change_is_applied_sent_with_the_next_question_and_undone(page: 
     await expect(diff(other).get_by_role("button", name="Undo")).to_be_visible()
     await other.close()
 
-    await send(page, "And once more, clean")
-    await answered(cell(page, 1), "calls version 2; I will move it to version 3.")
+    await send_message(page, "And once more, clean")
+    await wait_for_answer(cell(page, 1), "calls version 2; I will move it to version 3.")
     assert (await sent(page))["context"] == {
         "expression": NEXT,
         "adaptor": "http@6.5.4",
@@ -144,14 +153,14 @@ async def test_a_change_is_applied_sent_with_the_next_question_and_undone(page: 
 
 async def test_code_that_has_changed_since_is_not_replaced_unasked(page: Page) -> None:
     await page.goto("/play?workflow=mender")
-    await send(page, "Move it on")
-    await answered(cell(page, 1), "version 2")
+    await send_message(page, "Move it on")
+    await wait_for_answer(cell(page, 1), "version 2")
     await write(page, "// My own work\n")
     await expect(diff(page).get_by_role("status")).to_have_text("context.expression has changed since")
     await diff(page).get_by_role("button", name="Apply", exact=True).click()
     asked = page.get_by_role("dialog", name="The code has changed since")
     await expect(asked).to_be_visible()
-    await shot(page, "code-edit-changed")
+    await take_screenshot(page, "code-edit-changed")
     await asked.get_by_role("button", name="Cancel").click()
     assert await code(page) == "// My own work\n"
 
@@ -165,19 +174,19 @@ async def test_code_that_has_changed_since_is_not_replaced_unasked(page: Page) -
 
 async def test_a_place_that_nobody_names_is_found_and_a_blank_job_is_filled(page: Page) -> None:
     await page.goto("/play?workflow=mender")
-    await send(page, "Move it on, nameless and unchecked")
-    await answered(cell(page, 1), "version 2")
+    await send_message(page, "Move it on, nameless and unchecked")
+    await wait_for_answer(cell(page, 1), "version 2")
     await expect(diff(page)).not_to_contain_text("finding")
     await diff(page).get_by_role("button", name="Apply", exact=True).click()
     assert await code(page) == NEXT
 
     await write(page, "")
-    await send(page, "Begin anew, for Windows")
-    await answered(cell(page, 1), "The job has 0 lines")
+    await send_message(page, "Begin anew, for Windows")
+    await wait_for_answer(cell(page, 1), "The job has 0 lines")
     await diff(page).get_by_role("button", name="Apply", exact=True).click()
     assert await code(page) == "get('/v1/patients');\n"
-    await send(page, "Go on")
-    await answered(cell(page, 1), "The job has 1 lines")
+    await send_message(page, "Go on")
+    await wait_for_answer(cell(page, 1), "The job has 1 lines")
     assert (await sent(page))["context"]["expression"] == "get('/v1/patients');\r\n"  # To look at it is not to edit it.
 
 
@@ -187,7 +196,7 @@ async def test_the_inputs_have_an_editor_with_colours(page: Page) -> None:
     form = page.get_by_role("dialog", name="Inputs")
     comment = form.get_by_role("textbox", name="expression").locator("span", has_text="// Fetches what is new")
     await expect(comment).to_have_class(re.compile("italic"))
-    await shots(page, "code-edit-inputs")
+    await take_screenshots(page, "code-edit-inputs")
 
 
 async def test_a_row_of_single_turns_takes_a_change_too(page: Page) -> None:
@@ -199,13 +208,13 @@ async def test_a_row_of_single_turns_takes_a_change_too(page: Page) -> None:
     await expect(page.get_by_role("progressbar")).to_have_attribute("aria-valuetext", "1 of 1 done")
     await diff(page).get_by_role("button", name="Apply", exact=True).click()
     await expect(table.get_by_role("textbox", name="expression")).to_contain_text("get('/v2/patients'")
-    await shots(page, "code-edit-single")
+    await take_screenshots(page, "code-edit-single")
 
 
 async def test_what_else_shows_a_thread_is_not_troubled(page: Page) -> None:
     await page.goto("/play?workflow=mender")
-    await send(page, "Move it on")
-    await settled(cell(page, 1))
+    await send_message(page, "Move it on")
+    await wait_until_idle(cell(page, 1))
     assert await overflow(page) <= 0
     board = re.findall(r"brd_\w+", page.url)[0]
     thread = (await (await page.request.get(f"/api/boards/{board}")).json())["cells"][0]["thread"]

@@ -8,11 +8,11 @@ from urllib.parse import urlencode
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from tests.e2e.evaluating import countries, drawer, ended, evaluated, rows, set_of
-from tests.e2e.playing import figure, overflow, shot, shots
+from tests.e2e.evaluations import country_rows, create_testset, drawer, result_rows, run_evaluation, wait_for_state
+from tests.e2e.page_monitor import PageMonitor
+from tests.e2e.playground import overflow, record_figure, take_screenshot, take_screenshots
 from tests.e2e.test_hostile import PAYLOADS
 from tests.e2e.test_long import LONG_TASKS, longest
-from tests.e2e.watching import Watch
 from tests.server_process import ServerProcess, server_process
 
 FLOWS = Path(__file__).parent / "flows_evaluation.py"
@@ -40,16 +40,20 @@ async def found(dialog: Locator, words: str) -> None:
     await dialog.get_by_role("searchbox", name="Find an evaluator").press("Enter")
 
 
-async def test_who_has_none_is_told_how_to_begin_and_begins(page: Page, site: ServerProcess, watch: Watch) -> None:
+async def test_who_has_none_is_told_how_to_begin_and_begins(
+    page: Page, site: ServerProcess, watch: PageMonitor
+) -> None:
     # Other tests have some already.
     await page.route("**/api/evaluations?*", lambda route: route.fulfill(json={"data": [], "next": None}))
     await page.goto("/evaluations")
     await expect(page.get_by_role("heading", name="No evaluations yet")).to_be_visible()
     await expect(page.get_by_text("palaver eval")).to_be_visible()
-    await shots(page, "evaluations-empty")
+    await take_screenshots(page, "evaluations-empty")
     await page.unroute("**/api/evaluations?*")
 
-    set_id = await set_of(site, "Capitals", countries([{"country": "Atlantis", "expected": "?", "region": "sea"}]))
+    set_id = await create_testset(
+        site, "Capitals", country_rows([{"country": "Atlantis", "expected": "?", "region": "sea"}])
+    )
     await page.goto(f"/evaluations?new=1&testset={set_id}")
     dialog = page.get_by_role("dialog", name="New evaluation")
     await expect(dialog.get_by_role("combobox", name="Set", exact=True)).to_have_value(set_id)
@@ -70,7 +74,7 @@ async def test_who_has_none_is_told_how_to_begin_and_begins(page: Page, site: Se
     await expect(dialog).to_contain_text("8 rows × 2 variants: 16 cells")
     await dialog.get_by_role("button", name="Columns").click()
     await expect(dialog.get_by_role("combobox", name="Expected")).to_be_visible()
-    await shots(page, "evaluations-new")
+    await take_screenshots(page, "evaluations-new")
 
     # What the server refuses is told at its field.
     await dialog.get_by_role("button", name="Run", exact=True).click()
@@ -88,7 +92,7 @@ async def test_who_has_none_is_told_how_to_begin_and_begins(page: Page, site: Se
     await dialog.get_by_role("button", name="Run", exact=True).click()
 
     await expect(page).to_have_url(re.compile(r"/evaluations/ev_"))
-    await ended(page, "Partly")  # Of Atlantis nobody knows.
+    await wait_for_state(page, "Partly")  # Of Atlantis nobody knows.
     figures = page.get_by_role("region", name="Figures")
     await expect(figures.get_by_role("row", name=re.compile("^short"))).to_contain_text("1 failed")
     await expect(page.get_by_role("button", name="Rerun failed")).to_be_visible()
@@ -96,7 +100,7 @@ async def test_who_has_none_is_told_how_to_begin_and_begins(page: Page, site: Se
     line = page.get_by_role("row", name=re.compile("First try"))
     await expect(line).to_contain_text("Capitals")
     await expect(line).to_contain_text("75 %")
-    await shots(page, "evaluations-list")
+    await take_screenshots(page, "evaluations-list")
 
 
 async def test_a_file_of_questions_is_run_over_a_chat_as_it_stands(page: Page, tmp_path: Path) -> None:
@@ -120,19 +124,19 @@ async def test_a_file_of_questions_is_run_over_a_chat_as_it_stands(page: Page, t
     await columns.get_by_role("button", name="Columns").click()
     messages = columns.get_by_role("combobox", name="Messages")
     await expect(messages.locator("option:checked")).to_have_text("question (found)")
-    await shots(page, "evaluations-new-questions")
+    await take_screenshots(page, "evaluations-new-questions")
     await dialog.get_by_role("button", name="Run", exact=True).click()
 
     await expect(page).to_have_url(re.compile("/evaluations/ev_"))
-    await ended(page)
-    await expect(rows(page)).to_have_count(2)
-    await rows(page).first.click()
+    await wait_for_state(page)
+    await expect(result_rows(page)).to_have_count(2)
+    await result_rows(page).first.click()
     await expect(drawer(page).get_by_role("region", name="Asked")).to_contain_text("How long does a refund take?")
     await expect(drawer(page).get_by_role("region", name="Answered")).to_contain_text("Refunds take 14 days.")
 
 
-async def test_what_is_refused_leads_to_its_field(page: Page, site: ServerProcess, watch: Watch) -> None:
-    set_id = await set_of(
+async def test_what_is_refused_leads_to_its_field(page: Page, site: ServerProcess, watch: PageMonitor) -> None:
+    set_id = await create_testset(
         site, "Two texts", [{"problem": "When is my delivery?", "topic": "shop", "expected": "3 days"}]
     )
     await page.goto(f"/evaluations?new=1&testset={set_id}")
@@ -148,7 +152,7 @@ async def test_what_is_refused_leads_to_its_field(page: Page, site: ServerProces
     await expect(dialog.get_by_role("alert")).to_contain_text("wants messages, and no column is theirs")
     await expect(dialog.get_by_role("status")).to_have_text("This needs another look: Columns, Messages")
     watch.forgive("422")
-    await shots(page, "evaluations-new-refused")
+    await take_screenshots(page, "evaluations-new-refused")
     await dialog.get_by_role("textbox", name=re.compile("of the evaluation")).focus()
     await dialog.get_by_role("button", name="Columns, Messages").click()
     await expect(messages).to_be_focused()
@@ -156,48 +160,48 @@ async def test_what_is_refused_leads_to_its_field(page: Page, site: ServerProces
     await expect(dialog.get_by_role("region", name="Columns")).to_contain_text("the user says \u2190 problem")
     await dialog.get_by_role("button", name="Run", exact=True).click()
     await expect(page).to_have_url(re.compile("/evaluations/ev_"))
-    await ended(page)
+    await wait_for_state(page)
 
 
 async def test_figures_lead_to_results_and_results_to_what_was_said(page: Page, site: ServerProcess) -> None:
-    set_id = await set_of(site, "Regions", countries())
+    set_id = await create_testset(site, "Regions", country_rows())
     request = {"testset": {"id": set_id}, "variants": ATLAS, "evaluators": [{"key": "contains"}, {"key": "polite"}]}
-    ev = await evaluated(site, name="Two styles", **request)
+    ev = await run_evaluation(site, name="Two styles", **request)
     await page.goto(f"/evaluations/{ev}")
     figures = page.get_by_role("region", name="Figures")
     await expect(figures.get_by_role("row", name=re.compile("^long"))).to_contain_text("85.7 %")
     await expect(figures.get_by_role("row", name=re.compile("^short"))).to_contain_text("57.1 %")
-    await expect(rows(page)).to_have_count(14)
+    await expect(result_rows(page)).to_have_count(14)
     await figures.get_by_role("combobox", name="By column").select_option("region")
     await expect(
         page.get_by_role("table", name="contains, by column").get_by_role("row", name=re.compile("^europe"))
     ).to_contain_text("3 rows")
-    await shots(page, "evaluation")
+    await take_screenshots(page, "evaluation")
     await figures.get_by_role("combobox", name="By column").select_option("")
 
     await figures.get_by_role("row", name=re.compile("^short")).get_by_role("button", name="3 not passed").click()
-    await expect(rows(page)).to_have_count(3)
+    await expect(result_rows(page)).to_have_count(3)
     await expect(page).to_have_url(re.compile(r"variant=short&evaluator=contains&passed=no"))
     await page.reload()
-    await expect(rows(page)).to_have_count(3)
+    await expect(result_rows(page)).to_have_count(3)
     # From one that did not pass to the next that did not.
-    await rows(page).first.click()
+    await result_rows(page).first.click()
     await expect(drawer(page).get_by_role("region", name="Expected")).to_contain_text("Lima")
     await page.keyboard.press("ArrowRight")
     await expect(drawer(page).get_by_role("region", name="Expected")).to_contain_text("Santiago")
     await page.keyboard.press("Escape")
     filters = page.get_by_role("group", name="Filters")
     await filters.get_by_role("searchbox", name="Search").fill("Chile")
-    await expect(rows(page)).to_have_count(1)
+    await expect(result_rows(page)).to_have_count(1)
 
-    await rows(page).first.focus()
+    await result_rows(page).first.focus()
     await page.keyboard.press("Enter")
     cell = drawer(page)
     await expect(cell.get_by_role("region", name="Expected")).to_contain_text("Santiago")
     await expect(cell.get_by_role("region", name="Answered")).to_contain_text("I do not know.")
     await expect(cell.get_by_role("region", name="Score contains")).to_contain_text("did not pass")
     await expect(cell.get_by_role("link", name="Trace")).to_have_attribute("href", re.compile("/traces/"))
-    await shots(page, "evaluation-cell")
+    await take_screenshots(page, "evaluation-cell")
     await cell.get_by_role("group", name="Variants").get_by_role("button", name="long").click()
     await expect(cell.get_by_role("region", name="Answered")).to_contain_text("The capital of Chile is Santiago.")
     await page.keyboard.press("ArrowRight")
@@ -207,8 +211,8 @@ async def test_figures_lead_to_results_and_results_to_what_was_said(page: Page, 
     await page.get_by_role("dialog", name="Accept this answer?").get_by_role("button", name="Accept").click()
     await expect(page.get_by_text("Revision 2 of Regions expects it.")).to_be_visible()
     await cell.get_by_role("button", name="Close").click()
-    await expect(rows(page)).to_have_count(1)
-    await expect(rows(page).first).to_be_focused()
+    await expect(result_rows(page)).to_have_count(1)
+    await expect(result_rows(page).first).to_be_focused()
 
     async with page.expect_download() as saved:
         await page.get_by_role("button", name="Export").click()
@@ -217,7 +221,7 @@ async def test_figures_lead_to_results_and_results_to_what_was_said(page: Page, 
 
 
 async def test_one_that_runs_is_followed_cancelled_and_run_again(page: Page, site: ServerProcess) -> None:
-    set_id = await set_of(
+    set_id = await create_testset(
         site, "Long", [{"text": f"line {number}", "expected": f"line {number}"} for number in range(60)]
     )
     await page.goto(f"/evaluations?new=1&testset={set_id}")
@@ -231,15 +235,15 @@ async def test_one_that_runs_is_followed_cancelled_and_run_again(page: Page, sit
 
     progress = page.get_by_role("region", name="Progress")
     await expect(progress).to_contain_text(re.compile(r"\d+ of 60 cells .* a second .* left"))
-    await expect(rows(page).first).to_be_visible()  # Results come while it runs.
-    await shots(page, "evaluation-running")
+    await expect(result_rows(page).first).to_be_visible()  # Results come while it runs.
+    await take_screenshots(page, "evaluation-running")
     await page.get_by_role("button", name="Cancel").click()
-    await ended(page, "Cancelled")
+    await wait_for_state(page, "Cancelled")
     await expect(progress).to_have_count(0)
     await page.get_by_role("button", name="Rerun failed").click()
     await expect(progress).to_be_visible()
     await page.get_by_role("button", name="Cancel").click()
-    await ended(page, "Cancelled")
+    await wait_for_state(page, "Cancelled")
     await page.get_by_role("button", name="More").click()
     await page.get_by_role("menuitem", name="Delete").click()
     await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
@@ -247,8 +251,8 @@ async def test_one_that_runs_is_followed_cancelled_and_run_again(page: Page, sit
 
 
 async def test_two_variants_are_compared_row_by_row(page: Page, site: ServerProcess) -> None:
-    set_id = await set_of(site, "Compared", countries())
-    ev = await evaluated(
+    set_id = await create_testset(site, "Compared", country_rows())
+    ev = await run_evaluation(
         site,
         name="Styles",
         testset={"id": set_id},
@@ -277,7 +281,7 @@ async def test_two_variants_are_compared_row_by_row(page: Page, site: ServerProc
         "I do not know."
     )
     await expect(page.get_by_role("region", name="Fixes")).to_contain_text("No row got right.")
-    await shots(page, "compare")
+    await take_screenshots(page, "compare")
     await verdicts.get_by_role("button", name=re.compile("levenshtein")).click()
     await expect(page).to_have_url(re.compile("evaluator=levenshtein"))
 
@@ -291,21 +295,21 @@ async def test_two_variants_are_compared_row_by_row(page: Page, site: ServerProc
 
 
 async def test_thousands_of_results_scroll_smoothly(page: Page, site: ServerProcess) -> None:
-    set_id = await set_of(
+    set_id = await create_testset(
         site, "Many", [{"country": f"Land {number}", "expected": "London"} for number in range(1_000)]
     )
-    ev = await evaluated(site, testset={"id": set_id}, variants=ATLAS[:1], evaluators=[{"key": "contains"}])
+    ev = await run_evaluation(site, testset={"id": set_id}, variants=ATLAS[:1], evaluators=[{"key": "contains"}])
     await page.goto(f"/evaluations/{ev}")
-    await expect(rows(page).first).to_contain_text("Land 0")
+    await expect(result_rows(page).first).to_contain_text("Land 0")
     await page.evaluate(LONG_TASKS)
-    await rows(page).first.focus()
+    await result_rows(page).first.focus()
     for count in (100, 200, 300):
         await page.wait_for_function(LOADED, arg=count)
         await page.keyboard.press("End")
-    await expect(rows(page).filter(has_text="Land 299")).to_be_visible()
-    assert await rows(page).count() < 60
+    await expect(result_rows(page).filter(has_text="Land 299")).to_be_visible()
+    assert await result_rows(page).count() < 60
     slowest = max(await longest(page), default=0)
-    figure("evaluation results: longest task while scrolling, ms", slowest)
+    record_figure("evaluation results: longest task while scrolling, ms", slowest)
     assert slowest < 400
 
 
@@ -316,8 +320,8 @@ async def test_a_script_is_shown_turn_by_turn_with_its_checks(page: Page, site: 
             {"user": "How long does a refund take?", "expect": {"tools": [{"name": "search_docs"}], "text": "30 days"}},
         ]
     }
-    set_id = await set_of(site, "Scripts", [{"script": script}])
-    ev = await evaluated(
+    set_id = await create_testset(site, "Scripts", [{"script": script}])
+    ev = await run_evaluation(
         site,
         testset={"id": set_id},
         variants=[{"workflow": "guide"}],
@@ -334,7 +338,7 @@ async def test_a_script_is_shown_turn_by_turn_with_its_checks(page: Page, site: 
     await expect(cell.get_by_role("group", name="Repeats").get_by_role("button", name="2")).to_have_attribute(
         "aria-pressed", "true"
     )
-    await shots(page, "evaluation-script")
+    await take_screenshots(page, "evaluation-script")
 
 
 async def test_whatever_stands_in_a_case_is_only_shown(page: Page, site: ServerProcess) -> None:
@@ -343,8 +347,8 @@ async def test_whatever_stands_in_a_case_is_only_shown(page: Page, site: ServerP
         {"messages": [{"role": "user", "content": payload}], "expected": payload, PAYLOADS[1]: payload}
         for payload in PAYLOADS
     ]
-    set_id = await set_of(site, PAYLOADS[1], data)
-    ev = await evaluated(
+    set_id = await create_testset(site, PAYLOADS[1], data)
+    ev = await run_evaluation(
         site,
         name=PAYLOADS[0] + long,
         testset={"id": set_id},
@@ -364,6 +368,6 @@ async def test_whatever_stands_in_a_case_is_only_shown(page: Page, site: ServerP
         await expect(page.get_by_role("status", name="Loading")).to_have_count(0)
         await page.set_viewport_size({"width": 390, "height": 844})
         assert await overflow(page) <= 0, place
-        await shot(page, f"evaluation-hostile-{number}")
+        await take_screenshot(page, f"evaluation-hostile-{number}")
         await page.set_viewport_size({"width": 1280, "height": 800})
     assert await page.evaluate("window.caught") is None

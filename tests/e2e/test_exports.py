@@ -6,8 +6,8 @@ from pathlib import Path
 
 from playwright.async_api import Browser, Locator, Page, expect
 
-from tests.e2e.playing import answered, cell, messages, send, shot
-from tests.e2e.watching import Watch
+from tests.e2e.page_monitor import PageMonitor
+from tests.e2e.playground import cell, messages, send_message, take_screenshot, wait_for_answer
 
 MENU = "Thread menu"
 
@@ -37,8 +37,8 @@ async def menu(place: Locator, label: str, item: str) -> None:
 async def say(page: Page, text: str) -> None:
     """A conversation whose thread is called like that."""
     await page.goto("/play?workflow=scripted")
-    await send(page, text)
-    await answered(cell(page, 1), text)
+    await send_message(page, text)
+    await wait_for_answer(cell(page, 1), text)
     await expect(line(threads(page), text)).to_be_visible()
 
 
@@ -74,7 +74,7 @@ async def test_a_thread_is_exported_in_three_forms(page: Page, browser: Browser,
     await alone.goto(paper.as_uri())
     await expect(alone.locator("body")).to_contain_text("Export <b>me</b> & keep me")
     await expect(alone.locator("b")).to_have_count(0)
-    await shot(alone, "exported")
+    await take_screenshot(alone, "exported")
     await context.close()
     assert asked == [paper.as_uri()]
 
@@ -91,7 +91,7 @@ async def test_a_thread_is_renamed_pinned_and_deleted(page: Page) -> None:
     await menu(line(threads(page), "Renamed"), MENU, "Pin")
     await expect(threads(page).get_by_role("heading", name="Pinned")).to_be_visible()
     await expect(threads(page).get_by_role("listitem").first).to_contain_text("Renamed")
-    await shot(page, "pinned")
+    await take_screenshot(page, "pinned")
     await page.reload()
     await expect(threads(page).get_by_role("listitem").first).to_contain_text("Renamed")
     await menu(line(threads(page), "Renamed"), MENU, "Unpin")
@@ -110,8 +110,8 @@ async def test_a_thread_is_renamed_pinned_and_deleted(page: Page) -> None:
 
 async def test_threads_are_found_by_what_was_said(page: Page) -> None:
     await say(page, "About marmalade")
-    await send(page, "and the kumquat in it")
-    await answered(cell(page, 1), "and the kumquat in it")
+    await send_message(page, "and the kumquat in it")
+    await wait_for_answer(cell(page, 1), "and the kumquat in it")
     await say(page, "About nothing")
 
     await page.get_by_role("searchbox", name="Search threads").fill("kumquat")
@@ -122,18 +122,18 @@ async def test_threads_are_found_by_what_was_said(page: Page) -> None:
     await expect(line(threads(page), "About nothing")).to_be_visible()
 
 
-async def test_a_thread_that_is_deleted_while_it_is_shown_leaves_an_empty_cell(page: Page, watch: Watch) -> None:
+async def test_a_thread_that_is_deleted_while_it_is_shown_leaves_an_empty_cell(page: Page, watch: PageMonitor) -> None:
     await say(page, "Here today")
     await menu(line(threads(page), "Here today"), MENU, "Delete")
     await page.get_by_role("dialog", name="Delete this thread?").get_by_role("button", name="Delete").click()
     await expect(messages(cell(page, 1))).to_have_count(0)
-    await send(page, "Here again")
-    await answered(cell(page, 1), "Here again")
+    await send_message(page, "Here again")
+    await wait_for_answer(cell(page, 1), "Here again")
     await expect(line(threads(page), "Here again")).to_be_visible()
     watch.forgive("404")  # The cell looked, and it was gone.
 
 
-async def test_a_board_is_renamed_and_deleted_and_its_threads_stay(page: Page, watch: Watch) -> None:
+async def test_a_board_is_renamed_and_deleted_and_its_threads_stay(page: Page, watch: PageMonitor) -> None:
     await say(page, "On a board of its own")
     name = page.get_by_role("textbox", name="Name of the board")
     await name.fill("First name")

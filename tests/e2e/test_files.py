@@ -8,7 +8,7 @@ from pathlib import Path
 from playwright.async_api import Browser, Locator, Page, expect
 
 from tests.e2e.conftest import FLOWS, LAPTOP
-from tests.e2e.playing import answered, cell, messages, send, shot, shots
+from tests.e2e.playground import cell, messages, send_message, take_screenshot, take_screenshots, wait_for_answer
 from tests.server_process import server_process
 
 
@@ -68,15 +68,15 @@ async def test_files_are_chosen_seen_and_sent_and_the_workflow_gets_them(page: P
     await choose(page, "notes ü.txt", "text/plain", NOTES)
     await expect(attached(page)).to_have_count(2)
     await expect(attached(page).nth(1)).to_contain_text("notes ü.txt")
-    await shots(page, "attached")
-    await send(page, "Look")
+    await take_screenshots(page, "attached")
+    await send_message(page, "Look")
 
     place = cell(page, 1)
-    await answered(place, f"notes ü.txt, text/plain, {len(NOTES)} bytes")
+    await wait_for_answer(place, f"notes ü.txt, text/plain, {len(NOTES)} bytes")
     await expect(messages(place).last).to_contain_text(f"blue.png, image/png, {len(PICTURE)} bytes")
     await expect(messages(place).last).to_contain_text("You said 'Look' and gave me 2.")
     await expect(attached(page)).to_have_count(0)
-    await shots(page, "files")
+    await take_screenshots(page, "files")
 
     await page.reload()
     asked = messages(place).first
@@ -103,7 +103,7 @@ async def test_files_are_pasted_dropped_and_taken_back(page: Page) -> None:
     await expect(attached(page)).to_have_count(1)
 
     await page.get_by_role("button", name="Send", exact=True).click()  # A file alone is a message, too.
-    await answered(cell(page, 1), f"notes.txt, text/plain, {len(NOTES)} bytes")
+    await wait_for_answer(cell(page, 1), f"notes.txt, text/plain, {len(NOTES)} bytes")
     await expect(messages(cell(page, 1)).last).to_contain_text("You said '' and gave me 1.")
 
 
@@ -115,7 +115,7 @@ async def test_a_file_over_the_limit_is_refused_with_a_line(browser: Browser, tm
         await choose(page, "huge.bin", "application/octet-stream", bytes(1024 * 1024 + 1))
         await expect(page.get_by_text("huge.bin is larger than 1 MB, the most that this server takes.")).to_be_visible()
         await expect(attached(page)).to_have_count(0)
-        await shot(page, "too-large")
+        await take_screenshot(page, "too-large")
 
         await choose(page, "fits.bin", "application/octet-stream", bytes(1024 * 1024))
         await expect(attached(page)).to_have_count(1)

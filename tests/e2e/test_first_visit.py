@@ -7,9 +7,9 @@ import httpx
 from playwright.async_api import Browser, Page, expect
 
 from tests.e2e.conftest import LAPTOP
-from tests.e2e.measuring import first_paint, first_view, loaded
-from tests.e2e.playing import figure, shots
-from tests.e2e.watching import Watch
+from tests.e2e.page_load import asset_names, first_paint, first_view_sizes
+from tests.e2e.page_monitor import PageMonitor
+from tests.e2e.playground import record_figure, take_screenshots
 from tests.server_process import ServerProcess, server_process
 
 LIMIT = 350_000
@@ -57,7 +57,7 @@ def test_each_visit_has_a_nonce_of_its_own(site: ServerProcess) -> None:
 
 def test_what_it_loads_is_packed_and_kept_for_ever(site: ServerProcess) -> None:
     with httpx.Client(base_url=site.url, trust_env=False) as client:
-        names = loaded(client.get("/").text)
+        names = asset_names(client.get("/").text)
         answers = {name: client.get(f"/{name}", headers={"accept-encoding": "gzip, br"}) for name in names}
         again = client.get(f"/{names[0]}", headers={"if-none-match": answers[names[0]].headers["etag"]})
 
@@ -70,9 +70,9 @@ def test_what_it_loads_is_packed_and_kept_for_ever(site: ServerProcess) -> None:
 
 
 def test_the_first_view_is_small(built: Path) -> None:
-    sizes = first_view(built)
+    sizes = first_view_sizes(built)
 
-    figure("first view, bytes gzip'd", sum(sizes.values()))
+    record_figure("first view, bytes gzip'd", sum(sizes.values()))
     assert sum(sizes.values()) < LIMIT, sizes
 
 
@@ -87,25 +87,25 @@ def test_no_secret_and_no_foreign_address_is_built_in(built: Path) -> None:
             assert "sourceMappingURL" not in text, path
 
 
-async def test_it_draws_within_a_second(page: Page, watch: Watch, built: Path) -> None:
+async def test_it_draws_within_a_second(page: Page, watch: PageMonitor, built: Path) -> None:
     await page.goto("/")
     await expect(page.get_by_role("textbox", name="Message", exact=True)).to_be_visible()
     await expect(page.get_by_role("region", name="Tour")).to_have_count(0)  # That is for the demo.
 
     drawn = await first_paint(page)
-    figure("first contentful paint, ms", round(drawn))
+    record_figure("first contentful paint, ms", round(drawn))
     # A watchdog. The promise is a second on a machine that does nothing else.
     assert drawn < 20_000
     assert {answer.status for answer in watch.answers} <= {101, 200}
     fetched = {found[1] for url in watch.requests if (found := re.search(r"/(assets/.+)$", url))}
     assert sum((built / f"{name}.gz").stat().st_size for name in fetched) < LIMIT, fetched
-    await shots(page, "first-visit")
+    await take_screenshots(page, "first-visit")
 
 
 async def test_it_lives_below_a_path_as_well(browser: Browser, tmp_path: Path) -> None:
     with server_process(tmp_path, root_path="/tools/palaver") as server:
         context = await browser.new_context(viewport=LAPTOP)
-        watch = Watch()
+        watch = PageMonitor()
         await watch.follow(context)
         page = await context.new_page()
         # A proxy takes the prefix away; without one, the server takes it as well as leaves it.

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from tests.e2e.evaluating import drawer, ended, evaluated, rows, set_of
-from tests.e2e.playing import answered, cell, cells, messages, send, shots
+from tests.e2e.evaluations import create_testset, drawer, result_rows, run_evaluation, wait_for_state
+from tests.e2e.playground import cell, cells, messages, send_message, take_screenshots, wait_for_answer
 from tests.server_process import ServerProcess, server_process
 
 FLOWS = Path(__file__).parent / "flows_evaluation.py"
@@ -38,13 +38,13 @@ async def test_a_plain_function_is_used_as_a_chat(page: Page) -> None:
         page.get_by_text("A shop's assistant: looks things up with tools, then answers.").first
     ).to_be_visible()
     await page.goto("/play?workflow=guide")
-    await send(page, "How long does a refund take?")
-    await answered(cell(page, 1), "Refunds take 14 days.")
+    await send_message(page, "How long does a refund take?")
+    await wait_for_answer(cell(page, 1), "Refunds take 14 days.")
     await expect(tool(cell(page, 1))).to_contain_text("refund")
-    await send(page, "And what is the price?")
-    await answered(cell(page, 1), "It costs 20 euros.")
+    await send_message(page, "And what is the price?")
+    await wait_for_answer(cell(page, 1), "It costs 20 euros.")
     await expect(messages(cell(page, 1))).to_have_count(4)
-    await shots(page, "journey-chat")
+    await take_screenshots(page, "journey-chat")
 
 
 async def test_conversations_run_side_by_side(page: Page) -> None:
@@ -56,13 +56,13 @@ async def test_conversations_run_side_by_side(page: Page) -> None:
     await page.keyboard.press("Escape")
     await page.get_by_role("button", name="Add thread").first.click()
     await expect(cells(page)).to_have_count(4)
-    await send(page, "When is my delivery?")
-    await answered(cell(page, 1, 1), "We deliver within 3 days.")
-    await answered(cell(page, 1, 2), "I think the delivery is fine.")
-    await answered(cell(page, 2, 1), "We deliver within 3 days.")
-    await answered(cell(page, 2, 2), "I think the delivery is fine.")
+    await send_message(page, "When is my delivery?")
+    await wait_for_answer(cell(page, 1, 1), "We deliver within 3 days.")
+    await wait_for_answer(cell(page, 1, 2), "I think the delivery is fine.")
+    await wait_for_answer(cell(page, 2, 1), "We deliver within 3 days.")
+    await wait_for_answer(cell(page, 2, 2), "I think the delivery is fine.")
     await expect(tool(page.locator("body"))).to_have_count(2)
-    await shots(page, "journey-side-by-side")
+    await take_screenshots(page, "journey-side-by-side")
 
 
 async def test_a_chat_is_a_completion_over_a_test_set(page: Page, tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ async def test_a_chat_is_a_completion_over_a_test_set(page: Page, tmp_path: Path
     await expect(
         page.get_by_role("region", name="Test set").get_by_text("How long does a refund take?")
     ).to_be_visible()
-    await shots(page, "journey-completion-set")
+    await take_screenshots(page, "journey-completion-set")
 
     await page.get_by_role("button", name="Evaluate").click()
     dialog = page.get_by_role("dialog", name="New evaluation")
@@ -94,14 +94,14 @@ async def test_a_chat_is_a_completion_over_a_test_set(page: Page, tmp_path: Path
     await dialog.get_by_role("button", name="Run", exact=True).click()
 
     await expect(page).to_have_url(re.compile("/evaluations/ev_"))
-    await ended(page)
+    await wait_for_state(page)
     await expect(
         page.get_by_role("region", name="Figures").get_by_role("row", name=re.compile("^guide"))
     ).to_contain_text("66.7 %")
-    await expect(rows(page)).to_have_count(3)
-    await expect(rows(page).nth(2)).to_contain_text("It costs 20 euros.")
-    await shots(page, "journey-completion-results")
-    await rows(page).nth(2).click()
+    await expect(result_rows(page)).to_have_count(3)
+    await expect(result_rows(page).nth(2)).to_contain_text("It costs 20 euros.")
+    await take_screenshots(page, "journey-completion-results")
+    await result_rows(page).nth(2).click()
     await expect(drawer(page).get_by_role("region", name="Asked")).to_contain_text("What is the price?")
     await expect(drawer(page).get_by_role("region", name="Expected")).to_contain_text("30 euros")
     await expect(drawer(page).get_by_role("region", name="Answered")).to_contain_text("It costs 20 euros.")
@@ -115,10 +115,10 @@ async def test_tool_calls_of_a_chat_are_scored_and_shown(page: Page, site: Serve
         wanted = [{"name": "search_docs", "arguments": {"q": topic}}]
         return {"messages": [{"role": "user", "content": text}], "expected": {"tool_calls": wanted}}
 
-    set_id = await set_of(
+    set_id = await create_testset(
         site, "Tools", [row("How long does a refund take?", "refund"), row("What about the price?", "delivery")]
     )
-    ev = await evaluated(
+    ev = await run_evaluation(
         site,
         name="Does it look things up?",
         testset={"id": set_id},
@@ -137,12 +137,12 @@ async def test_tool_calls_of_a_chat_are_scored_and_shown(page: Page, site: Serve
         re.compile("100 %.*50 %", re.DOTALL)
     )
     await expect(figures.get_by_role("row", name=re.compile("^hasty"))).to_contain_text("0 %")
-    await shots(page, "journey-tools")
+    await take_screenshots(page, "journey-tools")
 
     await page.get_by_role("combobox", name="Outcome").select_option("Not passed")
     await page.get_by_role("combobox", name="Variant").select_option("careful")
-    await expect(rows(page)).to_have_count(1)
-    await rows(page).first.click()
+    await expect(result_rows(page)).to_have_count(1)
+    await result_rows(page).first.click()
     expected, came = (
         drawer(page).get_by_role("region", name="Expected"),
         drawer(page).get_by_role("region", name="Answered"),
@@ -152,7 +152,7 @@ async def test_tool_calls_of_a_chat_are_scored_and_shown(page: Page, site: Serve
     await tool(came).get_by_role("button").click()
     await expect(tool(came)).to_contain_text("It costs 20 euros.")
     await expect(drawer(page).get_by_role("region", name="Score tool_sequence")).to_contain_text("search_docs")
-    await shots(page, "journey-tools-cell")
+    await take_screenshots(page, "journey-tools-cell")
 
     await drawer(page).get_by_role("button", name="Open in playground").click()
     await expect(page).to_have_url(re.compile("/play/"))

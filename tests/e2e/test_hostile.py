@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 from playwright.async_api import Page, expect
 
-from tests.e2e.playing import cell, messages, send, shot
-from tests.e2e.watching import Watch
+from tests.e2e.page_monitor import PageMonitor
+from tests.e2e.playground import cell, messages, send_message, take_screenshot
 from tests.server_process import ServerProcess
 
 # Each would set `window.caught`, or ask somebody else, if it were taken for anything but text.
@@ -62,7 +62,7 @@ def script() -> list[dict[str, Any]]:
     ]
 
 
-async def test_nothing_that_is_shown_runs_or_asks_anybody(page: Page, watch: Watch, site: ServerProcess) -> None:
+async def test_nothing_that_is_shown_runs_or_asks_anybody(page: Page, watch: PageMonitor, site: ServerProcess) -> None:
     async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=60) as http:
         made = await http.post(
             "/api/threads", json={"workflow": "scripted", "title": PAYLOADS[1], "inputs": {"script": script()}}
@@ -77,10 +77,10 @@ async def test_nothing_that_is_shown_runs_or_asks_anybody(page: Page, watch: Wat
         (await http.post("/api/boards", json=board)).raise_for_status()
 
     await page.goto(f"/play/{thread}")
-    await send(page, ALL)
+    await send_message(page, ALL)
     place = cell(page, 1)
     await expect(place.get_by_role("alert").first).to_be_in_viewport()  # The end is kept in view.
-    await shot(page, "hostile")
+    await take_screenshot(page, "hostile")
     # Everything that folds is opened.
     await place.evaluate(UNFOLD)
     await page.reload()

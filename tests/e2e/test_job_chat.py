@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.e2e.playing import answered, cell, messages, overflow, send, shots
+from tests.e2e.playground import cell, messages, overflow, send_message, take_screenshots, wait_for_answer
 from tests.e2e.test_code_edits import code
 from tests.server_process import ServerProcess, server_process
 
@@ -30,8 +30,8 @@ async def test_a_change_is_asked_for_shown_and_applied(page: Page) -> None:
     await page.goto("/play?workflow=job_chat")
     await expect(page.get_by_text("rehearsal: true")).to_be_visible()
 
-    await send(page, "Log how many patients there are")
-    await answered(cell(page, 1), "Rehearsal: no model was asked.")
+    await send_message(page, "Log how many patients there are")
+    await wait_for_answer(cell(page, 1), "Rehearsal: no model was asked.")
     answer = messages(cell(page, 1)).last
     await expect(answer.get_by_role("note")).to_contain_text("This is a rehearsal: no model was asked.")
     diff = answer.get_by_role("figure")
@@ -39,7 +39,7 @@ async def test_a_change_is_asked_for_shown_and_applied(page: Page) -> None:
     await expect(diff).to_contain_text("fetch-patients")
     await expect(answer.get_by_role("button", name="Fields of the reply")).to_have_attribute("aria-expanded", "false")
     assert await overflow(page) == 0
-    await shots(page, "job-chat")
+    await take_screenshots(page, "job-chat")
 
     await diff.get_by_role("button", name="Apply", exact=True).click()
     await expect(diff.get_by_role("status")).to_contain_text("Applied to context.expression")
@@ -47,8 +47,8 @@ async def test_a_change_is_asked_for_shown_and_applied(page: Page) -> None:
     assert changed.startswith("get('/patients');\n")
     assert "console.log" in changed
 
-    await send(page, "rename records to patients")
-    await answered(cell(page, 1), "I'll rename records to patients in 3 places.")
+    await send_message(page, "rename records to patients")
+    await wait_for_answer(cell(page, 1), "I'll rename records to patients in 3 places.")
     await expect(messages(cell(page, 1)).last.get_by_role("figure")).to_contain_text("`${patients.length} patients`")
 
 

@@ -5,7 +5,16 @@ import re
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.e2e.playing import answered, cell, cells, messages, send, settled, shot, shots
+from tests.e2e.playground import (
+    cell,
+    cells,
+    messages,
+    send_message,
+    take_screenshot,
+    take_screenshots,
+    wait_for_answer,
+    wait_until_idle,
+)
 
 COMPOSING = """(field, event) => field.dispatchEvent(
   new KeyboardEvent('keydown', {key: 'Enter', code: 'Enter', bubbles: true, cancelable: true, ...event})
@@ -60,12 +69,12 @@ async def find(page: Page, text: str) -> None:
 
 async def test_the_palette_goes_to_workflows_and_threads_and_runs_commands(page: Page) -> None:
     await page.goto("/play?workflow=scripted")
-    await send(page, "A thread about zeppelins")
-    await answered(cell(page, 1), "A thread about zeppelins")
+    await send_message(page, "A thread about zeppelins")
+    await wait_for_answer(cell(page, 1), "A thread about zeppelins")
 
     await find(page, "headl")
     await expect(page.get_by_role("option", name=re.compile("^headline"))).to_be_visible()
-    await shots(page, "palette")
+    await take_screenshots(page, "palette")
     await page.keyboard.press("Enter")
     await expect(page).to_have_url(re.compile("/workflows/headline$"))
 
@@ -101,7 +110,7 @@ async def test_a_slash_leads_to_the_message_and_a_question_mark_to_the_keys(page
     await page.keyboard.press("?")
     dialog = page.get_by_role("dialog", name="Keyboard shortcuts")
     await expect(dialog).to_contain_text("Stop this cell")
-    await shots(page, "shortcuts")
+    await take_screenshots(page, "shortcuts")
     await page.keyboard.press("Escape")
     await expect(dialog).to_have_count(0)
 
@@ -124,17 +133,17 @@ async def test_keys_stop_add_and_move_between_cells(page: Page) -> None:
     await page.keyboard.press("Enter")
     await expect(messages(cell(page, 1, 1)).last).to_contain_text("word2 ")
     await page.keyboard.press("Control+.")
-    await settled(cell(page, 1, 1))
+    await wait_until_idle(cell(page, 1, 1))
     await expect(messages(cell(page, 1, 1)).last).to_contain_text("Stopped")
     await page.keyboard.press("Control+Shift+.")
-    await settled(cell(page, 1, 2))
+    await wait_until_idle(cell(page, 1, 2))
     await expect(messages(cell(page, 1, 1)).last).not_to_contain_text("done.")
 
 
 async def test_new_chats_and_the_sidebar_have_keys_as_well(page: Page) -> None:
     await page.goto("/play?workflow=scripted")
-    await send(page, "The old one")
-    await answered(cell(page, 1), "The old one")
+    await send_message(page, "The old one")
+    await wait_for_answer(cell(page, 1), "The old one")
     await page.keyboard.press("Control+Shift+o")
     await expect(messages(cell(page, 1))).to_have_count(0)
     await expect(page.get_by_role("textbox", name=FIELD, exact=True)).to_be_focused()
@@ -157,7 +166,7 @@ async def test_enter_chooses_a_word_while_an_input_method_composes(page: Page, e
     await expect(messages(cell(page, 1))).to_have_count(0)
 
     await field.press("Enter")
-    await answered(cell(page, 1), "にほんご")
+    await wait_for_answer(cell(page, 1), "にほんご")
     await expect(field).to_have_value("")
 
 
@@ -168,13 +177,13 @@ async def test_scripts_from_the_right_are_laid_out_from_the_right(page: Page) ->
     await expect(field).to_have_css("direction", "rtl")
     await field.press("Enter")
     place = cell(page, 1)
-    await answered(place, "مرحبا بالعالم")
+    await wait_for_answer(place, "مرحبا بالعالم")
     await expect(messages(place).first.get_by_text("مرحبا بالعالم")).to_have_css("direction", "rtl")
     await expect(messages(place).last.get_by_text("مرحبا بالعالم")).to_have_css("direction", "rtl")
-    await send(page, "And back again")
-    await answered(place, "And back again")
+    await send_message(page, "And back again")
+    await wait_for_answer(place, "And back again")
     await expect(messages(place).last.get_by_text("And back again")).to_have_css("direction", "ltr")
-    await shot(page, "from-the-right")
+    await take_screenshot(page, "from-the-right")
 
 
 async def test_what_has_no_name_is_found_out(page: Page) -> None:
@@ -189,11 +198,11 @@ async def test_everything_that_can_be_used_has_a_name(page: Page) -> None:
     await page.goto("/play?workflow=tutor")
     await expect(page.get_by_role("textbox", name=FIELD, exact=True)).to_be_focused()
     await page.keyboard.press("Alt+v")
-    await send(page, "# Hello\n\n```python\nprint(1)\n```")
+    await send_message(page, "# Hello\n\n```python\nprint(1)\n```")
     await expect(messages(cell(page, 1)).last).to_contain_text("word2 ")
     assert await page.evaluate(UNNAMED) == []
     await page.get_by_role("button", name="Stop all").click()
-    await settled(page.locator("main"))
+    await wait_until_idle(page.locator("main"))
     await expect(cell(page, 1).get_by_role("log")).to_be_visible()
     await expect(page.get_by_role("main")).to_have_count(1)
     await messages(cell(page, 1)).last.hover()

@@ -11,8 +11,8 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, Page, expect
 
 from tests.e2e.conftest import FLOWS, LAPTOP
-from tests.e2e.playing import answered, cell, send, shot, shots
-from tests.e2e.watching import Watch
+from tests.e2e.page_monitor import PageMonitor
+from tests.e2e.playground import cell, send_message, take_screenshot, take_screenshots, wait_for_answer
 from tests.server_process import ServerProcess, server_process
 
 SECRET = re.compile("^plv_")
@@ -73,16 +73,16 @@ async def log_in(page: Page, key: str) -> None:
 
 
 async def test_a_stranger_is_led_to_the_login_and_back(
-    page: Page, context: BrowserContext, watch: Watch, keyed: Keyed
+    page: Page, context: BrowserContext, watch: PageMonitor, keyed: Keyed
 ) -> None:
     await page.goto("/workflows/tutor?from=here")
     await expect(page).to_have_url(re.compile(r"/login\?next="))
     await expect(page.get_by_text("This server wants a key.")).to_be_visible()
-    await shots(page, "login")
+    await take_screenshots(page, "login")
 
     await log_in(page, "plv_00000000_" + "0" * 40)
     await expect(page.get_by_role("alert")).to_be_visible()
-    await shot(page, "login-wrong")
+    await take_screenshot(page, "login-wrong")
     await expect(page).to_have_url(re.compile(r"/login\?next="))
     assert await context.cookies() == []
 
@@ -100,12 +100,12 @@ async def test_a_stranger_is_led_to_the_login_and_back(
     assert keyed.key not in await page.evaluate("JSON.stringify({...localStorage, ...sessionStorage})")
 
     await page.goto("/play?workflow=scripted")
-    await send(page, "Let in")
-    await answered(cell(page, 1), "Let in")
+    await send_message(page, "Let in")
+    await wait_for_answer(cell(page, 1), "Let in")
     watch.forgive(REFUSED)
 
 
-async def test_whoever_logs_out_is_out(page: Page, context: BrowserContext, watch: Watch, keyed: Keyed) -> None:
+async def test_whoever_logs_out_is_out(page: Page, context: BrowserContext, watch: PageMonitor, keyed: Keyed) -> None:
     await page.goto("/login")
     await log_in(page, keyed.key)
     await page.get_by_role("button", name="Log out").click()
@@ -116,7 +116,7 @@ async def test_whoever_logs_out_is_out(page: Page, context: BrowserContext, watc
     watch.forgive(REFUSED)
 
 
-async def test_a_login_leads_nowhere_else(page: Page, watch: Watch, keyed: Keyed) -> None:
+async def test_a_login_leads_nowhere_else(page: Page, watch: PageMonitor, keyed: Keyed) -> None:
     await page.goto("/login?next=//attacker.example/steal")
     await log_in(page, keyed.key)
     await expect(page.get_by_role("textbox", name="Message", exact=True)).to_be_visible()
@@ -124,17 +124,19 @@ async def test_a_login_leads_nowhere_else(page: Page, watch: Watch, keyed: Keyed
     watch.forgive(REFUSED)
 
 
-async def test_an_admin_makes_a_key_that_works_until_it_is_revoked(page: Page, watch: Watch, keyed: Keyed) -> None:
+async def test_an_admin_makes_a_key_that_works_until_it_is_revoked(
+    page: Page, watch: PageMonitor, keyed: Keyed
+) -> None:
     await page.goto("/login?next=/settings")
     await log_in(page, keyed.key)
     await page.get_by_role("button", name="New key").click()
     dialog = page.get_by_role("dialog")
     await dialog.get_by_role("textbox", name="Name").fill("nightly job")
     await dialog.get_by_role("combobox", name="It ends").select_option("after 30 days")
-    await shot(page, "new-key")
+    await take_screenshot(page, "new-key")
     await dialog.get_by_role("button", name="Make the key").click()
     secret = await dialog.get_by_text(SECRET).inner_text()
-    await shot(page, "new-key-made")
+    await take_screenshot(page, "new-key-made")
     assert keyed.ask("/api/threads", secret) == 200
     assert keyed.ask("/api/keys", secret) == 403
     await dialog.get_by_role("button", name="Done").click()
@@ -142,7 +144,7 @@ async def test_an_admin_makes_a_key_that_works_until_it_is_revoked(page: Page, w
     row = page.get_by_role("listitem").filter(has_text="nightly job")
     await expect(row).to_contain_text("invoke")
     await expect(page.locator("main")).not_to_contain_text(secret)
-    await shots(page, "keys")
+    await take_screenshots(page, "keys")
     await row.get_by_role("button", name="Revoke nightly job").click()
     await page.get_by_role("dialog", name="Revoke nightly job?").get_by_role("button", name="Revoke").click()
     await expect(row).to_contain_text("revoked")
@@ -150,7 +152,9 @@ async def test_an_admin_makes_a_key_that_works_until_it_is_revoked(page: Page, w
     watch.forgive(REFUSED)
 
 
-async def test_who_may_only_call_and_read_sees_no_keys_and_no_settings(page: Page, watch: Watch, keyed: Keyed) -> None:
+async def test_who_may_only_call_and_read_sees_no_keys_and_no_settings(
+    page: Page, watch: PageMonitor, keyed: Keyed
+) -> None:
     await page.goto("/login?next=/settings")
     await log_in(page, new_key(keyed.db, "--name", "guest"))
     await expect(page.get_by_role("heading", name="Settings")).to_be_visible()
@@ -163,7 +167,7 @@ async def test_who_may_only_call_and_read_sees_no_keys_and_no_settings(page: Pag
     watch.forgive(REFUSED)
 
 
-async def test_a_session_whose_key_is_revoked_ends_where_it_is(page: Page, watch: Watch, keyed: Keyed) -> None:
+async def test_a_session_whose_key_is_revoked_ends_where_it_is(page: Page, watch: PageMonitor, keyed: Keyed) -> None:
     secret = new_key(keyed.db, "--name", "short-lived")
     await page.goto("/login?next=/workflows")
     await log_in(page, secret)
@@ -193,6 +197,6 @@ async def test_the_first_key_of_an_open_server_does_not_lock_its_maker_out(
         assert asked(f"{open_one.url}/api/threads") == 401
 
         await page.goto("/play?workflow=scripted")
-        await send(page, "Still here")
-        await answered(cell(page, 1), "Still here")
+        await send_message(page, "Still here")
+        await wait_for_answer(cell(page, 1), "Still here")
         await context.close()

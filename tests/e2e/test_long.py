@@ -5,8 +5,17 @@ import asyncio
 import httpx
 from playwright.async_api import Page, expect
 
-from tests.e2e.measuring import LONG_THREAD, scroll_up
-from tests.e2e.playing import answered, cell, figure, messages, send, settled, shot, six
+from tests.e2e.page_load import LONG_THREAD, scroll_up
+from tests.e2e.playground import (
+    cell,
+    messages,
+    open_six_cells,
+    record_figure,
+    send_message,
+    take_screenshot,
+    wait_for_answer,
+    wait_until_idle,
+)
 from tests.server_process import ServerProcess
 
 # What the browser itself calls a long task: 50 ms in which nobody's key is heard.
@@ -34,40 +43,40 @@ async def test_two_thousand_messages_scroll(page: Page, site: ServerProcess) -> 
     await scroll_up(page, to=1701)  # Through three hundred messages.
     await expect(messages(cell(page, 1)).filter(has_text="Message 1701")).to_have_count(1)
     tasks = await longest(page)
-    figure("long tasks while scrolling 2,000 messages, ms", max(tasks, default=0))
+    record_figure("long tasks while scrolling 2,000 messages, ms", max(tasks, default=0))
     assert max(tasks, default=0) < 5_000  # A wide watchdog; the figure is what we look at.
 
     await page.get_by_role("button", name="To the end").click()
     await expect(messages(cell(page, 1)).last).to_be_in_viewport()
-    await shot(page, "two-thousand-messages")
+    await take_screenshot(page, "two-thousand-messages")
 
 
 async def test_ten_thousand_deltas_leave_the_page_responsive(page: Page) -> None:
     await page.goto("/play?workflow=hasty")
     await page.evaluate(LONG_TASKS)
-    await send(page, "Go")
+    await send_message(page, "Go")
     field = page.get_by_role("textbox", name="Message", exact=True)
     await expect(messages(cell(page, 1)).last).to_contain_text("Paragraph 3")
     await field.fill("typed meanwhile")
     await expect(field).to_have_value("typed meanwhile")
 
-    await answered(cell(page, 1), "The end.")
+    await wait_for_answer(cell(page, 1), "The end.")
 
     tasks = await longest(page)
-    figure("long tasks in an answer of 10,000 deltas, ms", max(tasks, default=0))
+    record_figure("long tasks in an answer of 10,000 deltas, ms", max(tasks, default=0))
     assert max(tasks, default=0) < 5_000  # A wide watchdog; the figure is what we look at.
     await expect(messages(cell(page, 1)).last).to_contain_text("piece 9999")
 
 
 async def test_six_streams_keep_the_main_thread_free(page: Page) -> None:
-    await six(page)
-    await send(page, "Talk")
+    await open_six_cells(page)
+    await send_message(page, "Talk")
     await expect(messages(cell(page, 3, 2)).last).to_contain_text("word5")
     await page.evaluate(LONG_TASKS)
     await asyncio.sleep(2)
 
     tasks = await longest(page)
-    figure("long tasks of six streams, ms", max(tasks, default=0))
+    record_figure("long tasks of six streams, ms", max(tasks, default=0))
     assert max(tasks, default=0) < 5_000  # A wide watchdog; the figure is what we look at.
     await page.get_by_role("button", name="Stop all").click()
-    await settled(page.locator("main"))
+    await wait_until_idle(page.locator("main"))

@@ -4,44 +4,53 @@ import re
 
 from playwright.async_api import Page, expect
 
-from tests.e2e.playing import cell, cells, messages, send, settled, shots, six, stop
+from tests.e2e.playground import (
+    cell,
+    cells,
+    messages,
+    open_six_cells,
+    send_message,
+    stop_answer,
+    take_screenshots,
+    wait_until_idle,
+)
 
 
 async def test_six_cells_answer_at_once_and_one_can_be_stopped(page: Page) -> None:
-    await six(page)
-    await send(page, "Why?")
+    await open_six_cells(page)
+    await send_message(page, "Why?")
 
     for place in range(6):
         await expect(messages(cells(page).nth(place)).last).to_contain_text("word3")
     await expect(page.get_by_role("button", name="Stop", exact=True)).to_have_count(6)
 
     second = cell(page, 1, 2)
-    await stop(second)
-    await settled(second)
+    await stop_answer(second)
+    await wait_until_idle(second)
     await expect(messages(second).last).to_contain_text("Stopped")
     await expect(messages(second).last).not_to_contain_text("done.")
     for place in (0, 2, 3, 4, 5):
         await expect(messages(cells(page).nth(place)).last).to_contain_text("done.")
-    await settled(page.locator("main"))
+    await wait_until_idle(page.locator("main"))
     await expect(messages(second).last).not_to_contain_text("done.")
-    await shots(page, "six-cells")
+    await take_screenshots(page, "six-cells")
 
 
 async def test_a_message_may_go_to_one_thread_or_one_cell(page: Page) -> None:
-    await six(page)
+    await open_six_cells(page)
     await cell(page, 2).click()
     await page.get_by_role("combobox", name="Send to").select_option("To this thread")
-    await send(page, "Only row two")
+    await send_message(page, "Only row two")
     await expect(messages(cell(page, 2, 2)).last).to_contain_text("word2")
     await page.get_by_role("button", name="Stop all").click()
-    await settled(page.locator("main"))
+    await wait_until_idle(page.locator("main"))
 
     await cell(page, 3, 2).click()
     await page.get_by_role("combobox", name="Send to").select_option("To this cell")
-    await send(page, "Only the last")
+    await send_message(page, "Only the last")
     await expect(messages(cell(page, 3, 2)).last).to_contain_text("word2")
-    await stop(cell(page, 3, 2))
-    await settled(page.locator("main"))
+    await stop_answer(cell(page, 3, 2))
+    await wait_until_idle(page.locator("main"))
 
     told = [await messages(cells(page).nth(place)).count() for place in range(6)]
     assert told == [0, 0, 2, 2, 0, 2]
@@ -61,6 +70,6 @@ async def test_columns_differ_by_their_parameters_and_rows_by_their_inputs(page:
     await expect(page.get_by_role("combobox", name="Variant").last).to_have_value("brief")
     await page.keyboard.press("Escape")
 
-    await send(page, "Hm?")
+    await send_message(page, "Hm?")
     await expect(messages(cell(page, 1, 2)).last).to_contain_text("On physics, you said 'Hm?': word0 word1 word2 done.")
     await expect(messages(cell(page, 1, 1)).last).to_contain_text("On physics, you said 'Hm?': word0 word1 word2 word3")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from playwright.async_api import BrowserContext, Page, expect
 
-from tests.e2e.playing import answered, cell, messages, send, settled, shot
-from tests.e2e.watching import Watch
+from tests.e2e.page_monitor import PageMonitor
+from tests.e2e.playground import cell, messages, send_message, take_screenshot, wait_for_answer, wait_until_idle
 from tests.server_process import ServerProcess
 
 BOARD = re.compile(r"/play/brd_\w+")
@@ -15,13 +15,13 @@ BOARD = re.compile(r"/play/brd_\w+")
 
 async def test_a_reload_in_the_middle_of_an_answer_goes_on_with_it(page: Page) -> None:
     await page.goto("/play?workflow=tutor")
-    await send(page, "Go on")
+    await send_message(page, "Go on")
     await expect(messages(cell(page, 1)).last).to_contain_text("word5 ")
     await expect(page).to_have_url(BOARD)
 
     await page.reload()
     await expect(messages(cell(page, 1)).last).to_contain_text("word9 ")
-    await answered(cell(page, 1), "word199 done.")
+    await wait_for_answer(cell(page, 1), "word199 done.")
     await expect(messages(cell(page, 1))).to_have_count(2)
     said = await messages(cell(page, 1)).last.inner_text()
     assert re.findall(r"word\d+", said) == [f"word{number}" for number in range(200)]
@@ -29,46 +29,46 @@ async def test_a_reload_in_the_middle_of_an_answer_goes_on_with_it(page: Page) -
 
 async def test_stop_works_after_a_reload(page: Page) -> None:
     await page.goto("/play?workflow=tutor")
-    await send(page, "Go on")
+    await send_message(page, "Go on")
     await expect(messages(cell(page, 1)).last).to_contain_text("word5 ")
     await page.reload()
     await expect(messages(cell(page, 1)).last).to_contain_text("word9 ")
 
     await cell(page, 1).get_by_role("button", name="Stop", exact=True).click()
 
-    await settled(cell(page, 1))
+    await wait_until_idle(cell(page, 1))
     await expect(messages(cell(page, 1)).last).to_contain_text("Stopped")
     await expect(messages(cell(page, 1)).last).not_to_contain_text("done.")
 
 
 async def test_two_tabs_show_the_same_run(page: Page, context: BrowserContext) -> None:
     await page.goto("/play?workflow=tutor")
-    await send(page, "First")
+    await send_message(page, "First")
     await expect(page).to_have_url(BOARD)
     other = await context.new_page()
     await other.goto(page.url)
 
     await expect(messages(cell(other, 1)).last).to_contain_text("word5 ")
-    await answered(cell(other, 1), "done.")
-    await answered(cell(page, 1), "done.")
+    await wait_for_answer(cell(other, 1), "done.")
+    await wait_for_answer(cell(page, 1), "done.")
 
-    await send(other, "Second")
+    await send_message(other, "Second")
     await expect(messages(cell(page, 1)).nth(2)).to_contain_text("Second")
-    await answered(cell(page, 1), "you said 'Second'")
+    await wait_for_answer(cell(page, 1), "you said 'Second'")
     await expect(messages(cell(page, 1))).to_have_count(4)
-    await shot(page, "second-tab")
+    await take_screenshot(page, "second-tab")
 
 
 async def test_a_server_that_comes_back_has_all_that_was_said(
-    page: Page, watch: Watch, tmp_path: Path, site: ServerProcess
+    page: Page, watch: PageMonitor, tmp_path: Path, site: ServerProcess
 ) -> None:
     from tests.e2e.conftest import FLOWS
     from tests.server_process import server_process
 
     with server_process(tmp_path, FLOWS.read_text("utf-8"), db=str(tmp_path / "own.db")) as first:
         await page.goto(f"{first.url}/play?workflow=eliza")
-        await send(page, "I feel fine")
-        await answered(cell(page, 1), re.compile(r"\w"))
+        await send_message(page, "I feel fine")
+        await wait_for_answer(cell(page, 1), re.compile(r"\w"))
         said = await messages(cell(page, 1)).last.inner_text()
         where = page.url.removeprefix(first.url)
         first.stop(signal.SIGKILL)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import Browser, BrowserContext, Page, expect
 
-from tests.e2e.playing import answered, cell, cells, messages, overflow, send, shot
+from tests.e2e.playground import cell, cells, messages, overflow, send_message, take_screenshot, wait_for_answer
 from tests.server_process import ServerProcess
 
 LONG = "Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichenverleihung" * 3
@@ -30,13 +30,13 @@ async def context(browser: Browser, site: ServerProcess) -> AsyncIterator[Browse
 async def fits(page: Page, name: str) -> None:
     """Nothing sticks out, and here is what it looks like."""
     assert await overflow(page) <= 0, name
-    await shot(page, f"phone-{name}")
+    await take_screenshot(page, f"phone-{name}")
 
 
 async def test_a_conversation_fits_and_the_drawer_leads_on(page: Page) -> None:
     await page.goto("/play?workflow=scripted")
-    await send(page, f"{LONG}\n\n| a | b |\n|---|---|\n| {LONG} | 2 |\n\n```\n{LONG}\n```")
-    await answered(cell(page, 1), "Donaudampfschifffahrt")
+    await send_message(page, f"{LONG}\n\n| a | b |\n|---|---|\n| {LONG} | 2 |\n\n```\n{LONG}\n```")
+    await wait_for_answer(cell(page, 1), "Donaudampfschifffahrt")
     await expect(messages(cell(page, 1))).to_have_count(2)
     await expect(page.get_by_role("textbox", name="Message", exact=True)).to_be_in_viewport()
     await fits(page, "conversation")
@@ -66,9 +66,9 @@ async def test_two_variants_are_swiped_through(page: Page) -> None:
     await page.get_by_role("button", name="Add variant").tap()
     await page.get_by_role("menuitem", name="scripted once more").tap()
     await expect(cells(page)).to_have_count(2)
-    await send(page, "Both of you")
-    await answered(cell(page, 1, 1), "Both of you")
-    await answered(cell(page, 1, 2), "Both of you")
+    await send_message(page, "Both of you")
+    await wait_for_answer(cell(page, 1, 1), "Both of you")
+    await wait_for_answer(cell(page, 1, 2), "Both of you")
     await fits(page, "two-variants")
     await cell(page, 1, 2).scroll_into_view_if_needed()
     await expect(cell(page, 1, 2)).to_be_in_viewport(ratio=0.9)

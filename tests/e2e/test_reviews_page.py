@@ -9,9 +9,9 @@ import httpx
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.e2e.evaluating import countries, evaluated, set_of
-from tests.e2e.playing import shots
-from tests.e2e.watching import Watch
+from tests.e2e.evaluations import country_rows, create_testset, run_evaluation
+from tests.e2e.page_monitor import PageMonitor
+from tests.e2e.playground import take_screenshots
 from tests.server_process import ServerProcess, server_process
 
 FLOWS = Path(__file__).parent / "flows_evaluation.py"
@@ -45,18 +45,18 @@ async def answer(site: ServerProcess, review: str, reviewer: str, *answers: dict
 
 
 async def test_who_has_none_begins_one_and_is_asked_by_name(page: Page, site: ServerProcess) -> None:
-    rows = await set_of(site, "Towns", countries())
+    rows = await create_testset(site, "Towns", country_rows())
     both = [
         {"name": "long", "workflow": "atlas"},
         {"name": "short", "workflow": "atlas", "parameters": {"style": "short"}},
     ]
-    ev = await evaluated(site, name="Towns", testset={"id": rows}, variants=both, evaluators=[{"key": "contains"}])
+    ev = await run_evaluation(site, name="Towns", testset={"id": rows}, variants=both, evaluators=[{"key": "contains"}])
     # Another test may have some already.
     await page.route("**/api/reviews?*", lambda route: route.fulfill(json={"data": [], "next": None}))
     await page.goto("/")
     await page.get_by_role("navigation", name="Views").get_by_role("link", name="Reviews").click()
     await expect(page.get_by_role("heading", name="No reviews yet")).to_be_visible()
-    await shots(page, "reviews-none")
+    await take_screenshots(page, "reviews-none")
     await page.unroute("**/api/reviews?*")
 
     await page.goto(f"/reviews?new=1&run={ev}")
@@ -75,7 +75,7 @@ async def test_who_has_none_begins_one_and_is_asked_by_name(page: Page, site: Se
     await grade.get_by_role("textbox", name="Question").fill("Which grade?")
     await grade.get_by_role("combobox", name="Answer").select_option("A score")
     await grade.get_by_role("checkbox", name="Wants an answer").uncheck()
-    await shots(page, "reviews-new")
+    await take_screenshots(page, "reviews-new")
     await dialog.get_by_role("button", name="Begin").click()
 
     await expect(page).to_have_url(re.compile(r"/reviews/rv_"))
@@ -100,7 +100,7 @@ async def test_who_has_none_begins_one_and_is_asked_by_name(page: Page, site: Se
     await page.get_by_role("button", name="Skip").click()
     await expect(page.get_by_role("heading", name="Nothing is left for you")).to_be_visible()
     await expect(page.get_by_text("You answered 1 and skipped 2.")).to_be_visible()
-    await shots(page, "review-nothing")
+    await take_screenshots(page, "review-nothing")
     await page.get_by_role("button", name="See the answers").click()
     line = page.get_by_role("list", name="Items").get_by_role("listitem").first
     await expect(line).to_contain_text("neutral")
@@ -113,10 +113,10 @@ async def test_who_has_none_begins_one_and_is_asked_by_name(page: Page, site: Se
 
 
 async def test_a_queue_is_worked_off_by_the_keyboard_and_people_are_compared(
-    page: Page, site: ServerProcess, watch: Watch
+    page: Page, site: ServerProcess, watch: PageMonitor
 ) -> None:
-    rows = await set_of(site, "Shop", GUIDE)
-    ev = await evaluated(
+    rows = await create_testset(site, "Shop", GUIDE)
+    ev = await run_evaluation(
         site, name="Shop", testset={"id": rows}, variants=[{"workflow": "guide"}], evaluators=[{"key": "contains"}]
     )
     questions = [
@@ -137,7 +137,7 @@ async def test_a_queue_is_worked_off_by_the_keyboard_and_people_are_compared(
     await expect(first.get_by_role("region", name="Asked")).to_contain_text("How long does a refund take?")
     await expect(first.get_by_role("region", name="Expected")).to_contain_text("14 days")
     await expect(first.get_by_role("region", name="Tool search_docs")).to_be_visible()
-    await shots(page, "review-queue")
+    await take_screenshots(page, "review-queue")
     for key in ("1", "1", "4", "Enter"):
         await page.keyboard.press(key)
     await expect(page.get_by_role("region", name="Item 2", exact=True)).to_be_focused()
@@ -156,7 +156,7 @@ async def test_a_queue_is_worked_off_by_the_keyboard_and_people_are_compared(
     line = page.get_by_role("list", name="Reviews").get_by_role("link", name=re.compile("Second look"))
     await expect(line).to_contain_text("5 of 6 answers")
     await expect(line.get_by_role("group", name="Agreement")).to_contain_text(re.compile(r"100 %\s*κ 1\s*correct"))
-    await shots(page, "reviews")
+    await take_screenshots(page, "reviews")
     await line.click()
     await expect(page.get_by_role("region", name="Item 3", exact=True)).to_be_visible()
     await page.keyboard.press("s")
@@ -171,7 +171,7 @@ async def test_a_queue_is_worked_off_by_the_keyboard_and_people_are_compared(
     items = page.get_by_role("list", name="Items").locator(":scope > li")
     await expect(items.nth(1)).to_contain_text("Done")
     await expect(items.nth(2)).to_contain_text("1 of 2 answers")
-    await shots(page, "review-answers")
+    await take_screenshots(page, "review-answers")
 
 
 async def test_a_rule_for_live_traffic_is_made_read_and_switched_off(page: Page, site: ServerProcess) -> None:
@@ -198,7 +198,7 @@ async def test_a_rule_for_live_traffic_is_made_read_and_switched_off(page: Page,
     await dialog.get_by_role("searchbox", name="Find an evaluator").fill("refusal")
     await dialog.get_by_role("list", name="Evaluators to add").get_by_role("button").first.click()
     await expect(dialog.get_by_role("group", name=re.compile("^Evaluator"))).to_be_visible()
-    await shots(page, "online-new")
+    await take_screenshots(page, "online-new")
     await dialog.get_by_role("button", name="Begin").click()
 
     rule = page.get_by_role("list", name="Rules").get_by_role("listitem", name="Refusals in the shop")
@@ -207,7 +207,7 @@ async def test_a_rule_for_live_traffic_is_made_read_and_switched_off(page: Page,
         re.compile("95 % passed.*40 scores · 2 skipped")
     )
     await expect(rule).to_contain_text("40 traces scored in all, 3 waiting")
-    await shots(page, "online")
+    await take_screenshots(page, "online")
     await rule.get_by_role("switch").click()
     await expect(rule.get_by_role("switch")).not_to_be_checked()
     await expect(rule).to_contain_text("Off")

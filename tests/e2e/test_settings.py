@@ -4,7 +4,7 @@ import re
 
 from playwright.async_api import Page, expect
 
-from tests.e2e.playing import cell, messages, settled, shots
+from tests.e2e.playground import cell, messages, take_screenshots, wait_until_idle
 
 
 async def test_a_theme_is_chosen_and_survives_a_reload(page: Page) -> None:
@@ -27,7 +27,7 @@ async def test_a_theme_is_chosen_and_survives_a_reload(page: Page) -> None:
     await page.goto("/settings")
     await themes.get_by_role("button", name="System").click()
     await expect(html).to_have_attribute("data-theme", "light")
-    await shots(page, "settings")
+    await take_screenshots(page, "settings")
 
 
 async def test_what_sends_can_be_chosen(page: Page) -> None:
@@ -41,7 +41,7 @@ async def test_what_sends_can_be_chosen(page: Page) -> None:
     await expect(field).to_have_value("one\ntwo")
     await field.press("Control+Enter")
     await expect(messages(cell(page, 1)).last).to_contain_text(re.compile(r"one\s+two"), use_inner_text=True)
-    await settled(cell(page, 1))
+    await wait_until_idle(cell(page, 1))
 
 
 async def test_the_server_tells_what_it_runs_with_and_the_browser_forgets(page: Page) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from playwright.async_api import Locator, Page, expect
 
-from tests.e2e.playing import answered, cell, messages, send, shot, shots
+from tests.e2e.playground import cell, messages, send_message, take_screenshot, take_screenshots, wait_for_answer
 
 TEXT = re.compile(r"^text\b")
 
@@ -49,7 +49,7 @@ async def test_rows_are_run_and_those_that_failed_are_tried_again(page: Page) ->
     await expect(output(page, 1)).to_contain_text("HELLO")
     await expect(output(page, 2)).to_contain_text("WIDE WORLD")
     await expect(output(page, 3).get_by_role("alert")).to_contain_text("There is nothing to shout.")
-    await shots(page, "single-turn")
+    await take_screenshots(page, "single-turn")
 
     await row(page, 3).get_by_role("textbox", name=TEXT).fill("again")
     await page.get_by_role("button", name="Run some").click()
@@ -84,7 +84,7 @@ async def test_columns_are_compared_word_by_word(page: Page) -> None:
     await page.get_by_role("combobox", name="Compare").select_option(label="with 1: shout")
     await expect(output(page, 1, 2).locator("ins")).to_have_text([re.compile(r"^\s*HEAR ME\s*$")])
     await expect(output(page, 1, 1).locator("ins, del")).to_have_count(0)
-    await shots(page, "single-turn-compared")
+    await take_screenshots(page, "single-turn-compared")
 
     await page.get_by_role("button", name="Run row 1", exact=True).click()  # What is new is compared as well.
     await done(page, "2 of 2 done")
@@ -103,7 +103,7 @@ async def test_rows_are_pasted_as_a_table_or_as_json_lines(page: Page) -> None:
     await expect(page.get_by_role("dialog")).to_contain_text("There is no input “colour”")
     await rows.fill('text,words\n"A cat, a dog and a hen went out.",3\nIt rained all day long.,\n')
     await expect(page.get_by_role("dialog")).to_contain_text("2 rows: text, words")
-    await shot(page, "paste-rows")
+    await take_screenshot(page, "paste-rows")
     await page.get_by_role("button", name="Add 2 rows").click()
 
     await page.get_by_role("button", name="Paste rows").click()
@@ -151,8 +151,8 @@ async def test_a_batch_is_cancelled(page: Page) -> None:
 
 async def test_a_chat_is_treated_as_completion_and_back_and_nothing_goes(page: Page) -> None:
     await page.goto("/play?workflow=scripted")
-    await send(page, "A turn of a chat")
-    await answered(cell(page, 1), "A turn of a chat")
+    await send_message(page, "A turn of a chat")
+    await wait_for_answer(cell(page, 1), "A turn of a chat")
     before = await board(page)
 
     await page.get_by_role("radio", name="Single turn").click()
@@ -160,7 +160,7 @@ async def test_a_chat_is_treated_as_completion_and_back_and_nothing_goes(page: P
     await page.get_by_role("button", name="Run row 1", exact=True).click()
     await expect(output(page, 1)).to_contain_text("Asked once")
     await expect(page.get_by_role("progressbar")).to_have_attribute("aria-valuetext", "1 of 1 done")
-    await shot(page, "completion")
+    await take_screenshot(page, "completion")
 
     await page.get_by_role("radio", name="Chat").click()
     await expect(messages(cell(page, 1))).to_have_count(2)
@@ -172,8 +172,8 @@ async def test_a_chat_is_treated_as_completion_and_back_and_nothing_goes(page: P
 
     await page.reload()
     await expect(messages(cell(page, 1))).to_have_count(2)
-    await send(page, "And a second")
-    await answered(cell(page, 1), "And a second")
+    await send_message(page, "And a second")
+    await wait_for_answer(cell(page, 1), "And a second")
     await expect(messages(cell(page, 1))).to_have_count(4)
     after = await board(page)
     assert after["cells"][0]["thread"] == before["cells"][0]["thread"]

@@ -7,9 +7,9 @@ from typing import Any
 
 from playwright.async_api import Browser, Locator, Page, expect
 
-from tests.e2e.playing import answered, messages, overflow, send, shots
-from tests.e2e.playing import cell as chat_cell
-from tests.e2e.watching import Watch
+from tests.e2e.page_monitor import PageMonitor
+from tests.e2e.playground import cell as chat_cell
+from tests.e2e.playground import messages, overflow, send_message, take_screenshots, wait_for_answer
 from tests.server_process import ServerProcess
 
 CALL = {
@@ -71,12 +71,12 @@ def bar(page: Page) -> Locator:
     return page.get_by_role("region", name="Unsaved changes")
 
 
-async def test_a_file_is_seen_before_it_is_sent(page: Page, tmp_path: Path, watch: Watch) -> None:
+async def test_a_file_is_seen_before_it_is_sent(page: Page, tmp_path: Path, watch: PageMonitor) -> None:
     await page.route("**/api/testsets?*", lambda route: route.fulfill(json={"data": [], "next": None}))
     await page.goto("/")
     await page.get_by_role("navigation", name="Views").get_by_role("link", name="Test sets").click()
     await expect(page.get_by_role("heading", name="No test sets yet")).to_be_visible()
-    await shots(page, "testsets-empty")
+    await take_screenshots(page, "testsets-empty")
     await page.unroute("**/api/testsets?*")
 
     chat = json.dumps(asked("Hi")).replace('"', '""')
@@ -87,7 +87,7 @@ async def test_a_file_is_seen_before_it_is_sent(page: Page, tmp_path: Path, watc
     await expect(dialog.get_by_role("status")).to_have_text("3 columns; 2 rows:")
     await expect(dialog.get_by_role("row")).to_have_text(["idmessagesexpected", "0072 messages: Hi42", "008\u201342"])
     await expect(dialog.get_by_label("Name")).to_have_value("refunds")
-    await shots(page, "testsets-import")
+    await take_screenshots(page, "testsets-import")
     await dialog.get_by_role("button", name="All text").click()
     await expect(dialog.get_by_role("row").nth(2)).to_contain_text("empty text")
     await dialog.get_by_role("button", name="By their look").click()
@@ -119,14 +119,14 @@ async def test_a_file_is_seen_before_it_is_sent(page: Page, tmp_path: Path, watc
     watch.forgive("422")
 
 
-async def test_cells_are_edited_by_kind_and_saved_as_one_revision(page: Page, watch: Watch) -> None:
+async def test_cells_are_edited_by_kind_and_saved_as_one_revision(page: Page, watch: PageMonitor) -> None:
     testset = await made(page, "Shoes", ROWS)
     await page.goto(f"/testsets/{testset}")
     heads = grid(page).get_by_role("columnheader")
     await expect(heads.filter(has_text="messages")).to_contain_text("chat")
     await expect(heads.filter(has_text="tries")).to_contain_text("number")
     await expect(heads.filter(has_text="open")).to_contain_text("boolean")
-    await shots(page, "testset")
+    await take_screenshots(page, "testset")
 
     # By the keyboard: arrows, Enter, and Escape, which asks before anything is lost.
     await cell(page, 0, 0).focus()
@@ -156,7 +156,7 @@ async def test_cells_are_edited_by_kind_and_saved_as_one_revision(page: Page, wa
     await sheet.get_by_role("button", name="Add message").click()
     await sheet.get_by_role("textbox", name="Text of message 4").fill("Please.")
     await sheet.get_by_role("button", name="Move message 4 up").click()
-    await shots(page, "testset-messages")
+    await take_screenshots(page, "testset-messages")
     await sheet.get_by_role("button", name="Apply").click()
 
     # JSON that cannot be read yet is kept, and not taken.
@@ -178,7 +178,7 @@ async def test_cells_are_edited_by_kind_and_saved_as_one_revision(page: Page, wa
     await expected.fill('{"tool": "any"}')
     await expect(sheet.get_by_role("alert")).to_contain_text("There is no check “tool”.")
     await expected.fill('{"tools": "some"}')
-    await shots(page, "testset-script")
+    await take_screenshots(page, "testset-script")
     await sheet.get_by_role("button", name="Apply").click()
 
     await expect(bar(page).get_by_role("status")).to_have_text("4 changes")
@@ -240,7 +240,7 @@ async def test_rows_and_columns_come_go_and_are_taken_back(page: Page) -> None:
     await page.get_by_role("dialog").get_by_role("textbox", name="Text").fill("en")
     await page.get_by_role("dialog").get_by_role("button", name="Add", exact=True).click()
     await expect(bar(page).get_by_role("status")).to_have_text("6 changes")
-    await shots(page, "testset-draft")
+    await take_screenshots(page, "testset-draft")
     await bar(page).get_by_role("button", name="Undo").click()
     await expect(grid(page).get_by_role("columnheader").filter(has_text="lang")).to_have_count(0)
     form = await column("expected", "Fill empty cells")
@@ -282,7 +282,7 @@ async def test_rows_and_columns_come_go_and_are_taken_back(page: Page) -> None:
     assert [row["data"]["chat"] for row in await rows_of(page, testset)] == [asked(f"number {n}") for n in range(3)]
 
 
-async def test_who_was_slower_is_told_and_goes_on(page: Page, watch: Watch) -> None:
+async def test_who_was_slower_is_told_and_goes_on(page: Page, watch: PageMonitor) -> None:
     testset = await made(page, "Shared", [{"q": "one"}, {"q": "two"}, {"q": "three"}])
     await page.goto(f"/testsets/{testset}")
     await cell(page, 0, 0).click()
@@ -319,13 +319,13 @@ async def test_history_tells_what_changed_and_an_old_revision_comes_back(page: P
     await page.goto(f"/testsets/{testset}")
     await page.get_by_role("group", name="View").get_by_role("button", name="History").click()
     await expect(page.get_by_role("list", name="Revisions").get_by_role("listitem")).to_have_count(2)
-    await shots(page, "testset-history")
+    await take_screenshots(page, "testset-history")
     await page.get_by_role("link", name="What changed in revision 2").click()
     await expect(page.get_by_role("status")).to_contain_text("1 added1 removed1 changed")
     changed = page.get_by_role("article", name=f"Row {first}")
     await expect(changed.locator("ins, del")).to_have_text(["a", "my", "refund", "money back", "30", "60"])
     await expect(changed.get_by_text("1 message as before")).to_be_visible()
-    await shots(page, "testset-diff")
+    await take_screenshots(page, "testset-diff")
 
     await page.go_back()
     await page.get_by_role("link", name="Rows of revision 1").click()
@@ -401,19 +401,19 @@ async def test_a_set_is_made_by_hand_on_a_phone_named_and_archived(browser: Brow
 
 async def test_what_happened_is_kept_as_a_case(page: Page) -> None:
     await page.goto("/play?workflow=eliza")
-    await send(page, "I need a holiday")
-    await answered(chat_cell(page, 1), re.compile("holiday", re.IGNORECASE))
+    await send_message(page, "I need a holiday")
+    await wait_for_answer(chat_cell(page, 1), re.compile("holiday", re.IGNORECASE))
     await messages(chat_cell(page, 1)).last.hover()
     await messages(chat_cell(page, 1)).last.get_by_role("button", name="More").click()
     await page.get_by_role("menuitem", name="Add to test set").click()
     dialog = page.get_by_role("dialog", name="Add to a test set")
     await dialog.get_by_role("combobox", name="Test set").select_option("A new one")
     await dialog.get_by_label("Name of the new test set").fill("From talks")
-    await shots(page, "testset-adding")
+    await take_screenshots(page, "testset-adding")
     await dialog.get_by_role("button", name="Add", exact=True).click()
     done = page.get_by_role("dialog", name="Added to the test set")
     await expect(done).to_contain_text("user I need a holiday")
-    await shots(page, "testset-added")
+    await take_screenshots(page, "testset-added")
     await done.get_by_role("button", name="Open the set").click()
     await expect(cell(page, 0, 0)).to_contain_text("I need a holiday")
     testset = page.url.rpartition("/")[2]

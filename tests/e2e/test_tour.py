@@ -15,8 +15,18 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 
 from tests.docs.pages import DOCS, blocks
-from tests.e2e.evaluating import ended
-from tests.e2e.playing import answered, cell, cells, messages, overflow, picture, send, shot, shots
+from tests.e2e.evaluations import wait_for_state
+from tests.e2e.playground import (
+    cell,
+    cells,
+    messages,
+    overflow,
+    send_message,
+    take_docs_picture,
+    take_screenshot,
+    take_screenshots,
+    wait_for_answer,
+)
 from tests.server_process import ServerProcess, demo_process
 
 HOLIDAY = "What would it change if you had a holiday?"
@@ -55,22 +65,22 @@ async def test_the_pictures_of_the_readme(page: Page, context: BrowserContext) -
     await page.goto("/play")
     board = page.get_by_role("region", name="Boards").get_by_role("link", name=re.compile("^Two orders"))
     await board.click()
-    await answered(cell(page, 1, 1), "The answer is 14.")
-    await send(page, "And 10 - 2 * 3?")
+    await wait_for_answer(cell(page, 1, 1), "The answer is 14.")
+    await send_message(page, "And 10 - 2 * 3?")
     for row in (1, 2, 3):
-        await answered(cell(page, row, 1), "The answer is 4.")
-        await answered(cell(page, row, 2), "The answer is 24.")
-    await picture(page, "playground")
+        await wait_for_answer(cell(page, row, 1), "The answer is 4.")
+        await wait_for_answer(cell(page, row, 2), "The answer is 24.")
+    await take_docs_picture(page, "playground")
     await page.goto("/traces?f=service~eq~travel-desk")
     await page.get_by_role("main").get_by_role("link", name=re.compile("travel desk")).click()
     await expect(page.get_by_role("main")).to_contain_text("Three berths are left.")
-    await picture(page, "trace")
+    await take_docs_picture(page, "trace")
     await page.goto("/evaluations")
     await page.get_by_role("main").get_by_role("link", name="As written").click()
     await page.get_by_role("button", name="Compare with…").click()
     await page.get_by_role("dialog", name="Compare").get_by_role("button", name="Compare", exact=True).click()
     await expect(page.get_by_role("region", name="Verdicts")).to_contain_text("Worse")
-    await picture(page, "worse")
+    await take_docs_picture(page, "worse")
 
 
 async def test_the_tour_is_walked_whole(page: Page, context: BrowserContext, site: ServerProcess) -> None:
@@ -79,24 +89,24 @@ async def test_the_tour_is_walked_whole(page: Page, context: BrowserContext, sit
     await ticked(page, 0)
     await talk(page)
     await ticked(page, 1)
-    await picture(page, "tour-1-talk")
+    await take_docs_picture(page, "tour-1-talk")
     await compare(page)
     await ticked(page, 2)
-    await picture(page, "tour-2-compare")
-    await shots(page, "tour")
+    await take_docs_picture(page, "tour-2-compare")
+    await take_screenshots(page, "tour")
     await open_a_trace(page)
     await ticked(page, 3)
     await save_a_turn(page)
     await ticked(page, 4)
     await evaluate(page)
     await ticked(page, 5)
-    await picture(page, "tour-5-evaluate")
+    await take_docs_picture(page, "tour-5-evaluate")
     await read_whether_it_is_worse(page)
     await ticked(page, 6)
-    await picture(page, "tour-6-worse")
+    await take_docs_picture(page, "tour-6-worse")
     await take_the_programs(page)
     await ticked(page, 7)
-    await picture(page, "tour-7-call")
+    await take_docs_picture(page, "tour-7-call")
     assert HOLIDAY in await run_curl(site)
     assert (await run_openai(site)).strip() == HOLIDAY
 
@@ -105,7 +115,7 @@ async def talk(page: Page) -> None:
     await go(page, "Talk to eliza")
     await page.get_by_role("textbox", name="Message", exact=True).fill("I need a holiday")
     await page.keyboard.press("Enter")
-    await answered(cell(page, 1), HOLIDAY)
+    await wait_for_answer(cell(page, 1), HOLIDAY)
 
 
 async def compare(page: Page) -> None:
@@ -116,10 +126,10 @@ async def compare(page: Page) -> None:
     for _ in range(2):
         await page.get_by_role("button", name="Add thread").click()
     await expect(cells(page)).to_have_count(6)
-    await send(page, "2 + 3 * 4")
+    await send_message(page, "2 + 3 * 4")
     for row in (1, 2, 3):
-        await answered(cell(page, row, 1), "The answer is 14.")
-        await answered(cell(page, row, 2), "The answer is 20.")
+        await wait_for_answer(cell(page, row, 1), "The answer is 14.")
+        await wait_for_answer(cell(page, row, 2), "The answer is 20.")
 
 
 async def open_a_trace(page: Page) -> None:
@@ -127,21 +137,21 @@ async def open_a_trace(page: Page) -> None:
     await page.get_by_role("main").get_by_role("link", name=re.compile("travel desk")).click()
     await expect(page.get_by_role("heading", name="invoke_agent travel desk")).to_be_visible()
     await expect(page.get_by_role("main")).to_contain_text("Three berths are left.")
-    await picture(page, "tour-3-trace")
+    await take_docs_picture(page, "tour-3-trace")
     await page.get_by_role("button", name="Open in playground").click()
     which = page.get_by_role("dialog", name="Which workflow goes on?")
     await which.get_by_role("button", name=re.compile("^eliza")).click()
     await expect(page).to_have_url(re.compile("/play/conv_"))
-    await answered(cell(page, 1), "Three berths are left.")
-    await send(page, "I need a berth")
-    await answered(cell(page, 1), "What would it change if you had a berth?")
-    await shot(page, "tour-3-thread")
+    await wait_for_answer(cell(page, 1), "Three berths are left.")
+    await send_message(page, "I need a berth")
+    await wait_for_answer(cell(page, 1), "What would it change if you had a berth?")
+    await take_screenshot(page, "tour-3-thread")
 
 
 async def save_a_turn(page: Page) -> None:
     await go(page, "Ask calculator")
-    await send(page, "6 * 7 - 2")
-    await answered(cell(page, 1), "The answer is 40.")
+    await send_message(page, "6 * 7 - 2")
+    await wait_for_answer(cell(page, 1), "The answer is 40.")
     answer = messages(cell(page, 1)).last
     await answer.hover()
     await answer.get_by_role("button", name="More").click()
@@ -153,7 +163,7 @@ async def save_a_turn(page: Page) -> None:
     await asked.get_by_role("button", name="Add", exact=True).click()
     added = page.get_by_role("dialog", name="Added to the test set")
     await expect(added).to_contain_text("The answer is 40.")
-    await picture(page, "tour-4-case")
+    await take_docs_picture(page, "tour-4-case")
     await added.get_by_role("button", name="Close").first.click()
 
 
@@ -165,10 +175,10 @@ async def evaluate(page: Page) -> None:
     await expect(form.get_by_role("combobox", name="Workflow")).to_have_value("calculator")
     offered = form.get_by_role("list", name="Evaluators to add")
     await offered.get_by_role("button", name=re.compile("^Contains The")).click()
-    await shot(page, "tour-5-form")
+    await take_screenshot(page, "tour-5-form")
     await form.get_by_role("button", name="Run", exact=True).click()
     await expect(page).to_have_url(re.compile("/evaluations/ev_"))
-    await ended(page)
+    await wait_for_state(page)
     await expect(page.get_by_role("region", name="Figures")).to_contain_text("100 %")
 
 
@@ -272,9 +282,9 @@ async def test_on_a_phone_the_tour_is_in_the_menu(phone: Page) -> None:
     await phone.goto("/play?workflow=headline")
     await phone.get_by_role("button", name="Tour, 0 of 7").tap()
     await expect(tour(phone)).to_be_in_viewport()
-    await shot(phone, "phone-tour")
+    await take_screenshot(phone, "phone-tour")
     assert await overflow(phone) <= 0
     await go(phone, "Talk to eliza")
     await expect(phone.get_by_role("dialog", name="Menu")).to_have_count(0)
-    await send(phone, "Hello")
+    await send_message(phone, "Hello")
     await expect(phone.get_by_role("button", name="Tour, 1 of 7")).to_be_visible()

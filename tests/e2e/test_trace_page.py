@@ -9,19 +9,28 @@ import httpx
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from tests.e2e import telling
-from tests.e2e.playing import answered, cell, figure, messages, overflow, send, shot, shots
-from tests.e2e.telling import chat, said, span, span_id, trace_id
+from tests.e2e import otlp_spans
+from tests.e2e.otlp_spans import chat_attributes, make_span, message, span_id, trace_id
+from tests.e2e.page_monitor import PageMonitor
+from tests.e2e.playground import (
+    cell,
+    messages,
+    overflow,
+    record_figure,
+    send_message,
+    take_screenshot,
+    take_screenshots,
+    wait_for_answer,
+)
 from tests.e2e.test_hostile import PAYLOADS, UNFOLD
 from tests.e2e.test_long import LONG_TASKS, longest
-from tests.e2e.watching import Watch
 from tests.server_process import ServerProcess
 
 
 @pytest.fixture(autouse=True)
 def two_minutes_ago(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is told happened just before each test, however long ago this file was read."""
-    monkeypatch.setattr(telling, "NOW", time.time_ns() - 120_000_000_000)
+    monkeypatch.setattr(otlp_spans, "NOW", time.time_ns() - 120_000_000_000)
 
 
 MOST_MS = 1_500
@@ -63,7 +72,7 @@ async def test_a_run_that_used_tools_is_seen_as_tree_timeline_and_conversation(p
     await expect(page.get_by_role("article", name="You")).to_contain_text("(2 + 3) * 4")
     await expect(page.get_by_role("article", name="Answer")).to_contain_text("The answer is 20.")
     await expect(page.get_by_role("region", name="Tool multiply")).to_be_visible()
-    await shots(page, "trace")
+    await take_screenshots(page, "trace")
 
     await tree(page).focus()  # The usual keys of a tree; one selection for everything, and it is in the address.
     await page.keyboard.press("End")
@@ -77,7 +86,7 @@ async def test_a_run_that_used_tools_is_seen_as_tree_timeline_and_conversation(p
     await page.keyboard.press("ArrowRight")
     await page.keyboard.press("ArrowDown")
     await expect(row(page, "execute_tool add")).to_have_attribute("aria-selected", "true")
-    await shots(page, "trace-span")
+    await take_screenshots(page, "trace-span")
 
     await page.reload()
     await expect(row(page, "execute_tool add")).to_have_attribute("aria-selected", "true")
@@ -91,8 +100,8 @@ async def test_a_trace_goes_on_in_the_playground_with_its_workflow(page: Page, s
     await expect(page).to_have_url(re.compile(r"/play/conv_"))
     await expect(messages(cell(page, 1)).last).to_contain_text("The answer is 20.")
 
-    await send(page, "6 * 7")
-    await answered(cell(page, 1), "The answer is 42.")
+    await send_message(page, "6 * 7")
+    await wait_for_answer(cell(page, 1), "The answer is 42.")
 
     # From any turn: what was asked is asked again, and answered by the workflow.
     await page.goto(f"/traces/{trace}")
@@ -103,14 +112,14 @@ async def test_a_trace_goes_on_in_the_playground_with_its_workflow(page: Page, s
     await expect(messages(cell(page, 1))).to_have_count(1)
     await messages(cell(page, 1)).first.hover()
     await messages(cell(page, 1)).first.get_by_role("button", name="Answer again").click()
-    await answered(cell(page, 1), "The answer is 20.")
+    await wait_for_answer(cell(page, 1), "The answer is 20.")
 
 
 async def test_a_trace_of_a_single_turn_goes_on_with_what_it_was_given(page: Page, site: ServerProcess) -> None:
     trace = await called(site, "/services/shout", {"text": "so what"})
     await page.goto(f"/traces/{trace}")
     await expect(page.locator("main")).to_contain_text("SO WHAT")
-    await shot(page, "trace-single-turn")
+    await take_screenshot(page, "trace-single-turn")
     await page.get_by_role("button", name="Open in playground").click()
 
     await expect(page).to_have_url(re.compile(r"/play/(?!conv_)\w+"))
@@ -119,19 +128,19 @@ async def test_a_trace_of_a_single_turn_goes_on_with_what_it_was_given(page: Pag
 
 
 async def test_a_trace_of_an_unknown_workflow_asks_which(page: Page, site: ServerProcess) -> None:
-    attributes = chat([said("user", "Who are you?")], [said("assistant", "A shop.")])
-    telling.send(site.url, span(1, 1, "chat gpt-4o", attributes=attributes))
+    attributes = chat_attributes([message("user", "Who are you?")], [message("assistant", "A shop.")])
+    otlp_spans.send_spans(site.url, make_span(1, 1, "chat gpt-4o", attributes=attributes))
     await page.goto(f"/traces/{trace_id(1)}")
     await page.get_by_role("button", name="Open in playground").click()
     question = page.get_by_role("dialog", name="Which workflow goes on?")
-    await shot(page, "trace-which-workflow")
+    await take_screenshot(page, "trace-which-workflow")
     await question.get_by_role("button", name="tutor").click()
 
     await expect(page).to_have_url(re.compile(r"/play/conv_"))
     await expect(messages(cell(page, 1)).last).to_contain_text("A shop.")
     await expect(page.get_by_text("tutor does not take temperature")).to_be_visible()
-    await send(page, "And now?")
-    await answered(cell(page, 1), "On maths, you said 'And now?'")
+    await send_message(page, "And now?")
+    await wait_for_answer(cell(page, 1), "On maths, you said 'And now?'")
 
 
 async def test_an_agents_trace_shows_errors_orphans_and_everything_that_was_sent(
@@ -143,34 +152,34 @@ async def test_an_agents_trace_shows_errors_orphans_and_everything_that_was_sent
         "exception.message": "No answer within 5 s",
         "exception.stacktrace": "…",
     }
-    event = {"name": "exception", "timeUnixNano": str(telling.NOW), "attributes": telling.pairs(raised)}
-    call = chat(
-        [said("user", "Weather in Oslo?")], [said("assistant", "Sunny.")], gen_ai__tool__definitions=definitions
+    event = {"name": "exception", "timeUnixNano": str(otlp_spans.NOW), "attributes": otlp_spans.key_values(raised)}
+    call = chat_attributes(
+        [message("user", "Weather in Oslo?")], [message("assistant", "Sunny.")], gen_ai__tool__definitions=definitions
     )
     agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "guide", "session.id": "oslo"}
     tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "weather"}
     found = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.query.text": "Oslo weather"}
-    telling.send(
+    otlp_spans.send_spans(
         site.url,
-        span(2, 1, "invoke_agent guide", ms=2_400, attributes=agent),
-        span(2, 2, "search the archive", parent=1, at=40, ms=310, attributes=found),
-        span(2, 3, "chat gpt-4o", parent=1, at=380, ms=900, attributes=call),
-        span(2, 4, "weather", parent=1, at=1_300, ms=700, failed="No answer", events=[event], attributes=tool),
-        span(2, 5, "GET /forecast", parent=4, at=1_350, ms=600, attributes={"http.route": "/forecast"}),
-        span(2, 6, "lost one", parent=99, at=1_400, ms=10),
+        make_span(2, 1, "invoke_agent guide", ms=2_400, attributes=agent),
+        make_span(2, 2, "search the archive", parent=1, at=40, ms=310, attributes=found),
+        make_span(2, 3, "chat gpt-4o", parent=1, at=380, ms=900, attributes=call),
+        make_span(2, 4, "weather", parent=1, at=1_300, ms=700, failed="No answer", events=[event], attributes=tool),
+        make_span(2, 5, "GET /forecast", parent=4, at=1_350, ms=600, attributes={"http.route": "/forecast"}),
+        make_span(2, 6, "lost one", parent=99, at=1_400, ms=10),
     )
     await page.goto(f"/traces/{trace_id(2)}")
 
     await expect(row(page, "lost one")).to_contain_text("orphan")
     await expect(page.get_by_role("article", name="Answer")).to_contain_text("Sunny.")
     await expect(page.get_by_role("link", name="oslo")).to_be_visible()
-    await shots(page, "trace-agent")
+    await take_screenshots(page, "trace-agent")
     await page.set_viewport_size({"width": 390, "height": 844})
     for view in ("Timeline", "Tree"):  # On a phone they are tabs; a row leads to its span.
         await page.get_by_role("group", name="View").get_by_role("button", name=view).click()
         await expect(row(page, "GET /forecast")).to_be_visible()
         assert await overflow(page) <= 0
-        await shot(page, f"trace-{view.lower()}-phone")
+        await take_screenshot(page, f"trace-{view.lower()}-phone")
     await row(page, "GET /forecast").click()
     await expect(page.get_by_role("article", name="Span")).to_contain_text("GET /forecast")
     await page.set_viewport_size({"width": 1280, "height": 800})
@@ -180,7 +189,7 @@ async def test_an_agents_trace_shows_errors_orphans_and_everything_that_was_sent
     await expect(detail.get_by_role("alert")).to_contain_text("No answer within 5 s")
     await detail.get_by_role("button", name="Events").click()
     await expect(detail.get_by_role("row", name="exception.type")).to_contain_text("TimeoutError")
-    await shots(page, "trace-failed-span")
+    await take_screenshots(page, "trace-failed-span")
 
     await page.get_by_role("searchbox", name="Find spans").fill("sunny")  # In its texts, which only the server has.
     await expect(page.get_by_text("1 found")).to_be_visible()
@@ -200,13 +209,15 @@ async def test_an_agents_trace_shows_errors_orphans_and_everything_that_was_sent
 
 
 async def test_thirty_thousand_spans_do_not_freeze_the_page(page: Page, site: ServerProcess) -> None:
-    spans = [span(3, 0, "crawl", ms=30_000, attributes={"gen_ai.operation.name": "invoke_agent"})]
+    spans = [make_span(3, 0, "crawl", ms=30_000, attributes={"gen_ai.operation.name": "invoke_agent"})]
     for number in range(1, 30_000):
         parent = 0 if number % 100 == 1 else number - (number - 1) % 100
         kind = {"gen_ai.operation.name": ("chat", "execute_tool", "retrieval")[number % 3]}
         failed = "broken" if number == 25_050 else None
-        spans.append(span(3, number, f"step {number}", parent=parent, at=number, ms=5, failed=failed, attributes=kind))
-    await asyncio.to_thread(telling.send, site.url, *spans)
+        spans.append(
+            make_span(3, number, f"step {number}", parent=parent, at=number, ms=5, failed=failed, attributes=kind)
+        )
+    await asyncio.to_thread(otlp_spans.send_spans, site.url, *spans)
     await page.add_init_script(LONG_TASKS)
     await page.goto(f"/traces/{trace_id(3)}")
     await expect(page.get_by_text("30,000 spans", exact=True)).to_be_visible()
@@ -225,17 +236,19 @@ async def test_thirty_thousand_spans_do_not_freeze_the_page(page: Page, site: Se
     await page.get_by_role("button", name="Close all").click()
     await page.get_by_role("button", name="Zoom in").click()
     assert await tree(page).get_by_role("treeitem").count() < 100  # Only those that one sees are there.
-    await shot(page, "trace-of-30000-spans")
+    await take_screenshot(page, "trace-of-30000-spans")
 
     tasks = await longest(page)
-    figure("long tasks with a trace of 30,000 spans, ms", max(tasks, default=0))
+    record_figure("long tasks with a trace of 30,000 spans, ms", max(tasks, default=0))
     assert max(tasks, default=0) < MOST_MS
 
 
 async def test_a_message_of_four_megabytes_does_not_freeze_the_page(page: Page, site: ServerProcess) -> None:
     parts = [f"part {number} " + "word " * 180_000 for number in range(5)]  # A single text is cut at a mebibyte.
-    attributes = chat([said("user", *parts)], [said("assistant", "That is a lot, said the **last** word.")])
-    telling.send(site.url, span(4, 1, "chat gpt-4o", attributes=attributes))
+    attributes = chat_attributes(
+        [message("user", *parts)], [message("assistant", "That is a lot, said the **last** word.")]
+    )
+    otlp_spans.send_spans(site.url, make_span(4, 1, "chat gpt-4o", attributes=attributes))
     await page.add_init_script(LONG_TASKS)
     await page.goto(f"/traces/{trace_id(4)}")
 
@@ -246,7 +259,7 @@ async def test_a_message_of_four_megabytes_does_not_freeze_the_page(page: Page, 
     await expect(asked.get_by_role("button", name=re.compile("Show more"))).to_have_count(5)
     await asked.get_by_role("button", name=re.compile("Show more")).first.click()
     await expect(asked.get_by_role("button", name="Show more (680 KB)")).to_be_visible()
-    await shot(page, "trace-of-4-mb")
+    await take_screenshot(page, "trace-of-4-mb")
 
     await tree(page).get_by_role("treeitem").first.click()
     span_view = page.get_by_role("article", name="Span")
@@ -257,7 +270,7 @@ async def test_a_message_of_four_megabytes_does_not_freeze_the_page(page: Page, 
     await expect(span_view.get_by_role("region", name="Attributes")).to_contain_text("gen_ai.request.model")
 
     tasks = await longest(page)
-    figure("long tasks with a message of 4 MB, ms", max(tasks, default=0))
+    record_figure("long tasks with a message of 4 MB, ms", max(tasks, default=0))
     assert max(tasks, default=0) < MOST_MS
 
 
@@ -265,19 +278,21 @@ async def test_three_traces_of_a_session_are_one_thread_with_a_tab_for_a_branch(
     page: Page, site: ServerProcess
 ) -> None:
     name = "müller/42 %2F?"
-    first = [said("user", "Hi"), said("assistant", "Hello, Ms Müller.")]
-    second = [said("user", "My order?"), said("assistant", "It is on its way.")]
-    other = [said("user", "A refund, please."), said("assistant", "Of course.")]
+    first = [message("user", "Hi"), message("assistant", "Hello, Ms Müller.")]
+    second = [message("user", "My order?"), message("assistant", "It is on its way.")]
+    other = [message("user", "A refund, please."), message("assistant", "Of course.")]
     turns = [(first[:1], first[1:]), ([*first, second[0]], second[1:]), ([*first, other[0]], other[1:])]
     for place, (given, answer) in enumerate(turns):
-        attributes = chat(given, answer, session__id=name)
-        telling.send(site.url, span(10 + place, 1, "chat gpt-4o", at=place * 1_000, attributes=attributes))
+        attributes = chat_attributes(given, answer, session__id=name)
+        otlp_spans.send_spans(
+            site.url, make_span(10 + place, 1, "chat gpt-4o", at=place * 1_000, attributes=attributes)
+        )
     await page.goto("/sessions")
     listed = page.get_by_role("list", name="Sessions").get_by_role("link").filter(has_text=name)
     await expect(listed).to_contain_text("3 traces")
     await expect(listed).to_contain_text("Hi")
     await expect(listed).to_contain_text("Of course.")
-    await shots(page, "sessions")
+    await take_screenshots(page, "sessions")
     await page.get_by_role("searchbox", name="Find a session").fill("nobody's")
     await expect(page.get_by_text("No session has this in its name")).to_be_visible()
     await page.get_by_role("searchbox", name="Find a session").fill("müller/42 %")
@@ -289,7 +304,7 @@ async def test_three_traces_of_a_session_are_one_thread_with_a_tab_for_a_branch(
     await page.get_by_role("tab", name="First").click()
     await expect(spoken).to_have_text([re.compile(text) for text in ("Hi", "Hello", "My order", "on its way")])
     await page.get_by_role("tab", name="Branch 1").click()
-    await shots(page, "session")
+    await take_screenshots(page, "session")
     await page.reload()
     await expect(page.get_by_role("heading", name=name)).to_be_visible()
 
@@ -304,10 +319,10 @@ async def test_three_traces_of_a_session_are_one_thread_with_a_tab_for_a_branch(
 
 async def test_many_sessions_come_as_one_scrolls(page: Page, site: ServerProcess) -> None:
     for number in range(130):
-        attributes = chat(
-            [said("user", f"Question {number}")], [said("assistant", "Yes.")], session__id=f"many-{number}"
+        attributes = chat_attributes(
+            [message("user", f"Question {number}")], [message("assistant", "Yes.")], session__id=f"many-{number}"
         )
-        telling.send(site.url, span(1_000 + number, 1, "chat gpt-4o", at=number, attributes=attributes))
+        otlp_spans.send_spans(site.url, make_span(1_000 + number, 1, "chat gpt-4o", at=number, attributes=attributes))
     await page.goto("/sessions")
     await page.get_by_role("searchbox", name="Find a session").fill("many-")
     rows = page.get_by_role("list", name="Sessions").get_by_role("listitem")
@@ -323,12 +338,12 @@ async def test_many_sessions_come_as_one_scrolls(page: Page, site: ServerProcess
     assert await rows.count() < 60  # Those that one does not see are not there.
 
 
-async def test_whatever_strangers_send_is_text(page: Page, watch: Watch, site: ServerProcess) -> None:
+async def test_whatever_strangers_send_is_text(page: Page, watch: PageMonitor, site: ServerProcess) -> None:
     everything = "\n\n".join(PAYLOADS)
     names = ["__proto__", "constructor", "__proto__.polluted", "toString", "a..b", "\u202eevil", *PAYLOADS]
-    attributes = chat(
-        [said("user", everything)],
-        [said("assistant", everything)],
+    attributes = chat_attributes(
+        [message("user", everything)],
+        [message("assistant", everything)],
         session__id=PAYLOADS[0],
         user__id=PAYLOADS[1],
     )
@@ -336,15 +351,15 @@ async def test_whatever_strangers_send_is_text(page: Page, watch: Watch, site: S
     attributes |= {"gen_ai.request.model": PAYLOADS[1], "nested": [{"__proto__": {"polluted": 1}, "x": PAYLOADS[0]}]}
     event = {
         "name": PAYLOADS[1],
-        "timeUnixNano": str(telling.NOW),
-        "attributes": telling.pairs({"__proto__": PAYLOADS[0]}),
+        "timeUnixNano": str(otlp_spans.NOW),
+        "attributes": otlp_spans.key_values({"__proto__": PAYLOADS[0]}),
     }
     tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": PAYLOADS[1], "input.value": everything}
-    telling.send(
+    otlp_spans.send_spans(
         site.url,
-        span(5, 1, PAYLOADS[1], failed=everything, events=[event], attributes=attributes),
-        span(5, 2, PAYLOADS[9], parent=1, attributes=tool),
-        span(5, 3, "javascript:window.caught=1", parent=2, attributes={"url.full": "javascript:window.caught=1"}),
+        make_span(5, 1, PAYLOADS[1], failed=everything, events=[event], attributes=attributes),
+        make_span(5, 2, PAYLOADS[9], parent=1, attributes=tool),
+        make_span(5, 3, "javascript:window.caught=1", parent=2, attributes={"url.full": "javascript:window.caught=1"}),
         service=PAYLOADS[0],
     )
 
@@ -361,7 +376,7 @@ async def test_whatever_strangers_send_is_text(page: Page, watch: Watch, site: S
     await attributes_of.get_by_role("button", name="Attributes").click()
     for name in ("__proto__", "constructor", "toString"):
         await expect(attributes_of.get_by_role("rowheader", name=name, exact=True)).to_be_visible()
-    await shot(page, "trace-hostile")
+    await take_screenshot(page, "trace-hostile")
     await page.goto("/sessions")
     await page.get_by_role("searchbox", name="Find a session").fill("window.caught")
     await page.get_by_role("list", name="Sessions").get_by_role("link").filter(has_text="window.caught").first.click()
@@ -376,17 +391,17 @@ async def test_whatever_strangers_send_is_text(page: Page, watch: Watch, site: S
 
 
 async def test_a_trace_that_is_not_here_says_so_and_shows_when_it_comes(
-    page: Page, watch: Watch, site: ServerProcess
+    page: Page, watch: PageMonitor, site: ServerProcess
 ) -> None:
     await page.goto(f"/traces/{trace_id(7)}")
     await expect(page.get_by_role("heading", name="This trace is not here")).to_be_visible()
-    await shot(page, "trace-missing")
+    await take_screenshot(page, "trace-missing")
 
     # What is inside ends first; then what it is in: the page takes both in by itself.
-    telling.send(site.url, span(7, 2, "inner step", parent=1, at=119_000))
+    otlp_spans.send_spans(site.url, make_span(7, 2, "inner step", parent=1, at=119_000))
     await expect(row(page, "inner step")).to_be_visible()
     await expect(page.get_by_text("Still running")).to_be_visible()
-    telling.send(site.url, span(7, 1, "outer", at=118_000, ms=2_000))
+    otlp_spans.send_spans(site.url, make_span(7, 1, "outer", at=118_000, ms=2_000))
     await expect(row(page, "outer")).to_be_visible()
     await expect(page.get_by_text("Still running")).to_have_count(0)
     watch.forgive("404")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from playwright.async_api import Browser, Page, expect
 
-from tests.e2e.playing import answered, cell, send, shot
+from tests.e2e.playground import cell, send_message, take_screenshot, wait_for_answer
 
 TOLD = "Trace <b>me</b> & keep me"
 
@@ -13,8 +13,8 @@ TOLD = "Trace <b>me</b> & keep me"
 async def saved(page: Page, folder: Path) -> Path:
     """The page of the trace of a run that said this."""
     await page.goto("/play?workflow=scripted")
-    await send(page, TOLD)
-    await answered(cell(page, 1), TOLD)
+    await send_message(page, TOLD)
+    await wait_for_answer(cell(page, 1), TOLD)
     rows: list[dict[str, str]] = []
     async with asyncio.timeout(20):
         while not rows:  # A run is traced behind its back, a moment later.
@@ -41,6 +41,6 @@ async def test_a_trace_is_read_without_a_server(page: Page, browser: Browser, tm
         span = alone.locator("details.span").first
         await span.locator("summary").first.click()
         await expect(span).to_contain_text("as it was sent")
-        await shot(alone, f"trace-page-{scheme}")
+        await take_screenshot(alone, f"trace-page-{scheme}")
         await context.close()
         assert (asked, said) == ([paper.as_uri()], [])

@@ -11,10 +11,18 @@ import httpx
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from playwright.async_api import Browser, Locator, Page, expect
 
-from tests.e2e.playing import answered, cell, figure, overflow, send, shot, shots
+from tests.e2e.page_monitor import PageMonitor
+from tests.e2e.playground import (
+    cell,
+    overflow,
+    record_figure,
+    send_message,
+    take_screenshot,
+    take_screenshots,
+    wait_for_answer,
+)
 from tests.e2e.test_hostile import ALL, PAYLOADS
 from tests.e2e.test_long import LONG_TASKS, longest
-from tests.e2e.watching import Watch
 from tests.server import traced_server
 from tests.server_process import ServerProcess, server_process
 
@@ -57,10 +65,10 @@ async def add_filter(page: Page, field: str, comparison: str, value: str) -> Non
 
 async def test_a_chat_is_one_row_and_hovering_shows_all_of_it(page: Page) -> None:
     await page.goto("/play?workflow=eliza")
-    await send(page, "I need a holiday by the sea")
-    await answered(cell(page, 1), re.compile("holiday", re.IGNORECASE))
-    await send(page, "My boss hates holidays")
-    await answered(cell(page, 1), re.compile("boss|holidays", re.IGNORECASE))
+    await send_message(page, "I need a holiday by the sea")
+    await wait_for_answer(cell(page, 1), re.compile("holiday", re.IGNORECASE))
+    await send_message(page, "My boss hates holidays")
+    await wait_for_answer(cell(page, 1), re.compile("boss|holidays", re.IGNORECASE))
 
     await page.get_by_role("navigation", name="Views").get_by_role("link", name="Traces").click()
     await search(page, "sea boss")
@@ -74,7 +82,7 @@ async def test_a_chat_is_one_row_and_hovering_shows_all_of_it(page: Page) -> Non
     whole = page.get_by_role("region", name="Whole conversation")
     await expect(whole.get_by_role("article")).to_have_count(4)
     await expect(whole).to_contain_text("I need a holiday by the sea")
-    await shot(page, "traces-hover")
+    await take_screenshot(page, "traces-hover")
     await page.mouse.move(2, 2)
     await expect(whole).to_have_count(0)
 
@@ -119,7 +127,7 @@ async def test_what_is_asked_stays_in_the_address(page: Page, site: ServerProces
     await expect(rows(page).nth(3)).to_be_visible()  # And whatever the other tests left: theirs may be newer.
 
 
-async def test_a_mistake_is_told_in_one_line(page: Page, watch: Watch) -> None:
+async def test_a_mistake_is_told_in_one_line(page: Page, watch: PageMonitor) -> None:
     await page.goto("/traces?f=colour~eq~red")
     await expect(page.get_by_role("alert")).to_contain_text("There is no field 'colour'.")
     await expect(page.get_by_role("alert")).to_have_count(1)
@@ -199,7 +207,7 @@ async def test_new_rows_come_by_themselves_and_nothing_moves_under_the_eyes(page
     pill = page.get_by_role("button", name="12 new")
     await expect(pill).to_be_visible()
     assert await watched.bounding_box() == before
-    await shot(page, "traces-live")
+    await take_screenshot(page, "traces-live")
     await pill.click()
     await expect(rows(page).first).to_contain_text("tide more 11")
     await expect(pill).to_have_count(0)
@@ -221,7 +229,7 @@ async def test_who_comes_back_from_a_trace_goes_on_where_they_were(page: Page, s
     await expect(rows(page).first).to_contain_text("road ahead")
 
 
-async def test_without_a_socket_new_rows_come_as_well(page: Page, watch: Watch, site: ServerProcess) -> None:
+async def test_without_a_socket_new_rows_come_as_well(page: Page, watch: PageMonitor, site: ServerProcess) -> None:
     await page.route_web_socket(re.compile("/api/socket"), lambda socket: socket.close())
     await sent(site, traced_server.chat("q1", "quiet one", "yes", trace="q1"))
     await page.goto("/traces?q=quiet")
@@ -245,7 +253,9 @@ async def test_a_bar_that_is_clicked_narrows_the_time(page: Page, site: ServerPr
     await expect(plot).to_have_count(0)
 
 
-async def test_names_that_want_to_be_more_than_names_are_text(page: Page, watch: Watch, site: ServerProcess) -> None:
+async def test_names_that_want_to_be_more_than_names_are_text(
+    page: Page, watch: PageMonitor, site: ServerProcess
+) -> None:
     spans = [
         Span(
             trace_id=bytes.fromhex(traced_server.trace_id(f"x{n}")),
@@ -279,7 +289,7 @@ async def test_names_that_want_to_be_more_than_names_are_text(page: Page, watch:
         await expect(rows(page)).to_have_count(len(PAYLOADS))
         await rows(page).nth(3).get_by_role("button").first.hover()
         await expect(page.get_by_role("region", name="Whole conversation")).to_contain_text("window.caught")
-        await shot(page, f"traces-hostile-{kind}")
+        await take_screenshot(page, f"traces-hostile-{kind}")
     await page.get_by_role("button", name="Views", exact=True).click()
     await page.get_by_role("menuitem").first.click()
     await page.goto(f"/traces?q=hostile&f=@__proto__~exists&f={'name~ne~' + PAYLOADS[1]}")
@@ -302,7 +312,7 @@ async def test_twenty_thousand_spans_scroll(page: Page, site: ServerProcess) -> 
         await box.evaluate("(box) => box.scrollBy(0, 4000)")
         await asyncio.sleep(0.1)
     tasks = await longest(page)
-    figure("long tasks while scrolling 20,000 spans, ms", max(tasks, default=0))
+    record_figure("long tasks while scrolling 20,000 spans, ms", max(tasks, default=0))
     assert max(tasks, default=0) < 5_000  # A wide watchdog; the figure is what we look at.
     places = await page.locator("[data-place]").evaluate_all("(rows) => rows.map((row) => Number(row.dataset.place))")
     assert max(places) > 1_000
@@ -317,7 +327,7 @@ async def test_every_screen_has_room_for_it(page: Page, site: ServerProcess) -> 
     await page.goto(f"/traces?f=name~eq~{long}")
     await expect(rows(page)).to_have_count(1)
     await expect(rows(page)).to_contain_text(long[:200])  # A row shows the beginning.
-    await shots(page, "traces")
+    await take_screenshots(page, "traces")
     await page.set_viewport_size({"width": 390, "height": 844})
     await rows(page).first.click()
     await expect(page).to_have_url(re.compile(traced_server.trace_id("wide")))
@@ -332,7 +342,7 @@ async def test_who_has_no_traces_yet_is_told_how_to_get_some(browser: Browser, b
         await page.goto("/traces")
         await expect(page.get_by_role("heading", name="No traces yet")).to_be_visible()
         await expect(page.locator("pre")).to_contain_text(f"OTEL_EXPORTER_OTLP_ENDPOINT={server.url}")
-        await shot(page, "traces-none")
+        await take_screenshot(page, "traces-none")
         await sent(server, traced_server.chat("first", "hello", "hello", trace="first"))  # And it is there at once.
         await expect(rows(page)).to_have_count(1)
         await context.close()

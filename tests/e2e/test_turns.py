@@ -4,8 +4,8 @@ import re
 
 from playwright.async_api import Locator, Page, expect
 
-from tests.e2e.playing import answered, cell, messages, send, shot, shots
-from tests.e2e.watching import Watch
+from tests.e2e.page_monitor import PageMonitor
+from tests.e2e.playground import cell, messages, send_message, take_screenshot, take_screenshots, wait_for_answer
 
 
 async def act(message: Locator, name: str | re.Pattern[str]) -> None:
@@ -19,9 +19,9 @@ async def talk(page: Page, *texts: str) -> Locator:
     await page.goto("/play?workflow=scripted")
     place = cell(page, 1)
     for number, text in enumerate(texts, 1):
-        await send(page, text)
+        await send_message(page, text)
         await expect(messages(place)).to_have_count(2 * number)
-        await answered(place, text)
+        await wait_for_answer(place, text)
     return place
 
 
@@ -30,9 +30,9 @@ async def test_a_middle_turn_is_run_again_and_both_branches_stay(page: Page) -> 
 
     await act(messages(place).nth(3), "Regenerate")
     await expect(messages(place)).to_have_count(4)
-    await answered(place, "two")
+    await wait_for_answer(place, "two")
     await expect(messages(place).nth(3)).to_contain_text("2/2")
-    await shot(page, "versions")
+    await take_screenshot(page, "versions")
 
     await act(messages(place).nth(3), "Version before")
     await expect(messages(place)).to_have_count(6)
@@ -50,7 +50,7 @@ async def test_an_edited_question_is_answered_beside_the_first(page: Page) -> No
     await messages(place).nth(0).get_by_role("textbox").fill("uno")
     await page.keyboard.press("Enter")
 
-    await answered(place, "uno")
+    await wait_for_answer(place, "uno")
     await expect(messages(place)).to_have_count(2)
     await act(messages(place).nth(0), "Version before")
     await expect(messages(place)).to_have_count(4)
@@ -74,8 +74,8 @@ async def test_a_fork_is_a_thread_of_its_own(page: Page) -> None:
 
     await expect(page).to_have_url(re.compile(r"/play/conv_\w+"))
     await expect(messages(cell(page, 1))).to_have_count(2)
-    await send(page, "three")
-    await answered(cell(page, 1), "three")
+    await send_message(page, "three")
+    await wait_for_answer(cell(page, 1), "three")
     await expect(messages(cell(page, 1))).to_have_count(4)
 
 
@@ -92,47 +92,47 @@ async def test_a_thumb_is_kept_with_the_run(page: Page) -> None:
 
 async def test_a_failure_is_shown_and_can_be_tried_again(page: Page) -> None:
     await page.goto("/play?workflow=failing")
-    await send(page, "Try this")
+    await send_message(page, "Try this")
     place = cell(page, 1)
     await expect(place.get_by_role("alert")).to_contain_text("The model went away.")
     await expect(place).to_contain_text("So far so good.")
-    await shots(page, "failure")
+    await take_screenshots(page, "failure")
 
     await page.reload()
     await expect(place.get_by_role("alert")).to_contain_text("The model went away.")
     await place.get_by_role("button", name="Retry").click()
 
-    await answered(place, "And now it works.")
+    await wait_for_answer(place, "And now it works.")
     await expect(place.get_by_role("alert")).to_have_count(0)
     await expect(messages(place)).to_have_count(2)
 
 
 async def test_a_tool_waits_for_a_person(page: Page) -> None:
     await page.goto("/play?workflow=keeper")
-    await send(page, "Delete my notes")
+    await send_message(page, "Delete my notes")
     place = cell(page, 1)
     await expect(place).to_contain_text("delete_file")
-    await shots(page, "approval")
+    await take_screenshots(page, "approval")
 
     await page.reload()
     await place.get_by_role("button", name="Approve").click()
-    await answered(place, "It is deleted.")
+    await wait_for_answer(place, "It is deleted.")
 
-    await send(page, "Once more")
+    await send_message(page, "Once more")
     await place.get_by_role("button", name="Deny").click()
-    await answered(place, "I left it alone.")
+    await wait_for_answer(place, "I left it alone.")
     await page.reload()
     await expect(messages(place).last).to_contain_text("I left it alone.")
 
 
-async def test_words_can_be_put_into_anybodys_mouth(page: Page, watch: Watch) -> None:
+async def test_words_can_be_put_into_anybodys_mouth(page: Page, watch: PageMonitor) -> None:
     await page.goto("/play?workflow=scripted")
     await page.get_by_role("combobox", name="Role").select_option("System")
     await page.get_by_role("textbox", name="Message", exact=True).fill("Be brief.")
     await page.get_by_role("button", name="Add", exact=True).click()
     await expect(messages(cell(page, 1))).to_have_count(1)
-    await send(page, "Hello")
-    await answered(cell(page, 1), "Hello")
+    await send_message(page, "Hello")
+    await wait_for_answer(cell(page, 1), "Hello")
     await expect(messages(cell(page, 1))).to_have_count(3)
     await page.reload()
     await expect(messages(cell(page, 1)).first).to_contain_text("Be brief.")

@@ -8,8 +8,8 @@ import pytest
 from playwright.async_api import BrowserContext, Locator, Page, expect
 
 from tests.e2e.conftest import FLOWS
-from tests.e2e.playing import answered, cell, send, shot, shots
-from tests.e2e.watching import Watch
+from tests.e2e.page_monitor import PageMonitor
+from tests.e2e.playground import cell, send_message, take_screenshot, take_screenshots, wait_for_answer
 from tests.server_process import ServerProcess, server_process
 
 ELSEWHERE = '''
@@ -46,7 +46,7 @@ async def test_the_list_has_all_that_is_served_and_says_what_is_a_chat(page: Pag
     for row in rows:
         kind = "Chat" if row["is_chat"] else "Not a chat"
         await expect(listed(page, row["name"]).get_by_text(re.compile(rf"^{kind}"))).to_be_visible()
-    await shots(page, "workflows")
+    await take_screenshots(page, "workflows")
 
     await page.get_by_role("group", name="Which").get_by_role("button", name="Not chats").click()
     await expect(listed(page, "shout")).to_be_visible()
@@ -69,7 +69,7 @@ async def test_one_is_shown_with_its_evidence_schemas_and_flags(page: Page) -> N
     await expect(main).to_contain_text("Seconds between two words")
     await page.get_by_role("button", name="Show the JSON Schema").first.click()
     await expect(main.get_by_text('"properties"').first).to_be_visible()
-    await shots(page, "workflow")
+    await take_screenshots(page, "workflow")
 
     await page.goto("/workflows/shout")
     await expect(main).to_contain_text("Not a chat: declared in code.")
@@ -102,8 +102,8 @@ async def test_programs_for_five_clients_name_this_server_and_are_copied(
 async def test_a_button_leads_to_a_first_answer(page: Page) -> None:
     await page.goto("/workflows/scripted")
     await page.get_by_role("button", name="Talk to it").click()
-    await send(page, "Nice to meet you")
-    await answered(cell(page, 1), "Nice to meet you")
+    await send_message(page, "Nice to meet you")
+    await wait_for_answer(cell(page, 1), "Nice to meet you")
 
     await page.goto("/workflows/shout")
     await page.get_by_role("button", name="Run it").click()
@@ -112,7 +112,9 @@ async def test_a_button_leads_to_a_first_answer(page: Page) -> None:
     await expect(page.get_by_role("table", name="Rows and answers")).to_contain_text("AHOY")
 
 
-async def test_a_service_is_tested_connected_talked_to_and_let_go(page: Page, watch: Watch, tmp_path: Path) -> None:
+async def test_a_service_is_tested_connected_talked_to_and_let_go(
+    page: Page, watch: PageMonitor, tmp_path: Path
+) -> None:
     with server_process(tmp_path, ELSEWHERE) as other:
         await page.goto("/workflows")
         await page.get_by_role("button", name="Connect a service").click()
@@ -121,17 +123,17 @@ async def test_a_service_is_tested_connected_talked_to_and_let_go(page: Page, wa
         await dialog.get_by_role("button", name="Test").click()
         await expect(dialog).to_contain_text("Found: oracle")
         await expect(dialog).to_contain_text("A chat: it says so itself.")
-        await shots(page, "connect")
+        await take_screenshots(page, "connect")
         assert "oracle" not in await (await page.request.get("/api/workflows")).text()  # It was only asked.
 
         await dialog.get_by_role("button", name="Connect", exact=True).click()
         await expect(page).to_have_url(re.compile("/workflows/oracle$"))
         await expect(page.locator("main")).to_contain_text("Connected")
         await expect(page.locator("main")).to_contain_text("Answers from another machine, or nearly.")
-        await shots(page, "connected")
+        await take_screenshots(page, "connected")
         await page.get_by_role("button", name="Talk to it").click()
-        await send(page, "Who is there?")
-        await answered(cell(page, 1), "The oracle has heard: Who is there?")
+        await send_message(page, "Who is there?")
+        await wait_for_answer(cell(page, 1), "The oracle has heard: Who is there?")
 
         await page.get_by_role("link", name="Workflows").first.click()
         await page.get_by_role("button", name="Disconnect oracle").click()
@@ -143,7 +145,7 @@ async def test_a_service_is_tested_connected_talked_to_and_let_go(page: Page, wa
         watch.forgive("404")  # What it takes was asked for.
 
 
-async def test_what_is_no_service_says_what_was_tried(page: Page, watch: Watch, site: ServerProcess) -> None:
+async def test_what_is_no_service_says_what_was_tried(page: Page, watch: PageMonitor, site: ServerProcess) -> None:
     await page.goto("/workflows")
     await page.get_by_role("button", name="Connect a service").click()
     dialog = page.get_by_role("dialog", name="Connect a service")
@@ -151,5 +153,5 @@ async def test_what_is_no_service_says_what_was_tried(page: Page, watch: Watch, 
     await dialog.get_by_role("button", name="Test").click()
     await expect(dialog.get_by_role("alert")).to_contain_text("If you know what it is, say so above.")
     await expect(dialog.get_by_role("table")).to_contain_text("GET")
-    await shot(page, "connect-refused")
+    await take_screenshot(page, "connect-refused")
     watch.forgive("Failed to load resource")

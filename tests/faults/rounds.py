@@ -2,8 +2,8 @@
 
 import os
 
-FULL = os.environ.get("PALAVER_FAULT_ROUNDS") == "full"
+IS_FULL_RUN = os.environ.get("PALAVER_FAULT_ROUNDS") == "full"
 
 
-def rounds(sample: int, full: int) -> int:
-    return full if FULL else sample
+def round_count(sample: int, full: int) -> int:
+    return full if IS_FULL_RUN else sample

@@ -15,8 +15,8 @@ import pytest
 from palaver.errors import Overloaded
 from palaver.storage import queue, sqlite
 from palaver.storage.database import open_database
-from tests.faults.rounds import FULL, rounds
-from tests.faults.streams import PROTOCOLS, Client, clients, reading, script
+from tests.faults.rounds import IS_FULL_RUN, round_count
+from tests.faults.stream_clients import PROTOCOLS, StreamClient, counting_script, make_clients, read_streams
 from tests.postgres import Postgres
 from tests.server_process import ServerProcess, server_process
 
@@ -28,19 +28,19 @@ def counted(words: int) -> str:
     return "".join(f"{number} " for number in range(words))
 
 
-def in_flight() -> list[Client]:
+def in_flight() -> list[StreamClient]:
     """Readers in every protocol, of short runs and of long ones; and one of a run in the background."""
-    body = {"model": "scripted", "input": script(WORDS["long"], 0.01), "stream": True, "background": True}
-    short, long = ([script(WORDS[length], 0.01)] * 4 for length in WORDS)
-    return [*clients([*short, *long]), Client("responses", body)]
+    body = {"model": "scripted", "input": counting_script(WORDS["long"], 0.01), "stream": True, "background": True}
+    short, long = ([counting_script(WORDS[length], 0.01)] * 4 for length in WORDS)
+    return [*make_clients([*short, *long]), StreamClient("responses", body)]
 
 
 async def gone_meanwhile(
-    server: ServerProcess, readers: list[Client], leave: Callable[[threading.Event], None]
+    server: ServerProcess, readers: list[StreamClient], leave: Callable[[threading.Event], None]
 ) -> list[Any]:
     """Let the database leave while they read, see that runs are refused, and let it come back."""
     seen = threading.Event()
-    async with reading(server, readers):
+    async with read_streams(server, readers):
         while not all(reader.pieces for reader in readers):  # noqa: ASYNC110 - they tell nobody
             await asyncio.sleep(0.01)
         leaving = asyncio.create_task(asyncio.to_thread(leave, seen))
@@ -79,7 +79,7 @@ def works_again(http: httpx.Client) -> None:
         time.sleep(0.1)
 
 
-def see(http: httpx.Client, readers: list[Client]) -> list[str]:
+def see(http: httpx.Client, readers: list[StreamClient]) -> list[str]:
     """What each was told last is what is kept of its run; how they ended."""
     statuses: list[str] = []
     for reader in readers:
@@ -94,7 +94,7 @@ def see(http: httpx.Client, readers: list[Client]) -> list[str]:
     return statuses
 
 
-@pytest.mark.parametrize("how", ["stop", "kill"] if FULL else ["kill"])
+@pytest.mark.parametrize("how", ["stop", "kill"] if IS_FULL_RUN else ["kill"])
 def test_a_server_of_databases_that_restarts(postgres: Postgres, postgres_url: str, how: str, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
 
@@ -108,7 +108,7 @@ def test_a_server_of_databases_that_restarts(postgres: Postgres, postgres_url: s
         server_process(tmp_path / "other", db=postgres_url, heartbeat_seconds="0.2", rate_per_minute="0") as other,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
-        for _ in range(rounds(1, 10)):
+        for _ in range(round_count(1, 10)):
             readers = in_flight()
 
             answers = asyncio.run(gone_meanwhile(server, readers, leave))
@@ -136,7 +136,7 @@ def test_a_file_that_somebody_else_locks(tmp_path: Path) -> None:
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
         kept = http.post("/v1/responses", json={"model": "scripted", "input": "Kept."}).json()
-        for _ in range(rounds(1, 5)):
+        for _ in range(round_count(1, 5)):
             readers = in_flight()
 
             answers = asyncio.run(gone_meanwhile(server, readers, leave))

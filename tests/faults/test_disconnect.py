@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.faults.rounds import rounds
+from tests.faults.rounds import round_count
 from tests.server_process import server_process
 
 WATCHED = """
@@ -62,7 +62,7 @@ def test_random_disconnects_leave_nothing_behind(tmp_path: Path) -> None:
         await_trace(http)  # The threads that make and keep spans are there from the first run on, and stay as they are.
         samples = [resources(http) for _ in range(4)]
         before = {name: min(sample[name] for sample in samples) for name in samples[0]}
-        for _ in range(rounds(150, 1000)):
+        for _ in range(round_count(150, 1000)):
             with socket.create_connection(("127.0.0.1", server.port)) as connection:
                 connection.sendall(REQUEST[: chance.choice([20, 120, len(REQUEST) - 5, *[len(REQUEST)] * 6])])
                 if chance.random() < 0.7:

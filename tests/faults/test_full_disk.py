@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.faults.rounds import rounds
-from tests.faults.streams import PROTOCOLS, Client, clients, reading, script
+from tests.faults.rounds import round_count
+from tests.faults.stream_clients import PROTOCOLS, StreamClient, counting_script, make_clients, read_streams
 from tests.server.traced_server import span
 from tests.server_process import ServerProcess, server_process
 from tests.traces.otlp.otlp_requests import request
@@ -55,9 +55,9 @@ def test_a_full_disk_stops_runs_and_nothing_else(disk: Path, tmp_path: Path) -> 
         server_process(tmp_path, db=str(database), rate_per_minute="0") as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
-        for _ in range(rounds(2, 10)):
+        for _ in range(round_count(2, 10)):
             kept = http.post("/v1/responses", json={"model": "scripted", "input": "Kept for ever."}).json()
-            readers = clients([script(400, 0.01)] * 8)
+            readers = make_clients([counting_script(400, 0.01)] * 8)
 
             filler = asyncio.run(fill_meanwhile(server, disk, readers))
 
@@ -81,9 +81,9 @@ def test_a_full_disk_stops_runs_and_nothing_else(disk: Path, tmp_path: Path) -> 
     assert unkept > 0  # Else the disk was never missed.
 
 
-async def fill_meanwhile(server: ServerProcess, disk: Path, readers: list[Client]) -> Path:
+async def fill_meanwhile(server: ServerProcess, disk: Path, readers: list[StreamClient]) -> Path:
     """Fill the disk while they read, until nothing can be written: a database has some room of its own."""
-    async with reading(server, readers):
+    async with read_streams(server, readers):
         while not all(reader.pieces for reader in readers):  # noqa: ASYNC110 - they tell nobody
             await asyncio.sleep(0.01)
         filler = await asyncio.to_thread(fill, disk)
@@ -130,7 +130,7 @@ def refused(http: httpx.Client, name: str) -> int:
     return 200
 
 
-def is_unkept(http: httpx.Client, reader: Client) -> bool:
+def is_unkept(http: httpx.Client, reader: StreamClient) -> bool:
     """Was it told that its end could not be kept? Then that is what is kept now."""
     run = http.get(f"/api/runs/{reader.run}").json()
     told = "its end could not be kept" in str(reader.frames[-3:])

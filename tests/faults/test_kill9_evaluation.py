@@ -22,7 +22,7 @@ from palaver.evaluation.plan.plan import PlannedEvaluator
 from palaver.storage.database import Database, open_database
 from palaver.storage.evaluations import repository as evaluations
 from tests.evaluation.runner.local_server import plan, put, variant
-from tests.faults.rounds import FULL, rounds
+from tests.faults.rounds import IS_FULL_RUN, round_count
 from tests.storage.evaluation_factory import cell_rows, score_rows
 
 SOURCE = """
@@ -41,7 +41,7 @@ async def counted(messages):
     return text
 """
 
-CASES = 2_000 if FULL else 300
+CASES = 2_000 if IS_FULL_RUN else 300
 CONCURRENCY = 10
 EVALUATORS = [PlannedEvaluator(key=key, name=key) for key in ("exact_match", "contains")]
 QUIET = {"PALAVER_TRACE_CONTENT": "off", "PALAVER_HEARTBEAT_SECONDS": "0.2"}
@@ -124,7 +124,7 @@ async def grown(database: Database, count: int, *, within: float) -> set[int]:
 
 async def test_no_recorded_cell_runs_twice(url: str, tmp_path: Path) -> None:
     chance = random.Random(time.time_ns())
-    kills = rounds(2, 10)
+    kills = round_count(2, 10)
     database = open_database(url)
     await database.write(put, "ev_1", plan(variant("counted"), evaluators=EVALUATORS, concurrency=CONCURRENCY), rows())
     seen: list[tuple[set[int], dict[int, int]]] = []

@@ -22,7 +22,7 @@ from sqlalchemy import Engine, NullPool, create_engine, make_url, text
 
 from palaver.storage.migrations import upgrade
 from palaver.storage.migrations.upgrade import SCHEMA_VERSION, SchemaState
-from tests.faults.rounds import rounds
+from tests.faults.rounds import round_count
 from tests.postgres import Postgres
 from tests.storage import second_schema
 
@@ -130,8 +130,8 @@ def changer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Changer
 
 def moments(steps: int, seconds: float, chance: random.Random, sample: int) -> list[dict[str, Any]]:
     """When to kill: at each step (in `make test` at some of them, and the last), and at random times."""
-    at = [*chance.sample(range(1, steps), min(steps - 1, rounds(sample, steps))), steps]
-    after = [chance.uniform(0, seconds * 1.1) for _ in range(rounds(sample // 2, 100))]
+    at = [*chance.sample(range(1, steps), min(steps - 1, round_count(sample, steps))), steps]
+    after = [chance.uniform(0, seconds * 1.1) for _ in range(round_count(sample // 2, 100))]
     return [*({"at": step} for step in at), *({"after": wait} for wait in after)]
 
 

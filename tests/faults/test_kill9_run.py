@@ -18,8 +18,8 @@ import httpx
 import msgspec
 import pytest
 
-from tests.faults.rounds import rounds
-from tests.faults.streams import Client, clients, reading, script
+from tests.faults.rounds import round_count
+from tests.faults.stream_clients import StreamClient, counting_script, make_clients, read_streams
 from tests.server_process import ServerProcess, server_process
 
 SOURCE = """
@@ -57,10 +57,10 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 class Killed:
     """What was going on when the server was killed."""
 
-    readers: list[Client]
+    readers: list[StreamClient]
     wanted: list[str]
     """What each of them would have been told in the end."""
-    talks: list[tuple[str, Client]]
+    talks: list[tuple[str, StreamClient]]
     """Conversations, and who was reading an answer there."""
     waiting: list[tuple[str, str]]
     """Runs in the background: their workflow and their name."""
@@ -71,7 +71,7 @@ def test_runs_outlive_the_server(url: str, tmp_path: Path) -> None:
     chance = random.Random(time.time_ns())
     before: Killed | None = None
     lost, ended, begun = [0.0], 0, 0
-    for _ in range(rounds(2, 50) + 1):
+    for _ in range(round_count(2, 50) + 1):
         with server_process(
             tmp_path, SOURCE, "--db", url, heartbeat_seconds="0.2", background_runs="4", rate_per_minute="0"
         ) as server:
@@ -95,12 +95,14 @@ def going_on(server: ServerProcess, chance: random.Random) -> Killed:
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
         talks = [_talk(http.post("/v1/conversations", json={}).json()["id"]) for _ in range(4)]
         waiting = [(name, _in_background(http, name)) for name in BACKGROUND]
-    return Killed(clients([script(count, PACE) for count in counts]), list(map(_counted, counts)), talks, waiting)
+    return Killed(
+        make_clients([counting_script(count, PACE) for count in counts]), list(map(_counted, counts)), talks, waiting
+    )
 
 
 async def kill(server: ServerProcess, going: Killed, after: float) -> None:
     """Let all of them read, and kill the server after so many seconds."""
-    async with reading(server, [*going.readers, *(reader for _, reader in going.talks)]):
+    async with read_streams(server, [*going.readers, *(reader for _, reader in going.talks)]):
         await asyncio.sleep(after)
         server.process.kill()
         going.at = asyncio.get_running_loop().time()
@@ -110,9 +112,9 @@ def _counted(words: int) -> str:
     return "".join(f"{number} " for number in range(words))
 
 
-def _talk(conversation: str) -> tuple[str, Client]:
-    body = {"model": "scripted", "input": script(50, PACE), "stream": True, "conversation": conversation}
-    return conversation, Client("responses", body)
+def _talk(conversation: str) -> tuple[str, StreamClient]:
+    body = {"model": "scripted", "input": counting_script(50, PACE), "stream": True, "conversation": conversation}
+    return conversation, StreamClient("responses", body)
 
 
 def _in_background(http: httpx.Client, name: str) -> str:
@@ -166,7 +168,7 @@ def _see_background(http: httpx.Client, name: str, response: str) -> None:
         assert _counted(20).startswith(said)
 
 
-def _see(http: httpx.Client, reader: Client, wanted: str, killed_at: float) -> float:
+def _see(http: httpx.Client, reader: StreamClient, wanted: str, killed_at: float) -> float:
     """A run has ended, and holds what its reader was told, but for the last of it; how old that was."""
     if not reader.run:
         return 0.0  # Killed before it had a name.
@@ -192,10 +194,10 @@ def _see(http: httpx.Client, reader: Client, wanted: str, killed_at: float) -> f
     return missing
 
 
-def _resume(http: httpx.Client, reader: Client, status: str, said: str) -> None:
+def _resume(http: httpx.Client, reader: StreamClient, status: str, said: str) -> None:
     """Its stream ends, says the same, and in the very frames that the reader got."""
     name = reader.run.replace("run_", "resp_")
-    again = Client("responses", {}, status=200)
+    again = StreamClient("responses", {}, status=200)
     for line in http.get(f"/v1/responses/{name}", params={"stream": "true"}).content.splitlines():
         again.take(line)
     shown = http.get(f"/v1/responses/{name}").json()

@@ -11,8 +11,8 @@ import httpx
 import msgspec
 import pytest
 
-from tests.faults.rounds import rounds
-from tests.faults.streams import PROTOCOLS, Client, script
+from tests.faults.rounds import round_count
+from tests.faults.stream_clients import PROTOCOLS, StreamClient, counting_script
 from tests.server_process import ServerProcess, server_process
 
 WATCHED = """
@@ -37,8 +37,8 @@ async def left_behind():
 """
 
 AT_ONCE = 16
-SHORT = script(3, 0)
-ENDLESS = script(1000, 0.05)
+SHORT = counting_script(3, 0)
+ENDLESS = counting_script(1000, 0.05)
 
 
 def test_nothing_grows_with_the_number_of_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +47,7 @@ def test_nothing_grows_with_the_number_of_runs(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("TMPDIR", str(temporary))
     settings = {"rate_per_minute": "0", "db": str(tmp_path / "palaver.db")}
     with server_process(tmp_path, WATCHED, **settings) as server:
-        seen = asyncio.run(used(server, rounds(1_000, 10_000)))
+        seen = asyncio.run(used(server, round_count(1_000, 10_000)))
         assert server.stop() == 0
     sys.stdout.write(f"{seen}\n")
 
@@ -93,7 +93,7 @@ async def whole(_: ServerProcess, http: httpx.AsyncClient, __: random.Random) ->
 
 async def streamed(server: ServerProcess, _: httpx.AsyncClient, chance: random.Random) -> None:
     name = chance.choice(list(PROTOCOLS))
-    reader = Client(name, PROTOCOLS[name].body(SHORT))
+    reader = StreamClient(name, PROTOCOLS[name].body(SHORT))
     await reader.read(server.port)
     assert (reader.text, reader.ended) == ("0 1 2 ", True)
 
@@ -106,7 +106,7 @@ async def failing(_: ServerProcess, http: httpx.AsyncClient, __: random.Random) 
 async def leaving(server: ServerProcess, _: httpx.AsyncClient, chance: random.Random) -> None:
     """A client that is gone in the middle of a stream."""
     name = chance.choice(["responses", "chat_completions", "invoke"])
-    reader = Client(name, PROTOCOLS[name].body(ENDLESS))
+    reader = StreamClient(name, PROTOCOLS[name].body(ENDLESS))
     with suppress(TimeoutError):
         async with asyncio.timeout(chance.uniform(0.02, 0.2)):
             await reader.read(server.port)

@@ -21,7 +21,7 @@ from palaver.server.settings import Settings
 from palaver.storage import runs
 from palaver.storage.database import open_database
 from palaver.testing import in_process_transport, scripted
-from tests.faults.rounds import FULL, rounds
+from tests.faults.rounds import IS_FULL_RUN, round_count
 from tests.server_process import server_process
 
 UNLIMITED = Settings(rate_per_minute=0, max_runs=0, max_streams=0)
@@ -211,22 +211,22 @@ WAYS: list[Callable[[Servers], Awaitable[str]]] = [
 async def test_whatever_the_interleaving_everybody_sees_one_outcome(postgres_url: str) -> None:
     seen: Counter[str] = Counter()
     async with serving(postgres_url) as servers:
-        left = [servers.chance.choice(WAYS) for _ in range(rounds(90, 1000))]
+        left = [servers.chance.choice(WAYS) for _ in range(round_count(90, 1000))]
 
         async def play() -> None:
             while left:
                 seen[await left.pop()(servers)] += 1
 
-        async with asyncio.timeout(rounds(60, 900)), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(round_count(60, 900)), asyncio.TaskGroup() as group:
             for _ in range(8):
                 group.create_task(play())
 
-    assert sum(seen.values()) == rounds(90, 1000)
+    assert sum(seen.values()) == round_count(90, 1000)
     assert {"finished", "resumed", "cancelled", "background"} < seen.keys()  # Else the rounds would prove little.
 
 
 def test_the_runs_of_a_server_that_was_killed_are_incomplete_soon_after(tmp_path: Path, postgres_url: str) -> None:
-    beat = 5.0 if FULL else 0.4
+    beat = 5.0 if IS_FULL_RUN else 0.4
     settings = {"db": postgres_url, "heartbeat_seconds": str(beat)}
     with ExitStack() as stack:
         dying = stack.enter_context(server_process(tmp_path, **settings))

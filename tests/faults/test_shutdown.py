@@ -10,7 +10,7 @@ import httpx
 import msgspec
 import pytest
 
-from tests.faults.streams import Client, clients, reading, script
+from tests.faults.stream_clients import StreamClient, counting_script, make_clients, read_streams
 from tests.server_process import ServerProcess, server_process
 
 SLOW = {
@@ -82,7 +82,7 @@ def test_an_idle_server_stops_at_once(tmp_path: Path) -> None:
 
 def test_no_run_begins_any_more_and_those_that_end_are_kept(tmp_path: Path) -> None:
     database = str(tmp_path / "palaver.db")
-    readers = clients([script(150, 0.02)] * 8)
+    readers = make_clients([counting_script(150, 0.02)] * 8)
     with server_process(tmp_path, db=database) as server:
         refused = asyncio.run(stop_while_reading(server, readers))
         assert server.process.wait(60) == 0
@@ -98,7 +98,7 @@ def test_no_run_begins_any_more_and_those_that_end_are_kept(tmp_path: Path) -> N
 
 def test_a_run_that_took_too_long_is_kept_as_it_was_told(tmp_path: Path) -> None:
     database = str(tmp_path / "palaver.db")
-    readers = clients([script(3000, 0.02)] * 8)
+    readers = make_clients([counting_script(3000, 0.02)] * 8)
     with server_process(tmp_path, db=database, shutdown_seconds="1") as server:
         asyncio.run(stop_while_reading(server, readers))
         assert server.process.wait(60) == 0
@@ -114,7 +114,7 @@ def test_runs_that_a_second_signal_left_are_interrupted_at_the_next_start(
     tmp_path: Path, where: str, request: pytest.FixtureRequest
 ) -> None:
     database = str(tmp_path / "palaver.db") if where == "file" else request.getfixturevalue("postgres_url")
-    readers = clients([script(3000, 0.02)] * 8)
+    readers = make_clients([counting_script(3000, 0.02)] * 8)
     with server_process(tmp_path, db=database, heartbeat_seconds="0.2") as server:
         later = in_background(server)
         began = time.monotonic()
@@ -193,14 +193,14 @@ def said_of(http: httpx.Client, response: str) -> str:
 
 
 async def stop_while_reading(
-    server: ServerProcess, readers: list[Client], *, again: bool = False
+    server: ServerProcess, readers: list[StreamClient], *, again: bool = False
 ) -> list[tuple[int, str | None]]:
     """Tell the server to stop when all of them read; how it answers others from then on."""
     answers: list[tuple[int, str | None]] = []
     body = {"model": "scripted", "input": "Hi."}
     async with (
         httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as http,
-        reading(server, readers),
+        read_streams(server, readers),
     ):
         (
             await http.post("/v1/responses", json=body)
@@ -221,11 +221,11 @@ async def stop_while_reading(
 
 
 def in_background(server: ServerProcess) -> str:
-    body = {"model": "scripted", "input": script(3000, 0.02), "background": True}
+    body = {"model": "scripted", "input": counting_script(3000, 0.02), "background": True}
     return httpx.post(f"{server.url}/v1/responses", json=body, trust_env=False, timeout=60).json()["id"]
 
 
-def kept_of(http: httpx.Client, reader: Client) -> tuple[str, str | None, str]:
+def kept_of(http: httpx.Client, reader: StreamClient) -> tuple[str, str | None, str]:
     """How its run ended, why if it failed, and what it said."""
     run = http.get(f"/api/runs/{reader.run}", params={"include": "reply"}).json()
     said = "".join(part["text"] for message in run["reply"]["messages"] for part in message["parts"])

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.faults.rounds import rounds
+from tests.faults.rounds import round_count
 from tests.server_process import ServerProcess, server_process
 
 FLOOD = """
@@ -53,7 +53,7 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
 
 
 def test_stalled_readers_are_left_and_others_do_not_notice(server: ServerProcess) -> None:
-    many = rounds(40, 200)
+    many = round_count(40, 200)
     before = resident(server)
     with ExitStack() as stack, httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
         for _ in range(many):

@@ -15,9 +15,9 @@ import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from tests.faults.rounds import rounds
+from tests.faults.rounds import round_count
 from tests.server_process import ServerProcess, server_process
-from tests.tab_client import tab_client, text_of
+from tests.tab_client import joined_text, tab_client
 
 SOURCE = """
 import asyncio
@@ -85,7 +85,7 @@ def becomes(http: httpx.Client, name: str, count: int, seconds: float) -> float:
 
 
 def test_many_idle_sockets_cost_little(server: ServerProcess, http: httpx.Client) -> None:
-    many = rounds(200, 500)
+    many = round_count(200, 500)
     http.get("/api/about")
     with tab_client(server.url) as page:  # What the first one loads is not counted.
         page.send(1, "/health")
@@ -96,7 +96,7 @@ def test_many_idle_sockets_cost_little(server: ServerProcess, http: httpx.Client
         for number, page in enumerate(tabs):
             page.send(number, "/health")
         for number, page in enumerate(tabs):
-            assert text_of(page.until(number)) == '{"status":"ok"}'
+            assert joined_text(page.until(number)) == '{"status":"ok"}'
         grown = resident(server) - before
         made = http.post("/api/threads", json={"workflow": "echo"}).json()["id"]
         for page in tabs:
@@ -110,7 +110,7 @@ def test_many_idle_sockets_cost_little(server: ServerProcess, http: httpx.Client
 
 
 def test_a_tab_that_reads_nothing_is_left_and_others_do_not_notice(server: ServerProcess, http: httpx.Client) -> None:
-    many = rounds(10, 50)
+    many = round_count(10, 50)
     before = resident(server)
     with ExitStack() as stack, tab_client(server.url) as page:
         for _ in range(many):
@@ -202,7 +202,7 @@ def test_a_server_that_stops_lets_answers_end(server: ServerProcess) -> None:
             idle.until(1)
         page.send(2, "/health")
         refused = page.until(2)
-        whole = text_of(page.until(1))
+        whole = joined_text(page.until(1))
         with pytest.raises(ConnectionClosed) as closed:
             page.until(3)
         code = server.process.wait(60)
@@ -223,7 +223,7 @@ def test_an_answer_that_takes_too_long_is_ended_with_its_frame(server: ServerPro
         code = server.process.wait(60)
 
     assert mine[-1] == {"id": 1, "end": True}
-    assert "shutting_down" in text_of(mine)
+    assert "shutting_down" in joined_text(mine)
     assert code == 0
 
 
@@ -238,7 +238,7 @@ def test_a_server_that_is_killed_is_noticed_and_its_runs_are_known_again(tmp_pat
             page.until(1)
     with server_process(tmp_path, SOURCE, db=db) as second, tab_client(second.url) as page:
         page.send(1, f"/api/runs/{run}?include=reply")
-        shown = json.loads(text_of(page.until(1)))
+        shown = json.loads(joined_text(page.until(1)))
 
     assert shown["status"] == "interrupted"
     assert shown["reply"]["messages"][0]["parts"] == [{"type": "text", "text": "begin "}]

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from palaver.testing import client, echo, scripted
-from tests.server_process import ServerProcess, is_closed_by_server, raw, server_process, status
+from tests.server_process import ServerProcess, is_closed_by_server, raw_status, send_raw, server_process
 from tests.tab_client import handshake_request
 
 PONG = b"\x8a\x00"
@@ -27,45 +27,45 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 def post(port: int, head: str, body: bytes = b"") -> bytes:
     lines = f"POST /echo/invoke HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{head}\r\n"
-    return raw(port, lines.encode() + body)
+    return send_raw(port, lines.encode() + body)
 
 
 def test_a_declared_size_over_the_limit_is_refused_before_the_body_comes(server: ServerProcess) -> None:  # S4.3
     answer = post(server.port, "Content-Length: 999999999\r\n")
 
-    assert status(answer) == 413
+    assert raw_status(answer) == 413
     assert b'"type":"too_large"' in answer
 
 
 def test_a_body_that_grows_over_the_limit_is_refused_on_the_way(server: ServerProcess) -> None:  # S4.3
     chunk = b"2710\r\n" + b" " * 10_000 + b"\r\n"
 
-    assert status(post(server.port, "Transfer-Encoding: chunked\r\n", chunk * 11)) == 413
+    assert raw_status(post(server.port, "Transfer-Encoding: chunked\r\n", chunk * 11)) == 413
 
 
 def test_a_body_that_stops_coming_is_not_waited_for(server: ServerProcess) -> None:  # S4.3
     answer = post(server.port, "Content-Length: 100\r\n", b'{"inputs"')
 
-    assert status(answer) == 408
+    assert raw_status(answer) == 408
     assert b'"type":"request_timeout"' in answer
 
 
 def test_headers_that_stop_coming_are_not_waited_for(server: ServerProcess) -> None:  # S4.3
-    assert status(raw(server.port, b"GET /health HTTP/1.1\r\nHost: local")) == 408
+    assert raw_status(send_raw(server.port, b"GET /health HTTP/1.1\r\nHost: local")) == 408
 
 
 def test_headers_without_end_are_cut_off(server: ServerProcess) -> None:  # S4.3
     endless = b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"x-a: b\r\n" * 10_000
 
-    assert status(raw(server.port, endless)) == 431
+    assert raw_status(send_raw(server.port, endless)) == 431
 
 
 def test_who_is_refused_while_sending_can_read_why(server: ServerProcess) -> None:
     beginning = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
     closing = "Connection: close\r\nContent-Length: 5000000\r\n"
 
-    assert [status(post(server.port, closing, b" " * 5_000_000)) for _ in range(10)] == [413] * 10
-    assert [status(raw(server.port, beginning + b"x-a: " + b"b" * 3_000_000)) for _ in range(20)] == [431] * 20
+    assert [raw_status(post(server.port, closing, b" " * 5_000_000)) for _ in range(10)] == [413] * 10
+    assert [raw_status(send_raw(server.port, beginning + b"x-a: " + b"b" * 3_000_000)) for _ in range(20)] == [431] * 20
 
 
 def test_who_is_refused_and_stays_is_let_go(server: ServerProcess) -> None:
@@ -88,10 +88,10 @@ def test_the_rest_of_a_body_that_was_answered_is_not_waited_for_for_ever(server:
     ):
         for line in (silent, going_on):
             line.sendall(head)
-            assert status(line.recv(65536)) == 413
+            assert raw_status(line.recv(65536)) == 413
             line.sendall(b" " * 100_000)
         going_on.sendall(b" " * 100_000 + handshake_request())
-        assert status(going_on.recv(65536)) == 101
+        assert raw_status(going_on.recv(65536)) == 101
         with suppress(ConnectionError):
             assert silent.recv(65536) == b""
         time.sleep(1)  # It was a little later on this one, and would be over by now.
@@ -117,7 +117,7 @@ def test_nothing_is_said_in_the_middle_of_an_answer(server: ServerProcess) -> No
             while piece := line.recv(65536):
                 answer += piece
 
-    assert status(answer) == 200
+    assert raw_status(answer) == 200
     assert answer.count(b"HTTP/1.1") == 1
 
 
@@ -133,9 +133,9 @@ def test_nothing_is_said_in_the_middle_of_an_answer(server: ServerProcess) -> No
 def test_large_urls_and_headers_are_refused(
     server: ServerProcess, line: str, headers: str, expected: int
 ) -> None:  # S4.3
-    answer = raw(server.port, f"{line} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n".encode())
+    answer = send_raw(server.port, f"{line} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n".encode())
 
-    assert status(answer) == expected
+    assert raw_status(answer) == expected
 
 
 async def test_every_json_bound_can_be_set() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from palaver.server.routing import OTLP_ROUTES, PAGE_SEGMENTS, SERVER_ROUTES, WORKFLOW_ROUTES
 from palaver.testing import client, echo, scripted
-from tests.server_process import ServerProcess, raw, server_process, status
+from tests.server_process import ServerProcess, raw_status, send_raw, server_process
 
 ROUTES = [
     "/",
@@ -42,9 +42,9 @@ def test_a_host_that_others_can_reach_is_refused_without_keys(tmp_path: Path) ->
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8642", "localhost.evil.example", "127.0.0.1:1"])
 def test_another_name_is_answered_with_421_on_every_route(server: ServerProcess, route: str, host: str) -> None:  # S1.2
-    answer = raw(server.port, f"GET {route} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+    answer = send_raw(server.port, f"GET {route} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
 
-    assert status(answer) == 421
+    assert raw_status(answer) == 421
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST"])
@@ -52,19 +52,19 @@ def test_another_name_is_answered_with_421_on_every_route(server: ServerProcess,
 def test_our_own_names_are_answered(server: ServerProcess, host: str, with_port: bool) -> None:  # S1.2
     named = f"{host}:{server.port}" if with_port else host
 
-    assert status(raw(server.port, f"GET /health HTTP/1.1\r\nHost: {named}\r\n\r\n".encode())) == 200
+    assert raw_status(send_raw(server.port, f"GET /health HTTP/1.1\r\nHost: {named}\r\n\r\n".encode())) == 200
 
 
 @pytest.mark.parametrize("hosts", [[], ["localhost", "localhost"]])
 def test_no_host_and_two_hosts_are_refused(server: ServerProcess, hosts: list[str]) -> None:  # S1.2
     lines = "".join(f"Host: {host}\r\n" for host in hosts)
 
-    assert status(raw(server.port, f"GET /health HTTP/1.1\r\n{lines}\r\n".encode())) == 400
+    assert raw_status(send_raw(server.port, f"GET /health HTTP/1.1\r\n{lines}\r\n".encode())) == 400
 
 
 def test_a_host_that_was_allowed_is_answered(tmp_path: Path) -> None:
     with server_process(tmp_path, allowed_hosts="palaver.test, other.test") as running:
-        assert status(raw(running.port, b"GET /health HTTP/1.1\r\nHost: palaver.test\r\n\r\n")) == 200
+        assert raw_status(send_raw(running.port, b"GET /health HTTP/1.1\r\nHost: palaver.test\r\n\r\n")) == 200
 
 
 @pytest.mark.parametrize(
@@ -128,15 +128,15 @@ TRICKS = [
 def test_a_path_has_one_spelling(server: ServerProcess, route: str, trick: str) -> None:  # S1.7
     path = trick.format(route if trick.startswith("{") else route.removeprefix("/") if "/{}" in trick else route)
 
-    answer = raw(server.port, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    answer = send_raw(server.port, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
 
-    assert status(answer) in (400, 404), (path, answer[:200])
+    assert raw_status(answer) in (400, 404), (path, answer[:200])
 
 
 def test_a_prefix_does_not_open_another_spelling(tmp_path: Path) -> None:  # S1.7
     with server_process(tmp_path, root_path="/base") as running:
         asked = {
-            path: status(raw(running.port, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()))
+            path: raw_status(send_raw(running.port, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()))
             for path in (
                 "/base/health",
                 "/health",

@@ -12,8 +12,8 @@ import httpx
 import pytest
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 
-from tests.server_process import ServerProcess, is_closed_by_server, raw, server_process, status
-from tests.tab_client import handshake_request, tab_client, text_of
+from tests.server_process import ServerProcess, is_closed_by_server, raw_status, send_raw, server_process
+from tests.tab_client import handshake_request, joined_text, tab_client
 
 TEBIBYTE = b"\x81\xff" + (1 << 40).to_bytes(8, "big") + bytes(4)
 """How a text of that size begins."""
@@ -26,7 +26,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 def opening(server: ServerProcess, path: str = "/api/socket", host: str = "localhost", more: str = "") -> int:
-    return status(raw(server.port, handshake_request(path, host, more), seconds=5))
+    return raw_status(send_raw(server.port, handshake_request(path, host, more), seconds=5))
 
 
 def closed_by(server: ServerProcess, message: str | bytes | list[str]) -> int | None:
@@ -74,9 +74,9 @@ def test_every_other_path_has_none(server: ServerProcess) -> None:  # S1.7
 )
 def test_an_opening_that_is_none_is_answered_and_ends(server: ServerProcess, request_: bytes) -> None:  # S1.2, S4.3
     since = time.monotonic()
-    answer = raw(server.port, request_, seconds=60)
+    answer = send_raw(server.port, request_, seconds=60)
 
-    assert 400 <= status(answer) < 500, answer
+    assert 400 <= raw_status(answer) < 500, answer
     assert time.monotonic() - since < 30
 
 
@@ -127,7 +127,7 @@ def test_one_that_answers_stays(server: ServerProcess) -> None:
         with pytest.raises(TimeoutError):
             page.next(4)
         page.send(1, "/health")
-        assert text_of(page.until(1)) == '{"status":"ok"}'
+        assert joined_text(page.until(1)) == '{"status":"ok"}'
 
 
 def test_keys_open_sockets_and_close_them(tmp_path: Path) -> None:  # S2.1, S2.4, S2.6

@@ -5,22 +5,22 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.conformance.telemetry.house import Emitted, House, Table, standing
+from tests.conformance.telemetry.trace_server import ProjectView, RunEmitter, TraceServer, run_trace_server
 
 
 @pytest.fixture(scope="session")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    with standing(tmp_path_factory.mktemp("telemetry")) as running:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TraceServer]:
+    with run_trace_server(tmp_path_factory.mktemp("telemetry")) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def emitted(house: House) -> Iterator[Emitted]:
+def emitted(house: TraceServer) -> Iterator[RunEmitter]:
     """What is shown of all that this program sent."""
-    tables: dict[str, Table] = {}
+    tables: dict[str, ProjectView] = {}
     with ExitStack() as stack:
 
-        def emit(program: str) -> Table:
+        def emit(program: str) -> ProjectView:
             if program not in tables:
                 table = stack.enter_context(house.table())
                 table.run(program)

@@ -7,7 +7,7 @@ from typing import Any
 
 from playwright.async_api import Page
 
-from tests.e2e.playing import cell
+from tests.e2e.playground import cell
 
 LONG_THREAD: dict[str, Any] = {
     "workflow": "scripted",
@@ -30,7 +30,7 @@ new Promise((done, fail) => {
 })
 """
 
-_UP = """
+_SCROLL_UP = """
 async (box, text) => {
   for (let step = 0; !box.textContent.includes(text); step++) {
     if (step === 300) throw new Error(`There is no ${text}`);
@@ -39,7 +39,7 @@ async (box, text) => {
   }
 }
 """
-_SAID = """
+_WAIT_FOR_TEXT = """
 async (box, [text, times]) => {
   for (let step = 0; box.textContent.split(text).length <= times; step++) {
     if (step === 600) throw new Error(`There are not ${times} of ${text}`);
@@ -50,15 +50,15 @@ async (box, [text, times]) => {
 """
 
 
-def loaded(document: str) -> list[str]:
+def asset_names(document: str) -> list[str]:
     """The files that a document names: its script, its style, what they need, its icon."""
     return re.findall(r'(?:src|href)="[^"]*/(assets/[^"]+)"', document)
 
 
-def first_view(built: Path) -> dict[str, int]:
+def first_view_sizes(built: Path) -> dict[str, int]:
     """Bytes of each file that a first visit needs, gzip'd."""
     document = (built / "index.html").read_text("utf-8")
-    sizes = {name: (built / f"{name}.gz").stat().st_size for name in loaded(document)}
+    sizes = {name: (built / f"{name}.gz").stat().st_size for name in asset_names(document)}
     return {"index.html": len(gzip.compress(document.encode())), **sizes}
 
 
@@ -72,9 +72,9 @@ async def scroll_up(page: Page, *, to: int) -> None:
 
     The page does it by itself: to look for things by their roles would keep its main thread longer than to show them.
     """
-    await cell(page, 1).get_by_role("log").evaluate(_UP, f"Message {to}")
+    await cell(page, 1).get_by_role("log").evaluate(_SCROLL_UP, f"Message {to}")
 
 
-async def said(page: Page, text: str, *, times: int) -> None:
+async def wait_for_text(page: Page, text: str, *, times: int) -> None:
     """Wait until the board shows that so many times, and half a second longer; by itself, too."""
-    await page.locator("main").evaluate(_SAID, [text, times])
+    await page.locator("main").evaluate(_WAIT_FOR_TEXT, [text, times])

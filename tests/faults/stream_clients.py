@@ -10,16 +10,16 @@ import msgspec
 
 from tests.server_process import ServerProcess
 
-_LONGEST = 1 << 20
+_MAX_LINE_BYTES = 1 << 20
 
 
-def script(words: int, pace: float) -> str:
+def counting_script(words: int, pace: float) -> str:
     """What makes the workflow `scripted` say the numbers up to that, one each so many seconds."""
     said = [step for number in range(words) for step in ({"text": f"{number} "}, {"sleep": pace})]
     return msgspec.json.encode(said).decode()
 
 
-class Protocol(NamedTuple):
+class StreamProtocol(NamedTuple):
     """How to ask for a stream, and how to read it."""
 
     path: str
@@ -38,26 +38,26 @@ def _openai_end(frame: Any) -> bool:
     return frame["type"] in ("response.completed", "response.incomplete", "response.failed")
 
 
-PROTOCOLS: dict[str, Protocol] = {
-    "responses": Protocol(
+PROTOCOLS: dict[str, StreamProtocol] = {
+    "responses": StreamProtocol(
         "/scripted/v1/responses",
         lambda asked: {"model": "scripted", "input": asked, "stream": True, "store": True},
         lambda frame: frame["delta"] if frame["type"] == "response.output_text.delta" else "",
         _openai_end,
     ),
-    "chat_completions": Protocol(
+    "chat_completions": StreamProtocol(
         "/scripted/v1/chat/completions",
         lambda asked: {"model": "scripted", "messages": [{"role": "user", "content": asked}], "stream": True},
         _chat_delta,
         lambda frame: "error" in frame or any(choice["finish_reason"] for choice in frame["choices"]),
     ),
-    "ui_stream": Protocol(
+    "ui_stream": StreamProtocol(
         "/scripted/api/chat",
         lambda asked: {"messages": [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": asked}]}]},
         lambda frame: frame["delta"] if frame["type"] == "text-delta" else "",
         lambda frame: frame["type"] in ("finish", "abort", "error"),
     ),
-    "invoke": Protocol(
+    "invoke": StreamProtocol(
         "/scripted/invoke",
         lambda asked: {"messages": [{"role": "user", "content": asked}], "flags": {"stream": True}},
         lambda frame: frame["data"].get("delta", "") if frame["type"] == "message_delta" else "",
@@ -67,7 +67,7 @@ PROTOCOLS: dict[str, Protocol] = {
 
 
 @dataclass
-class Client:
+class StreamClient:
     """One reader of one stream."""
 
     protocol: str
@@ -99,7 +99,7 @@ class Client:
         body = msgspec.json.encode(self.body)
         head = f"POST {self.path or protocol.path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         with suppress(OSError, asyncio.IncompleteReadError):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=_LONGEST)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=_MAX_LINE_BYTES)
             try:
                 writer.write(f"{head}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
                 await self._head(reader)
@@ -129,19 +129,19 @@ class Client:
             self.ended = self.ended or protocol.ends(frame)
 
 
-def clients(asked: Sequence[str]) -> list[Client]:
+def make_clients(asked: Sequence[str]) -> list[StreamClient]:
     """A client for each of these, in every protocol by turns."""
     names = list(PROTOCOLS)
-    found: list[Client] = []
+    found: list[StreamClient] = []
     for number, one in enumerate(asked):
         name = names[number % len(names)]
         body = PROTOCOLS[name].body(one)
-        found.append(Client(name, body | {"id": f"chat-{number}"} if name == "ui_stream" else body))
+        found.append(StreamClient(name, body | {"id": f"chat-{number}"} if name == "ui_stream" else body))
     return found
 
 
 @asynccontextmanager
-async def reading(server: ServerProcess, readers: Sequence[Client]) -> AsyncGenerator[None]:
+async def read_streams(server: ServerProcess, readers: Sequence[StreamClient]) -> AsyncGenerator[None]:
     """Let them all read; at the end of the block all have come to an end, whichever."""
     tasks = [asyncio.create_task(reader.read(server.port)) for reader in readers]
     try:

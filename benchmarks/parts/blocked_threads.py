@@ -9,17 +9,17 @@ from statistics import median
 import msgspec
 
 from benchmarks import machine, servers
+from benchmarks.context import BenchmarkContext, MeasurementError
 from benchmarks.figures import Figure, at_most
 from benchmarks.servers import Server
-from benchmarks.stand import CannotMeasure, Stand
 
-_BLOCKED = 4
+_BLOCKED_RUNS = 4
 _CALLS = 200
 
 
-def measure(stand: Stand) -> Iterator[Figure]:
+def measure(stand: BenchmarkContext) -> Iterator[Figure]:
     seconds = stand.choose(full=5.0, quick=1.0)
-    with servers.palaver(stand) as server, machine.pinned(machine.LOAD_CORE):
+    with servers.run_palaver(stand) as server, machine.pin_to_core(machine.LOAD_CORE):
         with closing(_connection(server)) as warm:
             _call(warm, "echo", number=0)
         milliseconds = _while_blocked(server, seconds)
@@ -28,14 +28,14 @@ def measure(stand: Stand) -> Iterator[Figure]:
         value=max(milliseconds),
         unit="ms",
         goal=at_most(20),
-        how=f"slowest of {_CALLS} calls of an async workflow while {_BLOCKED} sync ones block for {seconds:g} s; "
+        how=f"slowest of {_CALLS} calls of an async workflow while {_BLOCKED_RUNS} sync ones block for {seconds:g} s; "
         f"median {median(milliseconds):.2f} ms",
     )
 
 
 def _while_blocked(server: Server, seconds: float) -> list[float]:
     with ExitStack() as stack:
-        blocked = [stack.enter_context(closing(_connection(server))) for _ in range(_BLOCKED)]
+        blocked = [stack.enter_context(closing(_connection(server))) for _ in range(_BLOCKED_RUNS)]
         for connection in blocked:
             _send(connection, "block", seconds=seconds)
         asking = stack.enter_context(closing(_connection(server)))
@@ -57,8 +57,8 @@ def _while_blocked(server: Server, seconds: float) -> list[float]:
 
 def _check_blocked(server: Server) -> None:
     _, figures = servers.get(server.port, "/metrics")
-    if b"\npalaver_threads_busy %.1f\n" % _BLOCKED not in figures:
-        raise CannotMeasure(f"not all of {_BLOCKED} blocking runs were under way")
+    if b"\npalaver_threads_busy %.1f\n" % _BLOCKED_RUNS not in figures:
+        raise MeasurementError(f"not all of {_BLOCKED_RUNS} blocking runs were under way")
 
 
 def _connection(server: Server) -> HTTPConnection:
@@ -74,4 +74,4 @@ def _call(connection: HTTPConnection, workflow: str, **inputs: object) -> None:
     _send(connection, workflow, **inputs)
     answer = connection.getresponse()
     if (answer.status, msgspec.json.decode(answer.read())) != (200, inputs):
-        raise CannotMeasure(f"{workflow} answered {answer.status}")
+        raise MeasurementError(f"{workflow} answered {answer.status}")

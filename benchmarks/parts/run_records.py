@@ -4,21 +4,23 @@ from collections.abc import Iterator
 from statistics import median
 
 from benchmarks import peers, servers
+from benchmarks.context import BenchmarkContext
 from benchmarks.figures import Figure, at_least, at_most, half_range
-from benchmarks.parts.invocations import OURS, THEIRS
-from benchmarks.rounds import CALM, CLIENTS, calm_rounds, others
-from benchmarks.stand import Stand
+from benchmarks.parts.invocations import MLFLOW_PLAN, PALAVER_PLAN
+from benchmarks.rounds import CLIENTS, MAX_OTHER_LOAD, max_other_load, undisturbed_rounds
 
 
-def measure(stand: Stand) -> Iterator[Figure]:
-    python = peers.installed()
-    with servers.palaver(stand, record="off") as off, servers.palaver(stand, record="full") as on:
-        ours = calm_rounds(stand, {off: OURS, on: OURS})
-    with peers.mlflow(stand, python, traces=True) as mlflow:  # By itself: it goes on writing when it has answered.
-        theirs = calm_rounds(stand, {mlflow: THEIRS})
+def measure(stand: BenchmarkContext) -> Iterator[Figure]:
+    python = peers.install_peer()
+    with servers.run_palaver(stand, record="off") as off, servers.run_palaver(stand, record="full") as on:
+        ours = undisturbed_rounds(stand, {off: PALAVER_PLAN, on: PALAVER_PLAN})
+    with peers.run_mlflow(stand, python, traces=True) as mlflow:  # By itself: it goes on writing when it has answered.
+        theirs = undisturbed_rounds(stand, {mlflow: MLFLOW_PLAN})
     rounds = [[*both, *alone] for both, alone in zip(ours, theirs, strict=True)]
-    disturbed = max(map(others, ours))
-    calm = "" if disturbed < CALM else f"; anybody else used {disturbed:.0%} of a core: TOO MUCH, measure again"
+    disturbed = max(map(max_other_load, ours))
+    calm = (
+        "" if disturbed < MAX_OTHER_LOAD else f"; anybody else used {disturbed:.0%} of a core: TOO MUCH, measure again"
+    )
     sides = list(zip(*rounds, strict=True))
     paced = [[each.streams.events_per_second for each in side] for side in sides]
     whole = [[each.echoes.requests_per_second for each in side] for side in sides]

@@ -9,28 +9,28 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from benchmarks.context import MeasurementError
 from benchmarks.figures import Figure, Goal, at_most
 from benchmarks.servers import Server
-from benchmarks.stand import CannotMeasure
 from benchmarks.traces import chats
 
-Question = tuple[str, Any]
+Query = tuple[str, Any]
 """A path, and a body for a POST; without one it is a GET."""
 
 
-class _Kind(NamedTuple):
+class _QueryKind(NamedTuple):
     name: str
     goal: Goal
-    question: Callable[[int], Question]
+    question: Callable[[int], Query]
     how: str
 
 
-def asked(server: Server, *, count: int, long: int, times: int, now: datetime, of: str) -> Iterator[Figure]:
+def measure_queries(server: Server, *, count: int, long: int, times: int, now: datetime, of: str) -> Iterator[Figure]:
     """All kinds of them, each so many times."""
     many = f"{count:,} spans, {of}"
-    for kind in _kinds(now):
+    for kind in _query_kinds(now):
         name = kind.name if "trace" in kind.name else f"latest 50 of {many}: {kind.name}"
-        taken = _taken(server.port, [kind.question(number) for number in range(times)])
+        taken = _query_times_ms(server.port, [kind.question(number) for number in range(times)])
         yield Figure(
             name=name.format(long=f"{long:,}-span", of=of),
             value=_p95(taken),
@@ -40,23 +40,23 @@ def asked(server: Server, *, count: int, long: int, times: int, now: datetime, o
         )
 
 
-def _kinds(now: datetime) -> Sequence[_Kind]:
+def _query_kinds(now: datetime) -> Sequence[_QueryKind]:
     fields = "user, failed, session, kind, model in turn"
     return [
-        _Kind("indexed filter", at_most(50), _by_field, fields),
-        _Kind("text search", at_most(300), _by_words, "a common word, a rare one, both, and a phrase in turn"),
-        _Kind(
+        _QueryKind("indexed filter", at_most(50), _by_field, fields),
+        _QueryKind("text search", at_most(300), _by_text, "a common word, a rare one, both, and a phrase in turn"),
+        _QueryKind(
             "attribute, one day",
             at_most(1_000),
             lambda number: _by_attribute(number, now),
             "a value that 1 % or none have",
         ),
-        _Kind("{long} trace, {of}: tree page", at_most(100), _tree, "200 rows at the top or below the root"),
-        _Kind("{long} trace, {of}: skeleton page", at_most(150), _skeleton, "the first 5,000 spans"),
+        _QueryKind("{long} trace, {of}: tree page", at_most(100), _tree, "200 rows at the top or below the root"),
+        _QueryKind("{long} trace, {of}: skeleton page", at_most(150), _skeleton, "the first 5,000 spans"),
     ]
 
 
-def _by_field(number: int) -> Question:
+def _by_field(number: int) -> Query:
     fields = {
         "user": f"user-{number * 7 % chats.USERS}",
         "status": "error",
@@ -68,33 +68,33 @@ def _by_field(number: int) -> Question:
     return _query(filter={"field": name, "op": "eq", "value": fields[name]})
 
 
-def _by_words(number: int) -> Question:
+def _by_text(number: int) -> Query:
     rare = f"word{4_000 + number * 13 % 1_000}"
-    searches = (chats.COMMON, rare, f"{chats.COMMON} {rare}", f'"{chats.COMMON} the1"')
+    searches = (chats.COMMON_WORD, rare, f"{chats.COMMON_WORD} {rare}", f'"{chats.COMMON_WORD} the1"')
     return _query(search=searches[number % len(searches)])
 
 
-def _by_attribute(number: int, now: datetime) -> Question:
+def _by_attribute(number: int, now: datetime) -> Query:
     until = now - timedelta(days=2 + number % 10)
     value = f"/shop/{number % chats.ROUTES}" if number % 2 else "/nowhere"
     where = {"attribute": "http.route", "op": "eq", "value": value}
     return _query(filter=where, to=until.isoformat(), **{"from": (until - timedelta(days=1)).isoformat()})
 
 
-def _query(**asked_for: Any) -> Question:
+def _query(**asked_for: Any) -> Query:
     return "/api/spans/query", {"limit": 50, **asked_for}
 
 
-def _tree(number: int) -> Question:
+def _tree(number: int) -> Query:
     parent = f"&parent={1:016x}" if number % 2 else ""
-    return f"/api/traces/{chats.LONG.hex()}/tree?limit=200{parent}", None
+    return f"/api/traces/{chats.LONG_TRACE_ID.hex()}/tree?limit=200{parent}", None
 
 
-def _skeleton(_: int) -> Question:
-    return f"/api/traces/{chats.LONG.hex()}/skeleton?limit=5000", None
+def _skeleton(_: int) -> Query:
+    return f"/api/traces/{chats.LONG_TRACE_ID.hex()}/skeleton?limit=5000", None
 
 
-def _taken(port: int, questions: Sequence[Question]) -> list[float]:
+def _query_times_ms(port: int, questions: Sequence[Query]) -> list[float]:
     """Milliseconds; each is asked once before, as the first of a kind loads what it needs."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     taken: list[float] = []
@@ -108,7 +108,7 @@ def _taken(port: int, questions: Sequence[Question]) -> list[float]:
         told = answer.read()
         taken.append((time.perf_counter() - since) * 1000)
         if answer.status != 200:
-            raise CannotMeasure(f"{path} was answered {answer.status}: {told[:200]!r}")
+            raise MeasurementError(f"{path} was answered {answer.status}: {told[:200]!r}")
     connection.close()
     return taken[4:]
 

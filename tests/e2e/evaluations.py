@@ -19,7 +19,7 @@ COUNTRIES = [
 ]
 
 
-async def set_of(site: ServerProcess, name: str, rows: Sequence[dict[str, Any]]) -> str:
+async def create_testset(site: ServerProcess, name: str, rows: Sequence[dict[str, Any]]) -> str:
     """A set with these rows; its id."""
     async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=120) as http:
         made = await http.post("/api/testsets", json={"name": name, "rows": [{"data": row} for row in rows]})
@@ -27,11 +27,11 @@ async def set_of(site: ServerProcess, name: str, rows: Sequence[dict[str, Any]])
         return made.json()["id"]
 
 
-def countries(more: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
+def country_rows(more: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
     return [{"country": land, "expected": town, "region": region} for land, town, region in COUNTRIES] + list(more)
 
 
-async def evaluated(site: ServerProcess, **request: Any) -> str:
+async def run_evaluation(site: ServerProcess, **request: Any) -> str:
     """An evaluation that has ended; its id."""
     async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=120) as http:
         begun = await http.post("/api/evaluations", json=request)
@@ -42,7 +42,7 @@ async def evaluated(site: ServerProcess, **request: Any) -> str:
         return evaluation
 
 
-def rows(page: Page) -> Locator:
+def result_rows(page: Page) -> Locator:
     """The rows of the results; the line of titles is none."""
     return page.get_by_role("grid", name="Results").locator("[data-place]")
 
@@ -52,6 +52,6 @@ def drawer(page: Page) -> Locator:
     return page.get_by_role("dialog")
 
 
-async def ended(page: Page, word: str = "Succeeded") -> None:
+async def wait_for_state(page: Page, word: str = "Succeeded") -> None:
     """Wait until the evaluation that is shown has ended so."""
     await expect(page.locator("header").get_by_text(word, exact=True)).to_be_visible()

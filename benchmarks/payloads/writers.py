@@ -50,7 +50,7 @@ def senders(turns: Sequence[Turn]) -> list[Object]:
 
 def anthropic(turns: Sequence[Turn]) -> list[Object]:
     messages: list[Object] = []
-    for turn in _marked(_without_system(turns)):
+    for turn in _with_image(_without_system(turns)):
         blocks: list[Object] = []
         if turn.thought is not None:
             blocks.append({"type": "thinking", "thinking": turn.thought, "signature": "EqQBCkYIBxgCKkDh" * 4})
@@ -154,7 +154,7 @@ def ui_message(turns: Sequence[Turn]) -> list[Object]:
 
 def palaver(turns: Sequence[Turn]) -> list[Object]:
     messages: list[Object] = []
-    for turn in _marked(turns):
+    for turn in _with_image(turns):
         parts: list[Object] = [{"type": "reasoning", "text": turn.thought}] if turn.thought is not None else []
         if turn.call is not None:
             call = turn.call
@@ -223,7 +223,7 @@ WRITERS: Mapping[Writer, Dialect] = {
 """What each of them is."""
 
 
-def _marked(turns: Sequence[Turn]) -> Sequence[Turn]:
+def _with_image(turns: Sequence[Turn]) -> Sequence[Turn]:
     """With an image in the first question: plain words alone would be as good Chat Completions or AI SDK messages."""
     first = next((index for index, turn in enumerate(turns) if turn.role == "user"), None)
     if first is None:

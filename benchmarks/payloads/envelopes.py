@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.payloads import written
-from benchmarks.payloads.written import Object, Writer
+from benchmarks.payloads import writers
+from benchmarks.payloads.writers import Object, Writer
 
-Place = Callable[[list[Object]], Any]
+Envelope = Callable[[list[Object]], Any]
 """Puts messages into a value."""
 
 _USAGE = {"prompt_tokens": 412, "completion_tokens": 58, "total_tokens": 470}
@@ -126,61 +126,61 @@ def llm_messages(messages: list[Object]) -> Any:
 
 
 def input_value(messages: list[Object]) -> Any:
-    told = _text({"messages": messages, "model": "small-4"})
+    told = _json_text({"messages": messages, "model": "small-4"})
     return {**_SPAN, "attributes": {"input.value": told, "input.mime_type": "application/json"}}
 
 
 def mlflow_inputs(messages: list[Object]) -> Any:
-    return {"mlflow.spanType": '"CHAT_MODEL"', "mlflow.spanInputs": _text({"request": {"input": messages}})}
+    return {"mlflow.spanType": '"CHAT_MODEL"', "mlflow.spanInputs": _json_text({"request": {"input": messages}})}
 
 
 def traceloop_input(messages: list[Object]) -> Any:
-    return {"traceloop.span.kind": "workflow", "traceloop.entity.input": _text({"inputs": {"messages": messages}})}
+    return {"traceloop.span.kind": "workflow", "traceloop.entity.input": _json_text({"inputs": {"messages": messages}})}
 
 
 def gen_ai_text(messages: list[Object]) -> Any:
-    return {**_SPAN, "attributes": {"gen_ai.request.model": "small-4", "gen_ai.input.messages": _text(messages)}}
+    return {**_SPAN, "attributes": {"gen_ai.request.model": "small-4", "gen_ai.input.messages": _json_text(messages)}}
 
 
 def ai_prompt_text(messages: list[Object]) -> Any:
-    return {"operation.name": "ai.streamText", "ai.model.id": "small-4", "ai.prompt.messages": _text(messages)}
+    return {"operation.name": "ai.streamText", "ai.model.id": "small-4", "ai.prompt.messages": _json_text(messages)}
 
 
 _ANY = (bare, request, inputs_prompt, case, agenta, agenta_span, history, exchange, log_body)
-PLACES: Mapping[Writer, Sequence[Place]] = {
-    written.chat_completions: (*_ANY, *_ANY, state, batch),
-    written.open_inference: (llm_messages,),
-    written.senders: (bare, history),
-    written.anthropic: (*_ANY, run_record),
-    written.responses: (bare, response_input, response_input, exchange, case, agenta_span),
-    written.gemini: (bare, contents, contents, contents, history, case),
-    written.gen_ai: (bare, span_messages, span_messages, log_body),
-    written.ui_message: (bare, ui_request, ui_request, history, case),
-    written.palaver: (bare, request, case, run_record, inputs_prompt, agenta_span),
-    written.langchain: (bare, state, state, case, inputs_prompt, agenta),
-    written.langchain_data: (bare, history),
-    written.langchain_lc: (batch, batch, state, case),
+CONVERSATION_ENVELOPES: Mapping[Writer, Sequence[Envelope]] = {
+    writers.chat_completions: (*_ANY, *_ANY, state, batch),
+    writers.open_inference: (llm_messages,),
+    writers.senders: (bare, history),
+    writers.anthropic: (*_ANY, run_record),
+    writers.responses: (bare, response_input, response_input, exchange, case, agenta_span),
+    writers.gemini: (bare, contents, contents, contents, history, case),
+    writers.gen_ai: (bare, span_messages, span_messages, log_body),
+    writers.ui_message: (bare, ui_request, ui_request, history, case),
+    writers.palaver: (bare, request, case, run_record, inputs_prompt, agenta_span),
+    writers.langchain: (bare, state, state, case, inputs_prompt, agenta),
+    writers.langchain_data: (bare, history),
+    writers.langchain_lc: (batch, batch, state, case),
 }
 """Whole conversations; what stands twice is twice as common."""
 
-ANSWERS: Mapping[Writer, Sequence[Place]] = {
-    written.chat_completions: (choices, choices, choices, deltas),
-    written.anthropic: (anthropic_answer,),
-    written.responses: (response_output,),
-    written.gemini: (candidates,),
-    written.langchain_lc: (generations,),
+ANSWER_ENVELOPES: Mapping[Writer, Sequence[Envelope]] = {
+    writers.chat_completions: (choices, choices, choices, deltas),
+    writers.anthropic: (anthropic_answer,),
+    writers.responses: (response_output,),
+    writers.gemini: (candidates,),
+    writers.langchain_lc: (generations,),
 }
 """Of one turn, the assistant's."""
 
-TEXTS: Mapping[Writer, Sequence[Place]] = {
-    written.chat_completions: (input_value, mlflow_inputs, traceloop_input, ai_prompt_text),
-    written.anthropic: (input_value, traceloop_input),
-    written.responses: (mlflow_inputs,),
-    written.gen_ai: (gen_ai_text, gen_ai_text),
-    written.langchain_lc: (input_value, traceloop_input),
+TEXT_ENVELOPES: Mapping[Writer, Sequence[Envelope]] = {
+    writers.chat_completions: (input_value, mlflow_inputs, traceloop_input, ai_prompt_text),
+    writers.anthropic: (input_value, traceloop_input),
+    writers.responses: (mlflow_inputs,),
+    writers.gen_ai: (gen_ai_text, gen_ai_text),
+    writers.langchain_lc: (input_value, traceloop_input),
 }
 """As JSON text within the JSON."""
 
 
-def _text(value: object) -> str:
+def _json_text(value: object) -> str:
     return msgspec.json.encode(value).decode()

@@ -10,18 +10,18 @@ from typing import Literal
 import msgspec
 
 from benchmarks import machine
+from benchmarks.context import MeasurementError
 from benchmarks.servers import Server
-from benchmarks.stand import CannotMeasure
 
 CONNECTIONS = 4
-Form = Literal["application/x-protobuf", "application/json"]
-PROTOBUF: Form = "application/x-protobuf"
-JSON: Form = "application/json"
-_PATIENCE = 0.05  # Seconds until what was refused for now is sent again.
-_GIVEN_UP = 120
+MediaType = Literal["application/x-protobuf", "application/json"]
+PROTOBUF: MediaType = "application/x-protobuf"
+JSON: MediaType = "application/json"
+_RETRY_INTERVAL_S = 0.05  # Seconds until what was refused for now is sent again.
+_TIMEOUT_S = 120
 
 
-class Sent(msgspec.Struct, frozen=True):
+class SendResult(msgspec.Struct, frozen=True):
     """What came of it."""
 
     seconds: float
@@ -31,27 +31,28 @@ class Sent(msgspec.Struct, frozen=True):
     """How often one was told to come back later."""
 
 
-def send(
+def send_spans(
     server: Server,
     bodies: Iterable[bytes],
     *,
-    form: Form = PROTOBUF,
+    form: MediaType = PROTOBUF,
     connections: int = CONNECTIONS,
     seen: Callable[[], None] | None = None,
-) -> Sent:
+) -> SendResult:
     """Send all of them, from the load's core. `seen` is called now and then, by one of those that send."""
-    one_by_one = _Shared(iter(bodies))
+    one_by_one = _SharedIterator(iter(bodies))
     since = time.perf_counter()
-    with machine.pinned(machine.LOAD_CORE), ThreadPoolExecutor(connections) as pool:
+    with machine.pin_to_core(machine.LOAD_CORE), ThreadPoolExecutor(connections) as pool:
         senders = [
-            pool.submit(_send_on, server, one_by_one, form, seen if not place else None) for place in range(connections)
+            pool.submit(_send_all, server, one_by_one, form, seen if not place else None)
+            for place in range(connections)
         ]
         parts = [sender.result() for sender in senders]
     waits = [wait for part, _ in parts for wait in part]
-    return Sent(time.perf_counter() - since, waits, sum(refused for _, refused in parts))
+    return SendResult(time.perf_counter() - since, waits, sum(refused for _, refused in parts))
 
 
-class _Shared:
+class _SharedIterator:
     """An iterator for several threads."""
 
     def __init__(self, of: Iterator[bytes]) -> None:
@@ -63,8 +64,10 @@ class _Shared:
             return next(self._of, None)
 
 
-def _send_on(server: Server, bodies: _Shared, form: Form, seen: Callable[[], None] | None) -> tuple[list[float], int]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=_GIVEN_UP)
+def _send_all(
+    server: Server, bodies: _SharedIterator, form: MediaType, seen: Callable[[], None] | None
+) -> tuple[list[float], int]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=_TIMEOUT_S)
     waits: list[float] = []
     refused = 0
     while (body := bodies.take()) is not None:
@@ -76,9 +79,9 @@ def _send_on(server: Server, bodies: _Shared, form: Form, seen: Callable[[], Non
             if answer.status not in (429, 503):
                 break
             refused += 1
-            time.sleep(_PATIENCE)
+            time.sleep(_RETRY_INTERVAL_S)
         if answer.status != 200 or b"rejected" in told:
-            raise CannotMeasure(f"{server.name} answered {answer.status} to spans: {told[:200]!r}")
+            raise MeasurementError(f"{server.name} answered {answer.status} to spans: {told[:200]!r}")
         waits.append((time.perf_counter() - since) * 1000)
         if seen is not None:
             seen()

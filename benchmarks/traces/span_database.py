@@ -12,8 +12,8 @@ from sqlalchemy import ColumnElement, Connection, LargeBinary, and_, select, typ
 from benchmarks import machine
 from benchmarks.servers import Server
 from benchmarks.traces import chats
-from benchmarks.traces.chats import Times
-from benchmarks.traces.sending import Sent, send
+from benchmarks.traces.chats import SpanTimes
+from benchmarks.traces.otlp_sender import SendResult, send_spans
 from palaver.storage.database import open_database
 from palaver.storage.spans import writes as kept
 from palaver.storage.spans.tables import span_bodies, spans
@@ -21,66 +21,72 @@ from palaver.storage.spans.writes import SpanRow
 
 DAYS = 20
 """The spans are spread over so many."""
-LONG = 30_000
+LONG_TRACE_SPANS = 30_000
 """Spans of the one long trace."""
-_PIECE = 2_000
+_BATCH_ROWS = 2_000
 
 
-class Watched(msgspec.Struct, frozen=True):
+class IngestResult(msgspec.Struct, frozen=True):
     """What a server held while spans arrived, in KiB above what it held before."""
 
     half: int
     """The most until half of them were there,"""
     whole: int
     """and until all were."""
-    sent: Sent
+    sent: SendResult
 
 
-def times_of(count: int, now: datetime) -> Times:
+def span_times(count: int, now: datetime) -> SpanTimes:
     """When so many spans begin: the last of them now."""
-    return Times(now - timedelta(days=DAYS), timedelta(days=DAYS) / count)
+    return SpanTimes(now - timedelta(days=DAYS), timedelta(days=DAYS) / count)
 
 
-def over_http(server: Server, count: int, now: datetime) -> Watched:
+def fill_over_http(server: Server, count: int, now: datetime) -> IngestResult:
     """Send a server so many spans, and the long trace."""
-    before = _held(server)
+    before = _resident_kib(server)
     held: list[int] = []
-    wanted = (chats.as_protobuf(some) for some in chats.requests(0, count, times_of(count, now)))
-    sent = send(server, wanted, seen=lambda: held.append(_held(server) - before))
-    send(server, map(chats.as_protobuf, chats.long_trace(min(LONG, count), Times(now, timedelta(microseconds=500)))))
-    return Watched(max(held[: len(held) // 2 + 1]), max(held), sent)
+    wanted = (chats.encode_protobuf(some) for some in chats.chat_requests(0, count, span_times(count, now)))
+    sent = send_spans(server, wanted, seen=lambda: held.append(_resident_kib(server) - before))
+    send_spans(
+        server,
+        map(
+            chats.encode_protobuf,
+            chats.long_trace(min(LONG_TRACE_SPANS, count), SpanTimes(now, timedelta(microseconds=500))),
+        ),
+    )
+    return IngestResult(max(held[: len(held) // 2 + 1]), max(held), sent)
 
 
-def _held(server: Server) -> int:
+def _resident_kib(server: Server) -> int:
     """By all of its processes."""
-    return sum(machine.memory(pid).resident for pid in machine.family(server.pid))
+    return sum(machine.memory(pid).resident for pid in machine.process_tree(server.pid))
 
 
-def into_postgres(place: Path, url: str) -> None:
+def copy_to_postgres(place: Path, url: str) -> None:
     """All that is in that file. PostgreSQL looks at it once, as it does by itself within minutes."""
-    asyncio.run(copy(place, url, today=datetime.now(UTC).date()))
+    asyncio.run(copy_spans(place, url, today=datetime.now(UTC).date()))
     with psycopg.connect(url, autocommit=True) as db:
         db.execute("ANALYZE")
 
 
-async def copy(place: Path, url: str, *, today: date) -> None:
+async def copy_spans(place: Path, url: str, *, today: date) -> None:
     """All spans of a file into another database."""
     source, target = open_database(str(place)), open_database(url)
     last = 0
-    while some := await source.read(_after, last):
+    while some := await source.read(_rows_after, last):
         last = some[-1][0]
         await target.write(kept.insert_spans, [row for _, row in some], today=today)
     await source.close()
     await target.close()
 
 
-def _after(db: Connection, last: int) -> list[tuple[int, SpanRow]]:
+def _rows_after(db: Connection, last: int) -> list[tuple[int, SpanRow]]:
     """The next of them, each with its number."""
     same = [spans.c[name] == span_bodies.c[name] for name in ("project", "trace_id", "span_id", "day")]
     asked = select(spans.c.id, *(_column(name) for name in SpanRow.__struct_fields__)).join_from(
         spans, span_bodies, and_(*same)
     )
-    rows = db.execute(asked.where(spans.c.id > last).order_by(spans.c.id).limit(_PIECE))
+    rows = db.execute(asked.where(spans.c.id > last).order_by(spans.c.id).limit(_BATCH_ROWS))
     return [(number, _row(values)) for number, *values in rows]
 
 

@@ -21,7 +21,7 @@ EMITTERS = HERE / "emitters"
 
 
 @dataclass(frozen=True)
-class Table:
+class ProjectView:
     """What one project shows: each emitter sends to a project of its own, with a key of it."""
 
     url: str
@@ -59,14 +59,17 @@ class Table:
 
     def conversation(self, trace: str) -> list[Any]:
         """What the playground would go on from, in short."""
-        return [short(message) for message in self.post(f"/api/traces/{trace}/thread", {})["messages"]]
+        return [summarize_message(message) for message in self.post(f"/api/traces/{trace}/thread", {})["messages"]]
 
     def thread(self, session: str) -> list[list[Any]]:
         """A session's tabs, in short."""
         told = self.get(f"/api/sessions/{session}/thread")
         assert told["next"] is None
         return [
-            [short(step["message"]) if step["type"] == "message" else ("step", step["name"]) for step in tab["steps"]]
+            [
+                summarize_message(step["message"]) if step["type"] == "message" else ("step", step["name"])
+                for step in tab["steps"]
+            ]
             for tab in told["tabs"]
         ]
 
@@ -104,39 +107,39 @@ class Table:
         return answer.json()
 
 
-Emitted = Callable[[str], Table]
+RunEmitter = Callable[[str], ProjectView]
 """The table of a program, after it has run."""
 
 
 @dataclass(frozen=True)
-class House:
+class TraceServer:
     """A running server, and the key of its first project."""
 
     url: str
     key: str
 
     @contextmanager
-    def table(self) -> Iterator[Table]:
+    def table(self) -> Iterator[ProjectView]:
         """A new project, and what it will show."""
         headers = {"authorization": f"Bearer {self.key}"}
         made = httpx.post(f"{self.url}/api/projects", json={"name": f"p-{uuid4().hex[:12]}"}, headers=headers)
         assert made.status_code == 201, made.text
         key = made.json()["key"]["secret"]
         with httpx.Client(base_url=self.url, headers={"authorization": f"Bearer {key}"}, timeout=30) as http:
-            yield Table(self.url, key, http)
+            yield ProjectView(self.url, key, http)
 
 
 @contextmanager
-def standing(folder: Path) -> Iterator[House]:
+def run_trace_server(folder: Path) -> Iterator[TraceServer]:
     """Serve the model, and the table."""
     db = str(folder / "palaver.db")
     command = [sys.executable, "-m", "palaver.cli", "key", "create", "--scope", "admin"]
     made = subprocess.run(command, env={**os.environ, "PALAVER_DB": db}, capture_output=True, text=True, check=True)
     with server_process(folder, (HERE / "model.py").read_text("utf-8"), db=db) as running:
-        yield House(running.url, made.stdout.strip())
+        yield TraceServer(running.url, made.stdout.strip())
 
 
-def short(message: dict[str, Any]) -> Any:
+def summarize_message(message: dict[str, Any]) -> Any:
     """A message as its role and its text; a call and a result as what they are of."""
     told: list[Any] = []
     for part in message["parts"]:

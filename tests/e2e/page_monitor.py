@@ -14,7 +14,7 @@ document.addEventListener('securitypolicyviolation', (event) => {
 """
 
 
-class Watch:
+class PageMonitor:
     """What went wrong in the pages of one context, and whom they asked."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Watch:
     @property
     def foreign(self) -> list[str]:
         """Requests that would have left this machine."""
-        return [url for url in self.requests if not _is_here(url)]
+        return [url for url in self.requests if not _is_local(url)]
 
     def _opened(self, page: Page) -> None:
         page.on("websocket", self._connected)
@@ -61,7 +61,7 @@ class Watch:
         self.requests.append(socket.url)
 
 
-def _is_here(url: str) -> bool:
+def _is_local(url: str) -> bool:
     parts = urlsplit(url)
     if parts.scheme in ("data", "blob", "about"):
         return True

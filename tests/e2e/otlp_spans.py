@@ -7,7 +7,7 @@ import httpx
 
 NOW = time.time_ns() - 120_000_000_000
 MS = 1_000_000
-AT_ONCE = 5_000
+SPANS_PER_REQUEST = 5_000
 """Spans in a request."""
 
 
@@ -19,7 +19,7 @@ def span_id(number: int) -> str:
     return f"{0xB0 + number:016x}"
 
 
-def value(of: Any) -> dict[str, Any]:
+def any_value(of: Any) -> dict[str, Any]:
     """An AnyValue."""
     match of:
         case bool():
@@ -29,18 +29,18 @@ def value(of: Any) -> dict[str, Any]:
         case float():
             return {"doubleValue": of}
         case list():
-            return {"arrayValue": {"values": [value(item) for item in of]}}
+            return {"arrayValue": {"values": [any_value(item) for item in of]}}
         case dict():
-            return {"kvlistValue": {"values": pairs(of)}}
+            return {"kvlistValue": {"values": key_values(of)}}
         case _:
             return {"stringValue": str(of)}
 
 
-def pairs(attributes: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{"key": name, "value": value(given)} for name, given in attributes.items()]
+def key_values(attributes: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": name, "value": any_value(given)} for name, given in attributes.items()]
 
 
-def span(
+def make_span(
     trace: int,
     number: int,
     name: str,
@@ -61,18 +61,18 @@ def span(
         "name": name,
         "startTimeUnixNano": str(start),
         "endTimeUnixNano": str(start + int(ms * MS)),
-        "attributes": pairs(attributes or {}),
+        "attributes": key_values(attributes or {}),
         "events": events or [],
         "status": {} if failed is None else {"code": 2, "message": failed},
     }
 
 
-def said(role: str, *texts: str) -> dict[str, Any]:
+def message(role: str, *texts: str) -> dict[str, Any]:
     """A message in the parts form of gen_ai."""
     return {"role": role, "parts": [{"type": "text", "content": text} for text in texts]}
 
 
-def chat(given: list[Any], answered: list[Any], **more: Any) -> dict[str, Any]:
+def chat_attributes(given: list[Any], answered: list[Any], **more: Any) -> dict[str, Any]:
     """The attributes of a call of a model."""
     return {
         "gen_ai.operation.name": "chat",
@@ -86,12 +86,12 @@ def chat(given: list[Any], answered: list[Any], **more: Any) -> dict[str, Any]:
     } | {name.replace("__", "."): item for name, item in more.items()}
 
 
-def send(url: str, *spans: dict[str, Any], service: str = "shop") -> None:
+def send_spans(url: str, *spans: dict[str, Any], service: str = "shop") -> None:
     """Send them, a few thousand at a time; all of them have to be taken."""
     with httpx.Client(base_url=url, trust_env=False, timeout=120) as http:
-        for first in range(0, len(spans), AT_ONCE):
-            scope = {"scope": {"name": "by.hand"}, "spans": list(spans[first : first + AT_ONCE])}
-            resource = {"attributes": pairs({"service.name": service})}
+        for first in range(0, len(spans), SPANS_PER_REQUEST):
+            scope = {"scope": {"name": "by.hand"}, "spans": list(spans[first : first + SPANS_PER_REQUEST])}
+            resource = {"attributes": key_values({"service.name": service})}
             body = {"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}]}
             answer = http.post("/v1/traces", json=body)
             assert (answer.status_code, answer.json()) == (200, {}), answer.text

@@ -5,18 +5,18 @@ The user asks for the weather, the model calls a tool, the tool answers, and the
 
 from typing import Any
 
-from tests.conformance.telemetry.house import Table
+from tests.conformance.telemetry.trace_server import ProjectView
 
-TOLD = "kind status session user workflow model provider input_tokens output_tokens errors".split()
+ROW_FIELDS = "kind status session user workflow model provider input_tokens output_tokens errors".split()
 
 
-def seen(table: Table, session: str) -> dict[str, Any]:
+def actual_view(table: ProjectView, session: str) -> dict[str, Any]:
     """What is shown of a session: rows, trees, tools, each turn by itself, and the whole of it."""
     rows = table.rows(session)
     traces = [row["trace_id"] for row in rows]
     return {
         "rows": [
-            {name: row[name] for name in TOLD}
+            {name: row[name] for name in ROW_FIELDS}
             | {side: (row[side]["renderer"], row[side]["text"]) for side in ("in", "out")}
             for row in rows
         ],
@@ -27,7 +27,7 @@ def seen(table: Table, session: str) -> dict[str, Any]:
     }
 
 
-def talk(session: str, tree: Any, **more: Any) -> dict[str, Any]:
+def expected_view(session: str, tree: Any, **more: Any) -> dict[str, Any]:
     """What is to be seen: `more` is where an emitter says more, or less, than others."""
     row: dict[str, Any] = {
         "kind": tree[0],
@@ -50,13 +50,13 @@ def talk(session: str, tree: Any, **more: Any) -> dict[str, Any]:
             {**row, "in": ("chat", "And in Bergen?"), "out": (out, "It is 9 °C in Bergen.")},
         ],
         "trees": [[tree], [tree]],
-        "tools": more.get("tools", [[tool("Oslo", "4 °C")], [tool("Bergen", "9 °C")]]),
+        "tools": more.get("tools", [[tool_span("Oslo", "4 °C")], [tool_span("Bergen", "9 °C")]]),
         "conversations": [first, both],
         "thread": [both],
     }
 
 
-def tool(city: str, said: str, **more: Any) -> dict[str, Any]:
+def tool_span(city: str, said: str, **more: Any) -> dict[str, Any]:
     """The span of a tool."""
     known = {"name": "weather", "call_id": f"call_{city.lower()}"}
     return {"tool": known, "inputs": {"city": city}, "outputs": said, **more}

@@ -2,20 +2,20 @@
 
 from typing import Any
 
-from tests.conformance.telemetry.house import Emitted
+from tests.conformance.telemetry.trace_server import RunEmitter
 
 
-def told(span: dict[str, Any], *names: str) -> dict[str, Any]:
+def pick(span: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: span[name] for name in names}
 
 
-def test_embeddings_of_the_ai_sdk_are_counted_once(emitted: Emitted) -> None:
+def test_embeddings_of_the_ai_sdk_are_counted_once(emitted: RunEmitter) -> None:
     table = emitted("ai_sdk.mjs")
 
     for session in ("6-embedded", "7-embedded"):
         (row,) = table.rows(session)
 
-        assert told(row, "kind", "model", "provider", "user", "input_tokens", "output_tokens", "spans") == {
+        assert pick(row, "kind", "model", "provider", "user", "input_tokens", "output_tokens", "spans") == {
             "kind": "embedding",
             "model": "text-embedding-3-small",
             "provider": "openai",
@@ -27,27 +27,27 @@ def test_embeddings_of_the_ai_sdk_are_counted_once(emitted: Emitted) -> None:
         assert table.tree(row["trace_id"]) == [("embedding", ("embedding",), ("embedding",))]
     (embedded,) = table.rows("6-embedded")
     whole = next(span for span in table.spans(embedded["trace_id"]) if span["parent_id"] is None)
-    assert told(whole, "inputs", "usage") == {"inputs": ["Oslo", "Bergen"], "usage": None}
+    assert pick(whole, "inputs", "usage") == {"inputs": ["Oslo", "Bergen"], "usage": None}
 
 
-def test_what_a_retriever_of_langchain_found(emitted: Emitted) -> None:
+def test_what_a_retriever_of_langchain_found(emitted: RunEmitter) -> None:
     table = emitted("langchain_agent.py")
     (row,) = table.rows("retrieval")
     (span,) = table.spans(row["trace_id"])
 
     assert (row["kind"], row["in"]["text"]) == ("retrieval", "Oslo")
-    assert told(span, "inputs", "outputs") == {
+    assert pick(span, "inputs", "outputs") == {
         "inputs": "Oslo",
         "outputs": {"documents": [{"content": "Oslo: bring a coat.", "metadata": {"page": 7}}]},
     }
 
 
-def test_a_call_that_failed_shows_what_was_asked_and_why_there_is_no_answer(emitted: Emitted) -> None:
+def test_a_call_that_failed_shows_what_was_asked_and_why_there_is_no_answer(emitted: RunEmitter) -> None:
     table = emitted("openai_sdk.py")
     (row,) = table.rows("failed")
     why = "Error code: 404 - No workflow 'gpt-of-nobody'. Known: gpt-4o-mini."
 
-    assert told(row, "status", "model", "errors", "input_tokens") == {
+    assert pick(row, "status", "model", "errors", "input_tokens") == {
         "status": "error",
         "model": "gpt-of-nobody",
         "errors": 2,
@@ -55,7 +55,7 @@ def test_a_call_that_failed_shows_what_was_asked_and_why_there_is_no_answer(emit
     }
     assert [(row[side]["renderer"], row[side]["text"]) for side in ("in", "out")] == [("chat", "Hello?"), ("text", why)]
     (_, call) = table.spans(row["trace_id"])
-    assert told(call, "kind", "exception") == {
+    assert pick(call, "kind", "exception") == {
         "kind": "llm",
         "exception": {"type": "openai.NotFoundError", "message": why},
     }

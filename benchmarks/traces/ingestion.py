@@ -9,29 +9,29 @@ from statistics import median
 import msgspec
 
 from benchmarks import machine, peers, servers
+from benchmarks.context import BenchmarkContext, MeasurementError
 from benchmarks.figures import Figure, at_least, half_range
 from benchmarks.servers import Server
-from benchmarks.stand import CannotMeasure, Stand
-from benchmarks.traces import bare, chats
-from benchmarks.traces.bare import Stored
-from benchmarks.traces.chats import Times
-from benchmarks.traces.sending import CONNECTIONS, JSON, send
+from benchmarks.traces import chats, driver_baseline
+from benchmarks.traces.chats import SpanTimes
+from benchmarks.traces.driver_baseline import StoredRows
+from benchmarks.traces.otlp_sender import CONNECTIONS, JSON, send_spans
 
-WARM = 5_000
+WARM_UP_SPANS = 5_000
 """Spans that a server gets before it is measured: by then, what reads them is there."""
-_PATIENCE = 600  # Seconds that Phoenix may take to store what it was sent.
+_PHOENIX_TIMEOUT_S = 600  # Seconds that Phoenix may take to store what it was sent.
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class SpanStore(msgspec.Struct, frozen=True, kw_only=True):
     """Where spans are kept in a benchmark."""
 
     name: str
     new: Callable[[], Path | str]
     """An empty database."""
-    stored: Callable[[Path | str], Stored]
+    stored: Callable[[Path | str], StoredRows]
 
 
-class Round(msgspec.Struct, frozen=True, kw_only=True):
+class IngestRound(msgspec.Struct, frozen=True, kw_only=True):
     """Spans per second."""
 
     protobuf: float
@@ -41,47 +41,47 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     """Processor time of the server per span that came as protobuf."""
 
 
-class Load:
+class SpanLoad:
     """What is sent: the same to everybody."""
 
     def __init__(self, count: int) -> None:
-        times = Times(datetime.now(UTC) - timedelta(hours=1), timedelta(milliseconds=10))
+        times = SpanTimes(datetime.now(UTC) - timedelta(hours=1), timedelta(milliseconds=10))
         self.count = count
-        self.warm = [chats.as_protobuf(some) for some in chats.requests(0, WARM, times)]
-        self.protobuf = [chats.as_protobuf(some) for some in chats.requests(WARM, count, times)]
-        self.json = [chats.as_json(some) for some in chats.requests(WARM + count, count, times)]
+        self.warm = [chats.encode_protobuf(some) for some in chats.chat_requests(0, WARM_UP_SPANS, times)]
+        self.protobuf = [chats.encode_protobuf(some) for some in chats.chat_requests(WARM_UP_SPANS, count, times)]
+        self.json = [chats.encode_json(some) for some in chats.chat_requests(WARM_UP_SPANS + count, count, times)]
 
 
-def measured(stand: Stand, kept: Kept, load: Load) -> list[Round]:
+def measure_rounds(stand: BenchmarkContext, kept: SpanStore, load: SpanLoad) -> list[IngestRound]:
     """Rounds: ours, then bare."""
     return [_round(stand, kept, load) for _ in range(stand.choose(full=3, quick=1))]
 
 
-def _round(stand: Stand, kept: Kept, load: Load) -> Round:
+def _round(stand: BenchmarkContext, kept: SpanStore, load: SpanLoad) -> IngestRound:
     place = kept.new()
     # On all cores: what reads spans is a process of its own.
-    with servers.palaver(stand, db=place, core=None) as server:
-        send(server, load.warm)
-        before = _used(server)
-        protobuf = send(server, load.protobuf).seconds
-        used = _used(server) - before
-        json = send(server, load.json, form=JSON).seconds
+    with servers.run_palaver(stand, db=place, core=None) as server:
+        send_spans(server, load.warm)
+        before = _processor_seconds(server)
+        protobuf = send_spans(server, load.protobuf).seconds
+        used = _processor_seconds(server) - before
+        json = send_spans(server, load.json, form=JSON).seconds
     stored = kept.stored(place)
-    if len(stored.rows) != WARM + 2 * load.count:
-        raise CannotMeasure(f"{len(stored.rows)} of {WARM + 2 * load.count} spans are in {kept.name}")
-    return Round(
+    if len(stored.rows) != WARM_UP_SPANS + 2 * load.count:
+        raise MeasurementError(f"{len(stored.rows)} of {WARM_UP_SPANS + 2 * load.count} spans are in {kept.name}")
+    return IngestRound(
         protobuf=load.count / protobuf,
         json=load.count / json,
-        bare=len(stored.rows) / bare.seconds(stored, kept.new()),
+        bare=len(stored.rows) / driver_baseline.measure_writes(stored, kept.new()),
         microseconds=used / load.count * 1e6,
     )
 
 
-def _used(server: Server) -> float:
-    return sum(map(machine.processor_seconds, machine.family(server.pid)))
+def _processor_seconds(server: Server) -> float:
+    return sum(map(machine.processor_seconds, machine.process_tree(server.pid)))
 
 
-def figures(kept: Kept, rounds: Sequence[Round]) -> Iterator[Figure]:
+def ingest_figures(kept: SpanStore, rounds: Sequence[IngestRound]) -> Iterator[Figure]:
     """What they come to."""
     rate, alone, json = (median(getattr(one, name) for one in rounds) for name in ("protobuf", "bare", "json"))
     yield Figure(
@@ -89,9 +89,10 @@ def figures(kept: Kept, rounds: Sequence[Round]) -> Iterator[Figure]:
         value=median(one.protobuf / one.bare for one in rounds),
         spread=half_range([one.protobuf / one.bare for one in rounds]),
         goal=at_least(0.35),
-        how=f"/v1/traces as protobuf, {chats.SPANS} spans of 2 KiB to a request, {CONNECTIONS} connections, answered "
-        f"when all spans are committed; {rate:,.0f} of {alone:,.0f} spans/s, which the driver alone writes of the same "
-        f"rows into the same tables in batches of {chats.SPANS}; median of {len(rounds)}",
+        how=f"/v1/traces as protobuf, {chats.SPANS_PER_REQUEST} spans of 2 KiB to a request, "
+        f"{CONNECTIONS} connections, answered when all spans are committed; {rate:,.0f} of {alone:,.0f} spans/s, "
+        f"which the driver alone writes of the same rows into the same tables in "
+        f"batches of {chats.SPANS_PER_REQUEST}; median of {len(rounds)}",
     )
     yield Figure(
         name=f"spans into {kept.name}",
@@ -113,15 +114,15 @@ def figures(kept: Kept, rounds: Sequence[Round]) -> Iterator[Figure]:
 # Arize Phoenix
 
 
-def beside_phoenix(stand: Stand, load: Load, rounds: Sequence[Round]) -> Figure:
+def compare_phoenix(stand: BenchmarkContext, load: SpanLoad, rounds: Sequence[IngestRound]) -> Figure:
     """The same requests to Phoenix. It answers before it stores, so its file is looked at until it has all of them."""
-    with peers.phoenix(stand, peers.installed("phoenix")) as (server, place):
-        send(server, load.warm)
-        _await(place, WARM)
+    with peers.run_phoenix(stand, peers.install_peer("phoenix")) as (server, place):
+        send_spans(server, load.warm)
+        _wait_for_phoenix(place, WARM_UP_SPANS)
         since = time.perf_counter()
-        send(server, load.protobuf)
+        send_spans(server, load.protobuf)
         answered = time.perf_counter() - since
-        _await(place, WARM + load.count)
+        _wait_for_phoenix(place, WARM_UP_SPANS + load.count)
         stored = time.perf_counter() - since
     ours, theirs = median(one.protobuf for one in rounds), load.count / stored
     return Figure(
@@ -133,9 +134,9 @@ def beside_phoenix(stand: Stand, load: Load, rounds: Sequence[Round]) -> Figure:
     )
 
 
-def _await(place: Path, count: int) -> None:
-    deadline = time.monotonic() + _PATIENCE
-    while (held := peers.phoenix_holds(place)) < count:
+def _wait_for_phoenix(place: Path, count: int) -> None:
+    deadline = time.monotonic() + _PHOENIX_TIMEOUT_S
+    while (held := peers.count_phoenix_spans(place)) < count:
         if time.monotonic() > deadline:
-            raise CannotMeasure(f"Phoenix has stored {held} of {count} spans after {_PATIENCE} seconds")
+            raise MeasurementError(f"Phoenix has stored {held} of {count} spans after {_PHOENIX_TIMEOUT_S} seconds")
         time.sleep(0.05)

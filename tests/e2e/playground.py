@@ -19,7 +19,7 @@ IMAGES = Path(__file__).parents[2] / "docs" / "images"
 SIZES = {"laptop": (1280, 800), "desktop": (1920, 1080), "phone": (390, 844)}
 
 
-async def send(page: Page, text: str) -> None:
+async def send_message(page: Page, text: str) -> None:
     """Write a message and send it to the cells that the composer names."""
     await page.get_by_role("textbox", name="Message", exact=True).fill(text)
     await page.get_by_role("button", name="Send", exact=True).click()
@@ -40,23 +40,23 @@ def messages(place: Locator) -> Locator:
     return place.get_by_role("article")
 
 
-async def stop(place: Locator) -> None:
+async def stop_answer(place: Locator) -> None:
     """Stop what a cell is saying."""
     await place.get_by_role("button", name="Stop", exact=True).click()
 
 
-async def settled(place: Locator) -> None:
+async def wait_until_idle(place: Locator) -> None:
     """Wait until a cell has said all."""
     await expect(place.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
 
 
-async def answered(place: Locator, text: str | re.Pattern[str]) -> None:
+async def wait_for_answer(place: Locator, text: str | re.Pattern[str]) -> None:
     """Wait until the last message of a cell reads so, and is whole."""
     await expect(messages(place).last).to_contain_text(text)
-    await settled(place)
+    await wait_until_idle(place)
 
 
-async def six(page: Page) -> None:
+async def open_six_cells(page: Page) -> None:
     """A board of three threads and two variants of the tutor."""
     await page.goto("/play?workflow=tutor")
     await page.get_by_role("button", name="Add variant").click()
@@ -66,7 +66,7 @@ async def six(page: Page) -> None:
     await expect(cells(page)).to_have_count(6)
 
 
-async def shot(page: Page, name: str) -> None:
+async def take_screenshot(page: Page, name: str) -> None:
     """Draw what is shown in light and in dark; keep a picture of both where that is wanted."""
     for scheme in ("light", "dark"):
         await page.emulate_media(color_scheme=scheme)
@@ -77,21 +77,21 @@ async def shot(page: Page, name: str) -> None:
     await page.emulate_media(color_scheme="light")
 
 
-async def shots(page: Page, name: str) -> None:
+async def take_screenshots(page: Page, name: str) -> None:
     """The same on each size of screen."""
     before = page.viewport_size
     for size, (width, height) in SIZES.items():
         await page.set_viewport_size({"width": width, "height": height})
         assert await overflow(page) <= 0, f"{name} is wider than the {size}"
-        await shot(page, f"{name}-{size}")
+        await take_screenshot(page, f"{name}-{size}")
     if before is not None:
         await page.set_viewport_size(before)
 
 
-async def picture(page: Page, name: str) -> None:
+async def take_docs_picture(page: Page, name: str) -> None:
     """Keep a picture, and give it to the docs: in light, and in dark where they show that."""
     await page.mouse.move(0, 0)  # Nothing is pointed at.
-    await shot(page, name)
+    await take_screenshot(page, name)
     if os.environ.get("PALAVER_PICTURES"):
         shutil.copy(SCREENSHOTS / f"{name}-light.png", IMAGES / f"{name}.png")
         if (IMAGES / f"{name}-dark.png").exists():
@@ -103,7 +103,7 @@ async def overflow(page: Page) -> int:
     return await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
 
-def figure(name: str, value: float) -> None:
+def record_figure(name: str, value: float) -> None:
     """Keep a number that was measured."""
     BUILD.mkdir(exist_ok=True)
     figures = json.loads(FIGURES.read_text("utf-8")) if FIGURES.exists() else {}

@@ -21,31 +21,31 @@ from palaver.protocols.responses.request import ResponsesRequest
 _RUN = RunStarted(
     run_id="run_01m7f9v7cxgf9qj54rvxz6dfgw", session="0" * 32, trace_id="0" * 32, span_id="0" * 16, at=datetime.now(UTC)
 )
-_READING = ResponsesRequest(profile="invocations", stream=True, model="tokens", workflow="tokens")
+_REQUEST = ResponsesRequest(profile="invocations", stream=True, model="tokens", workflow="tokens")
 
 
-def _batches(tokens: Sequence[str]) -> list[Sequence[Event]]:
+def _event_batches(tokens: Sequence[str]) -> list[Sequence[Event]]:
     """The events of a run that says these words, as they come."""
     grammar = Grammar(_RUN.run_id)
     end = RunFinished(at=_RUN.at)
     return [grammar.start(_RUN), *(grammar.text(token) for token in tokens), grammar.end(end)]
 
 
-class Ready:
+class PreparedStream:
     """What Palaver sends for the workflow `tokens`, in as many pieces, ready to be sent."""
 
     def __init__(self, frames: Callable[[Event], bytes]) -> None:
-        pieces = [piece for batch in _batches(TOKENS) if (piece := b"".join(map(frames, batch)))]
+        pieces = [piece for batch in _event_batches(TOKENS) if (piece := b"".join(map(frames, batch)))]
         self.events = sum(piece.count(b"\n\n") for piece in pieces)
         """How many server-sent events one whole answer has, ours and Palaver's."""
         self.sends = [{"type": "http.response.body", "body": piece, "more_body": True} for piece in pieces]
         self.sends[-1]["more_body"] = False
 
 
-RECORDS = Ready(records.RecordEncoder(sse.data_event, is_chat=True).encode)
-RESPONSES = Ready(responses.stream_encoder(_READING))
-_SAID = responses.encode_response(
-    [event for batch in _batches(["Hello there"]) for event in batch], _READING, status=200
+RECORDS = PreparedStream(records.RecordEncoder(sse.data_event, is_chat=True).encode)
+RESPONSES = PreparedStream(responses.stream_encoder(_REQUEST))
+_ANSWER_BODY = responses.encode_response(
+    [event for batch in _event_batches(["Hello there"]) for event in batch], _REQUEST, status=200
 ).body
 
 _STREAM = {
@@ -59,7 +59,7 @@ _HEALTH = b'{"status":"ok"}'
 async def app(scope: Any, receive: Any, send: Any) -> None:
     """ASGI."""
     if scope["type"] == "lifespan":
-        await _live(receive, send)
+        await _lifespan(receive, send)
         return
     body = (await receive()).get("body", b"")
     match scope["path"]:
@@ -68,7 +68,7 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
         case "/tokens/invocations":
             await _stream(send, RESPONSES)
         case "/say/invocations":
-            await _answer(send, _SAID)
+            await _answer(send, _ANSWER_BODY)
         case "/idle/invoke":
             await send(_STREAM)
             await send(RECORDS.sends[0])
@@ -79,7 +79,7 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
             await _answer(send, _HEALTH)
 
 
-async def _stream(send: Any, ready: Ready) -> None:
+async def _stream(send: Any, ready: PreparedStream) -> None:
     await send(_STREAM)
     for message in ready.sends:
         await send(message)
@@ -92,7 +92,7 @@ async def _answer(send: Any, body: bytes) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-async def _live(receive: Any, send: Any) -> None:
+async def _lifespan(receive: Any, send: Any) -> None:
     await receive()
     gc.collect()
     gc.freeze()  # As Palaver does: the encoder that was loaded to make the frames must not slow the collector down.

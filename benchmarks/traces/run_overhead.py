@@ -7,17 +7,17 @@ from typing import NamedTuple
 import msgspec
 
 from benchmarks import load, machine, servers
+from benchmarks.context import BenchmarkContext
 from benchmarks.figures import Figure, at_most, half_range
 from benchmarks.servers import Server
-from benchmarks.stand import Stand
 from benchmarks.workflows import TOKENS
 
 _CLIENTS = 16
-_LATER = 1.1
+_MAX_FIRST_DELTA_RATIO = 1.1
 """Times as long as without, for a first delta that is not later: it is not measured more exactly."""
 
 
-class Cost(NamedTuple):
+class RunCost(NamedTuple):
     """Of one server in one round: microseconds of processor time per run, by workflow, and the first delta."""
 
     say: float
@@ -26,18 +26,18 @@ class Cost(NamedTuple):
     first: float
 
 
-def measured(stand: Stand) -> Iterator[Figure]:
+def measure_overhead(stand: BenchmarkContext) -> Iterator[Figure]:
     """Two servers that both record runs, one of which makes spans of them."""
     rounds = stand.choose(full=15, quick=1)  # Short ones, in turn: machines have good and bad moments.
     with (
-        servers.palaver(stand, record="full", PALAVER_TRACE_CONTENT="off") as off,
-        servers.palaver(stand, record="full", PALAVER_TRACE_CONTENT="full") as on,
+        servers.run_palaver(stand, record="full", PALAVER_TRACE_CONTENT="off") as off,
+        servers.run_palaver(stand, record="full", PALAVER_TRACE_CONTENT="full") as on,
     ):
-        pairs = [(_cost(stand, off), _cost(stand, on)) for _ in range(rounds)]
-    yield from figures(pairs)
+        pairs = [(_measure_costs(stand, off), _measure_costs(stand, on)) for _ in range(rounds)]
+    yield from overhead_figures(pairs)
 
 
-def figures(pairs: Sequence[tuple[Cost, Cost]]) -> Iterator[Figure]:
+def overhead_figures(pairs: Sequence[tuple[RunCost, RunCost]]) -> Iterator[Figure]:
     """What they come to: each round without tracing, and with."""
     words = f"/invoke over HTTP, {_CLIENTS} clients, both with runs recorded in SQLite; median of {len(pairs)} rounds"
     for name, kind in (("say", "one that says one word"), ("look", "one that asks a tool, two spans")):
@@ -65,26 +65,26 @@ def figures(pairs: Sequence[tuple[Cost, Cost]]) -> Iterator[Figure]:
         name="tracing a run: first delta / without",
         value=median(later),
         spread=half_range(later),
-        goal=at_most(_LATER),
+        goal=at_most(_MAX_FIRST_DELTA_RATIO),
         how=f"median time to the first event, one client: {median(on.first for _, on in pairs):.2f} ms with tracing, "
         f"{median(off.first for off, _ in pairs):.2f} ms without",
     )
 
 
-def _cost(stand: Stand, server: Server) -> Cost:
-    say, look, tokens = (_per_run(stand, server, name) for name in ("say", "look", "tokens"))
+def _measure_costs(stand: BenchmarkContext, server: Server) -> RunCost:
+    say, look, tokens = (_microseconds_per_run(stand, server, name) for name in ("say", "look", "tokens"))
     calls = stand.choose(full=100, quick=20)
-    words = {"accept": load.SSE, "body": load.ASKED, "requests": calls, "warm_up": 0}
-    first = load.run(stand, server, "/tokens/invoke", seconds=stand.choose(full=1.0, quick=0.5), **words)
-    return Cost(say, look, tokens, first.first_event_ms)
+    words = {"accept": load.SSE, "body": load.CHAT_BODY, "requests": calls, "warm_up": 0}
+    first = load.run_load(stand, server, "/tokens/invoke", seconds=stand.choose(full=1.0, quick=0.5), **words)
+    return RunCost(say, look, tokens, first.first_event_ms)
 
 
-def _per_run(stand: Stand, server: Server, workflow: str) -> float:
+def _microseconds_per_run(stand: BenchmarkContext, server: Server, workflow: str) -> float:
     """Microseconds per run, with all that is done when the last has its answer."""
     runs = stand.choose(full=1_000 if workflow != "tokens" else 200, quick=100)
     body = msgspec.json.encode({"messages": [{"role": "user", "content": "Weather in Oslo?"}]}).decode()
     words = {"accept": load.SSE, "body": body, "connections": _CLIENTS, "requests": runs, "warm_up": 0}
     before = machine.processor_seconds(server.pid)
-    counted = load.run(stand, server, f"/{workflow}/invoke", seconds=60, **words)
-    machine.settle(server.pid)
+    counted = load.run_load(stand, server, f"/{workflow}/invoke", seconds=60, **words)
+    machine.wait_until_idle(server.pid)
     return (machine.processor_seconds(server.pid) - before) / max(1, counted.requests) * 1e6

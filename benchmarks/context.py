@@ -10,11 +10,11 @@ import msgspec
 T = TypeVar("T")
 
 
-class CannotMeasure(Exception):
+class MeasurementError(Exception):
     """A part cannot give its figures here; the message says why."""
 
 
-class Stand(msgspec.Struct, frozen=True, kw_only=True):
+class BenchmarkContext(msgspec.Struct, frozen=True, kw_only=True):
     """How long a part may take, and where it may write."""
 
     pace: Literal["full", "quick"]
