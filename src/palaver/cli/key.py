@@ -37,7 +37,7 @@ def command() -> None:
     """
 
 
-@command.command()
+@command.command(name="create")
 @click.option("--name", default="unnamed", show_default=True, help="What to call it in lists.")
 @click.option(
     "--scope",
@@ -115,7 +115,7 @@ async def _load_keys(db: str | None, project: str | None) -> "list[ApiKey]":
         return await database.read(stored_keys.list_all_keys, project)
 
 
-@command.command()
+@command.command(name="revoke")
 @click.argument("key", metavar="KEY")
 @click.option("--json", "as_json", is_flag=True, help="Print its row as JSON.")
 @db_option

@@ -52,7 +52,7 @@ def list_(run: str | None, project: str, as_json: bool, db: str | None) -> None:
         click.echo("No reviews.")
 
 
-@command.command()
+@command.command(name="export")
 @click.argument("review")
 @click.option("-o", "--output", metavar="FILE", help="Where to. (standard output)")
 @project_option("reviews")

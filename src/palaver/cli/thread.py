@@ -95,7 +95,7 @@ async def _load_threads(db: str | None, project: str, limit: int, filters: dict[
         return page.data
 
 
-@command.command()
+@command.command(name="show")
 @click.argument("thread", metavar="THREAD")
 @click.option("--at", default="head", help="The message that the branch ends at. (the current one)")
 @click.option("--json", "as_json", is_flag=True, help="Print thread and messages as JSON.")
@@ -130,7 +130,7 @@ async def _load_branch(db: str | None, project: str, thread: str, at: str) -> "t
         return await database.read(load)
 
 
-@command.command()
+@command.command(name="export")
 @click.argument("thread", metavar="[THREAD]", required=False)
 @click.option(
     "--format",

@@ -92,7 +92,7 @@ async def _load_variants(db: str | None, project: str, workflow: str | None) -> 
                 return rows
 
 
-@command.command()
+@command.command(name="diff")
 @click.argument("before", metavar="FROM")
 @click.argument("after", metavar="TO")
 @project_option("variants")
@@ -149,7 +149,7 @@ def _format_value(value: Any) -> str:
     return "(not set)" if value is msgspec.UNSET else printable(msgspec.json.encode(value).decode(), 500)
 
 
-@command.command()
+@command.command(name="export")
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--workflow", help="Only those of this workflow.")
 @project_option("variants")

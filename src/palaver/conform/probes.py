@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from palaver.conform.rules import Protocol
+from palaver.conform import Protocol
 from palaver.conform.ui_stream import Version
 
 PROMPT = "Say hello in one short sentence."

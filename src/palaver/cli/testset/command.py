@@ -68,7 +68,7 @@ async def _load_testsets(db: str | None, project: str, search: str | None, *, ar
                 return rows
 
 
-@click.command()
+@click.command(name="show")
 @click.argument("name")
 @click.option("--revision", default="head", show_default=True, help="A number, or a digest.")
 @click.option("--rows", "limit", type=click.IntRange(0, 200), default=10, show_default=True, help="How many to show.")
@@ -143,7 +143,7 @@ _MAX_SIDE_CHARS = 200
 _DIFF_PAGE_ROWS = 200
 
 
-@click.command()
+@click.command(name="diff")
 @click.argument("name")
 @click.argument("before", metavar="FROM")
 @click.argument("after", metavar="TO", default="head")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from palaver.testsets.importer import ImportedFile, ImportMode, ImportTarget
 
 
-@click.command()
+@click.command(name="export")
 @click.argument("name")
 @click.option("-o", "--output", metavar="FILE", help="Where to. (standard output)")
 @click.option("--revision", default="head", show_default=True, help="A number, or a digest.")
@@ -225,7 +225,7 @@ def _now() -> datetime:
 _CONVERT_CHUNK_BYTES = 256 * 1024
 
 
-@click.command()
+@click.command(name="convert")
 @click.argument("source", metavar="IN")
 @click.argument("target", metavar="OUT")
 @click.option(

@@ -33,7 +33,7 @@ _MAX_INDENT_LEVELS = 30
 """Deeper levels are indented no further."""
 
 
-@click.command()
+@click.command(name="show")
 @click.argument("trace", metavar="TRACE")
 @click.option("--span", metavar="SPAN", help="One of its spans: all that its record holds.")
 @click.option("--tree", "parts", flag_value="tree", help="The tree only.")

@@ -24,7 +24,7 @@ _Format = Literal["jsonl", "otlp", "html"]
 _Write = Callable[[bytes], object]
 
 
-@click.command()
+@click.command(name="export")
 @click.option("-o", "--output", metavar="FILE", help="Where to. (standard output)")
 @click.option(
     "--format",

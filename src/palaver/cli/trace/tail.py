@@ -28,7 +28,7 @@ _MAX_REMEMBERED_TRACES = 20_000
 """Printed traces, which are not printed again."""
 
 
-@click.command()
+@click.command(name="tail")
 @click.option("-n", "--lines", type=click.IntRange(0, 1000), default=10, show_default=True, help="Of what is there.")
 @click.option("--spans", "by_span", is_flag=True, help="Every span, and not a line for each trace.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object on each line.")
