@@ -16,10 +16,9 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from palaver.cli.doctor import database, machine, packages
+from palaver.cli.doctor import checks
 from palaver.cli.doctor import settings as set_
-from palaver.cli.doctor.check import Check, ok, problem, summarize_checks, warning
-from palaver.cli.doctor.machine import ClockReading
+from palaver.cli.doctor.checks import Check, ClockReading, ok, problem, summarize_checks, warning
 from palaver.cli.main import cli
 from palaver.server.settings import Settings, read_settings
 from palaver.storage.database import open_database
@@ -185,7 +184,7 @@ def test_what_is_unsafe_only_where_others_can_reach_it_is_told_there(tmp_path: P
 
 
 def see(url: object, room: int = ROOM) -> list[Check]:
-    return database.check_database(str(url), lambda: NOW, lambda _: room).checks
+    return checks.check_database(str(url), lambda: NOW, lambda _: room).checks
 
 
 def test_a_database_that_is_well_is_four_good_lines(file: Path) -> None:
@@ -310,7 +309,7 @@ JOB_CHAT = "Job Chat: its two ways to a model, and a parser of JavaScript"
     ids=["none", "whole", "in part", "too old"],
 )  # fmt: skip
 def test_an_extra_is_there_or_not_or_in_part(found: Callable[[str], str | None], expected: Check) -> None:
-    assert list(packages.check_packages(NEEDS, found)) == [
+    assert list(checks.check_packages(NEEDS, found)) == [
         ok("packages", "All 1 packages that Palaver needs are here."),
         expected,
     ]
@@ -320,7 +319,7 @@ def test_what_everybody_needs_is_a_problem_where_it_is_missing_or_old() -> None:
     again = "Install Palaver again: pip install --upgrade palaver."
 
     assert [
-        next(packages.check_packages(["alpha>=1.2", "delta"], found))
+        next(checks.check_packages(["alpha>=1.2", "delta"], found))
         for found in (here(alpha="1.1"), here(delta="1"), here())
     ] == [
         problem("packages", "alpha 1.1 is older than 1.2; delta is missing.", again),
@@ -332,7 +331,7 @@ def test_what_everybody_needs_is_a_problem_where_it_is_missing_or_old() -> None:
 def test_every_extra_of_ours_says_what_it_gives() -> None:
     project = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]
 
-    assert set(packages.EXTRA_PURPOSES) == set(project["optional-dependencies"])
+    assert set(checks.EXTRA_PURPOSES) == set(project["optional-dependencies"])
 
 
 # The port
@@ -356,7 +355,7 @@ def listening(answer: bytes) -> Iterator[int]:
 
 
 def at(port: int, host: str = "127.0.0.1") -> Check:
-    (check,) = machine.check_port(Settings(host=host, port=port))
+    (check,) = checks.check_port(Settings(host=host, port=port))
     return check
 
 
@@ -398,7 +397,7 @@ DO = "Set it by NTP (timedatectl set-ntp true, or your system's way)."
 
 def clock(wall: timedelta, monotonic: float = 1.0, *, now: datetime = NOW, **look: Any) -> list[tuple[str, str]]:
     seen = msgspec.structs.replace(LOOK, **look)
-    return lines(list(machine.check_clock(ClockReading(now, 10.0), ClockReading(now + wall, 10.0 + monotonic), seen)))
+    return lines(list(checks.check_clock(ClockReading(now, 10.0), ClockReading(now + wall, 10.0 + monotonic), seen)))
 
 
 SECOND = timedelta(seconds=1)
@@ -441,7 +440,7 @@ def test_rows_from_the_future_are_told() -> None:
 
 def modes_of(folder: Path, database: Path | None = None) -> list[tuple[str, str]]:
     settings, sources = read_settings(env={}, folder=folder)
-    return lines(list(machine.check_file_modes(settings, sources, folder=folder, database=database)))
+    return lines(list(checks.check_file_modes(settings, sources, folder=folder, database=database)))
 
 
 def test_a_database_that_others_can_read_is_a_problem_and_so_is_a_copy_of_it(file: Path) -> None:

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from palaver.cli.eval import testset as eval_testset
+from palaver.cli.eval import runner as eval_testset
 from palaver.cli.eval.command import command
 from palaver.storage import variants
 from palaver.storage.database import open_database

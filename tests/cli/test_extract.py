@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from palaver.cli import progress
+from palaver.cli import input_files
 from palaver.cli.main import main
 from palaver.core.extraction import preview, read_conversation
 
@@ -426,7 +426,7 @@ def shown(terminal: int) -> str:
 def large(folder: Path) -> int:
     """A file that deserves a bar; returns how many records it has."""
     line = lines({"messages": [U, {**A, "content": "x" * 1000}]})
-    count = progress._MIN_BAR_BYTES // len(line) + 1
+    count = input_files._MIN_BAR_BYTES // len(line) + 1
     (folder / "large.jsonl").write_text(line * count)
     return count
 
@@ -469,7 +469,7 @@ def test_lines_above_a_bar_on_the_same_terminal_are_all_there(
     count = large(tmp_path)
     monkeypatch.setattr(sys, "stdout", screen := Terminal())
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(progress, "_PRINT_INTERVAL_S", seconds)  # Between two prints: none, or longer than it takes.
+    monkeypatch.setattr(input_files, "_PRINT_INTERVAL_S", seconds)  # Between two prints: none, or longer than it takes.
 
     extract("large.jsonl", (tmp_path / "large.jsonl").read_bytes(), "--json")
 

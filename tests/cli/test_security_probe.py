@@ -12,9 +12,8 @@ from click.testing import CliRunner, Result
 
 from palaver.cli.main import cli
 from palaver.cli.security_probe import probe
-from palaver.cli.security_probe.attack import ProbedServer, run_attack
+from palaver.cli.security_probe.attack import ProbedServer, parse_target, run_attack
 from palaver.cli.security_probe.probe import ATTACKS
-from palaver.cli.security_probe.raw_http import parse_target
 from palaver.core.api_keys import Scope
 from palaver.protocols.base import HttpResponse
 from palaver.server import auth, routing, security, web

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from palaver.cli.testset.command import command
+from palaver.cli.testset import command
 from palaver.errors import InvalidValue, NameTaken, NotFound, SettingsError, TargetNotFound
 
 CSV = 'q,messages,expected\r\n007,"[{""role"":""user"",""content"":""hi""}]",42\r\n"""42""",,\r\n'

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from palaver.cli.testset.files import convert
+from palaver.cli.testset import convert_testset
 from palaver.errors import InvalidValue, PalaverError, TargetNotFound, UnsupportedMediaType
 
 CSV = b'__id__,q,messages,n\r\nab,007,"[{""role"":""user"",""content"":""hi""}]",\r\ncd,"""=1""",,1.50\r\n'
@@ -14,7 +14,7 @@ JSONL = b'{"__id__":"ab","q":"007","messages":[{"role":"user","content":"hi"}]}\
 
 
 def _run(*words: str | Path) -> Result:
-    result = CliRunner().invoke(convert, [*map(str, words)], standalone_mode=False)
+    result = CliRunner().invoke(convert_testset, [*map(str, words)], standalone_mode=False)
     if result.exception is not None:
         raise result.exception
     return result

@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner, Result
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from palaver.cli.output import format_duration
 from palaver.cli.trace import tail as trace_tail
 from palaver.cli.trace.command import command
-from palaver.cli.trace.formatting import format_duration
 from palaver.cli.trace.selection import build_query
 from palaver.errors import InvalidBody, NotFound, TargetNotFound, TooLarge
 from palaver.storage.database import Database, open_database

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from palaver.cli.conform import probe_urls
 from palaver.conform import grade, grade_refusal, grade_whole
-from palaver.conform.probes import probe_urls
 from palaver.conform.rules import SERVICES
 from tests.conform import streams
 from tests.conform.streams import Frame, block, broken, event, sse

@@ -230,4 +230,4 @@ def test_every_connection_is_made_in_one_place() -> None:  # S6.3
                     pass
 
     # What attacks a server says things that no client would say: it has a wire of its own, to the URL that was named.
-    assert made == {"outbound/http.py", "testing.py", "cli/security_probe/raw_http.py"}
+    assert made == {"outbound/http.py", "testing.py", "cli/security_probe/attack.py"}

@@ -65,4 +65,4 @@ def test_the_product_names_no_host_to_call() -> None:  # S9.2
     lures = {"0x7f.1", "10.0.0.0", "127.1", "169.254.0.1"}  # What `palaver doctor --attack` asks a server to refuse.
 
     assert {host: places for host, places in found.items() if host not in allowed | lures} == {}
-    assert {place for host in lures for place in found[host]} == {"cli/security_probe/input_attacks.py"}
+    assert {place for host in lures for place in found[host]} == {"cli/security_probe/content_attacks.py"}

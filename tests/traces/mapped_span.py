@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from palaver.core import json
-from palaver.traces.mapping import to_span
 from palaver.traces.model import RawSpan, SpanEvent
+from palaver.traces.span_mapper import to_span
 
 START = datetime(2026, 11, 15, 7, 20, tzinfo=UTC)
 

@@ -26,11 +26,11 @@ from palaver.core.events import (
 )
 from palaver.core.messages import Data, File, Message, Text, ToolCall, ToolResult, Usage
 from palaver.core.runs import Call, Origin, Secret
-from palaver.traces.mapping import to_span
 from palaver.traces.model import Raised, RawSpan, Span, SpanEvent, Tool
 from palaver.traces.otlp.limits import MAX_TEXT_BYTES
 from palaver.traces.run_facts import NO_PARENT_ID, ReportedTool, RunFacts
 from palaver.traces.run_spans import MAX_CONTENT_BYTES, build_run_spans, derive_span_id
+from palaver.traces.span_mapper import to_span
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 TRACE, SPAN, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", "00f067aa0ba902b7"

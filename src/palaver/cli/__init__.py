@@ -6,9 +6,8 @@ Modules:
     options            options that several commands have
     database           the database that --db selects
     workflow_lookup    the workflow that a NAME, TARGET or URL means
-    json_files         values of a JSON or JSONL file
-    output             JSON, counts and transcripts for terminals
-    progress           a progress bar for large files
+    input_files        reading of files: JSON, JSONL, progress bars
+    output             JSON, counts, transcripts and spans for terminals
     backup             palaver backup
     call               palaver call
     chat               palaver chat

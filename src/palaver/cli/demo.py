@@ -84,7 +84,7 @@ def _fill_then_open(open_page: Callable[[str], None]) -> Callable[[str], None]:
 async def _fill(url: str, open_page: Callable[[str], None]) -> None:
     import httpx  # Imported late: --help must not wait for it.
 
-    from palaver.demo.filling import fill
+    from palaver.demo.sample_data import create_sample_data
 
     start, has_filled = time.monotonic(), False
 
@@ -98,7 +98,7 @@ async def _fill(url: str, open_page: Callable[[str], None]) -> None:
     try:
         async with outbound() as http:
             http.base_url = url
-            await fill(http, tell)
+            await create_sample_data(http, tell)
         took = time.monotonic() - start
         status = (
             f"Everything is there, after {took:.1f} s" if has_filled else "All is as you left it; --fresh begins anew"

@@ -7,9 +7,8 @@ from typing import Any, Literal, NamedTuple, get_args
 import click
 import msgspec
 
-from palaver.cli.json_files import JsonRecord, open_input, read_records
+from palaver.cli.input_files import JsonRecord, open_input, read_progress, read_records
 from palaver.cli.output import echo, format_count, render_transcript
-from palaver.cli.progress import read_progress
 from palaver.core import json
 from palaver.core.extraction import Prefer, excerpts, extract_chat_messages, preview, read_conversation
 from palaver.core.extraction.conversation import Conversation

@@ -93,7 +93,7 @@ async def _create(db: str | None, options: dict[str, Any], now: datetime) -> "tu
 @click.option("--project", help="Only those of this project.")
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
 @db_option
-def list_(project: str | None, as_json: bool, db: str | None) -> None:
+def list_keys(project: str | None, as_json: bool, db: str | None) -> None:
     """List the keys that were given out, revoked ones too; the keys themselves are not kept.
 
     \b

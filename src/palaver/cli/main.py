@@ -32,7 +32,7 @@ COMMANDS = {
     "doctor": "Check this installation and its settings; or, with --attack, whether a server holds.",
 }
 """Help texts by command. A command is `command` in the module of its name, and is imported only when it runs."""
-_PACKAGES = frozenset(("doctor", "eval", "testset", "trace"))
+_PACKAGES = frozenset(("doctor", "eval", "trace"))
 """Commands that are packages: these have their `command` in a module of that name."""
 
 

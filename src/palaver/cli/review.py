@@ -33,7 +33,7 @@ def command() -> None:
 @project_option("reviews")
 @json_option
 @db_option
-def list_(run: str | None, project: str, as_json: bool, db: str | None) -> None:
+def list_reviews(run: str | None, project: str, as_json: bool, db: str | None) -> None:
     """List the reviews, newest first.
 
     \b
@@ -57,7 +57,7 @@ def list_(run: str | None, project: str, as_json: bool, db: str | None) -> None:
 @click.option("-o", "--output", metavar="FILE", help="Where to. (standard output)")
 @project_option("reviews")
 @db_option
-def export(review: str, output: str | None, project: str, db: str | None) -> None:
+def export_review(review: str, output: str | None, project: str, db: str | None) -> None:
     """Write what people said in REVIEW, one answer a line.
 
     A correction stands after what it corrects, which then has "counts": false.

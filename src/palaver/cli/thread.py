@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from palaver.cli.database import new_id, use_database
-from palaver.cli.json_files import JsonRecord, open_input, read_records
+from palaver.cli.input_files import JsonRecord, open_input, read_records
 from palaver.cli.options import CommandT, db_option, project_option
 from palaver.cli.output import format_json, one_line, open_output, render_transcript
 from palaver.core.messages import Message
@@ -57,7 +57,7 @@ def command() -> None:
 @_filter_options
 @project_option("threads")
 @db_option
-def list_(
+def list_threads(
     limit: int,
     as_json: bool,
     search: str | None,
@@ -101,7 +101,7 @@ async def _load_threads(db: str | None, project: str, limit: int, filters: dict[
 @click.option("--json", "as_json", is_flag=True, help="Print thread and messages as JSON.")
 @project_option("threads")
 @db_option
-def show(thread: str, at: str, as_json: bool, project: str, db: str | None) -> None:
+def show_thread(thread: str, at: str, as_json: bool, project: str, db: str | None) -> None:
     """Print a branch of THREAD.
 
     \b
@@ -143,7 +143,7 @@ async def _load_branch(db: str | None, project: str, thread: str, at: str) -> "t
 @_filter_options
 @project_option("threads")
 @db_option
-def export(
+def export_threads(
     thread: str | None,
     form: str | None,
     branches: str,
@@ -209,7 +209,7 @@ async def _thread_ids(database: "Database", project: str, filters: "ThreadFilter
 @click.option("--json", "as_json", is_flag=True, help="Print what was made as JSON.")
 @project_option("threads")
 @db_option
-def import_(file: str, as_json: bool, project: str, db: str | None) -> int:
+def import_threads(file: str, as_json: bool, project: str, db: str | None) -> int:
     """Make the threads of FILE, as export wrote it; - stands for standard input.
 
     A thread keeps its id, unless another has it; one that is there already, with the same messages, is left alone.

@@ -53,7 +53,7 @@ def command() -> None:
 @project_option("variants")
 @json_option
 @db_option
-def list_(workflow: str | None, project: str, as_json: bool, db: str | None) -> None:
+def list_variants(workflow: str | None, project: str, as_json: bool, db: str | None) -> None:
     """List the variants that are in use, newest first.
 
     \b
@@ -98,7 +98,7 @@ async def _load_variants(db: str | None, project: str, workflow: str | None) -> 
 @project_option("variants")
 @json_option
 @db_option
-def diff(before: str, after: str, project: str, as_json: bool, db: str | None) -> None:
+def diff_variants(before: str, after: str, project: str, as_json: bool, db: str | None) -> None:
     """Show where two versions differ: FROM and TO are like tutor@short:3, or tutor@short for the newest.
 
     \b
@@ -154,7 +154,7 @@ def _format_value(value: Any) -> str:
 @click.option("--workflow", help="Only those of this workflow.")
 @project_option("variants")
 @db_option
-def export(folder: Path, workflow: str | None, project: str, db: str | None) -> None:
+def export_variants(folder: Path, workflow: str | None, project: str, db: str | None) -> None:
     """Write every variant in use to DIR/<workflow>/<name>.json, to be kept beside the code.
 
     \b
@@ -194,7 +194,9 @@ async def _load_files(db: str | None, project: str, workflow: str | None) -> lis
 @project_option("variants")
 @json_option
 @db_option
-def import_(folder: Path, against: str | None, dry_run: bool, project: str, as_json: bool, db: str | None) -> int:
+def import_variants(
+    folder: Path, against: str | None, dry_run: bool, project: str, as_json: bool, db: str | None
+) -> int:
     """Commit what differs in DIR/<workflow>/<name>.json. With a fault in any file, nothing is written.
 
     \b

@@ -3,17 +3,15 @@
 `grade(stream, protocol)` is the entry point of `palaver conform` and of our own tests. Pure: bytes in, a report out.
 Independent of our encoders, so that it can judge them.
 
-    grade             grade a stream, a body or a refusal
+    grade             grade a stream, a body or a refusal; rules of framing
     rules             every rule, and which protocols must keep it
     findings          violations and the report
     frames            parse a recorded event stream
-    framing           rules of framing, and error answers
     responses         rules of Responses streams and bodies
     response_items    rules of response objects and their items
     chat_completions  rules of Chat Completions
     ui_stream         rules of UI message streams
     services          rules of service streams
-    probes            requests that `palaver conform` sends
 """
 
 from palaver.conform.findings import Report, Violation

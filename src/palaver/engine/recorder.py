@@ -32,7 +32,7 @@ from palaver.storage.database import Database
 from palaver.storage.run_log import interrupt_run, record_runs
 
 if TYPE_CHECKING:
-    from palaver.traces.redaction.run_redactor import RunRedactor
+    from palaver.traces.redaction.redactor import RunRedactor
 
 
 class RunHandedOver(Exception):

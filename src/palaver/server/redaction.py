@@ -18,8 +18,7 @@ from palaver.storage.database import Database
 if TYPE_CHECKING:
     from palaver.traces.model import Span
     from palaver.traces.redaction import Redactor, Rule, RuleScope
-    from palaver.traces.redaction.redactor import ProjectRedactors, RedactionConfig
-    from palaver.traces.redaction.run_redactor import RunRedactor
+    from palaver.traces.redaction.redactor import ProjectRedactors, RedactionConfig, RunRedactor
 
 _HASH_KEY_NAME = "redaction"
 
@@ -93,7 +92,7 @@ class RedactionPolicy:
         rules = [*self._authors.get(workflow or "", ()), *self._rules]
         if not any("runs" in rule.scope for rule in rules):
             return None
-        from palaver.traces.redaction.run_redactor import RunRedactor
+        from palaver.traces.redaction.redactor import RunRedactor
 
         author = "" if workflow not in self._authors else workflow or ""
         return RunRedactor(self._redactor(project, author, "runs", rules))
@@ -117,7 +116,7 @@ class RedactionPolicy:
         rules = [*self._authors.get(workflow or "", ()), *self._rules]
         if not any("testsets" in rule.scope for rule in rules):
             return None
-        from palaver.traces.redaction.run_redactor import RunRedactor
+        from palaver.traces.redaction.redactor import RunRedactor
 
         author = "" if workflow not in self._authors else workflow or ""
         return RunRedactor(self._redactor(project, author, "testsets", rules))

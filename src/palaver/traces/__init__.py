@@ -5,7 +5,7 @@ Modules:
     model            the span record
     otlp             OTLP requests and responses
     conventions      attribute names of vendors
-    mapping          from a decoded span to the record
+    span_mapper      from a decoded span to the record
     ingest           from a request to database rows
     decode_worker    a child process that decodes large requests
     writer           batched writes of spans

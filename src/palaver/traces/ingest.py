@@ -20,9 +20,9 @@ from palaver.core.extraction.previews import ChatPreview, EmptyPreview, JsonPrev
 from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.storage.spans.full_text import normalize_words
 from palaver.storage.spans.writes import SpanRow, compress_body
-from palaver.traces.mapping import to_span
 from palaver.traces.model import RawSpan, Span
 from palaver.traces.otlp import DEFAULT_LIMITS, RejectedSpan, RequestLimits, decode_request, decompress
+from palaver.traces.span_mapper import to_span
 
 MAX_INDEXED_CHARS = 256
 """Of a column that may have an index."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from palaver.core import masking
-from palaver.traces.mapping import to_span
 from palaver.traces.model import Link, RawSpan, Span, SpanEvent
 from palaver.traces.otlp.common import InvalidSpan, check_size, is_pending_span, span_name, to_datetime
 from palaver.traces.otlp.limits import (
@@ -26,6 +25,7 @@ from palaver.traces.otlp.limits import (
     truncate_text,
 )
 from palaver.traces.run_facts import SpanOwner
+from palaver.traces.span_mapper import to_span
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan

@@ -14,12 +14,12 @@ from palaver.core.extraction import Prefer
 from palaver.core.messages import Message
 from palaver.core.steps import Step, StepDetails, StepError, StepKind
 from palaver.traces.conventions.messages import assign_call_ids, parse_messages
-from palaver.traces.mapping import to_span
 from palaver.traces.model import RawSpan, Span, SpanEvent
 from palaver.traces.otlp.common import span_name
 from palaver.traces.otlp.limits import Losses, truncate_text
 from palaver.traces.run_facts import RunSpanContext
 from palaver.traces.run_spans import SERVICE_NAME, SpanAttributes, derive_span_id, elapsed_ms, set_usage
+from palaver.traces.span_mapper import to_span
 
 NOTE_UNREADABLE = "unreadable:step"
 """Note on a step whose details could not be read."""

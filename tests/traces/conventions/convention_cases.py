@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from palaver.core import json
-from palaver.traces.conventions.base import Convention, SpanFields
+from palaver.traces.conventions.attributes import Convention, SpanFields
 from palaver.traces.conventions.messages import assign_call_ids
 from palaver.traces.model import RawSpan
 
@@ -36,7 +36,7 @@ def raw(attributes: dict[str, Any]) -> RawSpan:
 def read_fields(convention: Convention, attributes: dict[str, Any]) -> dict[str, Any]:
     """The fields that the convention gave, and no other; calls have the ids that mapping.py has them given."""
     given = dict(attributes)
-    told = convention.read(raw(attributes))
+    told = convention.read_fields(raw(attributes))
     assert attributes == given
     fields = {name: getattr(told, name) for name in SpanFields.__struct_fields__}
     fields["messages_in"], fields["messages_out"] = assign_call_ids(told.messages_in or (), told.messages_out or ())

@@ -204,4 +204,4 @@ NAMES = [
 
 @given(attributes_of(NAMES))
 def test_whatever_the_values_it_never_raises(attributes: dict[str, Any]) -> None:
-    assert is_sound(agenta.read(raw(attributes)))
+    assert is_sound(agenta.read_fields(raw(attributes)))

@@ -2,7 +2,7 @@
 
 from palaver.core.messages import Usage
 from palaver.traces.conventions import pydantic_ai
-from palaver.traces.mapping import to_span
+from palaver.traces.span_mapper import to_span
 from tests.traces.conventions.convention_cases import FOREIGN, raw, read_fields
 
 WHOLE = {

@@ -8,8 +8,8 @@ from hypothesis import given
 from palaver.core import json
 from palaver.core.messages import Data, File, Message, Reasoning, ToolCall, ToolResult
 from palaver.traces.conventions import ai_sdk
-from palaver.traces.mapping import to_span
 from palaver.traces.model import Defined, Span, Tool
+from palaver.traces.span_mapper import to_span
 from tests.traces.conventions.convention_cases import FOREIGN, attributes_of, is_sound, raw, read_fields
 
 
@@ -378,4 +378,4 @@ NAMES = [
 
 @given(attributes_of(NAMES))
 def test_whatever_the_values_it_never_raises(attributes: dict[str, Any]) -> None:
-    assert is_sound(ai_sdk.read(raw(attributes)))
+    assert is_sound(ai_sdk.read_fields(raw(attributes)))

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from palaver.core import json
 from palaver.core.messages import Message, ToolCall
 from palaver.traces.conventions import events
-from palaver.traces.conventions.base import SpanFields
+from palaver.traces.conventions.attributes import SpanFields
 from palaver.traces.model import RawSpan, SpanEvent
 from tests.traces.conventions.convention_cases import VALUES, is_sound, raw
 
@@ -26,7 +26,7 @@ def sent(*told: tuple[str, dict[str, Any]]) -> RawSpan:
 
 
 def found(*told: tuple[str, dict[str, Any]]) -> dict[str, Any]:
-    read = events.read(sent(*told))
+    read = events.read_fields(sent(*told))
     fields = {name: getattr(read, name) for name in SpanFields.__struct_fields__}
     return {name: value for name, value in fields.items() if value is not UNSET and (name != "notes" or value)}
 
@@ -126,4 +126,4 @@ NAMES = [
     st.lists(st.tuples(st.sampled_from(NAMES), st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=5)), max_size=4)
 )
 def test_anything_may_be_sent(told: list[tuple[str, dict[str, Any]]]) -> None:
-    assert is_sound(events.read(sent(*told)))
+    assert is_sound(events.read_fields(sent(*told)))

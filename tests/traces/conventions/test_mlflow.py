@@ -114,7 +114,7 @@ def test_a_tool_has_the_name_of_its_function_or_else_of_its_span() -> None:
     assert told(ran) == {"kind": "tool", "tool": Tool("weather")}
     assert told({"mlflow.spanType": '"TOOL"'}) == {"kind": "tool"}
     named = msgspec.structs.replace(raw({"mlflow.spanType": '"TOOL"'}), name="now")
-    assert mlflow.read(named).tool == Tool("now")
+    assert mlflow.read_fields(named).tool == Tool("now")
     assert told({"mlflow.spanType": '"AGENT"', "mlflow.spanFunctionName": '"answer"'}) == {"kind": "agent"}
 
 
@@ -127,4 +127,4 @@ NAMES = [
 
 @given(attributes_of(NAMES))
 def test_whatever_the_values_it_never_raises(attributes: dict[str, Any]) -> None:
-    assert is_sound(mlflow.read(raw(attributes)))
+    assert is_sound(mlflow.read_fields(raw(attributes)))

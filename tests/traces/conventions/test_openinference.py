@@ -7,8 +7,8 @@ from hypothesis import given
 
 from palaver.core.messages import Message, ToolCall, Usage
 from palaver.traces.conventions import openinference
-from palaver.traces.mapping import to_span
 from palaver.traces.model import Defined, Span, Tool
+from palaver.traces.span_mapper import to_span
 from tests.traces.conventions.convention_cases import FOREIGN, attributes_of, is_sound, raw, read_fields
 
 
@@ -305,4 +305,4 @@ NAMES = [
 
 @given(attributes_of(NAMES))
 def test_whatever_the_values_it_never_raises(attributes: dict[str, Any]) -> None:
-    assert is_sound(openinference.read(raw(attributes)))
+    assert is_sound(openinference.read_fields(raw(attributes)))

@@ -53,4 +53,4 @@ def test_each_name_gives_its_field(attributes: dict[str, Any], fields: dict[str,
 @given(attributes_of([f"palaver.{name}" for name in "inputs value parameters cost finish user run.id".split()]))
 def test_anything_may_be_sent(attributes: dict[str, Any]) -> None:
     attributes.pop("palaver.parameters", None)
-    assert is_sound(palaver.read(raw(attributes)))
+    assert is_sound(palaver.read_fields(raw(attributes)))

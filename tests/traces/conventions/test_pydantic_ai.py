@@ -19,8 +19,8 @@ from pydantic_ai import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from palaver.core.messages import Message, ToolCall
-from palaver.traces.mapping import to_span
 from palaver.traces.model import RawSpan, Span, Tool
+from palaver.traces.span_mapper import to_span
 
 CALLED = Message.assistant(ToolCall("c1", "now", '{"tz":"UTC"}'))
 ASKED = (Message.system("Be brief."), Message.system("You tell the time."), Message.user("Time?"))

@@ -6,10 +6,10 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as Sent
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
-from palaver.traces.mapping import to_span
 from palaver.traces.model import Span
 from palaver.traces.otlp import decode_request, encode_lines
 from palaver.traces.redaction import Redactor, parse_rules
+from palaver.traces.span_mapper import to_span
 from tests.traces.otlp.otlp_requests import JSON, NOW, PROTOBUF, START, pairs, request, span
 
 RULES = parse_rules(

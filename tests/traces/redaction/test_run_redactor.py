@@ -27,7 +27,7 @@ from palaver.core.events import (
 from palaver.core.messages import Annotation, Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.core.runs import Call, NewRun, Origin
 from palaver.traces.redaction import MASK, Redactor, parse_rules
-from palaver.traces.redaction.run_redactor import RunRedactor
+from palaver.traces.redaction.redactor import RunRedactor
 
 KEY = b"the key of a project"
 

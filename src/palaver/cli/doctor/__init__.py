@@ -3,9 +3,6 @@
 Modules:
 
     command     the command
-    check       the result of a check, and printing of results
-    packages    required packages and extras
+    checks      packages, database, port, clock and file modes; printing of results
     settings    unknown, unsafe or contradictory settings
-    database    whether the database is there, current, writable, and has room
-    machine     the port, the clock and file modes
 """

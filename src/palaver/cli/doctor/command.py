@@ -5,13 +5,12 @@ import platform
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from palaver.cli.database import database_url
-from palaver.cli.doctor.check import Check, problem
 from palaver.cli.options import db_option
 from palaver.cli.output import format_json
 from palaver.discovery.config import mask_connections
@@ -21,6 +20,9 @@ from palaver.outbound import printable
 from palaver.server.otlp_exporter import mask_headers
 from palaver.server.settings import Settings, Source, read_settings
 from palaver.workflows.workflow import FunctionWorkflow, Workflow
+
+if TYPE_CHECKING:
+    from palaver.cli.doctor.checks import Check, ClockReading
 
 _LISTED_PACKAGES = ("palaver", "msgspec", "litestar", "uvicorn", "uvloop", "httptools", "httpx", "pydantic")
 
@@ -86,30 +88,36 @@ def _run_checks(targets: tuple[str, ...], db: str | None, as_json: bool) -> int:
     return 1 if problems else 0
 
 
-def _collect_checks(settings: Settings, sources: dict[str, Source], url: str) -> list[Check]:
+def _collect_checks(settings: Settings, sources: dict[str, Source], url: str) -> "list[Check]":
     """Run all checks, in the order in which they are printed."""
-    from palaver.cli.doctor import database, machine, packages  # Imported late: --help must not wait for them.
     from palaver.cli.doctor import settings as set_
+    from palaver.cli.doctor.checks import (  # Imported late: --help must not wait for them.
+        check_clock,
+        check_database,
+        check_file_modes,
+        check_packages,
+        check_port,
+    )
 
     folder = Path.cwd()
     first_reading = _read_clocks()
-    database_checks = database.check_database(url, _now)
+    database_checks = check_database(url, _now)
     checks = [
-        *packages.check_packages(),
+        *check_packages(),
         *set_.check_settings(settings, folder=folder, env=os.environ, database=url, has_key=database_checks.has_key),
         *database_checks.checks,
-        *machine.check_port(settings),
-        *machine.check_file_modes(settings, sources, folder=folder, database=database_checks.path),
+        *check_port(settings),
+        *check_file_modes(settings, sources, folder=folder, database=database_checks.path),
     ]
-    return [*checks, *machine.check_clock(first_reading, _read_clocks(), database_checks.report)]
+    return [*checks, *check_clock(first_reading, _read_clocks(), database_checks.report)]
 
 
 def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _read_clocks() -> Any:
-    from palaver.cli.doctor.machine import ClockReading
+def _read_clocks() -> "ClockReading":
+    from palaver.cli.doctor.checks import ClockReading
 
     return ClockReading(_now(), time.monotonic())
 
@@ -129,7 +137,9 @@ def _setting_value(settings: Settings, name: str) -> Any:
     return redact_url(settings.db)
 
 
-def _inspect_workflows(targets: tuple[str, ...], settings: Settings) -> tuple[list[dict[str, Any]], list[Check]]:
+def _inspect_workflows(targets: tuple[str, ...], settings: Settings) -> "tuple[list[dict[str, Any]], list[Check]]":
+    from palaver.cli.doctor.checks import problem
+
     workflows: list[Workflow] = []
     faults: list[Check] = []
     try:
@@ -150,13 +160,13 @@ def _inspect_workflows(targets: tuple[str, ...], settings: Settings) -> tuple[li
 
 
 def _package_versions() -> dict[str, str | None]:
-    from palaver.cli.doctor.packages import installed_version as version
+    from palaver.cli.doctor.checks import installed_version as version
 
     return {name: version(name) for name in _LISTED_PACKAGES}
 
 
 def _print_report(report: dict[str, Any]) -> None:
-    from palaver.cli.doctor.check import print_checks
+    from palaver.cli.doctor.checks import print_checks
 
     click.echo(f"Python {report['python']}")
     click.echo("  ".join(f"{name} {version or '(not installed)'}" for name, version in report["packages"].items()))

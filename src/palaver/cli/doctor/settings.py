@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from palaver.cli.doctor.check import Check, ok, problem, warning
+from palaver.cli.doctor.checks import Check, ok, problem, warning
 from palaver.discovery.config import declared_workflows
 from palaver.errors import PalaverError, SettingsError
 from palaver.evaluation.providers.config import resolve_key

@@ -2,10 +2,7 @@
 
 Modules:
 
-    command     the command
-    options     parsing of evaluators, variants and column mappings
-    testset     the test set: a file, a stored set or an installed one
-    runner      running one evaluation, and loading its outcome
-    progress    progress on standard error
-    report      printing of the outcome
+    command    the command and its options
+    runner     running one evaluation with progress, and loading its outcome
+    report     printing of the outcome
 """

@@ -3,21 +3,23 @@
 import asyncio
 import logging
 import os
+import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 import msgspec
 
 from palaver.cli.database import database_url
-from palaver.cli.eval import options
-from palaver.cli.eval import testset as eval_testset
 from palaver.cli.options import db_option
 from palaver.cli.worker import hold_worker_lock
 from palaver.cli.workflow_lookup import find_workflow, is_target, is_url
-from palaver.errors import PalaverError, RequestError
+from palaver.core import json
+from palaver.core.json import decode_struct
+from palaver.errors import InvalidValue, PalaverError, RequestError
+from palaver.evaluation.plan.request import WantedEvaluator, WantedMap, WantedVariant
 from palaver.outbound import printable
 from palaver.storage.paths import MEMORY_URL
 
@@ -26,6 +28,82 @@ if TYPE_CHECKING:
     from palaver.discovery.registry import Registry
     from palaver.evaluation.results.export.report import Report
     from palaver.workflows.workflow import Workflow
+
+
+_MAX_FILE_BYTES = 1024 * 1024
+_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_MAPPED_FIELDS = ("messages", "history", "script", "expected")
+
+
+def parse_evaluator(text: str) -> WantedEvaluator:
+    """Parse `exact_match`, `regex:{"pattern": "^A"}` or `starts=regex:{…}`:
+
+    an optional name, the key, the parameters.
+    """
+    head, colon, parameters = text.partition(":{")
+    name, equals, key = head.rpartition("=")
+    if not _KEY.fullmatch(key) or (equals and not name):
+        raise click.BadParameter(f'{text[:80]!r} is no evaluator: write KEY, KEY:{{"parameter": …}} or NAME=KEY:{{…}}.')
+    parsed = _parse_object("{" + parameters, f"--evaluator {key}") if colon else {}
+    return WantedEvaluator(key=key, name=name or None, parameters=parsed)
+
+
+def read_agenta_file(path: str) -> list[WantedEvaluator]:
+    """Read Agenta's evaluators from a file; parts that can't be converted are reported."""
+    from palaver.evaluation.agenta import import_evaluators
+
+    document = json.decode_or_text(_read_text(Path(path)))
+    items = import_evaluators(document)
+    for item in items:
+        for note in item.notes:
+            click.echo(f"{printable(item.name)}: {printable(note, 500)}", err=True)
+    return [item.evaluator for item in items if item.evaluator is not None]
+
+
+def parse_variant(text: str, workflow: str) -> WantedVariant:
+    """Parse `short:params.json` or `short:{…}` with parameters, or `short` or `short:3`, a stored variant."""
+    name, colon, rest = text.partition(":")
+    if not name:
+        raise click.BadParameter(f"{text[:80]!r} is no variant: write NAME:FILE.json, NAME:{{…}}, NAME or NAME:3.")
+    if not colon or (rest.isascii() and rest.isdecimal()):
+        return WantedVariant(workflow=workflow, variant=text)
+    raw = rest if rest.startswith("{") else _read_text(Path(rest))
+    return WantedVariant(name=name, workflow=workflow, parameters=_parse_object(raw, f"--variant {name}"))
+
+
+def parse_column_map(texts: tuple[str, ...]) -> WantedMap:
+    """Parse `messages=question`, `expected=answer`, `subject=topic`; an empty column unsets a field."""
+    document: dict[str, Any] = {}
+    for text in texts:
+        field, equals, column = text.partition("=")
+        if not equals or not field:
+            raise click.BadParameter(f"{text[:80]!r} says of no column where it goes: write messages=COLUMN.")
+        if field in _MAPPED_FIELDS:
+            document[field] = column or None
+        else:
+            document.setdefault("inputs", {})[field.removeprefix("inputs.")] = column
+    return decode_struct(document, WantedMap)
+
+
+def _parse_object(text: str, option: str) -> dict[str, Any]:
+    try:
+        value = json.decode(text.encode())
+    except PalaverError as error:
+        raise click.BadParameter(f"{option}: {error.message}") from None
+    if not isinstance(value, dict):
+        raise click.BadParameter(f"{option}: parameters are a JSON object.")
+    return cast("dict[str, Any]", value)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        if path.stat().st_size > _MAX_FILE_BYTES:
+            raise InvalidValue(f"{path} is larger than {_MAX_FILE_BYTES} bytes.")
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise click.BadParameter(f"{path} cannot be read: {reason}.") from None
+
 
 _REPORT_FORMATS = ("junit", "markdown", "html", "csv", "jsonl")
 _file_type = click.Path(dir_okay=False, writable=True)
@@ -99,7 +177,7 @@ def _evaluate(target: str | None, testset: str | None, flags: Mapping[str, Any])
         flags["db"] is not None
         or flags["compare"] is not None
         or request.file is None
-        or any(options.is_stored(one) for one in request.request.variants)
+        or any(variant.variant is not None for variant in request.request.variants)
     )
     url = database_url(flags["db"]) if is_stored else MEMORY_URL
     with hold_worker_lock(url):
@@ -142,8 +220,8 @@ def _load_registry(target: str) -> "tuple[Registry, Workflow]":
 
 
 def _build_request(workflow: "Workflow", testset: str, flags: Mapping[str, Any]) -> "EvalRequest":
-    from palaver.cli.eval.runner import EvalRequest
-    from palaver.evaluation.plan.request import Limits, NewEvaluation, WantedRows, WantedTestset, WantedVariant
+    from palaver.cli.eval.runner import EvalRequest, find_file
+    from palaver.evaluation.plan.request import Limits, NewEvaluation, WantedRows, WantedTestset
     from palaver.evaluation.results.gates import Gates, parse_fail_under
 
     name = workflow.description.name
@@ -156,13 +234,12 @@ def _build_request(workflow: "Workflow", testset: str, flags: Mapping[str, Any])
     request = NewEvaluation(
         name=flags["name"],
         testset=WantedTestset(id="", rows=rows),
-        variants=tuple(options.read_variant(text, name) for text in flags["variant"])
-        or (WantedVariant(workflow=name),),
+        variants=tuple(parse_variant(text, name) for text in flags["variant"]) or (WantedVariant(workflow=name),),
         evaluators=(
-            *(options.read_evaluator(text) for text in flags["evaluator"]),
-            *(options.read_agenta(flags["agenta"]) if flags["agenta"] is not None else ()),
+            *(parse_evaluator(text) for text in flags["evaluator"]),
+            *(read_agenta_file(flags["agenta"]) if flags["agenta"] is not None else ()),
         ),
-        map=options.read_map(flags["columns"]),
+        map=parse_column_map(flags["columns"]),
         repeats=flags["repeats"],
         limits=Limits(
             concurrency=flags["concurrency"],
@@ -175,7 +252,7 @@ def _build_request(workflow: "Workflow", testset: str, flags: Mapping[str, Any])
     return EvalRequest(
         request=request,
         testset=testset,
-        file=eval_testset.find_file(testset),
+        file=find_file(testset),
         types=flags["types"],
         compare=flags["compare"],
         gates=Gates(

@@ -2,20 +2,23 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+import click
 import msgspec
 
 from palaver.cli.database import new_id
-from palaver.cli.eval import progress as eval_progress
-from palaver.cli.eval import testset as eval_testset
 from palaver.core.runs import DEFAULT_PROJECT
 from palaver.discovery.registry import Registry
 from palaver.engine.engine import utc_now
-from palaver.errors import StillRunning
+from palaver.errors import StillRunning, TargetNotFound
 from palaver.evaluation.plan.plan import Plan
 from palaver.evaluation.plan.request import NewEvaluation, WantedTestset
 from palaver.evaluation.plan.slices import new_evaluation
@@ -24,19 +27,186 @@ from palaver.evaluation.results.export.report import describe_cell_error
 from palaver.evaluation.results.figures import Comparison, EvaluationSummary
 from palaver.evaluation.results.gates import Gates, check_gate_names, failed_gates
 from palaver.evaluation.runner.local import LocalRunner
+from palaver.evaluation.runner.progress import EvaluationProgress, estimate_progress
 from palaver.server.evaluation import create_evaluator_context, create_planner
 from palaver.server.runtime import evaluation_runtime
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
-from palaver.storage.evaluations import results as evaluation_pages
+from palaver.storage.evaluations import results as evaluation_results
 from palaver.storage.evaluations import slices as evaluation_claims
 from palaver.storage.evaluations.repository import Evaluation, EvaluationFilters
 from palaver.storage.evaluations.results import ResultDetail
 from palaver.storage.pagination import Window
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from palaver.evaluation.results.export.report import Report
+
+
+ENTRY_POINT_GROUP = "palaver.testsets"
+_CHUNK_BYTES = 256 * 1024
+_FILE_SUFFIXES = (".csv", ".jsonl", ".ndjson", ".json", ".parquet", ".tsv", ".xlsx")
+Types = Literal["auto", "text"]
+
+
+def find_file(text: str) -> Path | None:
+    """Return the file that is meant; None for the name of a stored set."""
+    path = Path(text)
+    if path.is_file() or text.lower().endswith(_FILE_SUFFIXES):
+        return path
+    return _installed_file(text)
+
+
+def _installed_file(name: str) -> Path | None:
+    """Return the file that an installed package declares under this name, as `package:path`."""
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        if entry.name == name:
+            package, _, path = entry.value.partition(":")
+            spec = find_spec(package)
+            locations = list(spec.submodule_search_locations or ()) if spec is not None else []
+            return Path(locations[0], path) if locations else None
+    return None
+
+
+async def resolve_testset_id(database: "Database", project: str, text: str, file: Path | None, *, types: Types) -> str:
+    """Return the set's id. A file is imported first; rows that it had before keep their ids."""
+    if file is not None:
+        return await _import_file(database, project, file, types)
+    from palaver.storage.testsets import repository as testsets
+
+    testset = await database.read(testsets.find_testset, project, text)
+    if testset is not None:
+        return testset.id
+    if text.startswith("ts_"):
+        return (await database.read(testsets.get_testset, project, text)).id
+    installed = ", ".join(sorted(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP))) or "none"
+    raise TargetNotFound(f"There is no file and no stored test set {text!r}. Installed ones: {installed}.")
+
+
+async def _import_file(database: "Database", project: str, file: Path, types: Types) -> str:
+    from palaver.storage.testsets import repository as testsets
+    from palaver.storage.testsets.repository import TestSet
+    from palaver.testsets import commits
+    from palaver.testsets.commits import CommitInfo
+    from palaver.testsets.files import format_of, open_reader
+    from palaver.testsets.importer import ImportTarget, import_file
+
+    testset = await database.read(testsets.find_testset, project, file.name)
+    into = (
+        ImportTarget(testset=testset.id, mode="replace")
+        if testset is not None
+        else ImportTarget(testset=new_id("ts"), is_new=True)
+    )
+    file_reader = open_reader(format_of(file.name), types=types)
+    async with import_file(database, project, into, file_reader, _read_chunks(file), now=_now) as imported_rows:
+        info, at = CommitInfo(message="palaver eval", at=_now()), _now()
+        if testset is not None:
+            await database.write(commits.commit, project, testset.id, imported_rows.prepared, info)
+        else:
+            new_testset = TestSet(id=into.testset, name=file.name, created_at=at, updated_at=at)
+            await database.write(commits.create_testset, project, new_testset, imported_rows.prepared, info)
+    return into.testset
+
+
+async def _read_chunks(file: Path) -> AsyncIterator[bytes]:
+    try:
+        stream = file.open("rb")
+    except OSError as error:
+        raise TargetNotFound(f"{file} cannot be read: {error.strerror}.") from None
+    with stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            yield chunk
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+TERMINAL_INTERVAL_S = 0.25
+"""Between two updates of the bar."""
+LOG_INTERVAL_S = 10.0
+"""Between two lines without a terminal."""
+ShowProgress = Callable[[Evaluation, EvaluationProgress], None]
+
+
+@asynccontextmanager
+async def show_progress(database: Database, project: str, evaluation: str) -> AsyncGenerator[None]:
+    """Show progress during the block, and once more at its end."""
+    if sys.stderr.isatty():
+        with _progress_bar() as bar:
+            async with _poll_progress(database, project, evaluation, _bar_updater(bar), TERMINAL_INTERVAL_S):
+                yield
+    else:
+        async with _poll_progress(database, project, evaluation, _print_line, LOG_INTERVAL_S):
+            yield
+
+
+@asynccontextmanager
+async def _poll_progress(
+    database: Database, project: str, evaluation: str, show: ShowProgress, interval_s: float
+) -> AsyncGenerator[None]:
+    async def update() -> None:
+        evaluation_row = await database.read(evaluations.get_evaluation, project, evaluation)
+        last = await database.read(evaluation_results.recent_pace, project, evaluation)
+        show(evaluation_row, estimate_progress(evaluation_row, last, datetime.now(UTC)))
+
+    async def update_forever() -> None:
+        while True:
+            await asyncio.sleep(interval_s)
+            await update()
+
+    task = asyncio.get_running_loop().create_task(update_forever())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    await update()
+
+
+def _print_line(evaluation: Evaluation, pace: EvaluationProgress) -> None:
+    click.echo(format_progress(evaluation, pace), err=True)
+
+
+def format_progress(evaluation: Evaluation, pace: EvaluationProgress) -> str:
+    parts = [f"{evaluation.done + evaluation.failed} of {evaluation.total}"]
+    parts += [f"{evaluation.failed} failed"] if evaluation.failed else []
+    parts += [f"{evaluation.errors} scores missing"] if evaluation.errors else []
+    parts += [f"{pace.rate:.1f} a second"] if pace.rate is not None else []
+    parts += [f"{_format_seconds(pace.eta_seconds)} left"] if pace.eta_seconds else []
+    parts += [f"${evaluation.cost:.4f}"] if evaluation.cost is not None else []
+    return ", ".join(parts)
+
+
+def _format_seconds(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _progress_bar() -> "Progress":
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = BarColumn(), TextColumn("{task.description}")
+    return Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
+
+
+def _bar_updater(bar: "Progress") -> ShowProgress:
+    task = bar.add_task("begins", total=None)
+
+    def show(evaluation: Evaluation, pace: EvaluationProgress) -> None:
+        bar.update(
+            task,
+            total=evaluation.total,
+            completed=evaluation.done + evaluation.failed,
+            description=format_progress(evaluation, pace),
+        )
+
+    return show
 
 
 LAST_EVALUATION = "last"
@@ -78,9 +248,9 @@ async def load_outcome(
         common = [item.name for item in plan.variants if item.name in names]
         base_side = load.compared_variant(base_results, variant or (common or names)[0], "--compare")
     comparisons = load.compare_with_base(results, base_side)
-    query = evaluation_pages.ResultFilters(status="failed")
+    query = evaluation_results.ResultFilters(status="failed")
     failed_cells = await database.read(
-        evaluation_pages.list_results, DEFAULT_PROJECT, ended.id, query, Window(_MAX_LISTED_FAILURES)
+        evaluation_results.list_results, DEFAULT_PROJECT, ended.id, query, Window(_MAX_LISTED_FAILURES)
     )
     return EvalOutcome(
         evaluation=ended,
@@ -140,7 +310,7 @@ def build_report(database: Database, outcome: EvalOutcome) -> "Report":
 def _cells(database: Database, evaluation: str, loop: asyncio.AbstractEventLoop) -> Iterator[ResultDetail]:
     after = -1
     while True:
-        query = database.read(evaluation_pages.list_result_details, DEFAULT_PROJECT, evaluation, after, _PAGE_CELLS)
+        query = database.read(evaluation_results.list_result_details, DEFAULT_PROJECT, evaluation, after, _PAGE_CELLS)
         page = asyncio.run_coroutine_threadsafe(query, loop).result()
         yield from page
         if not page:
@@ -155,7 +325,7 @@ class EvalRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Without the id of the test set."""
     testset: str
     file: Path | None
-    types: eval_testset.Types = "auto"
+    types: Types = "auto"
     compare: str | None = None
     gates: Gates = Gates()
 
@@ -170,9 +340,7 @@ async def run_evaluation(
     """Run to the end, or until Ctrl+C. `tell` is called with the report in a thread, while the database is open."""
     known = EvaluatorRegistry(registry.evaluators, served=registry.names)
     reach = create_evaluator_context(known, registry, settings, allow_private=True)
-    testset = await eval_testset.resolve_testset_id(
-        database, DEFAULT_PROJECT, wanted.testset, wanted.file, types=wanted.types
-    )
+    testset = await resolve_testset_id(database, DEFAULT_PROJECT, wanted.testset, wanted.file, types=wanted.types)
     testset_ref = WantedTestset(id=testset, rows=wanted.request.testset.rows)
     request = msgspec.structs.replace(wanted.request, testset=testset_ref)
     planned = await create_planner(registry, database, settings, known, reach).plan(DEFAULT_PROJECT, request)
@@ -184,7 +352,7 @@ async def run_evaluation(
             evaluation_claims.create_claimed_evaluation, DEFAULT_PROJECT, evaluation_row, runs.process, utc_now()
         )
         local_run = LocalRunner(runs, evaluation, slices, planned.plan.limits.concurrency)
-        async with eval_progress.show_progress(database, DEFAULT_PROJECT, evaluation.id), _interruptible(local_run):
+        async with show_progress(database, DEFAULT_PROJECT, evaluation.id), _interruptible(local_run):
             ended = await local_run.run()
     outcome = await load_outcome(database, ended, planned.plan, base, wanted.gates)
     outcome = msgspec.structs.replace(outcome, note=note)

@@ -11,11 +11,13 @@ from palaver.cli.security_probe.attack import (
     AttackOutcome,
     Attempt,
     ProbedServer,
+    RawReply,
     not_applicable,
     run_attempts,
+    send_raw,
+    send_request,
     status_in,
 )
-from palaver.cli.security_probe.raw_http import RawReply, send_raw, send_request
 from palaver.core import json
 
 _FOREIGN_ORIGIN = f"https://{INVALID_HOST}"

@@ -9,12 +9,21 @@ from typing import Any
 
 import click
 
-from palaver.cli import json_files
-from palaver.cli.doctor.machine import check_key_file
+from palaver.cli import input_files
+from palaver.cli.doctor.checks import check_key_file
 from palaver.cli.output import format_json
-from palaver.cli.security_probe import access_attacks, disclosure_attacks, input_attacks
-from palaver.cli.security_probe.attack import Attack, Finding, ProbedServer, Verdict, run_attack
-from palaver.cli.security_probe.raw_http import RawReply, Target, parse_target, require_reachable
+from palaver.cli.security_probe import access_attacks, content_attacks
+from palaver.cli.security_probe.attack import (
+    Attack,
+    Finding,
+    ProbedServer,
+    RawReply,
+    Target,
+    Verdict,
+    parse_target,
+    require_reachable,
+    run_attack,
+)
 from palaver.core import json
 from palaver.errors import PalaverError
 from palaver.outbound import printable
@@ -22,10 +31,10 @@ from palaver.outbound import printable
 ATTACKS: Sequence[Attack] = (
     *access_attacks.ORIGIN_ATTACKS,
     *access_attacks.CREDENTIAL_ATTACKS,
-    *input_attacks.INJECTION_ATTACKS,
-    *input_attacks.BODY_ATTACKS,
-    *input_attacks.URL_ATTACKS,
-    *disclosure_attacks.DISCLOSURE_ATTACKS,
+    *content_attacks.INJECTION_ATTACKS,
+    *content_attacks.BODY_ATTACKS,
+    *content_attacks.URL_ATTACKS,
+    *content_attacks.DISCLOSURE_ATTACKS,
 )
 _KEY_CHARS = re.compile(r"[!-~]*")
 _SIGNS: dict[Verdict, tuple[str, str]] = {
@@ -65,7 +74,7 @@ def _read_key(key_file: str | None) -> str | None:
         source, key = "PALAVER_KEY", os.environ.get("PALAVER_KEY", "").strip()
     else:
         source = "standard input" if key_file == "-" else key_file
-        with json_files.open_input(key_file) as file:
+        with input_files.open_input(key_file) as file:
             key = file.read(4096).decode("utf-8", "replace").strip()
         if key_file != "-":
             for check in check_key_file(Path(key_file)):

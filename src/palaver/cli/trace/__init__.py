@@ -2,10 +2,9 @@
 
 Modules:
 
-    command       the group, and `show`
-    tail          `tail`
-    export        `export`
-    importer      `import`
-    selection     options that select traces
-    formatting    spans as lines of text
+    command      the group, and `show`
+    tail         `tail`
+    export       `export`
+    importer     `import`
+    selection    options that select traces
 """

@@ -9,12 +9,19 @@ import msgspec
 
 from palaver.cli.database import use_database
 from palaver.cli.options import db_option, project_option
-from palaver.cli.output import echo, format_json, one_line, render_transcript
-from palaver.cli.trace.export import export
-from palaver.cli.trace.formatting import STATUS_COLOURS, format_duration, format_tokens
-from palaver.cli.trace.importer import import_
+from palaver.cli.output import (
+    STATUS_COLOURS,
+    echo,
+    format_duration,
+    format_json,
+    format_tokens,
+    one_line,
+    render_transcript,
+)
+from palaver.cli.trace.export import export_traces
+from palaver.cli.trace.importer import import_traces
 from palaver.cli.trace.selection import require_trace_id
-from palaver.cli.trace.tail import tail
+from palaver.cli.trace.tail import tail_traces
 from palaver.core import json
 from palaver.errors import NotFound
 from palaver.outbound import printable, printable_lines
@@ -41,7 +48,7 @@ _MAX_INDENT_LEVELS = 30
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @project_option("traces")
 @db_option
-def show(trace: str, span: str | None, parts: str | None, as_json: bool, project: str, db: str | None) -> None:
+def show_trace(trace: str, span: str | None, parts: str | None, as_json: bool, project: str, db: str | None) -> None:
     """Print TRACE: its spans as a tree, and then what was said. The beginning of its id is enough.
 
     \b
@@ -212,5 +219,5 @@ def command() -> None:
     """
 
 
-for _subcommand in (tail, show, export, import_):
+for _subcommand in (tail_traces, show_trace, export_traces, import_traces):
     command.add_command(_subcommand)

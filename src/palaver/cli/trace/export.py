@@ -43,7 +43,7 @@ _Write = Callable[[bytes], object]
 @filter_options
 @project_option("traces")
 @db_option
-def export(
+def export_traces(
     output: str | None,
     form: str | None,
     trace: str | None,

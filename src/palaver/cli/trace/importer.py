@@ -20,10 +20,9 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from palaver.cli.database import use_database
-from palaver.cli.json_files import open_input
+from palaver.cli.input_files import Printer, open_input, read_progress
 from palaver.cli.options import db_option, project_option
 from palaver.cli.output import echo
-from palaver.cli.progress import Printer, read_progress
 from palaver.errors import InvalidBody, PalaverError, TooLarge
 from palaver.outbound import printable, printable_json
 
@@ -219,7 +218,7 @@ _MAX_DURATION_MS = (_LATEST - _EARLIEST) / timedelta(milliseconds=1)
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 @project_option("traces")
 @db_option
-def import_(files: tuple[str, ...], as_json: bool, project: str, db: str | None) -> int:
+def import_traces(files: tuple[str, ...], as_json: bool, project: str, db: str | None) -> int:
     """Keep the spans of FILEs; - stands for standard input.
 
     Taken are the lines that palaver trace export writes, OTLP as lines of JSON, as one JSON document or as protobuf,

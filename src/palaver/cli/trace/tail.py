@@ -10,8 +10,7 @@ import click
 
 from palaver.cli.database import use_database
 from palaver.cli.options import db_option, project_option
-from palaver.cli.output import echo
-from palaver.cli.trace.formatting import format_row
+from palaver.cli.output import echo, format_span_row
 from palaver.cli.trace.selection import build_query, filter_options
 from palaver.core import json
 from palaver.outbound import printable_json
@@ -35,7 +34,7 @@ _MAX_REMEMBERED_TRACES = 20_000
 @filter_options
 @project_option("traces")
 @db_option
-def tail(
+def tail_traces(
     lines: int, by_span: bool, as_json: bool, filters: tuple[str, ...], search: str | None, project: str, db: str | None
 ) -> int:
     """Follow new traces, a line each: time (UTC), end, name, duration, tokens in + out, input → output. Ctrl+C ends it.
@@ -68,7 +67,7 @@ async def _follow(db: str | None, project: str, query: "SpanQuery", lines: int, 
 
 def _print(rows: "Sequence[SpanListItem]", as_json: bool) -> None:
     for row in rows:
-        echo(printable_json(json.encode(row).decode()) if as_json else format_row(row))
+        echo(printable_json(json.encode(row).decode()) if as_json else format_span_row(row))
 
 
 class SpanFollower:

@@ -44,7 +44,7 @@ from palaver.testsets.rows import format_row_id
 from palaver.traces.model import Span
 
 if TYPE_CHECKING:
-    from palaver.traces.redaction.run_redactor import RunRedactor
+    from palaver.traces.redaction.redactor import RunRedactor
 
 Cleaning = Callable[[str, str | None], "RunRedactor | None"]
 """What removes from a case of a project's workflow what is not to be kept."""

@@ -1,9 +1,8 @@
-"""Conventions: which attribute names mean what. `mapping` asks one module per vendor, in order.
+"""Conventions: which attribute names mean what. `span_mapper` asks one module per vendor, in order.
 
 Modules:
 
-    base             the interface of a convention, and the fields it may provide
-    attributes       reading of attribute values
+    attributes       the interface of a convention, and reading of attribute values
     vocabulary       kinds of spans and finish reasons
     messages         messages from attributes, indexed fields and events
     palaver          Palaver's own attributes

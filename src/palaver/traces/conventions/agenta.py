@@ -11,12 +11,12 @@ from palaver.traces.conventions.attributes import (
     AttributeReader,
     Attributes,
     Entry,
+    SpanFields,
     collect_indexed,
     group_by_prefix,
     parse_container,
     parse_json,
 )
-from palaver.traces.conventions.base import SpanFields
 from palaver.traces.conventions.messages import FieldNames, build_elements, parse_messages
 from palaver.traces.conventions.vocabulary import AGENTA_KINDS, lookup_kind
 from palaver.traces.model import ConventionName, RawSpan
@@ -35,7 +35,7 @@ _FIELD_NAMES = FieldNames()
 _METRICS = "ag.metrics."
 
 
-def read(raw: RawSpan) -> SpanFields:
+def read_fields(raw: RawSpan) -> SpanFields:
     attributes = raw.attributes
     reader, below = AttributeReader(attributes), group_by_prefix(attributes, _DATA_PREFIXES)
     inputs, outputs = _strip_prefix(below, _INPUTS), _strip_prefix(below, _OUTPUTS)

@@ -9,8 +9,14 @@ from palaver.core.dialects.common import argument_text, as_list, dict_or_empty, 
 from palaver.core.dialects.ui_message import file
 from palaver.core.json import is_list, is_object, is_text
 from palaver.core.messages import Data, Message, Part, Reasoning, Text, ToolCall
-from palaver.traces.conventions.attributes import AttributeReader, Attributes, parse_container, parse_json, parse_tools
-from palaver.traces.conventions.base import SpanFields
+from palaver.traces.conventions.attributes import (
+    AttributeReader,
+    Attributes,
+    SpanFields,
+    parse_container,
+    parse_json,
+    parse_tools,
+)
 from palaver.traces.conventions.messages import UNREADABLE, parse_messages
 from palaver.traces.conventions.vocabulary import ai_sdk_kind, parse_finish
 from palaver.traces.model import ConventionName, RawSpan, Tool
@@ -27,7 +33,7 @@ _AGGREGATE_OPERATIONS = ("ai.embed", "ai.embedMany")
 _CAMEL_HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 
 
-def read(raw: RawSpan) -> SpanFields:
+def read_fields(raw: RawSpan) -> SpanFields:
     attributes = raw.attributes
     reader = AttributeReader(attributes)
     prompt, is_sum = reader.json("ai.prompt"), attributes.get("ai.operationId") in _AGGREGATE_OPERATIONS

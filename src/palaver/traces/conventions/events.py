@@ -6,7 +6,7 @@ from msgspec import UNSET, UnsetType
 from palaver.core.extraction import Prefer
 from palaver.core.messages import Message
 from palaver.traces.conventions import gen_ai
-from palaver.traces.conventions.base import SpanFields
+from palaver.traces.conventions.attributes import SpanFields
 from palaver.traces.conventions.messages import CHOICE_EVENT, MESSAGE_EVENTS, event_body, parse_messages, split_events
 from palaver.traces.conventions.vocabulary import parse_finish
 from palaver.traces.model import ConventionName, RawSpan, SpanEvent
@@ -22,7 +22,7 @@ _CONTENT_EVENTS: dict[str, tuple[str, Prefer]] = {
 }
 
 
-def read(raw: RawSpan) -> SpanFields:
+def read_fields(raw: RawSpan) -> SpanFields:
     """Read the events. One that carries a whole span's attributes is read as gen_ai."""
     events = [event for event in raw.events if event.name.startswith("gen_ai.")]
     if not events:

@@ -10,11 +10,11 @@ from palaver.traces.conventions import pydantic_ai
 from palaver.traces.conventions.attributes import (
     AttributeReader,
     Attributes,
+    SpanFields,
     collect_indexed,
     parse_container,
     parse_tools,
 )
-from palaver.traces.conventions.base import SpanFields
 from palaver.traces.conventions.messages import parse_messages
 from palaver.traces.conventions.vocabulary import operation_kind, parse_finish
 from palaver.traces.model import ConventionName, Defined, RawSpan, SpanKind, Tool
@@ -28,7 +28,7 @@ _INSTRUCTIONS = "gen_ai.system_instructions"
 _RENAMED = {"stop_sequences": "stop", "choice.count": "n"}
 
 
-def read(raw: RawSpan) -> SpanFields:
+def read_fields(raw: RawSpan) -> SpanFields:
     return read_attributes(raw.attributes)
 
 

@@ -5,8 +5,14 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from palaver.core.json import is_object
-from palaver.traces.conventions.attributes import AttributeReader, Attributes, parse_json, parse_label, parse_tools
-from palaver.traces.conventions.base import SpanFields
+from palaver.traces.conventions.attributes import (
+    AttributeReader,
+    Attributes,
+    SpanFields,
+    parse_json,
+    parse_label,
+    parse_tools,
+)
 from palaver.traces.conventions.vocabulary import MLFLOW_KINDS, lookup_kind
 from palaver.traces.model import ConventionName, RawSpan, SpanKind, Tool
 
@@ -16,7 +22,7 @@ ROOTS: frozenset[str] = frozenset(("mlflow",))
 _USAGE, _COST = "mlflow.chat.tokenUsage", "mlflow.llm.cost"
 
 
-def read(raw: RawSpan) -> SpanFields:
+def read_fields(raw: RawSpan) -> SpanFields:
     attributes = raw.attributes
     reader = AttributeReader({**_flatten(attributes, _USAGE), **_flatten(attributes, _COST)})
     tools = parse_json(attributes.get("mlflow.chat.tools"))

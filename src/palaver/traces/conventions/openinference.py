@@ -16,13 +16,13 @@ from palaver.traces.conventions.attributes import (
     AttributeReader,
     Attributes,
     Entry,
+    SpanFields,
     collect_indexed,
     group_by_prefix,
     parse_container,
     parse_json,
     parse_tools,
 )
-from palaver.traces.conventions.base import SpanFields
 from palaver.traces.conventions.messages import FieldNames, build_elements, parse_messages, tidy_conversation
 from palaver.traces.conventions.vocabulary import OPENINFERENCE_KINDS, lookup_kind, parse_finish
 from palaver.traces.model import ConventionName, RawSpan, SpanKind, Tool
@@ -43,7 +43,7 @@ _EXCLUDED_PARAMETERS = frozenset(("model", "model_name", "messages", "tools", "f
 _Groups = Mapping[str, Entry]
 
 
-def read(raw: RawSpan) -> SpanFields:
+def read_fields(raw: RawSpan) -> SpanFields:
     attributes = raw.attributes
     reader, groups = AttributeReader(attributes), group_by_prefix(attributes, _INDEXED_PREFIXES)
     kind = lookup_kind(attributes.get("openinference.span.kind"), OPENINFERENCE_KINDS)

@@ -7,8 +7,14 @@ from msgspec import UNSET, UnsetType
 from palaver.core.extraction import Prefer
 from palaver.core.json import is_object
 from palaver.core.messages import Message
-from palaver.traces.conventions.attributes import AttributeReader, Entry, collect_indexed, group_by_prefix, parse_tools
-from palaver.traces.conventions.base import SpanFields
+from palaver.traces.conventions.attributes import (
+    AttributeReader,
+    Entry,
+    SpanFields,
+    collect_indexed,
+    group_by_prefix,
+    parse_tools,
+)
 from palaver.traces.conventions.messages import FieldNames, build_elements, parse_messages, parse_parts
 from palaver.traces.conventions.vocabulary import REQUEST_TYPE_KINDS, TRACELOOP_KINDS, lookup_kind, parse_finish
 from palaver.traces.model import ConventionName, RawSpan, SpanKind, Tool
@@ -27,7 +33,7 @@ _SESSIONS = tuple(_ASSOCIATION + name for name in ("session_id", "conversation_i
 _FIELD_NAMES = FieldNames()
 
 
-def read(raw: RawSpan) -> SpanFields:
+def read_fields(raw: RawSpan) -> SpanFields:
     attributes = raw.attributes
     groups = group_by_prefix(attributes, _PREFIXES)
     if not groups:

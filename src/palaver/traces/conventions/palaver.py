@@ -1,6 +1,6 @@
 """Attributes that Palaver records in addition to gen_ai's. From other senders they are plain labels.
 
-Run, project and key are not read here: `mapping` believes them from our own recorder only.
+Run, project and key are not read here: `span_mapper` believes them from our own recorder only.
 """
 
 from collections.abc import Mapping
@@ -9,8 +9,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from palaver.core.json import is_object
-from palaver.traces.conventions.attributes import AttributeReader
-from palaver.traces.conventions.base import SpanFields
+from palaver.traces.conventions.attributes import AttributeReader, SpanFields
 from palaver.traces.conventions.vocabulary import parse_finish
 from palaver.traces.model import ConventionName, RawSpan
 
@@ -18,7 +17,7 @@ NAME: ConventionName = "palaver"
 ROOTS: frozenset[str] = frozenset(("palaver",))
 
 
-def read(raw: RawSpan) -> SpanFields:
+def read_fields(raw: RawSpan) -> SpanFields:
     reader = AttributeReader(raw.attributes)
     return SpanFields(
         inputs=reader.json("palaver.inputs"),

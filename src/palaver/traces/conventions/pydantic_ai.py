@@ -11,8 +11,7 @@ from typing import Any
 
 from palaver.core.json import Object, is_list, is_object
 from palaver.core.messages import Message
-from palaver.traces.conventions.attributes import AttributeReader, Attributes, parse_container, parse_count
-from palaver.traces.conventions.base import SpanFields
+from palaver.traces.conventions.attributes import AttributeReader, Attributes, SpanFields, parse_container, parse_count
 from palaver.traces.conventions.messages import MESSAGE_EVENTS, parse_messages, split_events
 from palaver.traces.model import ConventionName, RawSpan
 
@@ -84,7 +83,7 @@ def _after_last_user(messages: Sequence[Message]) -> int:
     )
 
 
-def read(raw: RawSpan) -> SpanFields:
+def read_fields(raw: RawSpan) -> SpanFields:
     """Read the aggregated usage."""
     reader = AttributeReader(raw.attributes)
     return SpanFields(

@@ -2,8 +2,7 @@
 
 Modules:
 
-    request     media type, content encoding, decoding and encoding of requests
-    response    responses of /v1/traces
+    http        requests and responses of /v1/traces: media types, content encodings
     json        the JSON format
     protobuf    the protobuf format
     common      ids, times, batches and rejections, shared by both formats
@@ -11,18 +10,21 @@ Modules:
 """
 
 from palaver.traces.otlp.common import RejectedSpan, SpanBatch
-from palaver.traces.otlp.request import (
+from palaver.traces.otlp.http import (
     DEFAULT_LIMITS,
+    MEDIA_TYPES,
     EncodedRequest,
     RequestLimits,
     WireFormat,
     decode_request,
     decompress,
+    encode_error,
     encode_lines,
     encode_requests,
+    encode_response,
     parse_media_type,
+    rejected_span_count,
 )
-from palaver.traces.otlp.response import MEDIA_TYPES, encode_error, encode_response, rejected_span_count
 
 __all__ = [
     "decode_request",

@@ -5,8 +5,7 @@ Modules:
     rules           the rules that settings and authors declare
     detectors       secrets and personal data in texts
     values          JSON values, with path rules and detectors
-    redactor        span records
-    run_redactor    the events and messages of runs
+    redactor        span records, and the events and messages of runs
 """
 
 from palaver.traces.redaction.detectors import MASK

@@ -22,8 +22,7 @@ from palaver.traces.conventions import (
     palaver,
     pydantic_ai,
 )
-from palaver.traces.conventions.attributes import parse_label
-from palaver.traces.conventions.base import Convention, SpanFields
+from palaver.traces.conventions.attributes import Convention, SpanFields, parse_label
 from palaver.traces.conventions.messages import assign_call_ids, tidy_conversation
 from palaver.traces.model import ConventionName as Name
 from palaver.traces.model import Raised, RawSpan, Span, SpanStatus
@@ -98,7 +97,7 @@ class _FieldCollector:
 
     def ask(self, convention: Convention, raw: RawSpan) -> None:
         try:
-            fields = convention.read(raw)
+            fields = convention.read_fields(raw)
         except Exception:  # A bug in the convention's reader: the other conventions still apply.
             self.notes.append(f"unmapped:{convention.NAME}")
             return

@@ -1,22 +1,20 @@
-"""Requests for /v1/traces: their media type and content encoding, and decoding and encoding them in either format.
-
-An encoded span has what was sent, as it was sent; mapping it again gives the rest of the record. Session and user are
-written to the resource, where the span's own attributes take precedence, since that is where they may have come from.
-"""
+"""Requests and responses of /v1/traces: media types, content encodings, and both formats."""
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
 
 import msgspec
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from palaver.errors import InvalidBody, TooLarge, UnsupportedMediaType
 from palaver.traces.model import Span
 from palaver.traces.otlp import json, protobuf
-from palaver.traces.otlp.common import SpanBatch, SpanSource
+from palaver.traces.otlp.common import RejectedSpan, SpanBatch, SpanSource
 from palaver.traces.otlp.json import encode_json_request, encode_json_span
-from palaver.traces.otlp.protobuf import encode_protobuf_request, encode_protobuf_span
+from palaver.traces.otlp.protobuf import encode_protobuf_request, encode_protobuf_span, encode_varint
 
 WireFormat = Literal["protobuf", "json"]
 _FORMAT_BY_MEDIA_TYPE: dict[str, WireFormat] = {"application/x-protobuf": "protobuf", "application/json": "json"}
@@ -133,3 +131,57 @@ def decode_request(
     if parse_media_type(media_type) == "json":
         return json.decode(body, received_at, limits.spans)
     return protobuf.decode(body, received_at, limits.spans)
+
+
+MEDIA_TYPES: dict[WireFormat, str] = {"protobuf": "application/x-protobuf", "json": "application/json"}
+MAX_REASONS = 5
+INVALID_ARGUMENT = 3
+"""A google.rpc.Code: the client must not resend."""
+_encode = msgspec.json.Encoder().encode
+
+
+class _PartialSuccess(msgspec.Struct, rename="camel"):
+    rejected_spans: int | str = 0
+
+
+class _ExportResponse(msgspec.Struct, rename="camel"):
+    partial_success: _PartialSuccess | None = None
+
+
+_decode_response = msgspec.json.Decoder(_ExportResponse).decode
+
+
+def encode_response(rejected: Sequence[RejectedSpan], form: WireFormat) -> bytes:
+    """Encode an ExportTraceServiceResponse with the number of rejected spans and the first reasons."""
+    if not rejected:
+        return b"{}" if form == "json" else b""
+    message = "; ".join(map(str, rejected[:MAX_REASONS]))
+    if form == "json":
+        return _encode({"partialSuccess": {"rejectedSpans": str(len(rejected)), "errorMessage": message}})
+    return _bytes_field(1, _varint_field(1, len(rejected)) + _bytes_field(2, message.encode()))
+
+
+def encode_error(message: str, form: WireFormat, code: int = INVALID_ARGUMENT) -> bytes:
+    """Encode a google.rpc.Status for a rejected request."""
+    if form == "json":
+        return _encode({"code": code, "message": message})
+    return _varint_field(1, code) + _bytes_field(2, message.encode())
+
+
+def rejected_span_count(body: bytes, form: WireFormat) -> int:
+    """Return how many spans a server's response reports as rejected; 0 if it can't be read."""
+    try:
+        if form == "json":
+            partial = _decode_response(body).partial_success if body.strip() else None
+            return max(0, int(partial.rejected_spans)) if partial else 0
+        return max(0, ExportTraceServiceResponse.FromString(body).partial_success.rejected_spans)
+    except (msgspec.MsgspecError, DecodeError, ValueError):
+        return 0
+
+
+def _varint_field(field: int, value: int) -> bytes:
+    return encode_varint(field << 3) + encode_varint(value)
+
+
+def _bytes_field(field: int, content: bytes) -> bytes:
+    return encode_varint(field << 3 | 2) + encode_varint(len(content)) + content

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from palaver.core import json
 from palaver.core.messages import Message, ToolCall, Usage
-from palaver.traces import mapping
+from palaver.traces import span_mapper
 from palaver.traces.conventions import gen_ai, openinference
-from palaver.traces.conventions.base import SpanFields
-from palaver.traces.mapping import to_span
+from palaver.traces.conventions.attributes import SpanFields
 from palaver.traces.model import Raised, RawSpan, Span, SpanEvent, Tool
+from palaver.traces.span_mapper import to_span
 from tests.growth import assert_linear
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -406,7 +406,7 @@ def test_a_convention_that_fails_leaves_a_note_and_the_others_their_fields(monke
     def read(_: RawSpan) -> SpanFields:
         raise RecursionError
 
-    monkeypatch.setattr(gen_ai, "read", read)
+    monkeypatch.setattr(gen_ai, "read_fields", read)
 
     assert told({"gen_ai.request.model": "a", "llm.provider": "c", "palaver.cost": 1}) == {
         "provider": "c",
@@ -421,14 +421,14 @@ def test_messages_that_cannot_be_put_together_leave_a_note(monkeypatch: pytest.M
     def fail(*_: Any) -> Any:
         raise ValueError
 
-    monkeypatch.setattr(mapping, "assign_call_ids", fail)
+    monkeypatch.setattr(span_mapper, "assign_call_ids", fail)
 
     assert told({"gen_ai.prompt": "hi"}) == {"conventions": ["gen_ai"], "notes": ["unmapped:messages"]}
 
 
 def test_only_conventions_whose_names_occur_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[RawSpan] = []
-    monkeypatch.setattr(openinference, "read", lambda raw: asked.append(raw) or SpanFields())
+    monkeypatch.setattr(openinference, "read_fields", lambda raw: asked.append(raw) or SpanFields())
 
     told({"http.route": "/"})
     assert asked == []

@@ -1,0 +1,470 @@
+"""Checks of the packages, the database, the port, the clock and file modes, and printing of results."""
+
+import errno
+import os
+import re
+import shutil
+import socket
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import click
+import msgspec
+
+from palaver.cli.database import sqlite_path
+from palaver.core import json
+from palaver.errors import SettingsError
+from palaver.outbound import printable
+from palaver.server.settings import Settings, Source
+from palaver.storage import diagnostics
+from palaver.storage.diagnostics import DatabaseReport
+from palaver.storage.migrations import upgrade
+from palaver.storage.paths import MEMORY_URL, permission_warnings, redact_url
+
+CheckLevel = Literal["ok", "warning", "problem"]
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """One result. The field names are JSON keys of `palaver doctor --json`."""
+
+    subject: str
+    """settings, database, extras …"""
+    sign: CheckLevel
+    says: str
+    do: str = ""
+    """What to do; empty if nothing is needed."""
+
+    @property
+    def line(self) -> str:
+        return f"{self.says} {self.do}".rstrip()
+
+
+def ok(subject: str, says: str, do: str = "") -> Check:
+    """A passed check; `do` is optional advice."""
+    return Check(subject=subject, sign="ok", says=says, do=do)
+
+
+def warning(subject: str, says: str, do: str) -> Check:
+    """Something works, but perhaps not as intended."""
+    return Check(subject=subject, sign="warning", says=says, do=do)
+
+
+def problem(subject: str, says: str, do: str) -> Check:
+    """Something does not work, or is not safe."""
+    return Check(subject=subject, sign="problem", says=says, do=do)
+
+
+_SIGNS: dict[CheckLevel, tuple[str, str]] = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
+
+
+def print_checks(checks: Sequence[Check]) -> None:
+    """Print all checks and a summary."""
+    width = max(len(check.subject) for check in checks)
+    for check in checks:
+        mark, colour = _SIGNS[check.sign]
+        word = "" if check.sign == "ok" else f"{check.sign}: "
+        sign = click.style(f"{mark} {check.subject:<{width}}", fg=colour)
+        click.echo(f"{sign}  {word}{printable(check.line, 600)}")
+    click.echo(f"\n{summarize_checks(checks)}")
+
+
+def summarize_checks(checks: Sequence[Check]) -> str:
+    """Return the numbers of problems and warnings as a sentence."""
+    problems, warnings = (sum(check.sign == sign for check in checks) for sign in ("problem", "warning"))
+    if not problems and not warnings:
+        return "No problems found."
+    warning_part = f", {_format_plural(warnings, 'warning')}" if warnings else ""
+    return f"{_format_plural(problems, 'problem') if problems else 'No problems'}{warning_part}."
+
+
+def _format_plural(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+EXTRA_PURPOSES = {
+    "pydantic": "pydantic models in signatures",
+    "langchain": "LangChain runnables and LangGraph graphs, served as they are",
+    "openai-agents": "agents of the OpenAI Agents SDK, served as they are",
+    "pydantic-ai": "agents of Pydantic AI, served as they are",
+    "jobchat": "Job Chat: its two ways to a model, and a parser of JavaScript",
+    "embeddings": "vectors of a model2vec model: search by meaning in Job Chat, semantic_similarity without a provider",
+    "parquet": "test sets in and out of Parquet",
+}
+
+_REQUIREMENT = re.compile(
+    r"(?P<name>[A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*(?:>=\s*(?P<least>[0-9.]+))?[^;]*"
+    r"(?:;\s*(?:extra\s*==\s*['\"](?P<extra>[^'\"]+)['\"]|(?P<marked>.+)))?"
+)
+VersionLookup = Callable[[str], str | None]
+
+
+class Requirement(NamedTuple):
+    name: str
+    min_version: str
+    """Minimum version, or ""."""
+    extra: str | None
+    """None if always required."""
+
+
+def installed_version(name: str) -> str | None:
+    """Return the version, or None."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def check_packages(lines: Sequence[str] | None = None, lookup: VersionLookup = installed_version) -> Iterator[Check]:
+    """Yield one check for all required packages, and one per extra."""
+    requirements = list(_parse_requirements(requires("palaver") or () if lines is None else lines))
+    faults = [
+        fault
+        for requirement in requirements
+        if requirement.extra is None and (fault := _requirement_fault(requirement, lookup))
+    ]
+    if faults:
+        yield problem("packages", f"{'; '.join(faults)}.", "Install Palaver again: pip install --upgrade palaver.")
+    else:
+        count = sum(requirement.extra is None for requirement in requirements)
+        yield ok("packages", f"All {count} packages that Palaver needs are here.")
+    if lookup("uvloop") is None and os.name != "nt":
+        yield problem("packages", "uvloop is missing: streams will be slower.", "Install it with pip install uvloop.")
+    for extra in sorted({requirement.extra for requirement in requirements if requirement.extra is not None}):
+        yield _check_extra(extra, [requirement for requirement in requirements if requirement.extra == extra], lookup)
+
+
+def _check_extra(extra: str, requirements: Sequence[Requirement], lookup: VersionLookup) -> Check:
+    purpose, install = EXTRA_PURPOSES.get(extra, "more"), f"pip install 'palaver[{extra}]'"
+    faults = [fault for requirement in requirements if (fault := _requirement_fault(requirement, lookup))]
+    if not faults:
+        return ok("extras", f"{extra} is installed: {purpose}.")
+    if all(lookup(requirement.name) is None for requirement in requirements):
+        return ok("extras", f"{extra} is not installed: it gives {purpose}.", f"To have it: {install}.")
+    return warning("extras", f"{extra} is installed in part: {'; '.join(faults)}.", f"For {purpose}: {install}.")
+
+
+def _requirement_fault(requirement: Requirement, lookup: VersionLookup) -> str:
+    installed = lookup(requirement.name)
+    if installed is None:
+        return f"{requirement.name} is missing"
+    if requirement.min_version and _version_tuple(installed) < _version_tuple(requirement.min_version):
+        return f"{requirement.name} {installed} is older than {requirement.min_version}"
+    return ""
+
+
+def _parse_requirements(lines: Sequence[str]) -> Iterator[Requirement]:
+    for line in lines:
+        match = _REQUIREMENT.fullmatch(line.strip())
+        # Packages that only some systems need (uvloop) are checked by name.
+        if match is not None and match["marked"] is None:
+            yield Requirement(match["name"], match["least"] or "", match["extra"])
+
+
+def _version_tuple(text: str) -> tuple[int, ...]:
+    """Parse the leading numbers of a version: 2, 0 of `2.0rc1`. Trailing zeros are dropped."""
+    numbers: list[int] = []
+    for part in text.split("."):
+        digits = re.match(r"\d+", part)
+        if digits is None:
+            break
+        numbers.append(int(digits[0]))
+        if digits[0] != part:
+            break
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+_MIB = 1024 * 1024
+_MIN_FREE_BYTES, _LOW_FREE_BYTES = 100 * _MIB, 1024 * _MIB
+
+
+class DatabaseChecks(NamedTuple):
+    """The checks of the database, and what other checks need of it."""
+
+    checks: list[Check]
+    report: DatabaseReport | None = None
+    path: Path | None = None
+
+    @property
+    def has_key(self) -> bool | None:
+        """Whether there is a valid key; None if unknown."""
+        if self.report is None:
+            return False if self.path is not None else None  # A missing file has no key.
+        return False if self.report.state.is_empty else self.report.has_valid_key
+
+
+def check_database(url: str, now: Callable[[], datetime], free: Callable[[Path], int] | None = None) -> DatabaseChecks:
+    """Check the database without creating, changing or migrating it."""
+    if url in (MEMORY_URL, "sqlite:///:memory:"):
+        message = "The database is in memory: all of it is gone with the server."
+        return DatabaseChecks([warning("database", message, "Give a file with --db to keep it.")])
+    try:
+        path = sqlite_path(url)
+        if path is None:
+            report = diagnostics.inspect_server(url, now)
+            return DatabaseChecks(list(_check_opened(report, redact_url(url))), report)
+        space_checks = list(_check_free_space(path, free or _free_bytes))
+        if not path.exists():
+            return DatabaseChecks([*_check_missing_file(path), *space_checks], None, path)
+        report = diagnostics.inspect_file(path, now())
+    except SettingsError as error:
+        return DatabaseChecks(
+            [problem("database", printable(error.message, 400), "See that it is there, or give another --db.")]
+        )
+    return DatabaseChecks([*_check_opened(report, str(path)), *space_checks], report, path)
+
+
+def _check_missing_file(path: Path) -> Iterator[Check]:
+    folder = _existing_folder(path)
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        message = f"{path} is not there, and cannot be made: {folder} is not ours to write."
+        yield problem("database", message, "Give another place with --db.")
+    else:
+        yield ok("database", f"{path} is not there yet: a server makes it when it starts.")
+
+
+def _check_opened(report: DatabaseReport, location: str) -> Iterator[Check]:
+    name = "SQLite" if report.kind == "sqlite" else "PostgreSQL"
+    yield ok("database", f"{location} answers: {name} {printable(report.version, 40)}, {_format_bytes(report.bytes)}.")
+    try:
+        report.state.check(location)
+    except SettingsError as error:
+        message, _, advice = error.message.partition(": ")
+        yield problem("database", f"{message}.", advice[:1].upper() + advice[1:])
+        return
+    if report.state.is_current:
+        yield ok("database", f"Its form is {upgrade.SCHEMA_VERSION}, the one that this Palaver knows.")
+    elif report.state.version is None:
+        yield ok("database", "It is empty: a server makes its tables when it starts.")
+    else:
+        known = upgrade.SCHEMA_VERSION
+        message = f"Its form is {report.state.version}; this Palaver knows {known}, and a server brings it there."
+        yield warning("database", message, "To do so now: palaver backup FILE, then palaver migrate.")
+    if report.write_obstacle:
+        advice = "End who holds it, or give this user the right to write."
+        yield problem("database", f"It cannot be written: {printable(report.write_obstacle)}.", advice)
+    else:
+        yield ok("database", "It can be written.")
+    if report.kind == "sqlite" and report.journal != "wal" and report.state.version is not None:
+        message = f"It is written by way of {printable(report.journal, 20)}, not WAL: readers wait for writers."
+        yield warning("database", message, "A server changes that when it starts, if the file system can do it.")
+    if report.encoding != "UTF8":
+        message = f"Its texts are {printable(report.encoding, 40)}: not every text can be kept."
+        yield problem("database", message, "Make a database with ENCODING 'UTF8'.")
+
+
+def _check_free_space(path: Path, free: Callable[[Path], int]) -> Iterator[Check]:
+    free_bytes = free(_existing_folder(path))
+    size = path.stat().st_size if path.is_file() else 0
+    if free_bytes < _MIN_FREE_BYTES:
+        yield problem(
+            "database", f"Only {_format_bytes(free_bytes)} are free beside {path}: writes will fail.", "Make room."
+        )
+    elif free_bytes < max(_LOW_FREE_BYTES, size):
+        free_text = f"{_format_bytes(free_bytes)} are free beside {path}"
+        message = f"{free_text}: little, as a new version keeps a copy before it changes the file."
+        yield warning("database", message, "Make room, or keep less: trace_retention_days, trace_max_bytes, run_days.")
+    else:
+        yield ok("database", f"{_format_bytes(free_bytes)} are free beside it.")
+
+
+def _existing_folder(path: Path) -> Path:
+    """Return the nearest existing parent folder."""
+    return next(parent for parent in path.absolute().parents if parent.exists())
+
+
+def _free_bytes(folder: Path) -> int:
+    return shutil.disk_usage(folder).free
+
+
+def _format_bytes(count: int) -> str:
+    if count < _MIB:
+        return f"{count / 1024:.0f} KiB"
+    return f"{count / _MIB:.1f} MiB" if count < 1024 * _MIB else f"{count / 1024 / _MIB:.1f} GiB"
+
+
+_CONNECT_TIMEOUT_S = 2.0
+_LOOPBACK_OF_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what is looked for, not where we listen
+
+
+def check_port(settings: Settings) -> Iterator[Check]:
+    """Check whether the port is free, and else which server uses it."""
+    host, port = settings.host, settings.port
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if port == 0:
+        yield ok("port", "Any free port is taken, as port = 0 says.")
+        return
+    if not 0 < port < 65536:
+        yield problem("port", f"There is no port {port}.", "Set port to one from 1 to 65535, or to 0 for any.")
+        return
+    fault = _bind_error(host, port)
+    if fault is None:
+        yield ok("port", f"{address} is free.")
+        return
+    match fault.errno:
+        case errno.EADDRINUSE:
+            yield _check_taken_port(host, port, address)
+        case errno.EACCES:
+            advice = "Take one above 1023 (--port), and let a proxy have the low ones."
+            yield problem("port", f"{address} is not ours to listen on: it needs more rights.", advice)
+        case errno.EADDRNOTAVAIL:
+            yield problem("port", f"This machine has no address {host}.", "Set host to one of its own, or 127.0.0.1.")
+        case _:
+            reason = fault.strerror or str(fault)
+            yield problem(
+                "port", f"Nobody can listen on {address}: {printable(reason)}.", "Set host and port otherwise."
+            )
+
+
+def _bind_error(host: str, port: int) -> OSError | None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            if os.name == "posix":  # As a server does. On Windows the option lets two servers share a port.
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except OSError as error:
+        return error
+    return None
+
+
+def _check_taken_port(host: str, port: int, address: str) -> Check:
+    version = _palaver_version_at(_LOOPBACK_OF_ANY.get(host, host), port)
+    if isinstance(version, str):
+        return ok(
+            "port", f"A Palaver {printable(version, 40)} answers on {address}.", "A second one wants another --port."
+        )
+    return problem("port", f"{address} is taken by another program.", "Stop that, or give --port.")
+
+
+def _palaver_version_at(host: str, port: int) -> str | None:
+    """Return the version of the Palaver server that answers there, or None."""
+    name = f"[{host}]" if ":" in host else host
+    request = f"GET /livez HTTP/1.1\r\nHost: {name}:{port}\r\nConnection: close\r\n\r\n".encode()
+    received = b""
+    with suppress(OSError), socket.create_connection((host, port), timeout=_CONNECT_TIMEOUT_S) as connection:
+        connection.sendall(request)
+        while len(received) < 65_536 and (chunk := connection.recv(4096)):
+            received += chunk
+    head, _, body = received.partition(b"\r\n\r\n")
+    document: Any = json.parse_or_text(body.decode("utf-8", "replace"))
+    match document:
+        case {"version": str(version)} if b"\r\nx-api-version:" in head.lower():
+            return version
+        case _:
+            return None
+
+
+_EARLIEST_PLAUSIBLE = datetime(2025, 1, 1, tzinfo=UTC)
+"""Before the first release."""
+_MAX_JUMP_S, _MAX_SKEW_S, _MAX_DATABASE_SKEW_S = 1.0, 1.0, 10.0
+_MAX_FUTURE = timedelta(minutes=1)
+_SET_CLOCK_HINT = "Set it by NTP (timedatectl set-ntp true, or your system's way)."
+
+
+class ClockReading(NamedTuple):
+    """Both clocks at one moment."""
+
+    wall: datetime
+    monotonic: float
+
+
+def check_clock(first: ClockReading, last: ClockReading, report: DatabaseReport | None) -> Iterator[Check]:
+    """Compare clock readings before and after the other checks, and with the database's clock."""
+    moved = (last.wall - first.wall).total_seconds() - (last.monotonic - first.monotonic)
+    if last.wall < _EARLIEST_PLAUSIBLE:
+        message = f"The clock says {last.wall:%Y-%m-%d}: keys never end, and what is kept has wrong times."
+        yield problem("clock", message, _SET_CLOCK_HINT)
+    elif last.monotonic < first.monotonic:
+        yield problem("clock", "The monotonic clock went back: no time limit holds.", "The machine below it is broken.")
+    elif abs(moved) > _MAX_JUMP_S:
+        direction = "ahead" if moved > 0 else "back"
+        message = f"The clock was set {direction} by {abs(moved):.1f} s while we looked."
+        yield warning("clock", message, _SET_CLOCK_HINT)
+    else:
+        yield ok("clock", f"It is {last.wall:%Y-%m-%d %H:%M:%S} UTC, and the clock goes evenly.")
+    if report is not None and report.clock_offset_s is not None:
+        yield _check_database_clock(report.clock_offset_s)
+    if report is not None and report.newest_at is not None and report.newest_at - last.wall > _MAX_FUTURE:
+        message = f"The newest row is from {report.newest_at:%Y-%m-%d %H:%M:%S} UTC, which is to come."
+        yield warning("clock", message, f"A clock was set back, or another machine's is ahead. {_SET_CLOCK_HINT}")
+
+
+def _check_database_clock(ahead: float) -> Check:
+    message = f"The database's clock is {abs(ahead):.1f} s {'ahead' if ahead > 0 else 'behind'}."
+    if abs(ahead) > _MAX_DATABASE_SKEW_S:
+        return problem("clock", message, f"Processes take each other for dead. {_SET_CLOCK_HINT}")
+    if abs(ahead) > _MAX_SKEW_S:
+        return warning("clock", message, _SET_CLOCK_HINT)
+    return ok("clock", f"The database's clock agrees: {abs(ahead) * 1000:.0f} ms apart.")
+
+
+_OTHERS_READ, _OTHERS_WRITE = 0o044, 0o022
+
+
+def check_file_modes(
+    settings: Settings, sources: dict[str, Source], *, folder: Path, database: Path | None
+) -> Iterator[Check]:
+    """Check for files that other users can read or change."""
+    if os.name != "posix":  # pragma: no cover - modes mean little on other systems
+        return
+    checks = [*_check_database_modes(database), *_check_settings_modes(settings, sources, folder / "palaver.toml")]
+    yield from checks or [ok("files", "What is kept and what is set is this user's alone.")]
+
+
+def _check_database_modes(path: Path | None) -> Iterator[Check]:
+    if path is None or not path.exists():
+        return
+    for exposure in permission_warnings(path):
+        message, _, advice = exposure.partition(": ")
+        yield problem("files", f"{message}.", advice)
+    for copy in sorted(path.parent.glob(f"{path.name}.*.backup")):
+        if _file_mode(copy) & _OTHERS_READ:
+            yield _readable_problem(copy, "a copy of the database")
+
+
+def _check_settings_modes(settings: Settings, sources: dict[str, Source], path: Path) -> Iterator[Check]:
+    if not path.is_file():
+        return
+    secret_names = [name for name in _secret_settings(settings) if sources[name] == "file"]
+    if secret_names and _file_mode(path) & _OTHERS_READ:
+        yield _readable_problem(path, f"which has secrets in {', '.join(secret_names)}")
+    if _file_mode(path) & _OTHERS_WRITE:
+        yield problem(
+            "files", f"Others can change {path}, and so what a server does.", f"chmod go-w {path} stops that."
+        )
+
+
+def _secret_settings(settings: Settings) -> Iterator[str]:
+    """Yield settings that hold secrets."""
+    from palaver.storage.paths import redact_url
+
+    if redact_url(settings.db) != settings.db:
+        yield "db"
+    if settings.otlp_headers:
+        yield "otlp_headers"
+    values = [value for connection in settings.connections.values() for value in connection.headers.values()]
+    if any(not value.startswith("env:") for value in values):
+        yield "connections"
+
+
+def check_key_file(path: Path) -> Iterator[Check]:
+    if os.name == "posix" and _file_mode(path) & _OTHERS_READ:
+        yield _readable_problem(path, "which has a key in it")
+
+
+def _readable_problem(path: Path, description: str) -> Check:
+    return problem("files", f"Others can read {path}, {description}.", f"chmod 600 {path} makes it yours alone.")
+
+
+def _file_mode(path: Path) -> int:
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return 0
