@@ -240,7 +240,7 @@ async def test_an_erased_project_leaves_nothing_and_the_others_everything(databa
     assert await database.write(projects.revoke_access, "team-a") == ["team-a-k"]
     closed = await database.read(rows)
     times = 1
-    while await database.write(projects.delete_project_batch, "team-a", most=2):
+    while await database.write(projects.delete_project_batch, "team-a", limit=2):
         times += 1
 
     assert (closed["keys"], closed["sessions"], closed["runs"]) == (["team-b"], ["team-b"], ["team-a", "team-b"])

@@ -69,7 +69,7 @@ def test_a_backup_is_one_file_for_its_owner_alone(tmp_path: Path) -> None:
             "version": "1.2.3",
             "schema": upgrade.SCHEMA_VERSION,
             "made_at": "2026-11-15T12:00:00Z",
-            "files": [msgspec.to_builtins(manifest.parts[0])],
+            "files": [msgspec.to_builtins(manifest.files[0])],
         }
 
 

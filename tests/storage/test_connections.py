@@ -37,7 +37,7 @@ async def test_one_is_kept_as_it_is(database: Database) -> None:
         ConnectionVersion(name="Bare", url="https://b.example", created_at=NOON),
         ConnectionVersion(name="tutor", url="https://a.example/tutor", created_at=NOON, checked_at=NOON),
     ]
-    assert (BARE.mark, TUTOR.mark) == tuple(await database.read(connections.list_connection_versions, "default"))
+    assert (BARE.version, TUTOR.version) == tuple(await database.read(connections.list_connection_versions, "default"))
 
 
 async def test_a_project_sees_its_own_alone(database: Database) -> None:
@@ -74,9 +74,9 @@ async def test_there_is_room_for_so_many(database: Database, monkeypatch: pytest
 
 async def test_what_it_says_later_is_kept_if_it_is_still_the_same_one(database: Database) -> None:
     await database.write(connections.insert_connection, "default", TUTOR)
-    another = replace(TUTOR.mark, created_at=LATER)
+    another = replace(TUTOR.version, created_at=LATER)
 
-    assert await database.write(connections.update_evidence, "default", TUTOR.mark, {"said": 2}, at=LATER) is True
+    assert await database.write(connections.update_evidence, "default", TUTOR.version, {"said": 2}, at=LATER) is True
     assert await database.write(connections.update_evidence, "default", another, {"said": 3}, at=LATER) is False
     assert await database.read(connections.get_connection, "default", "tutor") == replace(
         TUTOR, evidence={"said": 2}, checked_at=LATER
@@ -89,7 +89,7 @@ async def test_others_are_told(postgres_url: str) -> None:
     await here.listen(heard.append)
 
     await there.write(connections.insert_connection, "default", TUTOR)
-    await there.write(connections.update_evidence, "default", TUTOR.mark, {}, at=LATER)
+    await there.write(connections.update_evidence, "default", TUTOR.version, {}, at=LATER)
     await there.write(connections.delete_connection, "default", "tutor")
     await there.write(connections.delete_connection, "default", "tutor")
     await there.write(connections.insert_connection, "default", BARE)
@@ -119,7 +119,7 @@ async def test_runs_that_wait_for_one_that_is_gone_end(database: Database) -> No
     await database.write(queue.enqueue_runs, [*made, waiting(9, "other", "default")], NOON)
     why = ("workflow_not_found", "It was removed.")
 
-    more = [await database.write(queue.fail_queued_runs, "tutor", why, LATER, most=2) for _ in range(3)]
+    more = [await database.write(queue.fail_queued_runs, "tutor", why, LATER, limit=2) for _ in range(3)]
 
     assert more == [True, False, False]
     ended = [

@@ -50,8 +50,8 @@ async def test_opinions_are_listed_newest_first_with_what_they_are_about(databas
     second = await database.read(feedback.list_feedback, P, FeedbackFilters(), Window(1, first.next))
 
     about = {"thread": None, "trace_id": "t1", "preview_in": {"x": 1}, "preview_out": None}
-    assert [given.opinion for given in first.data] == [late]
-    assert second.data == [FeedbackEntry(opinion=OPINION, workflow="tutor", **about)]
+    assert [given.feedback for given in first.data] == [late]
+    assert second.data == [FeedbackEntry(feedback=OPINION, workflow="tutor", **about)]
     assert second.next is None
     for filters, wanted in (
         (FeedbackFilters(rating="down"), [late]),
@@ -60,7 +60,7 @@ async def test_opinions_are_listed_newest_first_with_what_they_are_about(databas
         (FeedbackFilters(since=NOW + SECOND), [late]),
     ):
         found = await database.read(feedback.list_feedback, P, filters)
-        assert [given.opinion for given in found.data] == wanted
+        assert [given.feedback for given in found.data] == wanted
 
 
 async def test_an_opinion_on_a_run_is_one_on_its_last_message(database: Database) -> None:

@@ -45,7 +45,7 @@ def made(name: str, content: bytes, *, project: str = "default", at: datetime = 
 
 async def kept(database: Database, name: str, content: bytes, *, most: int = GIB, **fields: Any) -> StoredFile:
     file = made(name, content, **fields)
-    await database.write(files.insert_file, file, cut(content).end()[0], most=most)
+    await database.write(files.insert_file, file, cut(content).end()[0], max_total_bytes=most)
     return file
 
 

@@ -60,7 +60,7 @@ def test_a_conversation_kept_as_text_is_offered_for_conversion() -> None:
 
 
 def test_too_many_columns_are_refused() -> None:
-    columns = ColumnCounter(most=2)
+    columns = ColumnCounter(max_columns=2)
     columns.add({"a": 1, "b": 2})
 
     with pytest.raises(TooLarge, match="more than 2 columns; 'c' is one too many"):

@@ -34,7 +34,9 @@ def counting(seed: int = 1) -> Callable[[], bytes]:
 
 
 async def made(database: Database, rows: list[RowData]) -> Revision:
-    prepared = await database.read(commits.prepare_rows, P, None, [SubmittedRow(row) for row in rows], new=counting())
+    prepared = await database.read(
+        commits.prepare_rows, P, None, [SubmittedRow(row) for row in rows], new_id=counting()
+    )
     wanted = testsets.TestSet(id=TS, name="Refunds", created_at=NOW, updated_at=NOW)
     return await database.write(commits.create_testset, P, wanted, prepared, WRITTEN)
 
@@ -45,7 +47,7 @@ async def committed(database: Database, prepared: PreparedCommit) -> tuple[Revis
 
 async def delta(database: Database, base: int, **changes: Any) -> Revision:
     wanted = msgspec.convert(changes, Delta)
-    prepared = await database.read(commits.prepare_delta, P, TS, wanted, base=base, new=counting(base + 1))
+    prepared = await database.read(commits.prepare_delta, P, TS, wanted, base=base, new_id=counting(base + 1))
     return (await committed(database, prepared))[0]
 
 
@@ -101,7 +103,7 @@ async def test_a_delta_makes_the_revision_that_all_its_rows_would_make(database:
 
     assert same.revision.digest == revision.digest
     assert same.revision.columns == revision.columns
-    assert [place.rows for place in same.revision.places] == [
+    assert [place.rows for place in same.revision.chunk_refs] == [
         place.rows for place in await database.read(testset_revisions.list_chunks, P, TS, revision.number)
     ]
 
@@ -157,7 +159,7 @@ async def test_a_search_that_takes_long_goes_on_at_the_next_page(database: Datab
         page = await database.read(
             row_pages.list_rows, P, revision, RowFilter("question 33"), Window(5, after), clock=lambda: next(clock)
         )
-        found += [row.place for row in page.data]
+        found += [row.position for row in page.data]
         after, pages = page.next, pages + 1
 
     assert found == [33, *range(330, 340)]
@@ -170,7 +172,7 @@ async def test_a_page_of_large_rows_is_short(database: Database) -> None:
     second = await database.read(row_pages.list_rows, P, revision, RowFilter(), Window(100, first.next))
 
     assert 20 < len(first.data) < 30
-    assert [row.place for row in (*first.data, *second.data)] == list(range(36))
+    assert [row.position for row in (*first.data, *second.data)] == list(range(36))
 
 
 async def test_revisions_are_compared_a_page_at_a_time(database: Database) -> None:

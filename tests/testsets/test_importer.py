@@ -73,10 +73,10 @@ async def test_rows_that_come_in_two_files_are_those_of_one(database: Database) 
     await made(database, lines(0, 1_700), new)
     revision = await more(database, lines(1_700, 4_000), new)
     every = [SubmittedRow(msgspec.json.decode(line)) for line in lines(0, 4_000).splitlines()]
-    whole = await database.read(commits.prepare_rows, P, None, every, new=counting())
+    whole = await database.read(commits.prepare_rows, P, None, every, new_id=counting())
 
     assert (revision.digest, revision.columns) == (whole.revision.digest, whole.revision.columns)
-    assert await database.read(testset_revisions.list_chunks, P, TS, 2) == whole.revision.places
+    assert await database.read(testset_revisions.list_chunks, P, TS, 2) == whole.revision.chunk_refs
     assert [row["q"] for row in await data(database, revision)] == [f"question {n}" for n in range(4_000)]
 
 

@@ -5,7 +5,7 @@ import pytest
 from palaver.errors import TooLarge
 from palaver.testsets.limits import TestsetLimits
 
-LIMITS = TestsetLimits(rows=3, columns=2, row=10, file=100)
+LIMITS = TestsetLimits(rows=3, columns=2, row_bytes=10, file_bytes=100)
 
 
 def test_what_is_as_large_as_allowed_passes() -> None:

@@ -38,5 +38,5 @@ def command(file: Path, db: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(manifest).decode())
     else:
-        size = sum(part.bytes for part in manifest.parts)
+        size = sum(part.bytes for part in manifest.files)
         click.echo(printable(f"{file}: {path}, {size:,} bytes, form {manifest.schema}.", 2000))

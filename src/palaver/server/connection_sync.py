@@ -148,17 +148,17 @@ class ConnectionSync:
         workflow = remote_workflow(self.wanted(row.url, row.options), row.name, _stored_service(row))
         workflow.checked_at = row.checked_at
         self._registry.put(workflow)
-        return SyncedConnection(row.mark, workflow)
+        return SyncedConnection(row.version, workflow)
 
     def _told(self, known: SyncedConnection, row: StoredConnection) -> SyncedConnection:
         service, at = _stored_service(row), row.checked_at
         if known.workflow is not None and service is not None and at is not None and at != known.mark.checked_at:
             known.workflow.tell(service, at)
-        return SyncedConnection(row.mark, known.workflow, known.problem)
+        return SyncedConnection(row.version, known.workflow, known.problem)
 
     def _failed(self, row: StoredConnection, problem: str) -> SyncedConnection:
         log.warning("The connection %s is not served: %s", row.name, problem)
-        return SyncedConnection(row.mark, None, problem)
+        return SyncedConnection(row.version, None, problem)
 
     def _drop(self, name: str) -> None:
         if self._here.pop(name).workflow is not None:

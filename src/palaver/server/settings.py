@@ -105,9 +105,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of a test set; beyond: 413."""
     testset_max_columns: int = DEFAULT_LIMITS.columns
     """Columns of a test set; beyond: 413."""
-    testset_max_row: int = DEFAULT_LIMITS.row
+    testset_max_row: int = DEFAULT_LIMITS.row_bytes
     """Bytes of one row of a test set, as JSON; beyond: 413."""
-    testset_max_file: int = DEFAULT_LIMITS.file
+    testset_max_file: int = DEFAULT_LIMITS.file_bytes
     """Bytes of a file that is imported into a test set; beyond: 413."""
     query_seconds: float = 10
     """How long a question to the traces may take; beyond: 503."""
@@ -192,8 +192,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return TestsetLimits(
             rows=self.testset_max_rows,
             columns=self.testset_max_columns,
-            row=self.testset_max_row,
-            file=self.testset_max_file,
+            row_bytes=self.testset_max_row,
+            file_bytes=self.testset_max_file,
         )
 
     @property

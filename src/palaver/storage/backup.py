@@ -43,7 +43,7 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     schema: str
     """The schema version of the database."""
     made_at: datetime
-    parts: Sequence[BackupFile] = msgspec.field(name="files")
+    files: Sequence[BackupFile]
 
 
 # Create
@@ -62,7 +62,7 @@ def create_backup(database: Path, target: Path, *, version: str, now: datetime) 
     try:
         with _temporary_file(target) as part:
             manifest = _write_archive(
-                part, database, BackupManifest(version=version, schema=state.version, made_at=now, parts=())
+                part, database, BackupManifest(version=version, schema=state.version, made_at=now, files=())
             )
             part.replace(target)
     except (OSError, sqlite3.Error) as error:
@@ -73,7 +73,7 @@ def create_backup(database: Path, target: Path, *, version: str, now: datetime) 
 def _write_archive(part: Path, database: Path, manifest: BackupManifest) -> BackupManifest:
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
         parts = [_add_database(archive, DATABASE_NAME, database, manifest.made_at)]
-        manifest = msgspec.structs.replace(manifest, parts=parts)
+        manifest = msgspec.structs.replace(manifest, files=parts)
         text = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
         with archive.open(_zip_entry(MANIFEST_NAME, manifest.made_at), "w") as entry:
             entry.write(text)
@@ -129,7 +129,7 @@ def restore_backup(source: Path, database: Path, *, replace: bool, now: datetime
 def _unpack(source: Path, places: dict[str, Path]) -> BackupManifest:
     with _open_archive(source) as archive:
         manifest = _decode_manifest(archive, source)
-        for part in manifest.parts:
+        for part in manifest.files:
             with archive.open(part.name) as entry, places[part.name].open("wb") as target:
                 size, sha256 = _copy_stream(entry, target, most=part.bytes)
                 os.fsync(target.fileno())
@@ -180,7 +180,7 @@ def _decode_manifest(archive: zipfile.ZipFile, source: Path) -> BackupManifest:
     try:
         with archive.open(MANIFEST_NAME) as entry:
             manifest = msgspec.json.decode(entry.read(_MAX_MANIFEST_BYTES), type=BackupManifest)
-        names = [part.name for part in manifest.parts]
+        names = [part.name for part in manifest.files]
     except (KeyError, msgspec.MsgspecError):
         raise _damaged_backup(source, "it has no manifest of ours") from None
     if sorted([*names, MANIFEST_NAME]) != sorted(archive.namelist()) or DATABASE_NAME not in names:

@@ -78,7 +78,7 @@ def list_boards(db: Connection, project: str, window: Window = FIRST_PAGE) -> Pa
     return fetch_page(db, query, _row_to_summary, project=project, by=(table.c.updated_at, table.c.id), window=window)
 
 
-def get_last_saved(db: Connection, project: str, *, largest: int) -> LastBoard:
+def get_last_saved(db: Connection, project: str, *, max_bytes: int) -> LastBoard:
     """Return the board that was saved last, without its content if it has more than `largest` bytes."""
     query = select(table.c.id, func.length(table.c.body)).where(table.c.project == project)
     row = db.execute(query.order_by(table.c.updated_at.desc(), table.c.id.desc()).limit(1)).one_or_none()
@@ -86,8 +86,8 @@ def get_last_saved(db: Connection, project: str, *, largest: int) -> LastBoard:
         return LastBoard()
     board, size = row
     filled = select(cells_table.c.row).where(cells_table.c.project == project, cells_table.c.board == board)
-    few = largest // _MIN_CELL_BYTES
-    if size > largest or len(db.execute(filled.limit(few + 1)).all()) > few:
+    few = max_bytes // _MIN_CELL_BYTES
+    if size > max_bytes or len(db.execute(filled.limit(few + 1)).all()) > few:
         return LastBoard(board)
     return LastBoard(board, _load_board(db, project, board))
 

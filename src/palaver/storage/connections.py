@@ -37,7 +37,7 @@ class StoredConnection(ConnectionVersion, frozen=True, kw_only=True):
     evidence: Any = None
 
     @property
-    def mark(self) -> ConnectionVersion:
+    def version(self) -> ConnectionVersion:
         return ConnectionVersion(name=self.name, url=self.url, created_at=self.created_at, checked_at=self.checked_at)
 
 
@@ -74,12 +74,12 @@ def list_connection_versions(db: Connection, project: str) -> list[ConnectionVer
     return sorted((ConnectionVersion(**row) for row in rows.mappings()), key=lambda one: one.name)
 
 
-def update_evidence(db: Connection, project: str, mark: ConnectionVersion, evidence: Any, *, at: datetime) -> bool:
+def update_evidence(db: Connection, project: str, version: ConnectionVersion, evidence: Any, *, at: datetime) -> bool:
     """Store new evidence; False if the connection was replaced in the meantime."""
-    theirs = update(table).where(_is_connection(project, mark.name), table.c.created_at == mark.created_at)
+    theirs = update(table).where(_is_connection(project, version.name), table.c.created_at == version.created_at)
     if not db.execute(theirs.values(evidence=evidence, checked_at=at)).rowcount:
         return False
-    _notify_changed(db, mark.name)
+    _notify_changed(db, version.name)
     return True
 
 

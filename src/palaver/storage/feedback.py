@@ -41,7 +41,7 @@ class Counts(msgspec.Struct, frozen=True):
 class FeedbackEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A rating and the run that it is about."""
 
-    opinion: Feedback
+    feedback: Feedback
     workflow: str
     thread: str | None
     trace_id: str | None
@@ -93,15 +93,15 @@ def find_answer_message(db: Connection, project: str, run: str) -> str:
 
 
 def count_feedback(
-    db: Connection, project: str, wanted: Collection[str], *, key: str | None
+    db: Connection, project: str, run_ids: Collection[str], *, key: str | None
 ) -> dict[tuple[str, str], Counts]:
     """Count the ratings of these runs by run and message; `mine` is the rating of the given key."""
-    if not wanted:
+    if not run_ids:
         return {}
     asked = select(feedback.c.run, feedback.c.message, feedback.c.rating, feedback.c.key, feedback.c.user)
     found: dict[tuple[str, str], Counts] = {}
     for run, message, rating, by, user in db.execute(
-        asked.where(feedback.c.project == project, feedback.c.run.in_(list(wanted)))
+        asked.where(feedback.c.project == project, feedback.c.run.in_(list(run_ids)))
     ):
         before = found.get((run, message), Counts())
         mine = rating if by == (key or "") and not user else before.mine
@@ -147,4 +147,4 @@ def _row_to_entry(row: Row[Any]) -> FeedbackEntry:
     fields: dict[str, Any] = dict(zip(Feedback.__struct_fields__, row, strict=False))
     about = row[len(fields) : len(fields) + len(_RUN_FIELDS)]
     run_fields: dict[str, Any] = dict(zip([column.name for column in _RUN_FIELDS], about, strict=True))
-    return FeedbackEntry(opinion=Feedback(**fields), **run_fields)
+    return FeedbackEntry(feedback=Feedback(**fields), **run_fields)

@@ -80,13 +80,13 @@ class FileChunks:
         return self._cut, self._hash.hexdigest()
 
 
-def insert_file(db: Connection, file: StoredFile, pieces: Sequence[bytes], *, most: int) -> None:
+def insert_file(db: Connection, file: StoredFile, chunks: Sequence[bytes], *, max_total_bytes: int) -> None:
     """Store a file; equal content is stored once. Raises DiskFull if the project would exceed `most` bytes."""
     _lock_files(db, file.project)
     if not db.scalar(select(exists().where(*_has_content(file.project, file.sha256)))):
-        if total_bytes(db, file.project) + file.bytes > most:
-            raise DiskFull(f"The files of this project would come to more than {most} bytes: delete some.")
-        for place, data in enumerate(pieces):  # One at a time: drivers may copy parameters.
+        if total_bytes(db, file.project) + file.bytes > max_total_bytes:
+            raise DiskFull(f"The files of this project would come to more than {max_total_bytes} bytes: delete some.")
+        for place, data in enumerate(chunks):  # One at a time: drivers may copy parameters.
             db.execute(insert(file_pieces).values(project=file.project, sha256=file.sha256, place=place, data=data))
     db.execute(insert(files), [msgspec.structs.asdict(file)])
 

@@ -35,8 +35,8 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     data: list[T]
     next: str | None = None
 
-    def map(self, shown: Callable[[T], U]) -> "Page[U]":
-        return Page([shown(row) for row in self.data], self.next)
+    def map(self, convert: Callable[[T], U]) -> "Page[U]":
+        return Page([convert(row) for row in self.data], self.next)
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ FIRST_PAGE = Window()
 def fetch_page(
     db: Connection,
     query: Select[Any],
-    read: Callable[[Row[Any]], T],
+    convert: Callable[[Row[Any]], T],
     *,
     project: str,
     by: Sequence[ColumnElement[Any]],
@@ -76,7 +76,7 @@ def fetch_page(
     rows = db.execute(query.limit(window.limit + 1)).all()
     shown = rows[: window.limit]
     more = len(rows) > window.limit
-    return Page([read(row) for row in shown], _encode_cursor(shown[-1][-len(by) :], bound, by) if more else None)
+    return Page([convert(row) for row in shown], _encode_cursor(shown[-1][-len(by) :], bound, by) if more else None)
 
 
 def decode_cursor(

@@ -55,16 +55,16 @@ def revoke_access(db: Connection, name: str) -> list[str]:
     return list(db.scalars(delete(keys).where(keys.c.project == name).returning(keys.c.id)))
 
 
-def delete_project_batch(db: Connection, name: str, *, most: int = 100) -> bool:
+def delete_project_batch(db: Connection, name: str, *, limit: int = 100) -> bool:
     """Delete a batch of rows, and finally the project itself; returns whether anything is left.
 
     In batches, so that others can write in between, and dependent rows first.
     """
     assert name != DEFAULT_PROJECT
-    if span_retention.delete_matching(db, name, most):  # Spans have to be removed from the search index.
+    if span_retention.delete_matching(db, name, limit):  # Spans have to be removed from the search index.
         return True
     for table in reversed(metadata.sorted_tables):
-        if "project" in table.c and _delete_rows(db, table, name, most):
+        if "project" in table.c and _delete_rows(db, table, name, limit):
             return True
     db.execute(delete(projects).where(projects.c.name == name))
     return False

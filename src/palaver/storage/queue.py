@@ -111,18 +111,18 @@ def _requeue(db: Connection, row: RunRow, **more: Any) -> None:
     notifications.notify(db, "waiting", [row.workflow])
 
 
-def fail_queued_runs(db: Connection, workflow: str, why: tuple[str, str], at: datetime, *, most: int = 100) -> bool:
+def fail_queued_runs(db: Connection, workflow: str, error: tuple[str, str], at: datetime, *, limit: int = 100) -> bool:
     """Fail a batch of queued runs of a workflow that is no longer served; returns whether there may be more."""
     waiting = (
         select(table.c.project, table.c.id)
         .where(table.c.ended_at.is_(None), table.c.status == "queued", table.c.workflow == workflow)
-        .limit(most)
+        .limit(limit)
         .with_for_update(skip_locked=True)
     )
     found = db.execute(waiting).all()
     for project, run in found:
-        run_log.fail_queued_run(db, project, run, why, at)
-    return len(found) == most
+        run_log.fail_queued_run(db, project, run, error, at)
+    return len(found) == limit
 
 
 ProcessKind = Literal["server", "worker"]

@@ -21,12 +21,12 @@ def delete_old_runs(db: Connection, before: datetime) -> int:
     return _delete_batch(db, select(runs_table.c.project, runs_table.c.id).where(runs_table.c.ended_at < before, *free))
 
 
-def delete_all_but_newest(db: Connection, most: int) -> int:
+def delete_all_but_newest(db: Connection, count: int) -> int:
     """Delete all but the newest `most` runs without a thread, for an in-memory database."""
     ended = select(runs_table.c.project, runs_table.c.id).where(
         runs_table.c.ended_at.is_not(None), runs_table.c.thread.is_(None)
     )
-    return _delete_batch(db, ended.order_by(runs_table.c.id.desc()).offset(most))
+    return _delete_batch(db, ended.order_by(runs_table.c.id.desc()).offset(count))
 
 
 def _delete_batch(db: Connection, asked: Select[Any, Any]) -> int:

@@ -242,13 +242,13 @@ def cancel_queued_run(db: Connection, project: str, run: str, now: datetime) -> 
     return True
 
 
-def fail_queued_run(db: Connection, project: str, run: str, why: tuple[str, str], now: datetime) -> None:
+def fail_queued_run(db: Connection, project: str, run: str, error: tuple[str, str], now: datetime) -> None:
     """Fail a queued run that could not start, with the error code and message `why`."""
     if runs.lock_active_run(db, project, run):
         found = runs.get_stored_run(db, project, run)
         assert found is not None
         now = _end_time(found, now)
-        _finish_run(db, found, [], [_started_event(found), RunFailed(1, *why, at=now)], now)
+        _finish_run(db, found, [], [_started_event(found), RunFailed(1, *error, at=now)], now)
 
 
 def _end_time(found: StoredRun, now: datetime) -> datetime:

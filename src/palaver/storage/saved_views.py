@@ -24,11 +24,11 @@ class SavedView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
 
 
-def list_views(db: Connection, project: str, of: str, window: Window = FIRST_PAGE) -> Page[SavedView]:
+def list_views(db: Connection, project: str, page: str, window: Window = FIRST_PAGE) -> Page[SavedView]:
     """List the views of a page, last saved first."""
-    query = select(table).where(table.c.project == project, table.c.page == of)
+    query = select(table).where(table.c.project == project, table.c.page == page)
     order = (table.c.updated_at, table.c.id)
-    return fetch_page(db, query, _row_to_view, project=project, by=order, window=window, filters={"page": of})
+    return fetch_page(db, query, _row_to_view, project=project, by=order, window=window, filters={"page": page})
 
 
 def insert_view(db: Connection, project: str, view: SavedView) -> None:

@@ -45,12 +45,12 @@ class ColumnCounts(msgspec.Struct, frozen=True):
 class ColumnCounter:
     """Counts the columns of rows, in the order in which they first appear."""
 
-    def __init__(self, counted: ColumnCounts | None = None, *, most: int = MAX_COLUMNS) -> None:
+    def __init__(self, counted: ColumnCounts | None = None, *, max_columns: int = MAX_COLUMNS) -> None:
         self.rows = counted.rows if counted else 0
         self._tallies: dict[str, Tally] = {
             name: {**tally} for name, tally in (counted.tallies if counted else {}).items()
         }
-        self._most = most
+        self._most = max_columns
 
     def add(self, data: Mapping[str, Any]) -> None:
         self.rows += 1

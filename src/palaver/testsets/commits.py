@@ -34,7 +34,7 @@ from palaver.testsets.revision_builder import (
     RevisionContent,
     RowIdMatcher,
     generate_row_id,
-    join_pieces,
+    join_chunks,
     read_entries,
     split_entries,
 )
@@ -53,26 +53,24 @@ class StagedImport:
         self._project = project
         self._testset = testset
         self._now = now
-        self.staged_import: ImportClaim
+        self.claim: ImportClaim
 
     async def __aenter__(self) -> "StagedImport":
         dead = await self._database.write(testset_imports.claim_dead_import, self._now(), self._testset)
         if dead is not None:
             await sweep_import(self._database, dead)
-        self.staged_import = await self._database.write(
-            testset_imports.begin_import, self._project, self._testset, self._now()
-        )
+        self.claim = await self._database.write(testset_imports.begin_import, self._project, self._testset, self._now())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Sweep what was staged, unless a revision uses it now."""
-        sweeping = asyncio.ensure_future(sweep_import(self._database, self.staged_import))
+        sweeping = asyncio.ensure_future(sweep_import(self._database, self.claim))
         await asyncio.shield(sweeping)  # Sweep also when the caller was cancelled.
 
     async def put(self, contents: Mapping[bytes, bytes], metas: Mapping[bytes, Any]) -> None:
-        await self._database.write(_put, self.staged_import, contents, metas, self._now())
+        await self._database.write(_put, self.claim, contents, metas, self._now())
 
 
 def _put(
@@ -172,7 +170,7 @@ def prepare_rows(
     *,
     base: int | None = None,
     limits: TestsetLimits = DEFAULT_LIMITS,
-    new: NewId = generate_row_id,
+    new_id: NewId = generate_row_id,
 ) -> PreparedCommit:
     """Prepare all rows of the next revision, or of a new set."""
     limits.check_rows(len(submitted))
@@ -189,11 +187,11 @@ def prepare_rows(
     same = (
         pair for pair in testset_pieces.iter_entries(before) if pair[1] in contents
     )  # Other rows cannot give their id.
-    ids = RowIdMatcher(same, new_id=new, claimed=set(claimed.values()))
+    ids = RowIdMatcher(same, new_id=new_id, claimed=set(claimed.values()))
     gathering = RevisionBuilder(limits)
     for place, (row, hashed) in enumerate(zip(submitted, hashes, strict=True)):
         gathering.add(claimed[place] if place in claimed else ids.id_for(hashed), hashed, row.data)
-    gathered = join_pieces(db, project, testset or "", [], gathering.finish(), limits)
+    gathered = join_chunks(db, project, testset or "", [], gathering.finish(), limits)
     return PreparedCommit(base=base, revision=gathered, contents=contents)
 
 
@@ -213,9 +211,9 @@ def prepare_delta(
     *,
     base: int,
     limits: TestsetLimits = DEFAULT_LIMITS,
-    new: NewId = generate_row_id,
+    new_id: NewId = generate_row_id,
     rehashed: NewHashes | None = None,
-    brought_by: ImportClaim | None = None,
+    staged_by: ImportClaim | None = None,
 ) -> PreparedCommit:
     """Prepare the newest revision with a delta applied.
 
@@ -232,13 +230,13 @@ def prepare_delta(
         contents |= all_new
     touched = testset_rows.read_contents(db, project, testset, deltas.touched_hashes(before, changes))
     decoded = {hashed: _decode(data) for hashed, data in touched.items()}
-    applied = deltas.apply_delta(before, changes, contents=decoded, new_id=new, rehashed=rehashed)
+    applied = deltas.apply_delta(before, changes, contents=decoded, new_id=new_id, rehashed=rehashed)
     for hashed, data in applied.contents.items():  # Patched rows were not validated yet.
         if hashed not in contents:
             _, contents[hashed] = encode_row(data, "/delta/patch", limits)
     entries = b"".join(row + hashed for row, hashed in applied.rows)
     gathered = split_entries(db, project, testset, entries, contents, limits)
-    return PreparedCommit(base=base, revision=gathered, contents=contents, staged_by=brought_by, added=applied.added)
+    return PreparedCommit(base=base, revision=gathered, contents=contents, staged_by=staged_by, added=applied.added)
 
 
 def prepare_restore(db: Connection, project: str, testset: str, named: str | int, *, base: int) -> PreparedCommit:
@@ -246,7 +244,9 @@ def prepare_restore(db: Connection, project: str, testset: str, named: str | int
     stored = require_base(db, project, testset, base)
     older = testset_revisions.get_revision(db, project, testset, named, stored.head)
     places: list[ChunkRef] = testset_revisions.list_chunks(db, project, testset, older.number)
-    gathered = RevisionContent(digest=older.digest, rows=older.rows, columns=older.columns, places=places, pieces=[])
+    gathered = RevisionContent(
+        digest=older.digest, rows=older.rows, columns=older.columns, chunk_refs=places, new_chunks=[]
+    )
     return PreparedCommit(base=base, revision=gathered)
 
 
@@ -293,16 +293,16 @@ def _check_base(testset: TestSet, base: int | None) -> None:
 
 
 def create_testset(
-    db: Connection, project: str, testset: TestSet, prepared: PreparedCommit, written: CommitInfo
+    db: Connection, project: str, testset: TestSet, prepared: PreparedCommit, info: CommitInfo
 ) -> Revision:
     gathered = prepared.revision
     new = msgspec.structs.replace(testset, head=1, rows=gathered.rows, columns=gathered.columns)
     testsets.create_testset(db, project, new)
-    return _add_revision(db, project, testset.id, 1, prepared, written)
+    return _add_revision(db, project, testset.id, 1, prepared, info)
 
 
 def commit(
-    db: Connection, project: str, testset: str, prepared: PreparedCommit, written: CommitInfo
+    db: Connection, project: str, testset: str, prepared: PreparedCommit, info: CommitInfo
 ) -> tuple[Revision, bool]:
     """Add the next revision. Returns the newest one and False if the rows are the same."""
     stored = testsets.lock_testset(db, project, testset)
@@ -310,9 +310,9 @@ def commit(
     head = testset_revisions.get_revision(db, project, testset, "head", stored.head)
     if head.digest == prepared.revision.digest:
         return head, False
-    revision = _add_revision(db, project, testset, stored.head + 1, prepared, written)
+    revision = _add_revision(db, project, testset, stored.head + 1, prepared, info)
     testsets.advance_head(
-        db, project, testset, head=revision.number, rows=revision.rows, columns=revision.columns, at=written.at
+        db, project, testset, head=revision.number, rows=revision.rows, columns=revision.columns, at=info.at
     )
     return revision, True
 
@@ -326,7 +326,7 @@ def _add_revision(
     gathered = prepared.revision
     testset_rows.insert_contents(db, project, testset, prepared.contents)
     testset_rows.insert_metas(db, project, testset, prepared.metas)
-    testset_pieces.insert_chunks(db, project, testset, gathered.pieces)
+    testset_pieces.insert_chunks(db, project, testset, gathered.new_chunks)
     revision = Revision(
         testset=testset,
         number=number,
@@ -338,5 +338,5 @@ def _add_revision(
         key=written.key,
         created_at=written.at,
     )
-    testset_revisions.insert_revision(db, project, revision, gathered.places)
+    testset_revisions.insert_revision(db, project, revision, gathered.chunk_refs)
     return revision

@@ -32,21 +32,21 @@ class RecordedCall(NamedTuple):
     """The result of a workflow that is not a chat; UNSET for a chat."""
 
 
-def make_row(happened: RecordedCall, columns: Mapping[str, str] | None = None) -> RowData:
+def make_row(call: RecordedCall, columns: Mapping[str, str] | None = None) -> RowData:
     """The row of one call. `columns` renames its columns."""
-    cells: list[tuple[str, Any]] = [*happened.inputs.items()]
-    if happened.messages:
-        cells.insert(0, (MESSAGES_COLUMN, encode_messages(happened.messages)))
-    expected = happened.value if happened.value is not UNSET else expected_value(happened.reply)
+    cells: list[tuple[str, Any]] = [*call.inputs.items()]
+    if call.messages:
+        cells.insert(0, (MESSAGES_COLUMN, encode_messages(call.messages)))
+    expected = call.value if call.value is not UNSET else expected_value(call.reply)
     if expected is not UNSET:
         cells.append((EXPECTED_COLUMN, expected))
     return _rename_columns(cells, columns or {})
 
 
-def make_script_row(happened: RecordedCall, columns: Mapping[str, str] | None = None) -> RowData:
+def make_script_row(call: RecordedCall, columns: Mapping[str, str] | None = None) -> RowData:
     """The row of a whole conversation, to be played again turn by turn."""
-    script = make_script((*happened.messages, *happened.reply))
-    return _rename_columns([(SCRIPT_COLUMN, script), *happened.inputs.items()], columns or {})
+    script = make_script((*call.messages, *call.reply))
+    return _rename_columns([(SCRIPT_COLUMN, script), *call.inputs.items()], columns or {})
 
 
 def call_from_conversation(

@@ -30,8 +30,8 @@ from palaver.testsets.revision_builder import (
     NewId,
     RevisionBuilder,
     generate_row_id,
-    join_pieces,
-    open_last_piece,
+    join_chunks,
+    open_last_chunk,
     read_entries,
     split_entries,
 )
@@ -134,21 +134,21 @@ class RowAppender:
         self.counts = ImportCounts()
         self._gathering = RevisionBuilder(limits, last)
         self._new = new
-        self.brought_ids: set[bytes] = set()
+        self.explicit_ids: set[bytes] = set()
         """Ids that rows brought along. The caller checks that the set has none of them."""
 
     def merge(self, row: FileRow, own: bytes | None, hashed: bytes) -> bytes:
         packed = self._new() if own is None else own
         if own is not None:
-            if own in self.brought_ids:
+            if own in self.explicit_ids:
                 raise _duplicate_id(row)
-            self.brought_ids.add(own)
+            self.explicit_ids.add(own)
         self.counts.rows += 1
         self.counts.added += 1
         self._gathering.add(packed, hashed, row.data)
         return packed
 
-    def pieces(self) -> list[Chunk]:
+    def chunks(self) -> list[Chunk]:
         return self._gathering.finish()
 
 
@@ -174,7 +174,7 @@ class RowReplacer:
         self._gathering.add(packed, hashed, row.data)
         return packed
 
-    def pieces(self) -> list[Chunk]:
+    def chunks(self) -> list[Chunk]:
         return self._gathering.finish()
 
     def _same(self, hashed: bytes) -> bytes:
@@ -320,11 +320,11 @@ async def import_file(
             entries = bytes(joining.entries)
             gathered = await database.read(split_entries, project, into.testset, entries, {}, limits)
         else:
-            if isinstance(joining, RowAppender) and joining.brought_ids and base is not None:
-                await database.read(_check_ids_are_new, project, base, joining.brought_ids)
-            gathered = await database.read(join_pieces, project, into.testset, before, joining.pieces(), limits)
+            if isinstance(joining, RowAppender) and joining.explicit_ids and base is not None:
+                await database.read(_check_ids_are_new, project, base, joining.explicit_ids)
+            gathered = await database.read(join_chunks, project, into.testset, before, joining.chunks(), limits)
         head = None if base is None else base.head
-        prepared = PreparedCommit(base=head, revision=gathered, staged_by=staging.staged_import)
+        prepared = PreparedCommit(base=head, revision=gathered, staged_by=staging.claim)
         yield ImportedFile(prepared, joining.counts, reader.report.wrapped)
 
 
@@ -336,7 +336,7 @@ async def _make_merger(
         return RowAppender(limits, new), []
     if into.mode == "append":
         places = await database.read(testset_revisions.list_chunks, project, base.id, base.head)
-        last = await database.read(open_last_piece, project, base.id, places)
+        last = await database.read(open_last_chunk, project, base.id, places)
         return RowAppender(limits, new, last), places if last is None else places[:-1]
     entries = await database.read(read_entries, project, base.id, base.head)
     if into.mode == "replace":
@@ -347,7 +347,7 @@ async def _make_merger(
     revision = await database.read(testset_revisions.get_revision, project, base.id, "head", base.head)
     keys: dict[bytes, int] = {}
     async for rows in row_pages.iterate_rows(database, project, revision):
-        collect_keys([(row.place, row.data) for row in rows], key, keys)
+        collect_keys([(row.position, row.data) for row in rows], key, keys)
     return RowUpserter(new, key, entries, keys), []
 
 

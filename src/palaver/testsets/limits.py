@@ -10,18 +10,18 @@ class TestsetLimits(msgspec.Struct, frozen=True):
 
     rows: int = 1_000_000
     columns: int = 1_000
-    row: int = 1024 * 1024
+    row_bytes: int = 1024 * 1024
     """Bytes of a row as compact JSON."""
-    file: int = 2 * 1024 * 1024 * 1024
+    file_bytes: int = 2 * 1024 * 1024 * 1024
 
     @property
     def max_raw_bytes(self) -> int:
         """Bytes of one row in a file, which may have spaces, escapes and doubled quotes."""
-        return 8 * self.row + 65_536
+        return 8 * self.row_bytes + 65_536
 
     def check_row(self, size: int, where: str) -> None:
-        if size > self.row:
-            raise TooLarge(f"{where}: the row has {size} bytes; {self.row} are allowed.")
+        if size > self.row_bytes:
+            raise TooLarge(f"{where}: the row has {size} bytes; {self.row_bytes} are allowed.")
 
     def check_rows(self, count: int) -> None:
         if count > self.rows:
@@ -32,8 +32,8 @@ class TestsetLimits(msgspec.Struct, frozen=True):
             raise TooLarge(f"There are more than {self.columns} columns.")
 
     def check_file(self, size: int) -> None:
-        if size > self.file:
-            raise TooLarge(f"The file has more than {self.file} bytes.")
+        if size > self.file_bytes:
+            raise TooLarge(f"The file has more than {self.file_bytes} bytes.")
 
 
 DEFAULT_LIMITS = TestsetLimits()

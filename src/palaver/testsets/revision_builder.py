@@ -32,9 +32,9 @@ class RevisionContent(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     rows: int
     columns: list[dict[str, Any]]
-    places: list[ChunkRef]
+    chunk_refs: list[ChunkRef]
     """Places of all its pieces."""
-    pieces: list[Chunk]
+    new_chunks: list[Chunk]
     """Pieces that may not be stored yet."""
 
 
@@ -44,7 +44,9 @@ class RevisionBuilder:
     def __init__(self, limits: TestsetLimits = DEFAULT_LIMITS, last: Chunk | None = None) -> None:
         self._limits = limits
         self._entries = bytearray(last.data if last is not None else b"")
-        self._columns = ColumnCounter(_as_counts(last.columns) if last is not None else None, most=limits.columns)
+        self._columns = ColumnCounter(
+            _as_counts(last.columns) if last is not None else None, max_columns=limits.columns
+        )
         self._pieces: list[Chunk] = []
 
     def add(self, packed: bytes, hashed: bytes, data: Mapping[str, Any]) -> None:
@@ -62,7 +64,7 @@ class RevisionBuilder:
     def _close(self) -> None:
         self._pieces.append(Chunk(bytes(self._entries), self._columns.counts()))
         self._entries.clear()
-        self._columns = ColumnCounter(most=self._limits.columns)
+        self._columns = ColumnCounter(max_columns=self._limits.columns)
 
 
 def generate_row_id() -> bytes:
@@ -79,7 +81,7 @@ def read_entries(db: Connection, project: str, testset: str, number: int) -> byt
     return b"".join(data[place.digest] for place in places)
 
 
-def open_last_piece(db: Connection, project: str, testset: str, places: Sequence[ChunkRef]) -> Chunk | None:
+def open_last_chunk(db: Connection, project: str, testset: str, places: Sequence[ChunkRef]) -> Chunk | None:
     """The last piece of a revision, if further rows belong to it."""
     if not places:
         return None
@@ -90,7 +92,7 @@ def open_last_piece(db: Connection, project: str, testset: str, places: Sequence
     return Chunk(data, testset_pieces.read_column_counts(db, project, testset, [digest])[digest])
 
 
-def join_pieces(
+def join_chunks(
     db: Connection,
     project: str,
     testset: str,
@@ -101,14 +103,14 @@ def join_pieces(
     """The revision of stored pieces followed by new ones."""
     counted = testset_pieces.read_column_counts(db, project, testset, [place.digest for place in before])
     data = testset_pieces.read_chunks(db, project, testset, [place.digest for place in before])
-    columns = ColumnCounter(most=limits.columns)
+    columns = ColumnCounter(max_columns=limits.columns)
     for place in before:
         columns.merge(ColumnCounter(_as_counts(counted[place.digest])))
     for piece in pieces:
         columns.merge(ColumnCounter(_as_counts(piece.columns)))
     limits.check_rows(columns.rows)
     entries = [*(data[place.digest] for place in before), *(piece.data for piece in pieces)]
-    places = [*before, *(piece.place for piece in pieces)]
+    places = [*before, *(piece.ref for piece in pieces)]
     return _revision_content(columns, testset_pieces.revision_digest(entries), places, pieces)
 
 
@@ -121,10 +123,10 @@ def split_entries(
     """
     limits.check_rows(len(entries) // ENTRY_BYTES)
     parts = testset_pieces.split_chunks(entries)
-    places = [Chunk(part, None).place for part in parts]
+    places = [Chunk(part, None).ref for part in parts]
     counted = testset_pieces.read_column_counts(db, project, testset, [place.digest for place in places])
     pieces: list[Chunk] = []
-    columns = ColumnCounter(most=limits.columns)
+    columns = ColumnCounter(max_columns=limits.columns)
     for part, place in zip(parts, places, strict=True):
         known = counted.get(place.digest)
         if known is None:
@@ -139,7 +141,7 @@ def _count_columns(
 ) -> ColumnCounts:
     hashes = [hashed for _, hashed in testset_pieces.iter_entries(part)]
     stored = testset_rows.read_contents(db, project, testset, [one for one in hashes if one not in contents])
-    columns = ColumnCounter(most=limits.columns)
+    columns = ColumnCounter(max_columns=limits.columns)
     for hashed in hashes:
         columns.add(_decode(contents[hashed] if hashed in contents else stored[hashed]))
     return columns.counts()
@@ -149,7 +151,9 @@ def _revision_content(
     columns: ColumnCounter, digest: str, places: list[ChunkRef], pieces: Iterable[Chunk]
 ) -> RevisionContent:
     encoded = [msgspec.to_builtins(column) for column in columns.columns()]
-    return RevisionContent(digest=digest, rows=columns.rows, columns=encoded, places=places, pieces=list(pieces))
+    return RevisionContent(
+        digest=digest, rows=columns.rows, columns=encoded, chunk_refs=places, new_chunks=list(pieces)
+    )
 
 
 def _as_counts(stored: Any) -> ColumnCounts:

@@ -113,7 +113,7 @@ _ROW_BATCH = 100
 
 
 class StoredRow(NamedTuple):
-    place: int
+    position: int
     id: str
     hash: bytes
     raw: bytes
@@ -128,7 +128,7 @@ def list_rows(
     db: Connection,
     project: str,
     revision: Revision,
-    wanted: RowFilter = _ALL_ROWS,
+    row_filter: RowFilter = _ALL_ROWS,
     window: Window = FIRST_PAGE,
     *,
     clock: Callable[[], float] = time.monotonic,
@@ -137,8 +137,8 @@ def list_rows(
     filters = {
         "testset": revision.testset,
         "revision": revision.number,
-        "search": wanted.search,
-        "cells": dict(wanted.cells),
+        "search": row_filter.search,
+        "cells": dict(row_filter.cells),
     }
     bound: Any = {"project": project, "by": _ORDER_COLUMNS, "filters": filters, "order": "oldest"}
     position = pagination.decode_cursor(window, **bound)
@@ -147,8 +147,8 @@ def list_rows(
     last = (position[0] if position else -1) if revision.rows else revision.rows
     for some in _row_batches(db, project, revision, last + 1):
         for row in some:
-            last = row.place
-            if wanted.matches(row.raw):
+            last = row.position
+            if row_filter.matches(row.raw):
                 page_rows.append(row)
                 read += len(row.raw)
             if len(page_rows) == window.limit or read > _MAX_PAGE_BYTES:
@@ -158,14 +158,14 @@ def list_rows(
     return Page(page_rows, pagination.encode_cursor([last], **bound) if last + 1 < revision.rows else None)
 
 
-def read_rows(db: Connection, project: str, revision: Revision, start: int, most: int) -> list[StoredRow]:
+def read_rows(db: Connection, project: str, revision: Revision, start: int, limit: int) -> list[StoredRow]:
     """At most `most` rows from position `start` on."""
     collected: list[StoredRow] = []
     for some in _row_batches(db, project, revision, start):
         collected += some
-        if len(collected) >= most:
+        if len(collected) >= limit:
             break
-    return collected[:most]
+    return collected[:limit]
 
 
 async def iterate_rows(database: Database, project: str, revision: Revision) -> AsyncGenerator[list[StoredRow]]:
@@ -188,10 +188,10 @@ def load_rows(db: Connection, project: str, testset: str, entries: bytes, first:
     ]
 
 
-def get_row(db: Connection, project: str, revision: Revision, named: str) -> StoredRow:
-    missing = NotFound(f"The revision {revision.number} has no row {named[:80]!r}.")
+def get_row(db: Connection, project: str, revision: Revision, row_id: str) -> StoredRow:
+    missing = NotFound(f"The revision {revision.number} has no row {row_id[:80]!r}.")
     try:
-        packed = pack_row_id(named)
+        packed = pack_row_id(row_id)
     except ValueError:
         raise missing from None
     places = testset_revisions.list_chunks(db, project, revision.testset, revision.number)
@@ -204,7 +204,7 @@ def get_row(db: Connection, project: str, revision: Revision, named: str) -> Sto
             if at is not None:
                 hashed = data[place.digest][at * ENTRY_BYTES + ID_BYTES : (at + 1) * ENTRY_BYTES]
                 raw = testset_rows.read_contents(db, project, revision.testset, [hashed])[hashed]
-                return StoredRow(before + at, named, hashed, raw)
+                return StoredRow(before + at, row_id, hashed, raw)
             before += place.rows
     raise missing
 

@@ -113,7 +113,9 @@ async def test_a_thread_may_be_the_cell_of_a_board(http: httpx.AsyncClient, data
 
 async def test_a_file_that_a_message_names_is_kept(http: httpx.AsyncClient, database: Database) -> None:
     fields: Any = {"media_type": "image/png", "filename": "sky.png", "bytes": 1, "sha256": "9f", "created_at": NOW}
-    await database.write(files.insert_file, StoredFile(project="default", id="file_1", **fields), [b"x"], most=10)
+    await database.write(
+        files.insert_file, StoredFile(project="default", id="file_1", **fields), [b"x"], max_total_bytes=10
+    )
     part = {"type": "file", "media_type": "image/png", "file_id": "file_1"}
     thread = (await create_thread(http, messages=[]))["id"]
 

@@ -104,7 +104,7 @@ async def test_what_is_running_is_cancelled_when_it_is_let_go_of(database: Datab
 async def test_too_many_failures_end_it(database: Database) -> None:
     await database.write(evaluations.create_evaluation, "default", new(6, size=1), AT)
 
-    await run(database, [result(cell, status="failed") for cell in range(6)], StopConditions(most_failed=2))
+    await run(database, [result(cell, status="failed") for cell in range(6)], StopConditions(max_failed=2))
 
     found = await database.read(evaluations.get_evaluation, "default", "ev_1")
     assert (found.state, found.failed, found.reason) == (
@@ -118,7 +118,7 @@ async def test_money_that_is_spent_ends_it_and_scores_count(database: Database) 
     await database.write(evaluations.create_evaluation, "default", new(6, size=1, concurrency=1), AT)
 
     dear = [result(cell, cost=0.2, scores=[score(cost=0.3)]) for cell in range(6)]
-    await run(database, dear, StopConditions(most_cost=1.0))
+    await run(database, dear, StopConditions(max_cost=1.0))
 
     found = await database.read(evaluations.get_evaluation, "default", "ev_1")
     assert (found.state, found.done, found.cost, found.score_cost) == ("failed", 2, 0.4, 0.6)
@@ -177,8 +177,10 @@ async def test_deleting_one_leaves_nothing_and_others_alone(database: Database) 
         is_ours=False
     )
     assert await database.write(slices.end_slice, "p1", mine, AT) is False
-    assert await database.read(slices.find_stopped, [mine.of, theirs.of]) == {mine.of}
-    assert [await database.read(score_rows, *held.of) for held in (mine, theirs)] == [
+    assert await database.read(slices.find_stopped, [mine.evaluation_key, theirs.evaluation_key]) == {
+        mine.evaluation_key
+    }
+    assert [await database.read(score_rows, *held.evaluation_key) for held in (mine, theirs)] == [
         [],
         [(0, "exact_match", 0, "scored", True, 1.0)],
     ]

@@ -18,7 +18,9 @@ async def keep(database: Database, *outcomes: NewResult, id: str = "ev_1", proje
     """An evaluation with these results, recorded in that order."""
     await database.write(evaluations.create_evaluation, project, new(len(outcomes), size=50, id=id), AT)
     [held] = [
-        one for one in await database.write(slices.claim_slices, "p1", ["tutor"], 9, AT) if one.of == (project, id)
+        one
+        for one in await database.write(slices.claim_slices, "p1", ["tutor"], 9, AT)
+        if one.evaluation_key == (project, id)
     ]
     await database.write(results.record_results, "p1", held, list(outcomes), StopConditions(), AT)
 

@@ -19,7 +19,7 @@ async def test_what_was_kept_is_told_in_the_order_in_which_it_came(database: Dat
     found = await read(span_arrivals.list_arrivals, "mine", last)
     heads = await read(span_arrivals.list_arrivals, "mine", last, heads=True)
     first = await read(span_arrivals.list_arrivals, "mine", last, limit=1)
-    rest = await read(span_arrivals.list_arrivals, "mine", first[-1].place)
+    rest = await read(span_arrivals.list_arrivals, "mine", first[-1].position)
     named = SpanQuery(filter=span_filters.parse_filter({"field": "name", "op": "eq", "value": "child"}))
 
     assert [one.row.name for one in found] == ["late", "early", "child"]
@@ -90,4 +90,4 @@ async def test_what_takes_the_place_of_the_last_comes_after_it(database: Databas
     [came] = await database.read(span_arrivals.list_arrivals, "mine", before)
 
     assert (came.row.name, came.row.duration_ms) == ("b", 9_000.0)
-    assert came.place > before
+    assert came.position > before

@@ -182,7 +182,7 @@ async def test_what_happened_in_a_project_goes_with_it(database: Database) -> No
     await keep(database, *(row(f"{number}", said="hello", trace=f"{number}") for number in range(3)))
     await keep(database, row("theirs", project="theirs"))
 
-    while await database.write(projects.delete_project_batch, "mine", most=2):
+    while await database.write(projects.delete_project_batch, "mine", limit=2):
         pass
 
     assert await database.read(_left) == (1, 1)

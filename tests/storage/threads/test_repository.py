@@ -66,7 +66,7 @@ async def test_an_empty_thread_has_no_head_and_shows_nothing(database: Database)
     assert (made.title, made.head, made.messages) == ("", None, 0)
     assert (made.preview_in["renderer"], made.preview_out["renderer"]) == ("empty", "empty")
     assert await ids(database) == []
-    assert await database.read(message_tree.list_branch, P, "conv_1", None, asked="head") == message_tree.Page([])
+    assert await database.read(message_tree.list_branch, P, "conv_1", None, requested="head") == message_tree.Page([])
 
 
 async def test_messages_come_back_as_they_were_whatever_they_hold(database: Database) -> None:
@@ -223,7 +223,7 @@ async def test_what_is_not_there_is_said(database: Database) -> None:
     with pytest.raises(ItemNotFound):
         await ids(database, "\0")
     with pytest.raises(ItemNotFound):
-        await database.read(message_tree.list_branch, P, "conv_1", "nobody", asked="nobody")
+        await database.read(message_tree.list_branch, P, "conv_1", "nobody", requested="nobody")
     with pytest.raises(ItemNotFound):
         await database.write(threads.move_head, P, "conv_1", "nobody")
     with pytest.raises(ItemNotFound):
@@ -435,9 +435,13 @@ async def test_a_branch_comes_in_pages_from_its_end(database: Database) -> None:
     await talk(database, "1", "2", "3", "4", "5")
     await post(database, "a1", user("aside", "aside"))
 
-    first = await database.read(message_tree.list_branch, P, "conv_1", "u3", asked="u3", window=Window(2))
-    second = await database.read(message_tree.list_branch, P, "conv_1", "u3", asked="u3", window=Window(2, first.next))
-    third = await database.read(message_tree.list_branch, P, "conv_1", "u3", asked="u3", window=Window(2, second.next))
+    first = await database.read(message_tree.list_branch, P, "conv_1", "u3", requested="u3", window=Window(2))
+    second = await database.read(
+        message_tree.list_branch, P, "conv_1", "u3", requested="u3", window=Window(2, first.next)
+    )
+    third = await database.read(
+        message_tree.list_branch, P, "conv_1", "u3", requested="u3", window=Window(2, second.next)
+    )
 
     assert [[node.id for node in page.data] for page in (first, second, third)] == [["a2", "u3"], ["a1", "u2"], ["u1"]]
     assert third.next is None
@@ -453,7 +457,7 @@ async def test_a_long_branch_is_found_whatever_was_said_beside_it(database: Data
     assert await ids(database, "a150") == [f"{who}{turn}" for turn in range(1, 151) for who in "ua"]
     pages, after = [], None
     for _ in range(3):
-        page = await database.read(message_tree.list_branch, P, "conv_1", "b9", asked="b9", window=Window(4, after))
+        page = await database.read(message_tree.list_branch, P, "conv_1", "b9", requested="b9", window=Window(4, after))
         pages.append([node.id for node in page.data])
         after = page.next
     assert pages == [["b6", "b7", "b8", "b9"], ["b2", "b3", "b4", "b5"], ["u1", "b0", "b1"]]

@@ -181,9 +181,9 @@ def test_a_spreadsheet_is_refused_with_a_hint() -> None:
     [
         (TestsetLimits(rows=1), "a\n1\n2\n"),
         (TestsetLimits(columns=1), ",".join(str(number) for number in range(8))),
-        (TestsetLimits(row=20), f"a\n{'x' * 20}\n"),
-        (TestsetLimits(row=10), f'a\n"{"x" * 70_000}'),
-        (TestsetLimits(file=5), "a\n1\n2\n"),
+        (TestsetLimits(row_bytes=20), f"a\n{'x' * 20}\n"),
+        (TestsetLimits(row_bytes=10), f'a\n"{"x" * 70_000}'),
+        (TestsetLimits(file_bytes=5), "a\n1\n2\n"),
     ],
 )
 def test_what_is_too_large_is_refused(limits: TestsetLimits, text: str) -> None:

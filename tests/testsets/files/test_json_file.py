@@ -109,9 +109,9 @@ def test_what_is_wrong_is_told_with_its_line(text: str | bytes, line: int, messa
     ("limits", "text"),
     [
         (TestsetLimits(rows=1), "[{},{}]"),
-        (TestsetLimits(row=10), '[{"a":"12345"}]'),
-        (TestsetLimits(row=10), '["' + "x" * 70_000),
-        (TestsetLimits(file=5), "[{},{}]"),
+        (TestsetLimits(row_bytes=10), '[{"a":"12345"}]'),
+        (TestsetLimits(row_bytes=10), '["' + "x" * 70_000),
+        (TestsetLimits(file_bytes=5), "[{},{}]"),
     ],
 )
 def test_what_is_too_large_is_refused(limits: TestsetLimits, text: str) -> None:

@@ -84,9 +84,9 @@ def test_cells_may_be_as_deep_as_anything_that_we_read() -> None:
     ("limits", "text"),
     [
         (TestsetLimits(rows=1), "{}\n{}\n"),
-        (TestsetLimits(row=10), '{"a":"12345"}'),
-        (TestsetLimits(row=10), "x" * 70_000),
-        (TestsetLimits(file=5), "{}\n{}\n"),
+        (TestsetLimits(row_bytes=10), '{"a":"12345"}'),
+        (TestsetLimits(row_bytes=10), "x" * 70_000),
+        (TestsetLimits(file_bytes=5), "{}\n{}\n"),
     ],
 )
 def test_what_is_too_large_is_refused(limits: TestsetLimits, text: str) -> None:
@@ -95,4 +95,4 @@ def test_what_is_too_large_is_refused(limits: TestsetLimits, text: str) -> None:
 
 
 def test_spaces_do_not_count_for_the_size_of_a_row() -> None:
-    assert _read('{"a":                  1}', limits=TestsetLimits(row=10)) == [FileRow({"a": 1}, None, 1)]
+    assert _read('{"a":                  1}', limits=TestsetLimits(row_bytes=10)) == [FileRow({"a": 1}, None, 1)]

@@ -121,7 +121,7 @@ def test_two_columns_of_one_name_are_refused() -> None:
 
 @pytest.mark.parametrize(
     "limits",
-    [TestsetLimits(rows=1), TestsetLimits(columns=1), TestsetLimits(row=100), TestsetLimits(file=100)],
+    [TestsetLimits(rows=1), TestsetLimits(columns=1), TestsetLimits(row_bytes=100), TestsetLimits(file_bytes=100)],
     ids=["rows", "columns", "row", "file"],
 )
 def test_what_is_too_large_is_refused(limits: TestsetLimits) -> None:

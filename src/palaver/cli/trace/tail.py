@@ -100,7 +100,7 @@ class SpanFollower:
         read = self._database.read
         new = await read(span_arrivals.list_arrivals, self._project, self._after, self._query, limit=_PAGE_SPANS)
         if new:
-            self._after = new[-1].place
+            self._after = new[-1].position
         return [arrival.row for arrival in new]
 
     async def _rewind(self) -> None:

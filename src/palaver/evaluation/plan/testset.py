@@ -139,7 +139,7 @@ def _read_matching_rows(
     stored = testset_revisions.get_revision(db, project, revision.testset, revision.number, revision.number)
     rows = row_pages.read_rows(db, project, stored, start, _ROW_BATCH)
     fitting = [pack_row_id(row.id) + row.hash for row in rows if wanted.matches(row.raw)]
-    return fitting, rows[-1].place + 1 if len(rows) == _ROW_BATCH else None
+    return fitting, rows[-1].position + 1 if len(rows) == _ROW_BATCH else None
 
 
 def _parse_filter(document: str | dict[str, object]) -> dict[str, object]:

@@ -282,7 +282,7 @@ def stop_conditions(plan: Plan, rows: int) -> StopConditions:
     """When an evaluation of this many rows stops early."""
     total, limits = rows * len(plan.variants) * plan.repeats, plan.limits
     most_failed = int(limits.max_errors * total) if limits.max_errors < 1 else None
-    return StopConditions(most_failed=most_failed, most_cost=limits.max_cost)
+    return StopConditions(max_failed=most_failed, max_cost=limits.max_cost)
 
 
 def _recorded_turn(cell_input: CellInput, variant: PlannedVariant) -> Turn:

@@ -155,17 +155,17 @@ class SliceRun:
             await asyncio.wait([self._hurried], timeout=RETRY_INTERVAL_S)  # Leave it to other processes for a moment.
 
     async def _run_job(self) -> bool:
-        job = await self._house.acquire_cells(self.slice.of)
+        job = await self._house.acquire_cells(self.slice.evaluation_key)
         try:
             return await self._run(job)
         finally:
-            self._house.release_cells(self.slice.of)
+            self._house.release_cells(self.slice.evaluation_key)
 
     async def _run(self, job: CellRunner) -> bool:
         """Run the cells; True if all were stored."""
         house, one = self._house, self.slice
         cells = slice_cells(job.plan, one)
-        known = await house.database.read(results.find_recorded_cells, *one.of, cells)
+        known = await house.database.read(results.find_recorded_cells, *one.evaluation_key, cells)
         left = [cell for cell in cells if cell not in known]
         group = ResultWriter(house.database, house.process, one, job.stops, now=house.now, recorded=self._noted)
         if left and one.attempts >= FAIL_AFTER_DEATHS:
@@ -207,7 +207,7 @@ class SliceRun:
             self._is_lost = True
             self.stop(at_once=True)
         elif recorded.is_stopped and not self._is_stopped:
-            self._stopped(self.slice.of)
+            self._stopped(self.slice.evaluation_key)
 
     async def _let_go(self, *, whole: bool) -> None:
         house = self._house

@@ -108,13 +108,13 @@ class EvaluationWorker:
         """Stop slices of stopped evaluations; return all if the process is draining."""
         if self._engine.draining:
             self._leave()
-        elif named := {run.slice.of for run in self._going.values()}:
+        elif named := {run.slice.evaluation_key for run in self._going.values()}:
             for of in await self._database.read(slices.find_stopped, named):
                 self._stop(of)
 
     def _stop(self, of: tuple[str, str]) -> None:
         for run in self._going.values():
-            if run.slice.of == of:
+            if run.slice.evaluation_key == of:
                 run.stop()
 
     async def _take(self) -> bool:
@@ -128,7 +128,7 @@ class EvaluationWorker:
             runs = self._runs = self._runs or await asyncio.to_thread(self._make)
             # One at a time, so that processes that poll at the same moment share them.
             names, now = self._names(), self._now()
-            for one in await self._database.write(slices.claim_slices, self._process, names, free, now, most=1):
+            for one in await self._database.write(slices.claim_slices, self._process, names, free, now, limit=1):
                 self._looking.wake()
                 self._begin(runs, one)
         return True

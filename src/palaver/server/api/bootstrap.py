@@ -177,7 +177,7 @@ def _row(row: WorkflowRow) -> FirstWorkflow:
 
 
 def _kept(db: Connection, project: str) -> _Kept:
-    last = boards.get_last_saved(db, project, largest=_BOARD)
+    last = boards.get_last_saved(db, project, max_bytes=_BOARD)
     listed = _newest(db, project)
     pinned = threads.list_threads(db, project, ThreadFilters(pinned=True), Window(_MOST_THREADS)).map(summary).data
     shown = _slim(pinned, _PINNED)

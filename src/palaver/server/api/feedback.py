@@ -154,7 +154,7 @@ def _rate(db: Connection, project: str, run: str, given: Rate, key: str, now: da
 
 
 def _row(given: FeedbackEntry) -> FeedbackRow:
-    opinion = given.opinion
+    opinion = given.feedback
     if given.thread is not None:
         source = {"kind": "conversation", "id": given.thread, "upto": opinion.message or None}
     else:

@@ -136,7 +136,7 @@ def routes(database: Database, settings: Settings, now: Callable[[], datetime] =
         )
 
         def keep(db: Connection) -> HttpResponse:
-            kept.insert_file(db, file, pieces, most=settings.files_max)
+            kept.insert_file(db, file, pieces, max_total_bytes=settings.files_max)
             return shown_as(view(file), status=201, location=f"{settings.root_path}/api/files/{file.id}")
 
         digest = f"{media_type}\n{filename}\n{sha256}".encode()

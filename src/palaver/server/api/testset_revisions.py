@@ -99,7 +99,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
             rehashed = await commits.stage_column_changes(
                 database, staging, project, testset, body.base, delta.columns, limits
             )
-            known = {"rehashed": rehashed, "brought_by": staging.staged_import, "base": body.base, "limits": limits}
+            known = {"rehashed": rehashed, "staged_by": staging.claim, "base": body.base, "limits": limits}
             prepared = await database.read(partial(commits.prepare_delta, **known), project, testset, delta)
             return await made(request, testset, raw, body, prepared)
 

@@ -315,9 +315,9 @@ def _told(revision: Revision) -> dict[str, Any]:
 def row_view(found: StoredRow) -> RowView:
     """A row of a page."""
     data, cut = shorten_cells(found.data)
-    return RowView(id=found.id, hash=found.hash.hex(), place=found.place, data=data, cut=cut or UNSET)
+    return RowView(id=found.id, hash=found.hash.hex(), place=found.position, data=data, cut=cut or UNSET)
 
 
 def whole_row(found: StoredRow, meta: Cells | None) -> WholeRow:
     """A row as a whole."""
-    return WholeRow(id=found.id, hash=found.hash.hex(), place=found.place, data=found.data, meta=meta)
+    return WholeRow(id=found.id, hash=found.hash.hex(), place=found.position, data=found.data, meta=meta)

@@ -166,7 +166,7 @@ def _seen(
     """A page of a branch, and all that is shown beside it."""
     found = threads.require_thread(db, project, thread)
     end = found.head if end == "head" else end
-    page = message_tree.list_branch(db, project, thread, end, asked=asked, window=window)
+    page = message_tree.list_branch(db, project, thread, end, requested=asked, window=window)
     siblings = message_tree.list_children_ids(db, project, thread, {end, *(node.parent for node in page.data)})
     said_by = {node.run for node in page.data if node.run is not None}
     opinions = feedback.count_feedback(db, project, said_by, key=key)

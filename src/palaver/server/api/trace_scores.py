@@ -96,10 +96,10 @@ def _thumb(opinion: Feedback) -> Score:
 
 def _answers(one: TraceReview) -> Iterator[Score]:
     for question in msgspec.convert(one.questions, list[Question]):
-        value: Any = one.said.answers.get(question.key)
+        value: Any = one.answer.answers.get(question.key)
         if value is None:
             continue
-        is_key = one.said.reviewer.startswith("key_")
+        is_key = one.answer.reviewer.startswith("key_")
         yield Score(
             source="review",
             name=question.key,
@@ -107,13 +107,13 @@ def _answers(one: TraceReview) -> Iterator[Score]:
             passed=value if question.type == "boolean" else UNSET,
             label=value if question.type in ("choice", "text") else UNSET,
             review=one.review,
-            reviewer=one.said.reviewer,
+            reviewer=one.answer.reviewer,
             run=None,
             message=None,
-            comment=one.said.comment,
-            user=None if is_key else one.said.reviewer,
-            key=one.said.reviewer if is_key else None,
-            created_at=told_time(one.said.created_at),
+            comment=one.answer.comment,
+            user=None if is_key else one.answer.reviewer,
+            key=one.answer.reviewer if is_key else None,
+            created_at=told_time(one.answer.created_at),
         )
 
 

@@ -235,7 +235,7 @@ def scan_arrivals(
             waits = quiet if one.row.parent_id is None and not found.session else idle
             _upsert_case(db, project, rule, one, is_session=found.session, due=now + waits)
     is_full = len(arrived) == SCAN_BATCH
-    seen = arrived[-1].place if arrived else first
+    seen = arrived[-1].position if arrived else first
     place = seen if is_full else max(seen, last)
     if place != found.place:
         db.execute(update(rules).where(rules.c.project == project, rules.c.id == rule).values(place=place))
@@ -251,7 +251,7 @@ def _upsert_case(db: Connection, project: str, rule: str, one: SpanArrival, *, i
     newest = _last_arrival(
         db, project, subject, is_session=is_session
     )  # Spans that arrived together do not delay it again.
-    values: dict[str, Any] = {"trace": one.row.trace_id, "place": newest or one.place, "due": due, "attempts": 0}
+    values: dict[str, Any] = {"trace": one.row.trace_id, "place": newest or one.position, "due": due, "attempts": 0}
     if state is None:
         named = {"project": project, "rule": rule, "subject": subject}
         db.execute(insert(cases).values(**named, **values, state="waiting"))

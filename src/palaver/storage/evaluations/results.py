@@ -74,9 +74,9 @@ class NewResult(msgspec.Struct, frozen=True, kw_only=True):
 class StopConditions(msgspec.Struct, frozen=True, kw_only=True):
     """Limits at which an evaluation is stopped."""
 
-    most_failed: int | None = None
+    max_failed: int | None = None
     """Failed cells; None for no limit."""
-    most_cost: float | None = None
+    max_cost: float | None = None
 
 
 class RecordOutcome(msgspec.Struct, frozen=True):
@@ -175,11 +175,11 @@ def _insert_results(db: Connection, one: Slice, fresh: Sequence[NewResult], last
 
 
 def _stop_reason(stops: StopConditions, failed: int, cost: float) -> dict[str, Any] | None:
-    if stops.most_failed is not None and failed > stops.most_failed:
-        told = f"{failed} cells failed, more than the {stops.most_failed} of max_errors: the rest is cancelled."
+    if stops.max_failed is not None and failed > stops.max_failed:
+        told = f"{failed} cells failed, more than the {stops.max_failed} of max_errors: the rest is cancelled."
         return {"code": "max_errors", "message": told}
-    if stops.most_cost is not None and cost >= stops.most_cost:
-        told = f"${cost:.4f} of max_cost ${stops.most_cost:.4f} are spent: the rest is cancelled."
+    if stops.max_cost is not None and cost >= stops.max_cost:
+        told = f"${cost:.4f} of max_cost ${stops.max_cost:.4f} are spent: the rest is cancelled."
         return {"code": "max_cost", "message": told}
     return None
 
@@ -301,16 +301,16 @@ ALL_RESULTS = ResultFilters()
 
 
 def list_results(
-    db: Connection, project: str, evaluation: str, wanted: ResultFilters = ALL_RESULTS, window: Window = FIRST_PAGE
+    db: Connection, project: str, evaluation: str, filters: ResultFilters = ALL_RESULTS, window: Window = FIRST_PAGE
 ) -> Page[StoredResult]:
     """List results by cell."""
-    asked = _filtered_results(project, evaluation, wanted)
-    kept = {**msgspec.structs.asdict(wanted), "evaluation": evaluation}
-    if wanted.among is not None:
+    asked = _filtered_results(project, evaluation, filters)
+    kept = {**msgspec.structs.asdict(filters), "evaluation": evaluation}
+    if filters.among is not None:
         kept["among"] = True
         first = pagination.decode_cursor(window, project=project, by=(table.c.cell,), filters=kept, order="oldest")
         after = -1 if first is None else first[0]
-        asked = asked.where(table.c.cell.in_(_next_cells(db, project, evaluation, wanted, after, window.limit + 1)))
+        asked = asked.where(table.c.cell.in_(_next_cells(db, project, evaluation, filters, after, window.limit + 1)))
     found = fetch_page(
         db, asked, _row_to_result, project=project, by=(table.c.cell,), window=window, filters=kept, order="oldest"
     )

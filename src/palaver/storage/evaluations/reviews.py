@@ -237,7 +237,7 @@ class TraceReview(msgspec.Struct, frozen=True):
 
     review: str
     questions: Any
-    said: ReviewAnswer
+    answer: ReviewAnswer
 
 
 _ITEM_COLUMNS = [items.c[name] for name in ReviewItem.__struct_fields__]
@@ -382,7 +382,7 @@ def save_answer(
     review: Review,
     place: int,
     reviewer: str,
-    given: dict[str, Any],
+    values: dict[str, Any],
     *,
     comment: str = "",
     at: datetime,
@@ -400,7 +400,7 @@ def save_answer(
         number=review.answers + 1,
         place=place,
         reviewer=storable_text(reviewer),
-        answers=given,
+        answers=values,
         comment=comment,
         created_at=at,
     )

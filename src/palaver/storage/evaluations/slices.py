@@ -41,7 +41,7 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
     """How many processes in a row died without recording another cell of it."""
 
     @property
-    def of(self) -> tuple[str, str]:
+    def evaluation_key(self) -> tuple[str, str]:
         return self.project, self.evaluation
 
 
@@ -55,7 +55,7 @@ class _WaitingGroup(msgspec.Struct, kw_only=True):
     next: int
 
     @property
-    def lane(self) -> tuple[str, str]:
+    def workflow_key(self) -> tuple[str, str]:
         return self.project, self.workflow
 
 
@@ -63,7 +63,7 @@ class _WaitingGroup(msgspec.Struct, kw_only=True):
 
 
 def claim_slices(
-    db: Connection, process: str, workflows: Collection[str], free: int, at: datetime, *, most: int = 1_000
+    db: Connection, process: str, workflows: Collection[str], free: int, at: datetime, *, limit: int = 1_000
 ) -> list[Slice]:
     """Claim slices for a process with `free` capacity, within the concurrency limits of their workflows.
 
@@ -76,22 +76,22 @@ def claim_slices(
     groups = _waiting_groups(db, [*workflows, NO_CALL_WORKFLOW])
     running = _running_cells(db)
     taken: list[Slice] = []
-    while free > 0 and len(taken) < most:
-        fitting = [one for one in groups if running.get(one.lane, 0) < one.concurrency]
+    while free > 0 and len(taken) < limit:
+        fitting = [one for one in groups if running.get(one.workflow_key, 0) < one.concurrency]
         if not fitting:
             break
         group = min(fitting, key=lambda one: (one.next, one.evaluation))
-        room = group.concurrency - running.get(group.lane, 0)
+        room = group.concurrency - running.get(group.workflow_key, 0)
         width = min(-(-group.concurrency // SLICES_PER_WORKFLOW), room, free)
         found = _take_slice(db, group, process, width)
         if found is None:
             groups.remove(group)
             continue
         free -= width
-        running[group.lane] = running.get(group.lane, 0) + width
+        running[group.workflow_key] = running.get(group.workflow_key, 0) + width
         group.next = found.place + 1
         taken.append(found)
-    _mark_running(db, {one.of for one in taken}, at)
+    _mark_running(db, {one.evaluation_key for one in taken}, at)
     return taken
 
 

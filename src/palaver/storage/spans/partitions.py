@@ -167,13 +167,13 @@ def list_day_usage(db: Connection, project: str | None = None) -> list[DayUsage]
     return [DayUsage(row.project, day_date(row.day), row.spans, row.bytes) for row in rows]
 
 
-def first_day_within(db: Connection, most_bytes: int) -> date | None:
+def first_day_within(db: Connection, max_bytes: int) -> date | None:
     """Return the first day to keep so that the rest fits; None if all fits. The last day always stays."""
     left = list_day_usage(db)
     days = sorted({one.day for one in left})
     total = sum(one.bytes for one in left)
     first = 0
-    while total > most_bytes and first < len(days) - 1:
+    while total > max_bytes and first < len(days) - 1:
         total -= sum(one.bytes for one in left if one.day == days[first])
         first += 1
     return days[first] if first else None

@@ -256,7 +256,7 @@ _ARRIVAL_COLUMNS = [spans.c[name] for name in SpanListItem.__struct_fields__]
 class SpanArrival(NamedTuple):
     """A stored span and its position in order of arrival."""
 
-    place: int
+    position: int
     row: SpanListItem
 
 

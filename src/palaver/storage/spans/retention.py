@@ -78,11 +78,13 @@ def delete_before(db: Connection, before: date, project: str | None = None) -> i
     return gone
 
 
-def delete_oldest(db: Connection, most: int) -> int:
+def delete_oldest(db: Connection, max_spans: int) -> int:
     """Delete a batch of the oldest spans beyond `most`, for an in-memory database; returns their number."""
     held = sum(one.spans for one in span_days.list_day_usage(db))
     asked = (
-        select(spans.c.project, *_DELETED_COLUMNS).order_by(spans.c.id).limit(min(DELETE_BATCH, max(0, held - most)))
+        select(spans.c.project, *_DELETED_COLUMNS)
+        .order_by(spans.c.id)
+        .limit(min(DELETE_BATCH, max(0, held - max_spans)))
     )
     rows = db.execute(asked).all()
     for project in {row.project for row in rows}:
@@ -90,9 +92,9 @@ def delete_oldest(db: Connection, most: int) -> int:
     return len(rows)
 
 
-def delete_matching(db: Connection, project: str, most: int, *which: ColumnElement[bool]) -> int:
+def delete_matching(db: Connection, project: str, limit: int, *which: ColumnElement[bool]) -> int:
     """Delete up to `most` spans of a project that match the conditions; returns their number."""
-    rows = db.execute(select(*_DELETED_COLUMNS).where(spans.c.project == project, *which).limit(most)).all()
+    rows = db.execute(select(*_DELETED_COLUMNS).where(spans.c.project == project, *which).limit(limit)).all()
     if rows:
         _delete_and_rehead(db, project, rows)
     return len(rows)
@@ -190,9 +192,9 @@ def delete_labelled(db: Connection, project: str, label: Label, value: str) -> i
     return 0
 
 
-def delete_run_spans(db: Connection, project: str, of: Collection[str]) -> int:
+def delete_run_spans(db: Connection, project: str, run_ids: Collection[str]) -> int:
     """Delete a batch of the spans of these runs; returns their number."""
-    return delete_matching(db, project, ERASE_BATCH, spans.c.run_id.in_(of))
+    return delete_matching(db, project, ERASE_BATCH, spans.c.run_id.in_(run_ids))
 
 
 def _in_labelled_runs(project: str, label: Label, value: str) -> ColumnElement[bool]:

@@ -31,12 +31,12 @@ class TraceShape(NamedTuple):
 
     starts: dict[str, int]
     """Start times by span, in order."""
-    top: list[str]
-    below: dict[str, list[str]]
+    roots: list[str]
+    children: dict[str, list[str]]
     descendants: dict[str, int]
     notes: dict[str, tuple[str, ...]]
 
-    def place(self, span: str) -> str:
+    def sort_key(self, span: str) -> str:
         """A key that sorts by start time."""
         return f"{self.starts[span]:020d}{span}"
 
@@ -107,7 +107,7 @@ def _read_shape(db: Connection, project: str, trace: str) -> TraceShape:
             notes[first] = ("cycle",)
             order += _descend([first], below)
     shape = TraceShape(starts, top, below, _count_descendants(order, hung), notes)
-    top.sort(key=shape.place)
+    top.sort(key=shape.sort_key)
     return shape
 
 
@@ -216,9 +216,9 @@ def list_children(
 ) -> Page[SpanTreeItem]:
     """List the children of a span, or the roots, by start time."""
     shape = load_shape(db, project, trace)
-    below = shape.top if parent is None else shape.below.get(parent, [])
+    below = shape.roots if parent is None else shape.children.get(parent, [])
     filters = {"trace": trace, "parent": parent}
-    found = paginate_sorted(below, shape.place, project=project, window=window, filters=filters)
+    found = paginate_sorted(below, shape.sort_key, project=project, window=window, filters=filters)
     rows = span_pages.get_span_rows(db, project, trace, found.data)
     return found.map(lambda span: _tree_item(rows[span], shape))
 
@@ -227,11 +227,11 @@ def load_outline(db: Connection, project: str, trace: str) -> list[OutlineEntry]
     """Return all spans depth-first, siblings by start time."""
     shape = load_shape(db, project, trace)
     places: list[OutlineEntry] = []
-    left = [(span, 0) for span in reversed(shape.top)]
+    left = [(span, 0) for span in reversed(shape.roots)]
     while left:
         span, depth = left.pop()
         places.append(OutlineEntry(span, depth, shape.notes.get(span, ())))
-        left += [(child, depth + 1) for child in reversed(shape.below.get(span, ()))]
+        left += [(child, depth + 1) for child in reversed(shape.children.get(span, ()))]
     return places
 
 
@@ -252,7 +252,7 @@ def iter_span_bodies(db: Connection, project: str, trace: str, ids: Sequence[str
 def _tree_item(row: SpanListItem, shape: TraceShape) -> SpanTreeItem:
     return SpanTreeItem(
         **msgspec.structs.asdict(row),
-        children=len(shape.below.get(row.span_id, ())),
+        children=len(shape.children.get(row.span_id, ())),
         descendants=shape.descendants[row.span_id],
         notes=shape.notes.get(row.span_id, ()),
     )

@@ -184,9 +184,9 @@ _FIELDS = [revisions.c[name] for name in Revision.__struct_fields__]
 """All columns except the chunks, which are long."""
 
 
-def get_revision(db: Connection, project: str, testset: str, named: str | int, head: int) -> Revision:
+def get_revision(db: Connection, project: str, testset: str, name: str | int, head: int) -> Revision:
     """Return a revision by number, digest, prefix of a digest, or `head`. Raises NotFound or InvalidValue."""
-    asked = str(named)
+    asked = str(name)
     query = _select_revisions(project, testset)
     if asked == "head":
         query = query.where(revisions.c.number == head)

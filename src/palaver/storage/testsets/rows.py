@@ -117,7 +117,7 @@ class Chunk(NamedTuple):
     """What its rows add to the columns of a revision."""
 
     @property
-    def place(self) -> ChunkRef:
+    def ref(self) -> ChunkRef:
         return ChunkRef(chunk_digest(self.data), len(self.data) // ENTRY_BYTES)
 
 

@@ -360,7 +360,7 @@ def _load_places(db: Connection, project: str, thread: str, places: Sequence[int
 
 
 def list_branch(
-    db: Connection, project: str, thread: str, at: str | None, *, asked: str, window: Window = FIRST_PAGE
+    db: Connection, project: str, thread: str, at: str | None, *, requested: str, window: Window = FIRST_PAGE
 ) -> Page[Node]:
     """List a branch from its end, with each page oldest first. `asked` is how the caller named the end."""
     if at is None:
@@ -370,7 +370,7 @@ def list_branch(
     if not places:
         raise ItemNotFound(at)
     query = select(*NODE_COLUMNS).where(in_thread(project, thread), nodes.c.place.in_(places))
-    filters = {"thread": thread, "at": asked}
+    filters = {"thread": thread, "at": requested}
     found = fetch_page(db, query, row_to_node, project=project, by=[nodes.c.place], window=window, filters=filters)
     return Page(found.data[::-1], found.next)
 

@@ -183,7 +183,7 @@ def make_file_row(value: Any, text: bytes, line: int, report: FileReport, limits
 
 def check_row(fields: dict[str, Any], text: bytes, line: int, limits: TestsetLimits) -> None:
     """Check size and depth. Most rows are cleared by the size of their text alone."""
-    if len(text) > limits.row:
+    if len(text) > limits.row_bytes:
         limits.check_row(len(json.encode(fields)), f"Line {line}")
     if len(text) > 2 * json.MAX_DEPTH and text.count(b"[") + text.count(b"{") > json.MAX_DEPTH:
         check_depth(fields, line)

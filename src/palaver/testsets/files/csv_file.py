@@ -275,7 +275,9 @@ class CsvReader:
         else:
             data = {name: parse_cell(cell) for name, cell in zip(header.names, cells, strict=False) if cell}
         meta = header.take_meta(data, line) if header.special else None
-        if header.size + 6 * sum(map(len, cells)) > self._limits.row:  # Most rows are far too small for an exact check.
+        if (
+            header.size + 6 * sum(map(len, cells)) > self._limits.row_bytes
+        ):  # Most rows are far too small for an exact check.
             self._limits.check_row(len(json.encode(data)), f"Line {line}")
         return FileRow(data, meta, line)
 

@@ -294,7 +294,7 @@ class JsonlReader:
     def _wait(self, piece: bytes) -> None:
         self._waiting += len(piece)
         if self._waiting > self._limits.max_raw_bytes:
-            raise TooLarge(f"Line {self._line}: the row has more than {self._limits.row} bytes.")
+            raise TooLarge(f"Line {self._line}: the row has more than {self._limits.row_bytes} bytes.")
         if piece:
             self._begun.append(piece)
 
