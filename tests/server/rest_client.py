@@ -1,4 +1,4 @@
-"""A small application of some of the REST API's routes, and a client of it, as somebody in a project."""
+"""A small application of some controllers of the REST API, and a client of it with a given caller."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -11,6 +11,7 @@ from litestar.types import ControllerRouterHandler
 from palaver.core.api_keys import ALL_SCOPES, Scope
 from palaver.core.runs import DEFAULT_PROJECT
 from palaver.server.api import conventions, problems
+from palaver.server.api.dependencies import ApiController, bind
 from palaver.server.auth import Caller
 
 
@@ -26,8 +27,13 @@ class FakeCaller(Caller, frozen=True):
 DEFAULT_CALLER = FakeCaller()
 
 
-def application(handlers: Sequence[ControllerRouterHandler]) -> Litestar:
-    return Litestar(route_handlers=list(handlers), exception_handlers=problems.HANDLERS, logging_config=None)
+def application(handlers: Sequence[ControllerRouterHandler], **dependencies: Any) -> Litestar:
+    """An application of these handlers and controllers; controllers get their dependencies by name."""
+    bound = [
+        bind(handler, dependencies) if isinstance(handler, type) and issubclass(handler, ApiController) else handler
+        for handler in handlers
+    ]
+    return Litestar(route_handlers=bound, exception_handlers=problems.HANDLERS, logging_config=None)
 
 
 @asynccontextmanager

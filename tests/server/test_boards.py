@@ -8,7 +8,7 @@ import pytest
 from litestar import Litestar
 
 from palaver.core.boards import Cell
-from palaver.server.api import boards
+from palaver.server.api.boards import BoardController
 from palaver.server.settings import Settings
 from palaver.storage import boards as kept
 from palaver.storage.database import MEMORY_URL, Database, open_database
@@ -39,7 +39,7 @@ async def database() -> AsyncIterator[Database]:
 
 @pytest.fixture
 def app(database: Database) -> Litestar:
-    return application(boards.routes(database, Settings()))
+    return application([BoardController], database=database, settings=Settings())
 
 
 @pytest.fixture

@@ -9,7 +9,9 @@ from litestar import Litestar
 
 from palaver import Parameter, workflow
 from palaver.discovery.registry import Registry
-from palaver.server.api import variant_files, variants
+from palaver.server.api.variant_files import VariantFileController
+from palaver.server.api.variant_views import Views
+from palaver.server.api.variants import VariantController
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from tests.server.rest_client import FakeCaller, application, rest_client
@@ -33,9 +35,17 @@ async def database() -> AsyncIterator[Database]:
 
 @pytest.fixture
 def app(database: Database) -> Litestar:
-    registry, settings = Registry([tutor]), Settings()
-    files = variant_files.routes(database, registry, settings)
-    return application([*variants.routes(database, registry, settings), *files])
+    return variant_app(database, Registry([tutor]))
+
+
+def variant_app(database: Database, registry: Registry) -> Litestar:
+    return application(
+        [VariantController, VariantFileController],
+        database=database,
+        registry=registry,
+        settings=Settings(),
+        variant_views=Views(registry),
+    )
 
 
 @pytest.fixture
@@ -359,9 +369,8 @@ async def test_a_variant_says_when_the_code_has_moved_on(database: Database, htt
     def changed(text: str, tone: Annotated[str, Parameter()] = "kind") -> str:
         return text + tone
 
-    settings = Settings()
-    moved = application(variants.routes(database, Registry([changed]), settings))
-    gone = application(variants.routes(database, Registry(), settings))
+    moved = variant_app(database, Registry([changed]))
+    gone = variant_app(database, Registry())
     async with rest_client(moved) as later, rest_client(gone) as latest:
         now = (await later.get(f"/api/variants/{variant['id']}")).json()
         listed = (await later.get("/api/workflows/tutor/variants")).json()

@@ -1,4 +1,4 @@
-"""An application of the routes of threads alone, and its clients; `running` says what `speaking` holds."""
+"""An application of the thread controllers, and its clients; `speaking` holds the partial replies, by run."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -8,8 +8,11 @@ import pytest
 from litestar import Litestar
 
 from palaver.errors import WorkflowNotFound
-from palaver.server.api import feedback, thread_files, thread_messages, threads
+from palaver.server.api.feedback import FeedbackController
+from palaver.server.api.thread_files import ThreadFileController
+from palaver.server.api.thread_messages import ThreadMessageController
 from palaver.server.api.thread_views import Answering
+from palaver.server.api.threads import ThreadController
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from tests.server.rest_client import FakeCaller, application, rest_client
@@ -17,14 +20,17 @@ from tests.server.rest_client import FakeCaller, application, rest_client
 speaking: dict[str, Answering] = {}
 
 
-async def running(_project: str, run: str) -> Answering | None:
+async def partial_reply(_project: str, run: str) -> Answering | None:
     return speaking.get(run)
 
 
-def known(name: str) -> object:
-    if name != "tutor":
-        raise WorkflowNotFound(name, known=["tutor"])
-    return name
+class KnownWorkflows:
+    """A registry of one workflow, `tutor`."""
+
+    def find(self, name: str) -> str:
+        if name != "tutor":
+            raise WorkflowNotFound(name, known=["tutor"])
+        return name
 
 
 @pytest.fixture
@@ -39,12 +45,11 @@ async def database() -> AsyncIterator[Database]:
 def app(database: Database) -> Litestar:
     settings = Settings(max_parts=3)
     return application(
-        [
-            *threads.routes(database, settings, known=known),
-            *thread_messages.routes(database, settings, running=running),
-            *thread_files.routes(database, settings),
-            *feedback.routes(database, settings),
-        ]
+        [ThreadController, ThreadMessageController, ThreadFileController, FeedbackController],
+        database=database,
+        settings=settings,
+        registry=KnownWorkflows(),
+        partial_reply=partial_reply,
     )
 
 

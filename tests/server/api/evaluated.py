@@ -14,7 +14,9 @@ from palaver.evaluation.plan.plan import Plan, cell_position
 from palaver.evaluation.plan.planner import EvaluationPlanner
 from palaver.evaluation.plan.slices import slice_cells
 from palaver.evaluation.registry import EvaluatorRegistry
+from palaver.server.api.evaluation_figures import Figures
 from palaver.server.evaluation import create_planner
+from palaver.server.rate_limit import RateLimits
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
@@ -55,6 +57,18 @@ async def with_set(
 
     await database.write(make)
     return id
+
+
+def evaluation_dependencies(database: Database, settings: Settings | None = None) -> dict[str, Any]:
+    """What the controllers of evaluations need, apart from `wake_runner`."""
+    settings = settings or Settings()
+    return {
+        "database": database,
+        "settings": settings,
+        "planner": planning(database, settings),
+        "figures": Figures(database),
+        "rate_limits": RateLimits(settings),
+    }
 
 
 def registry() -> Registry:

@@ -6,12 +6,12 @@ from typing import Any
 import httpx
 import pytest
 
-from palaver.server.api import evaluations
+from palaver.server.api.evaluations import EvaluationController
 from palaver.server.settings import Settings
 from palaver.storage import variants
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.variants import VariantDraft
-from tests.server.api.evaluated import NOON, ROWS, answer_all, planning, with_set
+from tests.server.api.evaluated import NOON, ROWS, answer_all, evaluation_dependencies, with_set
 from tests.server.rest_client import FakeCaller, application, rest_client
 
 SETTINGS = Settings(eval_max_cells=30, eval_max_cost=2.5)
@@ -50,8 +50,8 @@ async def http(database: Database, woken: list[str]) -> AsyncIterator[httpx.Asyn
 
 
 def app(database: Database, woken: list[str]) -> Any:
-    given = evaluations.routes(database, SETTINGS, planning(database, SETTINGS), wake=lambda: woken.append("wake"))
-    return application(given)
+    dependencies = evaluation_dependencies(database, SETTINGS)
+    return application([EvaluationController], **dependencies, wake_runner=lambda: woken.append("wake"))
 
 
 async def begun(http: httpx.AsyncClient, **more: Any) -> dict[str, Any]:

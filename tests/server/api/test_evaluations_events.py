@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from palaver.evaluation.runner.progress import EvaluationProgress, estimate_progress
-from palaver.server.api import evaluation_events, evaluation_shown, evaluations
-from palaver.server.rate_limit import RateLimits
-from palaver.server.settings import Settings
+from palaver.server.api import evaluation_events, evaluation_shown
+from palaver.server.api.evaluation_events import EvaluationEventController
+from palaver.server.api.evaluations import EvaluationController
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.evaluations import repository as kept
 from palaver.storage.evaluations.repository import Evaluation
-from tests.server.api.evaluated import NOON, answer_all, moment, planning, with_set
+from tests.server.api.evaluated import NOON, answer_all, evaluation_dependencies, moment, with_set
 from tests.server.rest_client import FakeCaller, application, rest_client
 
 BODY: dict[str, Any] = {
@@ -41,9 +41,8 @@ async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def app(database: Database) -> Any:
-    settings = Settings()
-    made = evaluations.routes(database, settings, planning(database, settings))
-    return application([*made, *evaluation_events.routes(database, settings, RateLimits(settings))])
+    controllers = [EvaluationController, EvaluationEventController]
+    return application(controllers, **evaluation_dependencies(database), wake_runner=lambda: None)
 
 
 async def begun(http: httpx.AsyncClient) -> str:

@@ -13,18 +13,12 @@ from msgspec import json
 
 from palaver.evaluation.results.export.formats import EXPORT_FORMATS
 from palaver.evaluation.results.statistics import wilson_interval
-from palaver.server.api import (
-    evaluation_export,
-    evaluation_figures,
-    evaluation_reading,
-    evaluation_results,
-    evaluations,
-)
-from palaver.server.api.evaluation_figures import Figures
-from palaver.server.rate_limit import RateLimits
-from palaver.server.settings import Settings
+from palaver.server.api import evaluation_export, evaluation_figures
+from palaver.server.api.evaluation_reading import EvaluationFigureController
+from palaver.server.api.evaluation_results import EvaluationResultController
+from palaver.server.api.evaluations import EvaluationController
 from palaver.storage.database import MEMORY_URL, Database, open_database
-from tests.server.api.evaluated import answer_all, planning, with_set
+from tests.server.api.evaluated import answer_all, evaluation_dependencies, with_set
 from tests.server.rest_client import FakeCaller, application, rest_client
 
 BODY: dict[str, Any] = {
@@ -53,11 +47,8 @@ on_both = pytest.mark.parametrize("database", ["memory", "postgresql"], indirect
 
 
 def app(database: Database) -> Any:
-    settings = Settings()
-    made = evaluations.routes(database, settings, planning(database, settings))
-    read = Figures(database)
-    shown = [*evaluation_reading.routes(database, settings, RateLimits(settings), read)]
-    return application([*made, *shown, *evaluation_results.routes(database, read)])
+    controllers = [EvaluationController, EvaluationFigureController, EvaluationResultController]
+    return application(controllers, **evaluation_dependencies(database), wake_runner=lambda: None)
 
 
 @pytest.fixture
@@ -220,10 +211,7 @@ async def test_what_computes_is_loaded_beside_the_loop_once_somebody_looks(
         loop.call_soon_threadsafe(loaded.set)
 
     monkeypatch.setattr(evaluation_figures, "_load", load)
-    figures = Figures(database)
-    settings = Settings()
-    made = evaluations.routes(database, settings, planning(database, settings), soon=figures.soon)
-    async with rest_client(application(made)) as http:
+    async with rest_client(app(database)) as http:
         assert (await http.get("/api/evaluations")).json()["data"] == []
         before = list(threads)
         evaluation = (await http.post("/api/evaluations", json=BODY)).json()["id"]

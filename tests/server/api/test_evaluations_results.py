@@ -6,11 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
-from palaver.server.api import evaluation_results, evaluations
-from palaver.server.api.evaluation_figures import Figures
-from palaver.server.settings import Settings
+from palaver.server.api.evaluation_results import EvaluationResultController
+from palaver.server.api.evaluations import EvaluationController
 from palaver.storage.database import MEMORY_URL, Database, open_database
-from tests.server.api.evaluated import answer_all, planning, with_set
+from tests.server.api.evaluated import answer_all, evaluation_dependencies, with_set
 from tests.server.rest_client import FakeCaller, application, rest_client
 
 BODY: dict[str, Any] = {
@@ -35,9 +34,8 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
 
 
 def app(database: Database) -> Any:
-    settings = Settings()
-    made = evaluations.routes(database, settings, planning(database, settings))
-    return application([*made, *evaluation_results.routes(database, Figures(database))])
+    controllers = [EvaluationController, EvaluationResultController]
+    return application(controllers, **evaluation_dependencies(database), wake_runner=lambda: None)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.offline_context import OfflineContext
 from palaver.evaluation.registry import EvaluatorRegistry
 from palaver.evaluation.score import Score
-from palaver.server.api import evaluators
+from palaver.server.api.evaluators import EvaluatorController
 from palaver.server.settings import Settings
 from tests.server.rest_client import application, rest_client
 
@@ -35,7 +35,8 @@ def broken(case: Case) -> bool:
 @pytest.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
     known = EvaluatorRegistry([polite, parts, broken])
-    async with rest_client(application(evaluators.routes(known, OfflineContext(), Settings()))) as client:
+    app = application([EvaluatorController], evaluators=known, evaluator_context=OfflineContext(), settings=Settings())
+    async with rest_client(app) as client:
         yield client
 
 

@@ -36,7 +36,7 @@ async def database() -> AsyncIterator[Database]:
 @pytest.fixture
 def made(database: Database) -> Callable[..., Litestar]:
     def make(**settings: Any) -> Litestar:
-        return application(files.routes(database, Settings(**settings), lambda: NOON))
+        return application([files.FileController], database=database, settings=Settings(**settings), now=lambda: NOON)
 
     return make
 

@@ -11,8 +11,12 @@ import pytest
 from sqlalchemy import insert, update
 
 from palaver.core.messages import Message
-from palaver.server.api import evaluation_results, evaluations, reviews, trace_scores
-from palaver.server.api.evaluation_figures import Figures
+from palaver.server.api.evaluation_results import EvaluationResultController
+from palaver.server.api.evaluations import EvaluationController
+from palaver.server.api.review_items import ReviewItemController
+from palaver.server.api.reviews import ReviewController
+from palaver.server.api.trace_scores import TraceScoreController
+from palaver.server.api.trace_views import Asker
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as kept_evaluations
@@ -22,7 +26,7 @@ from palaver.storage.evaluations.tables import evaluation_scores, review_holds
 from palaver.storage.evaluations.tables import evaluations as evaluations_table
 from palaver.traces.ingest import build_row
 from palaver.traces.model import Span
-from tests.server.api.evaluated import answer_all, planning, with_set
+from tests.server.api.evaluated import answer_all, evaluation_dependencies, with_set
 from tests.server.rest_client import FakeCaller, application, rest_client
 from tests.storage.span_factory import NOON, keep, span_id, trace_id
 
@@ -60,13 +64,18 @@ class People:
 @pytest.fixture
 async def people(database: Database) -> AsyncIterator[People]:
     testset = await with_set(database)
-    handlers = [
-        *evaluations.routes(database, SETTINGS, planning(database, SETTINGS)),
-        *evaluation_results.routes(database, Figures(database)),
-        *reviews.routes(database, SETTINGS),
-        *trace_scores.routes(database),
-    ]
-    app = application(handlers)
+    app = application(
+        [
+            EvaluationController,
+            EvaluationResultController,
+            ReviewController,
+            ReviewItemController,
+            TraceScoreController,
+        ],
+        **evaluation_dependencies(database, SETTINGS),
+        wake_runner=lambda: None,
+        run_query=Asker(database, SETTINGS),
+    )
     async with AsyncExitStack() as stack:
         whos = {name: FakeCaller(key=(name * 3)[:8]) for name in ("ann", "bob", "cyd")}
         whos |= {"eve": FakeCaller(key="eveeveev", project="elsewhere"), "local": FakeCaller(kind="loopback")}

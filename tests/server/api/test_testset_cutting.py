@@ -42,11 +42,10 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
 def app(database: Database, **settings: Any) -> Any:
     made = Settings(**settings)
     return application(
-        [
-            *testsets.routes(database, made),
-            *testset_rows.routes(database),
-            *testset_cutting.routes(database, made, RedactionPolicy(made, Registry([])).case),
-        ]
+        [testsets.TestSetController, testset_rows.TestSetRowController, testset_cutting.TestSetCaseController],
+        database=database,
+        settings=made,
+        redaction=RedactionPolicy(made, Registry([])),
     )
 
 

@@ -13,6 +13,7 @@ from palaver.server.rate_limit import RateLimits
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.testsets.tables import TESTSET_TABLES
+from palaver.testsets.files import MEDIA_TYPES
 from tests.server.rest_client import FakeCaller, application, rest_client
 
 JSONL, CSV = "application/x-ndjson", "text/csv"
@@ -30,11 +31,14 @@ def app(database: Database, settings: Settings | None = None) -> Any:
     made = settings or Settings()
     return application(
         [
-            *testsets.routes(database, made),
-            *testset_revisions.routes(database, made),
-            *testset_rows.routes(database),
-            *testset_files.routes(database, made, RateLimits(made)),
-        ]
+            testsets.TestSetController,
+            testset_revisions.TestSetRevisionController,
+            testset_rows.TestSetRowController,
+            testset_files.TestSetFileController,
+        ],
+        database=database,
+        settings=made,
+        rate_limits=RateLimits(made),
     )
 
 
@@ -102,7 +106,7 @@ async def test_every_format_comes_back_as_it_was_written(http: httpx.AsyncClient
     pytest.importorskip("pyarrow")
     rows = [{"q": "=1+1", "n": 1.0, "note": None}, {"q": "42", "m": [{"role": "user", "content": "hi"}]}, {}]
     first = (await sent(http, lines(*rows))).json()["testset"]["id"]
-    for form, kind in testset_files.MEDIA_TYPES.items():
+    for form, kind in MEDIA_TYPES.items():
         file = await http.get(f"/api/testsets/{first}/revisions/1/export", params={"format": form})
         again = (await sent(http, file.content, kind, name=form)).json()["testset"]["id"]
 

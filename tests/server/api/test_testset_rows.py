@@ -16,8 +16,10 @@ from tests.server.rest_client import application, rest_client
 async def http(request: pytest.FixtureRequest) -> AsyncIterator[httpx.AsyncClient]:
     url = MEMORY_URL if request.param == "memory" else request.getfixturevalue("postgres_url")
     database: Database = open_database(url)
-    routes = [*testsets.routes(database, Settings()), *testset_rows.routes(database)]
-    async with rest_client(application(routes)) as client:
+    app = application(
+        [testsets.TestSetController, testset_rows.TestSetRowController], database=database, settings=Settings()
+    )
+    async with rest_client(app) as client:
         yield client
     await database.close()
 

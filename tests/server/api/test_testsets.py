@@ -26,11 +26,9 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
 def app(database: Database, settings: Settings | None = None) -> Any:
     made = settings or Settings()
     return application(
-        [
-            *testsets.routes(database, made),
-            *testset_revisions.routes(database, made),
-            *testset_rows.routes(database),
-        ]
+        [testsets.TestSetController, testset_revisions.TestSetRevisionController, testset_rows.TestSetRowController],
+        database=database,
+        settings=made,
     )
 
 

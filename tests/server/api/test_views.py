@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from palaver.server.api import views
+from palaver.server.api.views import LONGEST, SavedViewController
 from palaver.server.settings import Settings
 from palaver.storage import saved_views as kept
 from palaver.storage.database import MEMORY_URL, Database, open_database
@@ -25,7 +25,7 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
-    async with rest_client(application(views.routes(database, Settings()))) as client:
+    async with rest_client(application([SavedViewController], database=database, settings=Settings())) as client:
         yield client
 
 
@@ -76,7 +76,7 @@ async def test_a_deleted_view_is_gone(http: httpx.AsyncClient) -> None:
 
 
 async def test_another_project_sees_and_changes_nothing_of_it(database: Database) -> None:
-    app = application(views.routes(database, Settings()))
+    app = application([SavedViewController], database=database, settings=Settings())
     async with rest_client(app) as http, rest_client(app, FakeCaller(project="team-b")) as other:
         made = await saved(http, "ours")
         place = f"/api/views/{made['id']}"
@@ -93,7 +93,7 @@ async def test_another_project_sees_and_changes_nothing_of_it(database: Database
         ({"name": "", "page": "traces", "body": {}}, 422),
         ({"name": "x", "page": "elsewhere", "body": {}}, 422),
         ({"name": "x", "page": "traces", "body": []}, 400),
-        ({"name": "x", "page": "traces", "body": {"search": "x" * views.LONGEST}}, 413),
+        ({"name": "x", "page": "traces", "body": {"search": "x" * LONGEST}}, 413),
     ],
 )
 async def test_what_is_no_view_is_refused(http: httpx.AsyncClient, body: dict[str, Any], status: int) -> None:

@@ -1,64 +1,110 @@
 """The Litestar application behind /api. Our dispatcher has guarded the request before it comes here."""
 
+import time
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from litestar import Litestar
 from litestar.openapi.config import OpenAPIConfig
 
 from palaver.evaluation.registry import EvaluatorRegistry
-from palaver.server.api import (
-    board_runs,
-    boards,
-    bootstrap,
-    connections,
-    evaluation_events,
-    evaluation_reading,
-    evaluation_results,
-    evaluations,
-    evaluators,
-    extract,
-    feedback,
-    files,
-    keys,
-    login,
-    online,
-    projects,
-    reviews,
-    runs,
-    spans,
-    testset_cutting,
-    testset_files,
-    testset_revisions,
-    testset_rows,
-    testsets,
-    thread_files,
-    thread_messages,
-    threads,
-    trace_export,
-    trace_pages,
-    trace_scores,
-    trace_sessions,
-    traces,
-    turns,
-    variant_files,
-    variants,
-    views,
-    workflows,
-)
-from palaver.server.api import house as house_routes
+from palaver.server.api.board_runs import BoardRunController
+from palaver.server.api.boards import BoardController
+from palaver.server.api.bootstrap import BootstrapController
+from palaver.server.api.connections import ConnectionController
+from palaver.server.api.dependencies import ApiController, bind
+from palaver.server.api.evaluation_events import EvaluationEventController
 from palaver.server.api.evaluation_figures import Figures
+from palaver.server.api.evaluation_reading import EvaluationFigureController
+from palaver.server.api.evaluation_results import EvaluationResultController
+from palaver.server.api.evaluations import EvaluationController
+from palaver.server.api.evaluators import EvaluatorController
+from palaver.server.api.extract import ExtractController
+from palaver.server.api.feedback import FeedbackController
+from palaver.server.api.files import FileController
+from palaver.server.api.house import SystemController
+from palaver.server.api.keys import KeyController
+from palaver.server.api.login import SessionController
+from palaver.server.api.online import LiveEvaluatorController
 from palaver.server.api.problems import HANDLERS
+from palaver.server.api.projects import ProjectController
+from palaver.server.api.review_items import ReviewItemController
+from palaver.server.api.reviews import ReviewController
 from palaver.server.api.run_views import speaking
+from palaver.server.api.runs import RunController
+from palaver.server.api.spans import SpanController
+from palaver.server.api.testset_cutting import TestSetCaseController
+from palaver.server.api.testset_files import TestSetFileController
+from palaver.server.api.testset_revisions import TestSetRevisionController
+from palaver.server.api.testset_rows import TestSetRowController
+from palaver.server.api.testsets import TestSetController
+from palaver.server.api.thread_files import ThreadFileController
+from palaver.server.api.thread_messages import ThreadMessageController
+from palaver.server.api.threads import ThreadController
+from palaver.server.api.trace_export import TraceExportController
+from palaver.server.api.trace_pages import TracePageController
+from palaver.server.api.trace_scores import TraceScoreController
+from palaver.server.api.trace_sessions import TraceSessionController
+from palaver.server.api.trace_views import Asker
+from palaver.server.api.traces import TraceController
+from palaver.server.api.turns import TurnController
+from palaver.server.api.variant_files import VariantFileController
+from palaver.server.api.variant_views import Views
+from palaver.server.api.variants import VariantController
+from palaver.server.api.views import SavedViewController
+from palaver.server.api.workflows import WorkflowController
 from palaver.server.calls import ThreadRunner
 from palaver.server.evaluation import create_evaluator_context, create_planner
 from palaver.server.rate_limit import RateLimits
 from palaver.server.runtime import ProcessRuntime
 from palaver.server.settings import Source
 
+CONTROLLERS: tuple[type[ApiController], ...] = (
+    WorkflowController,
+    ConnectionController,
+    ExtractController,
+    SessionController,
+    KeyController,
+    ProjectController,
+    VariantController,
+    VariantFileController,
+    BoardController,
+    BoardRunController,
+    ThreadController,
+    ThreadMessageController,
+    TurnController,
+    RunController,
+    ThreadFileController,
+    FeedbackController,
+    FileController,
+    TestSetController,
+    TestSetRevisionController,
+    TestSetRowController,
+    TestSetFileController,
+    TestSetCaseController,
+    EvaluationController,
+    EvaluationResultController,
+    EvaluationEventController,
+    EvaluationFigureController,
+    EvaluatorController,
+    ReviewController,
+    ReviewItemController,
+    LiveEvaluatorController,
+    BootstrapController,
+    TraceController,
+    TraceExportController,
+    TracePageController,
+    TraceSessionController,
+    TraceScoreController,
+    SpanController,
+    SavedViewController,
+    SystemController,
+)
+"""In the order of the OpenAPI document."""
+
 
 class ApiDependencies(NamedTuple):
-    """What the routes use."""
+    """What the server passes to the REST API."""
 
     runtime: ProcessRuntime
     rate_limits: RateLimits
@@ -68,58 +114,44 @@ class ApiDependencies(NamedTuple):
 
 
 def create_api(dependencies: ApiDependencies) -> Litestar:
-    """The application, with its OpenAPI document."""
-    runtime, rates, version = dependencies.runtime, dependencies.rate_limits, dependencies.version
-    registry, settings, database, records = runtime.registry, runtime.settings, runtime.database, runtime.records
-    callers, connected, runner = runtime.authenticator, runtime.connections, runtime.runner
-    turned = turns.TurnDependencies(database, settings, records, rates, dependencies.thread_runner)
-    on_boards = board_runs.BoardRunDependencies(registry, settings, database, runtime.engine, records, runtime.backlog)
-    known = EvaluatorRegistry(registry.evaluators, served=registry.names)
-    reach = create_evaluator_context(known, registry, settings, runtime.engine)
-    planning = create_planner(registry, database, settings, known, reach)
-    figures = Figures(database)
+    """Return the application, with its OpenAPI document."""
+    provided = _controller_dependencies(dependencies)
     return Litestar(
-        route_handlers=[
-            *workflows.routes(registry, settings, database, callers, connected),
-            *connections.routes(registry, settings, database, callers, connected),
-            extract.route(settings),
-            *login.routes(callers, rates, settings),
-            *keys.routes(database, callers, settings),
-            *projects.routes(database, callers, settings),
-            *variants.routes(database, registry, settings),
-            *variant_files.routes(database, registry, settings),
-            *boards.routes(database, settings),
-            *board_runs.routes(on_boards),
-            *threads.routes(database, settings, known=registry.find),
-            *thread_messages.routes(database, settings, running=speaking(records)),
-            *turns.routes(turned),
-            *runs.routes(database, settings, records, rates),
-            *thread_files.routes(database, settings),
-            *feedback.routes(database, settings),
-            *files.routes(database, settings),
-            *testsets.routes(database, settings),
-            *testset_revisions.routes(database, settings),
-            *testset_rows.routes(database),
-            *testset_files.routes(database, settings, rates),
-            *testset_cutting.routes(database, settings, runtime.redaction.case),
-            *evaluations.routes(database, settings, planning, wake=runner.wake, soon=figures.soon),
-            *evaluation_results.routes(database, figures),
-            *evaluation_events.routes(database, settings, rates),
-            *evaluation_reading.routes(database, settings, rates, figures),
-            *evaluators.routes(known, reach, settings),
-            *reviews.routes(database, settings),
-            *online.routes(database, settings, known, reach, wake=runtime.live_scorer.wake),
-            *bootstrap.routes(registry, settings, database, version),
-            *traces.routes(database, settings),
-            *trace_export.routes(database, settings, rates),
-            *trace_pages.routes(database, settings, rates),
-            *trace_sessions.routes(database, settings),
-            *trace_scores.routes(database),
-            *spans.routes(database, settings),
-            *views.routes(database, settings),
-            *house_routes.routes(database, settings, dependencies.sources, version),
-        ],
-        openapi_config=OpenAPIConfig(title="Palaver", version=version, path="/api/_openapi"),
+        route_handlers=[bind(controller, provided) for controller in CONTROLLERS],
+        openapi_config=OpenAPIConfig(title="Palaver", version=dependencies.version, path="/api/_openapi"),
         exception_handlers=HANDLERS,
         logging_config=None,
     )
+
+
+def _controller_dependencies(dependencies: ApiDependencies) -> dict[str, Any]:
+    """Everything that controllers may declare, by attribute name."""
+    runtime = dependencies.runtime
+    registry, settings, database = runtime.registry, runtime.settings, runtime.database
+    evaluators = EvaluatorRegistry(registry.evaluators, served=registry.names)
+    evaluator_context = create_evaluator_context(evaluators, registry, settings, runtime.engine)
+    return {
+        "authenticator": runtime.authenticator,
+        "connection_sync": runtime.connections,
+        "database": database,
+        "engine": runtime.engine,
+        "evaluator_context": evaluator_context,
+        "evaluators": evaluators,
+        "figures": Figures(database),
+        "partial_reply": speaking(runtime.records),
+        "planner": create_planner(registry, database, settings, evaluators, evaluator_context),
+        "rate_limits": dependencies.rate_limits,
+        "redaction": runtime.redaction,
+        "registry": registry,
+        "run_query": Asker(database, settings),
+        "run_queue": runtime.backlog,
+        "run_reader": runtime.records,
+        "setting_sources": dependencies.sources,
+        "settings": settings,
+        "started_at": time.monotonic(),
+        "thread_runner": dependencies.thread_runner,
+        "variant_views": Views(registry),
+        "version": dependencies.version,
+        "wake_runner": runtime.runner.wake,
+        "wake_scorer": runtime.live_scorer.wake,
+    }

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal, assert_never
 
 import msgspec
 from litestar import Response, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 from sqlalchemy import Connection
 
@@ -31,6 +30,7 @@ from palaver.server.api.conventions import (
     takes,
     utc_now,
 )
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.idempotency import once
 from palaver.server.auth import Caller
 from palaver.server.conversations import merge_parameters, resolve_variant
@@ -80,17 +80,6 @@ class Ended(msgspec.Struct, frozen=True):
     runs: list[str]
 
 
-class BoardRunDependencies(msgspec.Struct, frozen=True):
-    """What such runs stand on."""
-
-    registry: Registry
-    settings: Settings
-    database: Database
-    engine: Engine
-    records: RunReader
-    backlog: RunQueue
-
-
 class _Column(msgspec.Struct, frozen=True):
     """What answers in a column, as it is now."""
 
@@ -99,26 +88,32 @@ class _Column(msgspec.Struct, frozen=True):
     parameters: Mapping[str, Any]
 
 
-def routes(dependencies: BoardRunDependencies) -> list[HTTPRouteHandler]:
-    """The routes."""
-    database, settings = dependencies.database, dependencies.settings
+class BoardRunController(ApiController):
+    path = "/api/boards"
+
+    registry: Registry
+    settings: Settings
+    database: Database
+    engine: Engine
+    run_reader: RunReader
+    run_queue: RunQueue
 
     @post(
-        "/api/boards/{board:str}/run",
+        "/{board:str}/run",
         operation_id="run_board",
         summary="Run cells of a board in single mode, in the background; those that go on already are left alone",
         operation_class=takes(RunBoard),
         status_code=202,
     )
-    async def run_board(request: Asked, board: FromPath[str]) -> Response[Begun]:
-        raw = await raw_body(request, settings)
-        body, caller = read_as(raw or b"{}", RunBoard, settings), caller_of(request)
-        found = await database.read(boards.get_board, caller.project, board)
+    async def run_board(self, request: Asked, board: FromPath[str]) -> Response[Begun]:
+        raw = await raw_body(request, self.settings)
+        body, caller = read_as(raw or b"{}", RunBoard, self.settings), caller_of(request)
+        found = await self.database.read(boards.get_board, caller.project, board)
         if found.grid.mode != "single":
             raise InvalidValue("Only a board in single mode is run: in a chat, say something in its threads.")
         named = _named(found, body.cells)
         columns = {
-            column.id: await _column(dependencies, caller, column)
+            column.id: await self._column(caller, column)
             for column in found.grid.columns
             if any(cell.column == column.id for cell in named)
         }
@@ -133,8 +128,8 @@ def routes(dependencies: BoardRunDependencies) -> list[HTTPRouteHandler]:
         )
         rows = {row.id: row for row in found.grid.rows}
         made = {
-            (cell.row, cell.column): _new(dependencies.engine, columns[cell.column], rows[cell.row], origin, name)
-            for cell, name in zip(named, dependencies.engine.new_run_ids(len(named)), strict=True)
+            (cell.row, cell.column): _new(self.engine, columns[cell.column], rows[cell.row], origin, name)
+            for cell, name in zip(named, self.engine.new_run_ids(len(named)), strict=True)
         }
 
         def work(db: Connection) -> HttpResponse:
@@ -153,31 +148,38 @@ def routes(dependencies: BoardRunDependencies) -> list[HTTPRouteHandler]:
             return shown_as(
                 Begun([CellRun(cell.row, cell.column, cell.run or "") for cell in filled]),
                 status=202,
-                location=f"{settings.root_path}/api/runs?board={board}",
+                location=f"{self.settings.root_path}/api/runs?board={board}",
             )
 
-        answered = await once(request, database, raw, work)
-        dependencies.backlog.start()  # Where nobody told us that we start.
-        dependencies.backlog.wake()
+        answered = await once(request, self.database, raw, work)
+        self.run_queue.start()  # Where nobody told us that we start.
+        self.run_queue.wake()
         return answered
 
     @post(
-        "/api/boards/{board:str}/cancel",
+        "/{board:str}/cancel",
         operation_id="cancel_board",
         summary="End the runs of its cells that wait or go on",
         status_code=200,
     )
-    async def cancel_board(request: Asked, board: FromPath[str]) -> Response[Ended]:
+    async def cancel_board(self, request: Asked, board: FromPath[str]) -> Response[Ended]:
         project = caller_of(request).project
-        await database.read(boards.get_board, project, board)
+        await self.database.read(boards.get_board, project, board)
         ended: list[str] = []
-        while some := await database.write(boards.cancel_queued_board_runs, project, board, _AT_ONCE, utc_now()):
+        while some := await self.database.write(boards.cancel_queued_board_runs, project, board, _AT_ONCE, utc_now()):
             ended += some
-        going = await database.read(boards.list_board_runs, project, board, "running")
-        await asyncio.gather(*(dependencies.records.cancel(project, run) for run in going))
+        going = await self.database.read(boards.list_board_runs, project, board, "running")
+        await asyncio.gather(*(self.run_reader.cancel(project, run) for run in going))
         return answer(request, Ended([*ended, *going]))
 
-    return [run_board, cancel_board]
+    async def _column(self, caller: Caller, column: BoardColumn) -> _Column:
+        workflow = self.registry.workflow(column.workflow)
+        if workflow.options.record != "full" or self.settings.record != "full":
+            raise InvalidValue(
+                f"What {column.workflow!r} is asked is not recorded: so it cannot wait in the background."
+            )
+        resolved = await resolve_variant(self.database, caller.project, workflow, column.variant)
+        return _Column(workflow, resolved, merge_parameters(resolved, column.parameters))
 
 
 # Which cells
@@ -220,14 +222,6 @@ def _chosen(
 
 
 # Their runs
-
-
-async def _column(dependencies: BoardRunDependencies, caller: Caller, column: BoardColumn) -> _Column:
-    workflow = dependencies.registry.workflow(column.workflow)
-    if workflow.options.record != "full" or dependencies.settings.record != "full":
-        raise InvalidValue(f"What {column.workflow!r} is asked is not recorded: so it cannot wait in the background.")
-    resolved = await resolve_variant(dependencies.database, caller.project, workflow, column.variant)
-    return _Column(workflow, resolved, merge_parameters(resolved, column.parameters))
 
 
 def _call(column: _Column, row: BoardRow) -> Call:

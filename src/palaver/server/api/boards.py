@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Response, delete, get, post, put
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 from msgspec import UNSET, UnsetType
 from sqlalchemy import Connection
@@ -30,6 +29,7 @@ from palaver.server.api.conventions import (
     unless_stale,
     utc_now,
 )
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.idempotency import once
 from palaver.server.settings import Settings
 from palaver.storage import boards
@@ -110,67 +110,70 @@ def mark(board: Board) -> str:
     return str(board.version)
 
 
-def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
-    """The routes of boards, but for those that start and end runs."""
+class BoardController(ApiController):
+    path = "/api/boards"
 
-    @get("/api/boards", operation_id="list_boards", summary="Boards, last saved first")
-    async def list_boards(request: Asked, limit: Limit = 50, after: After = None) -> Page[BoardListed]:
-        found = await database.read(boards.list_boards, caller_of(request).project, Window(limit, after))
+    database: Database
+    settings: Settings
+
+    @get(operation_id="list_boards", summary="Boards, last saved first")
+    async def list_boards(self, request: Asked, limit: Limit = 50, after: After = None) -> Page[BoardListed]:
+        found = await self.database.read(boards.list_boards, caller_of(request).project, Window(limit, after))
         return found.map(row)
 
-    @post("/api/boards", operation_id="create_board", summary="A new board", operation_class=takes(GivenBoard))
-    async def create_board(request: Asked) -> Response[BoardView]:
-        raw, body = await read_body(request, settings, GivenBoard)
-        return await make(request, raw, check_board(_grid(body)))
+    @post(operation_id="create_board", summary="A new board", operation_class=takes(GivenBoard))
+    async def create_board(self, request: Asked) -> Response[BoardView]:
+        raw, body = await read_body(request, self.settings, GivenBoard)
+        return await self._make(request, raw, check_board(_grid(body)))
 
-    @get("/api/boards/{board:str}", operation_id="get_board", summary="One board, with its cells")
-    async def get_board(request: Asked, board: FromPath[str]) -> Response[BoardView]:
-        found = await database.read(boards.get_board, caller_of(request).project, board)
+    @get("/{board:str}", operation_id="get_board", summary="One board, with its cells")
+    async def get_board(self, request: Asked, board: FromPath[str]) -> Response[BoardView]:
+        found = await self.database.read(boards.get_board, caller_of(request).project, board)
         return answer(request, view(found), mark=mark(found))
 
     @put(
-        "/api/boards/{board:str}",
+        "/{board:str}",
         operation_id="replace_board",
         summary="The board, whole; cells can be dropped but not filled",
         operation_class=takes(GivenBoard),
     )
-    async def replace_board(request: Asked, board: FromPath[str]) -> Response[BoardView]:
-        _, body = await read_body(request, settings, GivenBoard)
+    async def replace_board(self, request: Asked, board: FromPath[str]) -> Response[BoardView]:
+        _, body = await read_body(request, self.settings, GivenBoard)
         grid, project, fresh = check_board(_grid(body)), caller_of(request).project, unless_stale(request, view, mark)
         keep = None if body.cells is UNSET else {(cell.row, cell.column) for cell in body.cells}
-        put = await database.write(boards.replace_board, project, board, grid, keep=keep, at=utc_now(), check=fresh)
+        put = await self.database.write(
+            boards.replace_board, project, board, grid, keep=keep, at=utc_now(), check=fresh
+        )
         return answer(request, view(put), mark=mark(put))
 
-    @delete("/api/boards/{board:str}", operation_id="delete_board", summary="Delete it; its threads stay")
-    async def delete_board(request: Asked, board: FromPath[str]) -> None:
+    @delete("/{board:str}", operation_id="delete_board", summary="Delete it; its threads stay")
+    async def delete_board(self, request: Asked, board: FromPath[str]) -> None:
         fresh = unless_stale(request, view, mark)
-        await database.write(boards.delete_board, caller_of(request).project, board, check=fresh)
+        await self.database.write(boards.delete_board, caller_of(request).project, board, check=fresh)
 
     @post(
-        "/api/boards/{board:str}/duplicate",
+        "/{board:str}/duplicate",
         operation_id="duplicate_board",
         summary="A copy of its columns and rows, with empty cells",
         operation_class=takes(Copied),
     )
-    async def duplicate_board(request: Asked, board: FromPath[str]) -> Response[BoardView]:
-        raw = await raw_body(request, settings)
-        body = read_as(raw or b"{}", Copied, settings)
-        found = await database.read(boards.get_board, caller_of(request).project, board)
+    async def duplicate_board(self, request: Asked, board: FromPath[str]) -> Response[BoardView]:
+        raw = await raw_body(request, self.settings)
+        body = read_as(raw or b"{}", Copied, self.settings)
+        found = await self.database.read(boards.get_board, caller_of(request).project, board)
         name = f"{found.grid.name[:193]} (copy)" if body.name is UNSET else body.name
-        return await make(request, raw, msgspec.structs.replace(found.grid, name=name))
+        return await self._make(request, raw, msgspec.structs.replace(found.grid, name=name))
 
-    async def make(request: Asked, raw: bytes, grid: Grid) -> Response[BoardView]:
+    async def _make(self, request: Asked, raw: bytes, grid: Grid) -> Response[BoardView]:
         project, now = caller_of(request).project, utc_now()
         made = Board(id=new_id("brd"), grid=grid, created_at=now, updated_at=now)
 
         def work(db: Connection) -> HttpResponse:
             boards.create_board(db, project, made)
-            place = f"{settings.root_path}/api/boards/{made.id}"
+            place = f"{self.settings.root_path}/api/boards/{made.id}"
             return shown_as(view(made), status=201, location=place, mark=mark(made))
 
-        return await once(request, database, raw, work)
-
-    return [list_boards, create_board, get_board, replace_board, delete_board, duplicate_board]
+        return await once(request, self.database, raw, work)
 
 
 def _grid(body: GivenBoard) -> Grid:

@@ -9,7 +9,6 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 from litestar import Response, get
-from litestar.handlers import HTTPRouteHandler
 from msgspec import UNSET, UnsetType
 from sqlalchemy import Connection
 
@@ -20,6 +19,7 @@ from palaver.server.api import boards as board_routes
 from palaver.server.api import workflows as workflow_routes
 from palaver.server.api.boards import BoardView
 from palaver.server.api.conventions import Asked, Page, Window, answer, caller_of
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.thread_views import ThreadSummary, summary
 from palaver.server.api.workflows import WorkflowRow
 from palaver.server.auth import Caller
@@ -109,18 +109,21 @@ class _Kept(NamedTuple):
     running: list[str]
 
 
-def routes(registry: Registry, settings: Settings, database: Database, version: str) -> list[HTTPRouteHandler]:
-    """The route."""
+class BootstrapController(ApiController):
+    path = "/api/bootstrap"
 
-    @get("/api/bootstrap", operation_id="bootstrap", summary="All that the page needs for its first view")
-    async def bootstrap(request: Asked) -> Response[Bootstrap]:
+    database: Database
+    settings: Settings
+    registry: Registry
+    version: str
+
+    @get(operation_id="bootstrap", summary="All that the page needs for its first view")
+    async def bootstrap(self, request: Asked) -> Response[Bootstrap]:
         caller = caller_of(request)
-        kept = await database.read(_kept, caller.project)
-        shown = answer(request, _shown(kept, registry, settings, caller, version))
+        kept = await self.database.read(_kept, caller.project)
+        shown = answer(request, _shown(kept, self.registry, self.settings, caller, self.version))
         shown.headers["cache-control"] = "private, no-cache"
         return shown
-
-    return [bootstrap]
 
 
 def _shown(kept: _Kept, registry: Registry, settings: Settings, caller: Caller, version: str) -> Bootstrap:

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 
 import msgspec
 from litestar import Response, delete, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 from sqlalchemy import Connection
 
@@ -51,6 +50,7 @@ from palaver.server.api.conventions import (
     told_time,
     utc_now,
 )
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.idempotency import answered, once
 from palaver.server.api.projects import of_default
 from palaver.server.api.workflows import WorkflowView, base_of, is_keyed, view
@@ -99,50 +99,57 @@ class Connect(msgspec.Struct, frozen=True, kw_only=True):
     """Only say what would be connected."""
 
 
-def routes(
-    registry: Registry, settings: Settings, database: Database, callers: Authenticator, connected: ConnectionSync
-) -> list[HTTPRouteHandler]:
-    """The routes."""
+class ConnectionController(ApiController):
+    path = "/api/connections"
 
-    @get("/api/connections", operation_id="list_connections", summary="All services that are connected here, by name")
-    async def list_connections(request: Asked, after: After = None, limit: Limit = 50) -> Page[ConnectionRow]:
-        await connected.look()
-        added = [_row(one) for one in connected.all_here()]
+    database: Database
+    settings: Settings
+    registry: Registry
+    authenticator: Authenticator
+    connection_sync: ConnectionSync
+
+    @get(operation_id="list_connections", summary="All services that are connected here, by name")
+    async def list_connections(self, request: Asked, after: After = None, limit: Limit = 50) -> Page[ConnectionRow]:
+        await self.connection_sync.look()
+        added = [_row(one) for one in self.connection_sync.all_here()]
         names = {row.name for row in added if row.state != "failed"}
-        remotes = [one for one in registry if isinstance(one, RemoteWorkflow)]
-        fixed = [_fixed_row(one, settings) for one in remotes if one.description.name not in names]
+        remotes = [one for one in self.registry if isinstance(one, RemoteWorkflow)]
+        fixed = [_fixed_row(one, self.settings) for one in remotes if one.description.name not in names]
         window, project = Window(limit, after), caller_of(request).project
         return paginate_by_name([*fixed, *added], _place, project=project, window=window)
 
     @post(
-        "/api/connections",
         operation_id="connect",
         summary="Ask a service what it is and serve it from now on; with dry_run only the former",
         operation_class=takes(Connect),
     )
-    async def connect(request: Asked) -> Response[WorkflowView]:
+    async def connect(self, request: Asked) -> Response[WorkflowView]:
         of_default(request)
-        raw, body = await read_body(request, settings, Connect)
-        before = await answered(request, database, raw)
+        raw, body = await read_body(request, self.settings, Connect)
+        before = await answered(request, self.database, raw)
         if before is not None:
             return before
         options = ConnectionOptions(
             is_chat=body.is_chat, dialect=body.dialect, model=body.model, timeout_seconds=body.timeout_seconds
         )
-        wanted = connected.wanted(_checked_url(body.url), options)
-        given = None if body.name is None else _free(body.name, registry)
+        wanted = self.connection_sync.wanted(_checked_url(body.url), options)
+        given = None if body.name is None else _free(body.name, self.registry)
         found = await _found(wanted, given)
-        name = given or _free(default_name(wanted.url, found.name), registry)
+        name = given or _free(default_name(wanted.url, found.name), self.registry)
         workflow, now = remote_workflow(wanted, name, to_remote_service(name, found)), utc_now()
-        base, keyed, variant = base_of(request, settings), await is_keyed(settings, callers), new_id("var")
+        base, keyed, variant = (
+            base_of(request, self.settings),
+            await is_keyed(self.settings, self.authenticator),
+            new_id("var"),
+        )
 
         def shown(known: list[variants.Variant]) -> WorkflowView:
-            return view(workflow, default=registry.default, base=base, keyed=keyed, known=known)
+            return view(workflow, default=self.registry.default, base=base, keyed=keyed, known=known)
 
         def work(db: Connection) -> HttpResponse:
             if body.dry_run:
                 return shown_as(shown([]))
-            _free(name, registry)  # Somebody may have been quicker while it was asked.
+            _free(name, self.registry)  # Somebody may have been quicker while it was asked.
             evidence = workflow.service
             made = StoredConnection(
                 name=name,
@@ -156,21 +163,21 @@ def routes(
             parameters = workflow.description.parameters
             variants.sync_default(db, DEFAULT_PROJECT, name, parameters, id=variant, at=now)
             known = variants.list_variants(db, DEFAULT_PROJECT, workflow=name, window=_EVERY).data
-            return shown_as(shown(known), status=201, location=f"{settings.root_path}/api/workflows/{name}")
+            return shown_as(shown(known), status=201, location=f"{self.settings.root_path}/api/workflows/{name}")
 
-        return await connected.changing(lambda: once(request, database, raw, work))
+        return await self.connection_sync.changing(lambda: once(request, self.database, raw, work))
 
-    @delete("/api/connections/{name:str}", operation_id="disconnect", summary="Serve it no longer; its threads stay")
-    async def disconnect(request: Asked, name: FromPath[str]) -> None:
+    @delete("/{name:str}", operation_id="disconnect", summary="Serve it no longer; its threads stay")
+    async def disconnect(self, request: Asked, name: FromPath[str]) -> None:
         of_default(request)
-        if not await connected.changing(lambda: database.write(kept.delete_connection, DEFAULT_PROJECT, name)):
-            raise _not_removed(request, name, registry, settings)
-        if name not in registry:
+        if not await self.connection_sync.changing(
+            lambda: self.database.write(kept.delete_connection, DEFAULT_PROJECT, name)
+        ):
+            raise _not_removed(request, name, self.registry, self.settings)
+        if name not in self.registry:
             why = ("workflow_not_found", f"The connection {name!r} was removed before the run began.")
-            while await database.write(queue.fail_queued_runs, name, why, utc_now()):
+            while await self.database.write(queue.fail_queued_runs, name, why, utc_now()):
                 pass
-
-    return [list_connections, connect, disconnect]
 
 
 # What is asked for

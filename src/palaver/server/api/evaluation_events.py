@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from litestar import Response, get
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 
 from palaver.core import json
@@ -20,6 +19,7 @@ from palaver.evaluation.runner.progress import EvaluationProgress, estimate_prog
 from palaver.protocols import sse
 from palaver.server.api import evaluation_shown as shown
 from palaver.server.api.conventions import Asked, caller_of, streams, utc_now
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.evaluation_views import EvaluationEvent, Progress
 from palaver.server.api.run_views import HEAD, Told
 from palaver.server.api.trace_export import tell
@@ -46,34 +46,36 @@ AfterResult = Annotated[
 ]
 
 
-def routes(
-    database: Database, settings: Settings, rates: RateLimits, *, now: Callable[[], datetime] = utc_now
-) -> list[HTTPRouteHandler]:
-    """The route."""
+class EvaluationEventController(ApiController):
+    path = "/api/evaluations"
+
+    database: Database
+    settings: Settings
+    rate_limits: RateLimits
 
     @get(
-        "/api/evaluations/{evaluation:str}/events",
+        "/{evaluation:str}/events",
         operation_id="follow_evaluation",
         summary="Its progress, its cells as they are recorded and its state, until it has ended",
         media_type="text/event-stream",
         operation_class=streams(EvaluationEvent),
     )
-    async def follow_evaluation(request: Asked, evaluation: FromPath[str], after: AfterResult = None) -> Response[Any]:
+    async def follow_evaluation(
+        self, request: Asked, evaluation: FromPath[str], after: AfterResult = None
+    ) -> Response[Any]:
         caller = caller_of(request)
-        found, kept = await database.read(evaluations.get_plan, caller.project, evaluation)
+        found, kept = await self.database.read(evaluations.get_plan, caller.project, evaluation)
         heard = _last_event_id(request)
         if found.ended_at is not None and heard is not None and heard >= found.recorded:
             return Response(None, status_code=204)  # An EventSource then stops.
         seen = max(after or 0, heard or 0)
-        following = followed(database, caller.project, found, shown.plan_of(kept), seen, now)
+        following = followed(self.database, caller.project, found, shown.plan_of(kept), seen, utc_now)
 
         async def told(exchange: Exchange) -> None:
-            with rates.streams.held(caller):
-                await tell(exchange, b"", following, settings.stream_stall, HEAD.headers)
+            with self.rate_limits.streams.held(caller):
+                await tell(exchange, b"", following, self.settings.stream_stall, HEAD.headers)
 
         return Told(told)
-
-    return [follow_evaluation]
 
 
 async def followed(

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from litestar import Response, get
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 
 from palaver.evaluation.plan.plan import Plan
@@ -13,6 +12,7 @@ from palaver.evaluation.results.export.report import Report
 from palaver.evaluation.results.figures import Comparison, EvaluationSummary
 from palaver.server.api import evaluation_shown as shown
 from palaver.server.api.conventions import Asked, answer, caller_of
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.evaluation_export import Cells, headers, streamed
 from palaver.server.api.evaluation_figures import Figures
 from palaver.server.api.run_views import Told
@@ -42,53 +42,56 @@ Format = Annotated[
 ]
 
 
-def routes(database: Database, settings: Settings, rates: RateLimits, read: Figures) -> list[HTTPRouteHandler]:
-    """The routes."""
+class EvaluationFigureController(ApiController):
+    path = "/api/evaluations"
+
+    database: Database
+    settings: Settings
+    rate_limits: RateLimits
+    figures: Figures
 
     @get(
-        "/api/evaluations/{evaluation:str}/summary",
+        "/{evaluation:str}/summary",
         operation_id="get_summary",
         summary="Its figures, with intervals of 95 %, as far as it has come",
     )
     async def get_summary(
-        request: Asked, evaluation: FromPath[str], column: Column = None
+        self, request: Asked, evaluation: FromPath[str], column: Column = None
     ) -> Response[EvaluationSummary]:
-        return answer(request, await read.summary(caller_of(request).project, evaluation, column))
+        return answer(request, await self.figures.summary(caller_of(request).project, evaluation, column))
 
     @get(
-        "/api/evaluations/compare",
+        "/compare",
         operation_id="compare_evaluations",
         summary="A candidate beside a base, row by row: is it worse?",
     )
     async def compare_evaluations(
-        request: Asked, base: Base, candidate: Candidate, margin: Margin = 0.02
+        self, request: Asked, base: Base, candidate: Candidate, margin: Margin = 0.02
     ) -> Response[Comparison]:
-        return answer(request, await read.comparison(caller_of(request).project, base, candidate, margin))
+        return answer(request, await self.figures.comparison(caller_of(request).project, base, candidate, margin))
 
     @get(
-        "/api/evaluations/{evaluation:str}/export",
+        "/{evaluation:str}/export",
         operation_id="export_evaluation",
         summary="All of it as a file",
         media_type="application/octet-stream",
     )
     async def export_evaluation(
-        request: Asked, evaluation: FromPath[str], form: Format, base: OfExport = None, margin: Margin = 0.02
+        self, request: Asked, evaluation: FromPath[str], form: Format, base: OfExport = None, margin: Margin = 0.02
     ) -> Response[Any]:
         caller = caller_of(request)
-        found, kept = await database.read(evaluations.get_plan, caller.project, evaluation)
-        summary = await read.summary(caller.project, evaluation, None)
-        beside = await read.comparisons(caller.project, evaluation, base, margin)
+        found, kept = await self.database.read(evaluations.get_plan, caller.project, evaluation)
+        summary = await self.figures.summary(caller.project, evaluation, None)
+        beside = await self.figures.comparisons(caller.project, evaluation, base, margin)
         make = _maker(found, shown.plan_of(kept), summary, beside)
-        lines = streamed(database, caller.project, evaluation, form, make)
+        lines = streamed(self.database, caller.project, evaluation, form, make)
         first = await anext(lines, b"")
 
         async def told(exchange: Exchange) -> None:
-            with rates.streams.held(caller):
-                await tell(exchange, first, lines, settings.stream_stall, headers(found.id, form))
+            with self.rate_limits.streams.held(caller):
+                await tell(exchange, first, lines, self.settings.stream_stall, headers(found.id, form))
 
         return Told(told)
-
-    return [get_summary, compare_evaluations, export_evaluation]
 
 
 def _maker(

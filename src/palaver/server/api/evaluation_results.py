@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, get_args
 
 from litestar import Response, get
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 from sqlalchemy import Connection
 
@@ -12,6 +11,7 @@ from palaver.errors import InvalidValue, NotFound
 from palaver.evaluation.plan.plan import CellPosition, Plan, cell_number, cell_position, format_cell_id, parse_cell_id
 from palaver.server.api import evaluation_shown as shown
 from palaver.server.api.conventions import After, Asked, Filter, Limit, Page, Search, Window, answer, caller_of
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.evaluation_figures import Figures
 from palaver.server.api.evaluation_views import ResultRow, ResultView
 from palaver.storage.database import Database
@@ -35,15 +35,19 @@ Regression = Annotated[
 ]
 
 
-def routes(database: Database, read: Figures) -> list[HTTPRouteHandler]:
-    """The routes."""
+class EvaluationResultController(ApiController):
+    path = "/api/evaluations"
+
+    database: Database
+    figures: Figures
 
     @get(
-        "/api/evaluations/{evaluation:str}/results",
+        "/{evaluation:str}/results",
         operation_id="list_results",
         summary="Its cells that are recorded, row by row, with previews and scores",
     )
     async def list_results(
+        self,
         request: Asked,
         evaluation: FromPath[str],
         variant: Filter = None,
@@ -58,13 +62,13 @@ def routes(database: Database, read: Figures) -> list[HTTPRouteHandler]:
         after: After = None,
     ) -> Page[ResultRow]:
         project = caller_of(request).project
-        _, kept = await database.read(evaluations.get_plan, project, evaluation)
+        _, kept = await self.database.read(evaluations.get_plan, project, evaluation)
         plan = shown.plan_of(kept)
         if of_status not in (None, *get_args(Shown)):
             raise InvalidValue(f"status is one of {', '.join(get_args(Shown))}.", pointer="?status")
         among: Sequence[int] | None = None
         if flaky or regression is not None:
-            among = await read.cells(project, evaluation, evaluator=evaluator, flaky=flaky, base=regression)
+            among = await self.figures.cells(project, evaluation, evaluator=evaluator, flaky=flaky, base=regression)
         wanted = ResultFilters(
             variant=_variant(plan, variant),
             status=None if of_status in (None, "error") else of_status,  # pyright: ignore[reportArgumentType]
@@ -75,18 +79,18 @@ def routes(database: Database, read: Figures) -> list[HTTPRouteHandler]:
             search=search,
             among=among,
         )
-        page = await database.read(evaluation_pages.list_results, project, evaluation, wanted, Window(limit, after))
+        page = await self.database.read(
+            evaluation_pages.list_results, project, evaluation, wanted, Window(limit, after)
+        )
         return page.map(lambda one: shown.result_row(one, plan))
 
     @get(
-        "/api/evaluations/{evaluation:str}/results/{cell:str}",
+        "/{evaluation:str}/results/{cell:str}",
         operation_id="get_result",
         summary="All of one cell: what was asked, expected and answered, and what evaluators say of it",
     )
-    async def get_result(request: Asked, evaluation: FromPath[str], cell: FromPath[str]) -> Response[ResultView]:
-        return answer(request, await database.read(_whole, caller_of(request).project, evaluation, cell))
-
-    return [list_results, get_result]
+    async def get_result(self, request: Asked, evaluation: FromPath[str], cell: FromPath[str]) -> Response[ResultView]:
+        return answer(request, await self.database.read(_whole, caller_of(request).project, evaluation, cell))
 
 
 def _variant(plan: Plan, name: str | None) -> int | None:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Annotated, Any, get_args
 
 from litestar import Response, delete, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 from sqlalchemy import Connection
 
@@ -30,6 +29,8 @@ from palaver.server.api.conventions import (
     takes,
     utc_now,
 )
+from palaver.server.api.dependencies import ApiController
+from palaver.server.api.evaluation_figures import Figures
 from palaver.server.api.evaluation_views import Begun, EvaluationRow, EvaluationState, EvaluationView, Rerun
 from palaver.server.api.idempotency import answered, once
 from palaver.server.settings import Settings
@@ -41,44 +42,42 @@ InState = Annotated[str | None, QueryParameter(name="state", description="How it
 """Litestar has another use for a parameter that is called `state`, so it is checked here."""
 
 
-def routes(
-    database: Database,
-    settings: Settings,
-    planning: EvaluationPlanner,
-    *,
-    wake: Callable[[], None] = lambda: None,
-    soon: Callable[[], None] = lambda: None,
-    new: Callable[[str], str] = new_id,
-) -> list[HTTPRouteHandler]:
-    """The routes; `wake` is called when there is something to run, or to stop; `soon` when figures are likely next."""
+class EvaluationController(ApiController):
+    path = "/api/evaluations"
+
+    database: Database
+    settings: Settings
+    planner: EvaluationPlanner
+    figures: Figures
+    wake_runner: Callable[[], None]
 
     @post(
-        "/api/evaluations",
         operation_id="create_evaluation",
         summary="Run a test set over variants, and score what they answer",
         status_code=202,
         operation_class=takes(NewEvaluation),
     )
-    async def create_evaluation(request: Asked) -> Response[Begun]:
+    async def create_evaluation(self, request: Asked) -> Response[Begun]:
         caller = caller_of(request)
-        raw, body = await read_body(request, settings, NewEvaluation)
-        if (before := await answered(request, database, raw)) is not None:
+        raw, body = await read_body(request, self.settings, NewEvaluation)
+        if (before := await answered(request, self.database, raw)) is not None:
             return before
-        planned = await planning.plan(caller.project, body)
-        made, now = new_evaluation(new("ev"), planned, key=caller.key), utc_now()
+        planned = await self.planner.plan(caller.project, body)
+        made, now = new_evaluation(new_id("ev"), planned, key=caller.key), utc_now()
 
         def work(db: Connection) -> HttpResponse:
             begun = evaluations.create_evaluation(db, caller.project, made, now)
             told = Begun(id=begun.id, state=begun.state, total=begun.total)
-            return shown_as(told, status=202, location=f"{settings.root_path}/api/evaluations/{begun.id}")
+            return shown_as(told, status=202, location=f"{self.settings.root_path}/api/evaluations/{begun.id}")
 
-        told = await once(request, database, raw, work)
-        wake()
-        soon()
+        told = await once(request, self.database, raw, work)
+        self.wake_runner()
+        self.figures.soon()
         return told
 
-    @get("/api/evaluations", operation_id="list_evaluations", summary="Newest first")
+    @get(operation_id="list_evaluations", summary="Newest first")
     async def list_evaluations(
+        self,
         request: Asked,
         search: Search = None,
         in_state: InState = None,
@@ -89,63 +88,54 @@ def routes(
         if in_state not in (None, *get_args(EvaluationState)):
             raise InvalidValue(f"state is one of {', '.join(get_args(EvaluationState))}.", pointer="?state")
         filters = EvaluationFilters(state=in_state, testset=testset, search=search)
-        page = await database.read(_listed, caller_of(request).project, filters, Window(limit, after))
+        page = await self.database.read(_listed, caller_of(request).project, filters, Window(limit, after))
         if page.data:
-            soon()
+            self.figures.soon()
         return page
 
-    @get("/api/evaluations/{evaluation:str}", operation_id="get_evaluation", summary="One, and what it was made of")
-    async def get_evaluation(request: Asked, evaluation: FromPath[str]) -> Response[EvaluationView]:
-        found = await database.read(evaluations.get_plan, project_of(request), evaluation)
-        soon()
+    @get("/{evaluation:str}", operation_id="get_evaluation", summary="One, and what it was made of")
+    async def get_evaluation(self, request: Asked, evaluation: FromPath[str]) -> Response[EvaluationView]:
+        found = await self.database.read(evaluations.get_plan, project_of(request), evaluation)
+        self.figures.soon()
         return answer(request, _view(*found))
 
-    @delete("/api/evaluations/{evaluation:str}", operation_id="delete_evaluation", summary="Let go of all of it")
-    async def delete_evaluation(request: Asked, evaluation: FromPath[str]) -> None:
-        await database.write(evaluations.delete_evaluation, project_of(request), evaluation)
-        wake()
+    @delete("/{evaluation:str}", operation_id="delete_evaluation", summary="Let go of all of it")
+    async def delete_evaluation(self, request: Asked, evaluation: FromPath[str]) -> None:
+        await self.database.write(evaluations.delete_evaluation, project_of(request), evaluation)
+        self.wake_runner()
 
     @post(
-        "/api/evaluations/{evaluation:str}/cancel",
+        "/{evaluation:str}/cancel",
         operation_id="cancel_evaluation",
         summary="End it: what is recorded stays; one that has ended stays as it is",
         status_code=200,
     )
-    async def cancel_evaluation(request: Asked, evaluation: FromPath[str]) -> Response[EvaluationView]:
-        found = await database.write(evaluations.cancel_evaluation, project_of(request), evaluation, utc_now())
-        wake()
-        return answer(request, await whole(request, found))
+    async def cancel_evaluation(self, request: Asked, evaluation: FromPath[str]) -> Response[EvaluationView]:
+        found = await self.database.write(evaluations.cancel_evaluation, project_of(request), evaluation, utc_now())
+        self.wake_runner()
+        return answer(request, await self._whole(request, found))
 
     @post(
-        "/api/evaluations/{evaluation:str}/rerun",
+        "/{evaluation:str}/rerun",
         operation_id="rerun_evaluation",
         summary="Run again what failed, or all of it, into the same evaluation",
         status_code=202,
         operation_class=takes(Rerun),
     )
-    async def rerun_evaluation(request: Asked, evaluation: FromPath[str]) -> Response[EvaluationView]:
-        raw, body = await read_body(request, settings, Rerun)
+    async def rerun_evaluation(self, request: Asked, evaluation: FromPath[str]) -> Response[EvaluationView]:
+        raw, body = await read_body(request, self.settings, Rerun)
         project, now = project_of(request), utc_now()
 
         def work(db: Connection) -> HttpResponse:
             evaluations.rerun_evaluation(db, project, evaluation, body.which, now)
             return shown_as(_view(*evaluations.get_plan(db, project, evaluation)), status=202)
 
-        told = await once(request, database, raw, work)
-        wake()
+        told = await once(request, self.database, raw, work)
+        self.wake_runner()
         return told
 
-    async def whole(request: Asked, found: Evaluation) -> EvaluationView:
-        return _view(*await database.read(evaluations.get_plan, project_of(request), found.id))
-
-    return [
-        create_evaluation,
-        list_evaluations,
-        get_evaluation,
-        delete_evaluation,
-        cancel_evaluation,
-        rerun_evaluation,
-    ]
+    async def _whole(self, request: Asked, found: Evaluation) -> EvaluationView:
+        return _view(*await self.database.read(evaluations.get_plan, project_of(request), found.id))
 
 
 def project_of(request: Asked) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 from litestar import Response, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
 from palaver.core import json
@@ -20,6 +19,7 @@ from palaver.evaluation.registry import EvaluatorRegistry as Known
 from palaver.evaluation.runner.manual_case import read_manual_case
 from palaver.evaluation.score import EvaluationAborted, ScoreRecord
 from palaver.server.api.conventions import Asked, answer, caller_of, raw_body, read_body, takes
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.evaluation_views import (
     Evaluators,
     EvaluatorView,
@@ -39,30 +39,36 @@ class _Trial(msgspec.Struct, frozen=True, kw_only=True):
     case: dict[str, Any]
 
 
-def routes(known: Known, reach: EvaluatorContext, settings: Settings) -> list[HTTPRouteHandler]:
-    """The routes."""
+class EvaluatorController(ApiController):
+    path = "/api/evaluators"
 
-    @get("/api/evaluators", operation_id="list_evaluators", summary="What can score an answer, built-in ones first")
-    async def list_evaluators(request: Asked) -> Response[Evaluators]:
-        return answer(request, await asyncio.to_thread(listed))
+    settings: Settings
+    evaluator_context: EvaluatorContext
+    evaluators: Known
 
-    @get("/api/evaluators/{key:str}", operation_id="get_evaluator", summary="One evaluator")
-    async def get_evaluator(request: Asked, key: FromPath[str]) -> Response[EvaluatorView]:
-        evaluator = await asyncio.to_thread(found, key)
-        return answer(request, _view(evaluator, {one.key for one in known.declared()}))
+    @get(operation_id="list_evaluators", summary="What can score an answer, built-in ones first")
+    async def list_evaluators(self, request: Asked) -> Response[Evaluators]:
+        return answer(request, await asyncio.to_thread(self._listed))
+
+    @get("/{key:str}", operation_id="get_evaluator", summary="One evaluator")
+    async def get_evaluator(self, request: Asked, key: FromPath[str]) -> Response[EvaluatorView]:
+        evaluator = await asyncio.to_thread(self._found, key)
+        return answer(request, _view(evaluator, {one.key for one in self.evaluators.declared()}))
 
     @post(
-        "/api/evaluators/{key:str}/try",
+        "/{key:str}/try",
         operation_id="try_evaluator",
         summary="What it would say of a case, without an evaluation",
         status_code=200,
         operation_class=takes(TryRequest),
     )
-    async def try_evaluator(request: Asked, key: FromPath[str]) -> Response[Tried]:
-        evaluator = await asyncio.to_thread(found, key)
-        _, body = await read_body(request, settings, _Trial)
+    async def try_evaluator(self, request: Asked, key: FromPath[str]) -> Response[Tried]:
+        evaluator = await asyncio.to_thread(self._found, key)
+        _, body = await read_body(request, self.settings, _Trial)
         caller = caller_of(request)
-        bound = await asyncio.to_thread(evaluator.bind, body.parameters, reach.for_project(caller.project, caller.key))
+        bound = await asyncio.to_thread(
+            evaluator.bind, body.parameters, self.evaluator_context.for_project(caller.project, caller.key)
+        )
         try:
             first, *more = await bound.score(read_manual_case(body.case))
         except EvaluationAborted:  # It would have asked a workflow.
@@ -70,30 +76,26 @@ def routes(known: Known, reach: EvaluatorContext, settings: Settings) -> list[HT
         return answer(request, Tried(**_fields(first), more=[ScoreView(**_fields(one)) for one in more]))
 
     @post(
-        "/api/evaluators/import",
+        "/import",
         operation_id="import_evaluators",
         summary="Agenta's evaluators, as an evaluation here takes them; nothing is kept",
         status_code=200,
         operation_class=takes(dict[str, Any]),
     )
-    async def import_evaluators(request: Asked) -> Response[ImportedEvaluators]:
-        document = json.decode(await raw_body(request, settings), settings.json_bounds)
+    async def import_evaluators(self, request: Asked) -> Response[ImportedEvaluators]:
+        document = json.decode(await raw_body(request, self.settings), self.settings.json_bounds)
         found = await asyncio.to_thread(agenta.import_evaluators, document)
         return answer(request, ImportedEvaluators([_imported(one) for one in found]))
 
-    # In threads: they are loaded when they are first asked for.
+    def _listed(self) -> Evaluators:
+        own = {evaluator.key for evaluator in self.evaluators.declared()}
+        return Evaluators([_view(evaluator, own) for evaluator in self.evaluators.all()])
 
-    def listed() -> Evaluators:
-        own = {evaluator.key for evaluator in known.declared()}
-        return Evaluators([_view(evaluator, own) for evaluator in known.all()])
-
-    def found(key: str) -> Evaluator:
-        evaluator = known.get(key)
+    def _found(self, key: str) -> Evaluator:
+        evaluator = self.evaluators.get(key)
         if evaluator is None:
             raise NotFound(f"There is no evaluator {key[:80]!r}.")
         return evaluator
-
-    return [list_evaluators, get_evaluator, try_evaluator, import_evaluators]
 
 
 def _view(evaluator: Evaluator, own: set[str]) -> EvaluatorView:

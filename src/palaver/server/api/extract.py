@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import msgspec
 from litestar import Request, Response, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
 from litestar.openapi.spec.enums import OpenAPIType
 
@@ -19,6 +18,7 @@ from palaver.core.extraction import Prefer, Preview, preview, read_conversation
 from palaver.core.extraction.conversation import Conversation
 from palaver.errors import InvalidBody, InvalidType, InvalidValue
 from palaver.server import security
+from palaver.server.api.dependencies import ApiController
 from palaver.server.request import Exchange
 from palaver.server.settings import Settings
 
@@ -47,25 +47,28 @@ class _Operation(Operation):
         self.request_body = RequestBody(content={"application/json": OpenAPIMediaType(schema=body)}, required=True)
 
 
-def route(settings: Settings) -> HTTPRouteHandler:
-    """The route, with the limits that were set."""
+class ExtractController(ApiController):
+    path = "/api/extract"
+
+    settings: Settings
 
     @post(
-        "/api/extract",
         operation_id="extract",
         summary="The conversation in a value, and what a cell shows of it",
         status_code=200,
         operation_class=_Operation,
     )
-    async def extract(request: "Request[Any, Any, Any]") -> Response[Extracted]:
+    async def extract(self, request: "Request[Any, Any, Any]") -> Response[Extracted]:
         asgi = cast("Any", request)  # Litestar's names for ASGI's types are its own.
         exchange = Exchange(asgi.scope, asgi.receive, asgi.send)
         security.check_json(exchange)
-        body = await exchange.body(settings)
-        answer = _answer(body, settings) if len(body) <= _SMALL else await asyncio.to_thread(_answer, body, settings)
+        body = await exchange.body(self.settings)
+        answer = (
+            _answer(body, self.settings)
+            if len(body) <= _SMALL
+            else await asyncio.to_thread(_answer, body, self.settings)
+        )
         return Response(cast("Extracted", answer), media_type="application/json")
-
-    return extract
 
 
 def _answer(body: bytes, settings: Settings) -> bytes:

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Response, get, put
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, QueryParameter
 from msgspec import Meta
 from sqlalchemy import Connection
@@ -25,6 +24,7 @@ from palaver.server.api.conventions import (
     told_time,
     utc_now,
 )
+from palaver.server.api.dependencies import ApiController
 from palaver.server.settings import Settings
 from palaver.storage import feedback, runs
 from palaver.storage.database import Database
@@ -78,23 +78,27 @@ class FeedbackRow(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Time
 
 
-def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
-    """Both routes."""
+class FeedbackController(ApiController):
+    path = "/api"
+
+    database: Database
+    settings: Settings
 
     @put(
-        "/api/runs/{run:str}/feedback",
+        "/runs/{run:str}/feedback",
         operation_id="rate_run",
         summary="What somebody thought of an answer; the last counts, null takes it back",
         operation_class=takes(Rate),
     )
-    async def rate_run(request: Asked, run: FromPath[str]) -> Response[Rated]:
-        _, given = await read_body(request, settings, Rate)
+    async def rate_run(self, request: Asked, run: FromPath[str]) -> Response[Rated]:
+        _, given = await read_body(request, self.settings, Rate)
         caller, name, now = caller_of(request), run_id(run), utc_now()
-        rated = await database.write(_rate, caller.project, name, given, caller.key or "", now)
+        rated = await self.database.write(_rate, caller.project, name, given, caller.key or "", now)
         return answer(request, rated)
 
-    @get("/api/feedback", operation_id="list_feedback", summary="What people thought of answers, newest first")
+    @get("/feedback", operation_id="list_feedback", summary="What people thought of answers, newest first")
     async def list_feedback(
+        self,
         request: Asked,
         rating: FromQuery[Rating | None] = None,
         workflow: Filter = None,
@@ -103,10 +107,10 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         after: After = None,
     ) -> Page[FeedbackRow]:
         filters = FeedbackFilters(rating=rating, workflow=workflow, since=None if since is None else _moment(since))
-        found = await database.read(feedback.list_feedback, caller_of(request).project, filters, Window(limit, after))
+        found = await self.database.read(
+            feedback.list_feedback, caller_of(request).project, filters, Window(limit, after)
+        )
         return found.map(_row)
-
-    return [rate_run, list_feedback]
 
 
 def run_id(text: str) -> str:

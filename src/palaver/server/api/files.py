@@ -15,7 +15,6 @@ from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
 from litestar import Response, delete, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
 from litestar.openapi.spec.enums import OpenAPIFormat, OpenAPIType
 from litestar.params import FromPath, FromQuery
@@ -40,6 +39,7 @@ from palaver.server.api.conventions import (
     unless_stale,
     utc_now,
 )
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.idempotency import once
 from palaver.server.request import ClientDisconnected, Exchange
 from palaver.server.settings import Settings
@@ -111,19 +111,22 @@ def view(file: StoredFile) -> FileView:
     )
 
 
-def routes(database: Database, settings: Settings, now: Callable[[], datetime] = utc_now) -> list[HTTPRouteHandler]:
-    """The routes of files."""
+class FileController(ApiController):
+    path = "/api/files"
+
+    database: Database
+    settings: Settings
+    now: Callable[[], datetime] = staticmethod(utc_now)
 
     @post(
-        "/api/files",
         operation_id="upload_file",
         summary="Keep a file: the body, its name in x-palaver-filename",
         operation_class=_Upload,
     )
-    async def upload_file(request: Asked) -> Response[FileView]:
+    async def upload_file(self, request: Asked) -> Response[FileView]:
         exchange = exchange_of(request)
         media_type, filename = _media_type(exchange), _filename(exchange)
-        body = await _received(exchange, settings)
+        body = await _received(exchange, self.settings)
         pieces, sha256 = body.end()
         file = StoredFile(
             project=caller_of(request).project,
@@ -132,33 +135,31 @@ def routes(database: Database, settings: Settings, now: Callable[[], datetime] =
             filename=filename,
             bytes=body.bytes,
             sha256=sha256,
-            created_at=now(),
+            created_at=self.now(),
         )
 
         def keep(db: Connection) -> HttpResponse:
-            kept.insert_file(db, file, pieces, max_total_bytes=settings.files_max)
-            return shown_as(view(file), status=201, location=f"{settings.root_path}/api/files/{file.id}")
+            kept.insert_file(db, file, pieces, max_total_bytes=self.settings.files_max)
+            return shown_as(view(file), status=201, location=f"{self.settings.root_path}/api/files/{file.id}")
 
         digest = f"{media_type}\n{filename}\n{sha256}".encode()
-        return await once(request, database, digest, keep)
+        return await once(request, self.database, digest, keep)
 
-    @get("/api/files", operation_id="list_files", summary="The project's files, newest first")
-    async def list_files(request: Asked, after: After = None, limit: Limit = 50) -> Page[FileView]:
-        found = await database.read(kept.list_files, caller_of(request).project, Window(limit, after))
+    @get(operation_id="list_files", summary="The project's files, newest first")
+    async def list_files(self, request: Asked, after: After = None, limit: Limit = 50) -> Page[FileView]:
+        found = await self.database.read(kept.list_files, caller_of(request).project, Window(limit, after))
         return found.map(view)
 
-    @get("/api/files/{file_id:str}", operation_id="get_file", summary="What is in a file; with meta=true, the object")
-    async def get_file(request: Asked, file_id: FromPath[str], meta: FromQuery[bool] = False) -> Response[Any]:  # noqa: FBT002 - of the query
-        file = await database.read(kept.get_file, caller_of(request).project, file_id)
+    @get("/{file_id:str}", operation_id="get_file", summary="What is in a file; with meta=true, the object")
+    async def get_file(self, request: Asked, file_id: FromPath[str], meta: FromQuery[bool] = False) -> Response[Any]:  # noqa: FBT002 - of the query
+        file = await self.database.read(kept.get_file, caller_of(request).project, file_id)
         if file is None:
             raise kept.file_not_found(file_id)
-        return answer(request, view(file)) if meta else _given_back(request, database, file)
+        return answer(request, view(file)) if meta else _given_back(request, self.database, file)
 
-    @delete("/api/files/{file_id:str}", operation_id="delete_file", summary="Erase it; parts that name it stay")
-    async def delete_file(request: Asked, file_id: FromPath[str]) -> None:
-        await database.write(_remove, caller_of(request).project, file_id, unless_stale(request, view))
-
-    return [upload_file, list_files, get_file, delete_file]
+    @delete("/{file_id:str}", operation_id="delete_file", summary="Erase it; parts that name it stay")
+    async def delete_file(self, request: Asked, file_id: FromPath[str]) -> None:
+        await self.database.write(_remove, caller_of(request).project, file_id, unless_stale(request, view))
 
 
 def _remove(db: Connection, project: str, file: str, check: Callable[[StoredFile], None]) -> None:

@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import msgspec
 from litestar import Response, get, post
-from litestar.handlers import HTTPRouteHandler
 
 from palaver.discovery.config import mask_connections
 from palaver.errors import InvalidValue
 from palaver.server.api.conventions import Asked, answer, caller_of, read_body, takes, utc_now
+from palaver.server.api.dependencies import ApiController
 from palaver.server.otlp_exporter import mask_headers
 from palaver.server.settings import Settings, Source
 from palaver.storage import erasure, queue
@@ -87,58 +87,63 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     limits: dict[str, float]
 
 
-def routes(
-    database: Database, settings: Settings, sources: Mapping[str, Source], version: str
-) -> list[HTTPRouteHandler]:
-    """The routes."""
-    since = time.monotonic()
+class SystemController(ApiController):
+    path = "/api"
 
-    @get("/api/about", operation_id="about", summary="Version, database, processes and limits")
-    async def about() -> About:
-        known = await database.read(queue.list_processes)
-        limits = {f.name: getattr(settings, f.name) for f in msgspec.structs.fields(Settings) if f.type in (int, float)}
+    database: Database
+    settings: Settings
+    version: str
+    setting_sources: Mapping[str, Source]
+    started_at: float
+
+    @get("/about", operation_id="about", summary="Version, database, processes and limits")
+    async def about(self) -> About:
+        known = await self.database.read(queue.list_processes)
+        limits = {
+            f.name: getattr(self.settings, f.name) for f in msgspec.structs.fields(Settings) if f.type in (int, float)
+        }
         return About(
-            version=version,
+            version=self.version,
             python=platform.python_version(),
-            database=database.kind,
+            database=self.database.kind,
             schema=upgrade.SCHEMA_VERSION,
             processes=max(1, sum(one.kind == "server" for one in known)),
             workers=sum(one.kind == "worker" for one in known),
             extras=[name for name, module in _EXTRAS.items() if find_spec(module) is not None],
-            uptime_seconds=round(time.monotonic() - since, 3),
+            uptime_seconds=round(time.monotonic() - self.started_at, 3),
             limits=limits,
         )
 
-    @get("/api/settings", operation_id="list_settings", summary="Every setting, and where it was written")
-    async def list_settings() -> Listed:
-        return Listed([_setting(settings, field.name, sources) for field in msgspec.structs.fields(Settings)])
+    @get("/settings", operation_id="list_settings", summary="Every setting, and where it was written")
+    async def list_settings(self) -> Listed:
+        return Listed(
+            [_setting(self.settings, field.name, self.setting_sources) for field in msgspec.structs.fields(Settings)]
+        )
 
     @post(
-        "/api/erase",
+        "/erase",
         operation_id="erase",
         summary="Erase all that carries a user's or a session's label; without dry_run: false it only counts",
         operation_class=takes(Erase),
         status_code=200,
     )
-    async def erase(request: Asked) -> Response[Erased]:
-        _, asked = await read_body(request, settings, Erase)
+    async def erase(self, request: Asked) -> Response[Erased]:
+        _, asked = await read_body(request, self.settings, Erase)
         label, value = _label(asked)
         project = caller_of(request).project
-        found = await database.read(erasure.count_labelled_data, project, label, value)
-        kept = await database.read(testset_origins.find_copied_rows, project, label, value)
+        found = await self.database.read(erasure.count_labelled_data, project, label, value)
+        kept = await self.database.read(testset_origins.find_copied_rows, project, label, value)
         if not asked.dry_run:
-            while await database.write(erasure.erase_labelled_data, project, label, value, utc_now()):
+            while await self.database.write(erasure.erase_labelled_data, project, label, value, utc_now()):
                 pass
         return answer(request, Erased(**msgspec.structs.asdict(found), kept=kept, dry_run=asked.dry_run))
-
-    return [about, list_settings, erase]
 
 
 def _label(asked: Erase) -> tuple[Label, str]:
     match asked.user, asked.session:
-        case str(user), None if user:
+        case [str(user), None] if user:
             return "user", user
-        case None, str(session) if session:
+        case [None, str(session)] if session:
             return "session", session
         case _:
             raise InvalidValue("Name a user or a session, one of them.", pointer="/user")

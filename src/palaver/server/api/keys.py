@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Response, delete, get, patch, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 from msgspec import UNSET, UnsetType
 from sqlalchemy import Connection
@@ -30,6 +29,7 @@ from palaver.server.api.conventions import (
     told_time,
     unless_stale,
 )
+from palaver.server.api.dependencies import ApiController
 from palaver.server.auth import Authenticator, Caller
 from palaver.server.settings import Settings
 from palaver.storage import api_keys as kept
@@ -84,54 +84,56 @@ def shown_once(key: ApiKey, secret: str) -> NewKey:
     return NewKey(**_fields(key), secret=secret)
 
 
-def routes(database: Database, callers: Authenticator, settings: Settings) -> list[HTTPRouteHandler]:
-    """The routes of keys."""
+class KeyController(ApiController):
+    path = "/api/keys"
 
-    @get("/api/keys", operation_id="list_keys", summary="The project's keys, newest first")
-    async def list_keys(request: Asked, after: After = None, limit: Limit = 50) -> Page[KeyRow]:
-        found = await database.read(kept.list_keys, caller_of(request).project, Window(limit, after))
+    database: Database
+    settings: Settings
+    authenticator: Authenticator
+
+    @get(operation_id="list_keys", summary="The project's keys, newest first")
+    async def list_keys(self, request: Asked, after: After = None, limit: Limit = 50) -> Page[KeyRow]:
+        found = await self.database.read(kept.list_keys, caller_of(request).project, Window(limit, after))
         return found.map(row)
 
-    @post("/api/keys", operation_id="make_key", summary="A new key", operation_class=takes(MakeKey))
-    async def make_key(request: Asked) -> Response[NewKey]:
-        given, caller = read_as(await raw_body(request, settings), MakeKey, settings), caller_of(request)
+    @post(operation_id="make_key", summary="A new key", operation_class=takes(MakeKey))
+    async def make_key(self, request: Asked) -> Response[NewKey]:
+        given, caller = read_as(await raw_body(request, self.settings), MakeKey, self.settings), caller_of(request)
         key, secret = kept.new_api_key(
             project=caller.project,
             name=api_keys.check_key_name(given.name, pointer="/name"),
             scopes=_granted(given.scopes, caller),
-            now=callers.now(),
-            expires_at=_to_come(given.expires_at, callers.now()),
+            now=self.authenticator.now(),
+            expires_at=_to_come(given.expires_at, self.authenticator.now()),
             made_by=caller.key,
         )
-        await database.write(kept.insert_key, key)
-        callers.changed(key.id)
-        location = f"{settings.root_path}/api/keys/{api_keys.format_key_id(key.id)}"
+        await self.database.write(kept.insert_key, key)
+        self.authenticator.changed(key.id)
+        location = f"{self.settings.root_path}/api/keys/{api_keys.format_key_id(key.id)}"
         return answer(request, shown_once(key, secret), status=201, location=location)
 
     @patch(
-        "/api/keys/{key_id:str}",
+        "/{key_id:str}",
         operation_id="change_key",
         summary="Its name, its end",
         operation_class=takes(ChangeKey),
     )
-    async def change_key(request: Asked, key_id: FromPath[str]) -> Response[KeyRow]:
-        given = read_as(await raw_body(request, settings), ChangeKey, settings)
-        changes = _changes(given, callers.now())
-        changed = await database.write(
+    async def change_key(self, request: Asked, key_id: FromPath[str]) -> Response[KeyRow]:
+        given = read_as(await raw_body(request, self.settings), ChangeKey, self.settings)
+        changes = _changes(given, self.authenticator.now())
+        changed = await self.database.write(
             _if_fresh, unless_stale(request, row), caller_of(request).project, key_id, kept.update_key, changes
         )
-        callers.changed(changed.id)
+        self.authenticator.changed(changed.id)
         return answer(request, row(changed))
 
-    @delete("/api/keys/{key_id:str}", operation_id="revoke_key", summary="Revoke it; its row stays")
-    async def revoke_key(request: Asked, key_id: FromPath[str]) -> None:
-        revoke = _revoked_at(callers.now())
-        changed = await database.write(
+    @delete("/{key_id:str}", operation_id="revoke_key", summary="Revoke it; its row stays")
+    async def revoke_key(self, request: Asked, key_id: FromPath[str]) -> None:
+        revoke = _revoked_at(self.authenticator.now())
+        changed = await self.database.write(
             _if_fresh, unless_stale(request, row), caller_of(request).project, key_id, revoke
         )
-        callers.changed(changed.id)
-
-    return [list_keys, make_key, change_key, revoke_key]
+        self.authenticator.changed(changed.id)
 
 
 def _if_fresh(

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Response, delete, get, patch, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery
 from msgspec import UNSET, Meta, UnsetType
 from sqlalchemy import Connection
@@ -35,6 +34,7 @@ from palaver.server.api.conventions import (
     told_time,
     utc_now,
 )
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.idempotency import once
 from palaver.server.api.trace_views import Since, Until
 from palaver.server.settings import Settings
@@ -119,25 +119,23 @@ class RuleStats(msgspec.Struct, frozen=True, kw_only=True):
     data: list[RuleStat]
 
 
-def routes(
-    database: Database,
-    settings: Settings,
-    known: EvaluatorRegistry,
-    reach: EvaluatorContext,
-    *,
-    wake: Callable[[], None] = lambda: None,
-) -> list[HTTPRouteHandler]:
-    """The routes; `wake` is called when the rules are other ones."""
+class LiveEvaluatorController(ApiController):
+    path = "/api/online"
+
+    database: Database
+    settings: Settings
+    evaluator_context: EvaluatorContext
+    evaluators: EvaluatorRegistry
+    wake_scorer: Callable[[], None]
 
     @post(
-        "/api/online",
         operation_id="create_online_rule",
         summary="Score live traffic from now on",
         operation_class=takes(NewRule),
     )
-    async def create_online_rule(request: Asked) -> Response[RuleView]:
+    async def create_online_rule(self, request: Asked) -> Response[RuleView]:
         caller = caller_of(request)
-        raw, body = await read_body(request, settings, NewRule)
+        raw, body = await read_body(request, self.settings, NewRule)
         if body.filter is not None:
             parse_trace_filter(body.filter)
         now = utc_now()
@@ -146,7 +144,7 @@ def routes(
             name=body.name,
             filter=body.filter,
             sample=body.sample,
-            evaluators=planned(request, body.evaluators),
+            evaluators=self._planned(request, body.evaluators),
             per_minute=body.per_minute,
             session=body.session,
             enabled=body.enabled,
@@ -157,56 +155,62 @@ def routes(
 
         def work(db: Connection) -> HttpResponse:
             kept = live_evaluators.create_live_evaluator(db, caller.project, made)
-            return shown_as(_view(kept), status=201, location=f"{settings.root_path}/api/online/{kept.id}")
+            return shown_as(_view(kept), status=201, location=f"{self.settings.root_path}/api/online/{kept.id}")
 
-        told = await once(request, database, raw, work)
-        wake()
+        told = await once(request, self.database, raw, work)
+        self.wake_scorer()
         return told
 
-    @get("/api/online", operation_id="list_online_rules", summary="Newest first")
-    async def list_online_rules(request: Asked, limit: Limit = 50, after: After = None) -> Page[RuleView]:
-        found = await database.read(
+    @get(operation_id="list_online_rules", summary="Newest first")
+    async def list_online_rules(self, request: Asked, limit: Limit = 50, after: After = None) -> Page[RuleView]:
+        found = await self.database.read(
             live_evaluators.list_live_evaluators, caller_of(request).project, Window(limit, after)
         )
         return found.map(_view)
 
-    @get("/api/online/{rule:str}", operation_id="get_online_rule", summary="One rule")
-    async def get_online_rule(request: Asked, rule: FromPath[str]) -> Response[RuleView]:
+    @get("/{rule:str}", operation_id="get_online_rule", summary="One rule")
+    async def get_online_rule(self, request: Asked, rule: FromPath[str]) -> Response[RuleView]:
         return answer(
-            request, _view(await database.read(live_evaluators.get_live_evaluator, caller_of(request).project, rule))
+            request,
+            _view(await self.database.read(live_evaluators.get_live_evaluator, caller_of(request).project, rule)),
         )
 
     @patch(
-        "/api/online/{rule:str}",
+        "/{rule:str}",
         operation_id="change_online_rule",
         summary="Another name, filter, sample and so on; off, or on again from now on",
         operation_class=takes(RulePatch),
     )
-    async def change_online_rule(request: Asked, rule: FromPath[str]) -> Response[RuleView]:
-        _, body = await read_body(request, settings, RulePatch)
+    async def change_online_rule(self, request: Asked, rule: FromPath[str]) -> Response[RuleView]:
+        _, body = await read_body(request, self.settings, RulePatch)
         fields = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
         if fields.get("filter") is not None:
             parse_trace_filter(fields["filter"])
         if body.evaluators is not UNSET:
-            fields["evaluators"] = planned(request, body.evaluators)
-        changed = await database.write(
+            fields["evaluators"] = self._planned(request, body.evaluators)
+        changed = await self.database.write(
             live_evaluators.update_live_evaluator, caller_of(request).project, rule, utc_now(), **fields
         )
-        wake()
+        self.wake_scorer()
         return answer(request, _view(changed))
 
-    @delete("/api/online/{rule:str}", operation_id="delete_online_rule", summary="Let go of it, and of its scores")
-    async def delete_online_rule(request: Asked, rule: FromPath[str]) -> None:
-        await database.write(live_evaluators.delete_live_evaluator, caller_of(request).project, rule)
-        wake()
+    @delete("/{rule:str}", operation_id="delete_online_rule", summary="Let go of it, and of its scores")
+    async def delete_online_rule(self, request: Asked, rule: FromPath[str]) -> None:
+        await self.database.write(live_evaluators.delete_live_evaluator, caller_of(request).project, rule)
+        self.wake_scorer()
 
     @get(
-        "/api/online/{rule:str}/stats",
+        "/{rule:str}/stats",
         operation_id="online_rule_stats",
         summary="How many traces it scored, and how many passed, by evaluator over time",
     )
     async def online_rule_stats(
-        request: Asked, rule: FromPath[str], by: FromQuery[TimeStep] = "hour", since: Since = None, until: Until = None
+        self,
+        request: Asked,
+        rule: FromPath[str],
+        by: FromQuery[TimeStep] = "hour",
+        since: Since = None,
+        until: Until = None,
     ) -> RuleStats:
         times = {"since": parse_timestamp(since, "?from"), "until": parse_timestamp(until, "?to")}
 
@@ -218,20 +222,11 @@ def routes(
             waiting = counts.waiting + counts.running
             return RuleStats(waiting=waiting, done=counts.done, dropped=counts.dropped, data=data)
 
-        return await database.read(work, caller_of(request).project)
+        return await self.database.read(work, caller_of(request).project)
 
-    def planned(request: Asked, wanted: Sequence[WantedEvaluator]) -> list[dict[str, Any]]:
+    def _planned(self, request: Asked, wanted: Sequence[WantedEvaluator]) -> list[dict[str, Any]]:
         caller = caller_of(request)
-        return _planned(wanted, known, reach.for_project(caller.project, caller.key))
-
-    return [
-        create_online_rule,
-        list_online_rules,
-        get_online_rule,
-        change_online_rule,
-        delete_online_rule,
-        online_rule_stats,
-    ]
+        return _planned(wanted, self.evaluators, self.evaluator_context.for_project(caller.project, caller.key))
 
 
 def _planned(

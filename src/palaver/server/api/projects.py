@@ -6,7 +6,6 @@ from typing import Annotated
 
 import msgspec
 from litestar import Response, delete, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 from sqlalchemy import Connection
 
@@ -26,6 +25,7 @@ from palaver.server.api.conventions import (
     takes,
     told_time,
 )
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.keys import NewKey, shown_once
 from palaver.server.auth import Authenticator, Caller
 from palaver.server.settings import Settings
@@ -38,6 +38,7 @@ from palaver.storage.projects import Project
 
 Confirm = Annotated[str | None, QueryParameter(description="The project's name once more.")]
 log = logging.getLogger("palaver.server")
+_erasure_tasks: set[asyncio.Task[None]] = set()  # The loop holds tasks weakly.
 
 
 class ProjectRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,44 +60,45 @@ class MakeProject(msgspec.Struct, frozen=True):
     name: str
 
 
-def routes(database: Database, callers: Authenticator, settings: Settings) -> list[HTTPRouteHandler]:
-    """The routes of projects."""
-    erasing: set[asyncio.Task[None]] = set()
+class ProjectController(ApiController):
+    path = "/api/projects"
 
-    @get("/api/projects", operation_id="list_projects", summary="All projects, by name")
-    async def list_projects(request: Asked, after: After = None, limit: Limit = 50) -> Page[ProjectRow]:
+    database: Database
+    settings: Settings
+    authenticator: Authenticator
+
+    @get(operation_id="list_projects", summary="All projects, by name")
+    async def list_projects(self, request: Asked, after: After = None, limit: Limit = 50) -> Page[ProjectRow]:
         of_default(request)
-        found = await database.read(kept.list_projects, Window(limit, after))
-        first = await database.read(kept.get_project, DEFAULT_PROJECT) if after is None else None
+        found = await self.database.read(kept.list_projects, Window(limit, after))
+        first = await self.database.read(kept.get_project, DEFAULT_PROJECT) if after is None else None
         rows = found.map(_row)
         if after is None and first is None:  # Nobody made it: it is always there.
             return Page([ProjectRow(name=DEFAULT_PROJECT, created_at=None), *rows.data], rows.next)
         return rows
 
-    @post("/api/projects", operation_id="make_project", summary="A new one", operation_class=takes(MakeProject))
-    async def make_project(request: Asked) -> Response[NewProject]:
+    @post(operation_id="make_project", summary="A new one", operation_class=takes(MakeProject))
+    async def make_project(self, request: Asked) -> Response[NewProject]:
         caller = of_default(request)
-        given = read_as(await raw_body(request, settings), MakeProject, settings)
-        name, now = check_project(given.name, pointer="/name"), callers.now()
+        given = read_as(await raw_body(request, self.settings), MakeProject, self.settings)
+        name, now = check_project(given.name, pointer="/name"), self.authenticator.now()
         project = Project(name=name, created_at=now)
         key, secret = kept_keys.new_api_key(
             project=name, name="the first key", scopes=ALL_SCOPES, now=now, made_by=caller.key
         )
-        await database.write(_made, project, key)
-        callers.changed(key.id)
+        await self.database.write(_made, project, key)
+        self.authenticator.changed(key.id)
         made = NewProject(name=name, created_at=told_time(now), key=shown_once(key, secret))
-        return answer(request, made, status=201, location=f"{settings.root_path}/api/projects/{name}")
+        return answer(request, made, status=201, location=f"{self.settings.root_path}/api/projects/{name}")
 
-    @delete("/api/projects/{name:str}", operation_id="erase_project", summary="Erase all of it", status_code=202)
-    async def erase_project(request: Asked, name: FromPath[str], confirm: Confirm = None) -> None:
+    @delete("/{name:str}", operation_id="erase_project", summary="Erase all of it", status_code=202)
+    async def erase_project(self, request: Asked, name: FromPath[str], confirm: Confirm = None) -> None:
         of_default(request)
-        for key in await database.write(_closed, name, confirm):
-            callers.changed(key)
-        task = asyncio.get_running_loop().create_task(_erased(database, name))
-        erasing.add(task)
-        task.add_done_callback(erasing.discard)
-
-    return [list_projects, make_project, erase_project]
+        for key in await self.database.write(_closed, name, confirm):
+            self.authenticator.changed(key)
+        task = asyncio.get_running_loop().create_task(_erased(self.database, name))
+        _erasure_tasks.add(task)
+        task.add_done_callback(_erasure_tasks.discard)
 
 
 def of_default(request: Asked) -> Caller:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Annotated
 
 from litestar import Response, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 from sqlalchemy import Connection
 
@@ -29,6 +28,7 @@ from palaver.server.api.conventions import (
     told_time,
     utc_now,
 )
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.evaluation_shown import plan_of
 from palaver.server.api.idempotency import once
 from palaver.server.api.review_views import (
@@ -58,84 +58,91 @@ Who = Annotated[
 ]
 
 
-def item_routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
-    """The routes."""
+class ReviewItemController(ApiController):
+    path = "/api/reviews"
+
+    database: Database
+    settings: Settings
 
     @get(
-        "/api/reviews/{review:str}/next",
+        "/{review:str}/next",
         operation_id="next_review_item",
         summary="What you are asked next; nobody else is asked about it for ten minutes",
     )
-    async def next_review_item(request: Asked, review: FromPath[str], who: Who = None) -> Next:
-        return await database.write(_next, caller_of(request).project, review, reviewer_of(request, who))
+    async def next_review_item(self, request: Asked, review: FromPath[str], who: Who = None) -> Next:
+        return await self.database.write(_next, caller_of(request).project, review, reviewer_of(request, who))
 
     @get(
-        "/api/reviews/{review:str}/items",
+        "/{review:str}/items",
         operation_id="list_review_items",
         summary="All items, and what was said of them",
     )
     async def list_review_items(
-        request: Asked, review: FromPath[str], limit: Limit = 50, after: After = None
+        self, request: Asked, review: FromPath[str], limit: Limit = 50, after: After = None
     ) -> Page[ItemRow]:
-        return await database.read(_listed, caller_of(request).project, review, Window(limit, after))
+        return await self.database.read(_listed, caller_of(request).project, review, Window(limit, after))
 
     @get(
-        "/api/reviews/{review:str}/items/{item:str}",
+        "/{review:str}/items/{item:str}",
         operation_id="get_review_item",
         summary="One, and what it is about",
     )
-    async def get_review_item(request: Asked, review: FromPath[str], item: FromPath[str]) -> Response[ItemView]:
-        return answer(request, await database.read(_item, caller_of(request).project, review, item))
+    async def get_review_item(self, request: Asked, review: FromPath[str], item: FromPath[str]) -> Response[ItemView]:
+        return answer(request, await self.database.read(_item, caller_of(request).project, review, item))
 
     @get(
-        "/api/reviews/{review:str}/items/{item:str}/expected",
+        "/{review:str}/items/{item:str}/expected",
         operation_id="get_review_item_expected",
         summary="What was expected, for who asks, in a blind review too",
     )
     async def get_review_item_expected(
-        request: Asked, review: FromPath[str], item: FromPath[str]
+        self, request: Asked, review: FromPath[str], item: FromPath[str]
     ) -> Response[ExpectedView]:
-        return answer(request, await database.read(_expected, caller_of(request).project, review, item))
+        return answer(request, await self.database.read(_expected, caller_of(request).project, review, item))
 
     @post(
-        "/api/reviews/{review:str}/items/{item:str}/answers",
+        "/{review:str}/items/{item:str}/answers",
         operation_id="answer_review_item",
         summary="Say something of an item; said again, the last counts",
         operation_class=takes(NewAnnotation),
     )
     async def answer_review_item(
-        request: Asked, review: FromPath[str], item: FromPath[str]
+        self, request: Asked, review: FromPath[str], item: FromPath[str]
     ) -> Response[AnnotationView]:
-        raw, body = await read_body(request, settings, NewAnnotation)
+        raw, body = await read_body(request, self.settings, NewAnnotation)
         project, who = caller_of(request).project, reviewer_of(request, body.reviewer)
 
         def work(db: Connection) -> HttpResponse:
             return shown_as(_said(db, project, review, item, who, body), status=201)
 
-        return await once(request, database, raw, work)
+        return await once(request, self.database, raw, work)
 
     @post(
-        "/api/reviews/{review:str}/items/{item:str}/skip",
+        "/{review:str}/items/{item:str}/skip",
         operation_id="skip_review_item",
         summary="Do not ask me about it again",
         status_code=200,
         operation_class=takes(ByWhom),
     )
-    async def skip_review_item(request: Asked, review: FromPath[str], item: FromPath[str]) -> Response[ProgressView]:
-        return await let_go(request, review, item, review_items.skip_item)
+    async def skip_review_item(
+        self, request: Asked, review: FromPath[str], item: FromPath[str]
+    ) -> Response[ProgressView]:
+        return await self._let_go(request, review, item, review_items.skip_item)
 
     @post(
-        "/api/reviews/{review:str}/items/{item:str}/release",
+        "/{review:str}/items/{item:str}/release",
         operation_id="release_review_item",
         summary="Let others be asked about it",
         status_code=200,
         operation_class=takes(ByWhom),
     )
-    async def release_review_item(request: Asked, review: FromPath[str], item: FromPath[str]) -> Response[ProgressView]:
-        return await let_go(request, review, item, review_items.release_item)
+    async def release_review_item(
+        self, request: Asked, review: FromPath[str], item: FromPath[str]
+    ) -> Response[ProgressView]:
+        return await self._let_go(request, review, item, review_items.release_item)
 
-    async def let_go(request: Asked, review: str, item: str, how: Callable[..., None]) -> Response[ProgressView]:
-        _, body = await read_body(request, settings, ByWhom)
+    async def _let_go(self, request: Asked, review: str, item: str, how: Callable[..., None]) -> Response[ProgressView]:
+        _, body = await read_body(request, self.settings, ByWhom)
         project, who = caller_of(request).project, reviewer_of(request, body.reviewer)
 
         def work(db: Connection) -> ProgressView:
@@ -143,17 +150,7 @@ def item_routes(database: Database, settings: Settings) -> list[HTTPRouteHandler
             how(db, project, found, shown.read_item_id(item), who, utc_now())
             return shown.progress(reviews.get_progress(db, project, found))
 
-        return answer(request, await database.write(work))
-
-    return [
-        next_review_item,
-        list_review_items,
-        get_review_item,
-        get_review_item_expected,
-        answer_review_item,
-        skip_review_item,
-        release_review_item,
-    ]
+        return answer(request, await self.database.write(work))
 
 
 def reviewer_of(request: Asked, named: str | None) -> str:

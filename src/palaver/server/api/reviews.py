@@ -4,7 +4,6 @@ from typing import Annotated
 
 import msgspec
 from litestar import Response, delete, get, patch, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 from sqlalchemy import Connection
 
@@ -29,9 +28,9 @@ from palaver.server.api.conventions import (
     takes,
     utc_now,
 )
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.evaluation_shown import plan_of
 from palaver.server.api.idempotency import answered, once
-from palaver.server.api.review_items import item_routes
 from palaver.server.api.review_views import Agreements, NewReview, ReviewPatch, ReviewRow, ReviewView
 from palaver.server.api.trace_views import Asker
 from palaver.server.settings import Settings
@@ -47,23 +46,25 @@ InState = Annotated[str | None, QueryParameter(name="state", description="`open`
 """Litestar has another use for a parameter that is called `state`, so it is checked here."""
 
 
-def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
-    """The routes."""
-    ask = Asker(database, settings)
+class ReviewController(ApiController):
+    path = "/api/reviews"
+
+    database: Database
+    settings: Settings
+    run_query: Asker
 
     @post(
-        "/api/reviews",
         operation_id="create_review",
         summary="Ask people about results of an evaluation, or about traces",
         operation_class=takes(NewReview),
     )
-    async def create_review(request: Asked) -> Response[ReviewView]:
+    async def create_review(self, request: Asked) -> Response[ReviewView]:
         caller = caller_of(request)
-        raw, body = await read_body(request, settings, NewReview)
-        if (before := await answered(request, database, raw)) is not None:
+        raw, body = await read_body(request, self.settings, NewReview)
+        if (before := await answered(request, self.database, raw)) is not None:
             return before
         check_questions(body.questions or (), "/questions")
-        found = await ask(None, select_items, caller.project, body.items)
+        found = await self.run_query(None, select_items, caller.project, body.items)
         questions = body.questions or ([] if found.plan is None else human_questions(found.plan))
         if not questions:
             raise InvalidValue("Say what people are to be asked.", pointer="/questions")
@@ -84,13 +85,14 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
 
         def work(db: Connection) -> HttpResponse:
             reviews.create_review(db, caller.project, made, found.items)
-            place = f"{settings.root_path}/api/reviews/{made.id}"
+            place = f"{self.settings.root_path}/api/reviews/{made.id}"
             return shown_as(_view(db, caller.project, made), status=201, location=place)
 
-        return await once(request, database, raw, work)
+        return await once(request, self.database, raw, work)
 
-    @get("/api/reviews", operation_id="list_reviews", summary="Newest first")
+    @get(operation_id="list_reviews", summary="Newest first")
     async def list_reviews(
+        self,
         request: Asked,
         search: Search = None,
         in_state: InState = None,
@@ -101,44 +103,34 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         if in_state not in (None, "open", "closed"):
             raise InvalidValue("state is open or closed.", pointer="?state")
         filters = ReviewFilters(state=in_state, evaluation=run, search=search)
-        page = await database.read(reviews.list_reviews, caller_of(request).project, filters, Window(limit, after))
+        page = await self.database.read(reviews.list_reviews, caller_of(request).project, filters, Window(limit, after))
         return page.map(shown.row)
 
-    @get("/api/reviews/{review:str}", operation_id="get_review", summary="One, and how far it is")
-    async def get_review(request: Asked, review: FromPath[str]) -> Response[ReviewView]:
-        return answer(request, await database.read(_found, caller_of(request).project, review))
+    @get("/{review:str}", operation_id="get_review", summary="One, and how far it is")
+    async def get_review(self, request: Asked, review: FromPath[str]) -> Response[ReviewView]:
+        return answer(request, await self.database.read(_found, caller_of(request).project, review))
 
     @patch(
-        "/api/reviews/{review:str}",
+        "/{review:str}",
         operation_id="change_review",
         summary="Another name; closed, or open again",
         operation_class=takes(ReviewPatch),
     )
-    async def change_review(request: Asked, review: FromPath[str]) -> Response[ReviewView]:
-        _, body = await read_body(request, settings, ReviewPatch)
-        return answer(request, await database.write(_changed, caller_of(request).project, review, body))
+    async def change_review(self, request: Asked, review: FromPath[str]) -> Response[ReviewView]:
+        _, body = await read_body(request, self.settings, ReviewPatch)
+        return answer(request, await self.database.write(_changed, caller_of(request).project, review, body))
 
-    @delete("/api/reviews/{review:str}", operation_id="delete_review", summary="Let go of it and of all answers")
-    async def delete_review(request: Asked, review: FromPath[str]) -> None:
-        await database.write(reviews.delete_review, caller_of(request).project, review)
+    @delete("/{review:str}", operation_id="delete_review", summary="Let go of it and of all answers")
+    async def delete_review(self, request: Asked, review: FromPath[str]) -> None:
+        await self.database.write(reviews.delete_review, caller_of(request).project, review)
 
     @get(
-        "/api/reviews/{review:str}/agreement",
+        "/{review:str}/agreement",
         operation_id="get_review_agreement",
         summary="How much reviewers agree with each other, and with judges of the run",
     )
-    async def get_review_agreement(request: Asked, review: FromPath[str]) -> Response[Agreements]:
-        return answer(request, await database.read(_agreement, caller_of(request).project, review))
-
-    return [
-        create_review,
-        list_reviews,
-        get_review,
-        change_review,
-        delete_review,
-        get_review_agreement,
-        *item_routes(database, settings),
-    ]
+    async def get_review_agreement(self, request: Asked, review: FromPath[str]) -> Response[Agreements]:
+        return answer(request, await self.database.read(_agreement, caller_of(request).project, review))
 
 
 def _called(run: str, items: int) -> str:

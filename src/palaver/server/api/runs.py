@@ -3,7 +3,6 @@
 from typing import Annotated, Any
 
 from litestar import Response, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 
 from palaver.core.api_keys import parse_key_id
@@ -24,6 +23,7 @@ from palaver.server.api.conventions import (
     parse_timestamp,
     streams,
 )
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.run_views import HEAD, RunInput, RunReply, RunView, Told, frames, run_view, said_so_far
 from palaver.server.rate_limit import RateLimits
 from palaver.server.request import Exchange
@@ -46,11 +46,17 @@ AfterEvent = Annotated[
 ]
 
 
-def routes(database: Database, settings: Settings, records: RunReader, rates: RateLimits) -> list[HTTPRouteHandler]:
-    """The routes."""
+class RunController(ApiController):
+    path = "/api/runs"
 
-    @get("/api/runs", operation_id="list_runs", summary="Newest first, without what was asked and said")
+    database: Database
+    settings: Settings
+    rate_limits: RateLimits
+    run_reader: RunReader
+
+    @get(operation_id="list_runs", summary="Newest first, without what was asked and said")
     async def list_runs(  # noqa: PLR0913, PLR0917 - one for each filter
+        self,
         request: Asked,
         workflow: Filter = None,
         variant: Filter = None,
@@ -81,54 +87,52 @@ def routes(database: Database, settings: Settings, records: RunReader, rates: Ra
             until=parse_timestamp(until, "?to"),
             search=search,
         )
-        page = await database.read(runs.list_runs, caller_of(request).project, filters, Window(limit, after))
-        return page.map(lambda row: run_view(row, records))
+        page = await self.database.read(runs.list_runs, caller_of(request).project, filters, Window(limit, after))
+        return page.map(lambda row: run_view(row, self.run_reader))
 
-    @get("/api/runs/{run:str}", operation_id="get_run", summary="One run, and what it was asked and said if wanted")
-    async def get_run(request: Asked, run: FromPath[str], include: Include = "") -> Response[RunView]:
+    @get("/{run:str}", operation_id="get_run", summary="One run, and what it was asked and said if wanted")
+    async def get_run(self, request: Asked, run: FromPath[str], include: Include = "") -> Response[RunView]:
         wanted = {part.strip() for part in include.split(",") if part.strip()}
         if not wanted <= _PARTS:
             raise InvalidValue("include takes input and reply.", pointer="?include")
         project = caller_of(request).project
-        found = await records.get_run(project, run)
+        found = await self.run_reader.get_run(project, run)
         more: dict[str, Any] = {}
         if "input" in wanted:
-            more["input"] = await _asked(database, project, found)
+            more["input"] = await _asked(self.database, project, found)
         if "reply" in wanted:
-            more["reply"] = await _said(records, project, found)
-        return answer(request, run_view(found.row, records, **more))
+            more["reply"] = await _said(self.run_reader, project, found)
+        return answer(request, run_view(found.row, self.run_reader, **more))
 
     @get(
-        "/api/runs/{run:str}/events",
+        "/{run:str}/events",
         operation_id="follow_run",
         summary="Its events as they come, from the start or after one of them",
         media_type="text/event-stream",
         operation_class=streams(Event),
     )
-    async def follow_run(request: Asked, run: FromPath[str], after: AfterEvent = None) -> Response[Any]:
+    async def follow_run(self, request: Asked, run: FromPath[str], after: AfterEvent = None) -> Response[Any]:
         caller = caller_of(request)
-        row = await records.get_row(caller.project, run)
+        row = await self.run_reader.get_row(caller.project, run)
         seen = max(-1 if after is None else after, _last_event_id(request))
         if not row.is_alive and seen >= row.seq:
             return Response(None, status_code=204)
-        following = records.follow(caller.project, run, seen)
+        following = self.run_reader.follow(caller.project, run, seen)
 
         async def tell(exchange: Exchange) -> None:
-            with rates.streams.held(caller):
-                await replay_events(exchange, HEAD, frames(seen), following, stall=settings.stream_stall)
+            with self.rate_limits.streams.held(caller):
+                await replay_events(exchange, HEAD, frames(seen), following, stall=self.settings.stream_stall)
 
         return Told(tell)
 
     @post(
-        "/api/runs/{run:str}/cancel",
+        "/{run:str}/cancel",
         operation_id="cancel_run",
         summary="End it; one that has ended stays as it is",
         status_code=200,
     )
-    async def cancel_run(request: Asked, run: FromPath[str]) -> Response[RunView]:
-        return answer(request, run_view(await records.cancel(caller_of(request).project, run), records))
-
-    return [list_runs, get_run, follow_run, cancel_run]
+    async def cancel_run(self, request: Asked, run: FromPath[str]) -> Response[RunView]:
+        return answer(request, run_view(await self.run_reader.cancel(caller_of(request).project, run), self.run_reader))
 
 
 async def _asked(database: Database, project: str, found: StoredRun) -> RunInput | None:

@@ -8,16 +8,15 @@ from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from litestar import Response, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 from sqlalchemy import Connection
 
 from palaver.core import json
 from palaver.errors import NotFound
 from palaver.server.api.conventions import Asked, Page, answer, caller_of, read_body, takes, told_time
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.trace_views import Asker, Asking, SpanRow, span_row
 from palaver.server.settings import Settings
-from palaver.storage.database import Database
 from palaver.storage.spans import queries as span_pages
 from palaver.storage.spans import traces as span_trees
 from palaver.traces.model import Span
@@ -67,37 +66,37 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """The offset of the piece after it."""
 
 
-def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
-    """The routes."""
-    ask = Asker(database, settings)
+class SpanController(ApiController):
+    path = "/api/spans"
+
+    settings: Settings
+    run_query: Asker
 
     @post(
-        "/api/spans/query",
+        "/query",
         operation_id="query_spans",
         summary="Spans by a filter, newest first",
         operation_class=takes(Asking),
         status_code=200,
     )
-    async def query_spans(request: Asked) -> Page[SpanRow]:
-        _, asked = await read_body(request, settings, Asking)
+    async def query_spans(self, request: Asked) -> Page[SpanRow]:
+        _, asked = await read_body(request, self.settings, Asking)
         query = asked.query
-        found = await ask(query, span_pages.list_spans, caller_of(request).project, query, asked.window)
+        found = await self.run_query(query, span_pages.list_spans, caller_of(request).project, query, asked.window)
         return found.map(span_row)
 
     @get(
-        "/api/spans/{trace:str}/{span:str}",
+        "/{trace:str}/{span:str}",
         operation_id="get_span",
         summary="The record of a span; with part, the text of a part that is too long to be shown whole",
     )
     async def get_span(
-        request: Asked, trace: FromPath[str], span: FromPath[str], part: Part = None, offset: Offset = 0
+        self, request: Asked, trace: FromPath[str], span: FromPath[str], part: Part = None, offset: Offset = 0
     ) -> Response[Record | Piece]:
         project = caller_of(request).project
         if part is not None:
-            return answer(request, await ask(None, _piece, project, trace, span, part, offset))
-        return answer(request, cast("Record", await ask(None, _record, project, trace, span)))
-
-    return [query_spans, get_span]
+            return answer(request, await self.run_query(None, _piece, project, trace, span, part, offset))
+        return answer(request, cast("Record", await self.run_query(None, _record, project, trace, span)))
 
 
 def _parts(db: Connection, project: str, trace: str, span: str) -> dict[str, msgspec.Raw]:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from litestar import Response, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 from msgspec import UNSET
 from sqlalchemy import Connection
@@ -15,6 +14,7 @@ from palaver.errors import InvalidValue, ItemNotFound, NotFound
 from palaver.evaluation.plan.plan import Plan, parse_cell_id
 from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import Asked, caller_of, read_body, shown_as, takes, utc_now
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.idempotency import answered, once
 from palaver.server.api.testset_views import (
     CaseView,
@@ -25,6 +25,7 @@ from palaver.server.api.testset_views import (
     revision_view,
 )
 from palaver.server.api.trace_views import missing_trace
+from palaver.server.redaction import RedactionPolicy
 from palaver.server.settings import Settings
 from palaver.storage import files, runs
 from palaver.storage.database import Database
@@ -61,34 +62,36 @@ class _Cut(NamedTuple):
     """What it was made of: they may name files."""
 
 
-def routes(database: Database, settings: Settings, cleaning: Cleaning) -> list[HTTPRouteHandler]:
-    """The route."""
+class TestSetCaseController(ApiController):
+    path = "/api/testsets"
+
+    database: Database
+    settings: Settings
+    redaction: RedactionPolicy
 
     @post(
-        "/api/testsets/{testset:str}/rows/from",
+        "/{testset:str}/rows/from",
         operation_id="cut_testset_row",
         summary="A row of what happened: a conversation, a trace, or a result of an evaluation",
         operation_class=takes(NewCase),
     )
-    async def cut(request: Asked, testset: FromPath[str]) -> Response[CaseView]:
+    async def cut_testset_row(self, request: Asked, testset: FromPath[str]) -> Response[CaseView]:
         caller = caller_of(request)
-        raw, body = await read_body(request, settings, NewCase)
-        if (before := await answered(request, database, raw)) is not None:
+        raw, body = await read_body(request, self.settings, NewCase)
+        if (before := await answered(request, self.database, raw)) is not None:
             return before
-        found = await database.read(_cut, caller.project, testset, body, cleaning, settings)
+        found = await self.database.read(_cut, caller.project, testset, body, self.redaction.case, self.settings)
         written = CommitInfo(message=body.message, key=caller.key, at=utc_now())
 
         def work(db: Connection) -> HttpResponse:
             made, is_new = commits.commit(db, caller.project, testset, found.prepared, written)
             files.add_references(db, caller.project, testset, ((found.row, message) for message in found.messages))
             about = msgspec.structs.asdict(revision_view(made, is_new=is_new))
-            place = f"{settings.root_path}/api/testsets/{testset}/revisions/{made.number}"
+            place = f"{self.settings.root_path}/api/testsets/{testset}/revisions/{made.number}"
             shown = CaseView(**about, row=found.row, data=found.data)
             return shown_as(shown, status=201, location=place) if is_new else shown_as(shown)
 
-        return await once(request, database, raw, work)
-
-    return [cut]
+        return await once(request, self.database, raw, work)
 
 
 def _cut(db: Connection, project: str, testset: str, body: NewCase, cleaning: Cleaning, settings: Settings) -> _Cut:

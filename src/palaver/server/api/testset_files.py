@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from litestar import Response, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
 from litestar.openapi.spec.enums import OpenAPIFormat, OpenAPIType
 from litestar.params import FromPath, FromQuery, QueryParameter
@@ -16,6 +15,7 @@ from sqlalchemy import Connection
 from palaver.errors import InvalidBody, RequestTimeout, TooLarge, UnsupportedMediaType
 from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import Asked, caller_of, exchange_of, new_id, shown_as, utc_now
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.idempotency import once
 from palaver.server.api.run_views import Told
 from palaver.server.api.testset_revisions import named
@@ -59,16 +59,21 @@ class _Upload(Operation):
         self.request_body = RequestBody(content=content, required=True)
 
 
-def routes(database: Database, settings: Settings, rates: RateLimits) -> list[HTTPRouteHandler]:
-    """The routes."""
+class TestSetFileController(ApiController):
+    path = "/api/testsets"
+
+    database: Database
+    settings: Settings
+    rate_limits: RateLimits
 
     @post(
-        "/api/testsets/import",
+        "/import",
         operation_id="import_testset",
         summary="A new test set from a file, which is the body",
         operation_class=_Upload,
     )
     async def import_testset(
+        self,
         request: Asked,
         name: Name,
         types: As = "auto",
@@ -77,18 +82,19 @@ def routes(database: Database, settings: Settings, rates: RateLimits) -> list[HT
         description: Line = "",
     ) -> Response[ImportView]:
         if "idempotency-key" not in request.headers:  # Else it may be ours: that is known once the file was read.
-            await database.read(testsets.check_name_free, caller_of(request).project, name)
+            await self.database.read(testsets.check_name_free, caller_of(request).project, name)
         into = ImportTarget(testset=new_id("ts"), is_new=True)
         made = TestSet(id=into.testset, name=name, description=description, created_at=utc_now(), updated_at=utc_now())
-        return await take(request, into, types, delimiter, message, made)
+        return await self._take(request, into, types, delimiter, message, made)
 
     @post(
-        "/api/testsets/{testset:str}/import",
+        "/{testset:str}/import",
         operation_id="import_into_testset",
         summary="The next revision from a file, which is the body",
         operation_class=_Upload,
     )
-    async def import_into(
+    async def import_into_testset(
+        self,
         request: Asked,
         testset: FromPath[str],
         mode: How = "append",
@@ -97,11 +103,12 @@ def routes(database: Database, settings: Settings, rates: RateLimits) -> list[HT
         delimiter: Delimiter = None,
         message: Line = "",
     ) -> Response[ImportView]:
-        await database.read(testsets.get_testset, caller_of(request).project, testset)
+        await self.database.read(testsets.get_testset, caller_of(request).project, testset)
         into = ImportTarget(testset=testset, mode=mode, key=key)
-        return await take(request, into, types, delimiter, message)
+        return await self._take(request, into, types, delimiter, message)
 
-    async def take(
+    async def _take(
+        self,
         request: Asked,
         into: ImportTarget,
         types: CellTypes,
@@ -109,25 +116,26 @@ def routes(database: Database, settings: Settings, rates: RateLimits) -> list[HT
         message: str,
         made: TestSet | None = None,
     ) -> Response[ImportView]:
-        caller, limits, exchange = caller_of(request), settings.testset_limits, exchange_of(request)
+        caller, limits, exchange = caller_of(request), self.settings.testset_limits, exchange_of(request)
         reader = files.open_reader(_format(exchange), types=types, delimiter=delimiter, limits=limits)
-        body = _Body(exchange, settings)
-        coming = import_file(database, caller.project, into, reader, body.chunks(), now=utc_now, limits=limits)
+        body = _Body(exchange, self.settings)
+        coming = import_file(self.database, caller.project, into, reader, body.chunks(), now=utc_now, limits=limits)
         async with coming as found:
             written = CommitInfo(message=message, key=caller.key, at=utc_now())
 
             def work(db: Connection) -> HttpResponse:
-                return _committed(db, caller.project, into, found, written, made, settings.root_path)
+                return _committed(db, caller.project, into, found, written, made, self.settings.root_path)
 
-            return await once(request, database, body.digest(), work)
+            return await once(request, self.database, body.digest(), work)
 
     @get(
-        "/api/testsets/{testset:str}/revisions/{revision:str}/export",
+        "/{testset:str}/revisions/{revision:str}/export",
         operation_id="export_testset",
         summary="All rows of a revision, as a file",
         media_type="application/x-ndjson",
     )
     async def export_testset(
+        self,
         request: Asked,
         testset: FromPath[str],
         revision: FromPath[str],
@@ -135,19 +143,17 @@ def routes(database: Database, settings: Settings, rates: RateLimits) -> list[HT
         ids: FromQuery[bool] = False,  # noqa: FBT002 - of the query
     ) -> Response[Any]:
         caller = caller_of(request)
-        called, found = await database.read(_called, caller.project, testset, revision)
-        pieces = export_revision(database, caller.project, found, form, ids=ids)
+        called, found = await self.database.read(_called, caller.project, testset, revision)
+        pieces = export_revision(self.database, caller.project, found, form, ids=ids)
         first = await anext(pieces, b"")  # So that what is wrong with the question is told as such.
         attached = f'attachment; filename="{export_filename(called, found.number, form)}"'
         headers = (("content-type", MEDIA_TYPES[form]), ("content-disposition", attached))
 
         async def told(exchange: Exchange) -> None:
-            with rates.streams.held(caller):
-                await tell(exchange, first, pieces, settings.stream_stall, headers)
+            with self.rate_limits.streams.held(caller):
+                await tell(exchange, first, pieces, self.settings.stream_stall, headers)
 
         return Told(told)
-
-    return [import_testset, import_into, export_testset]
 
 
 def _called(db: Connection, project: str, testset: str, revision: str) -> tuple[str, Revision]:

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import msgspec
 from litestar import Response, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 from msgspec import UNSET
 from sqlalchemy import Connection
@@ -25,6 +24,7 @@ from palaver.server.api.conventions import (
     takes,
     utc_now,
 )
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.idempotency import answered, once
 from palaver.server.api.testset_views import (
     DiffView,
@@ -56,55 +56,58 @@ _FEW = 2_000
 Since = Annotated[str, QueryParameter(name="from", max_length=80, description="The older one, likewise.")]
 
 
-def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
-    """The routes."""
+class TestSetRevisionController(ApiController):
+    path = "/api/testsets"
+
+    database: Database
+    settings: Settings
 
     @get(
-        "/api/testsets/{testset:str}/revisions",
+        "/{testset:str}/revisions",
         operation_id="list_testset_revisions",
         summary="A test set's history, newest first",
     )
-    async def list_revisions(
-        request: Asked, testset: FromPath[str], limit: Limit = 50, after: After = None
+    async def list_testset_revisions(
+        self, request: Asked, testset: FromPath[str], limit: Limit = 50, after: After = None
     ) -> Page[RevisionRow]:
         window = Window(limit, after)
-        return (await database.read(_listed, caller_of(request).project, testset, window)).map(revision_row)
+        return (await self.database.read(_listed, caller_of(request).project, testset, window)).map(revision_row)
 
     @post(
-        "/api/testsets/{testset:str}/revisions",
+        "/{testset:str}/revisions",
         operation_id="commit_testset",
         summary="The next revision: all rows, a delta, or an older one again",
         operation_class=takes(NewRevision),
     )
-    async def commit(request: Asked, testset: FromPath[str]) -> Response[RevisionView]:
+    async def commit_testset(self, request: Asked, testset: FromPath[str]) -> Response[RevisionView]:
         caller = caller_of(request)
-        raw, body = await read_body(request, settings, NewRevision)
-        if (before := await answered(request, database, raw)) is not None:
+        raw, body = await read_body(request, self.settings, NewRevision)
+        if (before := await answered(request, self.database, raw)) is not None:
             return before
         delta = None if body.delta is UNSET or not body.delta.changes_columns else body.delta
         if delta is not None:
             _check_form(body)
-            found = await database.read(commits.check_delta, caller.project, testset, delta, base=body.base)
+            found = await self.database.read(commits.check_delta, caller.project, testset, delta, base=body.base)
             if found.rows > _FEW:
-                return await recolumn(request, testset, raw, body, delta)
-        prepared = await database.read(_prepared, caller.project, testset, body, settings)
-        return await made(request, testset, raw, body, prepared)
+                return await self._recolumn(request, testset, raw, body, delta)
+        prepared = await self.database.read(_prepared, caller.project, testset, body, self.settings)
+        return await self._made(request, testset, raw, body, prepared)
 
-    async def recolumn(
-        request: Asked, testset: str, raw: bytes, body: NewRevision, delta: Delta
+    async def _recolumn(
+        self, request: Asked, testset: str, raw: bytes, body: NewRevision, delta: Delta
     ) -> Response[RevisionView]:
         """Every row changes, and they are many: they are brought in before, a batch at a time."""
-        project, limits = caller_of(request).project, settings.testset_limits
-        async with StagedImport(database, project, testset, utc_now) as staging:
+        project, limits = caller_of(request).project, self.settings.testset_limits
+        async with StagedImport(self.database, project, testset, utc_now) as staging:
             rehashed = await commits.stage_column_changes(
-                database, staging, project, testset, body.base, delta.columns, limits
+                self.database, staging, project, testset, body.base, delta.columns, limits
             )
             known = {"rehashed": rehashed, "staged_by": staging.claim, "base": body.base, "limits": limits}
-            prepared = await database.read(partial(commits.prepare_delta, **known), project, testset, delta)
-            return await made(request, testset, raw, body, prepared)
+            prepared = await self.database.read(partial(commits.prepare_delta, **known), project, testset, delta)
+            return await self._made(request, testset, raw, body, prepared)
 
-    async def made(
-        request: Asked, testset: str, raw: bytes, body: NewRevision, prepared: PreparedCommit
+    async def _made(
+        self, request: Asked, testset: str, raw: bytes, body: NewRevision, prepared: PreparedCommit
     ) -> Response[RevisionView]:
         caller = caller_of(request)
         written = CommitInfo(message=body.message, key=caller.key, at=utc_now())
@@ -112,26 +115,29 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         def work(db: Connection) -> HttpResponse:
             revision, is_new = commits.commit(db, caller.project, testset, prepared, written)
             shown = revision_view(revision, is_new=is_new)
-            place = f"{settings.root_path}/api/testsets/{testset}/revisions/{revision.number}"
+            place = f"{self.settings.root_path}/api/testsets/{testset}/revisions/{revision.number}"
             return shown_as(shown, status=201, location=place) if is_new else shown_as(shown)
 
-        return await once(request, database, raw, work)
+        return await once(request, self.database, raw, work)
 
     @get(
-        "/api/testsets/{testset:str}/revisions/{revision:str}",
+        "/{testset:str}/revisions/{revision:str}",
         operation_id="get_testset_revision",
         summary="One revision, by number, digest or head",
     )
-    async def get_revision(request: Asked, testset: FromPath[str], revision: FromPath[str]) -> Response[RevisionDetail]:
-        found = await database.read(named, caller_of(request).project, testset, revision)
+    async def get_testset_revision(
+        self, request: Asked, testset: FromPath[str], revision: FromPath[str]
+    ) -> Response[RevisionDetail]:
+        found = await self.database.read(named, caller_of(request).project, testset, revision)
         return answer(request, revision_detail(found))
 
     @get(
-        "/api/testsets/{testset:str}/diff",
+        "/{testset:str}/diff",
         operation_id="compare_testset_revisions",
         summary="Where two revisions differ",
     )
-    async def diff(
+    async def compare_testset_revisions(
+        self,
         request: Asked,
         testset: FromPath[str],
         since: Since,
@@ -140,9 +146,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         after: After = None,
     ) -> DiffView:
         project, window = caller_of(request).project, Window(limit, after)
-        return _shown(await database.read(_compared, project, testset, since, to, window))
-
-    return [list_revisions, commit, get_revision, diff]
+        return _shown(await self.database.read(_compared, project, testset, since, to, window))
 
 
 def named(db: Connection, project: str, testset: str, revision: str) -> Revision:

@@ -3,11 +3,11 @@
 from typing import Annotated
 
 from litestar import Response, get
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 from sqlalchemy import Connection
 
 from palaver.server.api.conventions import After, Asked, Limit, Page, Search, Window, answer, caller_of
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.testset_revisions import named
 from palaver.server.api.testset_views import RowView, WholeRow, row_view, whole_row
 from palaver.storage.database import Database
@@ -24,15 +24,18 @@ FilterText = Annotated[
 ]
 
 
-def routes(database: Database) -> list[HTTPRouteHandler]:
-    """The routes."""
+class TestSetRowController(ApiController):
+    path = "/api/testsets"
+
+    database: Database
 
     @get(
-        "/api/testsets/{testset:str}/revisions/{revision:str}/rows",
+        "/{testset:str}/revisions/{revision:str}/rows",
         operation_id="list_testset_rows",
         summary="Rows in their order, long cells cut; a search may give short pages before it is through",
     )
-    async def list_rows(
+    async def list_testset_rows(
+        self,
         request: Asked,
         testset: FromPath[str],
         revision: FromPath[str],
@@ -43,19 +46,17 @@ def routes(database: Database) -> list[HTTPRouteHandler]:
     ) -> Page[RowView]:
         wanted = RowFilter(search or None, parse_row_filter(filter_))
         project, window = caller_of(request).project, Window(limit, after)
-        return (await database.read(_page, project, testset, revision, wanted, window)).map(row_view)
+        return (await self.database.read(_page, project, testset, revision, wanted, window)).map(row_view)
 
     @get(
-        "/api/testsets/{testset:str}/revisions/{revision:str}/rows/{row:str}",
+        "/{testset:str}/revisions/{revision:str}/rows/{row:str}",
         operation_id="get_testset_row",
         summary="One row, whole",
     )
-    async def get_row(
-        request: Asked, testset: FromPath[str], revision: FromPath[str], row: FromPath[str]
+    async def get_testset_row(
+        self, request: Asked, testset: FromPath[str], revision: FromPath[str], row: FromPath[str]
     ) -> Response[WholeRow]:
-        return answer(request, await database.read(_row, caller_of(request).project, testset, revision, row))
-
-    return [list_rows, get_row]
+        return answer(request, await self.database.read(_row, caller_of(request).project, testset, revision, row))
 
 
 def _page(

@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 from litestar import Response, delete, get, patch, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery
 from msgspec import UNSET
 from sqlalchemy import Connection
@@ -27,6 +26,7 @@ from palaver.server.api.conventions import (
     unless_stale,
     utc_now,
 )
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.idempotency import once
 from palaver.server.api.testset_views import NewTestSet, TestSetPatch, TestSetRow, TestSetView, row, view
 from palaver.server.settings import Settings
@@ -38,11 +38,15 @@ from palaver.testsets import commits
 from palaver.testsets.commits import CommitInfo, SubmittedRow
 
 
-def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
-    """The routes of sets."""
+class TestSetController(ApiController):
+    path = "/api/testsets"
 
-    @get("/api/testsets", operation_id="list_testsets", summary="The project's test sets, last changed first")
+    database: Database
+    settings: Settings
+
+    @get(operation_id="list_testsets", summary="The project's test sets, last changed first")
     async def list_testsets(
+        self,
         request: Asked,
         search: Search = None,
         archived: FromQuery[bool] = False,  # noqa: FBT002 - of the query
@@ -50,21 +54,22 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         after: After = None,
     ) -> Page[TestSetRow]:
         project, window = caller_of(request).project, Window(limit, after)
-        found = await database.read(testsets.list_testsets, project, search=search, archived=archived, window=window)
+        found = await self.database.read(
+            testsets.list_testsets, project, search=search, archived=archived, window=window
+        )
         return found.map(row)
 
     @post(
-        "/api/testsets",
         operation_id="create_testset",
         summary="A new test set, with its first revision",
         operation_class=takes(NewTestSet),
     )
-    async def create_testset(request: Asked) -> Response[TestSetView]:
+    async def create_testset(self, request: Asked) -> Response[TestSetView]:
         caller = caller_of(request)
-        raw, body = await read_body(request, settings, NewTestSet)
+        raw, body = await read_body(request, self.settings, NewTestSet)
         given = [SubmittedRow(one.data, one.id) for one in body.rows]
-        prepared = await database.read(
-            commits.prepare_rows, caller.project, None, given, limits=settings.testset_limits
+        prepared = await self.database.read(
+            commits.prepare_rows, caller.project, None, given, limits=self.settings.testset_limits
         )
         now = utc_now()
         wanted = TestSet(id=new_id("ts"), name=body.name, description=body.description, created_at=now, updated_at=now)
@@ -73,49 +78,50 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         def work(db: Connection) -> HttpResponse:
             commits.create_testset(db, caller.project, wanted, prepared, written)
             made = testsets.get_testset(db, caller.project, wanted.id)
-            return shown_as(view(made), status=201, location=f"{settings.root_path}/api/testsets/{made.id}")
+            return shown_as(view(made), status=201, location=f"{self.settings.root_path}/api/testsets/{made.id}")
 
-        return await once(request, database, raw, work)
+        return await once(request, self.database, raw, work)
 
-    @get("/api/testsets/{testset:str}", operation_id="get_testset", summary="One test set, as it is now")
-    async def get_testset(request: Asked, testset: FromPath[str]) -> Response[TestSetView]:
-        return answer(request, view(await database.read(testsets.get_testset, caller_of(request).project, testset)))
+    @get("/{testset:str}", operation_id="get_testset", summary="One test set, as it is now")
+    async def get_testset(self, request: Asked, testset: FromPath[str]) -> Response[TestSetView]:
+        return answer(
+            request, view(await self.database.read(testsets.get_testset, caller_of(request).project, testset))
+        )
 
     @patch(
-        "/api/testsets/{testset:str}",
+        "/{testset:str}",
         operation_id="change_testset",
         summary="Another name or description, archived or not",
         operation_class=takes(TestSetPatch),
     )
-    async def change_testset(request: Asked, testset: FromPath[str]) -> Response[TestSetView]:
-        _, body = await read_body(request, settings, TestSetPatch)
-        return answer(request, view(await change(request, testset, _fields(body))))
+    async def change_testset(self, request: Asked, testset: FromPath[str]) -> Response[TestSetView]:
+        _, body = await read_body(request, self.settings, TestSetPatch)
+        return answer(request, view(await self._change(request, testset, _fields(body))))
 
     @delete(
-        "/api/testsets/{testset:str}",
+        "/{testset:str}",
         operation_id="archive_testset",
         summary="Archive it: revisions stay; with purge=true, which needs an admin, erase it for ever",
     )
     async def archive_testset(
+        self,
         request: Asked,
         testset: FromPath[str],
         purge: FromQuery[bool] = False,  # noqa: FBT002 - of the query
     ) -> None:
         if not purge:
-            await change(request, testset, {"archived": True})
+            await self._change(request, testset, {"archived": True})
             return
         caller = caller_of(request)
         if "admin" not in caller.scopes:
             raise MissingScope("admin")
         check = unless_stale(request, view)
-        left = await database.write(testsets.delete_testset, caller.project, testset, check=check, at=utc_now())
-        await sweep_import(database, left)
+        left = await self.database.write(testsets.delete_testset, caller.project, testset, check=check, at=utc_now())
+        await sweep_import(self.database, left)
 
-    async def change(request: Asked, testset: str, fields: dict[str, Any]) -> TestSet:
+    async def _change(self, request: Asked, testset: str, fields: dict[str, Any]) -> TestSet:
         project, check = caller_of(request).project, unless_stale(request, view)
-        return await database.write(testsets.update_testset, project, testset, at=utc_now(), check=check, **fields)
-
-    return [list_testsets, create_testset, get_testset, change_testset, archive_testset]
+        return await self.database.write(testsets.update_testset, project, testset, at=utc_now(), check=check, **fields)
 
 
 def _fields(body: TestSetPatch) -> dict[str, Any]:

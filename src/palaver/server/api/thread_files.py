@@ -1,12 +1,11 @@
 """Threads as files: all that was said, a line each; branches as test cases; one page to read. And back again."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any, Literal, cast
 
 import msgspec
 from litestar import Response, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery
 from litestar.response import Stream
 from sqlalchemy import Connection
@@ -15,6 +14,7 @@ from palaver.core import json
 from palaver.errors import PalaverError, RequestError, ThreadNotFound, UnsupportedMediaType
 from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import Asked, Filter, Search, caller_of, exchange_of, new_id, shown_as, takes
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.idempotency import once
 from palaver.server.api.problems import told
 from palaver.server.api.thread_page import POLICY, shown
@@ -42,16 +42,20 @@ class ImportedThreads(msgspec.Struct, frozen=True):
     faults: list[dict[str, Any]]
 
 
-def routes(database: Database, settings: Settings, *, new: Callable[[str], str] = new_id) -> list[HTTPRouteHandler]:
-    """The routes."""
+class ThreadFileController(ApiController):
+    path = "/api/threads"
+
+    database: Database
+    settings: Settings
 
     @get(
-        "/api/threads/{thread:str}/export",
+        "/{thread:str}/export",
         operation_id="export_thread",
         summary="One thread, as a file",
         media_type=LINES,
     )
     async def export_thread(
+        self,
         request: Asked,
         thread: FromPath[str],
         format: FromQuery[Format] = "jsonl",
@@ -59,19 +63,20 @@ def routes(database: Database, settings: Settings, *, new: Callable[[str], str] 
     ) -> Response[bytes]:
         project = caller_of(request).project
         if format != "html":
-            body = await database.read(thread_files.export_thread, project, thread, format, branches)
+            body = await self.database.read(thread_files.export_thread, project, thread, format, branches)
             return Response(body, headers=_named(f"{thread}.jsonl"), media_type=LINES)
-        body = await database.read(shown, project, thread)
+        body = await self.database.read(shown, project, thread)
         headers = _named(f"{thread}.html") | {"content-security-policy": f"{POLICY}; sandbox"}
         return Response(body, headers=headers, media_type="text/html")
 
     @get(
-        "/api/threads/export",
+        "/export",
         operation_id="export_threads",
         summary="The threads of a list, a line each",
         media_type=LINES,
     )
     async def export_threads(
+        self,
         request: Asked,
         format: FromQuery[ExportFormat] = "jsonl",
         branches: FromQuery[Branches] = "current",
@@ -82,33 +87,31 @@ def routes(database: Database, settings: Settings, *, new: Callable[[str], str] 
     ) -> Stream:
         project = caller_of(request).project
         filters = ThreadFilters(search=search, workflow=workflow, pinned=pinned, origin=origin)
-        first = await database.read(threads.list_threads, project, filters)
-        written = _written(database, project, filters, first, format, branches)
+        first = await self.database.read(threads.list_threads, project, filters)
+        written = _written(self.database, project, filters, first, format, branches)
         return Stream(written, headers=_named("threads.jsonl"), media_type=LINES)
 
     @post(
-        "/api/threads/import",
+        "/import",
         operation_id="import_threads",
         summary="Make the threads of an exported file, which come back equal",
         operation_class=takes(ThreadFile, LINES),
         status_code=200,
     )
-    async def import_threads(request: Asked) -> Response[ImportedThreads]:
+    async def import_threads(self, request: Asked) -> Response[ImportedThreads]:
         exchange, project = exchange_of(request), caller_of(request).project
         if exchange.headers.get("content-type", "").partition(";")[0].strip().lower() != LINES:
             raise UnsupportedMediaType(f"Send {LINES}: one thread a line.")
-        raw = await exchange.body(settings)
-        files, faults = _read(raw, settings)
+        raw = await exchange.body(self.settings)
+        files, faults = _read(raw, self.settings)
 
         def work(db: Connection) -> HttpResponse:
             kept = [] if faults else files
-            made = [thread_files.import_thread(db, project, file, id=new("conv")) for file in kept]
+            made = [thread_files.import_thread(db, project, file, id=new_id("conv")) for file in kept]
             names = [thread.id for thread in made if thread is not None]
             return shown_as(ImportedThreads(len(names), len(made) - len(names), names, faults))
 
-        return await once(request, database, raw, work)
-
-    return [export_thread, export_threads, import_threads]
+        return await once(request, self.database, raw, work)
 
 
 async def _written(

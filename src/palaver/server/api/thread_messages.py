@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from litestar import Response, delete, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, QueryParameter
 from msgspec import UNSET, UnsetType
 from sqlalchemy import Connection
@@ -14,6 +13,7 @@ from palaver.core.messages import Message
 from palaver.errors import ConflictingFields, InvalidValue, ItemNotFound, UnknownCall
 from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import After, Asked, Limit, caller_of, read_body, shown_as, takes, utc_now
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.idempotency import once
 from palaver.server.api.thread_views import (
     Answering,
@@ -67,30 +67,34 @@ async def nobody(_project: str, _run: str) -> None:
     """Where no run can be seen while it speaks."""
 
 
-def routes(database: Database, settings: Settings, *, running: Running = nobody) -> list[HTTPRouteHandler]:
-    """The routes. `running` tells what a run that has not ended is saying."""
+class ThreadMessageController(ApiController):
+    path = "/api/threads"
 
-    async def answering_in(project: str, thread: str) -> tuple[Thread, Answering | None]:
+    database: Database
+    settings: Settings
+    partial_reply: Running
+
+    async def _answering_in(self, project: str, thread: str) -> tuple[Thread, Answering | None]:
         """The thread, and what is being said in it. What ended between two looks has joined it meanwhile."""
-        found = await database.read(threads.require_thread, project, thread)
-        return found, await running(project, found.run) if found.run is not None else None
+        found = await self.database.read(threads.require_thread, project, thread)
+        return found, await self.partial_reply(project, found.run) if found.run is not None else None
 
     @get(
-        "/api/threads/{thread:str}/messages",
+        "/{thread:str}/messages",
         operation_id="list_messages",
         summary="A branch: its end first, oldest first inside a page",
     )
     async def list_messages(
-        request: Asked, thread: FromPath[str], at: At = "head", limit: Limit = 50, after: After = None
+        self, request: Asked, thread: FromPath[str], at: At = "head", limit: Limit = 50, after: After = None
     ) -> Page[NodeView]:
         caller = caller_of(request)
-        found, answering = await answering_in(caller.project, thread)
+        found, answering = await self._answering_in(caller.project, thread)
         made = streaming(answering, found.run or "") if answering is not None and after is None else []
         written = {node.id: place for place, node in enumerate(made, 1)}
         end = at
         if answering is not None and at in written:
             end, made = answering.answers, made[: written[at]]
-        seen = await database.read(_seen, caller.project, thread, end, at, caller.key, Window(limit, after))
+        seen = await self.database.read(_seen, caller.project, thread, end, at, caller.key, Window(limit, after))
         last = seen.thread.head if end == "head" else end
         if answering is not None and last != answering.answers:
             made = []
@@ -100,16 +104,16 @@ def routes(database: Database, settings: Settings, *, running: Running = nobody)
         return Page([node_view(node, siblings, seen.feedback, seen.seconds) for node in shown], seen.page.next)
 
     @get(
-        "/api/threads/{thread:str}/tree",
+        "/{thread:str}/tree",
         operation_id="get_tree",
         summary="All branches, in order of making, without the messages",
     )
     async def get_tree(
-        request: Asked, thread: FromPath[str], limit: TreeLimit = _TREE, after: After = None
+        self, request: Asked, thread: FromPath[str], limit: TreeLimit = _TREE, after: After = None
     ) -> Page[Leaf]:
         project = caller_of(request).project
-        found, answering = await answering_in(project, thread)
-        page = await database.read(message_tree.list_leaves, project, thread, Window(limit, after))
+        found, answering = await self._answering_in(project, thread)
+        page = await self.database.read(message_tree.list_leaves, project, thread, Window(limit, after))
         if answering is None or page.next is not None:
             return page
         here = {node.id for node in page.data}
@@ -117,14 +121,14 @@ def routes(database: Database, settings: Settings, *, running: Running = nobody)
         return Page([*page.data, *(leaf(node) for node in made if node.id not in here)])
 
     @post(
-        "/api/threads/{thread:str}/messages",
+        "/{thread:str}/messages",
         operation_id="add_messages",
         summary="Put messages below one, or beside it; the current branch ends there now",
         operation_class=takes(Say),
     )
-    async def add_messages(request: Asked, thread: FromPath[str]) -> Response[Said]:
-        raw, given = await read_body(request, settings, Say)
-        messages = said(request, given.messages, settings, most=MOST_MESSAGES)
+    async def add_messages(self, request: Asked, thread: FromPath[str]) -> Response[Said]:
+        raw, given = await read_body(request, self.settings, Say)
+        messages = said(request, given.messages, self.settings, most=MOST_MESSAGES)
         if not messages:
             raise InvalidValue("There is no message to put into the thread.", pointer="/messages")
         if given.replaces is not None and given.parent is not UNSET:
@@ -138,26 +142,25 @@ def routes(database: Database, settings: Settings, *, running: Running = nobody)
             made = threads.append_messages(db, project, thread, parent, told, origin="client", at=now)
             beside = message_tree.list_children_ids(db, project, thread, [made[0].parent])
             shown = Said([node_view(node, dict(beside), {}) for node in made])
-            place = f"{settings.root_path}/api/threads/{thread}/messages?at={made[-1].id}"
+            place = f"{self.settings.root_path}/api/threads/{thread}/messages?at={made[-1].id}"
             return shown_as(shown, status=201, location=place)
 
-        return await once(request, database, raw, work)
+        return await once(request, self.database, raw, work)
 
     @delete(
-        "/api/threads/{thread:str}/messages/{message:str}",
+        "/{thread:str}/messages/{message:str}",
         operation_id="delete_message",
         summary="Erase a message and all below it, or keep those",
     )
     async def delete_message(
+        self,
         request: Asked,
         thread: FromPath[str],
         message: FromPath[str],
         below: FromQuery[Literal["delete", "keep"]] = "delete",
     ) -> None:
         project = caller_of(request).project
-        await database.write(threads.delete_message, project, thread, message, below=below, at=utc_now())
-
-    return [list_messages, get_tree, add_messages, delete_message]
+        await self.database.write(threads.delete_message, project, thread, message, below=below, at=utc_now())
 
 
 def _seen(

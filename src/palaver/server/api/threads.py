@@ -1,11 +1,9 @@
 """/api/threads: conversations with branches. Their messages are in thread_messages.py, files in thread_files.py."""
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
 from litestar import Response, delete, get, patch, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery
 from msgspec import UNSET, Meta, UnsetType
 from sqlalchemy import Connection
@@ -15,6 +13,7 @@ from palaver.core.boards import Cell as BoardCell
 from palaver.core.history import HistoryLimits, check_history_limits, validate_history
 from palaver.core.messages import Message, has_files
 from palaver.core.variants import check_parameters_size, parse_reference
+from palaver.discovery.registry import Registry
 from palaver.errors import InvalidValue
 from palaver.protocols.base import HttpResponse
 from palaver.server import file_references
@@ -33,6 +32,7 @@ from palaver.server.api.conventions import (
     unless_stale,
     utc_now,
 )
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.idempotency import once
 from palaver.server.api.thread_views import ThreadSummary, ThreadView, summary, view
 from palaver.server.settings import Settings
@@ -104,17 +104,16 @@ class Duplicate(msgspec.Struct, frozen=True, kw_only=True):
     title: Title | UnsetType | None = UNSET
 
 
-def routes(
-    database: Database,
-    settings: Settings,
-    *,
-    known: Callable[[str], object],
-    new: Callable[[str], str] = new_id,
-) -> list[HTTPRouteHandler]:
-    """The routes. `known(name)` raises for a workflow that is not served."""
+class ThreadController(ApiController):
+    path = "/api/threads"
 
-    @get("/api/threads", operation_id="list_threads", summary="Threads, those in which something was said last first")
+    database: Database
+    settings: Settings
+    registry: Registry
+
+    @get(operation_id="list_threads", summary="Threads, those in which something was said last first")
     async def list_threads(
+        self,
         request: Asked,
         search: Search = None,
         workflow: Filter = None,
@@ -124,17 +123,19 @@ def routes(
         after: After = None,
     ) -> Page[ThreadSummary]:
         filters = ThreadFilters(search=search, workflow=workflow, pinned=pinned, origin=origin)
-        found = await database.read(threads.list_threads, caller_of(request).project, filters, Window(limit, after))
+        found = await self.database.read(
+            threads.list_threads, caller_of(request).project, filters, Window(limit, after)
+        )
         return found.map(summary)
 
-    @post("/api/threads", operation_id="make_thread", summary="A new thread", operation_class=takes(MakeThread))
-    async def make_thread(request: Asked) -> Response[ThreadView]:
-        raw, given = await read_body(request, settings, MakeThread)
-        known(given.workflow)
+    @post(operation_id="make_thread", summary="A new thread", operation_class=takes(MakeThread))
+    async def make_thread(self, request: Asked) -> Response[ThreadView]:
+        raw, given = await read_body(request, self.settings, MakeThread)
+        self.registry.find(given.workflow)
         _check(given.variant, given.parameters)
-        messages = said(request, given.messages, settings, most=MOST_MESSAGES)
+        messages = said(request, given.messages, self.settings, most=MOST_MESSAGES)
         check_results(messages, 0)
-        project, name, now = caller_of(request).project, new("conv"), utc_now()
+        project, name, now = caller_of(request).project, new_id("conv"), utc_now()
         wanted = NewThread(
             id=name,
             at=now,
@@ -151,25 +152,25 @@ def routes(
             if given.cell is not None:
                 filled = BoardCell(row=given.cell.row, column=given.cell.column, thread=name)
                 boards.fill_cells(db, project, given.cell.board, [filled])
-            return _made(made, settings)
+            return _made(made, self.settings)
 
-        return await once(request, database, raw, work)
+        return await once(request, self.database, raw, work)
 
-    @get("/api/threads/{thread:str}", operation_id="get_thread", summary="One thread")
-    async def get_thread(request: Asked, thread: FromPath[str]) -> Response[ThreadView]:
-        found = await database.read(threads.require_thread, caller_of(request).project, thread)
+    @get("/{thread:str}", operation_id="get_thread", summary="One thread")
+    async def get_thread(self, request: Asked, thread: FromPath[str]) -> Response[ThreadView]:
+        found = await self.database.read(threads.require_thread, caller_of(request).project, thread)
         return answer(request, view(found))
 
     @patch(
-        "/api/threads/{thread:str}",
+        "/{thread:str}",
         operation_id="change_thread",
         summary="Its title, what its runs are given, its current branch",
         operation_class=takes(ChangeThread),
     )
-    async def change_thread(request: Asked, thread: FromPath[str]) -> Response[ThreadView]:
-        _, given = await read_body(request, settings, ChangeThread)
+    async def change_thread(self, request: Asked, thread: FromPath[str]) -> Response[ThreadView]:
+        _, given = await read_body(request, self.settings, ChangeThread)
         if isinstance(given.workflow, str):
-            known(given.workflow)
+            self.registry.find(given.workflow)
         _check(given.variant, given.parameters)
         project, check = caller_of(request).project, unless_stale(request, view)
 
@@ -184,47 +185,45 @@ def routes(
                 case node:
                     return threads.move_head(db, project, thread, node)
 
-        return answer(request, view(await database.write(work)))
+        return answer(request, view(await self.database.write(work)))
 
     @delete(
-        "/api/threads/{thread:str}",
+        "/{thread:str}",
         operation_id="delete_thread",
         summary="Erase it, and its runs; with traces, what they left there as well",
     )
-    async def delete_thread(request: Asked, thread: FromPath[str], *, traces: FromQuery[bool] = False) -> None:
+    async def delete_thread(self, request: Asked, thread: FromPath[str], *, traces: FromQuery[bool] = False) -> None:
         project, check = caller_of(request).project, unless_stale(request, view)
 
         def work(db: Connection) -> list[str]:
             check(threads.require_thread(db, project, thread))
             return threads.delete_thread(db, project, thread)
 
-        of_runs = await database.write(work)
+        of_runs = await self.database.write(work)
         if traces:
-            await _erase_traces(database, project, thread, of_runs)
+            await _erase_traces(self.database, project, thread, of_runs)
 
     @post(
-        "/api/threads/{thread:str}/duplicate",
+        "/{thread:str}/duplicate",
         operation_id="duplicate_thread",
         summary="A copy, or a fork at a message",
         operation_class=takes(Duplicate),
     )
-    async def duplicate(request: Asked, thread: FromPath[str]) -> Response[ThreadView]:
-        raw, given = await read_body(request, settings, Duplicate)
+    async def duplicate_thread(self, request: Asked, thread: FromPath[str]) -> Response[ThreadView]:
+        raw, given = await read_body(request, self.settings, Duplicate)
         if isinstance(given.workflow, str):
-            known(given.workflow)
+            self.registry.find(given.workflow)
         _check(given.variant, UNSET)
         changes = ThreadChanges(title=given.title or UNSET, workflow=given.workflow, variant=given.variant)
-        project, name, now = caller_of(request).project, new("conv"), utc_now()
+        project, name, now = caller_of(request).project, new_id("conv"), utc_now()
 
         def work(db: Connection) -> HttpResponse:
             made = thread_copies.duplicate_thread(
                 db, project, thread, id=name, at=now, upto=given.upto, branches=given.branches, changes=changes
             )
-            return _made(made, settings)
+            return _made(made, self.settings)
 
-        return await once(request, database, raw, work)
-
-    return [list_threads, make_thread, get_thread, change_thread, delete_thread, duplicate]
+        return await once(request, self.database, raw, work)
 
 
 def said(request: Asked, given: Any, settings: Settings, *, most: int) -> list[Message]:

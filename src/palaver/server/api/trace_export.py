@@ -6,16 +6,15 @@ from contextlib import aclosing, nullcontext
 from typing import Annotated, Any
 
 from litestar import Response, get
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 
 from palaver.server.api.conventions import Asked, Window, caller_of
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.run_views import Told
 from palaver.server.api.trace_views import Asker, FilterText, Since, Until, Words, asked_by_url, missing_trace
 from palaver.server.rate_limit import RateLimits
 from palaver.server.request import ClientDisconnected, Exchange
 from palaver.server.settings import Settings
-from palaver.storage.database import Database
 from palaver.storage.spans import queries as span_pages
 from palaver.storage.spans.queries import SpanQuery
 from palaver.traces.stored_spans import ExportFormat, export_page
@@ -34,17 +33,20 @@ Headers = tuple[tuple[str, str], ...]
 _HEADERS: Headers = (("content-type", _KIND), ("content-disposition", 'attachment; filename="traces.jsonl"'))
 
 
-def routes(database: Database, settings: Settings, rates: RateLimits) -> list[HTTPRouteHandler]:
-    """The route."""
-    ask = Asker(database, settings)
+class TraceExportController(ApiController):
+    path = "/api/traces/export"
+
+    settings: Settings
+    rate_limits: RateLimits
+    run_query: Asker
 
     @get(
-        "/api/traces/export",
         operation_id="export_traces",
         summary="All spans of the traces that are asked for, as lines",
         media_type=_KIND,
     )
     async def export_traces(
+        self,
         request: Asked,
         form: Format = "jsonl",
         trace: Trace = None,
@@ -55,20 +57,18 @@ def routes(database: Database, settings: Settings, rates: RateLimits) -> list[HT
     ) -> Response[Any]:
         query, caller = asked_by_url(filter_, search, since, until), caller_of(request)
         if trace is None:
-            lines = _of_all(ask, caller.project, query, form)
-        elif await ask(None, span_pages.get_head_span, caller.project, trace.lower()) is None:
+            lines = _of_all(self.run_query, caller.project, query, form)
+        elif await self.run_query(None, span_pages.get_head_span, caller.project, trace.lower()) is None:
             raise missing_trace(trace)
         else:
-            lines = _of_trace(ask, caller.project, trace.lower(), form)
+            lines = _of_trace(self.run_query, caller.project, trace.lower(), form)
         first = await anext(lines, b"")  # So that what is wrong with the question is told as such.
 
         async def told(exchange: Exchange) -> None:
-            with rates.streams.held(caller):
-                await tell(exchange, first, lines, settings.stream_stall)
+            with self.rate_limits.streams.held(caller):
+                await tell(exchange, first, lines, self.settings.stream_stall)
 
         return Told(told)
-
-    return [export_traces]
 
 
 # Reading

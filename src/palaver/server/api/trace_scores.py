@@ -5,7 +5,6 @@ from typing import Any, Literal
 
 import msgspec
 from litestar import get
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 from msgspec import UNSET, UnsetType
 from sqlalchemy import Connection
@@ -13,6 +12,7 @@ from sqlalchemy import Connection
 from palaver.core.api_keys import format_key_id
 from palaver.evaluation.review_questions import Question
 from palaver.server.api.conventions import Asked, Time, caller_of, told_time
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.trace_views import missing_trace
 from palaver.storage import feedback
 from palaver.storage.database import Database
@@ -58,18 +58,18 @@ class Scores(msgspec.Struct, frozen=True):
     data: list[Score]
 
 
-def routes(database: Database) -> list[HTTPRouteHandler]:
-    """The route."""
+class TraceScoreController(ApiController):
+    path = "/api/traces"
+
+    database: Database
 
     @get(
-        "/api/traces/{trace:str}/scores",
+        "/{trace:str}/scores",
         operation_id="list_trace_scores",
         summary="What people thought of a trace, 1 or 0 for each thumb, and what evaluators say of it",
     )
-    async def list_trace_scores(request: Asked, trace: FromPath[str]) -> Scores:
-        return Scores(await database.read(_scores, caller_of(request).project, trace))
-
-    return [list_trace_scores]
+    async def list_trace_scores(self, request: Asked, trace: FromPath[str]) -> Scores:
+        return Scores(await self.database.read(_scores, caller_of(request).project, trace))
 
 
 def _scores(db: Connection, project: str, trace: str) -> list[Score]:

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import msgspec
 from litestar import Response, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, QueryParameter
 from msgspec import Meta
 from sqlalchemy import Connection
@@ -23,10 +22,10 @@ from palaver.server.api.conventions import (
     read_body,
     takes,
 )
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.spans import shortened
 from palaver.server.api.trace_views import Asker, SessionRow, Since, Until, missing_trace, session_row
 from palaver.server.settings import Settings
-from palaver.storage.database import Database
 from palaver.storage.spans import queries as span_sessions
 from palaver.storage.spans import traces as span_trees
 from palaver.storage.spans.queries import SpanQuery
@@ -74,12 +73,15 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     upto: Annotated[int, Meta(ge=0)] | None = None
 
 
-def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
-    """The routes."""
-    ask = Asker(database, settings)
+class TraceSessionController(ApiController):
+    path = "/api"
 
-    @get("/api/sessions", operation_id="list_sessions", summary="Sessions that spans name, the last active first")
+    settings: Settings
+    run_query: Asker
+
+    @get("/sessions", operation_id="list_sessions", summary="Sessions that spans name, the last active first")
     async def list_sessions(
+        self,
         request: Asked,
         search: Search = None,
         since: Since = None,
@@ -89,62 +91,55 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
     ) -> Page[SessionRow]:
         query = SpanQuery(since=parse_timestamp(since, "?from"), until=parse_timestamp(until, "?to"))
         project, window = caller_of(request).project, Window(limit, after)
-        found = await ask(query, span_sessions.list_sessions, project, query, window, name=search)
+        found = await self.run_query(query, span_sessions.list_sessions, project, query, window, name=search)
         return found.map(session_row)
 
     @get(
-        "/api/sessions/{session:str}/thread",
+        "/sessions/{session:str}/thread",
         operation_id="get_session_thread",
         summary="A session's traces as one conversation, with a tab for each branch",
     )
     async def get_session_thread(
-        request: Asked, session: FromPath[str], limit: Turns = 50, after: After = None
+        self, request: Asked, session: FromPath[str], limit: Turns = 50, after: After = None
     ) -> Response[SessionThread]:
-        return answer(request, await _thread(ask, caller_of(request).project, session, Window(limit, after)))
+        return answer(request, await _thread(self.run_query, caller_of(request).project, session, Window(limit, after)))
 
     @get(
-        "/api/sessions/thread",
+        "/sessions/thread",
         operation_id="get_session_thread_by_name",
         summary="The same, of a session whose name cannot stand in a path",
     )
     async def get_session_thread_by_name(
-        request: Asked, session: Session, limit: Turns = 50, after: After = None
+        self, request: Asked, session: Session, limit: Turns = 50, after: After = None
     ) -> Response[SessionThread]:
-        return answer(request, await _thread(ask, caller_of(request).project, session, Window(limit, after)))
+        return answer(request, await _thread(self.run_query, caller_of(request).project, session, Window(limit, after)))
 
     @get(
-        "/api/traces/{trace:str}/conversation",
+        "/traces/{trace:str}/conversation",
         operation_id="get_trace_conversation",
         summary="What was said in a trace; a long one from the beginning of each text, unless the whole is wanted",
     )
     async def get_trace_conversation(
+        self,
         request: Asked,
         trace: FromPath[str],
         whole: FromQuery[bool] = False,  # noqa: FBT002 -- a query parameter
     ) -> Response[TraceConversation]:
-        found = await ask(None, load_turn, caller_of(request).project, trace.lower())
+        found = await self.run_query(None, load_turn, caller_of(request).project, trace.lower())
         if found is None:
             raise missing_trace(trace)
         return answer(request, _conversation(found[1], whole=whole))
 
     @post(
-        "/api/traces/{trace:str}/thread",
+        "/traces/{trace:str}/thread",
         operation_id="open_trace_as_thread",
         summary="What the playground needs to go on from a trace, or from a span of it; starts nothing",
         operation_class=takes(Opening),
         status_code=200,
     )
-    async def open_trace_as_thread(request: Asked, trace: FromPath[str]) -> Response[Live]:
-        _, opening = await read_body(request, settings, Opening)
-        return answer(request, await ask(None, _opened, caller_of(request).project, trace, opening))
-
-    return [
-        list_sessions,
-        get_session_thread,
-        get_session_thread_by_name,
-        get_trace_conversation,
-        open_trace_as_thread,
-    ]
+    async def open_trace_as_thread(self, request: Asked, trace: FromPath[str]) -> Response[Live]:
+        _, opening = await read_body(request, self.settings, Opening)
+        return answer(request, await self.run_query(None, _opened, caller_of(request).project, trace, opening))
 
 
 # A session

@@ -4,11 +4,11 @@ from typing import Annotated
 
 import msgspec
 from litestar import Response, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, QueryParameter
 from sqlalchemy import Connection
 
 from palaver.server.api.conventions import After, Asked, Limit, Page, Window, answer, caller_of, read_body, takes
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.trace_views import (
     Asker,
     Asking,
@@ -30,7 +30,6 @@ from palaver.server.api.trace_views import (
     trace_view,
 )
 from palaver.server.settings import Settings
-from palaver.storage.database import Database
 from palaver.storage.spans import queries as span_pages
 from palaver.storage.spans import stats as span_stats
 from palaver.storage.spans import traces as span_trees
@@ -48,12 +47,15 @@ class Stats(msgspec.Struct, frozen=True):
     data: list[StatRow]
 
 
-def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
-    """The routes."""
-    ask = Asker(database, settings)
+class TraceController(ApiController):
+    path = "/api/traces"
 
-    @get("/api/traces", operation_id="list_traces", summary="Newest first: the root of each, or its earliest span")
+    settings: Settings
+    run_query: Asker
+
+    @get(operation_id="list_traces", summary="Newest first: the root of each, or its earliest span")
     async def list_traces(
+        self,
         request: Asked,
         filter_: FilterText = None,
         search: Words = None,
@@ -63,26 +65,27 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         after: After = None,
     ) -> Page[TraceRow]:
         query = asked_by_url(filter_, search, since, until)
-        found = await ask(query, span_pages.list_traces, caller_of(request).project, query, Window(limit, after))
+        found = await self.run_query(
+            query, span_pages.list_traces, caller_of(request).project, query, Window(limit, after)
+        )
         return found.map(trace_row)
 
     @post(
-        "/api/traces/query",
+        "/query",
         operation_id="query_traces",
         summary="The same, by a filter: it is asked of the span that stands for each trace",
         operation_class=takes(Asking),
         status_code=200,
     )
-    async def query_traces(request: Asked) -> Page[TraceRow]:
-        _, asked = await read_body(request, settings, Asking)
+    async def query_traces(self, request: Asked) -> Page[TraceRow]:
+        _, asked = await read_body(request, self.settings, Asking)
         query = asked.query
-        found = await ask(query, span_pages.list_traces, caller_of(request).project, query, asked.window)
+        found = await self.run_query(query, span_pages.list_traces, caller_of(request).project, query, asked.window)
         return found.map(trace_row)
 
-    @get(
-        "/api/traces/stats", operation_id="trace_stats", summary="Counts, errors, durations, tokens and cost over time"
-    )
+    @get("/stats", operation_id="trace_stats", summary="Counts, errors, durations, tokens and cost over time")
     async def trace_stats(
+        self,
         request: Asked,
         by: FromQuery[TimeStep] = "hour",
         group: FromQuery[StatsGroup | None] = None,
@@ -93,40 +96,38 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
     ) -> Stats:
         query = asked_by_url(filter_, search, since, until)
         project = caller_of(request).project
-        found = await ask(query, _stats, project, by, group, query)
+        found = await self.run_query(query, _stats, project, by, group, query)
         return Stats([stat_row(row) for row in found])
 
-    @get("/api/traces/{trace:str}", operation_id="get_trace", summary="One trace, in short")
-    async def get_trace(request: Asked, trace: FromPath[str]) -> Response[TraceView]:
-        found = await ask(None, span_trees.get_trace_overview, caller_of(request).project, trace.lower())
+    @get("/{trace:str}", operation_id="get_trace", summary="One trace, in short")
+    async def get_trace(self, request: Asked, trace: FromPath[str]) -> Response[TraceView]:
+        found = await self.run_query(None, span_trees.get_trace_overview, caller_of(request).project, trace.lower())
         if found is None:
             raise missing_trace(trace)
         return answer(request, trace_view(found))
 
     @get(
-        "/api/traces/{trace:str}/tree",
+        "/{trace:str}/tree",
         operation_id="get_trace_tree",
         summary="What stands at the top of a trace, or the children of a span, in the order of their start",
     )
     async def get_trace_tree(
-        request: Asked, trace: FromPath[str], parent: Parent = None, limit: Limit = 200, after: After = None
+        self, request: Asked, trace: FromPath[str], parent: Parent = None, limit: Limit = 200, after: After = None
     ) -> Page[BranchRow]:
         project, below = caller_of(request).project, parent if parent is None else parent.lower()
-        found = await ask(None, _tree, project, trace, below, Window(limit, after))
+        found = await self.run_query(None, _tree, project, trace, below, Window(limit, after))
         return found.map(branch_row)
 
     @get(
-        "/api/traces/{trace:str}/skeleton",
+        "/{trace:str}/skeleton",
         operation_id="get_trace_skeleton",
         summary="All spans of a trace, without what is in them",
     )
     async def get_trace_skeleton(
-        request: Asked, trace: FromPath[str], limit: Bones = 5_000, after: After = None
+        self, request: Asked, trace: FromPath[str], limit: Bones = 5_000, after: After = None
     ) -> Page[BoneRow]:
-        found = await ask(None, _skeleton, caller_of(request).project, trace, Window(limit, after))
+        found = await self.run_query(None, _skeleton, caller_of(request).project, trace, Window(limit, after))
         return found.map(bone_row)
-
-    return [list_traces, query_traces, trace_stats, get_trace, get_trace_tree, get_trace_skeleton]
 
 
 def _stats(db: Connection, project: str, by: TimeStep, group: StatsGroup | None, query: SpanQuery) -> list[TraceStats]:

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 from litestar import Response, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 from msgspec import UNSET, UnsetType
 from sqlalchemy import Connection
@@ -18,6 +17,7 @@ from palaver.engine.run_reader import RunReader
 from palaver.errors import ConflictingFields, Overloaded
 from palaver.protocols.base import Headers, HttpResponse, run_headers, valid_traceparent
 from palaver.server.api.conventions import Asked, caller_of, read_body, response, shown_as, takes, utc_now
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.idempotency import asked_once
 from palaver.server.api.run_views import HEAD, SSE, RunView, Told, frames, run_view
 from palaver.server.api.thread_messages import MOST_MESSAGES
@@ -64,30 +64,25 @@ class Taken(msgspec.Struct, frozen=True):
     messages: list[NodeView]
 
 
-class TurnDependencies(msgspec.Struct, frozen=True):
-    """What the route uses."""
+class TurnController(ApiController):
+    path = "/api/threads"
 
     database: Database
     settings: Settings
-    records: RunReader
+    run_reader: RunReader
     rate_limits: RateLimits
     thread_runner: ThreadRunner
 
-
-def routes(dependencies: TurnDependencies) -> list[HTTPRouteHandler]:
-    """The route."""
-    database, settings = dependencies.database, dependencies.settings
-
     @post(
-        "/api/threads/{thread:str}/turns",
+        "/{thread:str}/turns",
         operation_id="take_turn",
         summary="Say something and begin the run that answers; as a stream of its events, if that is what one accepts",
         operation_class=takes(TakeTurn, streams=Event),
         status_code=202,
     )
-    async def take_turn(request: Asked, thread: FromPath[str]) -> Response[Taken]:
-        raw, body = await read_body(request, settings, TakeTurn)
-        messages, caller = said(request, body.messages, settings, most=MOST_MESSAGES), caller_of(request)
+    async def take_turn(self, request: Asked, thread: FromPath[str]) -> Response[Taken]:
+        raw, body = await read_body(request, self.settings, TakeTurn)
+        messages, caller = said(request, body.messages, self.settings, most=MOST_MESSAGES), caller_of(request)
         look = _look(body, messages, raw)
         given = TurnOptions(
             variant=body.variant,
@@ -98,24 +93,64 @@ def routes(dependencies: TurnDependencies) -> list[HTTPRouteHandler]:
         )
         once, run = asked_once(request, raw, utc_now()), new_run_id()
         if once is not None:
-            before = await database.write(idempotency.claim_for_run, once, run)
+            before = await self.database.write(idempotency.claim_for_run, once, run)
             if before is not None:
-                return await _given_again(dependencies, request, once, before)
+                return await self._given_again(request, once, before)
         try:
-            joined = await dependencies.thread_runner.take(caller, thread, look, given, run)
+            joined = await self.thread_runner.take(caller, thread, look, given, run)
         except BaseException:
             if once is not None:
-                await asyncio.shield(database.write(idempotency.release_claim, once, run))
+                await asyncio.shield(self.database.write(idempotency.release_claim, once, run))
             raise
-        row = await dependencies.records.get_row(caller.project, run)
-        named = run_headers(await dependencies.records.get_started_event(row))
-        whole = await _taken(dependencies, joined, row, named)
+        row = await self.run_reader.get_row(caller.project, run)
+        named = run_headers(await self.run_reader.get_started_event(row))
+        whole = await self._taken(joined, row, named)
         if once is not None:
             kept = StoredResponse(status=whole.status, headers=whole.headers, body=whole.body, run=run)
-            await database.write(idempotency.store_response, once, kept)
-        return _told(dependencies, request, row, named) if _wants_stream(request) else response(whole)
+            await self.database.write(idempotency.store_response, once, kept)
+        return self._told(request, row, named) if _wants_stream(request) else response(whole)
 
-    return [take_turn]
+    async def _taken(self, joined: ResolvedCall, row: RunRow, named: Headers) -> HttpResponse:
+        """The run as it begins, and what was said."""
+        project, thread = joined.origin.project, joined.origin.thread
+        assert thread is not None
+        beside: dict[str | None, list[str]] = {}
+        if joined.said:
+            beside = await self.database.read(message_tree.list_children_ids, project, thread, [joined.said[0].parent])
+        shown = Taken(run_view(row, self.run_reader), [node_view(node, dict(beside), {}) for node in joined.said])
+        whole = shown_as(shown, status=202, location=f"{self.settings.root_path}/api/runs/{row.id}")
+        return add_headers(whole, *named)
+
+    def _told(self, request: Asked, row: RunRow, named: Headers, *, replayed: bool = False) -> Response[Any]:
+        caller = caller_of(request)
+        following = self.run_reader.follow(caller.project, row.id)
+        head = add_headers(HEAD, *named, *((REPLAYED_HEADER,) if replayed else ()))
+
+        async def tell(exchange: Exchange) -> None:
+            with self.rate_limits.streams.held(caller):
+                await replay_events(exchange, head, frames(), following, stall=self.settings.stream_stall)
+
+        return Told(tell)
+
+    async def _given_again(self, request: Asked, once: IdempotentRequest, before: StoredResponse) -> Response[Any]:
+        """What was answered before: the same, or the run's stream from its start."""
+        assert before.run is not None
+        row = await wait_for_run(self.run_reader, caller_of(request).project, before.run)
+        if _wants_stream(request):
+            return self._told(request, row, run_headers(await self.run_reader.get_started_event(row)), replayed=True)
+
+        async def find() -> StoredResponse | None:
+            kept = await self.database.write(idempotency.claim_for_run, once, row.id)
+            return (
+                None if kept is None or kept.status is None else kept
+            )  # Else the first request is still being answered.
+
+        try:
+            kept = before if before.status is not None else await poll_until(find, timeout_s=_RESPONSE_TIMEOUT_S)
+        except TimeoutError:
+            raise Overloaded("The same was asked a moment ago, and is not answered yet: try again.") from None
+        assert kept.status is not None
+        return response(HttpResponse(status=kept.status, headers=(*kept.headers, REPLAYED_HEADER), body=kept.body))
 
 
 def _look(body: TakeTurn, messages: list[Message], raw: bytes) -> TurnPlan:
@@ -132,56 +167,5 @@ def _look(body: TakeTurn, messages: list[Message], raw: bytes) -> TurnPlan:
     return checked
 
 
-async def _taken(dependencies: TurnDependencies, joined: ResolvedCall, row: RunRow, named: Headers) -> HttpResponse:
-    """The run as it begins, and what was said."""
-    project, thread = joined.origin.project, joined.origin.thread
-    assert thread is not None
-    beside: dict[str | None, list[str]] = {}
-    if joined.said:
-        beside = await dependencies.database.read(
-            message_tree.list_children_ids, project, thread, [joined.said[0].parent]
-        )
-    shown = Taken(run_view(row, dependencies.records), [node_view(node, dict(beside), {}) for node in joined.said])
-    whole = shown_as(shown, status=202, location=f"{dependencies.settings.root_path}/api/runs/{row.id}")
-    return add_headers(whole, *named)
-
-
 def _wants_stream(request: Asked) -> bool:
     return SSE in request.headers.get("accept", "")
-
-
-def _told(
-    dependencies: TurnDependencies, request: Asked, row: RunRow, named: Headers, *, replayed: bool = False
-) -> Response[Any]:
-    caller = caller_of(request)
-    following = dependencies.records.follow(caller.project, row.id)
-    head = add_headers(HEAD, *named, *((REPLAYED_HEADER,) if replayed else ()))
-
-    async def tell(exchange: Exchange) -> None:
-        with dependencies.rate_limits.streams.held(caller):
-            await replay_events(exchange, head, frames(), following, stall=dependencies.settings.stream_stall)
-
-    return Told(tell)
-
-
-async def _given_again(
-    dependencies: TurnDependencies, request: Asked, once: IdempotentRequest, before: StoredResponse
-) -> Response[Any]:
-    """What was answered before: the same, or the run's stream from its start."""
-    assert before.run is not None
-    row = await wait_for_run(dependencies.records, caller_of(request).project, before.run)
-    if _wants_stream(request):
-        return _told(
-            dependencies, request, row, run_headers(await dependencies.records.get_started_event(row)), replayed=True
-        )
-
-    async def find() -> StoredResponse | None:
-        kept = await dependencies.database.write(idempotency.claim_for_run, once, row.id)
-        return None if kept is None or kept.status is None else kept  # Else the first request is still being answered.
-
-    try:
-        kept = before if before.status is not None else await poll_until(find, timeout_s=_RESPONSE_TIMEOUT_S)
-    except TimeoutError:
-        raise Overloaded("The same was asked a moment ago, and is not answered yet: try again.") from None
-    assert kept.status is not None
-    return response(HttpResponse(status=kept.status, headers=(*kept.headers, REPLAYED_HEADER), body=kept.body))

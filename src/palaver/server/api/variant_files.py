@@ -6,7 +6,6 @@ from typing import Any, cast
 
 import msgspec
 from litestar import Response, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromQuery
 from litestar.response import Stream
 from sqlalchemy import Connection
@@ -16,6 +15,7 @@ from palaver.discovery.registry import Registry
 from palaver.errors import PalaverError, RequestError, UnsupportedMediaType
 from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import Asked, Filter, caller_of, exchange_of, new_id, shown_as, takes, utc_now
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.idempotency import once
 from palaver.server.api.problems import told
 from palaver.server.settings import Settings
@@ -36,33 +36,37 @@ class Imported(msgspec.Struct, frozen=True):
     faults: list[dict[str, Any]]
 
 
-def routes(database: Database, registry: Registry, settings: Settings) -> list[HTTPRouteHandler]:
-    """Both routes."""
+class VariantFileController(ApiController):
+    path = "/api/variants"
+
+    database: Database
+    settings: Settings
+    registry: Registry
 
     @get(
-        "/api/variants/export",
+        "/export",
         operation_id="export_variants",
         summary="All variants that are in use, a line each",
         media_type=LINES,
     )
-    async def export(request: Asked, workflow: Filter = None) -> Stream:
+    async def export_variants(self, request: Asked, workflow: Filter = None) -> Stream:
         project = caller_of(request).project
-        first = await database.read(variants.export_variants, project, workflow=workflow)
-        return Stream(_lines(database, project, workflow, first), media_type=LINES)
+        first = await self.database.read(variants.export_variants, project, workflow=workflow)
+        return Stream(_lines(self.database, project, workflow, first), media_type=LINES)
 
     @post(
-        "/api/variants/import",
+        "/import",
         operation_id="import_variants",
         summary="Commit what differs",
         operation_class=takes(VariantFile, LINES),
         status_code=200,
     )
-    async def take(request: Asked, dry_run: FromQuery[bool] = False) -> Response[Imported]:  # noqa: FBT002
+    async def import_variants(self, request: Asked, dry_run: FromQuery[bool] = False) -> Response[Imported]:  # noqa: FBT002
         caller, exchange = caller_of(request), exchange_of(request)
         if exchange.headers.get("content-type", "").partition(";")[0].strip().lower() != LINES:
             raise UnsupportedMediaType(f"Send {LINES}: one variant a line.")
-        raw = await exchange.body(settings)
-        files, faults = _read(raw, registry, settings)
+        raw = await exchange.body(self.settings)
+        files, faults = _read(raw, self.registry, self.settings)
         mode = "look" if dry_run or faults else "commit"
         now, new = utc_now(), partial(new_id, "var")
 
@@ -70,9 +74,7 @@ def routes(database: Database, registry: Registry, settings: Settings) -> list[H
             report = variants.import_variants(db, caller.project, files, new_id=new, at=now, key=caller.key, mode=mode)
             return shown_as(Imported(report.created, report.updated, report.unchanged, faults))
 
-        return await once(request, database, raw, work)
-
-    return [export, take]
+        return await once(request, self.database, raw, work)
 
 
 async def _lines(database: Database, project: str, workflow: str | None, page: Any) -> AsyncIterator[bytes]:

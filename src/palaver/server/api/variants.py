@@ -1,11 +1,9 @@
 """/api/variants: named sets of parameters, and their versions."""
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
 from litestar import Response, delete, get, patch, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, QueryParameter
 from msgspec import UNSET
 from sqlalchemy import Connection
@@ -27,6 +25,7 @@ from palaver.server.api.conventions import (
     unless_stale,
     utc_now,
 )
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.idempotency import once
 from palaver.server.api.variant_views import (
     Difference,
@@ -50,14 +49,17 @@ from palaver.storage.pagination import Page, Window
 from palaver.storage.variants import Variant, VariantDraft, VariantHead, Version
 
 
-def routes(
-    database: Database, registry: Registry, settings: Settings, *, new: Callable[[str], str] = new_id
-) -> list[HTTPRouteHandler]:
-    """The routes of one variant and of a workflow's; files are in variant_files.py."""
-    views = Views(registry)
+class VariantController(ApiController):
+    path = "/api"
 
-    @get("/api/workflows/{workflow:str}/variants", operation_id="list_variants", summary="A workflow's variants")
+    database: Database
+    settings: Settings
+    registry: Registry
+    variant_views: Views
+
+    @get("/workflows/{workflow:str}/variants", operation_id="list_variants", summary="A workflow's variants")
     async def list_variants(
+        self,
         request: Asked,
         workflow: FromPath[str],
         archived: FromQuery[bool] = False,  # noqa: FBT002
@@ -65,21 +67,23 @@ def routes(
         after: After = None,
     ) -> Page[VariantRow]:
         project = caller_of(request).project
-        await store_default_variant(database, project, registry.workflow(workflow))
+        await store_default_variant(self.database, project, self.registry.workflow(workflow))
         window = Window(limit, after)
-        page = await database.read(variants.list_variants, project, workflow=workflow, archived=archived, window=window)
+        page = await self.database.read(
+            variants.list_variants, project, workflow=workflow, archived=archived, window=window
+        )
         return page.map(row)
 
     @post(
-        "/api/workflows/{workflow:str}/variants",
+        "/workflows/{workflow:str}/variants",
         operation_id="create_variant",
         summary="A new variant, with its first version",
         operation_class=takes(NewVariant),
     )
-    async def create_variant(request: Asked, workflow: FromPath[str]) -> Response[VariantView]:
+    async def create_variant(self, request: Asked, workflow: FromPath[str]) -> Response[VariantView]:
         caller = caller_of(request)
-        raw, body = await read_body(request, settings, NewVariant)
-        views.check(workflow, body.parameters)
+        raw, body = await read_body(request, self.settings, NewVariant)
+        self.variant_views.check(workflow, body.parameters)
         wanted = VariantDraft(
             workflow=workflow,
             name=body.name,
@@ -88,75 +92,66 @@ def routes(
             message=body.message,
             key=caller.key,
         )
-        made_id, now = new("var"), utc_now()
+        made_id, now = new_id("var"), utc_now()
 
         def work(db: Connection) -> HttpResponse:
             variants.create_variant(db, caller.project, wanted, id=made_id, at=now)
             made = variants.get_head(db, caller.project, made_id)
-            return shown_as(views.view(made), status=201, location=f"{settings.root_path}/api/variants/{made_id}")
+            return shown_as(
+                self.variant_views.view(made), status=201, location=f"{self.settings.root_path}/api/variants/{made_id}"
+            )
 
-        return await once(request, database, raw, work)
+        return await once(request, self.database, raw, work)
 
-    @get("/api/variants/{variant:str}", operation_id="get_variant", summary="One variant, and what it sets now")
-    async def get_variant(request: Asked, variant: FromPath[str]) -> Response[VariantView]:
-        found = await database.read(variants.get_head, caller_of(request).project, variant)
-        return answer(request, views.view(found))
+    @get("/variants/{variant:str}", operation_id="get_variant", summary="One variant, and what it sets now")
+    async def get_variant(self, request: Asked, variant: FromPath[str]) -> Response[VariantView]:
+        found = await self.database.read(variants.get_head, caller_of(request).project, variant)
+        return answer(request, self.variant_views.view(found))
 
     @patch(
-        "/api/variants/{variant:str}",
+        "/variants/{variant:str}",
         operation_id="change_variant",
         summary="Another name or description, archived or not",
         operation_class=takes(VariantPatch),
     )
-    async def change_variant(request: Asked, variant: FromPath[str]) -> Response[VariantView]:
-        _, body = await read_body(request, settings, VariantPatch)
-        return answer(request, views.view(await change(request, variant, _fields(body))))
+    async def change_variant(self, request: Asked, variant: FromPath[str]) -> Response[VariantView]:
+        _, body = await read_body(request, self.settings, VariantPatch)
+        return answer(request, self.variant_views.view(await self._change(request, variant, _fields(body))))
 
-    @delete("/api/variants/{variant:str}", operation_id="archive_variant", summary="Archive it: its versions stay")
-    async def archive_variant(request: Asked, variant: FromPath[str]) -> None:
-        await change(request, variant, {"archived": True})
+    @delete("/variants/{variant:str}", operation_id="archive_variant", summary="Archive it: its versions stay")
+    async def archive_variant(self, request: Asked, variant: FromPath[str]) -> None:
+        await self._change(request, variant, {"archived": True})
 
-    async def change(request: Asked, variant: str, fields: dict[str, Any]) -> VariantHead:
-        fits = unless_stale(request, views.view)
+    async def _change(self, request: Asked, variant: str, fields: dict[str, Any]) -> VariantHead:
+        fits = unless_stale(request, self.variant_views.view)
 
         def check(current: VariantHead) -> None:
             _check_editable(request, current.variant)
             fits(current)
 
         project = caller_of(request).project
-        return await database.write(variants.update_variant, project, variant, at=utc_now(), check=check, **fields)
+        return await self.database.write(variants.update_variant, project, variant, at=utc_now(), check=check, **fields)
 
-    return [
-        list_variants,
-        create_variant,
-        get_variant,
-        change_variant,
-        archive_variant,
-        *_version_routes(database, views, settings),
-    ]
-
-
-def _version_routes(database: Database, views: Views, settings: Settings) -> list[HTTPRouteHandler]:
-    @get("/api/variants/{variant:str}/versions", operation_id="list_variant_versions", summary="A variant's history")
-    async def list_versions(
-        request: Asked, variant: FromPath[str], limit: Limit = 50, after: After = None
+    @get("/variants/{variant:str}/versions", operation_id="list_variant_versions", summary="A variant's history")
+    async def list_variant_versions(
+        self, request: Asked, variant: FromPath[str], limit: Limit = 50, after: After = None
     ) -> Page[VersionRow]:
         window = Window(limit, after)
-        found = await database.read(variants.list_versions, caller_of(request).project, variant, window)
+        found = await self.database.read(variants.list_versions, caller_of(request).project, variant, window)
         return found.map(version_row)
 
     @post(
-        "/api/variants/{variant:str}/versions",
+        "/variants/{variant:str}/versions",
         operation_id="commit_variant",
         summary="A new version of what a variant sets",
         operation_class=takes(NewVersion),
     )
-    async def commit(request: Asked, variant: FromPath[str]) -> Response[VersionView]:
+    async def commit_variant(self, request: Asked, variant: FromPath[str]) -> Response[VersionView]:
         caller = caller_of(request)
-        raw, body = await read_body(request, settings, NewVersion)
-        found = await database.read(variants.get_variant, caller.project, variant)
+        raw, body = await read_body(request, self.settings, NewVersion)
+        found = await self.database.read(variants.get_variant, caller.project, variant)
         _check_editable(request, found)
-        views.check(found.workflow, body.parameters)
+        self.variant_views.check(found.workflow, body.parameters)
         wanted = VariantDraft(
             workflow=found.workflow,
             name=found.name,
@@ -168,33 +163,34 @@ def _version_routes(database: Database, views: Views, settings: Settings) -> lis
 
         def work(db: Connection) -> HttpResponse:
             made, is_new = variants.commit_version(db, caller.project, variant, wanted, base=body.base, at=now)
-            place = f"{settings.root_path}/api/variants/{variant}/versions/{made.number}"
+            place = f"{self.settings.root_path}/api/variants/{variant}/versions/{made.number}"
             view = version_view(made, is_new=is_new)
             return shown_as(view, status=201, location=place) if is_new else shown_as(view)
 
-        return await once(request, database, raw, work)
+        return await once(request, self.database, raw, work)
 
-    @get("/api/variants/{variant:str}/versions/{number:int}", operation_id="get_variant_version", summary="One version")
-    async def get_version(request: Asked, variant: FromPath[str], number: FromPath[int]) -> Response[VersionView]:
-        found = await database.read(variants.get_version, caller_of(request).project, variant, number)
+    @get("/variants/{variant:str}/versions/{number:int}", operation_id="get_variant_version", summary="One version")
+    async def get_variant_version(
+        self, request: Asked, variant: FromPath[str], number: FromPath[int]
+    ) -> Response[VersionView]:
+        found = await self.database.read(variants.get_version, caller_of(request).project, variant, number)
         return answer(request, version_view(found))
 
     @get(
-        "/api/variants/{variant:str}/diff",
+        "/variants/{variant:str}/diff",
         operation_id="compare_variants",
         summary="Where two versions differ; `to` may be one of another variant, as name:1",
     )
-    async def diff(
+    async def compare_variants(
+        self,
         request: Asked,
         variant: FromPath[str],
         to: FromQuery[str],
         since: Annotated[str, QueryParameter(name="from")],
     ) -> Difference:
         project = caller_of(request).project
-        before, after = await database.read(_both, project, variant, since, to)
+        before, after = await self.database.read(_both, project, variant, since, to)
         return Difference(diff_json(before.parameters, after.parameters))
-
-    return [list_versions, commit, get_version, diff]
 
 
 def _both(db: Connection, project: str, variant: str, since: str, to: str) -> tuple[Version, Version]:

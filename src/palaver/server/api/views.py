@@ -4,7 +4,6 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import Response, delete, get, post, put
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 from msgspec import Meta
 from sqlalchemy import Connection
@@ -28,6 +27,7 @@ from palaver.server.api.conventions import (
     told_time,
     utc_now,
 )
+from palaver.server.api.dependencies import ApiController
 from palaver.server.api.idempotency import once
 from palaver.server.settings import Settings
 from palaver.storage import saved_views
@@ -67,44 +67,47 @@ class ViewView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: Time
 
 
-def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
-    """The routes."""
+class SavedViewController(ApiController):
+    path = "/api/views"
 
-    @get("/api/views", operation_id="list_views", summary="The saved views of a page, last saved first")
-    async def list_views(request: Asked, of: OfPage, limit: Limit = 50, after: After = None) -> Page[ViewView]:
-        found = await database.read(saved_views.list_views, caller_of(request).project, of, Window(limit, after))
+    database: Database
+    settings: Settings
+
+    @get(operation_id="list_views", summary="The saved views of a page, last saved first")
+    async def list_views(self, request: Asked, of: OfPage, limit: Limit = 50, after: After = None) -> Page[ViewView]:
+        found = await self.database.read(saved_views.list_views, caller_of(request).project, of, Window(limit, after))
         return found.map(_shown)
 
-    @post("/api/views", operation_id="create_view", summary="Keep a view", operation_class=takes(NewView))
-    async def create_view(request: Asked) -> Response[ViewView]:
-        raw, body = await read_body(request, settings, NewView)
+    @post(operation_id="create_view", summary="Keep a view", operation_class=takes(NewView))
+    async def create_view(self, request: Asked) -> Response[ViewView]:
+        raw, body = await read_body(request, self.settings, NewView)
         project, now = caller_of(request).project, utc_now()
         kept = _checked(body)
         made = SavedView(id=new_id("view"), page=body.page, name=body.name, body=kept, created_at=now, updated_at=now)
 
         def work(db: Connection) -> HttpResponse:
             saved_views.insert_view(db, project, made)
-            return shown_as(_shown(made), status=201, location=f"{settings.root_path}/api/views/{made.id}")
+            return shown_as(_shown(made), status=201, location=f"{self.settings.root_path}/api/views/{made.id}")
 
-        return await once(request, database, raw, work)
+        return await once(request, self.database, raw, work)
 
     @put(
-        "/api/views/{view:str}",
+        "/{view:str}",
         operation_id="replace_view",
         summary="Give it another name, or another content",
         operation_class=takes(GivenView),
     )
-    async def replace_view(request: Asked, view: FromPath[str]) -> Response[ViewView]:
-        _, body = await read_body(request, settings, GivenView)
+    async def replace_view(self, request: Asked, view: FromPath[str]) -> Response[ViewView]:
+        _, body = await read_body(request, self.settings, GivenView)
         project, kept = caller_of(request).project, _checked(body)
-        put = await database.write(saved_views.replace_view, project, view, name=body.name, body=kept, at=utc_now())
+        put = await self.database.write(
+            saved_views.replace_view, project, view, name=body.name, body=kept, at=utc_now()
+        )
         return answer(request, _shown(put))
 
-    @delete("/api/views/{view:str}", operation_id="delete_view", summary="Let go of it")
-    async def delete_view(request: Asked, view: FromPath[str]) -> None:
-        await database.write(saved_views.delete_view, caller_of(request).project, view)
-
-    return [list_views, create_view, replace_view, delete_view]
+    @delete("/{view:str}", operation_id="delete_view", summary="Let go of it")
+    async def delete_view(self, request: Asked, view: FromPath[str]) -> None:
+        await self.database.write(saved_views.delete_view, caller_of(request).project, view)
 
 
 def _checked(body: GivenView) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from litestar import Response, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 
 from palaver.core.descriptions import IsChatSource, Schemas
@@ -25,6 +24,7 @@ from palaver.server.api.conventions import (
     caller_of,
     told_time,
 )
+from palaver.server.api.dependencies import ApiController
 from palaver.server.auth import Authenticator
 from palaver.server.connection_sync import ConnectionSync
 from palaver.server.conversations import store_default_variant
@@ -121,13 +121,18 @@ async def is_keyed(settings: Settings, callers: Authenticator) -> bool:
     return not settings.is_loopback or await callers.has_keys()
 
 
-def routes(
-    registry: Registry, settings: Settings, database: Database, callers: Authenticator, connected: ConnectionSync
-) -> list[HTTPRouteHandler]:
-    """The routes."""
+class WorkflowController(ApiController):
+    path = "/api/workflows"
 
-    @get("/api/workflows", operation_id="list_workflows", summary="Everything that is served here, by name")
+    database: Database
+    settings: Settings
+    registry: Registry
+    authenticator: Authenticator
+    connection_sync: ConnectionSync
+
+    @get(operation_id="list_workflows", summary="Everything that is served here, by name")
     async def list_workflows(
+        self,
         request: Asked,
         search: Search = None,
         origin: Origin = None,
@@ -140,7 +145,7 @@ def routes(
             raise InvalidValue("state is ready or unreachable.", pointer="?state")
         wanted = {"origin": origin, "is_chat": is_chat, "state": in_state}
         exact = {name: value for name, value in wanted.items() if value is not None}
-        rows = [row(workflow, default=registry.default) for workflow in registry]
+        rows = [row(workflow, default=self.registry.default) for workflow in self.registry]
         return paginate_by_name(
             [one for one in rows if _shows(one, search) and all(getattr(one, name) == exact[name] for name in exact)],
             lambda one: one.name,
@@ -149,30 +154,28 @@ def routes(
             filters={**NO_FILTER, "search": search, **exact},
         )
 
-    @get("/api/workflows/{name:str}", operation_id="get_workflow", summary="One workflow, and programs that call it")
-    async def get_workflow(request: Asked, name: FromPath[str]) -> Response[WorkflowView]:
-        return answer(request, await whole(request, registry.workflow(name)))
+    @get("/{name:str}", operation_id="get_workflow", summary="One workflow, and programs that call it")
+    async def get_workflow(self, request: Asked, name: FromPath[str]) -> Response[WorkflowView]:
+        return answer(request, await self._whole(request, self.registry.workflow(name)))
 
     @post(
-        "/api/workflows/{name:str}/refresh",
+        "/{name:str}/refresh",
         operation_id="refresh_workflow",
         summary="Ask a connected one again what it is, whether or not it answers",
         status_code=200,
     )
-    async def refresh_workflow(request: Asked, name: FromPath[str]) -> Response[WorkflowView]:
-        workflow = registry.workflow(name)
+    async def refresh_workflow(self, request: Asked, name: FromPath[str]) -> Response[WorkflowView]:
+        workflow = self.registry.workflow(name)
         if isinstance(workflow, RemoteWorkflow):
-            await connected.refresh(workflow)
-        return answer(request, await whole(request, workflow))
+            await self.connection_sync.refresh(workflow)
+        return answer(request, await self._whole(request, workflow))
 
-    async def whole(request: Asked, workflow: Workflow) -> WorkflowView:
+    async def _whole(self, request: Asked, workflow: Workflow) -> WorkflowView:
         project, name = caller_of(request).project, workflow.description.name
-        await store_default_variant(database, project, workflow)
-        known = await database.read(variants.list_variants, project, workflow=name, window=_EVERY)
-        keyed, base = await is_keyed(settings, callers), base_of(request, settings)
-        return view(workflow, default=registry.default, base=base, keyed=keyed, known=known.data)
-
-    return [list_workflows, get_workflow, refresh_workflow]
+        await store_default_variant(self.database, project, workflow)
+        known = await self.database.read(variants.list_variants, project, workflow=name, window=_EVERY)
+        keyed, base = await is_keyed(self.settings, self.authenticator), base_of(request, self.settings)
+        return view(workflow, default=self.registry.default, base=base, keyed=keyed, known=known.data)
 
 
 def _shows(one: WorkflowRow, search: str | None) -> bool:
