@@ -14,19 +14,18 @@ import msgspec
 
 from palaver.core.runs import DEFAULT_PROJECT
 from palaver.errors import InvalidValue, WorkflowNotFound
-from palaver.evaluation import embeddings, workflow_judge
+from palaver.evaluation import embeddings
 from palaver.evaluation.context import offload
 from palaver.evaluation.embeddings import LOCAL_PREFIX, EmbeddingCache
 from palaver.evaluation.evaluators.expectations import DEFAULT_JUDGE
-from palaver.evaluation.judges import verdict as judging
-from palaver.evaluation.judges.verdict import JudgeModel
+from palaver.evaluation.judges.verdict import DEFAULT_RETRIES, JudgeModel, ask_verdict
 from palaver.evaluation.offline_context import OfflineContext
 from palaver.evaluation.providers import config
 from palaver.evaluation.providers.config import Provider
 from palaver.evaluation.providers.model import ProviderModel
 from palaver.evaluation.score import ScoringError
 from palaver.evaluation.webhooks import WebhookClient
-from palaver.evaluation.workflow_judge import WorkflowJudge
+from palaver.evaluation.workflow_judge import WorkflowJudge, check_workflow_judge
 from palaver.traces.prices import Price, find_price
 from palaver.workflows.workflow import Workflow
 
@@ -86,16 +85,16 @@ class NetworkContext(OfflineContext):
         if isinstance(resolved, tuple):
             self._key_of(resolved[0], pointer)
         else:
-            workflow_judge.check_workflow_judge(resolved, pointer)
+            check_workflow_judge(resolved, pointer)
 
     async def judge(
-        self, judge: str, prompt: str, *, schema: Mapping[str, Any], retries: int = judging.DEFAULT_RETRIES
+        self, judge: str, prompt: str, *, schema: Mapping[str, Any], retries: int = DEFAULT_RETRIES
     ) -> Any:
         try:
             model = self._judge(judge)
         except InvalidValue as error:
             raise ScoringError("not_available", error.message) from None
-        return await judging.ask_verdict(model, prompt, schema, retries=retries)
+        return await ask_verdict(model, prompt, schema, retries=retries)
 
     def _judge(self, judge: str) -> JudgeModel:
         resolved = self._meant(judge, "")

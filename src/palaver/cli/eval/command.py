@@ -105,7 +105,6 @@ def _read_text(path: Path) -> str:
         raise click.BadParameter(f"{path} cannot be read: {reason}.") from None
 
 
-_REPORT_FORMATS = ("junit", "markdown", "html", "csv", "jsonl")
 _file_type = click.Path(dir_okay=False, writable=True)
 
 
@@ -301,13 +300,13 @@ def _silence_logger(name: str) -> Generator[None]:
 
 
 def _write_reports(report: "Report", flags: Mapping[str, Any]) -> None:
-    from palaver.evaluation.results.export import csv, html, jsonl, junit, markdown
+    from palaver.evaluation.results.export.formats import EXPORT_FORMATS
 
-    for form, write in zip(_REPORT_FORMATS, (junit, markdown, html, csv, jsonl), strict=True):
+    for form, (_, _, write) in EXPORT_FORMATS.items():
         if flags[form] is not None:
             try:
                 with Path(flags[form]).open("wb") as file:
-                    file.writelines(write.write(report))
+                    file.writelines(write(report))
             except OSError as error:
                 raise PalaverError(f"{flags[form]} cannot be written: {error.strerror}.") from None
 

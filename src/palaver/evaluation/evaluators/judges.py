@@ -12,9 +12,18 @@ from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.evaluators.expectations import DEFAULT_JUDGE
 from palaver.evaluation.json_schema import check_schema
-from palaver.evaluation.judges import verdict
 from palaver.evaluation.judges.prompt import SLOT_NAMES, PromptMarks, parse_template
-from palaver.evaluation.judges.verdict import JudgeName, Prompt, Retries, Samples, Scale
+from palaver.evaluation.judges.verdict import (
+    JudgeName,
+    Prompt,
+    Retries,
+    Samples,
+    Scale,
+    check_scale,
+    combine_verdicts,
+    most_frequent,
+    verdict_schema,
+)
 from palaver.evaluation.review_questions import Question, Questions, check_questions
 from palaver.evaluation.score import Score, Skip
 from palaver.evaluation.target import Target
@@ -23,7 +32,7 @@ from palaver.evaluation.target import Target
 def _check_llm_judge(parameters: Any, context: EvaluatorContext) -> None:
     context.check_judge(parameters.judge, "/parameters/judge")
     parse_template(parameters.prompt, "/parameters/prompt")
-    verdict.check_scale(parameters.scale)
+    check_scale(parameters.scale)
     if parameters.schema is not None:
         check_schema(parameters.schema, "/parameters/schema")
 
@@ -46,13 +55,13 @@ async def llm_judge(
     Slots of the prompt: {{inputs.x}}, {{text}}, {{expected}}, {{conversation}}, {{tool_calls}}. An answer that does
     not fit the schema is asked for again; a judge that cannot be reached is an error, and no score.
     """
-    wanted = schema or verdict.verdict_schema(scale)
+    wanted = schema or verdict_schema(scale)
     answers: list[Any] = []
     for _ in range(samples):
         marks = PromptMarks()
         question = parse_template(prompt, "").fill(case, target, marks)
         answers.append(await context.judge(judge, f"{marks.rule}\n\n{question}", schema=wanted, retries=retries))
-    return verdict.combine_verdicts(answers, scale)
+    return combine_verdicts(answers, scale)
 
 
 _GOAL_SLOTS: Final = ("goal", *SLOT_NAMES)
@@ -66,7 +75,7 @@ _GOAL_PROMPT: Final = (
 def _check_goal_reached(parameters: Any, context: EvaluatorContext) -> None:
     context.check_judge(parameters.judge, "/parameters/judge")
     parse_template(parameters.prompt or _GOAL_PROMPT, "/parameters/prompt", _GOAL_SLOTS)
-    verdict.check_scale(parameters.scale)
+    check_scale(parameters.scale)
     if parameters.schema is not None:
         check_schema(parameters.schema, "/parameters/schema")
 
@@ -97,7 +106,7 @@ async def goal_reached(
         marks = PromptMarks()
         question = parse_template(prompt or _GOAL_PROMPT, "", _GOAL_SLOTS).fill(case, target, marks, slots)
         answers.append(await context.judge(judge, f"{marks.rule}\n\n{question}", schema=wanted, retries=retries))
-    combined = verdict.combine_verdicts([_without_turn(one) for one in answers], scale)
+    combined = combine_verdicts([_without_turn(one) for one in answers], scale)
     if not isinstance(combined, Score):
         return combined
     turn = _reached_turn(answers, len(case.turns)) if combined.passed is not False else None
@@ -117,7 +126,7 @@ def _find_goal(case: Case, target: Target) -> str:
 
 
 def _goal_schema(scale: tuple[float, float] | None) -> dict[str, Any]:
-    schema = verdict.verdict_schema(scale)
+    schema = verdict_schema(scale)
     schema["properties"]["turn"] = {"type": ["integer", "null"], "minimum": 0}
     return schema
 
@@ -126,7 +135,7 @@ def _reached_turn(answers: Sequence[Any], turns: int) -> int | None:
     """The turn that was named most often and exists."""
     named = [cast("Mapping[str, Any]", one).get("turn") for one in answers if isinstance(one, dict)]
     existing = [turn for turn in named if type(turn) is int and 0 <= turn < turns]
-    return verdict.most_frequent(existing) if existing else None
+    return most_frequent(existing) if existing else None
 
 
 def _without_turn(one: Any) -> Any:
