@@ -7,7 +7,7 @@ from msgspec import UNSET
 from palaver.evaluation.case import Case
 from palaver.evaluation.evaluator import Evaluator
 from palaver.evaluation.evaluators import built_in
-from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.network_context import OfflineContext
 from palaver.evaluation.runner.manual_case import read_manual_case
 from palaver.evaluation.score import ScoreRecord
 

@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 from palaver import Case, Score, evaluator
 from palaver.errors import DeclarationError, InvalidValue
 from palaver.evaluation.context import EvaluatorContext
-from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.network_context import OfflineContext
 from palaver.evaluation.score import ScoringError, Skip
 from palaver.evaluation.target import Target
 from tests.evaluation.scoring import all_scored, answer, scored

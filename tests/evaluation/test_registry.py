@@ -9,7 +9,7 @@ from palaver import Case, evaluator
 from palaver.discovery import targets
 from palaver.errors import DuplicateName, InvalidValue
 from palaver.evaluation.evaluators import KEYS, built_in
-from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.network_context import OfflineContext
 from palaver.evaluation.registry import EvaluatorRegistry
 from palaver.evaluation.score import ScoringError
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec import UNSET
 
 from palaver import Case, Data, Message, Text
-from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.network_context import OfflineContext
 from palaver_jobchat import evaluators, rules
 from palaver_jobchat.evaluators import (
     job_expected,

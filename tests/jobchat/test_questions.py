@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from palaver import Case, Message
-from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.network_context import OfflineContext
 from palaver.testing import client
 from palaver_jobchat import evaluators, payload
 from palaver_jobchat.evaluators import job_expected, job_rules

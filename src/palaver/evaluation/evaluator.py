@@ -11,18 +11,21 @@ thread.
 
 import asyncio
 import contextvars
+import copy
 import functools
 import inspect
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, get_args, overload
+from functools import partial
+from typing import Annotated, Any, Literal, cast, get_args, overload
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Meta
 
-from palaver.errors import DeclarationError
-from palaver.evaluation import parameters as forms
+from palaver.core import json
+from palaver.core.json import validation_error
+from palaver.errors import DeclarationError, InvalidValue
 from palaver.evaluation.case import Case
 from palaver.evaluation.context import EvaluatorContext, Spending, track_spending
 from palaver.evaluation.score import (
@@ -38,6 +41,107 @@ from palaver.evaluation.score import (
 from palaver.evaluation.target import Target
 from palaver.workflows.annotations import hints_of, strip_annotation
 from palaver.workflows.signature import callable_name, source_location, underlying_callable, unwrap_definition
+
+ParameterField = tuple[str, Any] | tuple[str, Any, Any]
+"""Name, type, and default if there is one."""
+
+
+class TargetParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters of all evaluators that take a Target."""
+
+    target: Annotated[str, Meta(description="What is looked at: text, all_text, or a path such as value.a.b.")] = "text"
+    stringify: Annotated[bool, Meta(description="Take a value that is no text as its JSON.")] = False
+    expected_from: Annotated[
+        str | None, Meta(description="The column, or a path in the row, that holds what is expected.")
+    ] = None
+    case_sensitive: Annotated[bool, Meta(description="Do a and A differ?")] = True
+
+
+class CommonParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters of every evaluator. Scores of an author's evaluator, and so the threshold, may have any scale."""
+
+    threshold: Annotated[float | None, Meta(description="From which score on it has passed.")] = None
+    name: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=200)] | None, Meta(description="How its scores are called.")
+    ] = None
+
+
+class ThresholdParameter(msgspec.Struct, frozen=True, kw_only=True):
+    """The threshold of scores from 0 to 1."""
+
+    threshold: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None, Meta(description="From which score on it has passed.")
+    ] = None
+
+
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*?)`")
+
+
+def struct_fields(struct: type[msgspec.Struct]) -> list[ParameterField]:
+    """The fields of a Struct whose fields all have defaults."""
+    return [(field.name, field.type, field.default) for field in msgspec.structs.fields(struct)]
+
+
+def parameter_field(parameter: inspect.Parameter, annotation: Any) -> ParameterField:
+    kind = Any if isinstance(annotation, str) else annotation  # An annotation that cannot be evaluated.
+    return (parameter.name, kind) if parameter.default is parameter.empty else (parameter.name, kind, parameter.default)
+
+
+def make_parameters_struct(key: str, fields: Iterable[ParameterField]) -> type[msgspec.Struct]:
+    """A frozen Struct that refuses unknown fields. Raises DeclarationError for types without a schema."""
+    try:
+        struct = msgspec.defstruct(
+            f"{re.sub('[^A-Za-z0-9]', '', key.title())}Parameters",
+            [_copy_default(field) for field in fields],
+            frozen=True,
+            kw_only=True,
+            forbid_unknown_fields=True,
+            rename=lambda name: name.removesuffix("_"),  # `pass` and `from` are Python keywords.
+        )
+        parameters_schema(struct)  # Types without a schema cannot be read from JSON.
+    except (TypeError, ValueError, NotImplementedError) as error:
+        raise DeclarationError(f"The parameters of the evaluator {key} cannot be read: {error}") from None
+    return struct
+
+
+def parameters_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    (top,), definitions = msgspec.json.schema_components((struct,), ref_template="#/$defs/{name}")
+    own: dict[str, Any] = definitions.pop(cast("str", top["$ref"]).rpartition("/")[2])
+    for field in msgspec.structs.fields(struct):
+        if field.default_factory is not msgspec.NODEFAULT:
+            own["properties"][field.encode_name]["default"] = msgspec.to_builtins(field.default_factory())
+    document = {key: value for key, value in own.items() if key not in ("title", "required")}
+    document |= {"required": own["required"]} if own.get("required") else {}
+    return document | ({"$defs": definitions} if definitions else {})
+
+
+def read_parameters(struct: type[msgspec.Struct], parameters: Mapping[str, Any]) -> Any:
+    """Read parameters. Raises InvalidValue with a pointer."""
+    try:
+        return msgspec.convert(dict(parameters), struct)
+    except msgspec.ValidationError as error:
+        raise _parameter_error(str(error), struct) from None
+
+
+def _parameter_error(text: str, struct: type[msgspec.Struct]) -> InvalidValue:
+    why, _, place = text.partition(" - at `$")
+    if (unknown := _UNKNOWN.fullmatch(why)) and not place.removesuffix("`"):
+        known = ", ".join(struct.__struct_encode_fields__)
+        return InvalidValue(
+            f"There is no parameter {unknown[1]!r}. Known: {known}.",
+            pointer=f"/parameters/{json.escape_pointer(unknown[1])}",
+        )
+    described = validation_error(f"{why} - at `$.parameters{place or '`'}")
+    return InvalidValue(described.message, pointer=described.pointer)
+
+
+def _copy_default(field: ParameterField) -> Any:
+    """Copy a mutable default for each call."""
+    if len(field) == 3 and isinstance(field[2], list | dict | set):
+        factory: Callable[[], Any] = partial(copy.deepcopy, cast("Any", field[2]))
+        return field[0], field[1], msgspec.field(default_factory=factory)
+    return field
+
 
 _MAX_REASON_LENGTH = 2_000
 
@@ -176,10 +280,10 @@ class Evaluator:
         self._target_names = [name for name, kind in taken.special.items() if kind is Target]
         self._context_names = [name for name, kind in taken.special.items() if kind is EvaluatorContext]
         self._own = frozenset(field[0] for field in taken.fields)
-        self.parameters = forms.make_parameters_struct(
+        self.parameters = make_parameters_struct(
             key, _add_common_fields(taken.fields, threshold, with_target=bool(self._target_names))
         )
-        self.schema: dict[str, Any] = forms.parameters_schema(self.parameters)
+        self.schema: dict[str, Any] = parameters_schema(self.parameters)
         self._threshold = None if "threshold" in self._own else threshold
         functools.update_wrapper(self, function, updated=())
 
@@ -198,7 +302,7 @@ class Evaluator:
         self, parameters: Mapping[str, Any], context: EvaluatorContext, *, name: str | None = None
     ) -> BoundEvaluator:
         """Bind parameters. Raises InvalidValue, with a pointer /parameters/…, for invalid ones."""
-        read = forms.read_parameters(self.parameters, parameters)
+        read = read_parameters(self.parameters, parameters)
         values = msgspec.structs.asdict(read)
         target = None
         if self._target_names:
@@ -277,7 +381,7 @@ def evaluator(
 
 
 class _Signature(msgspec.Struct, frozen=True):
-    fields: tuple[forms.ParameterField, ...]
+    fields: tuple[ParameterField, ...]
     special: Mapping[str, Any]
     """Parameters of type Target or EvaluatorContext."""
 
@@ -288,7 +392,7 @@ def _read_signature(function: _Function, key: str) -> _Signature:
     except ValueError:
         raise DeclarationError(f"{key} does not say what it takes: wrap it in a function of yours.") from None
     hints = hints_of(unwrap_definition(function), also=_KNOWN_TYPES)
-    fields: list[forms.ParameterField] = []
+    fields: list[ParameterField] = []
     special: dict[str, Any] = {}
     if not taken or taken[0].kind not in (
         inspect.Parameter.POSITIONAL_ONLY,
@@ -305,21 +409,17 @@ def _read_signature(function: _Function, key: str) -> _Signature:
         if strip_annotation(kind) in (Target, EvaluatorContext):
             special[parameter.name] = strip_annotation(kind)
         else:
-            fields.append(forms.parameter_field(parameter, kind))
+            fields.append(parameter_field(parameter, kind))
     return _Signature(tuple(fields), special)
 
 
 def _add_common_fields(
-    fields: tuple[forms.ParameterField, ...], threshold: float | None, *, with_target: bool
-) -> list[forms.ParameterField]:
+    fields: tuple[ParameterField, ...], threshold: float | None, *, with_target: bool
+) -> list[ParameterField]:
     """The function's own parameters first; they take precedence over common ones."""
-    kinds = (
-        (forms.TargetParameters, forms.ThresholdParameter, forms.CommonParameters)
-        if with_target
-        else (forms.CommonParameters,)
-    )
+    kinds = (TargetParameters, ThresholdParameter, CommonParameters) if with_target else (CommonParameters,)
     every = {field[0]: field for field in fields}
-    for field in (field for kind in kinds for field in forms.struct_fields(kind)):
+    for field in (field for kind in kinds for field in struct_fields(kind)):
         every.setdefault(field[0], (field[0], field[1], threshold) if field[0] == "threshold" else field)
     return list(every.values())
 

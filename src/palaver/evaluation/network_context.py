@@ -8,31 +8,132 @@ import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, cast
 
 import msgspec
+from msgspec import UNSET
 
-from palaver.core.runs import DEFAULT_PROJECT
+from palaver.core.messages import Message
+from palaver.core.runs import DEFAULT_PROJECT, Call, Origin
+from palaver.engine.engine import Engine
 from palaver.errors import InvalidValue, WorkflowNotFound
 from palaver.evaluation import embeddings
-from palaver.evaluation.context import offload
+from palaver.evaluation.context import EvaluatorContext, offload
 from palaver.evaluation.embeddings import LOCAL_PREFIX, EmbeddingCache
+from palaver.evaluation.evaluator import Evaluator
 from palaver.evaluation.evaluators.expectations import DEFAULT_JUDGE
-from palaver.evaluation.judges.verdict import DEFAULT_RETRIES, JudgeModel, ask_verdict
-from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.evaluators.webhook import WebhookClient
+from palaver.evaluation.judges import DEFAULT_RETRIES, JudgeAnswer, JudgeModel, ask_verdict
 from palaver.evaluation.providers import config
 from palaver.evaluation.providers.config import Provider
 from palaver.evaluation.providers.model import ProviderModel
+from palaver.evaluation.registry import EvaluatorRegistry
+from palaver.evaluation.runner.call import Prices, WorkflowCaller, describe_error
 from palaver.evaluation.score import ScoringError
-from palaver.evaluation.webhooks import WebhookClient
-from palaver.evaluation.workflow_judge import WorkflowJudge, check_workflow_judge
+from palaver.outbound import printable
 from palaver.traces.prices import Price, find_price
 from palaver.workflows.workflow import Workflow
 
-if TYPE_CHECKING:
-    from palaver.engine.engine import Engine
-    from palaver.evaluation.evaluator import Evaluator
-    from palaver.evaluation.registry import EvaluatorRegistry
+
+class OfflineContext:
+    """Base of the contexts with network access; used by tests as it is."""
+
+    def __init__(
+        self, evaluators: EvaluatorRegistry | Iterable[Evaluator] = (), *, executor: Executor | None = None
+    ) -> None:
+        self._evaluators = evaluators
+        self._executor = executor
+
+    @property
+    def executor(self) -> Executor | None:
+        return self._executor
+
+    def evaluator(self, key: str) -> Evaluator:
+        known = self._evaluators
+        return (known if isinstance(known, EvaluatorRegistry) else EvaluatorRegistry(known)).find(key)
+
+    def for_project(self, project: str, key: str | None) -> EvaluatorContext:  # noqa: ARG002 - nobody asks
+        """Return self: there is nothing that runs on behalf of a project."""
+        return self
+
+    def check_judge(self, judge: str, pointer: str) -> None:
+        """Accept any name."""
+
+    async def judge(self, judge: str, prompt: str, *, schema: Mapping[str, Any], retries: int = 2) -> Any:  # noqa: ARG002 - nobody is asked
+        raise ScoringError("not_available", f"the judge {judge!r} cannot be asked here")
+
+    def check_post(self, url: str, secret: str | None, pointer: str) -> None:
+        """Accept any URL."""
+
+    async def post(self, url: str, body: Any, *, secret: str | None = None, seconds: float = 10) -> Any:  # noqa: ARG002 - nor told
+        raise ScoringError("not_available", "nothing can be sent from here")
+
+    def check_model(self, model: str, pointer: str) -> None:
+        """Accept any name."""
+
+    async def embed(self, texts: Sequence[str], *, model: str) -> Sequence[Sequence[float]]:  # noqa: ARG002 - nobody reads them
+        raise ScoringError("not_available", f"the model {model!r} cannot be asked here; ngram is always there")
+
+
+JUDGE_TIMEOUT_S, JUDGE_RETRIES = 120.0, 2
+_PROMPT_INPUT, _SCHEMA_INPUT = "prompt", "schema"
+
+
+class WorkflowJudge:
+    def __init__(
+        self, workflow: Workflow, engine: Engine, project: str, key: str | None, prices: Prices | None = None
+    ) -> None:
+        self._workflow = workflow
+        self._calling = WorkflowCaller(engine, timeout=JUDGE_TIMEOUT_S, retries=JUDGE_RETRIES, prices=prices)
+        self._origin = Origin(project=project, key=key, protocol="evaluation", background=True)
+
+    async def answer(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> JudgeAnswer:
+        """Ask the workflow: a chat gets the messages, others get them as one text."""
+        description = self._workflow.description
+        if description.is_chat:
+            call = Call(workflow=description.name, messages=tuple(messages))
+        else:
+            call = Call(workflow=description.name, inputs=_judge_inputs(self._workflow, messages, schema))
+        answered = (await self._calling.call(self._workflow, call, self._origin)).answer
+        if answered.failed is not None:
+            raise ScoringError(
+                "judge_failed", f"{description.name}: {printable(describe_error(answered.failed)['message'])}"
+            )
+        text = next((one.text for one in reversed(answered.messages) if one.role == "assistant"), "")
+        usage = answered.usage
+        value = UNSET if description.is_chat else answered.value
+        return JudgeAnswer(text=text, value=value, usage=usage, cost=None if usage is None else usage.cost)
+
+
+def check_workflow_judge(workflow: Workflow, pointer: str) -> None:
+    """Raise InvalidValue for a workflow that is not a chat and has no input for the prompt."""
+    if not workflow.description.is_chat and _prompt_input(workflow) is None:
+        raise InvalidValue(
+            f"{workflow.description.name} cannot judge: it is no chat, and has no input {_PROMPT_INPUT!r}.",
+            pointer=pointer,
+        )
+
+
+def _judge_inputs(workflow: Workflow, messages: Sequence[Message], schema: Mapping[str, Any]) -> dict[str, Any]:
+    place = _prompt_input(workflow)
+    if place is None:
+        raise ScoringError("judge_failed", f"{workflow.description.name} has no input for the question")
+    prompt = "\n\n".join(message.text for message in messages)
+    return {place: prompt} | (
+        {_SCHEMA_INPUT: schema} if _SCHEMA_INPUT in _input_names(workflow) and place != _SCHEMA_INPUT else {}
+    )
+
+
+def _prompt_input(workflow: Workflow) -> str | None:
+    """The input for the prompt: `prompt`, or the only input."""
+    names = _input_names(workflow)
+    return _PROMPT_INPUT if _PROMPT_INPUT in names else names[0] if len(names) == 1 else None
+
+
+def _input_names(workflow: Workflow) -> list[str]:
+    properties = workflow.description.schemas.inputs.get("properties")
+    return list(cast("Mapping[str, Any]", properties)) if isinstance(properties, Mapping) else []
+
 
 NGRAM_MODEL: Final = "ngram"
 
@@ -87,9 +188,7 @@ class NetworkContext(OfflineContext):
         else:
             check_workflow_judge(resolved, pointer)
 
-    async def judge(
-        self, judge: str, prompt: str, *, schema: Mapping[str, Any], retries: int = DEFAULT_RETRIES
-    ) -> Any:
+    async def judge(self, judge: str, prompt: str, *, schema: Mapping[str, Any], retries: int = DEFAULT_RETRIES) -> Any:
         try:
             model = self._judge(judge)
         except InvalidValue as error:

@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from palaver.core.messages import Data, Message
 from palaver.errors import InvalidValue
-from palaver.evaluation import json_equality, json_path, json_search
+from palaver.evaluation import json_values
 from palaver.evaluation.case import Case, read_messages
 from palaver.evaluation.score import ScoringError, Skip
 
@@ -30,7 +30,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         """Raise InvalidValue for a target or path that cannot exist."""
         for name, path in (("target", self.target), ("expected_from", self.expected_from or "$")):
             try:
-                steps = json_path.parse_path(path)
+                steps = json_values.parse_path(path)
             except ValueError as error:
                 if name == "target":
                     raise InvalidValue(f"{error}.", pointer=f"/parameters/{name}") from None
@@ -49,7 +49,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
                 return case.text if self.target == "text" or not case.flags.is_chat else all_text(case)
             return self._written(case.value, "The workflow's value")
         value = self._looked_up(case)
-        if value is UNSET and json_path.parse_path(self.target)[0] != "value":
+        if value is UNSET and json_values.parse_path(self.target)[0] != "value":
             return ""  # What a chat did not say or call is an empty text, which does not pass.
         return self._written(value, self.target)
 
@@ -57,7 +57,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         """The JSON to score, searched in text; UNSET if there is none."""
         raw = self.raw(case)
         is_data = "data_only" in case.notes and self.target in _TEXT_TARGETS
-        return json_search.find_json(raw) if isinstance(raw, str) and not is_data else raw
+        return json_values.find_json(raw) if isinstance(raw, str) and not is_data else raw
 
     def raw(self, case: Case) -> Any:
         """The target as it is: text, a workflow's value, or the value of a chat's data; UNSET if absent."""
@@ -95,22 +95,22 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     def fold_value(self, value: Any) -> Any:
         """Fold the case of all strings in a JSON value unless `case_sensitive`."""
-        return value if self.case_sensitive else json_equality.map_strings(value, str.casefold)
+        return value if self.case_sensitive else json_values.map_strings(value, str.casefold)
 
     def value_at(self, path: str, value: Any) -> Any:
         """The value at a path; UNSET if there is none or the path is invalid."""
         return _value_at(value, path)
 
     def _looked_up(self, case: Case) -> Any:
-        first, *rest = json_path.parse_path(self.target)
-        return json_path.value_at(_target_root(case, cast("str", first)), tuple(rest))
+        first, *rest = json_values.parse_path(self.target)
+        return json_values.value_at(_target_root(case, cast("str", first)), tuple(rest))
 
     def _written(self, value: Any, what: str) -> str:
         if isinstance(value, str):
             return value
         if self.stringify and value is not UNSET:
             return _SORTED.encode(value).decode()
-        kind = "missing" if value is UNSET else f"of kind {json_equality.json_kind(value)}"
+        kind = "missing" if value is UNSET else f"of kind {json_values.json_kind(value)}"
         raise ScoringError("needs_text", f"{what} is {kind}. Set stringify, or a target that is a string")
 
 
@@ -155,6 +155,6 @@ def _data_parts(messages: tuple[Message, ...]) -> list[Data]:
 
 def _value_at(value: Any, path: str) -> Any:
     try:
-        return json_path.value_at(value, path)
+        return json_values.value_at(value, path)
     except ValueError:
         return UNSET

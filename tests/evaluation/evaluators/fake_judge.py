@@ -13,7 +13,7 @@ from palaver.errors import InvalidValue
 from palaver.evaluation.case import Case, Flags, Turn, make_case, make_turn
 from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.evaluators import built_in
-from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.network_context import OfflineContext
 from palaver.evaluation.score import ScoreRecord
 
 

@@ -13,7 +13,7 @@ from palaver.evaluation import evaluators
 from palaver.evaluation.case import Case
 from palaver.evaluation.evaluator import Evaluator
 from palaver.evaluation.evaluators import KEYS, MODULES, built_in
-from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.network_context import OfflineContext
 from tests.evaluation.scoring import all_scored, answer
 
 LEAST: dict[str, dict[str, Any]] = {

@@ -8,7 +8,7 @@ from palaver.core.messages import Message
 from palaver.evaluation.case import Case
 from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.evaluators import built_in
-from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.network_context import OfflineContext
 from palaver.evaluation.score import Score, Skip
 from tests.evaluation.evaluators.fake_judge import asked, chat, refused, told
 

@@ -7,7 +7,7 @@ import pytest
 from palaver.core.messages import Message
 from palaver.evaluation.case import Case
 from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.network_context import OfflineContext
 from palaver.evaluation.score import Score
 from tests.evaluation.evaluators.fake_judge import asked, call, called, chat, refused, told
 

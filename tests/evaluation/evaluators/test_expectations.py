@@ -9,7 +9,7 @@ from msgspec import UNSET
 from palaver.core.messages import Data, Message, Refusal, Usage
 from palaver.evaluation.case import Turn
 from palaver.evaluation.evaluators.expectations import ExpectationCheck, check_turn
-from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.network_context import OfflineContext
 from tests.evaluation.evaluators.fake_judge import call, turn
 
 SAID = turn(Message.assistant("The http adaptor has get()."), user=Message.user("Which?"))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.evaluation.evaluators.similarity import ngram_similarity
+from palaver.evaluation.evaluators.text import ngram_similarity
 from tests.evaluation.scoring import answer, scored, verdict
 
 

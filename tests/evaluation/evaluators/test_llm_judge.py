@@ -8,7 +8,7 @@ import pytest
 from palaver.core.messages import Usage
 from palaver.errors import InvalidValue
 from palaver.evaluation.evaluators import built_in
-from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.network_context import OfflineContext
 from palaver.traces.prices import Price
 from tests.evaluation.fake_services import KEY, Asked, completion, online, openai, scored, service, trouble
 from tests.evaluation.scoring import answer

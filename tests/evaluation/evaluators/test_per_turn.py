@@ -8,7 +8,7 @@ import pytest
 from palaver.core.messages import Message, Usage
 from palaver.evaluation.case import Case
 from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.network_context import OfflineContext
 from tests.evaluation.evaluators.fake_judge import asked, call, chat, refused, talk, told, turn
 
 SEARCHED = turn(Message.assistant(call("search")), user=Message.user("one"))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from palaver.core.messages import Message, Refusal
-from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.network_context import OfflineContext
 from tests.evaluation.evaluators.fake_judge import asked, chat, talk, told, turn
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from palaver.core.messages import Message
 from palaver.evaluation.live.scorer import LiveScorer
 from palaver.evaluation.live.worker import LiveEvaluationWorker
-from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.network_context import OfflineContext
 from palaver.evaluation.registry import EvaluatorRegistry
 from palaver.storage.database import Database
 from palaver.storage.evaluations import live_evaluators as online_rules

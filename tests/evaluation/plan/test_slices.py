@@ -6,8 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.evaluation.plan.plan import cell_position
-from palaver.evaluation.plan.slices import MAX_SLICE_CELLS, make_slices, slice_cells
+from palaver.evaluation.plan.plan import MAX_SLICE_CELLS, cell_position, make_slices, slice_cells
 from palaver.storage.evaluations.repository import NewSlice
 from palaver.storage.evaluations.slices import Slice
 from tests.evaluation.runner.local_server import plan, variant

@@ -6,7 +6,7 @@ import pytest
 
 from palaver.core.messages import Usage
 from palaver.evaluation.providers import anthropic
-from palaver.evaluation.providers.wire import ProviderAnswer, UnreadableAnswer
+from palaver.evaluation.providers.client import ProviderAnswer, UnreadableAnswer
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from palaver.evaluation.plan.plan import (
     PlannedEvaluator,
     PlannedTestset,
     PlannedVariant,
+    new_evaluation,
 )
 from palaver.evaluation.plan.request import Limits
-from palaver.evaluation.plan.slices import new_evaluation
 from palaver.server.app import Server
 from palaver.server.settings import Settings
 from palaver.storage.database import Database

@@ -15,8 +15,14 @@ from palaver.core.steps import StepDetails
 from palaver.engine.engine import Engine
 from palaver.engine.tracing import RunTracer
 from palaver.errors import Overloaded, UpstreamFailed
-from palaver.evaluation.runner.call import CallError, CallResult, EvaluationAborted, WorkflowCaller
-from palaver.evaluation.runner.retry import is_transient, retry_delay
+from palaver.evaluation.runner.call import (
+    CallError,
+    CallResult,
+    EvaluationAborted,
+    WorkflowCaller,
+    is_transient,
+    retry_delay,
+)
 from palaver.traces.model import Span
 from palaver.traces.prices import Price
 from palaver.traces.redaction.redactor import ProjectRedactors, RedactionConfig

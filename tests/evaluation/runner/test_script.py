@@ -14,7 +14,7 @@ from palaver.evaluation.case import Flags, make_case
 from palaver.evaluation.context import record_spending
 from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.evaluators.expectations import check_turn
-from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.network_context import OfflineContext
 from palaver.evaluation.runner.call import WorkflowAnswer, WorkflowCaller
 from palaver.evaluation.runner.script import (
     FIRST_PROMPT,

@@ -9,10 +9,9 @@ from sqlalchemy import Connection
 
 from palaver import Message, Parameter, chat, workflow
 from palaver.discovery.registry import Registry
-from palaver.evaluation.offline_context import OfflineContext
-from palaver.evaluation.plan.plan import Plan, cell_position
+from palaver.evaluation.network_context import OfflineContext
+from palaver.evaluation.plan.plan import Plan, cell_position, slice_cells
 from palaver.evaluation.plan.planner import EvaluationPlanner
-from palaver.evaluation.plan.slices import slice_cells
 from palaver.evaluation.registry import EvaluatorRegistry
 from palaver.server.api.evaluation_figures import Figures
 from palaver.server.evaluation import create_planner

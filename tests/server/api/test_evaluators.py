@@ -8,7 +8,7 @@ import pytest
 
 from palaver.evaluation.case import Case
 from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.network_context import OfflineContext
 from palaver.evaluation.registry import EvaluatorRegistry
 from palaver.evaluation.score import Score
 from palaver.server.api.evaluators import EvaluatorController

@@ -19,9 +19,8 @@ from palaver.core.runs import DEFAULT_PROJECT
 from palaver.discovery.registry import Registry
 from palaver.engine.engine import utc_now
 from palaver.errors import StillRunning, TargetNotFound
-from palaver.evaluation.plan.plan import Plan
+from palaver.evaluation.plan.plan import Plan, new_evaluation
 from palaver.evaluation.plan.request import NewEvaluation, WantedTestset
-from palaver.evaluation.plan.slices import new_evaluation
 from palaver.evaluation.registry import EvaluatorRegistry
 from palaver.evaluation.results.export.report import describe_cell_error
 from palaver.evaluation.results.figures import Comparison, EvaluationSummary

@@ -16,7 +16,7 @@ from msgspec import UNSET, Meta
 from palaver.core import json
 from palaver.core.messages import Annotation, Message, Text
 from palaver.errors import InvalidValue
-from palaver.evaluation import json_path
+from palaver.evaluation import json_values
 from palaver.evaluation.case import Case
 from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.evaluator import evaluator
@@ -192,7 +192,7 @@ def _check_citations(parameters: Any, _context: EvaluatorContext) -> None:
         raise InvalidValue("In a marker n stands for the number, once: [n].", pointer="/parameters/marker")
     if parameters.sources is not None:
         try:
-            json_path.parse_path(parameters.sources)
+            json_values.parse_path(parameters.sources)
         except ValueError as error:
             raise InvalidValue(f"{error}.", pointer="/parameters/sources") from None
 
@@ -235,7 +235,7 @@ def citations(
 def _source_values(case: Case, sources: str | None) -> list[Any]:
     if sources is None:
         return [result.output for message in case.messages for result in message.tool_results if not result.is_error]
-    value = case.inputs[sources] if sources in case.inputs else json_path.value_at(case.inputs, sources)
+    value = case.inputs[sources] if sources in case.inputs else json_values.value_at(case.inputs, sources)
     if value is UNSET:
         raise Skip("no_sources", f"the inputs have no {sources!r}")
     return [value]

@@ -6,11 +6,11 @@ from msgspec import UNSET, Meta
 
 from palaver.core.messages import Data
 from palaver.errors import InvalidValue
-from palaver.evaluation import json_path
+from palaver.evaluation import json_values
 from palaver.evaluation.case import Case
 from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.evaluators.tool_matching import ExpectedFrom, as_name_list
+from palaver.evaluation.evaluators.tool_calls import ExpectedFrom, as_name_list
 from palaver.evaluation.score import Score, Skip
 from palaver.evaluation.target import Target
 
@@ -24,7 +24,7 @@ def _check_code_edit(parameters: Any, _context: EvaluatorContext) -> None:
         raise InvalidValue("Name a check.", pointer="/parameters/checks")
     if parameters.base_from is not None:
         try:
-            json_path.parse_path(parameters.base_from)
+            json_values.parse_path(parameters.base_from)
         except ValueError as error:
             raise InvalidValue(f"{error}.", pointer="/parameters/base_from") from None
 
@@ -90,7 +90,7 @@ def _check_edit(check: Literal["applied", "parses", "changed"], edit: dict[str, 
                 if isinstance(one, dict)
             )
         case "parses":
-            return json_path.value_at(edit, "syntax.ok") is True
+            return json_values.value_at(edit, "syntax.ok") is True
         case "changed":
             return isinstance(edit.get("new"), str) and edit.get("new") != edit.get("old")
 
@@ -104,7 +104,7 @@ def _expected_code(case: Case, expected_from: str | None) -> str:
 
 
 def _base_code(case: Case, base_from: str) -> str:
-    value = case.inputs[base_from] if base_from in case.inputs else json_path.value_at(case.inputs, base_from)
+    value = case.inputs[base_from] if base_from in case.inputs else json_values.value_at(case.inputs, base_from)
     if value is UNSET or not isinstance(value, str):
         raise Skip("no_base", f"the inputs have no text at {base_from!r}")
     return value

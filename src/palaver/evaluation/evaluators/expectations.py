@@ -14,21 +14,21 @@ from msgspec import UNSET, Meta
 from palaver.core import json
 from palaver.core.messages import Data
 from palaver.errors import InvalidValue
-from palaver.evaluation import json_path, json_search
+from palaver.evaluation import json_values
 from palaver.evaluation.case import Case, Turn
 from palaver.evaluation.context import EvaluatorContext, offload, record_spending
 from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.evaluators.refusal import find_refusal
-from palaver.evaluation.evaluators.tool_matching import (
+from palaver.evaluation.evaluators.tool_calls import (
     ExpectedCall,
     SequenceMode,
     as_name_list,
     compare_calls,
     read_expected_calls,
 )
-from palaver.evaluation.json_equality import json_equal
 from palaver.evaluation.json_schema import PATTERN_TIMEOUT_S
-from palaver.evaluation.judges.prompt import PromptMarks
+from palaver.evaluation.json_values import json_equal
+from palaver.evaluation.judges import PromptMarks
 from palaver.evaluation.score import Score, ScoringError, Skip
 from palaver.testsets.scripts import check_expect
 
@@ -183,7 +183,7 @@ def _json_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
         return "there is no JSON in the answer"
     for path, wanted in cast("Mapping[str, Any]", value).items():
         try:
-            there = json_path.value_at(document, path)
+            there = json_values.value_at(document, path)
         except ValueError as error:
             raise ScoringError("invalid_path", str(error)) from None
         if there is UNSET:
@@ -196,7 +196,7 @@ def _json_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
 def _turn_json(turn: Turn) -> Any:
     if "data_only" in turn.notes:
         return _turn_data(turn)[-1].value
-    return json_search.find_json(turn.text) if turn.value is UNSET or isinstance(turn.value, str) else turn.value
+    return json_values.find_json(turn.text) if turn.value is UNSET or isinstance(turn.value, str) else turn.value
 
 
 def _data_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:

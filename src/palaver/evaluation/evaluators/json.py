@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal, cast
 from msgspec import UNSET, Meta, UnsetType
 
 from palaver.errors import InvalidValue
-from palaver.evaluation import json_path, json_search
+from palaver.evaluation import json_values
 from palaver.evaluation.case import Case
 from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.json_equality import json_equal, json_kind
 from palaver.evaluation.json_schema import check_schema, schema_errors
+from palaver.evaluation.json_values import json_equal, json_kind
 from palaver.evaluation.score import Score, ScoringError
 from palaver.evaluation.target import Target
 
@@ -51,15 +51,15 @@ def contains_json(
 
 def _json_candidates(text: str) -> Iterator[Any]:
     """Every object and array: the whole text first, then code blocks, then those in prose; each with its children."""
-    value = json_search.parse_whole(text)
+    value = json_values.parse_json(text)
     if value is not UNSET:
         yield from _nested_containers(value)
         return
-    for block in json_search.code_blocks(text):
-        if (value := json_search.parse_whole(block.text)) is not UNSET:
+    for block in json_values.code_blocks(text):
+        if (value := json_values.parse_json(block.text)) is not UNSET:
             yield from _nested_containers(value)
-    for value, source in json_search.balanced_json(text):
-        if not json_search.is_citation_mark(value, source):
+    for value, source in json_values.balanced_json(text):
+        if not json_values.is_citation_mark(value, source):
             yield from _nested_containers(value)
 
 
@@ -82,7 +82,7 @@ def check_paths(parameters: Any, _context: EvaluatorContext) -> None:
         field_paths = {f"/parameters/fields/{place}": path for place, path in enumerate(parameters.fields)}
     for pointer, path in field_paths.items():
         try:
-            json_path.parse_path(path)
+            json_values.parse_path(path)
         except ValueError as error:
             raise InvalidValue(f"{error}.", pointer=pointer) from None
 
@@ -92,7 +92,7 @@ def expected_json(case: Case, target: Target) -> Any:
     expected = target.expected(case)
     if not isinstance(expected, str):
         return expected
-    value = json_search.parse_whole(expected)
+    value = json_values.parse_json(expected)
     if value is UNSET:
         raise ScoringError("expected_no_json", "what is expected is a text that is no JSON")
     return value
@@ -137,17 +137,17 @@ def json_diff(
         score=(len(both) - len(different)) / counted,
         reason=", ".join(f"{len(some)} {word}" for word, some in differences.items() if some),
         details={
-            word: [json_path.format_path(path) for path in some[:_MAX_LISTED_PATHS]]
+            word: [json_values.format_path(path) for path in some[:_MAX_LISTED_PATHS]]
             for word, some in differences.items()
             if some
         },
     )
 
 
-def _json_leaves(value: Any, *, ignore_key_case: bool) -> dict[json_path.PathSteps, Any]:
+def _json_leaves(value: Any, *, ignore_key_case: bool) -> dict[json_values.PathSteps, Any]:
     return {
         tuple(step.casefold() if isinstance(step, str) else step for step in path) if ignore_key_case else path: leaf
-        for path, leaf in json_path.leaves(value)
+        for path, leaf in json_values.iterate_leaves(value)
     }
 
 
@@ -187,12 +187,12 @@ def json_multi_field_match(
 ) -> Score:
     """Each of several fields of the JSON is what is expected; the score is the share of those that are."""
     expected = expected_json(case, target)
-    named = {path: json_path.parse_path(path) for path in fields} if fields else {}
-    named = named or {json_path.format_path(path): path for path, _ in json_path.leaves(expected)}
+    named = {path: json_values.parse_path(path) for path in fields} if fields else {}
+    named = named or {json_values.format_path(path): path for path, _ in json_values.iterate_leaves(expected)}
     value = target.value(case)
     matches: dict[str, bool] = {}
     for name, path in named.items():
-        wanted, actual = json_path.value_at(expected, path), json_path.value_at(value, path)
+        wanted, actual = json_values.value_at(expected, path), json_values.value_at(value, path)
         if wanted is not UNSET:
             matches[name] = actual is not UNSET and json_equal(
                 target.fold_value(actual), target.fold_value(wanted), tolerance=tolerance

@@ -6,22 +6,24 @@ from typing import Annotated, Any, Final, cast
 import msgspec
 from msgspec import UNSET, Meta
 
-from palaver.evaluation import json_path
+from palaver.evaluation import json_values
 from palaver.evaluation.case import Case
 from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.evaluators.expectations import DEFAULT_JUDGE
 from palaver.evaluation.json_schema import check_schema
-from palaver.evaluation.judges.prompt import SLOT_NAMES, PromptMarks, parse_template
-from palaver.evaluation.judges.verdict import (
+from palaver.evaluation.judges import (
+    SLOT_NAMES,
     JudgeName,
     Prompt,
+    PromptMarks,
     Retries,
     Samples,
     Scale,
     check_scale,
     combine_verdicts,
     most_frequent,
+    parse_template,
     verdict_schema,
 )
 from palaver.evaluation.review_questions import Question, Questions, check_questions
@@ -117,7 +119,7 @@ def _find_goal(case: Case, target: Target) -> str:
     value: Any = case.script.expect.get("goal") if case.script is not None else None
     if value is None:
         try:
-            value = json_path.value_at(target.expected(case), ("goal",))
+            value = json_values.value_at(target.expected(case), ("goal",))
         except Skip:
             value = UNSET
     if not isinstance(value, str) or not value.strip():

@@ -1,18 +1,23 @@
 """Text evaluators: starts_with, ends_with, contains, contains_any, contains_all, regex, format."""
 
+import asyncio
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from msgspec import UNSET, Meta
 
+from palaver.core.messages import Message, Refusal, ToolCall
 from palaver.errors import InvalidValue
-from palaver.evaluation import json_search
-from palaver.evaluation.case import Case
+from palaver.evaluation import json_values
+from palaver.evaluation.case import Case, read_messages
 from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.json_schema import check_schema, schema_errors
+from palaver.evaluation.json_values import json_equal
 from palaver.evaluation.score import Score, ScoringError
 from palaver.evaluation.target import Target
 
@@ -116,7 +121,7 @@ def format(  # noqa: A001 - the key that people write
     code_blocks: CodeBlocks | None = None,
 ) -> Score:
     """The text has the form that was asked for; the score is the share of the rules that it keeps."""
-    value = _whole_json(case, target, allow_fence=allow_fence) if json or schema is not None else UNSET
+    value = _answer_json(case, target, allow_fence=allow_fence) if json or schema is not None else UNSET
     tests: dict[str, Callable[[], bool] | None] = {
         "json": (lambda: value is not UNSET) if json else None,
         "schema": None if schema is None else lambda: value is not UNSET and not schema_errors(value, schema),
@@ -137,21 +142,21 @@ def format(  # noqa: A001 - the key that people write
     )
 
 
-def _whole_json(case: Case, target: Target, *, allow_fence: bool) -> Any:
+def _answer_json(case: Case, target: Target, *, allow_fence: bool) -> Any:
     """The JSON that the whole answer is: a workflow's value, the text, or its only code block."""
     raw = target.raw(case)
     if not isinstance(raw, str):
         return raw
-    value = json_search.parse_whole(raw)
+    value = json_values.parse_json(raw)
     if value is UNSET and allow_fence:
-        block = next(iter(json_search.code_blocks(raw)), None)
-        return json_search.parse_whole(block.text) if block is not None and block.is_whole else UNSET
+        block = next(iter(json_values.code_blocks(raw)), None)
+        return json_values.parse_json(block.text) if block is not None and block.is_whole else UNSET
     return value
 
 
 def _has_code_blocks(text: str, wanted: CodeBlocks) -> bool:
     language = None if wanted.language is None else wanted.language.casefold()
-    count = sum(language is None or one.language.casefold() == language for one in json_search.code_blocks(text))
+    count = sum(language is None or one.language.casefold() == language for one in json_values.code_blocks(text))
     least = wanted.min if wanted.min is not None else 0 if wanted.max is not None else 1
     return count >= least and (wanted.max is None or count <= wanted.max)
 
@@ -164,14 +169,14 @@ Substrings = Annotated[
 ]
 
 
-def wanted_text(parameter: str | None, case: Case, target: Target) -> str:
+def expected_substring(parameter: str | None, case: Case, target: Target) -> str:
     wanted = parameter if parameter is not None else target.expected_text(case)
     if not wanted:
         raise ScoringError("empty_needle", "what is expected is an empty text, which every text contains")
     return wanted
 
 
-def wanted_texts(parameter: list[str] | str | None, case: Case, target: Target) -> list[str]:
+def expected_substrings(parameter: list[str] | str | None, case: Case, target: Target) -> list[str]:
     """The texts to look for, without duplicates."""
     wanted: Any = parameter if parameter is not None else target.expected(case)
     if isinstance(wanted, str):
@@ -185,7 +190,7 @@ def wanted_texts(parameter: list[str] | str | None, case: Case, target: Target) 
 
 def split_texts(text: str) -> list[str]:
     """Split a JSON list of strings, or comma-separated texts."""
-    value = json_search.parse_whole(text) if text.lstrip().startswith("[") else None
+    value = json_values.parse_json(text) if text.lstrip().startswith("[") else None
     if _are_texts(value):
         return cast("list[str]", value)
     return [part for piece in text.split(",") if (part := piece.strip())]
@@ -213,7 +218,7 @@ def _are_texts(value: Any) -> bool:
 @evaluator(title="Starts with")
 async def starts_with(case: Case, target: Target, prefix: Substring = None) -> Score:
     """The text begins with a prefix, by default with what is expected."""
-    wanted = wanted_text(prefix, case, target)
+    wanted = expected_substring(prefix, case, target)
     if target.fold_case(target.text(case)).startswith(target.fold_case(wanted)):
         return Score(passed=True)
     return Score(passed=False, reason="the text does not begin with it")
@@ -222,7 +227,7 @@ async def starts_with(case: Case, target: Target, prefix: Substring = None) -> S
 @evaluator(title="Ends with")
 async def ends_with(case: Case, target: Target, suffix: Substring = None) -> Score:
     """The text ends with a suffix, by default with what is expected."""
-    wanted = wanted_text(suffix, case, target)
+    wanted = expected_substring(suffix, case, target)
     if target.fold_case(target.text(case)).endswith(target.fold_case(wanted)):
         return Score(passed=True)
     return Score(passed=False, reason="the text does not end with it")
@@ -231,7 +236,7 @@ async def ends_with(case: Case, target: Target, suffix: Substring = None) -> Sco
 @evaluator(title="Contains")
 async def contains(case: Case, target: Target, substring: Substring = None) -> Score:
     """The text contains a substring, by default what is expected."""
-    wanted = wanted_text(substring, case, target)
+    wanted = expected_substring(substring, case, target)
     if target.fold_case(wanted) in target.fold_case(target.text(case)):
         return Score(passed=True)
     return Score(passed=False, reason="it is not in the text")
@@ -240,7 +245,7 @@ async def contains(case: Case, target: Target, substring: Substring = None) -> S
 @evaluator(title="Contains any", check=check_substrings)
 async def contains_any(case: Case, target: Target, substrings: Substrings = None) -> Score:
     """The text contains at least one of several substrings; the score is the share that it contains."""
-    wanted = wanted_texts(substrings, case, target)
+    wanted = expected_substrings(substrings, case, target)
     contained = contained_texts(wanted, target.text(case), target)
     reason = "" if contained else "none of them is in the text"
     return Score(bool(contained), len(contained) / len(wanted), reason=reason, details={"found": contained})
@@ -249,10 +254,160 @@ async def contains_any(case: Case, target: Target, substrings: Substrings = None
 @evaluator(title="Contains all", check=check_substrings)
 async def contains_all(case: Case, target: Target, substrings: Substrings = None) -> Score:
     """The text contains each of several substrings; the score is the share that it contains."""
-    wanted = wanted_texts(substrings, case, target)
+    wanted = expected_substrings(substrings, case, target)
     contained = contained_texts(wanted, target.text(case), target)
     missing = [one for one in wanted if one not in contained]
     reason = f"not in the text: {', '.join(map(repr, missing))}" if missing else ""
     return Score(
         not missing, len(contained) / len(wanted), reason=reason, details={"found": contained, "missing": missing}
     )
+
+
+_SPACE = re.compile(r"\s+")
+
+
+@evaluator(title="Exact match", needs={"expected"})
+async def exact_match(
+    case: Case,
+    target: Target,
+    *,
+    trim: Annotated[bool, Meta(description="Leave out white space at both ends.")] = False,
+    collapse_space: Annotated[bool, Meta(description="Take any white space as one blank.")] = False,
+    tolerance: Annotated[float, Meta(ge=0, description="By how much numbers may differ.")] = 0,
+) -> Score:
+    """The answer is what is expected: the same text, the same messages, or the same JSON."""
+    expected = target.expected(case)
+
+    def normal(text: str) -> str:
+        text = _SPACE.sub(" ", text) if collapse_space else text
+        return target.fold_case(text.strip() if trim else text)
+
+    if isinstance(expected, str):
+        return _compare_texts(normal(target.text(case)), normal(expected))
+    if case.flags.is_chat and target.target == "text" and (messages := read_messages(expected)) is not None:
+        return _compare_messages(case, messages, normal, one=isinstance(expected, dict), tolerance=tolerance)
+    return _compare_values(case, target, expected, tolerance)
+
+
+def _compare_texts(actual: str, expected: str) -> Score:
+    if actual == expected:
+        return Score(passed=True)
+    pairs = enumerate(zip(actual, expected, strict=False))
+    place = next((at for at, (one, other) in pairs if one != other), min(len(actual), len(expected)))
+    return Score(passed=False, reason=f"the text differs from what is expected at character {place + 1}")
+
+
+def _compare_messages(
+    case: Case, expected: Sequence[Message], normal: Callable[[str], str], *, one: bool, tolerance: float
+) -> Score:
+    actual: Sequence[Message] = case.messages
+    if one:
+        actual = [message for message in actual if message.role == "assistant"][-1:]
+    some, others = _message_gists(actual, normal), _message_gists(expected, normal)
+    for place, (mine, yours) in enumerate(zip(some, others, strict=False)):
+        for what, value in yours.items():
+            if not json_equal(mine[what], value, tolerance=tolerance):
+                return Score(passed=False, reason=f"message {place + 1} differs in its {what}")
+    if len(some) != len(others):
+        return Score(passed=False, reason=f"there are {len(some)} messages, and {len(others)} are expected")
+    return Score(passed=True)
+
+
+def _message_gists(messages: Sequence[Message], normal: Callable[[str], str]) -> list[dict[str, Any]]:
+    """What is compared of each message, without messages that have none of it."""
+    gists = [
+        {
+            "role": message.role,
+            "text": normal(message.text),
+            "refusal": normal("".join(part.text for part in message.parts if isinstance(part, Refusal))),
+            "calls": [_call_gist(call) for call in message.tool_calls],
+            "results": [_parse_output(result.output) for result in message.tool_results],
+        }
+        for message in messages
+    ]
+    return [gist for gist in gists if gist["text"] or gist["refusal"] or gist["calls"] or gist["results"]]
+
+
+def _call_gist(call: ToolCall) -> list[Any]:
+    return [call.name, call.parsed]
+
+
+def _parse_output(output: Any) -> Any:
+    value = json_values.parse_json(output) if isinstance(output, str) else UNSET
+    return output if value is UNSET else value
+
+
+def _compare_values(case: Case, target: Target, expected: Any, tolerance: float) -> Score:
+    actual = target.raw(case)
+    if isinstance(actual, str):
+        actual = json_values.parse_json(actual)
+    if actual is UNSET:
+        return Score(passed=False, reason="the answer is no JSON as a whole")
+    if json_equal(target.fold_value(actual), target.fold_value(expected), tolerance=tolerance):
+        return Score(passed=True)
+    return Score(passed=False, reason="the value differs from what is expected")
+
+
+@evaluator(title="Similarity", needs={"expected"}, threshold=0.5)
+def similarity(case: Case, target: Target) -> float:
+    """The share of letters that the text and what is expected have in common, in order (the indel ratio)."""
+    from rapidfuzz.distance import Indel
+
+    expected = target.fold_case(target.expected_text(case))
+    return Indel.normalized_similarity(target.fold_case(target.text(case)), expected)
+
+
+@evaluator(title="Levenshtein distance", needs={"expected"}, threshold=0.5)
+def levenshtein(case: Case, target: Target) -> float:
+    """1 less the share of letters that must be changed to get from the text to what is expected."""
+    from rapidfuzz.distance import Levenshtein
+
+    expected = target.fold_case(target.expected_text(case))
+    return Levenshtein.normalized_similarity(target.fold_case(target.text(case)), expected)
+
+
+NGRAM_LENGTH = 3
+
+
+def _check_semantic_similarity(parameters: Any, context: EvaluatorContext) -> None:
+    context.check_model(parameters.model, "/parameters/model")
+
+
+@evaluator(title="Semantic similarity", needs={"expected"}, threshold=0.8, check=_check_semantic_similarity)
+async def semantic_similarity(
+    case: Case,
+    target: Target,
+    context: EvaluatorContext,
+    model: Annotated[str, Meta(min_length=1, description="ngram, local:…, or a provider's model.")] = "ngram",
+) -> float:
+    """The cosine of the vectors of the text and of what is expected; never less than 0."""
+    expected, text = target.fold_case(target.expected_text(case)), target.fold_case(target.text(case))
+    if model == "ngram":
+        return await asyncio.get_running_loop().run_in_executor(context.executor, ngram_similarity, text, expected)
+    if text == expected or not text.strip() or not expected.strip():  # Empty text has no vector.
+        return 1.0 if text == expected else 0.0
+    one, other = await context.embed([text, expected], model=model)
+    return max(0.0, _cosine(dict(enumerate(one)), dict(enumerate(other))))
+
+
+def ngram_similarity(one: str, other: str) -> float:
+    """The cosine of character trigram counts; 1 for equal texts."""
+    return 1.0 if one == other else _cosine(_ngrams(one), _ngrams(other))
+
+
+def _ngrams(text: str) -> Mapping[str, float]:
+    # Padded, so that a text of one character has trigrams.
+    padded = f" {text} " if text else ""
+    return Counter(padded[at : at + NGRAM_LENGTH] for at in range(max(0, len(padded) - NGRAM_LENGTH + 1)))
+
+
+def _cosine(one: Mapping[str, float] | Mapping[int, float], other: Mapping[str, float] | Mapping[int, float]) -> float:
+    some: Mapping[object, float] = dict(one.items())
+    others: Mapping[object, float] = dict(other.items())
+    lengths = _vector_length(list(some.values())) * _vector_length(list(others.values()))
+    product = sum(weight * others.get(key, 0.0) for key, weight in some.items())
+    return min(1.0, product / lengths) if lengths else 0.0
+
+
+def _vector_length(weights: Sequence[float]) -> float:
+    return math.sqrt(sum(weight * weight for weight in weights))

@@ -12,11 +12,11 @@ from msgspec import UNSET, Meta
 from palaver.core import json
 from palaver.core.messages import Message, Text, ToolCall, ToolResult
 from palaver.errors import InvalidValue
-from palaver.evaluation import json_path
+from palaver.evaluation import json_values
 from palaver.evaluation.case import Case, CaseToolCall
 from palaver.evaluation.context import EvaluatorContext, offload
 from palaver.evaluation.evaluator import evaluator
-from palaver.evaluation.evaluators.tool_matching import (
+from palaver.evaluation.evaluators.tool_calls import (
     ArgumentMatch,
     ExpectedFrom,
     SequenceComparison,
@@ -28,7 +28,7 @@ from palaver.evaluation.evaluators.tool_matching import (
     read_expected_calls,
 )
 from palaver.evaluation.json_schema import Schema, check_schema, schema_errors
-from palaver.evaluation.judges.prompt import PromptMarks
+from palaver.evaluation.judges import PromptMarks
 from palaver.evaluation.score import Score, Skip
 from palaver.evaluation.target import Target
 
@@ -369,12 +369,12 @@ def _mentions(leaf: Any, assistant: _AssistantText, start: int, min_length: int)
 
 def _result_leaves(value: Any) -> Iterator[Any]:
     """The leaves of a result, also of JSON in text."""
-    for _, leaf in json_path.leaves(value):
+    for _, leaf in json_values.iterate_leaves(value):
         inner = json.parse_or_text(leaf) if isinstance(leaf, str) and leaf.lstrip()[:1] in ("{", "[") else leaf
         if inner is leaf:
             yield leaf
         else:
-            yield from (below for _, below in json_path.leaves(inner))
+            yield from (below for _, below in json_values.iterate_leaves(inner))
 
 
 async def _judge_result(context: EvaluatorContext, judge: str, result: ToolResult, afterwards: str) -> bool:

@@ -40,7 +40,7 @@ POLL_INTERVAL_S, IDLE_POLL_INTERVAL_S = 1.0, 5.0
 """Seconds between polls, with and without rules."""
 CLEANUP_INTERVAL_S = 30.0
 """Seconds between searches for the work of dead processes, and for scores whose traces are gone."""
-SETTLE_SECONDS = 60.0
+SETTLE_TIME_S = 60.0
 """Seconds after which a write is visible to everyone."""
 MAX_CONCURRENT_CASES = 4
 """Cases scored concurrently in one process."""
@@ -187,10 +187,10 @@ class LiveEvaluationWorker:
         """The position up to which all writes are visible: the last one of a minute ago."""
         now = time.monotonic()
         self._marks.append((now, last))
-        while len(self._marks) > 1 and now - self._marks[1][0] >= SETTLE_SECONDS:
+        while len(self._marks) > 1 and now - self._marks[1][0] >= SETTLE_TIME_S:
             self._marks.popleft()
         at, place = self._marks[0]
-        return place if now - at >= SETTLE_SECONDS else 0
+        return place if now - at >= SETTLE_TIME_S else 0
 
     async def _take(self, known: dict[tuple[str, str], LiveEvaluator]) -> None:
         room, now = MAX_CONCURRENT_CASES - len(self._going), self._now()

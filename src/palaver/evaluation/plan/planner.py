@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from palaver.errors import ConflictingFields, InvalidValue, RequestError, WorkflowNotFound
-from palaver.evaluation.plan.column_mapping import ColumnKinds, map_answer_columns, map_columns
+from palaver.evaluation.plan.column_map import ColumnKinds, map_answer_columns, map_columns
 from palaver.evaluation.plan.plan import (
     ROW_BYTES,
     Plan,

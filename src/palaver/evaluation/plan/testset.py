@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import Connection
 
 from palaver.errors import InvalidValue
-from palaver.evaluation.plan.column_mapping import ColumnKinds
+from palaver.evaluation.plan.column_map import ColumnKinds
 from palaver.evaluation.plan.plan import (
     ROW_BYTES,
 )

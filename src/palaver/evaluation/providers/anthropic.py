@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from palaver.core import json
 from palaver.core.messages import Message, Usage
-from palaver.evaluation.providers.wire import (
+from palaver.evaluation.providers.client import (
     ProviderAnswer,
     ProviderRequest,
     UnreadableAnswer,

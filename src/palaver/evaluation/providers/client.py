@@ -6,15 +6,16 @@ words.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
 from palaver.core import json, masking
 from palaver.core.events import RunFailed
+from palaver.core.messages import Usage
 from palaver.errors import PalaverError
 from palaver.evaluation.providers.config import Provider
-from palaver.evaluation.runner.retry import is_transient, retry_delay
+from palaver.evaluation.runner.call import is_transient, retry_delay
 from palaver.evaluation.score import ScoringError
 from palaver.outbound import client, printable, read_limited
 from palaver.protocols import upstream
@@ -94,3 +95,34 @@ class ProviderClient:
         message = f"{self._name} answered {status}{f': {words}' if words else '.'}"
         details = upstream.RETRYABLE if status == _OVERLOADED_STATUS else upstream.retry_details(status, retry_after)
         return RunFailed(code="provider_failed", message=message, status=status, details=details)
+
+
+class ProviderRequest(msgspec.Struct, frozen=True):
+    """A body, and the path below the base URL."""
+
+    path: str
+    body: Mapping[str, Any]
+
+
+class ProviderAnswer(msgspec.Struct, frozen=True):
+    text: str
+    usage: Usage | None = None
+
+
+class UnreadableAnswer(Exception):
+    """The answer lacks what the message says."""
+
+
+def token_count(value: Any) -> int:
+    """A number of tokens; 0 if it is not one."""
+    return value if type(value) is int and value >= 0 else 0
+
+
+def as_object(value: Any) -> Mapping[str, Any]:
+    """The fields of an object; empty for other values."""
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def as_objects(value: Any) -> list[Mapping[str, Any]]:
+    """The objects of a list."""
+    return [as_object(item) for item in cast("list[Any]", value)] if isinstance(value, list) else []

@@ -5,11 +5,10 @@ from typing import Any, Final, Protocol
 
 from palaver.core.messages import Message, Usage
 from palaver.evaluation.context import record_spending
-from palaver.evaluation.judges.verdict import JudgeAnswer
+from palaver.evaluation.judges import JudgeAnswer
 from palaver.evaluation.providers import anthropic, openai
-from palaver.evaluation.providers.client import ProviderClient
+from palaver.evaluation.providers.client import ProviderAnswer, ProviderClient, ProviderRequest, UnreadableAnswer
 from palaver.evaluation.providers.config import Provider, ProviderKind
-from palaver.evaluation.providers.wire import ProviderAnswer, ProviderRequest, UnreadableAnswer
 from palaver.evaluation.score import ScoringError
 from palaver.traces.prices import Price, token_cost
 

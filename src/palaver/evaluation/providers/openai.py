@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from palaver.core.messages import Message, Usage
-from palaver.evaluation.providers.wire import (
+from palaver.evaluation.providers.client import (
     ProviderAnswer,
     ProviderRequest,
     UnreadableAnswer,

@@ -6,9 +6,7 @@
     manual_case      cases and answers that were written down, without a run
     progress         speed and remaining time
     rate_limit       a rate limit shared by all processes
-    result_body      results as they are stored
-    result_writer    writes results in batches
-    retry            which failures are retried, and when
+    result_writer    results as they are stored, written in batches
     script           plays conversation scripts
     slice_runner     runs the cells of a slice
     worker           takes slices from the queue

@@ -18,7 +18,7 @@ from palaver.evaluation.evaluator import BoundEvaluator
 from palaver.evaluation.plan.plan import ROW_BYTES, ColumnMap, Plan, PlannedVariant, cell_position, format_cell_id
 from palaver.evaluation.runner.call import WorkflowAnswer, WorkflowCaller, describe_error
 from palaver.evaluation.runner.manual_case import reply_from_output
-from palaver.evaluation.runner.result_body import CaseRedactor, CellCalls, CellInfo, make_result, make_score
+from palaver.evaluation.runner.result_writer import CaseRedactor, CellCalls, CellInfo, make_result, make_score
 from palaver.evaluation.runner.script import play_script
 from palaver.evaluation.score import ScoreRecord, error_score
 from palaver.storage.evaluations.results import NewResult, NewScore, StopConditions

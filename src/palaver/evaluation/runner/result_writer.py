@@ -2,13 +2,24 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from typing import Any, NamedTuple, Protocol
 
+import msgspec
+from msgspec import UNSET
+
+from palaver.core import json
+from palaver.core.extraction import preview, preview_messages
+from palaver.core.messages import Message
 from palaver.errors import PalaverError
+from palaver.evaluation.case import Case, CaseToolCall, Turn, last_user_message
+from palaver.evaluation.plan.plan import CellPosition
+from palaver.evaluation.runner.call import CallResult, describe_error
+from palaver.evaluation.score import ScoreRecord
 from palaver.storage.database import Database
 from palaver.storage.evaluations import results
-from palaver.storage.evaluations.results import NewResult, RecordOutcome, StopConditions
+from palaver.storage.evaluations.results import NewResult, NewScore, RecordOutcome, StopConditions, compress_result
 from palaver.storage.evaluations.slices import Slice
 
 log = logging.getLogger("palaver.evaluation")
@@ -82,3 +93,196 @@ class ResultWriter:
             return False
         self._recorded(recorded)
         return True
+
+
+_MAX_SEARCH_LENGTH = 10_000
+"""Characters of input and output that are searchable."""
+
+
+class CaseRedactor(Protocol):
+    """Removes what must not be stored."""
+
+    def inputs(self, inputs: Mapping[str, Any], field: str = "inputs") -> Mapping[str, Any]: ...
+
+    def messages(self, messages: Sequence[Message], field: str = "messages_in") -> Sequence[Message]: ...
+
+    def value(self, value: Any, field: str = "inputs") -> Any: ...
+
+
+class ResultBody(msgspec.Struct, frozen=True, kw_only=True):
+    preview_in: Any
+    preview_out: Any
+    words: str
+    body: bytes
+
+
+def make_result_body(case: Case) -> ResultBody:
+    preview_in = preview_messages(case.history, "input") if case.history else preview(case.inputs, "input")
+    value = None if case.value is UNSET else case.value
+    preview_out = preview_messages(case.messages, "output") if case.messages else preview(value, "output")
+    user = last_user_message(case.history)
+    text = case.text or ("" if value is None else _encode_text(value))
+    words = "\n".join([_truncate(user.text if user is not None else _encode_text(case.inputs)), _truncate(text)])
+    return ResultBody(
+        preview_in=preview_in, preview_out=preview_out, words=words, body=compress_result(_encode_case(case))
+    )
+
+
+def redact_case(case: Case, redactor: CaseRedactor) -> Case:
+    """Redact a case after it was scored. The input comes first."""
+    return msgspec.structs.replace(
+        case,
+        inputs=dict(redactor.inputs(case.inputs)),
+        history=tuple(redactor.messages(case.history)),
+        expected=case.expected if case.expected is UNSET else redactor.value(case.expected, "outputs"),
+        messages=tuple(redactor.messages(case.messages, "messages_out")),
+        text=redact_text(case.text, redactor),
+        tool_calls=tuple(_redact_call(call, redactor) for call in case.tool_calls),
+        value=case.value if case.value is UNSET else redactor.value(case.value, "outputs"),
+        turns=tuple(_redact_turn(turn, redactor) for turn in case.turns),
+    )
+
+
+def redact_text(text: str, redactor: CaseRedactor) -> str:
+    """Redact text that may quote the conversation."""
+    clean = redactor.value(text, "outputs") if text else text
+    return clean if isinstance(clean, str) else ""
+
+
+def _redact_turn(turn: Turn, redactor: CaseRedactor) -> Turn:
+    return msgspec.structs.replace(
+        turn,
+        user=None if turn.user is None else redactor.messages([turn.user])[0],
+        messages=tuple(redactor.messages(turn.messages, "messages_out")),
+        text=redact_text(turn.text, redactor),
+        tool_calls=tuple(_redact_call(call, redactor) for call in turn.tool_calls),
+        value=turn.value if turn.value is UNSET else redactor.value(turn.value, "outputs"),
+    )
+
+
+def _redact_call(call: CaseToolCall, redactor: CaseRedactor) -> CaseToolCall:
+    return msgspec.structs.replace(
+        call,
+        arguments=redact_text(call.arguments, redactor),
+        parsed=call.parsed if call.parsed is UNSET else redactor.value(call.parsed, "outputs"),
+        result=call.result if call.result is UNSET else redactor.value(call.result, "outputs"),
+    )
+
+
+def _encode_case(case: Case) -> dict[str, Any]:
+    body: dict[str, Any] = {"inputs": case.inputs, "history": case.history, "messages": case.messages}
+    body |= {"text": case.text, "notes": sorted(case.notes), "tool_calls": case.tool_calls}
+    if case.value is not UNSET:
+        body["value"] = case.value
+    if case.expected is not UNSET:
+        body["expected"] = case.expected
+    if len(case.turns) > 1 or case.script is not None:
+        body["turns"] = [_encode_turn(turn) for turn in case.turns]
+    return body
+
+
+def _encode_turn(turn: Turn) -> Mapping[str, Any]:
+    fields = {**msgspec.structs.asdict(turn), "notes": sorted(turn.notes)}
+    return {name: value for name, value in fields.items() if value is not UNSET and name != "verdict"}
+
+
+def _encode_text(value: Any) -> str:
+    return json.encode(value).decode()
+
+
+def _truncate(text: str) -> str:
+    return text[:_MAX_SEARCH_LENGTH]
+
+
+class CellInfo(NamedTuple):
+    cell: int
+    place: CellPosition
+    row: str
+    started_at: datetime
+
+
+class CellCalls:
+    """What the calls of one cell have returned so far."""
+
+    def __init__(self) -> None:
+        self.run: str | None = None
+        self.trace_id: str | None = None
+        self.attempts = 1
+        self.error: Mapping[str, Any] | None = None
+        self.events: list[Any] = []
+
+    def add(self, called: CallResult, *, keeps_events: bool) -> None:
+        """Add a call. Results link to the first one."""
+        self.run = self.run or called.run
+        self.trace_id = self.trace_id or called.trace_id
+        self.attempts += called.attempts - 1
+        self.error = None if called.answer.failed is None else describe_error(called.answer.failed)
+        if keeps_events:
+            self.events += called.answer.events
+
+
+def make_result(
+    one: CellInfo,
+    case: Case,
+    calls: CellCalls,
+    error: Mapping[str, Any] | None,
+    scores: Sequence[NewScore],
+    *,
+    redactor: CaseRedactor | None,
+    ended_at: datetime,
+) -> NewResult:
+    """The result of a cell as it is stored, redacted after scoring."""
+    if redactor is not None:
+        case = redact_case(case, redactor)
+        scores = [_redact_score(score, redactor) for score in scores]
+    stored = make_result_body(case)
+    return NewResult(
+        cell=one.cell,
+        row=one.row,
+        variant=one.place.variant,
+        repeat=one.place.repeat,
+        status="done" if error is None else "failed",
+        error=error,
+        latency=case.latency if calls.run is not None else None,
+        first_output=case.first_output,
+        usage=case.usage,
+        cost=None if case.usage is None else case.usage.cost,
+        finish=case.finish if case.turns else None,
+        attempts=calls.attempts,
+        trace_id=calls.trace_id,
+        run=calls.run,
+        started_at=one.started_at,
+        ended_at=max(ended_at, one.started_at),
+        preview_in=stored.preview_in,
+        preview_out=stored.preview_out,
+        words=stored.words,
+        body=stored.body,
+        scores=scores,
+    )
+
+
+def make_score(place: int, scored: ScoreRecord) -> NewScore:
+    """The score with the evaluator's index in the plan."""
+    return NewScore(
+        evaluator=place,
+        name=scored.evaluator,
+        status=scored.status,
+        passed=scored.passed,
+        score=scored.score,
+        label=scored.label,
+        reason=scored.reason,
+        details=scored.details,
+        seconds=scored.seconds,
+        usage=scored.usage,
+        cost=scored.cost,
+    )
+
+
+def _redact_score(score: NewScore, redactor: CaseRedactor) -> NewScore:
+    """Reasons and details may quote the conversation."""
+    return msgspec.structs.replace(
+        score,
+        label=None if score.label is None else redact_text(score.label, redactor),
+        reason=redact_text(score.reason, redactor),
+        details=redactor.inputs(score.details, "outputs"),
+    )

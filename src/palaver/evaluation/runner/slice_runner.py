@@ -11,14 +11,12 @@ from palaver.engine.engine import Engine
 from palaver.errors import NotFound, PalaverError
 from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.evaluator import BoundEvaluator
-from palaver.evaluation.plan.plan import Plan, PlannedEvaluator
-from palaver.evaluation.plan.slices import slice_cells
+from palaver.evaluation.plan.plan import Plan, PlannedEvaluator, slice_cells
 from palaver.evaluation.registry import EvaluatorRegistry
 from palaver.evaluation.runner.call import Prices, WorkflowCaller
 from palaver.evaluation.runner.cell import CellRunner, UnavailableEvaluator
 from palaver.evaluation.runner.rate_limit import RateLimiter
-from palaver.evaluation.runner.result_body import CaseRedactor
-from palaver.evaluation.runner.result_writer import RETRY_INTERVAL_S, ResultWriter
+from palaver.evaluation.runner.result_writer import RETRY_INTERVAL_S, CaseRedactor, ResultWriter
 from palaver.evaluation.score import EvaluationAborted
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations

@@ -98,8 +98,7 @@ class Figures:
         `base` is `ev_…:variant`; or `true`, which is the first variant of this evaluation.
         """
         await asyncio.to_thread(_load)
-        from palaver.evaluation.results.compare import ComparedVariant
-        from palaver.evaluation.results.filters import find_cells
+        from palaver.evaluation.results.compare import ComparedVariant, find_cells
         from palaver.evaluation.results.load import compared_variant, split_variant_reference
 
         results, before = await self._of(project, evaluation), None

@@ -8,9 +8,9 @@ from litestar.params import FromPath, QueryParameter
 from sqlalchemy import Connection
 
 from palaver.errors import InvalidValue
+from palaver.evaluation.plan.plan import new_evaluation
 from palaver.evaluation.plan.planner import EvaluationPlanner
 from palaver.evaluation.plan.request import NewEvaluation
-from palaver.evaluation.plan.slices import new_evaluation
 from palaver.protocols.base import HttpResponse
 from palaver.server.api import evaluation_shown as shown
 from palaver.server.api.conventions import (

@@ -1,4 +1,4 @@
-from palaver.evaluation.results.export import csv
+from palaver.evaluation.results.export import formats
 from tests.evaluation.results.export.report_factory import BAD, PLAIN, report, score, whole
 from tests.evaluation.results.result_factory import row
 
@@ -10,7 +10,7 @@ END = f"0.5,0.01,3,4,{'ab' * 16},What?,That."
 
 
 def test_there_is_a_line_for_each_cell_and_evaluator() -> None:
-    assert b"".join(csv.write(PLAIN)).decode().split("\r\n") == [
+    assert b"".join(formats.write_csv(PLAIN)).decode().split("\r\n") == [
         HEAD,
         f"{row(1)},base,0,done,exact,scored,true,1.0,,,,{END}",
         f"{row(1)},base,0,done,similar,scored,,0.9,,,,{END}",
@@ -25,7 +25,9 @@ def test_there_is_a_line_for_each_cell_and_evaluator() -> None:
 
 def test_no_spreadsheet_runs_what_was_said() -> None:
     cells = [whole(0, 0, [score("exact", False, "=cmd|' /C calc'!A0")], cell=0, answered="@SUM(1)", asked="-1+1")]
-    told = b"".join(csv.write(report(cells, {"exact": [[[False]]]}, variants=("+v",)))).decode().split("\r\n")[1]
+    told = (
+        b"".join(formats.write_csv(report(cells, {"exact": [[[False]]]}, variants=("+v",)))).decode().split("\r\n")[1]
+    )
 
     assert told == (
         f'{row(1)},"""+v""",0,done,exact,scored,false,0.0,,"""=cmd|\' /C calc\'!A0""",,'
@@ -34,7 +36,7 @@ def test_no_spreadsheet_runs_what_was_said() -> None:
 
 
 def test_one_cell_stays_one_line_for_who_reads_csv() -> None:
-    (_, line, rest) = b"".join(csv.write(BAD)).decode().split("\r\n")
+    (_, line, rest) = b"".join(formats.write_csv(BAD)).decode().split("\r\n")
 
     assert rest == ""
     assert "\n" not in line

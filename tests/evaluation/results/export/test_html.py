@@ -33,7 +33,7 @@ class Elements(HTMLParser):
 
 
 def written(given: Report) -> str:
-    return b"".join(html.write(given)).decode()
+    return b"".join(html.write_html(given)).decode()
 
 
 def test_the_file_shows_figures_verdicts_and_rows() -> None:

@@ -1,12 +1,12 @@
 from msgspec import json
 
-from palaver.evaluation.results.export import jsonl
+from palaver.evaluation.results.export import formats
 from tests.evaluation.results.export.report_factory import PLAIN
 from tests.evaluation.results.result_factory import row
 
 
 def test_the_first_line_is_the_run_and_every_other_a_cell_with_all_of_it() -> None:
-    first, *cells = [json.decode(line) for line in jsonl.write(PLAIN)]
+    first, *cells = [json.decode(line) for line in formats.write_jsonl(PLAIN)]
 
     assert (first["type"], first["id"], first["name"], first["state"]) == ("evaluation", "ev_1", "prompt v3", "partly")
     assert [one["name"] for one in first["summary"]["variants"]] == ["base", "new"]

@@ -5,14 +5,14 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 from hypothesis.strategies import text
 
-from palaver.evaluation.results.export import junit
+from palaver.evaluation.results.export import formats
 from palaver.evaluation.results.export.report import Report
 from tests.evaluation.results.export.report_factory import BAD, FLAKY, PLAIN, report, score, whole
 from tests.evaluation.results.result_factory import row
 
 
 def written(given: Report) -> str:
-    return b"".join(junit.write(given)).decode()
+    return b"".join(formats.write_junit(given)).decode()
 
 
 def test_there_is_a_suite_for_each_variant_and_evaluator_and_a_test_for_each_row() -> None:
@@ -92,7 +92,7 @@ def test_many_rows_wait_in_a_file_until_their_number_is_known() -> None:
 
 
 def test_what_was_broken_off_leaves_no_file_open() -> None:
-    lines = junit.write(PLAIN)
+    lines = formats.write_junit(PLAIN)
     next(lines)
 
     assert isinstance(lines, Generator)

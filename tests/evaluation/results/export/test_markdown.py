@@ -1,11 +1,11 @@
-from palaver.evaluation.results.export import markdown
+from palaver.evaluation.results.export import formats
 from palaver.evaluation.results.export.report import Report
 from tests.evaluation.results.export.report_factory import BAD, CHANGED, FLAKY, PLAIN
 from tests.evaluation.results.result_factory import row
 
 
 def written(given: Report) -> str:
-    return b"".join(markdown.write(given)).decode()
+    return b"".join(formats.write_markdown(given)).decode()
 
 
 def test_a_run_is_one_screen() -> None:

@@ -1,4 +1,4 @@
-/** What is shown of columns before is what is run: the server is held to the same cases (tests/evaluation/plan/test_column_mapping.py). */
+/** What is shown of columns before is what is run: the server is held to the same cases (tests/evaluation/plan/test_column_map.py). */
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import type { Workflow } from '@/api/types';

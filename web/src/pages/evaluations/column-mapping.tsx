@@ -1,6 +1,6 @@
 /**
  * Default mapping of test set columns, and the form section that changes it. Same rules as
- * evaluation/plan/column_mapping.py; both share their test cases.
+ * evaluation/plan/column_map.py; both share their test cases.
  */
 import { useQueries } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
@@ -18,7 +18,7 @@ const EXPECTED_NAMES = ['expected', 'expected_output', 'correct_answer', 'ground
 /** Column kinds that can be the messages of a chat. */
 const MESSAGE_KINDS: ReadonlySet<string> = new Set(['chat', 'message', 'text', 'mixed']);
 
-/** Usual names of a text column that holds what the user says; as in evaluation/plan/column_mapping.py. */
+/** Usual names of a text column that holds what the user says; as in evaluation/plan/column_map.py. */
 const SPOKEN_COLUMN_NAMES = [
   'question',
   'input',

@@ -1,12 +1,8 @@
-"""Export an evaluation as a file. Each format has a function `write(report) -> Iterator[bytes]`, which streams.
+"""Export an evaluation as a file. Each format is a generator of bytes from a report.
 
-    csv         a table with a line for each cell and evaluator
-    formats     all formats by name
-    html        a page for people
-    jsonl       everything, for programs
-    junit       JUnit XML for build servers
-    markdown    a summary for a pull request
-    report      what exports are made of
+    formats    all formats by name; CSV, JSON Lines, JUnit XML and Markdown
+    html       a page for people
+    report     what exports are made of
 
-Only `jsonl` reads the full bodies of cells.
+Only JSON Lines contains the full bodies of cells.
 """

@@ -1,10 +1,343 @@
 """The export formats by name."""
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Literal, NamedTuple
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from html import escape
+from itertools import groupby
+from tempfile import SpooledTemporaryFile
+from typing import Any, Literal, NamedTuple
 
-from palaver.evaluation.results.export import csv, html, jsonl, junit, markdown
-from palaver.evaluation.results.export.report import Report
+import msgspec
+
+from palaver.core import json
+from palaver.evaluation.plan.plan import format_cell_id
+from palaver.evaluation.results.export import html
+from palaver.evaluation.results.export.report import (
+    NO_VALUE,
+    Report,
+    RowOutcome,
+    describe_size,
+    evaluator_names,
+    evaluators_with_passes,
+    format_count,
+    format_difference,
+    format_interval,
+    format_measure,
+    format_number,
+    format_percent,
+    iterate_rows,
+    preview_line,
+    row_outcome,
+)
+from palaver.evaluation.results.figures import Comparison
+from palaver.storage.evaluations.results import ResultDetail, StoredResult, StoredScore
+from palaver.testsets.files.csv_file import format_cell, quote_cell
+
+CSV_MEDIA_TYPE = "text/csv; charset=utf-8"
+CSV_COLUMNS = (
+    "row",
+    "variant",
+    "repeat",
+    "status",
+    "evaluator",
+    "score_status",
+    "passed",
+    "score",
+    "label",
+    "reason",
+    "error",
+    "latency_seconds",
+    "cost",
+    "input_tokens",
+    "output_tokens",
+    "trace_id",
+    "input",
+    "output",
+)
+
+
+def write_csv(report: Report) -> Iterator[bytes]:
+    """Yield the lines. A cell without scores has one, too."""
+    yield _format_csv_line(CSV_COLUMNS)
+    for whole in report.cells():
+        result = whole.result
+        for score in result.scores or (None,):
+            yield _format_csv_line([_format_csv_value(value) for value in _score_values(report, result, score)])
+
+
+def _score_values(report: Report, result: StoredResult, score: StoredScore | None) -> Sequence[Any]:
+    error, usage = result.error or {}, result.usage
+    score_fields = (None,) * 6
+    if score is not None:
+        score_fields = (score.name, score.status, score.passed, score.score, score.label, score.reason)
+    return (
+        result.row,
+        report.variants[result.variant],
+        result.repeat,
+        result.status,
+        *score_fields,
+        f"{error.get('code')}: {error.get('message')}" if error else None,
+        result.latency,
+        result.cost,
+        None if usage is None else usage.input_tokens,
+        None if usage is None else usage.output_tokens,
+        result.trace_id,
+        preview_line(result.preview_in),
+        preview_line(result.preview_out),
+    )
+
+
+def _format_csv_value(value: Any) -> str:
+    return "" if value is None or value == "" else quote_cell(format_cell(value))
+
+
+def _format_csv_line(cells: Sequence[str]) -> bytes:
+    return (",".join(cells) + "\r\n").encode("utf-8", "replace")
+
+
+JSONL_MEDIA_TYPE = "application/x-ndjson"
+
+
+def write_jsonl(report: Report) -> Iterator[bytes]:
+    head = {name: value for name, value in msgspec.structs.asdict(report).items() if name != "cells"}
+    yield json.encode({"type": "evaluation", **head}) + b"\n"
+    for whole in report.cells():
+        yield json.encode(_encode_cell(report, whole)) + b"\n"
+
+
+def _encode_cell(report: Report, whole: ResultDetail) -> dict[str, Any]:
+    result: StoredResult = whole.result
+    fields = msgspec.structs.asdict(result)
+    for name in ("cell", "seq", "scores", "preview_in", "preview_out"):
+        del fields[name]
+    body: dict[str, Any] = whole.body or {}
+    return {
+        "type": "cell",
+        "id": format_cell_id(result.cell),
+        **fields,
+        "variant": report.variants[result.variant],
+        "scores": [_encode_score(score) for score in result.scores],
+        **{name: value for name, value in body.items() if name not in fields},
+    }
+
+
+def _encode_score(score: StoredScore) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(score)
+    del fields["evaluator"], fields["name"]
+    return {"evaluator": score.name, **fields, "details": score.details or {}}
+
+
+JUNIT_MEDIA_TYPE = "application/xml"
+_MAX_MEMORY_BYTES = 1024 * 1024
+_CHUNK_BYTES = 64 * 1024
+_INVALID_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_XML_ESCAPES = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
+)
+
+
+class _TestSuite:
+    """The tests of one variant and evaluator, spooled to a file until their number is known."""
+
+    def __init__(self, variant: str, evaluator: str) -> None:
+        self.variant = variant
+        self.evaluator = evaluator
+        self._kinds = Counter[str]()
+        self._seconds = 0.0
+        self._tests = SpooledTemporaryFile[bytes](_MAX_MEMORY_BYTES)
+
+    def add(self, row: str, result: RowOutcome, seconds: float) -> None:
+        self._kinds[result.kind] += 1
+        self._seconds += seconds
+        self._tests.write(_test_case(f"{self.variant}.{self.evaluator}", row, result, seconds).encode())
+
+    def encode(self) -> Iterator[bytes]:
+        name = _escape_xml(f"{self.variant} · {self.evaluator}")
+        kinds = self._kinds
+        counts = f'tests="{kinds.total()}" failures="{kinds["failed"]}" errors="{kinds["error"]}"'
+        skipped = f'skipped="{kinds["skipped"]}" time="{self._seconds:.3f}"'
+        yield f'  <testsuite name="{name}" {counts} {skipped}>\n'.encode()
+        self._tests.seek(0)
+        while piece := self._tests.read(_CHUNK_BYTES):
+            yield piece
+        yield b"  </testsuite>\n"
+
+    def close(self) -> None:
+        self._tests.close()
+
+
+def write_junit(report: Report) -> Iterator[bytes]:
+    names = evaluator_names(report)
+    with ExitStack() as stack:
+        suites = [
+            [stack.enter_context(closing(_TestSuite(variant, name))) for name in names] for variant in report.variants
+        ]
+        _fill_suites(suites, report)
+        yield b'<?xml version="1.0" encoding="UTF-8"?>\n'
+        yield f'<testsuites name="{_escape_xml(report.name or report.id)}">\n'.encode()
+        for of_variant in suites:
+            for suite in of_variant:
+                yield from suite.encode()
+        yield b"</testsuites>\n"
+
+
+def _fill_suites(suites: Sequence[Sequence[_TestSuite]], report: Report) -> None:
+    """Distribute all rows in one pass."""
+    says = evaluators_with_passes(report)
+    for row in iterate_rows(report):
+        for variant, cells in groupby(row, key=lambda cell: cell.variant):
+            repeats = list(cells)
+            for suite in suites[variant]:
+                passes = suite.evaluator in says
+                result = row_outcome(repeats, suite.evaluator, passes=passes, failed_as=report.failed_as)
+                suite.add(repeats[0].row, result, _total_latency(repeats))
+
+
+def _test_case(class_name: str, row: str, result: RowOutcome, seconds: float) -> str:
+    inside = [*_properties(result)]
+    reason = _escape_xml(result.reason)
+    match result.kind:
+        case "failed":
+            inside.append(f'<failure type="not passed" message="{reason}"/>')
+        case "error":
+            inside.append(f'<error type="not scored" message="{reason}"/>')
+        case "skipped":
+            inside.append(f'<skipped message="{reason}"/>')
+        case "passed" | "scored":
+            pass
+    names = f'classname="{_escape_xml(class_name)}" name="{_escape_xml(row)}"'
+    head = f'    <testcase {names} time="{seconds:.3f}"'
+    return f"{head}>{''.join(inside)}</testcase>\n" if inside else f"{head}/>\n"
+
+
+def _properties(result: RowOutcome) -> Iterator[str]:
+    values = {} if result.score is None else {"score": f"{result.score:.6g}"}
+    if result.is_flaky:
+        values["flaky"] = "true"
+    if result.passes is not None and result.passes[1] > 1:
+        values["passed"] = f"{result.passes[0]} of {result.passes[1]}"
+    if values:
+        listed = "".join(f'<property name="{name}" value="{value}"/>' for name, value in values.items())
+        yield f"<properties>{listed}</properties>"
+
+
+def _total_latency(cells: Sequence[StoredResult]) -> float:
+    return sum(cell.latency or 0.0 for cell in cells)
+
+
+def _escape_xml(text: str) -> str:
+    """Escape an attribute, without characters that XML forbids."""
+    return _INVALID_XML.sub("", text).translate(_XML_ESCAPES)
+
+
+MARKDOWN_MEDIA_TYPE = "text/markdown; charset=utf-8"
+MAX_REGRESSIONS = 10
+"""Maximum number of regressions listed."""
+_VERDICT_LABELS = {"worse": "❌ worse", "better": "✅ better", "same": "✅ same", "unclear": "❔ unclear"}
+_MARKDOWN_SPECIAL = re.compile(r"([\\`*_{}\[\]#|~@])")
+_CONTROL = re.compile("[\x00-\x1f\x7f]+")
+
+
+def write_markdown(report: Report) -> Iterator[bytes]:
+    yield "\n".join(_report_lines(report)).encode("utf-8", "replace") + b"\n"
+
+
+def _report_lines(report: Report) -> Iterator[str]:
+    yield f"## {_escape_markdown(report.name or report.id)}: {report.state}"
+    yield ""
+    yield f"{' × '.join(_escape_markdown(one) for one in describe_size(report))} · {report.id}"
+    if report.reason:
+        yield f"\n{_escape_markdown(report.reason)}"
+    for line in report.failed_gates:
+        yield f"\n❌ {_escape_markdown(line)}"
+    yield ""
+    yield from _summary_table(report)
+    for comparison in report.comparisons:
+        yield ""
+        yield from _comparison_table(comparison)
+
+
+def _summary_table(report: Report) -> Iterator[str]:
+    yield from _table_head(["variant", "evaluator", "passed", "95 %", "mean", "rows", "not scored", "flaky"], words=2)
+    for variant in report.summary.variants:
+        for one in variant.evaluators:
+            yield _table_row(
+                [
+                    _escape_markdown(variant.name),
+                    _escape_markdown(one.name),
+                    format_percent(one.pass_rate),
+                    format_interval(one.mean_ci, "mean") if one.pass_rate is None else format_interval(one.pass_ci),
+                    format_number(one.mean),
+                    f"{one.n:,}",
+                    f"{one.errors + one.skipped:,}",
+                    NO_VALUE if one.flaky is None else f"{one.flaky:,}",
+                ]
+            )
+    for variant in report.summary.variants:
+        if variant.failed:
+            yield ""
+            calls = format_count(variant.cells, "call")
+            yield f"{_escape_markdown(variant.name)}: {variant.failed:,} of {calls} failed."
+
+
+def _comparison_table(comparison: Comparison) -> Iterator[str]:
+    yield f"### {_escape_markdown(comparison.candidate)} beside {_escape_markdown(comparison.base)}"
+    yield ""
+    names = ["evaluator", "verdict", "base", "candidate", "difference", "95 %", "p (Holm)", "regressions", "fixes"]
+    yield from _table_head(names, words=2)
+    for one in comparison.evaluators:
+        needed = f" ({one.cases_needed:,} rows would tell)" if one.cases_needed else ""
+        yield _table_row(
+            [
+                _escape_markdown(one.name),
+                f"{_VERDICT_LABELS[one.verdict]}{needed}",
+                format_measure(one.base, one.measure),
+                format_measure(one.candidate, one.measure),
+                format_difference(one.difference, one.measure),
+                format_interval(one.ci, one.measure),
+                NO_VALUE if one.p_adjusted is None else f"{one.p_adjusted:.3f}",
+                f"{one.regressions:,}",
+                f"{one.fixes:,}",
+            ]
+        )
+    if comparison.changed_count:
+        yield ""
+        yield f"{comparison.changed_count:,} rows have changed between the two, and are in no figure."
+    worst = sorted(
+        (
+            (change.candidate - change.base, change.row, one.name)
+            for one in comparison.evaluators
+            for change in one.worst
+        ),
+        key=lambda change: change[0],
+    )
+    if worst:
+        yield ""
+        yield "Worst regressions:"
+        yield ""
+        for difference, row, name in worst[:MAX_REGRESSIONS]:
+            yield f"- {row}: {_escape_markdown(name)} {difference:+.2f}"
+        lost = sum(one.regressions for one in comparison.evaluators)
+        if lost > MAX_REGRESSIONS:
+            yield f"- and {lost - MAX_REGRESSIONS:,} more"
+
+
+def _table_head(names: Sequence[str], words: int) -> Iterator[str]:
+    yield _table_row(names)
+    yield _table_row(["---" if place < words else "---:" for place in range(len(names))])
+
+
+def _table_row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _escape_markdown(text: str) -> str:
+    """Escape untrusted text."""
+    line = " ".join(_CONTROL.sub(" ", text).split())[:200]
+    return _MARKDOWN_SPECIAL.sub(r"\\\1", escape(line, quote=False))
+
 
 ExportName = Literal["junit", "markdown", "csv", "jsonl", "html"]
 
@@ -17,9 +350,9 @@ class ExportFormat(NamedTuple):
 
 
 EXPORT_FORMATS: Mapping[ExportName, ExportFormat] = {
-    "junit": ExportFormat("xml", junit.MEDIA_TYPE, junit.write),
-    "markdown": ExportFormat("md", markdown.MEDIA_TYPE, markdown.write),
-    "csv": ExportFormat("csv", csv.MEDIA_TYPE, csv.write),
-    "jsonl": ExportFormat("jsonl", jsonl.MEDIA_TYPE, jsonl.write),
-    "html": ExportFormat("html", html.MEDIA_TYPE, html.write),
+    "junit": ExportFormat("xml", JUNIT_MEDIA_TYPE, write_junit),
+    "markdown": ExportFormat("md", MARKDOWN_MEDIA_TYPE, write_markdown),
+    "csv": ExportFormat("csv", CSV_MEDIA_TYPE, write_csv),
+    "jsonl": ExportFormat("jsonl", JSONL_MEDIA_TYPE, write_jsonl),
+    "html": ExportFormat("html", html.HTML_MEDIA_TYPE, html.write_html),
 }

@@ -154,7 +154,7 @@ pre { margin: .25rem 0; white-space: pre-wrap; overflow-wrap: anywhere; font: 13
 a { color: inherit; }
 """
 
-MEDIA_TYPE = "text/html; charset=utf-8"
+HTML_MEDIA_TYPE = "text/html; charset=utf-8"
 MAX_ROWS = 5_000
 """Further rows are omitted, with a note; other formats have them."""
 _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
@@ -162,7 +162,7 @@ CONTENT_SECURITY_POLICY = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'
 """Allows nothing but the file's own style."""
 
 
-def write(report: Report) -> Iterator[bytes]:
+def write_html(report: Report) -> Iterator[bytes]:
     yield _encode_lines([*_page_head(report), *_summary_table(report)])
     for comparison in report.comparisons:
         yield _encode_lines(_comparison_table(comparison))

@@ -15,8 +15,8 @@ from palaver.core.dialects.detection import split_by_dialect
 from palaver.core.json import is_list, is_object
 from palaver.core.messages import Message
 from palaver.evaluation.case import CaseToolCall
-from palaver.evaluation.json_equality import json_equal
 from palaver.evaluation.json_schema import schema_errors
+from palaver.evaluation.json_values import json_equal
 from palaver.testsets.scripts import json_contains
 
 ArgumentMatch = Literal["exact", "subset", "schema", "ignore"]

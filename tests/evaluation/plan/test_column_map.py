@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from palaver.core.descriptions import Description, Schemas
 from palaver.errors import InvalidValue, MissingInput, RequestError, UnknownInput
-from palaver.evaluation.plan.column_mapping import map_answer_columns, map_columns
+from palaver.evaluation.plan.column_map import map_answer_columns, map_columns
 from palaver.evaluation.plan.plan import ColumnMap
 from palaver.evaluation.plan.request import WantedMap
 

@@ -1,0 +1,249 @@
+"""JSON values: equality, paths into them, and JSON in text."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Literal, cast
+
+import msgspec
+from msgspec import UNSET
+
+from palaver.core import json
+
+JsonKind = Literal["null", "boolean", "number", "string", "array", "object"]
+
+
+def json_kind(value: Any) -> JsonKind:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list() | tuple():
+            return "array"
+        case _:
+            return "object"
+
+
+def json_equal(one: Any, other: Any, *, tolerance: float = 0) -> bool:
+    """Whether two values are equal. Numbers may differ by `tolerance`."""
+    kind = json_kind(one)
+    if kind != json_kind(other):
+        return False
+    match kind:
+        case "number":
+            return _numbers_equal(one, other, tolerance)
+        case "array":
+            some, others = cast("Sequence[Any]", one), cast("Sequence[Any]", other)
+            return len(some) == len(others) and all(
+                json_equal(mine, yours, tolerance=tolerance) for mine, yours in zip(some, others, strict=True)
+            )
+        case "object":
+            mine, yours = cast("Mapping[str, Any]", one), cast("Mapping[str, Any]", other)
+            return mine.keys() == yours.keys() and all(
+                json_equal(mine[key], yours[key], tolerance=tolerance) for key in mine
+            )
+        case _:
+            return one == other
+
+
+def map_strings(value: Any, change: Callable[[str], str]) -> Any:
+    """Apply a function to every string of a value, but not to keys."""
+    match value:
+        case str():
+            return change(value)
+        case list() | tuple():
+            return [map_strings(item, change) for item in cast("Sequence[Any]", value)]
+        case dict():
+            return {key: map_strings(item, change) for key, item in cast("dict[str, Any]", value).items()}
+        case _:
+            return value
+
+
+def _numbers_equal(one: float, other: float, tolerance: float) -> bool:
+    if one == other:
+        return True
+    try:
+        return tolerance > 0 and abs(one - other) <= tolerance
+    except OverflowError:  # An integer that no float can hold.
+        return False
+
+
+PathSteps = tuple[str | int, ...]
+
+_STEP = re.compile(r"""\.?(?P<name>[^.\[\]]+)|\[(?P<place>-?\d{1,9})\]|\[(?P<quote>["'])(?P<key>.*?)(?P=quote)\]""")
+_PLAIN_KEY = re.compile(r"[^.\[\]\s/$\"']+")
+
+
+@lru_cache(maxsize=1024)
+def parse_path(path: str) -> PathSteps:
+    """Parse a path into steps. Raises ValueError."""
+    if path.startswith("/"):
+        return tuple(step.replace("~1", "/").replace("~0", "~") for step in path[1:].split("/"))
+    rest = path.removeprefix("$")
+    steps: list[str | int] = []
+    at = 0
+    while at < len(rest):
+        step = _STEP.match(rest, at)
+        # A dot separates names, or follows the dollar sign; it does not start a path.
+        if step is None or (rest[at] == "." and at == 0 and rest is path):
+            raise ValueError(f"{path!r} is no path: write a.b[0], $.a[0] or /a/0")
+        if step["name"] is not None and at and rest[at] != ".":
+            raise ValueError(f"{path!r} is no path: write a.b[0], $.a[0] or /a/0")
+        steps.append(
+            step["name"]
+            if step["name"] is not None
+            else int(step["place"])
+            if step["place"] is not None
+            else step["key"]
+        )
+        at = step.end()
+    return tuple(steps)
+
+
+def value_at(value: Any, path: str | PathSteps) -> Any:
+    """The value at a path; UNSET if there is none."""
+    for step in parse_path(path) if isinstance(path, str) else path:
+        if isinstance(value, Mapping):
+            value = cast("Mapping[str, Any]", value).get(str(step), UNSET)
+        elif isinstance(value, list | tuple):
+            value = _list_item(cast("Sequence[Any]", value), step)
+        else:
+            return UNSET
+        if value is UNSET:
+            return UNSET
+    return value
+
+
+def format_path(path: PathSteps) -> str:
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif _PLAIN_KEY.fullmatch(step):
+            text += f".{step}" if text else step
+        else:
+            text += f"[{json.encode(json.replace_surrogates(step)).decode()}]"
+    return text or "$"
+
+
+def iterate_leaves(value: Any, path: PathSteps = ()) -> Iterator[tuple[PathSteps, Any]]:
+    """Every value without children, with its path, in order. Empty lists and objects are leaves."""
+    if isinstance(value, dict) and value:
+        for key, inner in cast("dict[str, Any]", value).items():
+            yield from iterate_leaves(inner, (*path, key))
+    elif isinstance(value, list) and value:
+        for place, inner in enumerate(cast("list[Any]", value)):
+            yield from iterate_leaves(inner, (*path, place))
+    else:
+        yield path, value
+
+
+def _list_item(values: Sequence[Any], step: str | int) -> Any:
+    if isinstance(step, str):
+        if not (step.isascii() and step.isdecimal()) or len(step) > 9:
+            return UNSET
+        step = int(step)
+    return values[step] if -len(values) <= step < len(values) else UNSET
+
+
+_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})([^\n`]*)\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_OPENING = re.compile(r"[\[{]")
+_BRACKET_OR_QUOTE = re.compile(r'["\[\]{}]')
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_MAX_TRIES = 2_000
+_MIN_BUDGET_CHARS = 1_000_000
+"""Characters searched for brackets; for longer texts four times their length."""
+
+
+def parse_json(text: str) -> Any:
+    """Parse the whole text, without surrounding white space; UNSET if it is not JSON."""
+    stripped = text.strip()
+    value = json.parse_or_text(stripped) if stripped else stripped
+    return UNSET if value is stripped else value
+
+
+def find_json(text: str) -> Any:
+    """The first JSON: the whole text, else a fenced block, else balanced brackets. UNSET if there is none."""
+    value = parse_json(text)
+    if value is not UNSET:
+        return value
+    for block in code_blocks(text):
+        if (value := parse_json(block.text)) is not UNSET:
+            return value
+    marks: list[Any] = []
+    for value, source in balanced_json(text):
+        if not is_citation_mark(value, source):
+            return value
+        marks.append(value)
+    return marks[0] if marks else UNSET
+
+
+class CodeBlock(msgspec.Struct, frozen=True):
+    language: str
+    text: str
+    is_whole: bool
+    """Whether only white space surrounds it."""
+
+
+def code_blocks(text: str) -> list[CodeBlock]:
+    """All fenced blocks. An unclosed one extends to the end."""
+    if "```" not in text and "~~~" not in text:
+        return []
+    return [
+        CodeBlock(
+            language=(match[2].split() or [""])[0],
+            text=match[3],
+            is_whole=not (text[: match.start()].strip() or text[match.end() :].strip()),
+        )
+        for match in _FENCE.finditer(text.replace("\r\n", "\n"))
+    ]
+
+
+def balanced_json(text: str) -> Iterator[tuple[Any, str]]:
+    """Each outermost object and array, as a value and as source text."""
+    at, tries, budget = 0, 0, max(_MIN_BUDGET_CHARS, 4 * len(text))
+    while tries < _MAX_TRIES and budget > 0 and (opening := _OPENING.search(text, at)):
+        tries += 1
+        start = opening.start()
+        end, seen = _find_closing(text, start, budget)
+        budget -= seen
+        at = start + 1
+        if end:
+            source = text[start:end]
+            value = json.parse_or_text(source)
+            if value is not source:
+                yield value, source
+                at = end
+
+
+def is_citation_mark(value: Any, source: str) -> bool:
+    """Whether it is a citation, `[1]` or `[2, 3]`, or an empty box, `[ ]`, rather than intended JSON."""
+    if not isinstance(value, list):
+        return False
+    items = cast("Sequence[Any]", value)
+    return all(type(item) is int for item in items) if items else source != "[]"
+
+
+def _find_closing(text: str, start: int, budget: int) -> tuple[int, int]:
+    """Return the end of the bracket at `start`, or 0, and the number of characters examined."""
+    depth, at, last = 0, start, min(len(text), start + budget)
+    while telling := _BRACKET_OR_QUOTE.search(text, at, last):
+        at = telling.end()
+        match telling[0]:
+            case '"':
+                string = _STRING.match(text, telling.start())
+                if string is None:
+                    break
+                at = string.end()
+            case "[" | "{":
+                depth += 1
+            case _:
+                depth -= 1
+                if depth == 0:
+                    return at, at - start
+    return 0, last - start
