@@ -22,9 +22,9 @@ from palaver.core.descriptions import check_workflow_name
 from palaver.core.grammar import OutputValue
 from palaver.core.messages import Message
 from palaver.errors import InvalidName
-from palaver.workflows.options import Options
 
 if TYPE_CHECKING:
+    from palaver.workflows.options import Options
     from palaver.workflows.workflow import Workflow
 
 ENTRY_POINTS = "palaver.frameworks"
@@ -58,7 +58,7 @@ class FrameworkAdapter(Protocol):
         ...
 
     def adopt(
-        self, thing: Any, *, name: str | None, description: str | None, flags: Mapping[str, bool], options: Options
+        self, thing: Any, *, name: str | None, description: str | None, flags: Mapping[str, bool], options: "Options"
     ) -> "Workflow | None":
         """Create the workflow for `chat(thing)` or `workflow(thing)`; None if the thing cannot be run.
 
