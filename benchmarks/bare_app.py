@@ -14,7 +14,7 @@ from benchmarks.workflows import TOKENS
 from palaver.core.events import Event, RunFinished, RunStarted
 from palaver.core.grammar import Grammar
 from palaver.protocols import sse
-from palaver.protocols.agenta import records
+from palaver.protocols.agenta import response
 from palaver.protocols.responses import adapter as responses
 from palaver.protocols.responses.request import ResponsesRequest
 
@@ -42,7 +42,7 @@ class PreparedStream:
         self.sends[-1]["more_body"] = False
 
 
-RECORDS = PreparedStream(records.RecordEncoder(sse.data_event, is_chat=True).encode)
+RECORDS = PreparedStream(response.RecordEncoder(sse.data_event, is_chat=True).encode)
 RESPONSES = PreparedStream(responses.stream_encoder(_REQUEST))
 _ANSWER_BODY = responses.encode_response(
     [event for batch in _event_batches(["Hello there"]) for event in batch], _REQUEST, status=200

@@ -10,7 +10,7 @@ from benchmarks.figures import Figure, at_most
 from palaver.core.events import RunStarted, TextDelta
 from palaver.core.grammar import Grammar
 from palaver.protocols import sse
-from palaver.protocols.agenta import records
+from palaver.protocols.agenta import response
 
 _ITEM = "msg_01m7f9v7cxgf9qj54rvxz6dfgw_1"
 _TOKEN = "token7 "
@@ -19,7 +19,7 @@ _TOKEN = "token7 "
 def measure(stand: BenchmarkContext) -> Iterator[Figure]:
     encode = msgspec.json.Encoder().encode
     grammar = Grammar("run_01m7f9v7cxgf9qj54rvxz6dfgw")
-    frames = records.RecordEncoder(sse.data_event, is_chat=True).encode
+    frames = response.RecordEncoder(sse.data_event, is_chat=True).encode
     for event in (*grammar.start(RunStarted()), *grammar.text(_TOKEN)):
         frames(event)
     delta = grammar.text(_TOKEN)[0]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.core.events import ReasoningStarted, RunFinished, RunStarted, TextDelta, TextEnded, TextStarted
-from palaver.core.interruption import interruption_events
+from palaver.core.runs import interruption_events
 from tests.core.strategies import hostile, sloppy
 from tests.core.stream_checker import check
 from tests.core.test_grammar_laws import HISTORY, stream_of

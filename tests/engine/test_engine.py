@@ -20,8 +20,8 @@ from palaver.engine.recorder import MemoryRunStore, RecordableRun, RunStore
 from palaver.engine.run import Run
 from palaver.errors import FaultyCall, InvalidValue, Overloaded, RunNotFound, ShuttingDown
 from palaver.workflows.decorators import chat, workflow
-from palaver.workflows.options import Limits
 from palaver.workflows.thread_pool import ThreadPool
+from palaver.workflows.workflow import Limits
 from tests.engine.run_factory import ASKED, NOW, call, came_to, end_of, new_engine, over, ran, reply, said, until
 
 

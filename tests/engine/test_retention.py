@@ -8,8 +8,7 @@ import pytest
 
 from palaver.core.boards import BoardColumn, BoardRow, Cell, Grid
 from palaver.core.messages import Message
-from palaver.core.retention import RetentionPolicy
-from palaver.core.runs import Origin
+from palaver.core.runs import Origin, RetentionPolicy
 from palaver.engine.engine import Engine
 from palaver.engine.recorder import Recorder
 from palaver.engine.retention import RetentionTask

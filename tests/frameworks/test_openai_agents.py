@@ -74,7 +74,7 @@ from palaver.engine.run import Run
 from palaver.errors import NotAWorkflow, NotImplementedYet
 from palaver.frameworks import openai_agents
 from palaver.testing import client, scripted
-from palaver.workflows.options import Options
+from palaver.workflows.workflow import Options
 from tests.engine.run_factory import ASKED, NOW, RUN, call, came_to, end_of, new_engine, over, ran, reply, said, until
 
 FAILED = "An error occurred while running the tool. Please try again."

@@ -33,7 +33,7 @@ from openai import AsyncOpenAI
 
 from palaver import Message, chat
 from palaver.core.messages import Usage
-from palaver.frameworks import registry
+from palaver.frameworks import base
 from palaver.frameworks.openai_agents import steps
 from palaver.testing import client, scripted
 from palaver.traces.model import Raised, Tool
@@ -64,7 +64,7 @@ class Exporter(TracingProcessor):
 @pytest.fixture(autouse=True)
 def exporter() -> Iterator[Exporter]:
     """A provider as a process has it at first, but that nothing leaves it."""
-    registry.install_step_listeners()  # Whoever is first here would have it listen to this provider as well.
+    base.install_step_listeners()  # Whoever is first here would have it listen to this provider as well.
     before, theirs, exporter = get_trace_provider(), DefaultTraceProvider(), Exporter()
     theirs.register_processor(exporter)
     set_trace_provider(theirs)
@@ -393,10 +393,10 @@ def test_a_package_that_only_has_the_name_is_no_matter(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     waiting = {"json": "palaver.no_such_module", "no_such_package": "palaver.no_such_module"}
-    monkeypatch.setattr(registry, "_pending", waiting)
+    monkeypatch.setattr(base, "_pending", waiting)
 
-    registry.install_step_listeners()
-    registry.install_step_listeners()
+    base.install_step_listeners()
+    base.install_step_listeners()
 
     assert list(waiting) == ["no_such_package"]
     assert caplog.messages == ["The steps of json cannot be heard"]

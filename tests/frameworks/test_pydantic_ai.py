@@ -59,7 +59,7 @@ from palaver.engine.run import Run
 from palaver.errors import Failure, NotAWorkflow, NotImplementedYet
 from palaver.frameworks import pydantic_ai
 from palaver.testing import client
-from palaver.workflows.options import Options
+from palaver.workflows.workflow import Options
 from tests.engine.run_factory import ASKED, NOW, RUN, call, came_to, end_of, new_engine, over, ran, reply, said, until
 
 

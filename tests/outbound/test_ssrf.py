@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from palaver.errors import PalaverError, UpstreamFailed, UpstreamTimeout, UrlRefused
-from palaver.outbound import FetchedDocument, client, fetch, fetch_document
+from palaver.outbound import FetchedDocument, client, fetch_document, http
 from palaver.outbound.ssrf import GuardedBackend, GuardedTransport, HostResolver, UrlPolicy, resolve_host
 from tests.frameworks.fake_servers import head, stranger, whole
 
@@ -363,7 +363,7 @@ async def test_a_redirect_is_an_answer_and_not_followed() -> None:
 async def test_an_answer_that_cannot_be_had_is_a_failure(
     answer: bytes, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "MAX_DOCUMENT_BYTES", 1000)
+    monkeypatch.setattr(http, "MAX_DOCUMENT_BYTES", 1000)
     with stranger(answer) as far, pytest.raises(PalaverError) as failed:
         await fetch_document(far.url, allow_private=True)
 
@@ -372,7 +372,7 @@ async def test_an_answer_that_cannot_be_had_is_a_failure(
 
 @pytest.mark.parametrize("first", [b"", head() + b"x"], ids=["no answer", "half an answer"])
 async def test_an_answer_that_does_not_end_is_given_up_in_time(first: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "FETCH_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(http, "FETCH_TIMEOUT_S", 0.2)
 
     def silent(connection: Any, _: Any) -> None:
         connection.sendall(first)
@@ -385,7 +385,7 @@ async def test_an_answer_that_does_not_end_is_given_up_in_time(first: bytes, mon
 
 
 async def test_an_answer_that_drips_is_given_up_in_time_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "FETCH_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(http, "FETCH_TIMEOUT_S", 0.2)
 
     def drip(connection: Any, _: Any) -> None:
         connection.sendall(head())

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.protocols.accept import choose_media_type
+from palaver.protocols.base import choose_media_type
 from tests.growth import assert_linear
 
 JSON, NDJSON, JSONL, SSE = "application/json", "application/x-ndjson", "application/jsonl", "text/event-stream"

@@ -30,7 +30,7 @@ from palaver.core.events import (
 )
 from palaver.core.messages import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
 from palaver.errors import UpstreamFailed
-from palaver.protocols.agenta.records import RecordDecoder, RecordEncoder, stop_reason
+from palaver.protocols.agenta.response import RecordDecoder, RecordEncoder, stop_reason
 from palaver.protocols.sse import data_event
 from tests.protocols.fixed_run import MESSAGE, RUN, TRACE, lawful, record, records
 

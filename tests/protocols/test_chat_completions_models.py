@@ -3,15 +3,15 @@
 import pytest
 
 from palaver.core.descriptions import Description
-from palaver.protocols import openai_errors
-from palaver.protocols.chat_completions import models
+from palaver.protocols import openai
+from palaver.protocols.chat_completions import adapter
 from tests.protocols.fixed_run import CHAT, FORM, json
 
 ANOTHER = Description(name="abacus", flags={"is_chat": True})
 
 
 def test_every_chat_is_a_model_by_name_and_nothing_else_is() -> None:
-    answer = models.models_response([CHAT, FORM, ANOTHER], 1763190000)
+    answer = adapter.models_response([CHAT, FORM, ANOTHER], 1763190000)
 
     assert (answer.status, answer.headers) == (200, (("content-type", "application/json"),))
     assert json(answer) == {
@@ -24,11 +24,11 @@ def test_every_chat_is_a_model_by_name_and_nothing_else_is() -> None:
 
 
 def test_nothing_served_is_an_empty_list() -> None:
-    assert json(models.models_response([], 0)) == {"object": "list", "data": []}
+    assert json(adapter.models_response([], 0)) == {"object": "list", "data": []}
 
 
 def test_one_model() -> None:
-    assert json(models.model_response(CHAT, 7)) == {
+    assert json(adapter.model_response(CHAT, 7)) == {
         "id": "tutor",
         "object": "model",
         "created": 7,
@@ -37,9 +37,9 @@ def test_one_model() -> None:
 
 
 def test_what_is_no_chat_is_no_model() -> None:
-    with pytest.raises(models.ModelNotFound) as raised:
-        models.model_response(FORM, 7)
+    with pytest.raises(adapter.ModelNotFound) as raised:
+        adapter.model_response(FORM, 7)
 
     message = "No model 'headline': it is a workflow, but not a chat."
     told = {"message": message, "type": "not_found", "code": "model_not_found", "param": None}
-    assert json(openai_errors.error_response(raised.value, status=404)) == {"error": told, "detail": message}
+    assert json(openai.error_response(raised.value, status=404)) == {"error": told, "detail": message}

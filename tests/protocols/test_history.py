@@ -12,7 +12,7 @@ from palaver.core.runs import Call
 from palaver.errors import HistoryConflict, ItemNotFound
 from palaver.protocols.history import new_messages
 from palaver.protocols.responses import adapter as responses
-from palaver.protocols.responses import item_pages
+from palaver.protocols.responses import store
 from palaver.protocols.responses.request import ResponsesRequest, continue_history, resolve_references
 from tests.core.strategies import messages
 from tests.protocols.fixed_run import find, json, request
@@ -41,7 +41,7 @@ def reference(name: str) -> dict[str, str]:
 
 
 def test_an_item_that_is_referred_to_stands_where_its_reference_stood() -> None:
-    stored = item_pages.message_items(ANSWERED, "conv_1")
+    stored = store.message_items(ANSWERED, "conv_1")
     body = {"instructions": "Be brief.", "input": [reference("a1"), reference("fc_c1"), reference("fco_c1"), {
         "role": "user", "content": "And now?"}]}  # fmt: skip
     call, reading = resolve_references(*decoded(body), {one.id: one.item for one in stored})

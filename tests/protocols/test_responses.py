@@ -10,7 +10,7 @@ from palaver.core.events import RunCancelled, RunFailed
 from palaver.core.messages import Data, File, Message, Reasoning, Text, ToolCall
 from palaver.core.runs import Call
 from palaver.errors import FaultyCall, MissingInput, PalaverError, UnknownCall, WorkflowNotFound
-from palaver.protocols import openai_errors
+from palaver.protocols import openai
 from palaver.protocols.responses import adapter as responses
 from palaver.protocols.responses.request import ResponsesRequest
 from tests.protocols.fixed_run import IDS, MESSAGE, RUN, STARTED, TRACE, find, json, lawful, request
@@ -479,4 +479,4 @@ def test_pointers_of_the_waist_in_the_words_of_the_body(pointer: str, param: str
 
 
 def test_a_cancelled_run_in_words() -> None:
-    assert openai_errors.error_object(RunCancelled())["code"] == "cancelled"
+    assert openai.error_object(RunCancelled())["code"] == "cancelled"

@@ -14,11 +14,11 @@ from palaver.core.dialects import responses as dialect
 from palaver.core.fold import fold
 from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.errors import ItemNotFound, PalaverError
-from palaver.protocols import openai_errors
+from palaver.protocols import openai
 from palaver.protocols.responses import adapter as responses
-from palaver.protocols.responses import item_pages
-from palaver.protocols.responses.item_pages import PageQuery
+from palaver.protocols.responses import store
 from palaver.protocols.responses.request import ResponsesRequest
+from palaver.protocols.responses.store import PageQuery
 from tests.core.strategies import messages
 from tests.protocols.fixed_run import MESSAGE, RUN, json, lawful, request
 
@@ -41,17 +41,17 @@ CHAT = [
 
 
 def ids(given: list[Message]) -> list[str]:
-    return [item.id for item in item_pages.message_items(given, OWNER)]
+    return [item.id for item in store.message_items(given, OWNER)]
 
 
 def listed(asked: PageQuery, given: list[Message] = CHAT) -> Any:
-    return json(item_pages.page_response(item_pages.message_items(given, OWNER), asked))
+    return json(store.page_response(store.message_items(given, OWNER), asked))
 
 
 def refusal(**query: str) -> tuple[str, str]:
     with pytest.raises(PalaverError) as caught:
-        item_pages.parse_page_query(request(query=query))
-    error = json(openai_errors.error_response(caught.value, status=400))["error"]
+        store.parse_page_query(request(query=query))
+    error = json(openai.error_response(caught.value, status=400))["error"]
     return error["code"], error["param"]
 
 
@@ -87,7 +87,7 @@ def test_every_item_says_what_it_is_and_has_an_id() -> None:
             "content": [{"type": "input_text", "text": "Thanks."}],
         },
     ]  # fmt: skip
-    items = item_pages.message_items(CHAT, OWNER)
+    items = store.message_items(CHAT, OWNER)
 
     assert [one.item for one in items] == wanted
     assert [(one.message, one.parts) for one in items] == [
@@ -101,7 +101,7 @@ def test_the_items_of_an_answer_are_those_that_it_had() -> None:
         ToolResult(call_id="c1", output={"is": "noon"}), "It is noon.",
     )  # fmt: skip
     output = json(responses.encode_response(events, ResponsesRequest(model="tutor"), status=200))["output"]
-    items = [one.item for one in item_pages.message_items(fold(events).messages, OWNER)]
+    items = [one.item for one in store.message_items(fold(events).messages, OWNER)]
 
     assert [{**one, "id": ""} for one in items] == [{**one, "id": ""} for one in output]
     assert [one["id"] for one in items][1:] == [one["id"] for one in output][1:], "all but reasoning, whose id is lost"
@@ -123,7 +123,7 @@ def test_what_is_not_a_message_of_the_users_is_named_by_it() -> None:
         id="msg_a",
     )
     answer = Message.user(Data(name="approval-response", value={"id": "c1", "approve": True, "reason": None}))
-    items = [one.item for one in item_pages.message_items([said, answer], OWNER)]
+    items = [one.item for one in store.message_items([said, answer], OWNER)]
 
     names = ["dat_a", "dat_a.2", "fil_a", "ws_1", "item_a", "c1", f"apr_{RUN.removeprefix('run_')}_i1"]
     assert [item["id"] for item in items] == names
@@ -149,7 +149,7 @@ def test_equal_names_are_told_apart_and_long_ones_shortened() -> None:
 
 @given(st.lists(messages, max_size=4))
 def test_each_item_is_what_the_dialect_writes_has_its_own_id_and_keeps_it(given: list[Message]) -> None:
-    items = item_pages.message_items(given, OWNER)
+    items = store.message_items(given, OWNER)
     names = [one.id for one in items]
     own = ("id", "status", "content")
     bare = [{key: value for key, value in one.item.items() if key not in own} for one in items]
@@ -157,21 +157,21 @@ def test_each_item_is_what_the_dialect_writes_has_its_own_id_and_keeps_it(given:
     assert bare == [{key: value for key, value in item.items() if key not in own} for item in dialect.write(given)]
     assert len(set(names)) == len(names)
     assert all(name and len(name) <= 64 for name in names)
-    assert item_pages.message_items([*given, Message.user("more")], OWNER)[: len(items)] == items, (
+    assert store.message_items([*given, Message.user("more")], OWNER)[: len(items)] == items, (
         "what is added renames none"
     )
 
 
 @given(messages, st.data())
 def test_an_item_is_taken_out_and_the_others_stay(message: Message, data: st.DataObject) -> None:
-    items = item_pages.message_items([message], OWNER)
+    items = store.message_items([message], OWNER)
     if not items:
         return
     gone = data.draw(st.sampled_from(items))
-    left = item_pages.without_item(message, gone)
+    left = store.without_item(message, gone)
 
     rest = [one.item for one in items if one is not gone]
-    wrote = [] if left is None else [one.item for one in item_pages.message_items([left], OWNER)]
+    wrote = [] if left is None else [one.item for one in store.message_items([left], OWNER)]
     kinds = [item["type"] for item in rest]
     if "message" in kinds:  # Two that stood apart may be one now.
         assert {item["type"] for item in wrote} >= set(kinds)
@@ -180,18 +180,18 @@ def test_an_item_is_taken_out_and_the_others_stay(message: Message, data: st.Dat
 
 
 def test_an_item_is_found_by_its_id() -> None:
-    items = item_pages.message_items(CHAT, OWNER)
+    items = store.message_items(CHAT, OWNER)
 
-    assert item_pages.find_item(items, "fc_c1") is items[3]
-    assert json(item_pages.item_response(items[1])) == {
+    assert store.find_item(items, "fc_c1") is items[3]
+    assert json(store.item_response(items[1])) == {
         "type": "reasoning", "id": "rs_a1", "status": "completed", "summary": [{"type": "summary_text", "text": "Hm."}],
     }  # fmt: skip
     with pytest.raises(ItemNotFound, match="There is no stored item 'fc_c2'"):
-        item_pages.find_item(items, "fc_c2")
-    assert item_pages.without_item(CHAT[2], items[5]) is None
-    assert item_pages.without_item(CHAT[1], items[3]) == replace(
-        CHAT[1], parts=(*CHAT[1].parts[:2], CHAT[1].parts[3])
-    ), "the rest of the message stays"
+        store.find_item(items, "fc_c2")
+    assert store.without_item(CHAT[2], items[5]) is None
+    assert store.without_item(CHAT[1], items[3]) == replace(CHAT[1], parts=(*CHAT[1].parts[:2], CHAT[1].parts[3])), (
+        "the rest of the message stays"
+    )
 
 
 # Pages
@@ -208,7 +208,7 @@ def test_an_item_is_found_by_its_id() -> None:
     ],
 )
 def test_which_page_is_asked_for(query: dict[str, str], asked: PageQuery) -> None:
-    assert item_pages.parse_page_query(request(query=query)) == asked
+    assert store.parse_page_query(request(query=query)) == asked
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_a_query_that_is_wrong_is_named(query: dict[str, str], code: str, param:
 
 
 def test_pages_are_newest_first_and_follow_each_other() -> None:
-    names = [one.id for one in item_pages.message_items(CHAT, OWNER)][::-1]
+    names = [one.id for one in store.message_items(CHAT, OWNER)][::-1]
     first, second = listed(PageQuery(limit=5)), listed(PageQuery(limit=5, after=names[4]))
 
     assert [item["id"] for item in first["data"]] == names[:5]
@@ -244,12 +244,12 @@ def test_a_page_of_nothing_has_no_ids() -> None:
 
     assert listed(PageQuery(), []) == nothing
     assert listed(PageQuery(after="u1")) == nothing
-    assert json(item_pages.all_items_response([])) == nothing
+    assert json(store.all_items_response([])) == nothing
 
 
 def test_what_was_added_is_listed_as_it_came() -> None:
-    items = item_pages.message_items(CHAT, OWNER)
-    added = json(item_pages.all_items_response(items))
+    items = store.message_items(CHAT, OWNER)
+    added = json(store.all_items_response(items))
 
     assert (added["first_id"], added["last_id"], added["has_more"]) == ("u1", f"{MESSAGE}_i3", False)
     assert len(added["data"]) == len(items)
@@ -279,7 +279,7 @@ def test_all_pages_together_are_the_list(given: list[Message], order: Any, limit
 
 
 def test_a_refusal_is_shown_as_one() -> None:
-    assert item_pages.message_items([Message.assistant(Refusal(text="No."))], OWNER)[0].item["content"] == [
+    assert store.message_items([Message.assistant(Refusal(text="No."))], OWNER)[0].item["content"] == [
         {"type": "refusal", "refusal": "No."}
     ]
 
@@ -293,6 +293,6 @@ def test_a_page_validates_against_the_types_that_openai_publishes(published: typ
         *CHAT, Message.system("Be brief."), Message.user("What is this?", *files),
         Message.assistant(Refusal(text="No."), asking), Message.user(answer),
     ]  # fmt: skip
-    page = item_pages.page_response(item_pages.message_items(said, OWNER), PageQuery(order="asc"))
+    page = store.page_response(store.message_items(said, OWNER), PageQuery(order="asc"))
 
     assert len(published.model_validate_json(page.body).model_dump()["data"]) == 12

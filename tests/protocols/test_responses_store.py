@@ -23,7 +23,7 @@ from palaver.core.events import (
 )
 from palaver.core.messages import Data, Reasoning, ToolCall, Usage
 from palaver.errors import PalaverError, ResponseNotFound
-from palaver.protocols import openai_errors
+from palaver.protocols import openai
 from palaver.protocols.base import HttpResponse
 from palaver.protocols.responses import adapter as responses
 from palaver.protocols.responses import store
@@ -75,7 +75,7 @@ def last_snapshot(stream: bytes) -> Any:
 def refusal(**query: str) -> tuple[str, str]:
     with pytest.raises(PalaverError) as caught:
         store.parse_query(request(query=query))
-    error = json(openai_errors.error_response(caught.value, status=400))["error"]
+    error = json(openai.error_response(caught.value, status=400))["error"]
     return error["code"], error["param"]
 
 

@@ -32,7 +32,7 @@ UNSAFE |= {"csv", "jinja2", "mako", "dbos"}
 STARTS_PROCESSES = {"server/supervisor.py", "traces/decode_worker.py"}
 """They start palaver itself again, with the arguments that the operator gave, or a module of its own."""
 IMPORTS_BY_NAME = {"__init__.py", "cli/main.py", "discovery/targets.py", "frameworks/langchain/__init__.py"}
-IMPORTS_BY_NAME |= {"frameworks/registry.py", "evaluation/evaluators/__init__.py"}
+IMPORTS_BY_NAME |= {"frameworks/base.py", "evaluation/evaluators/__init__.py"}
 """Our own modules, by a table; and what the operator named on the command line."""
 SERVES_REQUESTS = ("server/", "protocols/", "storage/", "engine/", "core/")
 OF_FIXED_FIELDS = {

@@ -13,7 +13,7 @@ import pytest
 from palaver import connect
 from palaver.discovery.probe import discover
 from palaver.errors import PalaverError, UrlRefused
-from palaver.outbound import CONNECT_TIMEOUT_S, client, fetch, fetch_document
+from palaver.outbound import CONNECT_TIMEOUT_S, client, fetch_document, http
 from palaver.outbound.ssrf import GuardedTransport, UrlPolicy
 from palaver.testing import client as calling
 from tests.frameworks.fake_servers import head, stranger, whole
@@ -99,7 +99,7 @@ async def test_redirects_are_answers_and_limits_are_those_of_the_contract() -> N
         followed = opened.follow_redirects
 
     assert (answer.status, len(far.asked), followed) == (302, 1, False)
-    assert (CONNECT_TIMEOUT_S, fetch.FETCH_TIMEOUT_S, fetch.MAX_DOCUMENT_BYTES) == (5, 30, 10 * 1024 * 1024)
+    assert (CONNECT_TIMEOUT_S, http.FETCH_TIMEOUT_S, http.MAX_DOCUMENT_BYTES) == (5, 30, 10 * 1024 * 1024)
 
 
 CREDENTIALS = {

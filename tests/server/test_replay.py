@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from palaver.core.events import RunFailed, TextDelta, TextEnded, TextStarted, ToolDelta, ToolEnded, ToolStarted
-from palaver.core.interruption import OpenItems, rejection_events
+from palaver.core.runs import OpenItems, rejection_events
 from palaver.storage import api_keys as kept
 from tests.server.keyed_server import KeyedServer, keyed_server
 

@@ -16,7 +16,7 @@ from palaver.errors import InvalidName, NotAWorkflow, ReservedName
 from palaver.workflows import adapters
 from palaver.workflows.adapters import adapter_for, adapter_for_class, choose_name
 from palaver.workflows.decorators import FunctionWorkflow
-from palaver.workflows.options import Options
+from palaver.workflows.workflow import Options
 from tests.engine.run_factory import ASKED, came_to, ran, reply
 
 

@@ -10,7 +10,7 @@ from palaver.core.descriptions import RESERVED_NAMES
 from palaver.core.messages import Message
 from palaver.errors import DeclarationError
 from palaver.workflows.decorators import TakesMessages, chat, workflow
-from palaver.workflows.options import Limits, Options
+from palaver.workflows.workflow import Limits, Options
 
 
 def tutor(messages: list[Message], subject: str = "maths") -> str:

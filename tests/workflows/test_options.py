@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from palaver.errors import InvalidOption
-from palaver.workflows.options import Limits, Options, read_options
+from palaver.workflows.workflow import Limits, Options, read_options
 
 
 def test_without_options_everything_is_left_to_others() -> None:

@@ -8,8 +8,7 @@ from msgspec import UNSET
 from palaver.core.events import PartAdded, TextDelta
 from palaver.core.messages import Data, Message, Text, ToolCall, Usage
 from palaver.errors import BadStream
-from palaver.workflows.execution import Emitted, Returned
-from palaver.workflows.replies import ReplyReader
+from palaver.workflows.execution import Emitted, ReplyReader, Returned
 
 USER, SYSTEM, ASSISTANT = Message.user("Well?"), Message.system("Be kind."), Message.assistant("Hello.")
 NEW = Message.assistant("Hi.")

@@ -11,8 +11,8 @@ from palaver.cli.input_files import JsonRecord, open_input, read_progress, read_
 from palaver.cli.output import echo, format_count, render_transcript
 from palaver.core import json
 from palaver.core.extraction import Prefer, excerpts, extract_chat_messages, preview, read_conversation
-from palaver.core.extraction.conversation import Conversation
 from palaver.core.extraction.explain import Reason, explain_absence
+from palaver.core.extraction.search import Conversation
 from palaver.errors import TooDeep
 from palaver.outbound import printable, printable_json
 

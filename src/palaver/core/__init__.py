@@ -12,13 +12,11 @@ Nothing here does I/O, reads a clock or generates randomness, and nothing here k
     grammar         a valid stream of events from a workflow's output
     history         validation of a client's message history
     ids             sortable ids, and the ids of a run's messages and items
-    interruption    closing the log of an interrupted run
     json            decoding, encoding and inspecting JSON values
     linearize       a stream with one open item at a time
     masking         credentials in log and error text
     messages        messages, parts, files and usage
-    retention       how long spans are stored
-    runs            calls, replies, origins and stored records of runs
+    runs            calls, replies, origins and records of runs, and the end of an interrupted one
     steps           model calls, tools and agents inside a run
     thread_tree     the message tree of a thread
     variants        named sets of parameters

@@ -349,3 +349,64 @@ def validation_error(text: str) -> RequestError:
         wanted, given = (re.sub(r"\w+", lambda word: _WORDS.get(word[0], word[0]), one) for one in wrong.groups())
         return InvalidType(f"{named} must be {wanted.replace(' | ', ' or ')}, not {given}.", pointer=pointer or None)
     return InvalidValue(f"{named} does not fit: {why.replace('`', '')}.", pointer=pointer or None)
+
+
+_OBJECT = (dict,)
+
+
+def json_text(value: Any) -> str:
+    """Encode a value as compact JSON text. Raises NotJson."""
+    try:
+        return _encode(value).decode()
+    except Exception:  # A model, a date or a lone surrogate may still be convertible.
+        return encode(to_builtins(value)).decode()
+
+
+def argument_text(value: Any) -> str:
+    """Return a call's arguments as text: JSON of a value, empty for None."""
+    if type(value) in _OBJECT:
+        return json_text(value)
+    return value if type(value) is str else "" if value is None else _argument_text(value)
+
+
+def _argument_text(value: Any) -> str:
+    return str.__str__(value) if is_text(value) else json_text(value)
+
+
+def ensure_json(value: Any) -> Any:
+    """Return the value unchanged if it can be encoded, else converted. Raises NotJson."""
+    if type(value) is str or value is None or is_encodable(value):
+        return value
+    return to_builtins(value)
+
+
+def result_text(value: Any) -> str:
+    """Return a tool result as text."""
+    return value if isinstance(value, str) else json_text(value)
+
+
+def optional_str(value: Any) -> str | None:
+    """Return the value as a str, or None if it is not one."""
+    return value if value is None or type(value) is str else as_str(value)
+
+
+def optional_int(value: Any) -> int | None:
+    """Return the value if it is an int, else None."""
+    return value if type(value) is int else None
+
+
+def dict_or_empty(value: Any) -> Object:
+    """Return the value as a dict, or an empty one if it is not."""
+    return value if type(value) in _OBJECT else {} if value is None else as_dict(value) or {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a list as it is, None as an empty list, any other value in a list."""
+    if is_list(value):
+        return list_items(value)
+    return [] if value is None else [value]
+
+
+def without_none(**fields: Any) -> dict[str, Any]:
+    """Return the fields that are not None."""
+    return {key: value for key, value in fields.items() if value is not None}

@@ -238,3 +238,51 @@ def missing_file_notice(file: File) -> Text:
 
 def _replace_message_files(message: Message, change: Callable[[File], Part]) -> Message:
     return replace(message, parts=tuple([change(part) if isinstance(part, File) else part for part in message.parts]))
+
+
+UNKNOWN_MEDIA_TYPE = "application/octet-stream"
+
+
+def file_from_url(url: str, media_type: str, *, filename: str | None = None, detail: str | None = None) -> File:
+    """Create a file from its URL; a base64 `data:` URL becomes its content."""
+    if url[:5] == "data:":
+        head, comma, data = url.partition(",")
+        if head.endswith(";base64") and comma:
+            media_type = head.removeprefix("data:").removesuffix(";base64") or media_type
+            return File(media_type, None, data, None, filename, detail)
+    return File(media_type, url, None, None, filename, detail)
+
+
+def file_to_url(file: File) -> str:
+    """Return the file's URL, or its content as a `data:` URL."""
+    return file.url if file.url is not None else f"data:{file.media_type};base64,{file.data or ''}"
+
+
+def unique_calls(calls: Iterable[ToolCall]) -> Iterable[ToolCall]:
+    """Return the calls without those whose id occurred before."""
+    known: dict[str, ToolCall] = {}
+    for call in calls:
+        known.setdefault(call.call_id, call)
+    return known.values()
+
+
+_ROLE_SYNONYMS: dict[str, Role] = {
+    "human": "user",
+    "ai": "assistant",
+    "model": "assistant",
+    "bot": "assistant",
+    "chatbot": "assistant",
+    "agent": "assistant",
+    "function": "tool",
+}
+
+ROLE_ALIASES: dict[str, Role] = {**{role: role for role in get_args(Role)}, **_ROLE_SYNONYMS}
+"""Known role names in lower case, with the role they stand for."""
+
+
+def parse_role(written: str, *, answers_a_call: bool = False) -> tuple[Role, str | None]:
+    """Return the role, and the name that an unknown role stands for: frameworks put a tool's or agent's name there."""
+    role = ROLE_ALIASES.get(written) or ROLE_ALIASES.get(written.lower())
+    if role is not None:
+        return role, None
+    return ("tool" if answers_a_call else "assistant"), written

@@ -23,9 +23,8 @@ from palaver.engine.recorder import MemoryRunStore, RunStore
 from palaver.engine.run import EventConsumer, Run, RunServices
 from palaver.engine.tracing import RunTracer
 from palaver.errors import RunNotFound, ShuttingDown
-from palaver.workflows.options import Limits
 from palaver.workflows.thread_pool import ThreadPool
-from palaver.workflows.workflow import Producer, Workflow
+from palaver.workflows.workflow import Limits, Producer, Workflow
 
 _REFILL_BYTES = 2048
 

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 
-from palaver.core.retention import RetentionPolicy
+from palaver.core.runs import RetentionPolicy
 from palaver.errors import PalaverError
 from palaver.storage import retention
 from palaver.storage.database import Database

@@ -28,11 +28,9 @@ from palaver.engine.recorder import RunHandedOver, RunStore
 from palaver.engine.tracing import RunTracer
 from palaver.errors import RunTimeout
 from palaver.workflows.context import Context
-from palaver.workflows.execution import Returned, iterate_output
-from palaver.workflows.options import OnDisconnect
-from palaver.workflows.replies import ReplyReader
+from palaver.workflows.execution import ReplyReader, Returned, iterate_output
 from palaver.workflows.thread_pool import ThreadPool, is_running_loop
-from palaver.workflows.workflow import Producer, Workflow
+from palaver.workflows.workflow import OnDisconnect, Producer, Workflow
 
 log = logging.getLogger("palaver.run")
 

@@ -28,7 +28,7 @@ from palaver.core.events import TERMINAL_EVENTS, TOOL_EVENTS, Event, RunCancelle
 from palaver.core.runs import Call, Origin, RecordMode
 from palaver.core.steps import DetailsProvider, Step, StepCallback, StepKind, current_observer
 from palaver.engine.recorder import RecordableRun
-from palaver.frameworks import registry
+from palaver.frameworks.base import install_step_listeners
 from palaver.storage import run_log, runs
 from palaver.traces import sdk_bridge
 from palaver.traces.model import Span
@@ -264,7 +264,7 @@ class RunTracer:
                 known = [secret.reveal() for secret in call.secrets.values()]
                 place = RunSpanSink(SpanOwner(run.origin.project, started.session, run.id, record, known), put)
                 self._places[run.id] = place
-            registry.install_step_listeners()
+            install_step_listeners()
             recorder = self._step_recorders[run.id] = new_step_recorder(run, record, put, run.time, place)
             heard = steps.set_listener(recorder)
         token = sdk_bridge.attach_run(started.trace_id, started.span_id, place) if loaded else None

@@ -4,8 +4,7 @@
     openai_agents  an agent of the OpenAI Agents SDK
     pydantic_ai    an agent of Pydantic AI
     remote         a service that is reached by URL
-    base           what the adapters share
-    registry       install the step listeners of the frameworks that are loaded
+    base           what the adapters share, and the installation of step listeners
 
 How to add one: docs/adding-a-framework.md.
 """

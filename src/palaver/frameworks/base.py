@@ -1,13 +1,15 @@
 """What the adapters share: the workflow that wraps a framework's object, and the model parameters that may be shown."""
 
+import logging
+import sys
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 from palaver.core.messages import APPROVAL_RESPONSE, Data
 from palaver.core.runs import Call
 from palaver.errors import NotImplementedYet
-from palaver.workflows.options import Options
-from palaver.workflows.workflow import FunctionWorkflow, Producer
+from palaver.workflows.workflow import FunctionWorkflow, Options, Producer
 
 
 class AdoptedWorkflow(FunctionWorkflow):
@@ -76,3 +78,22 @@ def visible_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the known parameters that are JSON. Others may be credentials or objects of a client."""
     known = {name: value for name, value in parameters.items() if name in _VISIBLE_PARAMETERS and value is not None}
     return {name: value for name, value in known.items() if isinstance(value, str | int | float | bool | list | dict)}
+
+
+log = logging.getLogger("palaver.frameworks")
+
+_pending = {
+    "langchain_core.callbacks.manager": "palaver.frameworks.langchain.steps",
+    "agents.tracing": "palaver.frameworks.openai_agents.steps",
+}
+"""A module of a framework to our module with its listener; removed once it is installed."""
+
+
+def install_step_listeners() -> None:
+    """Install the listeners of all frameworks that have been loaded."""
+    for theirs in [theirs for theirs in _pending if theirs in sys.modules]:
+        ours = _pending.pop(theirs)
+        try:
+            import_module(ours).install_listener()
+        except Exception:  # An incompatible version of a framework must not break a run.
+            log.warning("The steps of %s cannot be heard", theirs.partition(".")[0], exc_info=True)

@@ -28,9 +28,7 @@ from palaver.protocols.chat_completions.client import ChatReplyDecoder, build_ch
 from palaver.protocols.responses.client import ResponsesReplyDecoder, build_responses_request
 from palaver.workflows.context import Context
 from palaver.workflows.execution import Returned
-from palaver.workflows.files import has_stored_files, inline_files
-from palaver.workflows.options import Options
-from palaver.workflows.workflow import Producer
+from palaver.workflows.workflow import Options, Producer, has_stored_files, inline_files
 
 if TYPE_CHECKING:
     import httpx

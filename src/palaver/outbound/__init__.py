@@ -1,18 +1,18 @@
 """Outgoing HTTP: all requests to other servers go through here.
 
-    fetch       fetch one document from an untrusted URL, with limits
-    http        the client for URLs from an operator (code, settings, command line): any host
+    http        the client for URLs from an operator (code, settings, command line), and a fetch of untrusted ones
     ssrf        the transport for untrusted URLs: public hosts only (security.md §6)
 
 Common rules: http and https only, no user info, no redirects, no proxy environment variables, bodies up to a limit.
 """
 
-from palaver.outbound.fetch import FetchedDocument, fetch_document
 from palaver.outbound.http import (
     CONNECT_TIMEOUT_S,
+    FetchedDocument,
     check_headers,
     check_url,
     client,
+    fetch_document,
     printable,
     printable_json,
     printable_lines,

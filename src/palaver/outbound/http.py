@@ -1,16 +1,18 @@
-"""The HTTP client for URLs from an operator, where any host is allowed, and printable forms of foreign text."""
+"""The HTTP client, a fetch of untrusted URLs through ssrf.py, and printable forms of foreign text."""
 
-import functools
+import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from palaver.errors import InvalidOption, UpstreamFailed, UrlRefused
+import msgspec
+
+from palaver.errors import InvalidOption, UpstreamFailed, UpstreamTimeout, UrlRefused
 
 if TYPE_CHECKING:
-    import ssl
-
     import httpx
+
+    from palaver.outbound.ssrf import GuardedTransport
 
 
 # C0, DEL and C1 steer terminals; bidi marks reorder what is read; line separators and lone surrogates break logs.
@@ -75,6 +77,8 @@ def client(
     """
     import httpx
 
+    from palaver.outbound.ssrf import ssl_context
+
     sent = httpx.Headers({"user-agent": f"palaver/{_version()}", "accept-encoding": "identity"})
     sent.update(check_headers(headers or {}))
     return httpx.AsyncClient(
@@ -86,14 +90,6 @@ def client(
         follow_redirects=False,
         event_hooks={"response": [_store_location]},
     )
-
-
-@functools.cache
-def ssl_context() -> "ssl.SSLContext":
-    """Return the TLS context; cached, as loading the certificates takes 20 ms."""
-    import httpx
-
-    return httpx.create_ssl_context(trust_env=False)
 
 
 async def read_limited(response: "httpx.Response", limit: int) -> bytes:
@@ -139,3 +135,47 @@ def _version() -> str:
         return version("palaver")
     except PackageNotFoundError:  # A checkout that is not installed.
         return "0"
+
+
+FETCH_TIMEOUT_S = 30.0
+MAX_DOCUMENT_BYTES = 10 * 1024 * 1024
+
+
+class FetchedDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A response. Redirects are not followed but returned."""
+
+    status: int
+    media_type: str
+    """From Content-Type; empty if absent."""
+    body: bytes
+
+
+async def fetch_document(
+    url: str, *, allow_private: bool = False, ports: Collection[int] = (), transport: "GuardedTransport | None" = None
+) -> FetchedDocument:
+    """GET a document from a public host, without credentials. Raises UrlRefused for any URL that is not allowed.
+
+    `ports` are allowed besides 80 and 443. `allow_private` (`--allow-private-urls`) allows any host and port.
+    """
+    import httpx
+
+    from palaver.outbound import ssrf
+
+    try:
+        asked = httpx.URL(url)
+    except httpx.InvalidURL:
+        raise ssrf.url_refused() from None
+    rules = ssrf.UrlPolicy(allow_private=allow_private, ports=ports)
+    try:
+        async with (
+            asyncio.timeout(FETCH_TIMEOUT_S),
+            client(timeout=FETCH_TIMEOUT_S, transport=transport or ssrf.GuardedTransport(rules)) as http,
+            http.stream("GET", asked) as response,
+        ):
+            body = await read_limited(response, MAX_DOCUMENT_BYTES)
+    except (TimeoutError, httpx.TimeoutException):
+        raise UpstreamTimeout("The remote did not answer in time.") from None
+    except httpx.HTTPError:
+        raise UpstreamFailed("The remote could not be reached, or broke off its answer.") from None
+    media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return FetchedDocument(status=response.status_code, media_type=media_type, body=body)

@@ -10,8 +10,10 @@ The networks are IANA's registries of special addresses; Python's `is_global` di
 import asyncio
 import re
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any, cast
 
@@ -20,7 +22,6 @@ import httpx
 import msgspec
 
 from palaver.errors import UrlRefused
-from palaver.outbound.http import ssl_context
 
 _NOT_PUBLIC = tuple(
     IPv4Network(network)
@@ -195,6 +196,12 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
     async def sleep(self, seconds: float) -> None:
         """Required by the interface; there are no retries."""
         await self._below.sleep(seconds)
+
+
+@cache
+def ssl_context() -> ssl.SSLContext:
+    """Return the TLS context; cached, as loading the certificates takes 20 ms."""
+    return httpx.create_ssl_context(trust_env=False)
 
 
 class GuardedTransport(httpx.AsyncBaseTransport):

@@ -2,16 +2,14 @@
 
 An adapter is a module with the functions of `base.Adapter`, in that order.
 
-    base              Adapter, HttpRequest, HttpResponse
+    base              Adapter, HttpRequest, HttpResponse, content negotiation
     responses         OpenAI's Responses, also as MLflow's agents use it
     chat_completions  OpenAI's Chat Completions
     ui_stream         the AI SDK's UI message stream
     agenta            /inspect, /invoke, /run and /test
     services          /services/{w}
-    accept            negotiate the media type (RFC 9110)
     history           merge a client's messages into a stored history
-    openai_errors     error bodies in OpenAI's shape
-    openai_fields     typed access to the fields of an OpenAI-shaped body
+    openai            error bodies and typed fields of OpenAI-shaped protocols
     sse               server-sent events, encoded and decoded
     upstream          what the protocol clients share
 """

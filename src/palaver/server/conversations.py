@@ -39,7 +39,7 @@ from palaver.errors import (
 )
 from palaver.frameworks.remote import RemoteWorkflow
 from palaver.protocols.history import PendingApprovals, new_messages
-from palaver.protocols.responses import item_pages, store
+from palaver.protocols.responses import store
 from palaver.protocols.responses.output import response_id
 from palaver.protocols.responses.request import continue_history, resolve_references
 from palaver.protocols.ui_stream.request import UIRequest
@@ -53,8 +53,7 @@ from palaver.storage.threads import repository as threads
 from palaver.storage.threads.message_tree import Node, with_node_id
 from palaver.storage.threads.repository import Thread
 from palaver.storage.variants import ResolvedVariant
-from palaver.workflows.options import TurnPolicy
-from palaver.workflows.workflow import Workflow, find_parameter_faults
+from palaver.workflows.workflow import TurnPolicy, Workflow, find_parameter_faults
 
 
 async def resolve_variant(database: Database, project: str, workflow: Workflow, reference: str) -> ResolvedVariant:
@@ -531,13 +530,13 @@ def _item_sources(db: Connection, project: str, name: str) -> list[_ItemSource]:
     ]
 
 
-def _source_items(db: Connection, project: str, run: str | None, thread: str | None) -> list[item_pages.StoredItem]:
+def _source_items(db: Connection, project: str, run: str | None, thread: str | None) -> list[store.StoredItem]:
     if thread is not None and threads.get_thread(db, project, thread) is not None:
-        return item_pages.message_items([node.message for node in threads.get_branch(db, project, thread)], thread)
+        return store.message_items([node.message for node in threads.get_branch(db, project, thread)], thread)
     stored_run = runs.get_stored_run(db, project, run) if run is not None else None
     if stored_run is None or not stored_run.row.stored:
         return []
     reply = stored_run.reply.messages if stored_run.reply is not None else ()
-    return item_pages.message_items(
+    return store.message_items(
         [*(run_log.messages_seen_by(db, project, stored_run) or ()), *reply], response_id(stored_run.row.id)
     )

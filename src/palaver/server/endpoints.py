@@ -22,7 +22,7 @@ from palaver.errors import PalaverError
 from palaver.outbound import printable
 from palaver.protocols.agenta import inspect as inspection
 from palaver.protocols.base import HttpRequest, HttpResponse, WorkflowLookup
-from palaver.protocols.chat_completions import models as listing
+from palaver.protocols.chat_completions import adapter as listing
 from palaver.server.error_responses import add_headers, json_response
 from palaver.server.metrics import METRICS_CONTENT_TYPE, Metrics
 from palaver.server.settings import VERSION

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol, assert_never, cast
 from palaver.core.api_keys import Scope
 from palaver.core.descriptions import RESERVED_NAMES
 from palaver.errors import MethodNotAllowed, MissingScope, NotFound, PalaverError
-from palaver.protocols import openai_errors
+from palaver.protocols import openai
 from palaver.protocols.agenta import invoke, run
 from palaver.protocols.agenta import response as agenta
 from palaver.protocols.base import Adapter, HttpRequest, HttpResponse
@@ -105,7 +105,7 @@ def _metadata_endpoint(
 
 
 def _openai_error(error: PalaverError, reading: None, *, status: int) -> HttpResponse:  # noqa: ARG001 - an ErrorEncoder
-    return openai_errors.error_response(error, status=status)
+    return openai.error_response(error, status=status)
 
 
 WORKFLOW_ROUTES: dict[str, Endpoint] = {

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from palaver.core import history, json
-from palaver.core.retention import RetentionPolicy
-from palaver.core.runs import RecordMode, RunLimits
+from palaver.core.runs import RecordMode, RetentionPolicy, RunLimits
 from palaver.discovery.config import ConnectionSettings
 from palaver.errors import SettingsError
 from palaver.evaluation.providers import config as providing

@@ -26,10 +26,9 @@ from palaver.errors import (
 from palaver.protocols import history
 from palaver.protocols.base import HttpRequest, HttpResponse
 from palaver.protocols.responses import adapter as responses
-from palaver.protocols.responses import conversations, item_pages, store
-from palaver.protocols.responses.conversations import ConversationInput
-from palaver.protocols.responses.item_pages import StoredItem
+from palaver.protocols.responses import store
 from palaver.protocols.responses.request import ResponsesRequest
+from palaver.protocols.responses.store import ConversationInput, StoredItem
 from palaver.server import file_references
 from palaver.server.request import Exchange
 from palaver.server.settings import Settings
@@ -86,13 +85,13 @@ class StoredResponses:
 
     async def input_items(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """GET /responses/{id}/input_items."""
-        query = item_pages.parse_page_query(request)
+        query = store.parse_page_query(request)
         project, name = exchange.caller.project, request.parameters["id"]
         stored = await self._found(project, name, request.workflow)
         seen = await self._database.read(run_log.messages_seen_by, project, stored)
         if seen is None:
             raise ResponseNotFound(name)  # A previous response was deleted.
-        return item_pages.page_response(item_pages.message_items(seen, name), query)
+        return store.page_response(store.message_items(seen, name), query)
 
     async def _found(self, project: str, name: str, workflow: str | None) -> StoredRun:
         try:
@@ -113,7 +112,7 @@ class StoredResponses:
 
     async def conversations(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """POST /conversations."""
-        content = await self._with_files(exchange, request, conversations.parse_create(request))
+        content = await self._with_files(exchange, request, store.parse_create(request))
         validate_history(content.messages, system="keep", bounds=self._settings.history_bounds)  # As in _append_items.
         thread = NewThread(
             id=new_id("conv"), at=self._now(), origin="api", workflow=request.workflow, metadata=content.metadata
@@ -124,13 +123,13 @@ class StoredResponses:
     async def conversation(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """GET, POST and DELETE /conversations/{id}."""
         project, name = exchange.caller.project, request.parameters["id"]
-        metadata = conversations.parse_metadata_update(request) if request.method == "POST" else None
+        metadata = store.parse_metadata_update(request) if request.method == "POST" else None
         stored = await self._thread(project, request)
         if metadata is not None:
             stored = await self._database.write(threads.update_thread, project, name, ThreadChanges(metadata=metadata))
         if request.method == "DELETE":
             await self._database.write(threads.delete_thread, project, name)
-            return conversations.deleted_conversation_response(name)
+            return store.deleted_conversation_response(name)
         return _conversation_answer(stored)
 
     async def items(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
@@ -138,16 +137,16 @@ class StoredResponses:
         project, name = exchange.caller.project, request.parameters["id"]
         content: ConversationInput | None = None
         if request.method == "POST":
-            content = await self._with_files(exchange, request, conversations.parse_added_items(request))
-        query = item_pages.parse_page_query(request) if content is None else None
+            content = await self._with_files(exchange, request, store.parse_added_items(request))
+        query = store.parse_page_query(request) if content is None else None
         await self._thread(project, request)
         if content is None:
             branch = await self._database.read(threads.get_branch, project, name)
             assert query is not None
-            return item_pages.page_response(_branch_items(branch, name), query)
+            return store.page_response(_branch_items(branch, name), query)
         created, branch = await self._database.write(_append_items, project, name, content.messages, self._now())
         new = {node.id for node in created}
-        return item_pages.all_items_response(
+        return store.all_items_response(
             [item for item in _branch_items(branch, name) if branch[item.message].id in new]
         )
 
@@ -157,7 +156,7 @@ class StoredResponses:
         await self._thread(project, request)
         if request.method != "DELETE":
             branch = await self._database.read(threads.get_branch, project, name)
-            return item_pages.item_response(item_pages.find_item(_branch_items(branch, name), wanted))
+            return store.item_response(store.find_item(_branch_items(branch, name), wanted))
         await self._database.write(_remove_item, project, name, wanted, self._now())
         return _conversation_answer(await self._thread(project, request))
 
@@ -197,7 +196,7 @@ def _run_started(stored: StoredRun) -> RunStarted:
 
 
 def _conversation_answer(thread: Thread) -> HttpResponse:
-    return conversations.conversation_response(thread.id, thread.created_at, _text_metadata(thread.metadata))
+    return store.conversation_response(thread.id, thread.created_at, _text_metadata(thread.metadata))
 
 
 def _text_metadata(metadata: Mapping[str, Any]) -> Mapping[str, str]:
@@ -205,7 +204,7 @@ def _text_metadata(metadata: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _branch_items(branch: Sequence[Node], thread: str) -> list[StoredItem]:
-    return item_pages.message_items([node.message for node in branch], thread)
+    return store.message_items([node.message for node in branch], thread)
 
 
 def _append_items(
@@ -228,10 +227,10 @@ def _remove_item(db: Connection, project: str, thread: str, wanted: str, at: dat
     """
     branch = threads.get_branch(db, project, thread)
     items = _branch_items(branch, thread)
-    item = item_pages.find_item(items, wanted)
+    item = store.find_item(items, wanted)
     for gone in (item, *_call_outputs(items, item)):
         node = branch[gone.message]
-        left = item_pages.without_item(node.message, gone)
+        left = store.without_item(node.message, gone)
         if left is None:
             threads.delete_message(db, project, thread, node.id, below="keep", at=at)
         else:

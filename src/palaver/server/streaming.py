@@ -11,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from palaver.core.events import Event, ReasoningDelta, RunFailed, RunStarted, TextDelta, ToolDelta
-from palaver.core.interruption import OpenItems, rejection_events
+from palaver.core.runs import OpenItems, rejection_events
 from palaver.engine.engine import Engine
 from palaver.engine.run import Run
 from palaver.protocols.base import Adapter, EventEncoder, HttpResponse

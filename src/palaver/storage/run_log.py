@@ -11,9 +11,8 @@ from palaver.core import json
 from palaver.core.events import TERMINAL_EVENTS, Event, RunCancelled, RunFailed, RunFinished, RunStarted, TerminalEvent
 from palaver.core.extraction import preview, preview_messages
 from palaver.core.fold import fold
-from palaver.core.interruption import interruption_events
 from palaver.core.messages import Message, file_ids
-from palaver.core.runs import Call, EventBatch, FinishedRun, NewRun, Origin, Reply, RunStatus
+from palaver.core.runs import Call, EventBatch, FinishedRun, NewRun, Origin, Reply, RunStatus, interruption_events
 from palaver.storage import files, notifications, redaction, runs
 from palaver.storage.notifications import Change
 from palaver.storage.runs import RunEnding, StoredRun, decode_call

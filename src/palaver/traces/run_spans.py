@@ -29,9 +29,8 @@ from palaver.core.events import (
 from palaver.core.extraction import Prefer, read_conversation
 from palaver.core.fold import fold
 from palaver.core.ids import truncate_id
-from palaver.core.interruption import interruption_events
 from palaver.core.messages import File, Message, ToolCall, Usage
-from palaver.core.runs import Call, RecordMode, Reply
+from palaver.core.runs import Call, RecordMode, Reply, interruption_events
 from palaver.traces.conventions.messages import tidy_conversation
 from palaver.traces.model import Raised, Span, SpanEvent, SpanStatus, Tool
 from palaver.traces.otlp.limits import MAX_SPAN_BYTES, MAX_TEXT_BYTES

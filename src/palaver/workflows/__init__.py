@@ -6,14 +6,11 @@
     config_models   classes whose fields are parameters
     context         what a running workflow can access and emit
     decorators      @chat and @workflow
-    execution       functions of any kind as a stream of values
-    files           stored files as inline data
-    options         options of a declaration
-    replies         values of a workflow as messages, parts and events
+    execution       functions of any kind as a stream of values, and values as messages, parts and events
     schemas         JSON Schema documents of a workflow
     signature       the purpose of each function parameter
     thread_pool     OS threads for sync workflows
-    workflow        the Workflow protocol, and function workflows
+    workflow        the Workflow protocol, its options, and function workflows
 
 engine/ runs workflows; protocols/ encodes their output.
 """

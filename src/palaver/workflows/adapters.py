@@ -24,8 +24,7 @@ from palaver.core.messages import Message
 from palaver.errors import InvalidName
 
 if TYPE_CHECKING:
-    from palaver.workflows.options import Options
-    from palaver.workflows.workflow import Workflow
+    from palaver.workflows.workflow import Options, Workflow
 
 ENTRY_POINTS = "palaver.frameworks"
 

@@ -11,9 +11,16 @@ from palaver.core.history import SystemPolicy
 from palaver.core.runs import RecordMode
 from palaver.errors import InvalidOption, NotAWorkflow
 from palaver.workflows.adapters import adapter_for
-from palaver.workflows.options import Limits, OnDisconnect, Options, TurnPolicy, read_options
 from palaver.workflows.signature import callable_name, takes_messages, unwrap_definition
-from palaver.workflows.workflow import FunctionWorkflow, Workflow
+from palaver.workflows.workflow import (
+    FunctionWorkflow,
+    Limits,
+    OnDisconnect,
+    Options,
+    TurnPolicy,
+    Workflow,
+    read_options,
+)
 
 _Function = Callable[..., Any]
 _Declare = Callable[[_Function], FunctionWorkflow]

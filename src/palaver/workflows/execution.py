@@ -2,12 +2,32 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Coroutine, Generator, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from contextlib import aclosing
+from itertools import groupby, takewhile
 from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
+from palaver.core import dialects, json
+from palaver.core.dialects.detection import dialect_of
+from palaver.core.events import Event, TextDelta
+from palaver.core.grammar import OutputValue
+from palaver.core.messages import Data, Message, Part, Text, Usage
+from palaver.core.runs import Reply
+from palaver.errors import BadStream, InvalidMessages
+from palaver.workflows.adapters import FrameworkAdapter, OutputReader, adapter_for
 from palaver.workflows.context import Context
 from palaver.workflows.signature import underlying_callable
 from palaver.workflows.thread_pool import ThreadBridge
@@ -124,3 +144,222 @@ def _drain(values: Iterator[object], pump: ThreadBridge) -> None:
     finally:
         if isinstance(values, Generator):
             cast("Generator[object, Any, Any]", values).close()
+
+
+_OURS = (Event | Part | Usage).__args__
+
+
+class ReplyReader:
+    """Reads the output of one run."""
+
+    def __init__(self, *, is_chat: bool, history: Sequence[Message] = ()) -> None:
+        self._warnings: list[str] = []
+        self._is_chat = is_chat
+        self._history = history
+        self._values: list[Any] = []
+        self._text: list[str] = []
+        self._returned: Any | UnsetType = UNSET
+        self._readers: dict[int, OutputReader] = {}  # By id of the adapter module.
+
+    @property
+    def warnings(self) -> list[str]:
+        """Warnings about output that was dropped or changed."""
+        told = [warning for reader in self._readers.values() for warning in getattr(reader, "warnings", ())]
+        return self._warnings + told
+
+    def feed(self, value: object) -> Iterator[OutputValue]:
+        """Convert one value. Raises BadStream if it is not a valid output."""
+        if isinstance(value, Emitted):
+            yield from self.emitted(value.value)
+            return
+        returned = isinstance(value, Returned)
+        value = value.value if isinstance(value, Returned) else value
+        if isinstance(value, bytes | bytearray | memoryview):
+            raise BadStream("The workflow gave bytes: decode them to text first.")
+        if returned and not self._is_chat:
+            self._returned = _plain(value)
+        elif isinstance(value, _OURS):
+            yield cast("OutputValue", value)
+        elif self._is_chat:
+            yield from self._chat(value)
+        else:
+            yield from self._yielded(value)
+
+    def emitted(self, value: object) -> Iterator[OutputValue]:
+        """Convert a value passed to `ctx.emit(…)`, which must be one of ours and is not part of the result value."""
+        if isinstance(value, Message):
+            yield from self._messages([value])
+        elif isinstance(value, _OURS):
+            yield cast("OutputValue", value)
+        else:
+            raise BadStream(f"ctx.emit() takes an event, a part, a message or a usage, not a {type(value).__name__}.")
+
+    def end(self) -> list[OutputValue]:
+        """Return the remaining output when the workflow has ended."""
+        return [given for reader in self._readers.values() for given in reader.end()]
+
+    def value(self, given: Any | UnsetType = UNSET) -> Any | UnsetType:
+        """Return the result of a workflow that is not a chat: given with its end, returned, or yielded."""
+        if self._is_chat:
+            return UNSET
+        if given is not UNSET:
+            return _plain(given)
+        if self._returned is not UNSET:
+            return self._returned
+        self._join_text()
+        return self._values if len(self._values) > 1 else self._values[0] if self._values else None
+
+    def _chat(self, value: object) -> Iterator[OutputValue]:
+        if value is None:
+            return
+        if isinstance(value, str):
+            yield TextDelta(delta=value)
+        elif isinstance(value, Reply):
+            yield from self._messages(value.messages)
+            if value.usage is not None:
+                yield value.usage
+        elif isinstance(value, Message):
+            yield from self._messages([value])
+        elif (given := self._foreign(value)) is not None or (given := self._foreign_under(value)) is not None:
+            yield from given
+        elif (messages := self._read(value)) is not None:
+            yield from self._messages(messages)
+        else:
+            self._warn(f"a chat gave a value of type {type(value).__name__}, which is no message; it is shown as data")
+            yield Message.assistant(Data(name="output", value=_plain(value)))
+
+    def _read(self, value: object) -> Sequence[Message] | None:
+        """Read messages, directly or under `messages`; None if there are none."""
+        messages = _as_messages(value)
+        if messages is None and isinstance(value, dict):
+            messages = _as_messages(cast("dict[str, Any]", value).get("messages"))
+        return messages
+
+    def _foreign(self, value: object) -> Iterable[OutputValue] | None:
+        """Convert a framework's object, or a list of them; None if it is neither."""
+        framework = adapter_for(value)
+        given = self._reader(framework).feed(value) if framework is not None else None
+        if given is None and isinstance(value, list | tuple):
+            return self._foreign_list(cast("Sequence[object]", value))
+        return given
+
+    def _foreign_under(self, value: object) -> Iterable[OutputValue] | None:
+        """The same for `{"messages": …}`, and for the updates of a graph, which are such changes by node."""
+        if not isinstance(value, dict):
+            return None
+        state = cast("dict[object, object]", value)
+        changes: Iterable[object] = [state] if "messages" in state else state.values()
+        found = [
+            self._foreign(cast("dict[object, object]", change).get("messages"))
+            for change in changes
+            if isinstance(change, dict)
+        ]
+        listed = [given for given in found if given is not None]
+        return [each for given in listed for each in given] if listed else None
+
+    def _foreign_list(self, values: Sequence[object]) -> Iterable[OutputValue] | None:
+        """Convert a list that contains a framework's objects; None if it is not messages."""
+        whose = [adapter_for(value) for value in values]
+        first = next((framework for framework in whose if framework), None)
+        if first is None:
+            return None
+        if isinstance(values, tuple) and (given := self._reader(first).feed(values)) is not None:
+            return given  # A pair, such as LangGraph's message and its metadata.
+        said: list[OutputValue] = []
+        for framework, run in groupby(values, adapter_for):
+            if framework is not None:
+                given = self._reader(framework).feed(list(run))
+            else:
+                read = _as_messages(list(run))
+                given = None if read is None else self._messages(read)
+            if given is None:
+                return None
+            said += given
+        return said
+
+    def _reader(self, framework: FrameworkAdapter) -> OutputReader:
+        known = self._readers.get(id(framework))
+        return known or self._readers.setdefault(id(framework), framework.Reader(self._history))
+
+    def _messages(self, messages: Sequence[Message]) -> Iterator[OutputValue]:
+        """Yield the new messages of the assistant and tools, without a repeated history."""
+        for message in messages[self._repeated(messages) :]:
+            if message.role in ("assistant", "tool"):
+                yield message
+            else:
+                self._warn(f"dropped a {message.role} message from a chat's reply")
+
+    def _repeated(self, messages: Sequence[Message]) -> int:
+        """Return the number of leading messages that repeat the call's history, as in LangGraph's state."""
+        pairs = zip(messages, self._history, strict=False)
+        same = list(takewhile(lambda pair: _gist(pair[0]) == _gist(pair[1]), pairs))
+        # A reply has no user messages; without one, an apparent repetition may be new output.
+        return len(same) if any(message.role == "user" for message, _ in same) else 0
+
+    def _yielded(self, value: object) -> Iterator[OutputValue]:
+        if isinstance(value, str):
+            self._text.append(value)
+            yield TextDelta(delta=value)
+            return
+        framework = adapter_for(value)
+        if framework is not None and (given := self._reader(framework).feed(value)) is not None:
+            for each in given:
+                self._text.append(_text_of(each))
+                yield each
+            return
+        self._join_text()
+        plain = _plain(value)
+        self._values.append(plain)
+        yield Data(name="output", value=plain)
+
+    def _join_text(self) -> None:
+        if text := "".join(self._text):
+            self._values.append(text)
+        self._text = []
+
+    def _warn(self, warning: str) -> None:
+        if warning not in self._warnings:
+            self._warnings.append(warning)
+
+
+def _as_messages(value: Any) -> Sequence[Message] | None:
+    """Read messages; a list may mix our own with those of dialects."""
+    if isinstance(value, list | tuple):
+        listed = list(cast("Sequence[Any]", value))
+        if any(isinstance(item, Message) for item in listed):
+            runs = [_as_messages(list(run)) if not ours else list(run) for ours, run in groupby(listed, _is_ours)]
+            return None if None in runs else [message for run in runs for message in run or ()]
+        value = listed
+    if dialect_of(value) is None:
+        return None
+    try:
+        return dialects.read(value)
+    except InvalidMessages as error:
+        raise BadStream(f"The workflow gave messages that cannot be read: {error}") from None
+
+
+def _text_of(given: OutputValue) -> str:
+    match given:
+        case TextDelta(delta=text) | Text(text=text):
+            return text
+        case Message():
+            return given.text
+        case _:
+            return ""
+
+
+def _is_ours(item: object) -> bool:
+    return isinstance(item, Message)
+
+
+def _gist(message: Message) -> tuple[object, ...]:
+    """Return what is equal in two versions of one message, whatever a dialect loses."""
+    calls = tuple(call.call_id for call in message.tool_calls)
+    return message.role, message.text, calls, tuple(result.call_id for result in message.tool_results)
+
+
+def _plain(value: object) -> Any:
+    try:
+        return json.to_builtins(value)
+    except json.NotJson as error:
+        raise BadStream(f"The workflow gave {error}: return text, messages or JSON.") from None

@@ -1,22 +1,156 @@
 """The Workflow protocol, and workflows made from Python functions."""
 
+import asyncio
+import base64
 import functools
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, cast, get_args, runtime_checkable
+
+import msgspec
 
 from palaver.core import dialects, json
 from palaver.core.descriptions import Description
-from palaver.core.messages import Message
-from palaver.core.runs import Call
-from palaver.errors import CallFault, FaultyCall
+from palaver.core.history import SystemPolicy
+from palaver.core.messages import File, Message, Part, has_files, is_stored_file, missing_file_notice, replace_files
+from palaver.core.runs import Call, RecordMode
+from palaver.errors import CallFault, FaultyCall, InvalidOption, NotFound, TooLarge
 from palaver.workflows.binding import bind
 from palaver.workflows.context import Context
 from palaver.workflows.execution import FunctionKind, OutputStream, Returned, call_function, function_kind
-from palaver.workflows.files import has_stored_files, inline_files
-from palaver.workflows.options import Options
 from palaver.workflows.schemas import defaults_of, schemas_of
 from palaver.workflows.signature import Signature, read_signature, source_location
+
+OnDisconnect = Literal["cancel", "finish"]
+TurnPolicy = Literal["reject", "queue", "interrupt"]
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Limits of one run; None means the server's setting."""
+
+    seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    events: Annotated[int, msgspec.Meta(gt=0)] | None = None
+    bytes: Annotated[int, msgspec.Meta(gt=0)] | None = None
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    on_disconnect: OnDisconnect | None = None
+    """What happens when the client disconnects; None leaves it to the protocol."""
+    system: SystemPolicy = "keep"
+    """What happens to system messages from a client."""
+    limits: Limits = Limits()
+    turns: TurnPolicy = "reject"
+    """What happens to a turn while another one runs in the same conversation."""
+    idempotent: bool = False
+    """Whether a background run may restart when its process died."""
+    record: RecordMode = "full"
+    """What is stored of its runs: everything, metadata only, or nothing."""
+    health: Callable[[], Any] | None = None
+    """Health check for /status."""
+    readme: str = ""
+    """Markdown served at /services/{w}/README.md; generated if empty."""
+    redact: tuple[Mapping[str, Any], ...] = ()
+    """Redaction rules for stored runs, as in `[[redact]]` of palaver.toml; parsed by the server."""
+
+
+def read_options(
+    name: str,
+    *,
+    on_disconnect: Any = None,
+    system: Any = "keep",
+    limits: Limits | dict[str, Any] | None = None,
+    turns: Any = "reject",
+    idempotent: Any = False,
+    record: Any = "full",
+    health: Any = None,
+    readme: Any = "",
+    redact: Any = (),
+) -> Options:
+    """Validate the options of a declaration. Raises InvalidOption."""
+    for option, value, words in (
+        ("on_disconnect", on_disconnect, (None, *get_args(OnDisconnect))),
+        ("system", system, get_args(SystemPolicy)),
+        ("turns", turns, get_args(TurnPolicy)),
+        ("idempotent", idempotent, (True, False)),
+        ("record", record, get_args(RecordMode)),
+    ):
+        if value not in words:
+            listed = ", ".join(repr(word) for word in words)
+            raise InvalidOption(f"{name}: {option} must be one of {listed}, not {value!r}.")
+    if health is not None and not callable(health):
+        raise InvalidOption(f"{name}: health must be a function without arguments, not {health!r}.")
+    if not isinstance(readme, str):
+        raise InvalidOption(f"{name}: readme must be a text, not {readme!r}.")
+    if not isinstance(redact, list | tuple) or not all(isinstance(rule, dict) for rule in cast("list[Any]", redact)):
+        raise InvalidOption(f"{name}: redact must be a list of rules, each a dict, not {redact!r}.")
+    try:
+        bounds = msgspec.convert(msgspec.to_builtins({} if limits is None else limits), Limits)
+    except msgspec.ValidationError as error:
+        raise InvalidOption(f"{name}: limits takes seconds, events and bytes: {error}.") from None
+    return Options(
+        on_disconnect=on_disconnect,
+        system=system,
+        limits=bounds,
+        turns=turns,
+        idempotent=idempotent,
+        record=record,
+        health=health,
+        readme=readme,
+        redact=tuple(cast("list[dict[str, Any]]", redact)),
+    )
+
+
+MAX_INLINED_BYTES = 32 * 1024 * 1024
+"""Maximum size of all files of one call together; the workflow holds them in memory at once."""
+
+
+def has_stored_files(messages: Sequence[Message]) -> bool:
+    """Whether the messages refer to stored files."""
+    return has_files(messages) and any(map(is_stored_file, _all_parts(messages)))
+
+
+async def inline_files(messages: Sequence[Message], context: "Context") -> tuple[Message, ...]:
+    """Return the messages with every stored file as base64 data.
+
+    A deleted file is replaced by a notice. An unknown file id in an assistant message is the provider's, and is kept.
+    """
+    held: dict[str, str] = {}
+    size = 0
+    for file, times in Counter(filter(is_stored_file, _all_parts(messages))).items():
+        assert isinstance(file, File)
+        try:
+            content = await context.fetch(file)
+        except NotFound:
+            continue
+        size += len(content) * times
+        if size > MAX_INLINED_BYTES:
+            raise TooLarge(
+                f"The files of this conversation come to more than {MAX_INLINED_BYTES} bytes together: name fewer."
+            )
+        assert file.file_id is not None
+        held[file.file_id] = (await asyncio.to_thread(base64.b64encode, content)).decode()
+
+    def whole(part: File) -> Part:
+        if not is_stored_file(part) or part.file_id is None:
+            return part
+        data = held.get(part.file_id)
+        return (
+            missing_file_notice(part)
+            if data is None
+            else File(part.media_type, None, data, None, part.filename, part.detail)
+        )
+
+    def kept(part: File) -> Part:
+        return whole(part) if part.file_id in held else part
+
+    told = [replace_files([message], kept if message.role == "assistant" else whole) for message in messages]
+    return tuple([message for (message,) in told])
+
+
+def _all_parts(messages: Sequence[Message]) -> Iterator[Part]:
+    return (part for message in messages for part in message.parts)
+
 
 Producer = Callable[[Context], OutputStream]
 """A bound call: takes the context and returns the stream of values (see replies.py)."""

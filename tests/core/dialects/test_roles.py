@@ -2,9 +2,8 @@
 
 import pytest
 
-from palaver.core.dialects.common import parse_role
 from palaver.core.dialects.detection import KNOWN_ROLES
-from palaver.core.messages import Role
+from palaver.core.messages import Role, parse_role
 
 
 @pytest.mark.parametrize(

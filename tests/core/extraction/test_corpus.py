@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from palaver.core.extraction import conversation, extract_chat_messages, read_conversation, search
+from palaver.core.extraction import extract_chat_messages, read_conversation, search
 from palaver.core.extraction.previews import preview
 from palaver.core.json import escape_pointer
 from palaver.core.messages import Data, File, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
@@ -164,7 +164,7 @@ def of(kind: type[P], parts: Iterable[Part]) -> list[P]:
 
 def test_what_is_json_is_never_read_as_if_it_were_not(monkeypatch: pytest.MonkeyPatch) -> None:
     detours: list[str] = []
-    monkeypatch.setattr(conversation, "_read_one", lambda *_: detours.append("read part by part") or [])
+    monkeypatch.setattr(search, "_read_one", lambda *_: detours.append("read part by part") or [])
     monkeypatch.setattr(search, "plain_copy", lambda value: detours.append("copied") or value)
 
     for path in FILES:

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from palaver.core.extraction.conversation import Conversation
-from palaver.core.extraction.search import extract_chat_messages, read_conversation
+from palaver.core.extraction.search import Conversation, extract_chat_messages, read_conversation
 from palaver.core.messages import Data, Message, Part, Text
 from tests.core.extraction.test_strict_search import PREFERENCES, A, U, nested, values
 

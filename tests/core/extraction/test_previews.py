@@ -275,7 +275,7 @@ def test_a_text_has_ten_lines_and_500_characters() -> None:
 
 def test_a_conversation_without_messages_is_still_one(monkeypatch: pytest.MonkeyPatch) -> None:
     from palaver.core.extraction import previews
-    from palaver.core.extraction.conversation import Conversation
+    from palaver.core.extraction.search import Conversation
 
     monkeypatch.setattr(previews, "read_conversation", lambda *_: Conversation((), "gemini", "/contents", "input"))
 

@@ -12,7 +12,7 @@ import msgspec
 from palaver.core import json
 from palaver.errors import UpstreamFailed
 from palaver.outbound import check_url, printable
-from palaver.outbound.http import ssl_context
+from palaver.outbound.ssrf import ssl_context
 
 _TIMEOUT_S = 10.0
 _MAX_REPLY_BYTES = 256 * 1024

@@ -2,7 +2,6 @@
 
     anthropic           Anthropic Messages
     chat_completions    OpenAI Chat Completions, and chat widgets
-    common              helpers that several dialects share
     detection           whether a value is messages, and in which dialect
     gemini              Gemini contents
     gen_ai              OpenTelemetry's gen_ai messages

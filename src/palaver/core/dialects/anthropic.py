@@ -13,23 +13,20 @@ from typing import Any, cast
 import msgspec
 
 from palaver.core.dialects import chat_completions
-from palaver.core.dialects.common import (
-    ROLE_ALIASES,
-    UNKNOWN_MEDIA,
+from palaver.core.dialects.detection import content_of, speaker_role
+from palaver.core.json import (
     Object,
     argument_text,
     as_list,
-    content_of,
     dict_or_empty,
     ensure_json,
-    file_from_url,
     optional_str,
-    parse_role,
     result_text,
     without_none,
 )
-from palaver.core.dialects.detection import speaker_role
 from palaver.core.messages import (
+    ROLE_ALIASES,
+    UNKNOWN_MEDIA_TYPE,
     Annotation,
     Data,
     File,
@@ -41,6 +38,8 @@ from palaver.core.messages import (
     Text,
     ToolCall,
     ToolResult,
+    file_from_url,
+    parse_role,
 )
 
 LOSSES: Sequence[str] = (
@@ -173,7 +172,9 @@ def _other(fields: Object, kind: Any) -> Part | None:
     """Read files and our own data parts."""
     source = dict_or_empty(fields.get("source"))
     if kind in ("image", "document"):
-        return _file_from(source, optional_str(fields.get("title")), "image/*" if kind == "image" else UNKNOWN_MEDIA)
+        return _file_from(
+            source, optional_str(fields.get("title")), "image/*" if kind == "image" else UNKNOWN_MEDIA_TYPE
+        )
     if kind == "image_url":
         image = fields.get("image_url")
         url = optional_str(dict_or_empty(image).get("url") if dict_or_empty(image) else image)

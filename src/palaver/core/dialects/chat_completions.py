@@ -10,24 +10,11 @@ from typing import Any, cast
 
 import msgspec
 
-from palaver.core.dialects.common import (
-    ROLE_ALIASES,
-    UNKNOWN_MEDIA,
-    Object,
-    argument_text,
-    as_list,
-    content_of,
-    dict_or_empty,
-    ensure_json,
-    file_from_url,
-    file_to_url,
-    optional_str,
-    parse_role,
-    result_text,
-    unique_calls,
-)
-from palaver.core.dialects.detection import speaker_role
+from palaver.core.dialects.detection import content_of, speaker_role
+from palaver.core.json import Object, argument_text, as_list, dict_or_empty, ensure_json, optional_str, result_text
 from palaver.core.messages import (
+    ROLE_ALIASES,
+    UNKNOWN_MEDIA_TYPE,
     Annotation,
     Data,
     File,
@@ -39,6 +26,10 @@ from palaver.core.messages import (
     Text,
     ToolCall,
     ToolResult,
+    file_from_url,
+    file_to_url,
+    parse_role,
+    unique_calls,
 )
 
 LOSSES: Sequence[str] = (
@@ -177,7 +168,7 @@ def _part(item: Any) -> Part | None:
         case "file":
             if isinstance(fields.get("file"), dict):
                 return _attached(fields["file"])
-            if (file := _model_file(fields, fields.get("data"), UNKNOWN_MEDIA)) is not None:
+            if (file := _model_file(fields, fields.get("data"), UNKNOWN_MEDIA_TYPE)) is not None:
                 return file
         case "image":
             if (file := _model_file(fields, fields.get("image"), "image/*")) is not None:
@@ -215,9 +206,9 @@ def _attached(file: Object) -> File:
     name = filename if isinstance(filename, str) else None
     if isinstance(data, str):
         if data.startswith(("data:", "https:", "http:")):
-            return file_from_url(data, UNKNOWN_MEDIA, filename=name)
-        return File(media_type=UNKNOWN_MEDIA, data=data, filename=name)
-    return File(media_type=UNKNOWN_MEDIA, file_id=file_id if isinstance(file_id, str) else None, filename=name)
+            return file_from_url(data, UNKNOWN_MEDIA_TYPE, filename=name)
+        return File(media_type=UNKNOWN_MEDIA_TYPE, data=data, filename=name)
+    return File(media_type=UNKNOWN_MEDIA_TYPE, file_id=file_id if isinstance(file_id, str) else None, filename=name)
 
 
 def _calls(element: Object, index: int, open_functions: dict[str, str]) -> list[ToolCall]:

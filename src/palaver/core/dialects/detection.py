@@ -9,7 +9,34 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from palaver.core.json import Object, as_dict, as_str, dict_get, is_list, is_object, is_text, list_items, plain_copy
+from palaver.core.json import (
+    Object,
+    as_dict,
+    as_str,
+    dict_get,
+    dict_or_empty,
+    is_list,
+    is_object,
+    is_text,
+    list_items,
+    plain_copy,
+)
+
+
+def content_of(element: Object) -> Any:
+    """Return the content of an element: non-empty parts, else the first of several keys."""
+    parts = element.get("parts")
+    if parts is not None and is_list(parts) and (said := list_items(parts)):
+        return said
+    content = element.get("content")
+    if is_text(content) or is_list(content) or is_object(content):
+        return content
+    for key in ("text", "message"):
+        if element.get(key) is not None:
+            return element[key]
+    said = dict_or_empty(element.get("delta")).get("content")
+    return content if said is None else said
+
 
 Dialect = Literal[
     "langchain", "responses", "palaver", "gemini", "gen-ai", "ui-message", "anthropic", "chat-completions"

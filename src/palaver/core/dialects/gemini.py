@@ -12,24 +12,35 @@ from typing import Any
 from msgspec import Struct, structs
 
 from palaver.core.dialects import chat_completions
-from palaver.core.dialects.common import (
-    ROLE_ALIASES,
-    UNKNOWN_MEDIA,
+from palaver.core.dialects.detection import content_of, speaker_role
+from palaver.core.json import (
     Object,
     argument_text,
     as_list,
-    content_of,
     dict_or_empty,
     ensure_json,
-    file_from_url,
+    is_object,
+    is_text,
     optional_str,
-    parse_role,
-    unique_calls,
     without_none,
 )
-from palaver.core.dialects.detection import speaker_role
-from palaver.core.json import is_object, is_text
-from palaver.core.messages import Data, File, Message, Part, Reasoning, Refusal, Role, Text, ToolCall, ToolResult
+from palaver.core.messages import (
+    ROLE_ALIASES,
+    UNKNOWN_MEDIA_TYPE,
+    Data,
+    File,
+    Message,
+    Part,
+    Reasoning,
+    Refusal,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    file_from_url,
+    parse_role,
+    unique_calls,
+)
 
 LOSSES: Sequence[str] = (
     "ids, names and metadata of messages; a developer's message becomes the system's",
@@ -270,7 +281,7 @@ def _file(item: Object) -> File | None:
     media_type, filename = optional_str(_field(told, "mimeType")), optional_str(_field(told, "displayName"))
     data, uri = optional_str(inline.get("data")), optional_str(_field(elsewhere, "fileUri"))
     if data is not None:
-        return File(media_type or UNKNOWN_MEDIA, data=data, filename=filename)
+        return File(media_type or UNKNOWN_MEDIA_TYPE, data=data, filename=filename)
     return None if uri is None else _file_elsewhere(uri, media_type, filename)
 
 
@@ -302,8 +313,8 @@ def _file_elsewhere(uri: str, media_type: str | None, filename: str | None) -> F
     """Read a file by URL, or by the id of Google's file store."""
     if not uri.startswith("data:"):
         url, file_id = (uri, None) if "://" in uri else (None, uri)
-        return File(media_type or UNKNOWN_MEDIA, url, None, file_id, filename)
-    file = file_from_url(uri, media_type or UNKNOWN_MEDIA, filename=filename)
+        return File(media_type or UNKNOWN_MEDIA_TYPE, url, None, file_id, filename)
+    file = file_from_url(uri, media_type or UNKNOWN_MEDIA_TYPE, filename=filename)
     return file if media_type in (None, "", file.media_type) else structs.replace(file, media_type=media_type)
 
 

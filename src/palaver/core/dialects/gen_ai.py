@@ -13,23 +13,33 @@ from typing import Any, assert_never, cast
 import msgspec
 
 from palaver.core.dialects import chat_completions
-from palaver.core.dialects.common import (
-    ROLE_ALIASES,
-    UNKNOWN_MEDIA,
+from palaver.core.dialects.detection import content_of, dialect_of, speaker_role
+from palaver.core.json import (
     Object,
     argument_text,
     as_list,
-    content_of,
     dict_or_empty,
     ensure_json,
-    file_from_url,
     json_text,
     optional_str,
-    parse_role,
     without_none,
 )
-from palaver.core.dialects.detection import dialect_of, speaker_role
-from palaver.core.messages import Annotation, Data, File, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.messages import (
+    ROLE_ALIASES,
+    UNKNOWN_MEDIA_TYPE,
+    Annotation,
+    Data,
+    File,
+    Message,
+    Part,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolResult,
+    file_from_url,
+    parse_role,
+)
 
 LOSSES: Sequence[str] = (
     "ids and metadata of messages; one that says nothing gets an empty text",
@@ -150,7 +160,7 @@ def _result(part: Object) -> ToolResult:
 
 def _blob(part: Object) -> File | None:
     data = part.get("content")
-    return File(_media_type(part) or UNKNOWN_MEDIA, data=data, **_about(part)) if isinstance(data, str) else None
+    return File(_media_type(part) or UNKNOWN_MEDIA_TYPE, data=data, **_about(part)) if isinstance(data, str) else None
 
 
 def _uri(part: Object) -> File | None:
@@ -161,7 +171,9 @@ def _uri(part: Object) -> File | None:
 def _stored(part: Object) -> File | None:
     file_id = part.get("file_id")
     return (
-        File(_media_type(part) or UNKNOWN_MEDIA, file_id=file_id, **_about(part)) if isinstance(file_id, str) else None
+        File(_media_type(part) or UNKNOWN_MEDIA_TYPE, file_id=file_id, **_about(part))
+        if isinstance(file_id, str)
+        else None
     )
 
 
@@ -284,7 +296,7 @@ def _media_type_of(told: Any, modality: Any) -> str | None:
 
 def _file_of(uri: str, told: str | None, filename: str | None = None, detail: str | None = None) -> File:
     """Read a file by URL; the given media type overrides that of a `data:` URL."""
-    file = file_from_url(uri, told or UNKNOWN_MEDIA, filename=filename, detail=detail)
+    file = file_from_url(uri, told or UNKNOWN_MEDIA_TYPE, filename=filename, detail=detail)
     return file if told is None or told == file.media_type else msgspec.structs.replace(file, media_type=told)
 
 

@@ -8,22 +8,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from palaver.core.dialects.common import (
-    ROLE_ALIASES,
-    UNKNOWN_MEDIA,
+from palaver.core.json import (
     Object,
     argument_text,
     as_list,
     dict_or_empty,
     ensure_json,
-    file_from_url,
     optional_int,
     optional_str,
-    parse_role,
     result_text,
     without_none,
 )
 from palaver.core.messages import (
+    ROLE_ALIASES,
+    UNKNOWN_MEDIA_TYPE,
     Annotation,
     Data,
     File,
@@ -35,6 +33,8 @@ from palaver.core.messages import (
     Text,
     ToolCall,
     ToolResult,
+    file_from_url,
+    parse_role,
 )
 
 LOSSES: Sequence[str] = (
@@ -163,7 +163,7 @@ def _file(block: Object, kind: str) -> File | None:
     if inner.get("type") == "text":
         return None  # Its data is not base64.
     places = (block, inner, dict_or_empty(block.get("extras")) or dict_or_empty(block.get("metadata")))
-    general = UNKNOWN_MEDIA if kind in ("file", "document") else f"{kind}/{_told(places, 'format') or '*'}"
+    general = UNKNOWN_MEDIA_TYPE if kind in ("file", "document") else f"{kind}/{_told(places, 'format') or '*'}"
     media_type = _told(places, "mime_type", "media_type") or general
     filename, detail = _told(places, "filename"), _told(places, "detail")
     data, url = _told(places, "base64", "data", "file_data"), _told(places, "image_url", "url", "file_url")

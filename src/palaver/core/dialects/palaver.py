@@ -7,19 +7,20 @@ import msgspec
 
 from palaver.core import json
 from palaver.core.dialects import chat_completions
-from palaver.core.dialects.common import (
+from palaver.core.dialects.detection import speaker_role
+from palaver.core.json import Object, as_list, dict_or_empty, ensure_json, optional_str
+from palaver.core.messages import (
+    NO_METADATA,
     ROLE_ALIASES,
-    UNKNOWN_MEDIA,
-    Object,
-    as_list,
-    dict_or_empty,
-    ensure_json,
-    optional_str,
+    UNKNOWN_MEDIA_TYPE,
+    Data,
+    Message,
+    Part,
+    ToolCall,
+    ToolResult,
     parse_role,
     unique_calls,
 )
-from palaver.core.dialects.detection import speaker_role
-from palaver.core.messages import NO_METADATA, Data, Message, Part, ToolCall, ToolResult
 
 LOSSES: Sequence[str] = ()
 
@@ -68,7 +69,7 @@ def _part(written: Any) -> Part:
     try:
         told = dict_or_empty(written)
         if told.get("type") == "file" and "file_id" in told and "media_type" not in told:  # The file store knows it.
-            written = {**told, "media_type": UNKNOWN_MEDIA}
+            written = {**told, "media_type": UNKNOWN_MEDIA_TYPE}
         return msgspec.convert({"parts": (written,)}, _Parts).parts[0]
     except Exception:
         return Data(f"palaver:{optional_str(dict_or_empty(written).get('type')) or 'part'}", written)

@@ -11,28 +11,24 @@ from typing import Any
 
 from palaver.core import json
 from palaver.core.dialects import chat_completions
-from palaver.core.dialects.common import (
-    ROLE_ALIASES,
-    UNKNOWN_MEDIA,
+from palaver.core.dialects.detection import content_of, speaker_role
+from palaver.core.json import (
     Object,
     argument_text,
     as_list,
-    content_of,
     dict_or_empty,
     ensure_json,
-    file_from_url,
-    file_to_url,
+    is_list,
     optional_int,
     optional_str,
-    parse_role,
     result_text,
     without_none,
 )
-from palaver.core.dialects.detection import speaker_role
-from palaver.core.json import is_list
 from palaver.core.messages import (
     APPROVAL_REQUEST,
     APPROVAL_RESPONSE,
+    ROLE_ALIASES,
+    UNKNOWN_MEDIA_TYPE,
     Annotation,
     Data,
     File,
@@ -44,6 +40,9 @@ from palaver.core.messages import (
     Text,
     ToolCall,
     ToolResult,
+    file_from_url,
+    file_to_url,
+    parse_role,
 )
 
 LOSSES: Sequence[str] = (
@@ -172,11 +171,11 @@ def attached(data: str | None, url: str | None, file_id: str | None, filename: s
     """Create a file from the first given source."""
     if data is not None:
         if data.startswith("data:"):
-            return file_from_url(data, UNKNOWN_MEDIA, filename=filename)
-        return File(UNKNOWN_MEDIA, data=data, filename=filename)
+            return file_from_url(data, UNKNOWN_MEDIA_TYPE, filename=filename)
+        return File(UNKNOWN_MEDIA_TYPE, data=data, filename=filename)
     if url is not None:
-        return file_from_url(url, UNKNOWN_MEDIA, filename=filename)
-    return File(UNKNOWN_MEDIA, file_id=file_id, filename=filename)
+        return file_from_url(url, UNKNOWN_MEDIA_TYPE, filename=filename)
+    return File(UNKNOWN_MEDIA_TYPE, file_id=file_id, filename=filename)
 
 
 def _notes(notes: Any) -> tuple[Annotation, ...]:

@@ -11,26 +11,22 @@ from typing import Any
 import msgspec
 
 from palaver.core.dialects import chat_completions
-from palaver.core.dialects.common import (
-    ROLE_ALIASES,
-    UNKNOWN_MEDIA,
+from palaver.core.dialects.detection import speaker_role
+from palaver.core.json import (
     Object,
     argument_text,
     as_list,
     dict_or_empty,
     ensure_json,
-    file_from_url,
-    file_to_url,
     optional_str,
-    parse_role,
     result_text,
-    unique_calls,
     without_none,
 )
-from palaver.core.dialects.detection import speaker_role
 from palaver.core.messages import (
     APPROVAL_RESPONSE,
     NO_METADATA,
+    ROLE_ALIASES,
+    UNKNOWN_MEDIA_TYPE,
     Annotation,
     Data,
     File,
@@ -42,6 +38,10 @@ from palaver.core.messages import (
     Text,
     ToolCall,
     ToolResult,
+    file_from_url,
+    file_to_url,
+    parse_role,
+    unique_calls,
 )
 
 LOSSES: Sequence[str] = (
@@ -97,10 +97,10 @@ def file(part: Object) -> File | None:
     url, filename = optional_str(part.get("url")), optional_str(part.get("filename"))
     told = optional_str(part.get("mediaType")) or optional_str(part.get("mimeType"))
     if url is not None:
-        found = file_from_url(url, UNKNOWN_MEDIA, filename=filename)
+        found = file_from_url(url, UNKNOWN_MEDIA_TYPE, filename=filename)
         return File(told, found.url, found.data, None, filename) if told else found
     content = optional_str(part.get("data"))
-    return None if content is None else File(told or UNKNOWN_MEDIA, None, content, None, filename)
+    return None if content is None else File(told or UNKNOWN_MEDIA_TYPE, None, content, None, filename)
 
 
 def data(part: Object, kind: str) -> Part:
@@ -433,4 +433,4 @@ def _sources(notes: Sequence[Annotation], place: int) -> Iterable[dict[str, Any]
         if note.kind == "url":
             yield {"type": "source-url", **source, "url": note.url, **without_none(title=note.title)}
         else:
-            yield {"type": "source-document", **source, "mediaType": UNKNOWN_MEDIA, "title": note.title or ""}
+            yield {"type": "source-document", **source, "mediaType": UNKNOWN_MEDIA_TYPE, "title": note.title or ""}

@@ -1,6 +1,5 @@
 """Find the conversation in any value, and show it in tables and replies. Nothing here raises, whatever the value.
 
-    conversation    read detected messages leniently
     excerpts        cut texts, JSON and messages to size
     explain         why no conversation was found
     locations       the keys that the searches know, and their order
@@ -11,11 +10,10 @@ What a message looks like in each dialect is in core/dialects.
 """
 
 from palaver.core.dialects.detection import Dialect, dialect_of, is_chat_messages
-from palaver.core.extraction.conversation import Conversation
 from palaver.core.extraction.explain import Reason, explain_absence
 from palaver.core.extraction.locations import Prefer
 from palaver.core.extraction.previews import CELL, Budget, Preview, Whole, full, preview, preview_messages
-from palaver.core.extraction.search import extract_chat_messages, read_conversation
+from palaver.core.extraction.search import Conversation, extract_chat_messages, read_conversation
 
 __all__ = [
     "CELL",

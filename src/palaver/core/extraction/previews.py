@@ -18,10 +18,9 @@ import msgspec
 from palaver.core import json
 from palaver.core.dialects.detection import Dialect
 from palaver.core.extraction import excerpts
-from palaver.core.extraction.conversation import Conversation
 from palaver.core.extraction.excerpts import Written, cut, one_line, written
 from palaver.core.extraction.locations import WIDE, Prefer, search_order
-from palaver.core.extraction.search import read_conversation
+from palaver.core.extraction.search import Conversation, read_conversation
 from palaver.core.json import plain_copy
 from palaver.core.messages import Message, Role
 

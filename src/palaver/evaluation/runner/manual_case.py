@@ -16,8 +16,7 @@ from palaver.core.messages import Message, Usage
 from palaver.core.runs import Reply
 from palaver.errors import BadStream, InvalidValue, RequestError
 from palaver.evaluation.case import Case, Flags, Turn, last_user_message, make_case, make_turn, read_tool_calls
-from palaver.workflows.execution import Returned
-from palaver.workflows.replies import ReplyReader
+from palaver.workflows.execution import ReplyReader, Returned
 
 _Seconds = Annotated[float, Meta(ge=0)]
 

@@ -1,9 +1,8 @@
 """LangChain and LangGraph: graphs, agents, chat models and other runnables as workflows.
 
-    graph      run a graph or a runnable
+    graph      run a graph or a runnable; interrupts and approvals
     messages   convert messages to and from LangChain's
     stream     messages and chunks to events
-    approvals  interrupts and approvals
     steps      trace steps through LangChain's callbacks
     responses  message_to_items, stream_to_responses: the conversion to Responses without a server
 
@@ -17,15 +16,15 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from palaver.core.dialects.common import dict_or_empty
 from palaver.core.grammar import OutputValue
+from palaver.core.json import dict_or_empty
 from palaver.core.messages import Message
 from palaver.frameworks.base import AdoptedWorkflow
 from palaver.frameworks.langchain.graph import chat_function, workflow_function
 from palaver.frameworks.langchain.messages import HistoryEcho, unanswered_calls, written
 from palaver.frameworks.langchain.stream import MessageStream
 from palaver.workflows.adapters import choose_name
-from palaver.workflows.options import Options
+from palaver.workflows.workflow import Options
 
 if TYPE_CHECKING:
     from langchain_core.runnables import Runnable

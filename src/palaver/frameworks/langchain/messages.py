@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import msgspec
 
 from palaver.core import json
-from palaver.core.dialects.common import (
-    UNKNOWN_MEDIA,
-    as_list,
-    dict_or_empty,
-    file_from_url,
-    optional_int,
-    optional_str,
-    result_text,
-    without_none,
-)
 from palaver.core.events import FinishReason
-from palaver.core.messages import Annotation, Data, File, Message, Part, Refusal, Text, ToolCall, Usage
+from palaver.core.json import as_list, dict_or_empty, optional_int, optional_str, result_text, without_none
+from palaver.core.messages import (
+    UNKNOWN_MEDIA_TYPE,
+    Annotation,
+    Data,
+    File,
+    Message,
+    Part,
+    Refusal,
+    Text,
+    ToolCall,
+    Usage,
+    file_from_url,
+)
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage
@@ -157,7 +160,7 @@ def _file(block: _Block) -> File | None:
     name = optional_str(inner.get("filename")) or optional_str(dict_or_empty(block.get("extras")).get("filename"))
     declared = optional_str(inner.get("mime_type")) or optional_str(inner.get("media_type"))
     form = optional_str(inner.get("format"))
-    media = declared or (f"audio/{form}" if form and "audio" in kind else _MEDIA_TYPES.get(kind, UNKNOWN_MEDIA))
+    media = declared or (f"audio/{form}" if form and "audio" in kind else _MEDIA_TYPES.get(kind, UNKNOWN_MEDIA_TYPE))
     detail = optional_str(inner.get("detail"))
     address = next(
         (inner[key] for key in ("url", "image_url", "file_url", "file_data") if optional_str(inner.get(key))), None

@@ -14,9 +14,9 @@ from typing import Any, cast
 from uuid import uuid4
 
 from palaver.core import json
-from palaver.core.dialects.common import dict_or_empty
 from palaver.core.events import Event, RunFailed, RunFinished, RunStarted, TerminalEvent
 from palaver.core.grammar import Grammar, OutputValue
+from palaver.core.json import dict_or_empty
 from palaver.core.messages import Message, ToolCall
 from palaver.errors import PalaverError, WorkflowFailed
 from palaver.frameworks.langchain.graph import GraphStreamReader as GraphReading

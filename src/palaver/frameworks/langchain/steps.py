@@ -15,7 +15,7 @@ from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.prompt_values import PromptValue
 from langchain_core.tracers.context import register_configure_hook
 
-from palaver.core.dialects.common import as_list, dict_or_empty, optional_str
+from palaver.core.json import as_list, dict_or_empty, optional_str
 from palaver.core.steps import DetailsProvider, Step, StepDetails, StepError, StepKind, StepListener, current_listener
 from palaver.frameworks.base import visible_parameters
 from palaver.frameworks.langchain.messages import message_usage, to_json_value

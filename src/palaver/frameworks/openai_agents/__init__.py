@@ -21,7 +21,7 @@ from palaver.frameworks.base import AdoptedWorkflow
 from palaver.frameworks.openai_agents.reader import Reader
 from palaver.workflows.adapters import choose_name
 from palaver.workflows.context import Context
-from palaver.workflows.options import Options
+from palaver.workflows.workflow import Options
 
 if TYPE_CHECKING:
     from agents import Agent, RunResultStreaming

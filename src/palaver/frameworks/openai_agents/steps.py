@@ -19,7 +19,7 @@ from agents.tracing import Span, Trace, TracingProcessor, add_trace_processor, g
 from agents.tracing.provider import DefaultTraceProvider, TraceProvider
 from agents.tracing.setup import get_trace_provider
 
-from palaver.core.dialects.common import as_list, dict_or_empty, optional_int, optional_str
+from palaver.core.json import as_list, dict_or_empty, optional_int, optional_str
 from palaver.core.messages import Usage
 from palaver.core.steps import DetailsProvider, Step, StepDetails, StepError, StepKind, StepListener, current_listener
 from palaver.frameworks.base import visible_parameters

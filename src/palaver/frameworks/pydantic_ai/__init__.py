@@ -19,7 +19,7 @@ from palaver.frameworks.base import AdoptedWorkflow
 from palaver.frameworks.pydantic_ai.reader import Reader
 from palaver.workflows.adapters import choose_name
 from palaver.workflows.context import Context
-from palaver.workflows.options import Options
+from palaver.workflows.workflow import Options
 
 if TYPE_CHECKING:
     from pydantic_ai.agent import AbstractAgent

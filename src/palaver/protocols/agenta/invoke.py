@@ -12,10 +12,11 @@ from palaver.core.fold import fold
 from palaver.core.runs import Call
 from palaver.errors import PalaverError
 from palaver.protocols import sse, upstream
-from palaver.protocols.agenta.records import RecordDecoder, RecordEncoder
 from palaver.protocols.agenta.request import JSON, SSE, AgentaRequest, parse_body, parse_call, parse_object
 from palaver.protocols.agenta.response import (
     VERSION,
+    RecordDecoder,
+    RecordEncoder,
     encode_outputs,
     error_response,
     json_response,

@@ -26,8 +26,7 @@ from palaver.errors import (
     RequestError,
     UnsupportedFlag,
 )
-from palaver.protocols import accept
-from palaver.protocols.base import HttpRequest
+from palaver.protocols.base import HttpRequest, choose_media_type
 from palaver.protocols.ui_stream.request import UIRequest, parse_version, ui_request
 
 _SESSION = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -326,7 +325,7 @@ def _negotiate(headers: Mapping[str, str], flags: Mapping[str, bool], offers: Se
     left = tuple(offer for offer in offers if stream is None or stream is (offer != JSON))
     if not left:
         raise NotAcceptable("Nothing is streamed here: leave flags.stream out, or use /invoke.", supported=offers)
-    chosen = accept.choose_media_type(headers.get("accept"), left)
+    chosen = choose_media_type(headers.get("accept"), left)
     if chosen is None:
         suffix = "" if stream is None else f" with flags.stream {str(stream).lower()}"
         raise NotAcceptable(f"Nothing accepted can be given{suffix}: accept {' or '.join(left)}.", supported=left)

@@ -10,8 +10,7 @@ from typing import Any, cast
 from palaver.core.dialects import chat_completions
 from palaver.core.messages import Message
 from palaver.errors import InvalidType, InvalidValue, UnknownCall
-from palaver.protocols.openai_errors import UnsupportedValue
-from palaver.protocols.openai_fields import JsonFields, json_type_name
+from palaver.protocols.openai import JsonFields, UnsupportedValue, json_type_name
 
 _FORMATS = ("text", "json_object", "json_schema")
 _Object = Mapping[str, Any]

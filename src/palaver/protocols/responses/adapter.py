@@ -3,15 +3,22 @@
 One protocol with two profiles, chosen by the route (contract: responses, 1).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any, assert_never
 
+import msgspec
 from msgspec.structs import replace
 
 from palaver.core import json
 from palaver.core.events import (
     TERMINAL_EVENTS,
     Event,
+    PartAdded,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReasoningStarted,
+    RunCancelled,
     RunFailed,
     RunFinished,
     RunStarted,
@@ -19,21 +26,328 @@ from palaver.core.events import (
     TextDelta,
     TextEnded,
     TextStarted,
+    ToolDelta,
+    ToolEnded,
+    ToolReturned,
+    ToolStarted,
+    UsageAdded,
 )
-from palaver.core.linearize import linearize
+from palaver.core.linearize import Linearizer, linearize
+from palaver.core.messages import APPROVAL_REQUEST, Data, File, Refusal, Usage
 from palaver.core.runs import Call
 from palaver.errors import PalaverError
-from palaver.protocols import openai_errors, sse
+from palaver.protocols import openai, sse
 from palaver.protocols.base import EventEncoder, HttpRequest, HttpResponse, WorkflowLookup, run_headers
 from palaver.protocols.responses.output import (
     JSON_HEADER,
     OutputCollector,
+    OutputItem,
     ResponseObject,
     encode_text_response,
+    file_fields,
     message_item,
+    response_outcome,
+    text_part,
+    usage_object,
 )
-from palaver.protocols.responses.request import ResponsesRequest, parse_request
-from palaver.protocols.responses.stream import ResponseStreamEncoder, ResumedStreamEncoder
+from palaver.protocols.responses.request import Profile, ResponsesRequest, parse_request
+
+_encode_string = msgspec.json.Encoder().encode
+_ZERO_USAGE = Usage(input_tokens=0, output_tokens=0)
+_EMPTY_TEXT = b',"part":{"type":"output_text","text":"","annotations":[],"logprobs":[]}'
+_EMPTY_SUMMARY = b',"part":{"type":"summary_text","text":""}'
+_AFTER_DELTA = b',"logprobs":[]}\n\n'
+
+
+class _EventPrefixes(dict[str, bytes]):
+    """The beginning of a frame of each type, up to its sequence number."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+
+    def __missing__(self, kind: str) -> bytes:
+        # Validators of `open` require the event's name; MLflow's own streams have none.
+        named = f"event: {kind}\n" if self._profile == "open" else ""
+        prefix = self[kind] = f'{named}data: {{"type":"{kind}","sequence_number":'.encode()
+        return prefix
+
+
+_EVENT_PREFIXES: Mapping[Profile, _EventPrefixes] = {
+    "open": _EventPrefixes("open"),
+    "invocations": _EventPrefixes("invocations"),
+}
+
+
+class ResponseStreamEncoder:
+    def __init__(self, request: ResponsesRequest) -> None:
+        self._request = request
+        self._is_open = request.profile == "open"
+        self._prefixes = _EVENT_PREFIXES[request.profile]
+        self._linear = Linearizer()
+        self._output = OutputCollector(request)
+        self._number = 0
+        self._delta = self._prefixes["response.output_text.delta"]
+        self._before = b""  # The bytes between the number of a text delta and its text.
+        self._has_arguments = False
+        self._response: ResponseObject
+
+    @property
+    def number(self) -> int:
+        """The sequence number of the next frame."""
+        return self._number
+
+    def encode(self, event: Event) -> bytes:
+        """Return the frames of one event, empty if it has none."""
+        linear = self._linear
+        if type(event) is TextDelta and event.item == linear.flowing:
+            linear.pieces.append(event.delta)
+            number = self._number
+            self._number = number + 1
+            return b"".join((self._delta, b"%d" % number, self._before, _encode_string(event.delta), _AFTER_DELTA))
+        return b"".join(map(self._encode_event, linear.feed(event)))
+
+    def _encode_event(self, event: Event) -> bytes:
+        match event:
+            case TextDelta():
+                return self._frame(
+                    "response.output_text.delta", self._before, _encode_string(event.delta), b',"logprobs":[]'
+                )
+            case ReasoningDelta():
+                at = self._at(event.item, b',"summary_index":0,"delta":')
+                return self._frame("response.reasoning_summary_text.delta", at, _encode_string(event.delta))
+            case ToolDelta():
+                return self._arguments(event.item, event.delta)
+            case RunStarted():
+                return self._begin(event)
+            case TextStarted():
+                return self._open_text(event)
+            case TextEnded():
+                return self._close_text(event)
+            case ReasoningStarted():
+                return self._open_reasoning(event)
+            case ReasoningEnded():
+                return self._close_reasoning(event)
+            case ToolStarted():
+                return self._open_call(event)
+            case ToolEnded():
+                return self._close_call(event)
+            case ToolReturned():
+                empty = {"type": "function_call_output", "id": event.item, "call_id": event.call_id, "output": ""}
+                return self._whole(self._output.result(event), empty)
+            case PartAdded():
+                return self._part(event)
+            case UsageAdded():
+                self._output.count(event)
+                return b""
+            case RunFinished() | RunFailed() | RunCancelled():
+                return self._end(event)
+            case _:
+                assert_never(event)
+
+    # Text
+
+    def _open_text(self, event: TextStarted) -> bytes:
+        index = self._output.added(event)
+        self._before = self._at(event.item, b',"content_index":0,"delta":')
+        added = self._added(index, _open_item("message", event.item, role="assistant", content=[]))
+        return added + self._frame("response.content_part.added", self._content(event.item), _EMPTY_TEXT)
+
+    def _close_text(self, event: TextEnded) -> bytes:
+        at, index = self._content(event.item), self._output.index(event.item)
+        text_item = self._output.text(event)
+        noted = [self._note(at, n, note) for n, note in enumerate(text_item.notes)]  # In order.
+        done = self._frame("response.output_text.done", at, b',"text":', _encode_string(event.text), b',"logprobs":[]')
+        text = json.encode(text_part(event.text, text_item.notes))
+        part = self._frame("response.content_part.done", at, b',"part":', text)
+        return b"".join((*noted, done, part, self._done(index, text_item.item)))
+
+    def _note(self, at: bytes, index: int, note: OutputItem) -> bytes:
+        pieces = (at, b',"annotation_index":%d,"annotation":' % index, json.encode(note))
+        return self._frame("response.output_text.annotation.added", *pieces)
+
+    def _content(self, item: str) -> bytes:
+        return self._at(item, b',"content_index":0')
+
+    # Reasoning
+
+    def _open_reasoning(self, event: ReasoningStarted) -> bytes:
+        index = self._output.added(event)
+        added = self._added(index, _open_item("reasoning", event.item, summary=[]))
+        return added + self._frame("response.reasoning_summary_part.added", self._summary(event.item), _EMPTY_SUMMARY)
+
+    def _close_reasoning(self, event: ReasoningEnded) -> bytes:
+        at, index, text = self._summary(event.item), self._output.index(event.item), _encode_string(event.text)
+        item = self._output.reasoning(event)
+        done = self._frame("response.reasoning_summary_text.done", at, b',"text":', text)
+        part = b',"part":{"type":"summary_text","text":' + text + b"}"
+        return done + self._frame("response.reasoning_summary_part.done", at, part) + self._done(index, item)
+
+    def _summary(self, item: str) -> bytes:
+        return self._at(item, b',"summary_index":0')
+
+    # Calls
+
+    def _open_call(self, event: ToolStarted) -> bytes:
+        self._has_arguments = False
+        index = self._output.added(event)
+        begun = _open_item("function_call", event.item, call_id=event.call_id, name=event.name, arguments="")
+        return self._added(index, begun)
+
+    def _arguments(self, item: str, delta: str) -> bytes:
+        self._has_arguments = True
+        return self._frame(
+            "response.function_call_arguments.delta", self._at(item, b',"delta":'), _encode_string(delta)
+        )
+
+    def _close_call(self, event: ToolEnded) -> bytes:
+        at, index, name = (
+            self._at(event.item),
+            self._output.index(event.item),
+            _encode_string(self._output.name(event.item)),
+        )
+        late = b"" if self._has_arguments or not event.arguments else self._arguments(event.item, event.arguments)
+        fields = (at, b',"name":', name, b',"arguments":', _encode_string(event.arguments))
+        done = self._frame("response.function_call_arguments.done", *fields)
+        return late + done + self._done(index, self._output.call(event))
+
+    # Complete items
+
+    def _part(self, event: PartAdded) -> bytes:
+        made = self._output.part(event)
+        transient = {"transient": True} if event.transient else {}
+        match event.part:
+            case Refusal(text=text) if made is not None:
+                return self._refusal(event.item, text, *made)
+            case Data(name=name, value=value) if name != APPROVAL_REQUEST and not self._is_open:
+                return self._fields_frame("palaver:data", item_id=event.item, name=name, value=value, **transient)
+            case File() as file if not self._is_open:
+                return self._fields_frame("palaver:file", item_id=event.item, **file_fields(file), **transient)
+            case _:
+                return self._whole(made) if made is not None else b""
+
+    def _refusal(self, item: str, text: str, index: int, made: bytes) -> bytes:
+        at, encoded = self._at(item, b',"content_index":0', index=index), _encode_string(text)
+        added = self._added(index, _open_item("message", item, role="assistant", content=[]))
+        if self._is_open:
+            return b"".join(
+                (
+                    added,
+                    self._frame("response.content_part.added", at, b',"part":{"type":"refusal","refusal":""}'),
+                    self._frame("response.refusal.delta", at, b',"delta":', encoded),
+                    self._frame("response.refusal.done", at, b',"refusal":', encoded),
+                    self._frame(
+                        "response.content_part.done", at, b',"part":{"type":"refusal","refusal":', encoded, b"}"
+                    ),
+                    self._done(index, made),
+                )
+            )
+        part = b',"part":' + json.encode(text_part(text))
+        return b"".join(
+            (
+                added,
+                self._frame("response.content_part.added", at, _EMPTY_TEXT),
+                self._frame("response.output_text.delta", at, b',"delta":', encoded, b',"logprobs":[]'),
+                self._frame("response.output_text.done", at, b',"text":', encoded, b',"logprobs":[]'),
+                self._frame("response.content_part.done", at, part),
+                self._done(index, made),
+            )
+        )
+
+    def _whole(self, made: tuple[int, bytes], empty: Mapping[str, Any] | None = None) -> bytes:
+        index, item = made
+        added = item if empty is None else json.encode({**empty, "status": "in_progress"})
+        return self._added(index, added) + self._done(index, item)
+
+    # The run
+
+    def _begin(self, started: RunStarted) -> bytes:
+        self._output.begin(started)
+        self._response = ResponseObject(started, self._request)
+        snapshot = self._response.running()
+        if self._request.background:
+            opening = self.queued(started)
+        else:
+            opening = self._frame("response.created", b',"response":', snapshot)
+        return opening + self._frame("response.in_progress", b',"response":', snapshot)
+
+    def queued(self, started: RunStarted) -> bytes:
+        """Return the first two frames of a background response, which depend on nothing but the run's id."""
+        snapshot = ResponseObject(started, self._request).running("queued")
+        created = self._frame("response.created", b',"response":', snapshot)
+        return created + self._frame("response.queued", b',"response":', snapshot)
+
+    def _end(self, terminal: TerminalEvent) -> bytes:
+        frames: list[bytes] = []
+        if isinstance(terminal, RunFinished):
+            frames += map(self._encode_event, self._output.value(terminal))
+        elif isinstance(terminal, RunFailed):
+            frames.append(self._error(terminal))
+        end, usage = response_outcome(terminal), self._output.usage(terminal)
+        if not self._is_open:
+            reason = end.reason or ("failed" if end.status == "failed" else None)
+            completed = {
+                "id": self._response.id,
+                "status": end.status,
+                "incomplete_details": {"reason": reason} if reason else None,
+                "usage": usage_object(usage or _ZERO_USAGE),  # The Databricks provider raises without usage.
+            }
+            frames.append(self._fields_frame("responses.completed", response=completed))
+        kind = {"completed": "response.completed", "failed": "response.failed"}.get(end.status, "response.incomplete")
+        snapshot = self._response.complete(terminal, self._output.items, usage, self._output.custom)
+        frames.append(self._frame(kind, b',"response":', snapshot))
+        if self._response.trace is not None:
+            frames.append(sse.data_event(json.encode({"trace_id": self._response.trace})))
+        frames.append(sse.DONE)
+        return b"".join(frames)
+
+    def _error(self, failed: RunFailed) -> bytes:
+        """Both shapes in one frame: MLflow and LangChain need the flat one, OpenAI's SDKs the nested one."""
+        error = openai.error_object(failed)
+        return self._fields_frame("error", code=failed.code, message=failed.message, param=None, error=error)
+
+    # Frames
+
+    def _frame(self, kind: str, *pieces: bytes) -> bytes:
+        number = self._number
+        self._number = number + 1
+        return b"".join((self._prefixes[kind], b"%d" % number, *pieces, b"}\n\n"))
+
+    def _fields_frame(self, kind: str, **fields: Any) -> bytes:
+        return self._frame(kind, b",", json.encode(fields)[1:-1])
+
+    def _at(self, item: str, more: bytes = b"", index: int | None = None) -> bytes:
+        index = self._output.index(item) if index is None else index
+        return b"".join((b',"item_id":', _encode_string(item), b',"output_index":%d' % index, more))
+
+    def _added(self, index: int, item: bytes) -> bytes:
+        return self._frame("response.output_item.added", b',"output_index":%d,"item":' % index, item)
+
+    def _done(self, index: int, item: bytes) -> bytes:
+        return self._frame("response.output_item.done", b',"output_index":%d,"item":' % index, item)
+
+
+class ResumedStreamEncoder:
+    """Encodes the same stream, but drops the frames up to a sequence number that the client already has."""
+
+    def __init__(self, request: ResponsesRequest, after: int) -> None:
+        self._encoder = ResponseStreamEncoder(request)
+        self._after = after
+
+    def encode(self, event: Event) -> bytes:
+        before = self._encoder.number
+        made = self._encoder.encode(event)
+        count = self._encoder.number - before
+        known = min(self._after + 1 - before, count)
+        if known <= 0:
+            return made
+        rest = made.split(b"\n\n", known)[-1]  # There is no empty line inside a frame.
+        # What has no number, except for [DONE], belongs to the last frame.
+        return sse.DONE if rest and known == count else rest
+
+
+def _open_item(kind: str, item: str, **fields: Any) -> bytes:
+    return json.encode({"type": kind, "id": item, **fields, "status": "in_progress"})
+
 
 _STREAM_HEADERS = (
     ("content-type", "text/event-stream; charset=utf-8"),
@@ -65,7 +379,7 @@ def encode_response(events: Sequence[Event], request: ResponsesRequest, *, statu
     assert isinstance(started, RunStarted)
     assert isinstance(last, TERMINAL_EVENTS)
     if isinstance(last, RunFailed):
-        return openai_errors.run_error_response(last, started, status=status, headers=run_headers(started))
+        return openai.run_error_response(last, started, status=status, headers=run_headers(started))
     text = _only_text(events, request)
     if text is not None and _is_plain(last) and last.at is not None:
         body = encode_text_response(started, request, json.encode(message_item(text.item, text.text)), last.at)
@@ -101,9 +415,7 @@ def queued_stream(started: RunStarted, request: ResponsesRequest) -> tuple[bytes
 
 
 def encode_error(error: PalaverError, request: ResponsesRequest | None, *, status: int) -> HttpResponse:
-    return openai_errors.error_response(
-        error, status=status, to_param=request.param if request else openai_errors.pointer_to_param
-    )
+    return openai.error_response(error, status=status, to_param=request.param if request else openai.pointer_to_param)
 
 
 def _is_plain(last: TerminalEvent) -> bool:

@@ -11,7 +11,6 @@ from typing import Any, Literal, cast
 from palaver.core import dialects, json
 from palaver.core.dialects import responses as content
 from palaver.core.dialects import responses as dialect
-from palaver.core.dialects.common import Object, argument_text, as_list, dict_or_empty, optional_int, optional_str
 from palaver.core.events import (
     Event,
     FinishReason,
@@ -31,6 +30,7 @@ from palaver.core.events import (
     ToolReturned,
     ToolStarted,
 )
+from palaver.core.json import Object, argument_text, as_list, dict_or_empty, optional_int, optional_str
 from palaver.core.messages import (
     APPROVAL_REQUEST,
     Annotation,

@@ -20,8 +20,16 @@ from palaver.core.runs import Call
 from palaver.errors import ConflictingFields, InvalidType, InvalidValue, ItemNotFound, WorkflowNotFound
 from palaver.protocols.base import HttpRequest, WorkflowLookup
 from palaver.protocols.history import new_messages
-from palaver.protocols.openai_errors import MissingRequired, MutuallyExclusive, StringTooLong, pointer_to_param
-from palaver.protocols.openai_fields import JsonFields, client_tool_names, json_type_name, parse_shared_fields
+from palaver.protocols.openai import (
+    JsonFields,
+    MissingRequired,
+    MutuallyExclusive,
+    StringTooLong,
+    client_tool_names,
+    json_type_name,
+    parse_shared_fields,
+    pointer_to_param,
+)
 
 _ROLES = ("user", "assistant", "system", "developer")
 _MAX_ID_LENGTH = 64

@@ -4,22 +4,33 @@ Always in the profile `open`. The server checks whether a response was stored an
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from palaver.core import json
+from palaver.core.dialects import responses as dialect
 from palaver.core.events import TERMINAL_EVENTS, Event, RunStarted
+from palaver.core.ids import MAX_ID_LENGTH, truncate_id
 from palaver.core.linearize import linearize
-from palaver.errors import InvalidValue, ResponseNotFound
+from palaver.core.messages import Message
+from palaver.errors import InvalidValue, ItemNotFound, PalaverError, ResponseNotFound
+from palaver.protocols import openai
 from palaver.protocols.base import EventEncoder, HttpRequest, HttpResponse, run_headers
-from palaver.protocols.openai_errors import PreviousResponseNotFound
-from palaver.protocols.openai_fields import parse_integer
+from palaver.protocols.openai import (
+    JsonFields,
+    MissingRequired,
+    PreviousResponseNotFound,
+    StringTooLong,
+    parse_integer,
+    parse_metadata,
+)
+from palaver.protocols.responses.adapter import ResumedStreamEncoder
 from palaver.protocols.responses.output import JSON_HEADER, OutputCollector, PendingStatus, ResponseObject, response_id
-from palaver.protocols.responses.request import ResponsesRequest, in_open_profile
-from palaver.protocols.responses.stream import ResumedStreamEncoder
+from palaver.protocols.responses.request import ResponsesRequest, check_items, in_open_profile, item_references
 
 _PREFIX = "resp_"
 _BOOLEANS = {"true": True, "false": False}
@@ -145,3 +156,305 @@ def _collect_output(events: Sequence[Event], request: ResponsesRequest) -> tuple
 def _run_started(events: Sequence[Event], started: RunStarted) -> RunStarted:
     first = events[0] if events else None
     return first if isinstance(first, RunStarted) else started
+
+
+Item = dict[str, Any]
+Order = Literal["asc", "desc"]
+
+_ORDERS: dict[str, Order] = {"asc": "asc", "desc": "desc"}
+_MAX_LIMIT, _DEFAULT_LIMIT = 100, 20
+_ENCRYPTED = "reasoning.encrypted_content"
+_PREFIXES = {"reasoning": "rs", "palaver:data": "dat", "palaver:file": "fil", "mcp_approval_response": "apr"}
+_WITH_STATUS = frozenset(
+    "message function_call function_call_output reasoning mcp_approval_request palaver:data palaver:file".split()
+)
+
+
+class PageQuery(NamedTuple):
+    after: str | None = None
+    """The id of the last item of the previous page."""
+    limit: int = _DEFAULT_LIMIT
+    order: Order = "desc"
+    encrypted: bool = False
+    """Whether to include the encrypted content of reasoning."""
+
+
+class StoredItem(NamedTuple):
+    """An item, and the parts of the message that it stands for."""
+
+    item: Item
+    message: int
+    """The index of its message."""
+    parts: tuple[int, ...]
+    """The indexes of its parts in the message."""
+
+    @property
+    def id(self) -> str:
+        return self.item["id"]
+
+
+def parse_page_query(request: HttpRequest) -> PageQuery:
+    parameters = request.query
+    after, limit, order = parameters.get("after"), parameters.get("limit"), parameters.get("order", "desc")
+    if after is not None and len(after) > MAX_ID_LENGTH:
+        raise StringTooLong(f"after is longer than {MAX_ID_LENGTH} characters.", pointer="/after")
+    if order not in _ORDERS:
+        raise InvalidValue("order must be asc or desc.", pointer="/order")
+    return PageQuery(
+        after=after or None,
+        limit=_DEFAULT_LIMIT if limit is None else parse_integer("limit", limit, 1, _MAX_LIMIT),
+        order=_ORDERS[order],
+        encrypted=_ENCRYPTED in (parameters.get("include"), parameters.get("include[]")),
+    )
+
+
+# Items
+
+
+def with_message_ids(messages: Sequence[Message], owner: str) -> list[Message]:
+    """Give each message without an id one that is derived from `owner`, a response or conversation id."""
+    tail = owner.partition("_")[2] or owner
+    return [
+        message if message.id else replace(message, id=truncate_id(f"msg_{tail}_i{index}"))
+        for index, message in enumerate(messages)
+    ]
+
+
+def message_items(messages: Sequence[Message], owner: str) -> list[StoredItem]:
+    """Convert messages to items, oldest first, each with a unique id."""
+    names = _ItemIds()
+    return [
+        StoredItem(_complete_item(item, names.assign(item, message)), index, parts)
+        for index, message in enumerate(with_message_ids(messages, owner))
+        for item, parts in _items(message)
+    ]
+
+
+def find_item(items: Sequence[StoredItem], name: str) -> StoredItem:
+    """Return the item of that id. Raises ItemNotFound."""
+    for item in items:
+        if item.id == name:
+            return item
+    raise ItemNotFound(name)
+
+
+def without_item(message: Message, item: StoredItem) -> Message | None:
+    """Return the message without one of its items; None if nothing is left."""
+    parts = tuple(part for index, part in enumerate(message.parts) if index not in item.parts)
+    return replace(message, parts=parts) if parts else None
+
+
+class _ItemIds:
+    """Assigns unique ids to the items of one list."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, int] = {}
+
+    def assign(self, item: Item, message: Message) -> str:
+        """Return the item's own id, else the one it had in its response, else a new one."""
+        stem = cast("str", message.id)
+        kind = item["type"]
+        match item:
+            case {"id": str(own)} if own:
+                return self._unused(own)
+            case {"type": "function_call", "call_id": str(call)}:
+                return self._unused(f"fc_{call}")
+            case {"type": "function_call_output", "call_id": str(call)}:
+                return self._unused(f"fco_{call}")
+            case _:
+                return self._unused(f"{_PREFIXES.get(kind, 'item')}_{stem.removeprefix('msg_')}")
+
+    def _unused(self, name: str) -> str:
+        name = free = truncate_id(name)
+        number = self._taken.get(name, 1)
+        while free in self._taken:
+            number += 1
+            free = truncate_id(f"{name}.{number}")
+        self._taken[name] = number
+        self._taken.setdefault(free, 1)
+        return free
+
+
+def _items(message: Message) -> Iterator[tuple[Item, tuple[int, ...]]]:
+    """Yield the items of a message, each with the indexes of its parts."""
+    parts = message.parts
+    if len(parts) < 2:
+        yield from ((item, tuple(range(len(parts)))) for item in dialect.write([message]))
+        return
+    indexes: list[int] = []
+    has_items = False
+    for index, part in enumerate(parts):
+        match dialect.write([replace(message, parts=(part,))]):
+            case [{"type": "message", "content": content}]:
+                indexes += [index] if content else []
+            case [item]:
+                if indexes:
+                    yield _message_item(message, indexes)
+                    indexes = []
+                yield item, (index,)
+                has_items = True
+            case _:
+                pass  # Parts without an item.
+    if indexes or (not has_items and message.role not in ("assistant", "tool")):
+        yield _message_item(message, indexes)
+
+
+def _message_item(message: Message, part_indexes: list[int]) -> tuple[Item, tuple[int, ...]]:
+    item_message = replace(message, parts=tuple(message.parts[index] for index in part_indexes))
+    return dialect.write([item_message])[0], tuple(part_indexes)
+
+
+def _complete_item(item: Item, name: str) -> Item:
+    """Add the id, the status and the other fields that the item had in its response."""
+    kind = item["type"]
+    status: Item = {"status": "completed"} if kind in _WITH_STATUS else {}
+    more: Item = {}
+    match item:
+        case {"type": "function_call", "arguments": str(arguments)}:
+            status = {"status": "incomplete"} if arguments.strip() and not json.is_json(arguments) else status
+        case {"type": "message", "content": list(content)}:  # pyright: ignore[reportUnknownVariableType]  # JSON
+            more = {"content": [_complete_content_part(piece) for piece in cast("list[Item]", content)]}
+        case _:
+            pass
+    return {"type": kind, "id": name, **status, **item, **more} | {"id": name}
+
+
+def _complete_content_part(piece: Item) -> Item:
+    """Add the fields that clients require."""
+    match piece.get("type"):
+        case "output_text":
+            return {**piece, "logprobs": []}
+        case "input_image":
+            return {"detail": "auto", **piece}
+        case _:
+            return piece
+
+
+# Pages
+
+
+def page_response(items: Sequence[StoredItem], query: PageQuery) -> HttpResponse:
+    """A page of the items, which are given oldest first."""
+    ordered = list(items) if query.order == "asc" else list(reversed(items))
+    start = 0
+    if query.after is not None:
+        names = [item.id for item in ordered]
+        if query.after not in names:
+            raise ItemNotFound(query.after, pointer="/after")
+        start = names.index(query.after) + 1
+    chosen = ordered[start : start + query.limit]
+    return _list_response(chosen, has_more=len(ordered) > start + query.limit, encrypted=query.encrypted)
+
+
+def all_items_response(items: Sequence[StoredItem]) -> HttpResponse:
+    """All items on one page, oldest first."""
+    return _list_response(items, has_more=False)
+
+
+def item_response(item: StoredItem) -> HttpResponse:
+    return _json_response(_visible_item(item.item, encrypted=False))
+
+
+def _list_response(items: Sequence[StoredItem], *, has_more: bool, encrypted: bool = False) -> HttpResponse:
+    return _json_response(
+        {
+            "object": "list",
+            "data": [_visible_item(each.item, encrypted=encrypted) for each in items],
+            "first_id": items[0].id if items else None,
+            "last_id": items[-1].id if items else None,
+            "has_more": has_more,
+        }
+    )
+
+
+def _visible_item(item: Item, *, encrypted: bool) -> Item:
+    """Remove the encrypted content of reasoning unless it was requested."""
+    if encrypted or item["type"] != "reasoning":
+        return item
+    return {name: value for name, value in item.items() if name != "encrypted_content"}
+
+
+def _json_response(document: Any) -> HttpResponse:
+    return HttpResponse(status=200, headers=(JSON_HEADER,), body=json.encode(document))
+
+
+_MAX_ITEMS = 20
+
+
+class ConversationInput(NamedTuple):
+    """Messages to append to a conversation, and metadata."""
+
+    messages: tuple[Message, ...] = ()
+    metadata: Mapping[str, str] = {}
+    places: tuple[str, ...] = ()
+    """The param of each message: `items[2]` …"""
+
+    def param(self, pointer: str) -> str:
+        """Convert a pointer into the messages (`/messages/3`) to a param of the body."""
+        first, _, index = pointer.removeprefix("/").partition("/")
+        if first != "messages":
+            return openai.pointer_to_param(pointer)
+        return self.places[int(index)] if index.isdecimal() and int(index) < len(self.places) else "items"
+
+
+def parse_create(request: HttpRequest) -> ConversationInput:
+    """Parse POST /conversations; the body is optional."""
+    fields = JsonFields.of(request) if request.body.strip() else JsonFields({})
+    messages, places = _parse_items(fields)
+    return ConversationInput(messages, parse_metadata(fields), places)
+
+
+def parse_metadata_update(request: HttpRequest) -> Mapping[str, str]:
+    """Parse POST /conversations/{id}."""
+    fields = JsonFields.of(request)
+    if "metadata" not in fields.body:
+        raise MissingRequired("metadata is required.", pointer="/metadata")
+    return parse_metadata(fields)
+
+
+def parse_added_items(request: HttpRequest) -> ConversationInput:
+    """Parse POST /conversations/{id}/items."""
+    fields = JsonFields.of(request)
+    if fields.body.get("items") is None:
+        raise MissingRequired("items is required: a list of items.", pointer="/items")
+    messages, places = _parse_items(fields)
+    return ConversationInput(messages, places=places)
+
+
+def conversation_response(conversation: str, created_at: datetime, metadata: Mapping[str, str]) -> HttpResponse:
+    """The response to POST and GET of a conversation, and to DELETE of one of its items."""
+    document = {
+        "id": conversation,
+        "object": "conversation",
+        "created_at": int(created_at.timestamp()),
+        "metadata": metadata,
+    }
+    return _conversation_json(document)
+
+
+def deleted_conversation_response(conversation: str) -> HttpResponse:
+    """The response to DELETE /conversations/{id}."""
+    return _conversation_json({"id": conversation, "object": "conversation.deleted", "deleted": True})
+
+
+def encode_conversation_error(
+    error: PalaverError, conversation: ConversationInput | None, *, status: int
+) -> HttpResponse:
+    return openai.error_response(
+        error, status=status, to_param=conversation.param if conversation else openai.pointer_to_param
+    )
+
+
+def _parse_items(fields: JsonFields) -> tuple[tuple[Message, ...], tuple[str, ...]]:
+    items = fields.items("items") or []
+    if len(items) > _MAX_ITEMS:
+        raise InvalidValue(f"There are {len(items)} items; at most {_MAX_ITEMS} are taken.", pointer="/items")
+    check_items(items, "items")
+    for index in item_references(items):
+        raise InvalidValue("A conversation takes items, no references to them.", pointer=f"/items/{index}")
+    indexed = dialect.read_indexed(items)
+    return tuple(message for message, _ in indexed), tuple(f"items[{index}]" for _, index in indexed)
+
+
+def _conversation_json(document: Any) -> HttpResponse:
+    return HttpResponse(status=200, headers=(JSON_HEADER,), body=json.encode(document))

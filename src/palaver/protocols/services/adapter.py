@@ -24,8 +24,14 @@ from palaver.protocols.services.request import (
     payload_api_key,
     session_label,
 )
-from palaver.protocols.services.response import error_document, reply_document, run_error_document
-from palaver.protocols.services.stream import ServiceStreamEncoder, StatusLookup, named_event
+from palaver.protocols.services.response import (
+    ServiceStreamEncoder,
+    StatusLookup,
+    error_document,
+    named_event,
+    reply_document,
+    run_error_document,
+)
 
 VERSION = version("palaver")
 STREAM_ROUTE = "services/{w}/stream"

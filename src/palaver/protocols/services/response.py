@@ -1,13 +1,37 @@
 """Reply and error documents of services (contract: job-chat, 1.2 and 1.3)."""
 
 import re
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, assert_never, cast
 
 from msgspec import UNSET
 
-from palaver.core.events import RunCancelled, RunFailed
-from palaver.core.messages import Data, Refusal, Text, Usage
+from palaver.core import json
+from palaver.core.events import (
+    TERMINAL_EVENTS,
+    Event,
+    FinishReason,
+    PartAdded,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReasoningStarted,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    TerminalEvent,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolDelta,
+    ToolEnded,
+    ToolReturned,
+    ToolStarted,
+    UsageAdded,
+)
+from palaver.core.fold import fold
+from palaver.core.linearize import Linearizer
+from palaver.core.messages import Data, File, Refusal, Text, Usage
 from palaver.core.runs import Reply
 from palaver.errors import FaultyCall, PalaverError, RequestError, WorkflowNotFound
 from palaver.protocols.services.request import ServiceRequest
@@ -114,3 +138,206 @@ def usage_counts(usage: Usage | None) -> dict[str, int]:
         "cache_creation_input_tokens": cache_created,
         "cache_read_input_tokens": cache_read,
     }
+
+
+BlockKind = Literal["text", "thinking", "tool_use"]
+StatusLookup = Callable[[RunFailed], int]
+
+_DOCUMENT_EVENTS = (TextStarted, TextEnded, UsageAdded, RunStarted, RunFinished)
+"""The events that the last document is built from, besides some parts."""
+_STOP_REASONS: dict[FinishReason, str] = {"length": "max_tokens", "tool-calls": "tool_use", "content-filter": "refusal"}
+_DELTA_FIELDS: dict[BlockKind, tuple[str, str]] = {
+    "text": ("text_delta", "text"),
+    "thinking": ("thinking_delta", "thinking"),
+    "tool_use": ("input_json_delta", "partial_json"),
+}
+
+
+def named_event(name: str, data: bytes) -> bytes:
+    """Encode an event with a name and one line of JSON."""
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
+
+
+def _typed_event(name: str, **fields: Any) -> bytes:
+    return named_event(name, json.encode({"type": name, **fields}))
+
+
+class ServiceStreamEncoder:
+    """Encodes one stream. `status` returns the HTTP status of a failed run."""
+
+    def __init__(self, request: ServiceRequest, status: StatusLookup) -> None:
+        self._request = request
+        self._status = status
+        self._sends_blocks = request.is_chat and not request.sparse
+        self._linear = Linearizer()
+        self._document_events: list[Event] = []  # The events for the last document.
+        self._index = -1
+        self._open: BlockKind | None = None
+        self._before = b""  # The bytes before a delta of the open block.
+        self._has_piece = False
+        self._waiting: list[str] = []  # Status lines received while a tool call was open.
+
+    def encode(self, event: Event) -> bytes:
+        """Return the frames of one event."""
+        linear = self._linear
+        if type(event) is TextDelta and event.item == linear.flowing and self._open == "text":  # The hot path.
+            linear.pieces.append(event.delta)
+            return b"%b%b}}\n\n" % (self._before, json.encode(event.delta))
+        if isinstance(event, _DOCUMENT_EVENTS) or _is_document_part(event):
+            self._document_events.append(event)
+        if isinstance(event, TERMINAL_EVENTS):
+            return self._encode_end(event)
+        if not self._sends_blocks:
+            return self._encode_side_event(event)
+        return b"".join([self._encode_event(linear_event) for linear_event in linear.feed(event)])
+
+    def _encode_event(self, event: Event) -> bytes:
+        match event:
+            case TextDelta(delta=delta):
+                return self._piece("text", delta)
+            case ReasoningDelta(delta=delta):
+                return self._piece("thinking", delta)
+            case ToolDelta(delta=delta):
+                return self._piece("tool_use", delta)
+            case RunStarted():
+                return self._start(event)
+            case TextStarted():
+                return self._begin("text")
+            case ReasoningStarted():
+                return self._begin("thinking")
+            case ToolStarted():
+                return self._begin("tool_use", id=event.call_id, name=event.name)
+            case TextEnded():
+                return self._close("text")
+            case ReasoningEnded():
+                return self._close("thinking")
+            case ToolEnded():
+                return self._end_call(event)
+            case ToolReturned():
+                return _typed_event("tool_result", call_id=event.call_id, output=event.output, is_error=event.is_error)
+            case PartAdded():
+                return self._part(event)
+            case UsageAdded() | RunFinished() | RunFailed() | RunCancelled():
+                return b""
+            case _:
+                assert_never(event)
+
+    def _start(self, started: RunStarted) -> bytes:
+        message: dict[str, Any] = {
+            "id": started.run_id,
+            "type": "message",
+            "role": "assistant",
+            "content": [],
+            "model": self._request.workflow,
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {"input_tokens": 0, "output_tokens": 0},
+        }
+        return _typed_event("message_start", message=message)
+
+    # Blocks
+
+    def _begin(self, kind: BlockKind, **more: str) -> bytes:
+        closed = self._close()
+        self._index += 1
+        self._open, self._has_piece = kind, False
+        piece, name = _DELTA_FIELDS[kind]
+        opening = f'{{"type":"content_block_delta","index":{self._index},"delta":{{"type":"{piece}","{name}":'
+        self._before = b"event: content_block_delta\ndata: " + opening.encode()
+        block: dict[str, Any] = {"type": kind, **more, **({"input": {}} if kind == "tool_use" else {name: ""})}
+        return closed + _typed_event("content_block_start", index=self._index, content_block=block)
+
+    def _piece(self, kind: BlockKind, piece: str) -> bytes:
+        opening = (
+            b"" if self._open == kind else self._begin(kind)
+        )  # A status line ended the block: continue in a new one.
+        self._has_piece = True
+        return b"%b%b%b}}\n\n" % (opening, self._before, json.encode(piece))
+
+    def _close(self, kind: BlockKind | None = None) -> bytes:
+        """End the open block, if it is of that kind."""
+        if self._open is None or (kind is not None and kind != self._open):
+            return b""
+        self._open = None
+        return _typed_event("content_block_stop", index=self._index)
+
+    def _end_call(self, event: ToolEnded) -> bytes:
+        missing = self._piece("tool_use", event.arguments) if event.arguments and not self._has_piece else b""
+        waiting, self._waiting = self._waiting, []
+        return b"".join([missing, self._close(), *map(self._thinking_block, waiting)])
+
+    def _thinking_block(self, text: str) -> bytes:
+        return b"".join([self._begin("thinking"), self._piece("thinking", text), self._close()])
+
+    # Parts
+
+    def _part(self, event: PartAdded) -> bytes:
+        match event.part:
+            case Refusal(text=text):
+                return b"".join([self._begin("text"), self._piece("text", text), self._close()])
+            case Data(name="code-edit", value={"new": new, **rest}):
+                return (
+                    named_event(CHANGES, json.encode({"code": new}))
+                    if isinstance(new, str) and new != rest.get("old")
+                    else b""
+                )
+            case _:
+                line = _status_line(event)
+                if line is None:
+                    return _data_event(event)
+                log = named_event("log", json.encode(line))
+                if self._open != "tool_use":
+                    return log + self._thinking_block(line)
+                self._waiting.append(line)
+                return log
+
+    def _encode_side_event(self, event: Event) -> bytes:
+        """Encode only logs and data, for a workflow that is not a chat or a client that wants no stream."""
+        if not isinstance(event, PartAdded):
+            return b""
+        if (line := _status_line(event)) is not None:
+            return named_event("log", json.encode(line))
+        return b"" if self._request.sparse else _data_event(event)
+
+    # The end
+
+    def _encode_end(self, end: TerminalEvent) -> bytes:
+        closed = b"".join([self._close(), *map(self._thinking_block, self._waiting)])
+        if isinstance(end, RunFailed | RunCancelled):
+            status = self._status(end) if isinstance(end, RunFailed) else 0
+            return closed + named_event("error", json.encode(run_error_document(end, status=status)))
+        reply = fold(self._document_events)
+        last = named_event("complete", json.encode(reply_document(reply, self._request)))
+        if not self._sends_blocks:
+            return last
+        stop = {"stop_reason": _STOP_REASONS.get(end.finish, "end_turn"), "stop_sequence": None}
+        usage = {"output_tokens": usage_counts(reply.usage)["output_tokens"]}
+        return b"".join(
+            [closed, _typed_event("message_delta", delta=stop, usage=usage), _typed_event("message_stop"), last]
+        )
+
+
+def _is_document_part(event: Event) -> bool:
+    """Whether the last document is built from this part."""
+    if not isinstance(event, PartAdded):
+        return False
+    return isinstance(event.part, Refusal) or (isinstance(event.part, Data) and event.part.name == REPLY)
+
+
+def _status_line(event: PartAdded) -> str | None:
+    """Return the text of a status line: transient, and not part of the reply."""
+    match event.part:
+        case Data(name=name, value=str(text) | {"text": str(text)}) if name == STATUS and event.transient:
+            return text
+        case _:
+            return None
+
+
+def _data_event(event: PartAdded) -> bytes:
+    match event.part:
+        case Data(name=name, value=value) if name != REPLY:
+            return named_event("data", json.encode({"name": name, "value": value}))
+        case File() as file:
+            return named_event("data", json.encode({"name": "file", "value": file}))
+        case _:
+            return b""

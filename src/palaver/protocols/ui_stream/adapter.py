@@ -15,7 +15,7 @@ from palaver.core.runs import Call
 from palaver.errors import InvalidMessages, InvalidSessionId, InvalidType, PalaverError
 from palaver.protocols import sse
 from palaver.protocols.base import EventEncoder, Headers, HttpRequest, HttpResponse, WorkflowLookup, run_headers
-from palaver.protocols.openai_fields import JsonFields, json_type_name
+from palaver.protocols.openai import JsonFields, json_type_name
 from palaver.protocols.ui_stream.encoder import UIStreamEncoder, encode_ui_message
 from palaver.protocols.ui_stream.request import UIRequest, parse_version, ui_request
 

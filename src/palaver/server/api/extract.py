@@ -15,7 +15,7 @@ from litestar.openapi.spec.enums import OpenAPIType
 
 from palaver.core import json
 from palaver.core.extraction import Prefer, Preview, preview, read_conversation
-from palaver.core.extraction.conversation import Conversation
+from palaver.core.extraction.search import Conversation
 from palaver.errors import InvalidBody, InvalidType, InvalidValue
 from palaver.server import security
 from palaver.server.api.dependencies import ApiController

@@ -11,9 +11,8 @@ from palaver.core import json
 from palaver.core.api_keys import format_key_id
 from palaver.core.events import TERMINAL_EVENTS, Event, RunFailed
 from palaver.core.fold import fold
-from palaver.core.interruption import NO_SEQ, interruption_events
 from palaver.core.messages import Message
-from palaver.core.runs import Reply, RunStatus
+from palaver.core.runs import NO_SEQ, Reply, RunStatus, interruption_events
 from palaver.engine.run_reader import RunReader
 from palaver.errors import RunNotFound
 from palaver.protocols import sse

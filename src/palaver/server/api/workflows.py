@@ -34,8 +34,7 @@ from palaver.storage import variants
 from palaver.storage.database import Database
 from palaver.storage.pagination import paginate_by_name
 from palaver.storage.variants import Variant
-from palaver.workflows.options import OnDisconnect, TurnPolicy
-from palaver.workflows.workflow import Workflow
+from palaver.workflows.workflow import OnDisconnect, TurnPolicy, Workflow
 
 WorkflowOrigin = Literal["served", "connected"]
 State = Literal["ready", "unreachable"]

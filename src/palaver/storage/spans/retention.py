@@ -12,7 +12,7 @@ from typing import Any, Literal
 from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Select, func, or_, select, type_coerce
 from sqlalchemy.exc import DBAPIError
 
-from palaver.core.retention import RetentionPolicy
+from palaver.core.runs import RetentionPolicy
 from palaver.storage.spans import partitions as span_days
 from palaver.storage.spans import partitions as span_parts
 from palaver.storage.spans import writes as kept

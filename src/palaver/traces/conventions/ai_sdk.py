@@ -5,9 +5,8 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from palaver.core.dialects.common import argument_text, as_list, dict_or_empty, optional_str
 from palaver.core.dialects.ui_message import file
-from palaver.core.json import is_list, is_object, is_text
+from palaver.core.json import argument_text, as_list, dict_or_empty, is_list, is_object, is_text, optional_str
 from palaver.core.messages import Data, Message, Part, Reasoning, Text, ToolCall
 from palaver.traces.conventions.attributes import (
     AttributeReader,

@@ -19,9 +19,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from palaver.core import json
-from palaver.core.dialects.common import as_list, dict_or_empty
 from palaver.core.ids import truncate_id
-from palaver.core.json import Object, is_object
+from palaver.core.json import Object, as_list, dict_or_empty, is_object
 from palaver.core.messages import Message
 from palaver.traces.model import ConventionName as Name
 from palaver.traces.model import Defined, RawSpan, SpanKind, Tool

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from palaver.core.dialects.common import as_list
+from palaver.core.json import as_list
 from palaver.core.messages import Message
 from palaver.traces.conventions import pydantic_ai
 from palaver.traces.conventions.attributes import (

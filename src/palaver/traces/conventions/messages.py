@@ -14,13 +14,21 @@ from typing import Any
 import msgspec
 
 from palaver.core import dialects, json
-from palaver.core.dialects.common import ROLE_ALIASES, argument_text, dict_or_empty, optional_str
 from palaver.core.dialects.detection import Segment, detect_element, split_by_dialect, unwrap_message
 from palaver.core.dialects.gen_ai import split_results
 from palaver.core.extraction import Prefer, read_conversation
 from palaver.core.ids import truncate_id
-from palaver.core.json import Object, as_dict, is_list, is_object, list_items
-from palaver.core.messages import Data, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
+from palaver.core.json import (
+    Object,
+    argument_text,
+    as_dict,
+    dict_or_empty,
+    is_list,
+    is_object,
+    list_items,
+    optional_str,
+)
+from palaver.core.messages import ROLE_ALIASES, Data, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from palaver.traces.conventions.attributes import MAX_ENTRIES, Entry, collect_indexed, parse_container
 
 UNREADABLE = "unreadable"
