@@ -47,18 +47,18 @@ def new_api_key(
     random_bits: Callable[[int], int] = randbits,
 ) -> tuple[ApiKey, str]:
     """Create a key that is not stored yet; returns it with the text to show to its owner."""
-    made = generate_key(random_bits)
+    generated = generate_key(random_bits)
     key = ApiKey(
         project=project,
-        id=made.id,
+        id=generated.id,
         name=name,
-        hash=hash_secret(made.secret),
+        hash=hash_secret(generated.secret),
         scopes=scopes,
         created_at=now,
         expires_at=expires_at,
         made_by=made_by,
     )
-    return key, str(made)
+    return key, str(generated)
 
 
 def insert_key(db: Connection, key: ApiKey) -> None:
@@ -82,7 +82,7 @@ def list_keys(db: Connection, project: str, window: Window = FIRST_PAGE) -> Page
 
 
 def list_all_keys(db: Connection, project: str | None = None) -> list[ApiKey]:
-    """List all keys, or those of a project; for the command line."""
+    """List the keys of a project, or of all projects; for the command line."""
     query = select(keys).order_by(keys.c.project, keys.c.created_at, keys.c.id)
     return _fetch_keys(db, query if project is None else query.where(keys.c.project == project))
 
@@ -116,7 +116,7 @@ def has_keys(db: Connection) -> bool:
 
 
 def has_valid_key(db: Connection, now: datetime) -> bool:
-    """Whether a key exists that is neither revoked nor expired."""
+    """Whether a valid key exists."""
     good = and_(keys.c.revoked_at.is_(None), or_(keys.c.expires_at.is_(None), keys.c.expires_at > now))
     return bool(db.scalar(select(exists(select(keys.c.id).where(good)))))
 
@@ -181,15 +181,15 @@ SECRET_BYTES = 32
 
 def get_or_create_secret(db: Connection, name: str, at: datetime) -> bytes:
     """Return a random secret that all processes on the database share, created on first use."""
-    known = _find_secret(db, name)
-    if known is not None:
-        return known
-    put = postgresql.insert(secrets_table) if db.dialect.name == "postgresql" else sqlite.insert(secrets_table)
+    existing = _find_secret(db, name)
+    if existing is not None:
+        return existing
+    statement = postgresql.insert(secrets_table) if db.dialect.name == "postgresql" else sqlite.insert(secrets_table)
     row = {"name": name, "value": token_bytes(SECRET_BYTES), "created_at": at}
-    db.execute(put.on_conflict_do_nothing(), [row])
-    made = _find_secret(db, name)
-    assert made is not None
-    return made
+    db.execute(statement.on_conflict_do_nothing(), [row])
+    created = _find_secret(db, name)
+    assert created is not None
+    return created
 
 
 def _find_secret(db: Connection, name: str) -> bytes | None:

@@ -1,7 +1,7 @@
 """Backup and restore of SQLite databases: a zip archive with the database and a manifest.
 
 A backup is a consistent snapshot, also while a server writes. A restored database is unpacked and checked as a whole in
-a temporary file before it replaces the old one, which is kept under another name.
+a temporary file before it replaces the old one, which is renamed.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from palaver.storage.migrations import upgrade
 MANIFEST_NAME = "manifest.json"
 BackupFileName = Literal["palaver.db"]
 DATABASE_NAME: BackupFileName = "palaver.db"
-"""The name of the database in a backup, whatever its original name."""
+"""The name of the database file in every backup."""
 _CHUNK_BYTES = 1024 * 1024
 _MAX_MANIFEST_BYTES = 64 * 1024
 _SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal")
@@ -109,7 +109,7 @@ def read_manifest(source: Path) -> BackupManifest:
 
 
 def restore_backup(source: Path, database: Path, *, replace: bool, now: datetime) -> list[Path]:
-    """Replace a database by a backup after checking it; returns the paths where the old database is kept."""
+    """Replace a database by a backup after checking it; returns the new paths of the old database's files."""
     database.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with exclusive_access(database):
         try:
@@ -119,19 +119,19 @@ def restore_backup(source: Path, database: Path, *, replace: bool, now: datetime
             with _temporary_file(database) as unpacked:
                 manifest = _unpack(source, {DATABASE_NAME: unpacked})
                 _check_unpacked(source, unpacked, manifest)
-                aside = f"{now.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}.aside"
-                kept = _replace_file(unpacked, database, aside)
+                suffix = f"{now.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}.aside"
+                old_file = _replace_file(unpacked, database, suffix)
         except (OSError, sqlite3.Error) as error:
             raise SettingsError(f"The backup could not be brought back: {error}.") from None
-    return [] if kept is None else [kept]
+    return [] if old_file is None else [old_file]
 
 
-def _unpack(source: Path, places: dict[str, Path]) -> BackupManifest:
+def _unpack(source: Path, targets: dict[str, Path]) -> BackupManifest:
     with _open_archive(source) as archive:
         manifest = _decode_manifest(archive, source)
         for part in manifest.files:
-            with archive.open(part.name) as entry, places[part.name].open("wb") as target:
-                size, sha256 = _copy_stream(entry, target, most=part.bytes)
+            with archive.open(part.name) as entry, targets[part.name].open("wb") as target:
+                size, sha256 = _copy_stream(entry, target, max_bytes=part.bytes)
                 os.fsync(target.fileno())
             if (size, sha256) != (part.bytes, part.sha256):
                 raise _damaged_backup(source, f"{part.name} is not what its manifest says")
@@ -157,23 +157,23 @@ def _has_data(database: Path) -> bool:
     return True  # Unreadable, but not empty.
 
 
-def _replace_file(file: Path, place: Path, aside: str) -> Path | None:
-    """Move a file into place; the old file and its side files are renamed with the suffix `aside`."""
-    kept = None
-    if place.exists():
-        kept = place.with_name(f"{place.name}.{aside}")
-        with suppress(sqlite3.Error), closing(sqlite3.connect(place)) as old:
+def _replace_file(file: Path, target: Path, suffix: str) -> Path | None:
+    """Move a file into place; the old file and its side files are renamed with `suffix`."""
+    renamed = None
+    if target.exists():
+        renamed = target.with_name(f"{target.name}.{suffix}")
+        with suppress(sqlite3.Error), closing(sqlite3.connect(target)) as old:
             old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         for end in _SIDE_FILE_SUFFIXES:
             with suppress(FileNotFoundError):
-                place.with_name(place.name + end).rename(kept.with_name(kept.name + end))
+                target.with_name(target.name + end).rename(renamed.with_name(renamed.name + end))
         try:
             # A hard link keeps a database in place at any time.
-            kept.hardlink_to(place)
+            renamed.hardlink_to(target)
         except OSError:
-            place.rename(kept)  # Not every file system has hard links.
-    file.replace(place)
-    return kept
+            target.rename(renamed)  # Not every file system has hard links.
+    file.replace(target)
+    return renamed
 
 
 def _decode_manifest(archive: zipfile.ZipFile, source: Path) -> BackupManifest:
@@ -199,17 +199,17 @@ def _open_archive(source: Path) -> Generator[zipfile.ZipFile]:
         raise _damaged_backup(source, str(error)) from None
 
 
-def _damaged_backup(source: Path, why: str) -> SettingsError:
-    return SettingsError(f"{source} is not a backup that can be used: {why}.")
+def _damaged_backup(source: Path, reason: str) -> SettingsError:
+    return SettingsError(f"{source} is not a backup that can be used: {reason}.")
 
 
 # Files
 
 
 @contextmanager
-def _temporary_file(beside: Path) -> Generator[Path]:
-    """Create a temporary file next to another one, and remove it in the end unless it was moved."""
-    file, name = tempfile.mkstemp(".part", f"{beside.name}.", beside.parent)  # Created with mode 0600.
+def _temporary_file(neighbor: Path) -> Generator[Path]:
+    """Create a temporary file next to another one; it is removed afterwards unless it was moved."""
+    file, name = tempfile.mkstemp(".part", f"{neighbor.name}.", neighbor.parent)  # Created with mode 0600.
     os.close(file)
     try:
         yield Path(name)
@@ -218,10 +218,10 @@ def _temporary_file(beside: Path) -> Generator[Path]:
             Path(name + end).unlink(missing_ok=True)
 
 
-def _copy_stream(source: IO[bytes], target: IO[bytes], most: int | None = None) -> tuple[int, str]:
-    """Copy a stream; returns its size and SHA-256. Stops soon after `most` bytes."""
+def _copy_stream(source: IO[bytes], target: IO[bytes], max_bytes: int | None = None) -> tuple[int, str]:
+    """Copy a stream; returns its size and SHA-256. Stops soon after `max_bytes`."""
     size, sha256 = 0, hashlib.sha256()
-    while (most is None or size <= most) and (data := source.read(_CHUNK_BYTES)):
+    while (max_bytes is None or size <= max_bytes) and (data := source.read(_CHUNK_BYTES)):
         size += len(data)
         sha256.update(data)
         target.write(data)

@@ -22,7 +22,7 @@ from palaver.storage.tables import threads as threads_table
 _MAX_CELLS = 200
 """Maximum number of cells in one statement."""
 _MIN_CELL_BYTES = 40
-"""The least number of bytes that a cell takes."""
+"""The minimum size of a stored cell."""
 
 
 class Board(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class LastBoard(NamedTuple):
 
     id: str | None = None
     board: Board | None = None
-    """None if there is none, or it is too large."""
+    """None if no board exists, or it is too large."""
 
 
 def get_board(db: Connection, project: str, board: str) -> Board:
@@ -85,9 +85,9 @@ def get_last_saved(db: Connection, project: str, *, max_bytes: int) -> LastBoard
     if row is None:
         return LastBoard()
     board, size = row
-    filled = select(cells_table.c.row).where(cells_table.c.project == project, cells_table.c.board == board)
-    few = max_bytes // _MIN_CELL_BYTES
-    if size > max_bytes or len(db.execute(filled.limit(few + 1)).all()) > few:
+    cells = select(cells_table.c.row).where(cells_table.c.project == project, cells_table.c.board == board)
+    max_cells = max_bytes // _MIN_CELL_BYTES
+    if size > max_bytes or len(db.execute(cells.limit(max_cells + 1)).all()) > max_cells:
         return LastBoard(board)
     return LastBoard(board, _load_board(db, project, board))
 
@@ -126,59 +126,64 @@ def replace_board(
 ) -> Board:
     """Replace the grid of a board.
 
-    Cells whose row and column still exist are kept if they are in `keep` (None: all). `check` may raise to refuse.
+    Cells whose row and column still exist stay if they are in `keep` (None: all). `check` may raise to refuse.
     """
-    found = _load_board(db, project, board, lock=True)
-    check(found)
+    current = _load_board(db, project, board, lock=True)
+    check(current)
     rows, columns = {row.id for row in grid.rows}, {column.id for column in grid.columns}
-    stays: list[Cell] = []
-    goes: list[Cell] = []
-    for cell in found.cells:
-        has_place = cell.row in rows and cell.column in columns
-        (stays if has_place and (keep is None or (cell.row, cell.column) in keep) else goes).append(cell)
-    _delete_cells(db, project, board, goes)
-    version = found.version + 1
+    remaining: list[Cell] = []
+    removed: list[Cell] = []
+    for cell in current.cells:
+        exists = cell.row in rows and cell.column in columns
+        (remaining if exists and (keep is None or (cell.row, cell.column) in keep) else removed).append(cell)
+    _delete_cells(db, project, board, removed)
+    version = current.version + 1
     values = {"version": version, "updated_at": at, **_grid_columns(grid)}
     db.execute(update(table).where(table.c.project == project, table.c.id == board).values(values))
     mark_changed(db, Change(project, "board", board))
-    return msgspec.structs.replace(found, grid=grid, cells=tuple(stays), version=version, updated_at=at)
+    return msgspec.structs.replace(current, grid=grid, cells=tuple(remaining), version=version, updated_at=at)
 
 
 def delete_board(db: Connection, project: str, board: str, *, check: Callable[[Board], None]) -> None:
     """Delete a board. Its threads and runs stay, without a board."""
     check(_load_board(db, project, board, lock=True))
     db.execute(delete(table).where(table.c.project == project, table.c.id == board))
-    its = (threads_table.c.project == project, threads_table.c.board == board)
-    for thread in db.scalars(select(threads_table.c.id).where(*its)).all():
+    of_board = (threads_table.c.project == project, threads_table.c.board == board)
+    for thread in db.scalars(select(threads_table.c.id).where(*of_board)).all():
         mark_changed(db, Change(project, "thread", thread))
-    db.execute(update(threads_table).where(*its).values(board=None))
+    db.execute(update(threads_table).where(*of_board).values(board=None))
     mark_changed(db, Change(project, "board", board))
 
 
 def fill_cells(db: Connection, project: str, board: str, filled: Sequence[Cell]) -> None:
     """Set threads or runs of cells. Raises NotFound for a cell that does not exist."""
-    found = _load_board(db, project, board, lock=True)
-    rows, columns = {row.id for row in found.grid.rows}, {column.id for column in found.grid.columns}
-    before = {(cell.row, cell.column): cell for cell in found.cells}
+    current = _load_board(db, project, board, lock=True)
+    rows, columns = {row.id for row in current.grid.rows}, {column.id for column in current.grid.columns}
+    before = {(cell.row, cell.column): cell for cell in current.cells}
     values: dict[tuple[str, str], dict[str, Any]] = {}
     for cell in filled:
         if cell.row not in rows or cell.column not in columns:
             raise NotFound(f"The board {board!r} has no cell {f'{cell.row}.{cell.column}'[:80]!r}.")
         old = before.get((cell.row, cell.column), cell)
-        kept = {"row": cell.row, "column": cell.column, "thread": cell.thread or old.thread, "run": cell.run or old.run}
-        values[cell.row, cell.column] = {"project": project, "board": board, **kept}
+        fields = {
+            "row": cell.row,
+            "column": cell.column,
+            "thread": cell.thread or old.thread,
+            "run": cell.run or old.run,
+        }
+        values[cell.row, cell.column] = {"project": project, "board": board, **fields}
     _delete_cells(db, project, board, filled)
     if values:
         db.execute(insert(cells_table), list(values.values()))
         mark_changed(db, Change(project, "board", board))
 
 
-def _delete_cells(db: Connection, project: str, board: str, gone: Sequence[Cell]) -> None:
+def _delete_cells(db: Connection, project: str, board: str, removed: Sequence[Cell]) -> None:
     columns = cells_table.c
-    here = (columns.project == project, columns.board == board)
-    for start in range(0, len(gone), _MAX_CELLS):
-        named = [(cell.row, cell.column) for cell in gone[start : start + _MAX_CELLS]]
-        db.execute(delete(cells_table).where(*here, tuple_(columns.row, columns.column).in_(named)))
+    in_board = (columns.project == project, columns.board == board)
+    for start in range(0, len(removed), _MAX_CELLS):
+        keys = [(cell.row, cell.column) for cell in removed[start : start + _MAX_CELLS]]
+        db.execute(delete(cells_table).where(*in_board, tuple_(columns.row, columns.column).in_(keys)))
 
 
 # Rows
@@ -220,79 +225,79 @@ def board_run_note(concurrency: int) -> dict[str, int]:
 
 def find_full_boards(db: Connection) -> list[ProjectKey]:
     """Return the boards that have reached their number of concurrent runs."""
-    mine = (runs_table.c.ended_at.is_(None), runs_table.c.status == "queued", _IS_BOARD_RUN)
-    if db.execute(select(runs_table.c.id).where(*mine).limit(1)).first() is None:
-        return []  # The usual case: none is queued.
-    return [board for board, most in _active_limits(db).items() if len(most) >= min(most)]
+    queued = (runs_table.c.ended_at.is_(None), runs_table.c.status == "queued", _IS_BOARD_RUN)
+    if db.execute(select(runs_table.c.id).where(*queued).limit(1)).first() is None:
+        return []  # The usual case.
+    return [board for board, limits in _active_limits(db).items() if len(limits) >= min(limits)]
 
 
-def find_runs_over_limit(db: Connection, waiting: Sequence[Row[Any, Any, Any]]) -> set[ProjectKey]:
-    """Return those of these (project, id, board) rows that would exceed the concurrency of their board.
+def find_runs_over_limit(db: Connection, queued: Sequence[Row[Any, Any, Any]]) -> set[ProjectKey]:
+    """Return the keys of (project, id, board) rows that would exceed the concurrency of their board.
 
     The boards are locked, so that no two processes count at the same time.
     """
-    ours = [row for row in waiting if row.board is not None]
-    if not ours:
+    board_rows = [row for row in queued if row.board is not None]
+    if not board_rows:
         return set()
-    named = sorted({(row.project, row.board) for row in ours})
+    board_keys = sorted({(row.project, row.board) for row in board_rows})
     key = tuple_(boards_table.c.project, boards_table.c.id)
-    db.execute(select(boards_table.c.id).where(key.in_(named)).order_by(*key).with_for_update()).all()
-    going = {board: len(most) for board, most in _active_limits(db).items()}
-    most = _requested_limits(db, [(row.project, row.id) for row in ours])
-    passed: set[ProjectKey] = set()
-    for row in ours:
+    db.execute(select(boards_table.c.id).where(key.in_(board_keys)).order_by(*key).with_for_update()).all()
+    active = {board: len(limits) for board, limits in _active_limits(db).items()}
+    limits = _requested_limits(db, [(row.project, row.id) for row in board_rows])
+    over_limit: set[ProjectKey] = set()
+    for row in board_rows:
         board, run = (row.project, row.board), (row.project, row.id)
-        if going.get(board, 0) >= most[run]:
-            passed.add(run)
+        if active.get(board, 0) >= limits[run]:
+            over_limit.add(run)
         else:
-            going[board] = going.get(board, 0) + 1
-    return passed
+            active[board] = active.get(board, 0) + 1
+    return over_limit
 
 
 def _active_limits(db: Connection) -> dict[ProjectKey, list[int]]:
     """For each board, the concurrency limit of each active run."""
-    asked = select(runs_table.c.project, runs_table.c.board, runs_table.c.reading).where(
+    query = select(runs_table.c.project, runs_table.c.board, runs_table.c.reading).where(
         runs_table.c.ended_at.is_(None), runs_table.c.status == "running", _IS_BOARD_RUN
     )
-    found: dict[ProjectKey, list[int]] = {}
-    for project, board, note in db.execute(asked):
-        found.setdefault((project, board), []).append(note["concurrency"])
-    return found
+    limits: dict[ProjectKey, list[int]] = {}
+    for project, board, note in db.execute(query):
+        limits.setdefault((project, board), []).append(note["concurrency"])
+    return limits
 
 
-def _requested_limits(db: Connection, named: Sequence[ProjectKey]) -> dict[ProjectKey, int]:
-    asked = select(runs_table.c.project, runs_table.c.id, runs_table.c.reading)
-    rows = db.execute(asked.where(tuple_(runs_table.c.project, runs_table.c.id).in_(named)))
+def _requested_limits(db: Connection, keys: Sequence[ProjectKey]) -> dict[ProjectKey, int]:
+    query = select(runs_table.c.project, runs_table.c.id, runs_table.c.reading)
+    rows = db.execute(query.where(tuple_(runs_table.c.project, runs_table.c.id).in_(keys)))
     return {(project, run): note["concurrency"] for project, run, note in rows}
 
 
 # Status
 
 
-def run_statuses(db: Connection, project: str, names: Sequence[str]) -> dict[str, RunStatus]:
+def run_statuses(db: Connection, project: str, ids: Sequence[str]) -> dict[str, RunStatus]:
     """Return the status of runs by id; deleted runs are omitted."""
-    found: dict[str, RunStatus] = {}
-    for start in range(0, len(names), _MAX_IDS):
-        some = names[start : start + _MAX_IDS]
-        asked = select(runs_table.c.id, runs_table.c.status).where(
+    statuses: dict[str, RunStatus] = {}
+    for start in range(0, len(ids), _MAX_IDS):
+        some = ids[start : start + _MAX_IDS]
+        query = select(runs_table.c.id, runs_table.c.status).where(
             runs_table.c.project == project, runs_table.c.id.in_(some)
         )
-        found |= {row.id: row.status for row in db.execute(asked)}
-    return found
+        statuses |= {row.id: row.status for row in db.execute(query)}
+    return statuses
 
 
 def list_board_runs(db: Connection, project: str, board: str, status: RunStatus, limit: int = 1 << 30) -> list[str]:
     """List the queued or running runs of a board, oldest first."""
-    asked = select(runs_table.c.id).where(
+    query = select(runs_table.c.id).where(
         runs_table.c.ended_at.is_(None),
         runs_table.c.status == status,
         runs_table.c.project == project,
         runs_table.c.board == board,
     )
-    return list(db.scalars(asked.order_by(runs_table.c.id).limit(limit)))
+    return list(db.scalars(query.order_by(runs_table.c.id).limit(limit)))
 
 
 def cancel_queued_board_runs(db: Connection, project: str, board: str, limit: int, at: datetime) -> list[str]:
     """Cancel up to `limit` queued runs; returns their ids."""
-    waiting = list_board_runs(db, project, board, "queued", limit)
-    return [run for run in waiting if run_log.cancel_queued_run(db, project, run, at)]
+    queued = list_board_runs(db, project, board, "queued", limit)
+    return [run for run in queued if run_log.cancel_queued_run(db, project, run, at)]

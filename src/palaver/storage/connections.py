@@ -41,18 +41,18 @@ class StoredConnection(ConnectionVersion, frozen=True, kw_only=True):
         return ConnectionVersion(name=self.name, url=self.url, created_at=self.created_at, checked_at=self.checked_at)
 
 
-def insert_connection(db: Connection, project: str, added: StoredConnection) -> None:
+def insert_connection(db: Connection, project: str, connection: StoredConnection) -> None:
     """Insert a connection. Raises NameTaken, or TooLarge if there are too many."""
-    if get_connection(db, project, added.name) is not None:
-        raise _name_taken(added.name)
+    if get_connection(db, project, connection.name) is not None:
+        raise _name_taken(connection.name)
     if (db.scalar(select(func.count()).where(table.c.project == project)) or 0) >= MAX_CONNECTIONS:
         raise TooLarge(f"There are {MAX_CONNECTIONS} connections already: remove one first.")
     try:
         with db.begin_nested():
-            db.execute(insert(table).values(project=project, **_connection_columns(added)))
+            db.execute(insert(table).values(project=project, **_connection_columns(connection)))
     except IntegrityError:  # Inserted by another process in the meantime.
-        raise _name_taken(added.name) from None
-    _notify_changed(db, added.name)
+        raise _name_taken(connection.name) from None
+    _notify_changed(db, connection.name)
 
 
 def get_connection(db: Connection, project: str, name: str) -> StoredConnection | None:
@@ -76,15 +76,15 @@ def list_connection_versions(db: Connection, project: str) -> list[ConnectionVer
 
 def update_evidence(db: Connection, project: str, version: ConnectionVersion, evidence: Any, *, at: datetime) -> bool:
     """Store new evidence; False if the connection was replaced in the meantime."""
-    theirs = update(table).where(_is_connection(project, version.name), table.c.created_at == version.created_at)
-    if not db.execute(theirs.values(evidence=evidence, checked_at=at)).rowcount:
+    statement = update(table).where(_is_connection(project, version.name), table.c.created_at == version.created_at)
+    if not db.execute(statement.values(evidence=evidence, checked_at=at)).rowcount:
         return False
     _notify_changed(db, version.name)
     return True
 
 
 def delete_connection(db: Connection, project: str, name: str) -> bool:
-    """Delete a connection; False if there was none."""
+    """Delete a connection; False if it does not exist."""
     if not db.execute(delete(table).where(_is_connection(project, name))).rowcount:
         return False
     _notify_changed(db, name)
@@ -115,5 +115,5 @@ def _row_to_connection(row: Row[Any]) -> StoredConnection:
     )
 
 
-def _connection_columns(added: StoredConnection) -> dict[str, Any]:
-    return {name: getattr(added, name) for name in StoredConnection.__struct_fields__}
+def _connection_columns(connection: StoredConnection) -> dict[str, Any]:
+    return {name: getattr(connection, name) for name in StoredConnection.__struct_fields__}

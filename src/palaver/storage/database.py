@@ -79,14 +79,14 @@ def sqlite_path(url: str) -> Path:
     """Return the path in a SQLite URL or a plain path. Raises SettingsError."""
     from palaver.errors import SettingsError
 
-    scheme, colon, rest = url.partition("://")
+    scheme, colon, path = url.partition("://")
     if not colon:
         return Path(url).expanduser()
-    if scheme != "sqlite" or not rest.startswith("/") or len(rest) < 2:
+    if scheme != "sqlite" or not path.startswith("/") or len(path) < 2:
         raise SettingsError(
             f"No database at {redact_url(url)!r}: give a path, sqlite:///path or postgresql://host/name."
         )
-    return Path(rest[1:]).expanduser()
+    return Path(path[1:]).expanduser()
 
 
 class LazyDatabase:

@@ -1,6 +1,6 @@
 """Read-only inspection of a database: schema version, writability, clock, newest row.
 
-Nothing is created or upgraded. Whether the database can be written is found out by a transaction that is rolled back.
+Nothing is created or upgraded. Write access is tested by a transaction that is rolled back.
 """
 
 import sqlite3
@@ -89,27 +89,27 @@ def inspect_server(url: str, now: Callable[[], datetime]) -> DatabaseReport:
     """Inspect a database on a server. Raises SettingsError if it cannot be reached."""
     from palaver.storage.postgres import create_postgres_engine
 
-    place, engine = redact_url(url), create_postgres_engine(url)
+    location, engine = redact_url(url), create_postgres_engine(url)
     try:
-        state = upgrade.server_schema_state(engine, place)
+        state = upgrade.server_schema_state(engine, location)
         with engine.connect() as db:
-            read_only, may, encoding, version, size = db.execute(
+            read_only, may_write, encoding, version, size = db.execute(
                 _SERVER_FACTS, {"there": state.version is not None}
             ).one()
-            why = "it only lets read" if read_only else "" if may else "this user has no right to"
+            obstacle = "it only lets read" if read_only else "" if may_write else "this user has no right to"
             return DatabaseReport(
                 kind="postgresql",
                 state=state,
                 version=str(version),
                 bytes=int(size),
-                write_obstacle=why,
+                write_obstacle=obstacle,
                 encoding=str(encoding),
                 clock_offset_s=_clock_offset(db, now),
                 newest_at=_newest_timestamp(db) if state.is_current else None,
                 has_valid_key=api_keys.has_valid_key(db, now()) if state.is_current else None,
             )
     except DBAPIError as error:
-        raise SettingsError(f"{place} cannot be looked at: {' '.join(str(error.orig).split())[:200]}.") from None
+        raise SettingsError(f"{location} cannot be looked at: {' '.join(str(error.orig).split())[:200]}.") from None
     finally:
         engine.dispose()
 

@@ -8,14 +8,14 @@ from sqlalchemy import ColumnElement, Connection, LargeBinary, Select, delete, f
 
 from palaver.core.ids import sortable_id
 from palaver.storage import runs
-from palaver.storage.spans import retention as span_erasing
+from palaver.storage.spans import retention as span_retention
 from palaver.storage.spans.retention import Label
 from palaver.storage.spans.tables import spans
 from palaver.storage.tables import feedback as feedback_table
 from palaver.storage.tables import file_uses
 from palaver.storage.tables import nodes as nodes_table
 from palaver.storage.tables import runs as runs_table
-from palaver.storage.testsets.tables import testset_meta as table
+from palaver.storage.testsets.tables import testset_meta
 from palaver.storage.threads import repository as threads
 
 ERASE_BATCH = 50
@@ -36,56 +36,59 @@ class ErasureCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 def count_labelled_data(db: Connection, project: str, label: Label, value: str) -> ErasureCounts:
     """Count labelled runs, threads all of whose runs are labelled, and what belongs to them."""
-    theirs = _labelled_runs(project, label, value)
-    counted = select(func.count(), func.count().filter(runs_table.c.stored), func.count().filter(_is_active())).where(
-        *theirs
+    conditions = _labelled_runs(project, label, value)
+    query = select(func.count(), func.count().filter(runs_table.c.stored), func.count().filter(_is_active())).where(
+        *conditions
     )
-    found, stored, running = db.execute(counted).one()
-    said = db.scalar(select(func.count()).select_from(feedback_table).where(*_labelled_feedback(project, label, value)))
-    whole = db.scalar(select(func.count()).select_from(_labelled_threads(project, label, value).subquery()))
-    named = db.scalar(_count_files(project, label, value))
+    run_count, response_count, active_count = db.execute(query).one()
+    feedback_count = db.scalar(
+        select(func.count()).select_from(feedback_table).where(*_labelled_feedback(project, label, value))
+    )
+    thread_count = db.scalar(select(func.count()).select_from(_labelled_threads(project, label, value).subquery()))
+    file_count = db.scalar(_count_files(project, label, value))
     return ErasureCounts(
-        threads=whole or 0,
-        runs=found,
-        responses=stored,
-        files=named or 0,
-        spans=span_erasing.count_labelled(db, project, label, value),
-        feedback=said or 0,
-        running=running,
+        threads=thread_count or 0,
+        runs=run_count,
+        responses=response_count,
+        files=file_count or 0,
+        spans=span_retention.count_labelled(db, project, label, value),
+        feedback=feedback_count or 0,
+        running=active_count,
     )
 
 
 def erase_labelled_data(db: Connection, project: str, label: Label, value: str, at: datetime) -> int:
     """Delete a batch; returns the number of deleted threads, runs and spans. Active runs stay."""
-    gone = span_erasing.delete_labelled(db, project, label, value)  # First: many spans are found through their runs.
-    if gone:
-        return gone
+    # First: many spans are found through their runs.
+    deleted = span_retention.delete_labelled(db, project, label, value)
+    if deleted:
+        return deleted
     ended = runs_table.c.ended_at.is_not(None)
-    whole = list(db.scalars(_labelled_threads(project, label, value).limit(ERASE_BATCH)))
-    for thread in whole:
+    thread_ids = list(db.scalars(_labelled_threads(project, label, value).limit(ERASE_BATCH)))
+    for thread in thread_ids:
         threads.delete_thread(db, project, thread)
-    theirs = (
+    query = (
         select(runs_table.c.id, runs_table.c.thread)
         .where(*_labelled_runs(project, label, value), ended)
         .limit(ERASE_BATCH)
     )
-    some = [] if whole else [(row.id, row.thread) for row in db.execute(theirs)]
-    for run, thread in some:
+    labelled = [] if thread_ids else [(row.id, row.thread) for row in db.execute(query)]
+    for run, thread in labelled:
         if thread is not None:
             _delete_run_messages(db, project, thread, run, at)
-    if some:
-        runs.delete_runs(db, project, [run for run, _ in some])
-    if not whole and not some:
+    if labelled:
+        runs.delete_runs(db, project, [run for run, _ in labelled])
+    if not thread_ids and not labelled:
         db.execute(delete(feedback_table).where(*_labelled_feedback(project, label, value)))
-    return len(whole) + len(some)
+    return len(thread_ids) + len(labelled)
 
 
 def _delete_run_messages(db: Connection, project: str, thread: str, run: str, at: datetime) -> None:
     """Delete the messages of a run from a thread that it shares with other runs."""
-    said = select(nodes_table.c.id).where(
+    query = select(nodes_table.c.id).where(
         nodes_table.c.project == project, nodes_table.c.thread == thread, nodes_table.c.run == run
     )
-    for node in list(db.scalars(said)):
+    for node in list(db.scalars(query)):
         threads.delete_message(db, project, thread, node, below="keep", at=at)
 
 
@@ -98,41 +101,43 @@ def _labelled_runs(project: str, label: Label, value: str) -> list[ColumnElement
 
 
 def _labelled_feedback(project: str, label: Label, value: str) -> list[ColumnElement[bool]]:
-    theirs = select(runs_table.c.id).where(*_labelled_runs(project, label, value))
-    meant = feedback_table.c.user == value if label == "user" else feedback_table.c.run.in_(theirs)
-    return [feedback_table.c.project == project, meant]
+    run_ids = select(runs_table.c.id).where(*_labelled_runs(project, label, value))
+    matches = feedback_table.c.user == value if label == "user" else feedback_table.c.run.in_(run_ids)
+    return [feedback_table.c.project == project, matches]
 
 
 def _count_files(project: str, label: Label, value: str) -> Select[Any]:
-    """Count files that are referenced only by what is deleted."""
-    theirs = select(runs_table.c.id).where(*_labelled_runs(project, label, value))
-    whole = _labelled_threads(project, label, value)
+    """Count files that only deleted messages and runs reference."""
+    run_ids = select(runs_table.c.id).where(*_labelled_runs(project, label, value))
+    thread_ids = _labelled_threads(project, label, value)
 
-    def goes(uses: Any) -> ColumnElement[bool]:
-        said = select(nodes_table.c.id).where(
+    def is_deleted(uses: Any) -> ColumnElement[bool]:
+        node = select(nodes_table.c.id).where(
             nodes_table.c.project == project,
             nodes_table.c.thread == uses.c.holder,
             nodes_table.c.id == uses.c.node,
-            nodes_table.c.run.in_(theirs),
+            nodes_table.c.run.in_(run_ids),
         )
-        return uses.c.holder.in_(theirs) | uses.c.holder.in_(whole) | said.exists()
+        return uses.c.holder.in_(run_ids) | uses.c.holder.in_(thread_ids) | node.exists()
 
     other = file_uses.alias()
-    stays = select(other.c.file).where(other.c.project == project, other.c.file == file_uses.c.file, ~goes(other))
-    named = select(func.count(file_uses.c.file.distinct())).where(file_uses.c.project == project, goes(file_uses))
-    return named.where(~stays.exists())
+    remaining = select(other.c.file).where(
+        other.c.project == project, other.c.file == file_uses.c.file, ~is_deleted(other)
+    )
+    query = select(func.count(file_uses.c.file.distinct())).where(file_uses.c.project == project, is_deleted(file_uses))
+    return query.where(~remaining.exists())
 
 
 def _labelled_threads(project: str, label: Label, value: str) -> Select[Any]:
     """Select threads all of whose runs are labelled and have ended."""
-    own = runs_table.alias()
-    others = select(own.c.id).where(
-        own.c.project == project,
-        own.c.thread == runs_table.c.thread,
-        (own.c[label] != value) | own.c[label].is_(None) | own.c.ended_at.is_(None),
+    sibling = runs_table.alias()
+    unlabelled = select(sibling.c.id).where(
+        sibling.c.project == project,
+        sibling.c.thread == runs_table.c.thread,
+        (sibling.c[label] != value) | sibling.c[label].is_(None) | sibling.c.ended_at.is_(None),
     )
-    asked = select(runs_table.c.thread).where(*_labelled_runs(project, label, value), runs_table.c.thread.is_not(None))
-    return asked.where(~others.exists()).distinct()
+    query = select(runs_table.c.thread).where(*_labelled_runs(project, label, value), runs_table.c.thread.is_not(None))
+    return query.where(~unlabelled.exists()).distinct()
 
 
 _SOURCE_PREFIX, _SOURCE_PREFIX_END = b'{"source":', b'{"source;'
@@ -141,13 +146,17 @@ _SOURCE_PREFIX, _SOURCE_PREFIX_END = b'{"source":', b'{"source;'
 
 def find_copied_rows(db: Connection, project: str, label: Label, value: str) -> list[dict[str, str]]:
     """List test set rows copied from labelled threads or traces. They are not deleted."""
-    theirs = runs_table.c.project == project, runs_table.c[label] == value
-    threads = {value, *db.scalars(select(runs_table.c.thread).where(*theirs).distinct())}
-    traces = set(db.scalars(select(runs_table.c.trace_id).where(*theirs).distinct()))
+    labelled = runs_table.c.project == project, runs_table.c[label] == value
+    threads = {value, *db.scalars(select(runs_table.c.thread).where(*labelled).distinct())}
+    traces = set(db.scalars(select(runs_table.c.trace_id).where(*labelled).distinct()))
     traces.update(db.scalars(select(spans.c.trace_id).where(spans.c.project == project, spans.c[label] == value)))
-    written = type_coerce(table.c.meta, LargeBinary)
-    begins = written >= literal(_SOURCE_PREFIX, LargeBinary), written < literal(_SOURCE_PREFIX_END, LargeBinary)
-    rows = db.execute(select(table.c.testset, table.c.row, table.c.meta).where(table.c.project == project, *begins))
+    meta = type_coerce(testset_meta.c.meta, LargeBinary)
+    has_source = meta >= literal(_SOURCE_PREFIX, LargeBinary), meta < literal(_SOURCE_PREFIX_END, LargeBinary)
+    rows = db.execute(
+        select(testset_meta.c.testset, testset_meta.c.row, testset_meta.c.meta).where(
+            testset_meta.c.project == project, *has_source
+        )
+    )
     return [_row_reference(row) for row in rows if _is_from(row.meta["source"], threads, traces)]
 
 

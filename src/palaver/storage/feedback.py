@@ -63,13 +63,13 @@ _MAX_PER_TRACE = 1_000
 
 def save_feedback(db: Connection, project: str, opinion: Feedback) -> Feedback:
     """Store a rating; replaces that of the same person for the same answer."""
-    kept = msgspec.structs.replace(opinion, comment=storable_text(opinion.comment), user=storable_text(opinion.user))
-    fields = msgspec.structs.asdict(kept)
-    change = update(feedback).where(_is_feedback(project, kept)).values(**fields)
+    stored = msgspec.structs.replace(opinion, comment=storable_text(opinion.comment), user=storable_text(opinion.user))
+    fields = msgspec.structs.asdict(stored)
+    change = update(feedback).where(_is_feedback(project, stored)).values(**fields)
     if not db.execute(change).rowcount:
         db.execute(insert(feedback).values(project=project, **fields))
     _mark_run_changed(db, project, opinion.run)
-    return kept
+    return stored
 
 
 def delete_feedback(db: Connection, project: str, opinion: Feedback) -> None:
@@ -86,10 +86,10 @@ def _mark_run_changed(db: Connection, project: str, run: str) -> None:
 
 
 def find_answer_message(db: Connection, project: str, run: str) -> str:
-    """Return the last message of a run in its thread, which a rating of the run is about; empty if there is none."""
+    """Return the last message of a run in its thread, which a rating of the run is about; empty if it has none."""
     thread = select(runs.c.thread).where(runs.c.project == project, runs.c.id == run).scalar_subquery()
-    asked = select(nodes.c.id).where(nodes.c.project == project, nodes.c.thread == thread, nodes.c.run == run)
-    return db.scalar(asked.order_by(nodes.c.place.desc()).limit(1)) or ""
+    query = select(nodes.c.id).where(nodes.c.project == project, nodes.c.thread == thread, nodes.c.run == run)
+    return db.scalar(query.order_by(nodes.c.place.desc()).limit(1)) or ""
 
 
 def count_feedback(
@@ -98,25 +98,25 @@ def count_feedback(
     """Count the ratings of these runs by run and message; `mine` is the rating of the given key."""
     if not run_ids:
         return {}
-    asked = select(feedback.c.run, feedback.c.message, feedback.c.rating, feedback.c.key, feedback.c.user)
-    found: dict[tuple[str, str], Counts] = {}
+    query = select(feedback.c.run, feedback.c.message, feedback.c.rating, feedback.c.key, feedback.c.user)
+    counts: dict[tuple[str, str], Counts] = {}
     for run, message, rating, by, user in db.execute(
-        asked.where(feedback.c.project == project, feedback.c.run.in_(list(run_ids)))
+        query.where(feedback.c.project == project, feedback.c.run.in_(list(run_ids)))
     ):
-        before = found.get((run, message), Counts())
+        before = counts.get((run, message), Counts())
         mine = rating if by == (key or "") and not user else before.mine
-        found[run, message] = Counts(before.up + (rating == "up"), before.down + (rating == "down"), mine)
-    return found
+        counts[run, message] = Counts(before.up + (rating == "up"), before.down + (rating == "down"), mine)
+    return counts
 
 
 def list_trace_feedback(db: Connection, project: str, trace: str) -> list[Feedback]:
     """List the ratings of the runs of a trace, oldest first."""
-    theirs = select(spans.c.run_id).where(
+    run_ids = select(spans.c.run_id).where(
         spans.c.project == project, spans.c.trace_id == trace, spans.c.run_id.is_not(None)
     )
-    asked = select(*_FIELDS).where(feedback.c.project == project, feedback.c.run.in_(theirs))
+    query = select(*_FIELDS).where(feedback.c.project == project, feedback.c.run.in_(run_ids))
     by = (feedback.c.created_at, feedback.c.run, feedback.c.message, feedback.c.key, feedback.c.user)
-    rows = db.execute(asked.order_by(*by).limit(_MAX_PER_TRACE))
+    rows = db.execute(query.order_by(*by).limit(_MAX_PER_TRACE))
     return [Feedback(**dict(zip(Feedback.__struct_fields__, row, strict=True))) for row in rows]
 
 
@@ -125,22 +125,22 @@ def list_feedback(
 ) -> Page[FeedbackEntry]:
     """List ratings, newest first, with their runs."""
     about = and_(runs.c.project == feedback.c.project, runs.c.id == feedback.c.run)
-    asked = select(*_FIELDS, *_RUN_FIELDS).join(runs, about).where(feedback.c.project == project)
+    query = select(*_FIELDS, *_RUN_FIELDS).join(runs, about).where(feedback.c.project == project)
     if filters.rating is not None:
-        asked = asked.where(feedback.c.rating == filters.rating)
+        query = query.where(feedback.c.rating == filters.rating)
     if filters.workflow is not None:
-        asked = asked.where(runs.c.workflow == storable_text(filters.workflow))
+        query = query.where(runs.c.workflow == storable_text(filters.workflow))
     if filters.since is not None:
-        asked = asked.where(feedback.c.created_at >= filters.since)
+        query = query.where(feedback.c.created_at >= filters.since)
     by = [feedback.c.created_at, feedback.c.run, feedback.c.message, feedback.c.key, feedback.c.user]
     bound = msgspec.structs.asdict(filters)
-    return fetch_page(db, asked, _row_to_entry, project=project, by=by, window=window, filters=bound)
+    return fetch_page(db, query, _row_to_entry, project=project, by=by, window=window, filters=bound)
 
 
 def _is_feedback(project: str, opinion: Feedback) -> Any:
-    mine: Mapping[str, str] = {"run": opinion.run, "message": opinion.message, "key": opinion.key}
-    named = (feedback.c[name] == value for name, value in mine.items())
-    return and_(feedback.c.project == project, feedback.c.user == storable_text(opinion.user), *named)
+    key: Mapping[str, str] = {"run": opinion.run, "message": opinion.message, "key": opinion.key}
+    same = (feedback.c[name] == value for name, value in key.items())
+    return and_(feedback.c.project == project, feedback.c.user == storable_text(opinion.user), *same)
 
 
 def _row_to_entry(row: Row[Any]) -> FeedbackEntry:

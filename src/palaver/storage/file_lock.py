@@ -1,7 +1,7 @@
 """Lock files that show which processes use a database.
 
 The operating system releases a lock when its process ends, however it ends. The file is never removed: another process
-might just have locked it.
+may have locked it meanwhile.
 """
 
 import os
@@ -68,12 +68,12 @@ def is_locked(path: Path) -> bool:
 @contextmanager
 def exclusive_access(database: Path) -> Generator[None]:
     """Hold the locks of a database. Raises SettingsError if a server or worker uses it."""
-    with ExitStack() as held:
-        for path, who in ((lock_path(database), "server"), (workers_lock_path(database), "worker")):
+    with ExitStack() as locks:
+        for path, user in ((lock_path(database), "server"), (workers_lock_path(database), "worker")):
             lock = FileLock(path)
             if not lock.acquire():
-                raise SettingsError(f"A {who} is at work on {database}: stop it first.")
-            held.callback(lock.release)
+                raise SettingsError(f"A {user} is at work on {database}: stop it first.")
+            locks.callback(lock.release)
         yield
 
 

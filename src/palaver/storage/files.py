@@ -22,13 +22,11 @@ from palaver.core.messages import (
 from palaver.errors import DiskFull, NotFound
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
 from palaver.storage.tables import file_pieces, file_uses, files
-from palaver.storage.tables import file_uses as table
-from palaver.storage.tables import files as files_table
 from palaver.storage.tables import nodes as nodes_table
 
 CHUNK_BYTES = 1024 * 1024
 UNUSED_FILE_TTL = timedelta(hours=24)
-"""How long a file without references is kept."""
+"""Lifetime of a file without references."""
 _FILES_LOCK_ID = 615_784_260
 """First half of the PostgreSQL advisory lock under which a project's files are added and removed."""
 
@@ -61,23 +59,23 @@ class FileChunks:
     def __init__(self) -> None:
         self.bytes = 0
         self._hash = hashlib.sha256()
-        self._cut: list[bytes] = []
-        self._rest = bytearray()
+        self._chunks: list[bytes] = []
+        self._buffer = bytearray()
 
     def feed(self, data: bytes) -> None:
         self.bytes += len(data)
         self._hash.update(data)
-        self._rest += data
-        while len(self._rest) >= CHUNK_BYTES:
-            self._cut.append(bytes(self._rest[:CHUNK_BYTES]))
-            del self._rest[:CHUNK_BYTES]
+        self._buffer += data
+        while len(self._buffer) >= CHUNK_BYTES:
+            self._chunks.append(bytes(self._buffer[:CHUNK_BYTES]))
+            del self._buffer[:CHUNK_BYTES]
 
     def end(self) -> tuple[Sequence[bytes], str]:
         """Return all chunks, and the SHA-256 of the content."""
-        if self._rest:
-            self._cut.append(bytes(self._rest))
-            self._rest.clear()
-        return self._cut, self._hash.hexdigest()
+        if self._buffer:
+            self._chunks.append(bytes(self._buffer))
+            self._buffer.clear()
+        return self._chunks, self._hash.hexdigest()
 
 
 def insert_file(db: Connection, file: StoredFile, chunks: Sequence[bytes], *, max_total_bytes: int) -> None:
@@ -101,7 +99,7 @@ def file_not_found(file: str, *, pointer: str | None = None) -> NotFound:
 
 
 def find_files(db: Connection, project: str, ids: Collection[str]) -> dict[str, StoredFile]:
-    """Return those of these files that exist, by id."""
+    """Return the existing ones of these files, by id."""
     rows = db.execute(select(*_COLUMNS).where(files.c.project == project, files.c.id.in_(ids)))
     return {row.id: _row_to_file(row) for row in rows}
 
@@ -118,10 +116,10 @@ def total_bytes(db: Connection, project: str) -> int:
 
 
 def read_content(db: Connection, project: str, file: str) -> bytes | None:
-    found = get_file(db, project, file)
-    if found is None:
+    stored = get_file(db, project, file)
+    if stored is None:
         return None
-    query = select(file_pieces.c.data).where(*_chunks_of(project, found.sha256)).order_by(file_pieces.c.place)
+    query = select(file_pieces.c.data).where(*_chunks_of(project, stored.sha256)).order_by(file_pieces.c.place)
     return b"".join(db.scalars(query))
 
 
@@ -133,10 +131,10 @@ def read_chunk(db: Connection, project: str, sha256: str, place: int) -> bytes |
 def delete_file(db: Connection, project: str, file: str) -> bool:
     """Delete a file, and its content unless another file has the same; returns whether it existed."""
     _lock_files(db, project)
-    found = get_file(db, project, file)
-    if found is not None:
-        _delete_files(db, [found])
-    return found is not None
+    stored = get_file(db, project, file)
+    if stored is not None:
+        _delete_files(db, [stored])
+    return stored is not None
 
 
 def delete_unused_files(db: Connection, before: datetime, *, limit: int = 100) -> int:
@@ -148,27 +146,29 @@ def delete_unused_files(db: Connection, before: datetime, *, limit: int = 100) -
         return 0
     _lock_files(db, project)
     # Locked, and read again then: a file that is being referenced stays.
-    some = select(*_COLUMNS).where(files.c.project == project, *old).order_by(files.c.id).limit(limit)
-    gone = [_row_to_file(row) for row in db.execute(some.with_for_update())]
-    _delete_files(db, gone)
-    return len(gone)
+    query = select(*_COLUMNS).where(files.c.project == project, *old).order_by(files.c.id).limit(limit)
+    expired = [_row_to_file(row) for row in db.execute(query.with_for_update())]
+    _delete_files(db, expired)
+    return len(expired)
 
 
 def delete_unreferenced_files(db: Connection, project: str, ids: Collection[str]) -> None:
-    """Delete those of these files that have no references."""
+    """Delete these files, except referenced ones."""
     _lock_files(db, project)
-    theirs = select(*_COLUMNS).where(files.c.project == project, files.c.id.in_(ids)).order_by(files.c.id)
-    found = [_row_to_file(row) for row in db.execute(theirs.with_for_update())]
+    query = select(*_COLUMNS).where(files.c.project == project, files.c.id.in_(ids)).order_by(files.c.id)
+    candidates = [_row_to_file(row) for row in db.execute(query.with_for_update())]
     # Read after locking the files, so that concurrent references are seen.
-    named = set(db.scalars(select(file_uses.c.file).where(file_uses.c.project == project, file_uses.c.file.in_(ids))))
-    _delete_files(db, [file for file in found if file.id not in named])
+    referenced = set(
+        db.scalars(select(file_uses.c.file).where(file_uses.c.project == project, file_uses.c.file.in_(ids)))
+    )
+    _delete_files(db, [file for file in candidates if file.id not in referenced])
 
 
-def _delete_files(db: Connection, gone: Sequence[StoredFile]) -> None:
-    for file in gone:
+def _delete_files(db: Connection, removed: Sequence[StoredFile]) -> None:
+    for file in removed:
         db.execute(delete(files).where(*_is_file(file.project, file.id)))
         db.execute(delete(file_uses).where(file_uses.c.project == file.project, file_uses.c.file == file.id))
-    for project, sha256 in sorted({(file.project, file.sha256) for file in gone}):
+    for project, sha256 in sorted({(file.project, file.sha256) for file in removed}):
         if not db.scalar(select(exists().where(*_has_content(project, sha256)))):
             db.execute(delete(file_pieces).where(*_chunks_of(project, sha256)))
 
@@ -203,24 +203,26 @@ _MAX_IDS = 500
 """Maximum number of ids in one statement."""
 _MAX_ID_LENGTH = 64
 _insert_references = {
-    "sqlite": sqlite.insert(table).on_conflict_do_nothing(),
-    "postgresql": postgresql.insert(table).on_conflict_do_nothing(),
+    "sqlite": sqlite.insert(file_uses).on_conflict_do_nothing(),
+    "postgresql": postgresql.insert(file_uses).on_conflict_do_nothing(),
 }
 
 
-def add_references(db: Connection, project: str, holder: str, said: Iterable[tuple[str, Message]]) -> None:
+def add_references(db: Connection, project: str, holder: str, messages: Iterable[tuple[str, Message]]) -> None:
     """Reference the files in these messages, given with their node ids."""
-    named = sorted({(node, name) for node, message in said if has_files([message]) for name in file_ids([message])})
-    for start in range(0, len(named), _MAX_IDS):
-        some = named[start : start + _MAX_IDS]
-        theirs = files_table.c.project == project, files_table.c.id.in_(sorted({name for _, name in some}))
+    references = sorted(
+        {(node, name) for node, message in messages if has_files([message]) for name in file_ids([message])}
+    )
+    for start in range(0, len(references), _MAX_IDS):
+        batch = references[start : start + _MAX_IDS]
+        in_batch = files.c.project == project, files.c.id.in_(sorted({name for _, name in batch}))
         # Locked until this transaction ends, so that no other deletes them as unreferenced.
-        held = select(files_table.c.id).where(*theirs).order_by(files_table.c.id)
-        there = set(db.scalars(held.with_for_update(read=True, key_share=True)))
-        rows = [{"project": project, "holder": holder, "node": node, "file": f} for node, f in some if f in there]
+        query = select(files.c.id).where(*in_batch).order_by(files.c.id)
+        existing = set(db.scalars(query.with_for_update(read=True, key_share=True)))
+        rows = [{"project": project, "holder": holder, "node": node, "file": f} for node, f in batch if f in existing]
         if rows:
             db.execute(_insert_references[db.dialect.name], rows)
-            db.execute(update(files_table).where(*theirs, not_(files_table.c.used)).values(used=True))
+            db.execute(update(files).where(*in_batch, not_(files.c.used)).values(used=True))
 
 
 def add_run_references(db: Connection, project: str, run: str, messages: Iterable[Message]) -> None:
@@ -229,44 +231,50 @@ def add_run_references(db: Connection, project: str, run: str, messages: Iterabl
         add_references(db, project, run, (("", message) for message in messages))
 
 
-def copy_references(db: Connection, project: str, thread: str, other: str) -> None:
+def copy_references(db: Connection, project: str, thread: str, copy: str) -> None:
     """Reference the files of a thread from a copy of it, as far as the copy has their nodes."""
-    copied = select(nodes_table.c.id).where(nodes_table.c.project == project, nodes_table.c.thread == other)
-    named = select(table.c.project, literal(other), table.c.node, table.c.file).where(
-        table.c.project == project, table.c.holder == thread, table.c.node.in_(copied)
+    copied = select(nodes_table.c.id).where(nodes_table.c.project == project, nodes_table.c.thread == copy)
+    copied_references = select(file_uses.c.project, literal(copy), file_uses.c.node, file_uses.c.file).where(
+        file_uses.c.project == project, file_uses.c.holder == thread, file_uses.c.node.in_(copied)
     )
-    db.execute(insert(table).from_select(["project", "holder", "node", "file"], named))
+    db.execute(insert(file_uses).from_select(["project", "holder", "node", "file"], copied_references))
 
 
 def remove_references(db: Connection, project: str, holders: Sequence[str]) -> None:
     """Remove the references of deleted threads or runs, and delete files without references."""
-    _remove_references(db, project, [table.c.holder.in_(some) for some in _batches(holders)])
+    _remove_references(db, project, [file_uses.c.holder.in_(some) for some in _batches(holders)])
 
 
 def remove_node_references(
     db: Connection, project: str, thread: str, nodes: Sequence[str], *, only: Collection[str] | None = None
 ) -> None:
-    """Remove the references of some nodes; with `only`, those to these files."""
-    which = [(table.c.holder == thread) & table.c.node.in_(some) for some in _batches(nodes)]
-    _remove_references(db, project, which if only is None else [one & table.c.file.in_(only) for one in which])
+    """Remove the references of some nodes; with `only`, just the references to these files."""
+    conditions = [(file_uses.c.holder == thread) & file_uses.c.node.in_(some) for some in _batches(nodes)]
+    _remove_references(
+        db,
+        project,
+        conditions if only is None else [condition & file_uses.c.file.in_(only) for condition in conditions],
+    )
 
 
 def replace_missing_files(db: Connection, project: str, messages: Sequence[Message]) -> Sequence[Message]:
     """Return the messages with deleted files replaced by a text."""
     if not has_files(messages):
         return messages
-    there = find_files(db, project, [name for name in file_ids(messages) if len(name) <= _MAX_ID_LENGTH])
+    existing = find_files(db, project, [name for name in file_ids(messages) if len(name) <= _MAX_ID_LENGTH])
 
     def replace_missing(part: File) -> Part:
-        return missing_file_notice(part) if is_stored_file(part) and part.file_id not in there else part
+        return missing_file_notice(part) if is_stored_file(part) and part.file_id not in existing else part
 
     return replace_files(messages, replace_missing)
 
 
-def _remove_references(db: Connection, project: str, which: Iterable[ColumnElement[bool]]) -> None:
+def _remove_references(db: Connection, project: str, conditions: Iterable[ColumnElement[bool]]) -> None:
     lost: set[str] = set()
-    for one in which:
-        lost.update(db.scalars(delete(table).where(table.c.project == project, one).returning(table.c.file)))
+    for condition in conditions:
+        lost.update(
+            db.scalars(delete(file_uses).where(file_uses.c.project == project, condition).returning(file_uses.c.file))
+        )
     if lost:
         delete_unreferenced_files(db, project, sorted(lost))
 

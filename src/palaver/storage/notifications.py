@@ -88,14 +88,14 @@ def notify(db: Connection, kind: NotificationKind, names: Collection[str]) -> No
 
 def encode_notifications(kind: NotificationKind, names: Collection[str]) -> Iterator[str]:
     """Pack names, which contain no spaces, into as few payloads as possible."""
-    waiting, size = [kind.encode()], len(kind)
+    parts, size = [kind.encode()], len(kind)
     for name in map(str.encode, names):
-        if size + len(name) + 1 > _MAX_PAYLOAD_BYTES and len(waiting) > 1:
-            yield b" ".join(waiting).decode()
-            waiting, size = [kind.encode()], len(kind)
-        waiting.append(name)
+        if size + len(name) + 1 > _MAX_PAYLOAD_BYTES and len(parts) > 1:
+            yield b" ".join(parts).decode()
+            parts, size = [kind.encode()], len(kind)
+        parts.append(name)
         size += len(name) + 1
-    yield b" ".join(waiting).decode()
+    yield b" ".join(parts).decode()
 
 
 def parse_notification(payload: str) -> Notification | None:

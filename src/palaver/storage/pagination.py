@@ -1,7 +1,7 @@
 """Keyset pagination with opaque cursors.
 
-A cursor holds the sort key of the last row of a page, so rows that are inserted or deleted in between neither repeat
-nor hide others. It is bound to the project and filters of its list. It needs no secret: the project is always the
+A cursor holds the sort key of the last row of a page, so inserted or deleted rows do not make others repeat or
+disappear. It is bound to the project and filters of its list. It needs no secret: the project is always the
 caller's, and its values are only compared with.
 """
 
@@ -64,19 +64,21 @@ def fetch_page(
     `by` is the sort key: columns that are never null, the last of them unique. An index should start with the project
     and these columns. A cursor is only valid for the `filters` it was created with.
     """
-    bound = _cursor_scope(project, filters, order, by)
+    scope = _cursor_scope(project, filters, order, by)
     # Appended under their own names: the query may select these columns under other names, or not at all.
-    query = query.add_columns(*(column.label(f"by_{place}") for place, column in enumerate(by)))
+    query = query.add_columns(*(column.label(f"by_{index}") for index, column in enumerate(by)))
     query = query.order_by(*((column.desc() if order == "newest" else column.asc()) for column in by))
     if window.after is not None:
-        values = _decode_cursor(window.after, bound, by)
-        here = tuple_(*by)
-        there = tuple_(*(literal(value, column.type) for value, column in zip(values, by, strict=True)))
-        query = query.where(here < there if order == "newest" else here > there)
+        values = _decode_cursor(window.after, scope, by)
+        key = tuple_(*by)
+        last_key = tuple_(*(literal(value, column.type) for value, column in zip(values, by, strict=True)))
+        query = query.where(key < last_key if order == "newest" else key > last_key)
     rows = db.execute(query.limit(window.limit + 1)).all()
-    shown = rows[: window.limit]
-    more = len(rows) > window.limit
-    return Page([convert(row) for row in shown], _encode_cursor(shown[-1][-len(by) :], bound, by) if more else None)
+    page_rows = rows[: window.limit]
+    has_more = len(rows) > window.limit
+    return Page(
+        [convert(row) for row in page_rows], _encode_cursor(page_rows[-1][-len(by) :], scope, by) if has_more else None
+    )
 
 
 def decode_cursor(
@@ -132,38 +134,38 @@ def paginate_sorted(
     filters: Mapping[str, Any] | None = None,
 ) -> Page[T]:
     """Return one page of values that are sorted by name already."""
-    bound, by = (project, dict(filters or {}), "oldest", ["name"]), [column("name", String)]
-    after = "" if window.after is None else _decode_cursor(window.after, bound, by)[0]
+    scope, by = (project, dict(filters or {}), "oldest", ["name"]), [column("name", String)]
+    after = "" if window.after is None else _decode_cursor(window.after, scope, by)[0]
     first = bisect_right(rows, after, key=name)
-    shown = list(rows[first : first + window.limit])
-    more = len(rows) > first + window.limit
-    return Page(shown, _encode_cursor([name(shown[-1])], bound, by) if more else None)
+    page_rows = list(rows[first : first + window.limit])
+    has_more = len(rows) > first + window.limit
+    return Page(page_rows, _encode_cursor([name(page_rows[-1])], scope, by) if has_more else None)
 
 
 # Cursors
 
 
-def _encode_cursor(values: Sequence[Any], bound: object, by: Sequence[ColumnElement[Any]]) -> str:
+def _encode_cursor(values: Sequence[Any], scope: object, by: Sequence[ColumnElement[Any]]) -> str:
     key = msgspec.json.encode([_to_plain(value, column) for value, column in zip(values, by, strict=True)])
-    return base64.urlsafe_b64encode(_checksum(key, bound) + key).rstrip(b"=").decode()
+    return base64.urlsafe_b64encode(_checksum(key, scope) + key).rstrip(b"=").decode()
 
 
-def _decode_cursor(cursor: str, bound: object, by: Sequence[ColumnElement[Any]]) -> list[Any]:
+def _decode_cursor(cursor: str, scope: object, by: Sequence[ColumnElement[Any]]) -> list[Any]:
     if len(cursor) > _MAX_CURSOR_LENGTH or not cursor.isascii():
         raise _invalid_cursor()
     try:
-        whole = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        check, key = whole[:_CHECKSUM_BYTES], whole[_CHECKSUM_BYTES:]
+        decoded = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        checksum, key = decoded[:_CHECKSUM_BYTES], decoded[_CHECKSUM_BYTES:]
         values = _decode_key(key)
     except (ValueError, msgspec.MsgspecError):
         raise _invalid_cursor() from None
-    if check != _checksum(key, bound) or len(values) != len(by):
+    if checksum != _checksum(key, scope) or len(values) != len(by):
         raise _invalid_cursor()
     return [_to_typed(value, column) for value, column in zip(values, by, strict=True)]
 
 
-def _checksum(key: bytes, bound: object) -> bytes:
-    text = msgspec.json.encode(bound, order="sorted")
+def _checksum(key: bytes, scope: object) -> bytes:
+    text = msgspec.json.encode(scope, order="sorted")
     return hashlib.blake2b(key, digest_size=_CHECKSUM_BYTES, key=hashlib.sha256(text).digest()).digest()
 
 
@@ -175,8 +177,8 @@ def _to_plain(value: Any, column: ColumnElement[Any]) -> int | str:
 def _to_typed(value: int | str, column: ColumnElement[Any]) -> Any:
     """Convert a value of a cursor to the type of its column. The checksum does not protect against forgery."""
     kind = column.type
-    wanted = int if isinstance(kind, UtcTimestamp | Integer) else str
-    if type(value) is not wanted or (type(value) is int and value not in _INT64_RANGE) or "\0" in str(value):
+    expected = int if isinstance(kind, UtcTimestamp | Integer) else str
+    if type(value) is not expected or (type(value) is int and value not in _INT64_RANGE) or "\0" in str(value):
         raise _invalid_cursor()
     try:
         return (

@@ -30,10 +30,10 @@ def workers_lock_path(database: Path) -> Path:
 
 
 def redact_url(url: str) -> str:
-    scheme, colon, rest = url.partition("://")
-    user, at, place = rest.rpartition("@")
-    shown = f"{scheme}{colon}{user.partition(':')[0]}{':***' if ':' in user else ''}{at}{place}" if colon else url
-    return _PASSWORD.sub(r"\1***", shown)
+    scheme, colon, remainder = url.partition("://")
+    user, at, host = remainder.rpartition("@")
+    redacted = f"{scheme}{colon}{user.partition(':')[0]}{':***' if ':' in user else ''}{at}{host}" if colon else url
+    return _PASSWORD.sub(r"\1***", redacted)
 
 
 def permission_warnings(database: Path) -> list[str]:
@@ -41,10 +41,10 @@ def permission_warnings(database: Path) -> list[str]:
     if os.name != "posix":  # pragma: no cover - elsewhere modes mean little
         return []
     files = [database, *(database.with_name(database.name + end) for end in ("-wal", "-shm"))]
-    found = [(path, 0o600) for path in files if _is_readable_by_others(path)]
+    readable = [(path, 0o600) for path in files if _is_readable_by_others(path)]
     if database.parent == default_path().parent and _is_readable_by_others(database.parent):
-        found.append((database.parent, 0o700))  # Only the default directory is Palaver's to protect.
-    return [f"Others can read {path}: chmod {mode:o} {path} makes it yours alone." for path, mode in found]
+        readable.append((database.parent, 0o700))  # Only the default directory is Palaver's to protect.
+    return [f"Others can read {path}: chmod {mode:o} {path} makes it yours alone." for path, mode in readable]
 
 
 def _is_readable_by_others(path: Path) -> bool:

@@ -193,7 +193,7 @@ class PostgresDatabase:
         return psycopg.connect(*args, **{**kwargs, **options}, autocommit=True)
 
     def _execute(self, work: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
-        for left in range(_MAX_TRIES - 1, -1, -1):
+        for retries_left in range(_MAX_TRIES - 1, -1, -1):
             try:
                 with self._engine.begin() as connection:
                     changes = collect_changes(connection) if self._watchers else []
@@ -201,7 +201,7 @@ class PostgresDatabase:
                         redaction.attach_redactor(connection, self._redactor)
                     result = work(connection, *args, **kwargs)
             except Exception as error:
-                if left and is_serialization_failure(error):
+                if retries_left and is_serialization_failure(error):
                     continue
                 raise translate_error(error) or error from None
             if changes:
@@ -213,11 +213,11 @@ class PostgresDatabase:
 def create_postgres_engine(url: str) -> Engine:
     """Create the SQLAlchemy engine for a URL. Raises SettingsError for an invalid one."""
     try:
-        place = make_url(url).set(drivername="postgresql+psycopg")
+        location = make_url(url).set(drivername="postgresql+psycopg")
     except (ArgumentError, ValueError):
         raise SettingsError(f"No database at {redact_url(url)!r}: give postgresql://user@host/name.") from None
     engine = create_engine(
-        place,
+        location,
         pool_size=_POOL_SIZE,
         max_overflow=0,
         pool_timeout=CONNECT_TIMEOUT_S,

@@ -70,7 +70,7 @@ def delete_project_batch(db: Connection, name: str, *, limit: int = 100) -> bool
     return False
 
 
-def _delete_rows(db: Connection, table: Table, name: str, most: int) -> int:
+def _delete_rows(db: Connection, table: Table, name: str, limit: int) -> int:
     key: list[Any] = list(table.primary_key.columns)
-    some = select(*key).where(table.c.project == name).limit(most)
+    some = select(*key).where(table.c.project == name).limit(limit)
     return db.execute(delete(table).where(tuple_(*key).in_(some))).rowcount

@@ -40,7 +40,7 @@ def enqueue_runs(db: Connection, new: Sequence[NewRun], at: datetime) -> None:
 def dequeue_runs(db: Connection, process: str, workflows: Collection[str], limit: int, at: datetime) -> list[QueuedRun]:
     """Claim the oldest queued runs of the given workflows for a process."""
     full = boards.find_full_boards(db)
-    waiting = (
+    query = (
         select(table.c.project, table.c.id, table.c.board)
         .where(table.c.ended_at.is_(None), table.c.status == "queued", table.c.workflow.in_(workflows))
         .order_by(table.c.id)
@@ -49,30 +49,30 @@ def dequeue_runs(db: Connection, process: str, workflows: Collection[str], limit
     )
     if full:
         board = tuple_(table.c.project, table.c.board)
-        waiting = waiting.where(or_(table.c.board.is_(None), board.not_in(full)))
-    rows = db.execute(waiting).all()
+        query = query.where(or_(table.c.board.is_(None), board.not_in(full)))
+    rows = db.execute(query).all()
     passed_over = boards.find_runs_over_limit(db, rows)
-    taken: list[QueuedRun] = []
+    claimed: list[QueuedRun] = []
     for project, run, _ in rows:
         if (project, run) in passed_over:
             continue
-        theirs = update(table).where(table.c.project == project, table.c.id == run)
-        db.execute(theirs.values(status="running", process=process, started_at=at, attempts=table.c.attempts + 1))
+        claim = update(table).where(table.c.project == project, table.c.id == run)
+        db.execute(claim.values(status="running", process=process, started_at=at, attempts=table.c.attempts + 1))
         notifications.mark_changed(db, Change(project, "run", run))
-        found = runs.get_stored_run(db, project, run)
-        assert found is not None
-        taken.append(QueuedRun(found, _load_call(db, found)))
-    return taken
+        stored = runs.get_stored_run(db, project, run)
+        assert stored is not None
+        claimed.append(QueuedRun(stored, _load_call(db, stored)))
+    return claimed
 
 
-def _load_call(db: Connection, found: StoredRun) -> Call:
-    kept = runs.decode_call(found)
-    assert kept is not None  # Queued runs are always stored in full.
-    before = kept.messages[: kept.preface]
-    seen = files.replace_missing_files(
-        db, found.row.project, run_log.messages_seen_by(db, found.row.project, found) or []
+def _load_call(db: Connection, stored: StoredRun) -> Call:
+    call = runs.decode_call(stored)
+    assert call is not None  # Queued runs are always stored in full.
+    preface = call.messages[: call.preface]
+    messages = files.replace_missing_files(
+        db, stored.row.project, run_log.messages_seen_by(db, stored.row.project, stored) or []
     )
-    return replace(kept, messages=(*before, *seen), session=found.row.session)
+    return replace(call, messages=(*preface, *messages), session=stored.row.session)
 
 
 def requeue_run(db: Connection, row: RunRow) -> bool:
@@ -105,24 +105,24 @@ def _delete_events(db: Connection, row: RunRow) -> None:
 
 
 def _requeue(db: Connection, row: RunRow, **more: Any) -> None:
-    theirs = update(table).where(table.c.project == row.project, table.c.id == row.id)
+    statement = update(table).where(table.c.project == row.project, table.c.id == row.id)
     values = {"status": "queued", "process": None, "started_at": None, "first_output_at": None, "seq": -1}
-    db.execute(theirs.values(**values, **more))
+    db.execute(statement.values(**values, **more))
     notifications.notify(db, "waiting", [row.workflow])
 
 
 def fail_queued_runs(db: Connection, workflow: str, error: tuple[str, str], at: datetime, *, limit: int = 100) -> bool:
     """Fail a batch of queued runs of a workflow that is no longer served; returns whether there may be more."""
-    waiting = (
+    query = (
         select(table.c.project, table.c.id)
         .where(table.c.ended_at.is_(None), table.c.status == "queued", table.c.workflow == workflow)
         .limit(limit)
         .with_for_update(skip_locked=True)
     )
-    found = db.execute(waiting).all()
-    for project, run in found:
+    rows = db.execute(query).all()
+    for project, run in rows:
         run_log.fail_queued_run(db, project, run, error, at)
-    return len(found) == limit
+    return len(rows) == limit
 
 
 ProcessKind = Literal["server", "worker"]
@@ -144,8 +144,8 @@ def register_process(db: Connection, process: Process) -> None:
 
 def record_heartbeat(db: Connection, process: Process, at: datetime) -> None:
     """Write a heartbeat. A process that was removed as dead is registered again."""
-    seen = db.execute(update(processes).where(processes.c.id == process.id).values(seen_at=at))
-    if not seen.rowcount:
+    updated = db.execute(update(processes).where(processes.c.id == process.id).values(seen_at=at))
+    if not updated.rowcount:
         register_process(db, msgspec.structs.replace(process, seen_at=at))
 
 

@@ -36,15 +36,17 @@ def redactor_of(db: Connection) -> StorageRedactor | None:
     return db.info.get(_REDACTOR_KEY)
 
 
-def redact_messages(db: Connection, project: str, workflow: str | None, said: Sequence[Message]) -> Sequence[Message]:
+def redact_messages(
+    db: Connection, project: str, workflow: str | None, messages: Sequence[Message]
+) -> Sequence[Message]:
     redactor = redactor_of(db)
-    return said if redactor is None or not said else redactor.messages(project, workflow, said)
+    return messages if redactor is None or not messages else redactor.messages(project, workflow, messages)
 
 
-def redact_title(db: Connection, project: str, workflow: str | None, given: str) -> str:
-    return redact_messages(db, project, workflow, [Message.user(given)])[0].text if given else given
+def redact_title(db: Connection, project: str, workflow: str | None, title: str) -> str:
+    return redact_messages(db, project, workflow, [Message.user(title)])[0].text if title else title
 
 
-def redact_inputs(db: Connection, project: str, workflow: str | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def redact_inputs(db: Connection, project: str, workflow: str | None, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     redactor = redactor_of(db)
-    return given if redactor is None or not given else redactor.inputs(project, workflow, given)
+    return inputs if redactor is None or not inputs else redactor.inputs(project, workflow, inputs)

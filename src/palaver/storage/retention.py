@@ -13,7 +13,7 @@ DELETE_BATCH = 200
 
 
 def delete_old_runs(db: Connection, before: datetime) -> int:
-    """Delete runs that ended before a time, except those of threads, board cells and stored responses."""
+    """Delete runs that ended before a time, except runs of threads and board cells, and stored responses."""
     cell = exists().where(
         cells.c.project == runs_table.c.project, cells.c.board == runs_table.c.board, cells.c.run == runs_table.c.id
     )
@@ -22,18 +22,18 @@ def delete_old_runs(db: Connection, before: datetime) -> int:
 
 
 def delete_all_but_newest(db: Connection, count: int) -> int:
-    """Delete all but the newest `most` runs without a thread, for an in-memory database."""
+    """Delete all but the newest `count` runs without a thread, for an in-memory database."""
     ended = select(runs_table.c.project, runs_table.c.id).where(
         runs_table.c.ended_at.is_not(None), runs_table.c.thread.is_(None)
     )
     return _delete_batch(db, ended.order_by(runs_table.c.id.desc()).offset(count))
 
 
-def _delete_batch(db: Connection, asked: Select[Any, Any]) -> int:
-    found = [(row.project, row.id) for row in db.execute(asked.limit(DELETE_BATCH))]
-    for project in sorted({project for project, _ in found}):  # The same order in all processes avoids deadlocks.
-        runs.delete_runs(db, project, [run for of, run in found if of == project])
-    return len(found)
+def _delete_batch(db: Connection, query: Select[Any, Any]) -> int:
+    keys = [(row.project, row.id) for row in db.execute(query.limit(DELETE_BATCH))]
+    for project in sorted({project for project, _ in keys}):  # The same order in all processes avoids deadlocks.
+        runs.delete_runs(db, project, [run for of, run in keys if of == project])
+    return len(keys)
 
 
 def delete_old_responses(db: Connection, now: datetime) -> int:

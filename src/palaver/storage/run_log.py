@@ -32,8 +32,7 @@ def record_runs(
 ) -> None:
     """Write new runs, events and ends; notify other processes of the growth of `followed` runs.
 
-    Runs of a process that others took for dead may have been ended or restarted elsewhere: what it writes of them is
-    ignored.
+    If other processes considered this one dead and ended or restarted some of its runs, their events are ignored.
     """
     if process is not None and db.dialect.name == "postgresql":  # A SQLite file has only one server.
         lost = runs.find_lost_runs(db, process, {one.run for one in batches} - {one.started.run_id for one in new})
@@ -50,7 +49,7 @@ def record_runs(
     _add_reply_references(db, replies)
     if batches:
         runs.append_events(db, batches)
-        recent = {one.started.run_id for one in (*new, *ended)}  # Their rows contain it.
+        recent = {one.started.run_id for one in (*new, *ended)}  # Their rows have it already.
         runs.set_first_output(db, [one for one in batches if one.first_output_at is not None and one.run not in recent])
     if endings:
         runs.end_runs(db, list(endings.values()))
@@ -66,21 +65,21 @@ def record_runs(
 
 
 def _run_changes(origin: Origin, run: str) -> Iterator[Change]:
-    """The changes that the start or end of a run causes, except in its thread."""
+    """Yield the changes that the start or end of a run causes, except in its thread."""
     yield Change(origin.project, "run", run)
     if origin.board is not None:
         yield Change(origin.project, "board", origin.board, run)
 
 
-def _run_row(one: NewRun, ending: RunEnding | None) -> dict[str, Any]:
-    call, origin, started = one.call, one.origin, one.started
-    has_content, said = _has_content(one), _call_messages(one)
+def _run_row(new: NewRun, ending: RunEnding | None) -> dict[str, Any]:
+    call, origin, started = new.call, new.origin, new.started
+    has_content, messages = _has_content(new), _call_messages(new)
     row: dict[str, Any] = {
         "project": origin.project,
         "id": started.run_id,
-        "workflow": one.workflow,
+        "workflow": new.workflow,
         "variant": origin.variant,
-        "status": one.status,
+        "status": new.status,
         "finish": None,
         "error": None,
         "protocol": origin.protocol,
@@ -96,68 +95,68 @@ def _run_row(one: NewRun, ending: RunEnding | None) -> dict[str, Any]:
         "trace_id": started.trace_id,
         "seq": -1,
         "usage": None,
-        "call": _encode_call(call, said) if has_content else None,
+        "call": _encode_call(call, messages) if has_content else None,
         "reading": None if origin.reading is None else json.encode(origin.reading),
         "reply": None,
-        "preview_in": _input_preview(said or call.messages, call.inputs) if has_content else None,
+        "preview_in": _input_preview(messages or call.messages, call.inputs) if has_content else None,
         "preview_out": None,
-        "process": one.process,
-        "idempotent": one.idempotent,
+        "process": new.process,
+        "idempotent": new.idempotent,
         "attempts": 0,
         "cancel_asked_at": None,
         "created_at": started.at,
-        "started_at": started.at if one.status == "running" else None,
-        "first_output_at": one.first_output_at,
+        "started_at": started.at if new.status == "running" else None,
+        "first_output_at": new.first_output_at,
         "ended_at": None,
     }
     return row if ending is None else row | msgspec.structs.asdict(ending)
 
 
-def _has_content(one: NewRun) -> bool:
-    return (one.call.record == "full" and not one.origin.is_cell) or one.origin.is_needed
+def _has_content(new: NewRun) -> bool:
+    return (new.call.record == "full" and not new.origin.is_cell) or new.origin.is_needed
 
 
-def _call_messages(one: NewRun) -> tuple[Message, ...]:
+def _call_messages(new: NewRun) -> tuple[Message, ...]:
     """Return the messages of the call that are stored with the run."""
-    return one.call.messages if one.origin.said is None else one.origin.said
+    return new.call.messages if new.origin.said is None else new.origin.said
 
 
 def _add_reply_references(db: Connection, endings: Sequence[RunEnding]) -> None:
     """Reference the files of replies, so that they live as long as the run."""
-    for one in endings:
-        if one.reply is not None:
-            files.add_run_references(db, one.project, one.id, one.reply.messages)
+    for ending in endings:
+        if ending.reply is not None:
+            files.add_run_references(db, ending.project, ending.id, ending.reply.messages)
 
 
-def _encode_call(call: Call, said: tuple[Message, ...]) -> bytes | None:
+def _encode_call(call: Call, messages: tuple[Message, ...]) -> bytes | None:
     """Encode the call without its secrets; None if it is not JSON."""
-    kept = msgspec.structs.replace(call, secrets={}, messages=said)
+    stored = msgspec.structs.replace(call, secrets={}, messages=messages)
     try:
-        return json.encode(kept)
+        return json.encode(stored)
     except json.NotJson:  # A call from Python may contain anything.
         return None
 
 
-def _input_preview(said: Sequence[Message], inputs: Mapping[str, Any]) -> Any:
-    return preview_messages(said, "input") if said else preview(dict(inputs), "input")
+def _input_preview(messages: Sequence[Message], inputs: Mapping[str, Any]) -> Any:
+    return preview_messages(messages, "input") if messages else preview(dict(inputs), "input")
 
 
-def _run_ending(one: FinishedRun, now: datetime) -> RunEnding:
-    last = one.events[-1]
+def _run_ending(finished: FinishedRun, now: datetime) -> RunEnding:
+    last = finished.events[-1]
     assert isinstance(last, TERMINAL_EVENTS)
-    reply = fold(one.events)
-    kept = reply if one.has_content else None
+    reply = fold(finished.events)
+    stored_reply = reply if finished.has_content else None
     return RunEnding(
-        project=one.origin.project,
-        id=one.started.run_id,
+        project=finished.origin.project,
+        id=finished.started.run_id,
         status=terminal_status(last),
         finish=reply.finish,
         error={"code": last.code, "message": last.message} if isinstance(last, RunFailed) else None,
         seq=last.seq,
         usage=reply.usage,
-        reply=kept,
-        preview_out=None if kept is None else _output_preview(kept),
-        first_output_at=one.first_output_at or (None if _value(last) is msgspec.UNSET else last.at),
+        reply=stored_reply,
+        preview_out=None if stored_reply is None else _output_preview(stored_reply),
+        first_output_at=finished.first_output_at or (None if _value(last) is msgspec.UNSET else last.at),
         ended_at=last.at or now,
     )
 
@@ -180,10 +179,10 @@ def _output_preview(reply: Reply) -> Any:
     return None if reply.value is msgspec.UNSET else preview(reply.value, "output")
 
 
-def _append_to_thread(db: Connection, one: FinishedRun, now: datetime) -> None:
+def _append_to_thread(db: Connection, finished: FinishedRun, now: datetime) -> None:
     from palaver.storage.threads import repository as threads
 
-    origin, last, reply = one.origin, one.events[-1], fold(one.events)
+    origin, last, reply = finished.origin, finished.events[-1], fold(finished.events)
     assert origin.thread is not None
     assert isinstance(last, TERMINAL_EVENTS)
     status = terminal_status(last)
@@ -191,7 +190,7 @@ def _append_to_thread(db: Connection, one: FinishedRun, now: datetime) -> None:
         db,
         origin.project,
         origin.thread,
-        run=one.started.run_id,
+        run=finished.started.run_id,
         answers=origin.answers,
         messages=reply.messages,
         status="done" if status == "finished" else "failed" if status == "failed" else "partial",
@@ -204,28 +203,28 @@ def _append_to_thread(db: Connection, one: FinishedRun, now: datetime) -> None:
 def _redact_call(db: Connection, project: str, run: str) -> None:
     """Redact the call of a queued run, which had to be stored in full until the run ended."""
     redactor = redaction.redactor_of(db)
-    found = None if redactor is None else runs.get_stored_run(db, project, run)
-    call = None if found is None else runs.decode_call(found)
-    if redactor is None or found is None or call is None:
+    stored = None if redactor is None else runs.get_stored_run(db, project, run)
+    call = None if stored is None else runs.decode_call(stored)
+    if redactor is None or stored is None or call is None:
         return
-    redacted, reading = redactor.call(project, found.row.workflow, call, found.reading)
-    shown = _input_preview(redacted.messages, redacted.inputs) if redacted.messages or redacted.inputs else None
-    runs.update_run(db, project, run, call=json.encode(redacted), reading=reading, preview_in=shown)
+    redacted, redacted_reading = redactor.call(project, stored.row.workflow, call, stored.reading)
+    input_preview = _input_preview(redacted.messages, redacted.inputs) if redacted.messages or redacted.inputs else None
+    runs.update_run(db, project, run, call=json.encode(redacted), reading=redacted_reading, preview_in=input_preview)
 
 
 def interrupt_run(db: Connection, project: str, run: str, now: datetime) -> bool:
     """End a run whose process died, keeping its logged events; False if it has ended."""
     if not runs.lock_active_run(db, project, run):
         return False
-    found = runs.get_stored_run(db, project, run)
-    assert found is not None
-    now = _end_time(found, now)
-    said = runs.read_events(db, project, run)
-    if said:
-        _finish_run(db, found, said, interruption_events(said, now), now)
+    stored = runs.get_stored_run(db, project, run)
+    assert stored is not None
+    now = _end_time(stored, now)
+    events = runs.read_events(db, project, run)
+    if events:
+        _finish_run(db, stored, events, interruption_events(events, now), now)
     else:
-        started = _started_event(found)
-        _finish_run(db, found, [], [started, *interruption_events([started], now)], now)
+        started = _started_event(stored)
+        _finish_run(db, stored, [], [started, *interruption_events([started], now)], now)
     return True
 
 
@@ -233,54 +232,54 @@ def cancel_queued_run(db: Connection, project: str, run: str, now: datetime) -> 
     """Cancel a queued run; False if it has started."""
     if not runs.lock_active_run(db, project, run):
         return False
-    found = runs.get_stored_run(db, project, run)
-    if found is None or found.row.status != "queued":
+    stored = runs.get_stored_run(db, project, run)
+    if stored is None or stored.row.status != "queued":
         return False
-    now = _end_time(found, now)
-    _finish_run(db, found, [], [_started_event(found), RunCancelled(1, at=now)], now)
+    now = _end_time(stored, now)
+    _finish_run(db, stored, [], [_started_event(stored), RunCancelled(1, at=now)], now)
     return True
 
 
 def fail_queued_run(db: Connection, project: str, run: str, error: tuple[str, str], now: datetime) -> None:
     """Fail a queued run that could not start, with the error code and message `why`."""
     if runs.lock_active_run(db, project, run):
-        found = runs.get_stored_run(db, project, run)
-        assert found is not None
-        now = _end_time(found, now)
-        _finish_run(db, found, [], [_started_event(found), RunFailed(1, *error, at=now)], now)
+        stored = runs.get_stored_run(db, project, run)
+        assert stored is not None
+        now = _end_time(stored, now)
+        _finish_run(db, stored, [], [_started_event(stored), RunFailed(1, *error, at=now)], now)
 
 
-def _end_time(found: StoredRun, now: datetime) -> datetime:
+def _end_time(stored: StoredRun, now: datetime) -> datetime:
     """Return the time of the end, never before the start: the clock may have been set back."""
-    return max(now, found.row.started_at or found.row.created_at)
+    return max(now, stored.row.started_at or stored.row.created_at)
 
 
-def _started_event(found: StoredRun) -> RunStarted:
-    row = found.row
+def _started_event(stored: StoredRun) -> RunStarted:
+    row = stored.row
     return RunStarted(0, row.id, row.session, row.created_at, row.trace_id or "")
 
 
-def _finish_run(db: Connection, found: StoredRun, said: list[Event], last: list[Event], now: datetime) -> None:
-    row, whole = found.row, [*said, *last]
-    has_content = found.call is not None
+def _finish_run(db: Connection, stored: StoredRun, logged: list[Event], new_events: list[Event], now: datetime) -> None:
+    row, events = stored.row, [*logged, *new_events]
+    has_content = stored.call is not None
     if has_content:
-        runs.append_events(db, [EventBatch(row.project, row.id, last)])
+        runs.append_events(db, [EventBatch(row.project, row.id, new_events)])
     origin = Origin(project=row.project, protocol=row.protocol, thread=row.thread, answers=row.answers, board=row.board)
-    started = whole[0]
+    started = events[0]
     assert isinstance(started, RunStarted)
-    one = FinishedRun(
+    finished = FinishedRun(
         started=started,
         origin=origin,
-        events=whole,
+        events=events,
         has_content=has_content,
         first_output_at=row.first_output_at,
     )
-    ending = _run_ending(one, now)
+    ending = _run_ending(finished, now)
     runs.end_runs(db, [ending])
     _redact_call(db, row.project, row.id)
     _add_reply_references(db, [ending])
     if row.thread is not None:
-        _append_to_thread(db, one, now)
+        _append_to_thread(db, finished, now)
     notifications.mark_all_changed(db, _run_changes(origin, row.id))
     notifications.notify(db, "grew", [row.id])
 
@@ -290,16 +289,16 @@ _MAX_CHAIN = 2_000
 
 
 def run_chain(db: Connection, project: str, run: str) -> list[StoredRun] | None:
-    """Return the run and those it continues, oldest first; None if one of them is not stored."""
-    found: list[StoredRun] = []
-    wanted: str | None = run
-    while wanted is not None and len(found) < _MAX_CHAIN:
-        one = runs.get_stored_run(db, project, wanted)
-        if one is None or not one.row.stored:
+    """Return the run and the runs that it continues, oldest first; None if one of them is not stored."""
+    chain: list[StoredRun] = []
+    run_id: str | None = run
+    while run_id is not None and len(chain) < _MAX_CHAIN:
+        stored = runs.get_stored_run(db, project, run_id)
+        if stored is None or not stored.row.stored:
             return None
-        found.insert(0, one)
-        wanted = None if one.row.thread is not None else one.row.previous
-    return found
+        chain.insert(0, stored)
+        run_id = None if stored.row.thread is not None else stored.row.previous
+    return chain
 
 
 def messages_seen_by(db: Connection, project: str, run: StoredRun) -> list[Message] | None:
@@ -321,15 +320,15 @@ def chain_messages(db: Connection, project: str, chain: list[StoredRun]) -> list
 
 def find_threads_with_message(db: Connection, project: str, node: str) -> list[str]:
     """Return the ids of threads that contain a message."""
-    asked = select(nodes.c.thread).where(nodes.c.project == project, nodes.c.id == node).limit(10)
-    return list(db.scalars(asked))
+    query = select(nodes.c.thread).where(nodes.c.project == project, nodes.c.id == node).limit(10)
+    return list(db.scalars(query))
 
 
 def replace_message(db: Connection, project: str, thread: str, node: Node, message: Message) -> None:
     """Replace a node's message after one of its items was deleted."""
     row = node_row(msgspec.structs.replace(node, message=message))
-    theirs = update(nodes).where(nodes.c.project == project, nodes.c.thread == thread, nodes.c.id == node.id)
-    db.execute(theirs.values({name: row[name] for name in ("message", "line", "folded")}))
+    statement = update(nodes).where(nodes.c.project == project, nodes.c.thread == thread, nodes.c.id == node.id)
+    db.execute(statement.values({name: row[name] for name in ("message", "line", "folded")}))
     if lost := set(file_ids([node.message])).difference(file_ids([message])):
         files.remove_node_references(db, project, thread, [node.id], only=lost)
 

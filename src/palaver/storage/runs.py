@@ -167,11 +167,11 @@ def insert_runs(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def end_runs(db: Connection, endings: Sequence[RunEnding]) -> None:
-    named = [
-        {"of_project": one.project, "of_id": one.id} | {name: getattr(one, name) for name in _ENDING_FIELDS}
-        for one in endings
+    rows = [
+        {"of_project": ending.project, "of_id": ending.id} | {name: getattr(ending, name) for name in _ENDING_FIELDS}
+        for ending in endings
     ]
-    db.execute(_update_ending, named)
+    db.execute(_update_ending, rows)
 
 
 def update_run(db: Connection, project: str, run: str, **values: Any) -> None:
@@ -180,30 +180,30 @@ def update_run(db: Connection, project: str, run: str, **values: Any) -> None:
 
 def set_first_output(db: Connection, batches: Sequence[EventBatch]) -> None:
     if batches:
-        named = [{"of_project": one.project, "of_id": one.run, "at": one.first_output_at} for one in batches]
-        db.execute(_update_first_output, named)
+        rows = [{"of_project": batch.project, "of_id": batch.run, "at": batch.first_output_at} for batch in batches]
+        db.execute(_update_first_output, rows)
 
 
 def get_run(db: Connection, project: str, run: str) -> RunRow | None:
     """Return a run; None for an unknown one, or one of another project."""
-    found = db.execute(_where_run(select(*_COLUMNS), project, run)).mappings().one_or_none()
-    return None if found is None else RunRow(**found)
+    row = db.execute(_where_run(select(*_COLUMNS), project, run)).mappings().one_or_none()
+    return None if row is None else RunRow(**row)
 
 
 def get_stored_run(db: Connection, project: str, run: str) -> StoredRun | None:
     """Return a run with everything that is stored of it."""
     query = select(*_COLUMNS, _COLUMN.call, _COLUMN.reading, _COLUMN.reply)
-    found = db.execute(_where_run(query, project, run)).mappings().one_or_none()
-    if found is None:
+    row = db.execute(_where_run(query, project, run)).mappings().one_or_none()
+    if row is None:
         return None
-    fields = dict(found)
+    fields = dict(row)
     call, reading, reply = fields.pop("call"), fields.pop("reading"), fields.pop("reply")
     return StoredRun(RunRow(**fields), call, reading, None if reply is None else msgspec.convert(reply, Reply))
 
 
-def decode_call(found: StoredRun) -> Call | None:
+def decode_call(stored: StoredRun) -> Call | None:
     """Return the call of a run; None if it was not recorded."""
-    return None if found.call is None else msgspec.convert(found.call, Call)
+    return None if stored.call is None else msgspec.convert(stored.call, Call)
 
 
 def list_active_in_session(db: Connection, project: str, workflow: str, session: str) -> list[RunRow]:
@@ -245,27 +245,27 @@ def get_read_at(db: Connection, project: str, run: str) -> datetime | None:
 def run_durations(db: Connection, project: str, ids: Collection[str]) -> dict[str, float]:
     """Return the durations of ended runs in seconds, by id."""
     query = select(runs.c.id, runs.c.started_at, runs.c.ended_at).where(runs.c.project == project, runs.c.id.in_(ids))
-    known = ((row.id, row.started_at, row.ended_at) for row in db.execute(query))
-    return {run: (end - start).total_seconds() for run, start, end in known if start is not None and end is not None}
+    rows = ((row.id, row.started_at, row.ended_at) for row in db.execute(query))
+    return {run: (end - start).total_seconds() for run, start, end in rows if start is not None and end is not None}
 
 
-def list_unfinished_runs(db: Connection, names: Sequence[str]) -> list[RunRow]:
+def list_unfinished_runs(db: Connection, process_ids: Sequence[str]) -> list[RunRow]:
     """List the active runs of these processes."""
-    return _fetch_rows(db, select(*_COLUMNS).where(_COLUMN.ended_at.is_(None), _COLUMN.process.in_(names)))
+    return _fetch_rows(db, select(*_COLUMNS).where(_COLUMN.ended_at.is_(None), _COLUMN.process.in_(process_ids)))
 
 
 def list_orphaned_runs(db: Connection) -> list[RunRow]:
     """List the active runs of processes that are no longer registered."""
-    known = select(processes.c.id)
-    return _fetch_rows(db, select(*_COLUMNS).where(_COLUMN.ended_at.is_(None), _COLUMN.process.not_in(known)))
+    registered = select(processes.c.id)
+    return _fetch_rows(db, select(*_COLUMNS).where(_COLUMN.ended_at.is_(None), _COLUMN.process.not_in(registered)))
 
 
 def find_lost_runs(db: Connection, process: str, ids: Collection[str]) -> set[str]:
-    """Return those of these runs that another process has ended or restarted."""
+    """Return the runs among `ids` that another process has ended or restarted."""
     if not ids:
         return set()
-    held = select(_COLUMN.id).where(_COLUMN.id.in_(ids), _COLUMN.process == process, _COLUMN.status != "interrupted")
-    return set(ids) - set(db.scalars(held.with_for_update()))
+    query = select(_COLUMN.id).where(_COLUMN.id.in_(ids), _COLUMN.process == process, _COLUMN.status != "interrupted")
+    return set(ids) - set(db.scalars(query.with_for_update()))
 
 
 def lock_active_run(db: Connection, project: str, run: str) -> bool:
@@ -282,14 +282,13 @@ def delete_runs(db: Connection, project: str, ids: Sequence[str]) -> int:
 
 
 def _fetch_rows(db: Connection, query: Select[Any]) -> list[RunRow]:
-    return [RunRow(**found) for found in db.execute(query).mappings()]
+    return [RunRow(**row) for row in db.execute(query).mappings()]
 
 
 def _where_run(query: Select[Any], project: str, run: str) -> Select[Any]:
     return query.where(_COLUMN.project == project, _COLUMN.id == run)
 
 
-_LIST_COLUMNS = [runs.c[name] for name in RunRow.__struct_fields__]
 _EXACT_FILTERS = ("workflow", "variant", "status", "protocol", "thread", "board", "key", "user")
 _START_SLACK_MS = 24 * 60 * 60 * 1000
 """How long a run may have its id before it is created: its turn may have to wait."""
@@ -321,11 +320,11 @@ def list_runs(
 ) -> Page[RunRow]:
     """List runs, newest first. The `seq` of active runs is read from the log."""
     query = _filtered_runs(db, project, filters)
-    bound = {name: f"{value}" for name, value in msgspec.structs.asdict(filters).items() if value is not None}
-    found = fetch_page(db, query, _row_to_run, project=project, by=[runs.c.id], window=window, filters=bound)
-    going = [row.id for row in found.data if row.is_alive]
-    said = last_event_seqs(db, project, going) if going else {}
-    return found.map(lambda row: msgspec.structs.replace(row, seq=said[row.id]) if row.id in said else row)
+    scope = {name: f"{value}" for name, value in msgspec.structs.asdict(filters).items() if value is not None}
+    page = fetch_page(db, query, _row_to_run, project=project, by=[runs.c.id], window=window, filters=scope)
+    active = [row.id for row in page.data if row.is_alive]
+    seqs = last_event_seqs(db, project, active) if active else {}
+    return page.map(lambda row: msgspec.structs.replace(row, seq=seqs[row.id]) if row.id in seqs else row)
 
 
 def list_active_ids(db: Connection, project: str, limit: int) -> list[str]:
@@ -334,28 +333,28 @@ def list_active_ids(db: Connection, project: str, limit: int) -> list[str]:
     return list(db.scalars(query.where(runs.c.project == project).order_by(runs.c.id.desc()).limit(limit)))
 
 
-def last_event_seqs(db: Connection, project: str, names: list[str]) -> dict[str, int]:
+def last_event_seqs(db: Connection, project: str, ids: list[str]) -> dict[str, int]:
     """Return the seq of the last event in the log of active runs."""
     last = func.max(events.c.first + events.c.count) - 1
-    query = select(events.c.run, last).where(events.c.project == project, events.c.run.in_(names))
+    query = select(events.c.run, last).where(events.c.project == project, events.c.run.in_(ids))
     return {row[0]: row[1] for row in db.execute(query.group_by(events.c.run))}
 
 
 def _filtered_runs(db: Connection, project: str, filters: RunFilters) -> Select[Any]:
-    query = select(*_LIST_COLUMNS).where(runs.c.project == project)
+    query = select(*_COLUMNS).where(runs.c.project == project)
     for name in _EXACT_FILTERS:
-        wanted: str | None = getattr(filters, name)
-        if wanted is None:
+        value: str | None = getattr(filters, name)
+        if value is None:
             continue
-        if name == "variant" and ":" not in wanted:
-            query = query.where(runs.c.variant.startswith(f"{storable_text(wanted)}:", autoescape=True))
+        if name == "variant" and ":" not in value:
+            query = query.where(runs.c.variant.startswith(f"{storable_text(value)}:", autoescape=True))
         else:
-            query = query.where(runs.c[name] == storable_text(wanted))
+            query = query.where(runs.c[name] == storable_text(value))
     if filters.status in ("queued", "running"):
-        # Active runs have a small index of their own, which a direct condition would not use.
-        going = runs.alias("going")
-        alive = select(going.c.id).where(going.c.ended_at.is_(None), going.c.status == filters.status)
-        query = query.where(runs.c.id.in_(alive))
+        # Active runs have a small partial index, which a direct condition would not use.
+        active = runs.alias("going")
+        active_ids = select(active.c.id).where(active.c.ended_at.is_(None), active.c.status == filters.status)
+        query = query.where(runs.c.id.in_(active_ids))
     if filters.status in ("failed", "cancelled", "interrupted"):
         query = query.where(IS_UNUSUAL)
     if filters.evaluation is not None:
@@ -372,9 +371,9 @@ def _filtered_runs(db: Connection, project: str, filters: RunFilters) -> Select[
     return query
 
 
-def _first_id(moment: datetime, later: int) -> str:
-    """Return the first id `later` milliseconds after `moment`."""
-    return f"run_{sortable_id(max(int(moment.timestamp() * 1000) + later, 0), 0)[:10]}"
+def _first_id(moment: datetime, offset_ms: int) -> str:
+    """Return the first id `offset_ms` milliseconds after `moment`."""
+    return f"run_{sortable_id(max(int(moment.timestamp() * 1000) + offset_ms, 0), 0)[:10]}"
 
 
 def _preview_contains(db: Connection, cell: ColumnElement[Any], text: str) -> ColumnElement[bool]:

@@ -39,11 +39,11 @@ def insert_view(db: Connection, project: str, view: SavedView) -> None:
 
 
 def replace_view(db: Connection, project: str, view: str, *, name: str, body: Any, at: datetime) -> SavedView:
-    here = (table.c.project == project, table.c.id == view)
-    row = db.execute(select(table).where(*here).with_for_update()).one_or_none()
+    is_view = (table.c.project == project, table.c.id == view)
+    row = db.execute(select(table).where(*is_view).with_for_update()).one_or_none()
     if row is None:
         raise _view_not_found(view)
-    db.execute(update(table).where(*here).values(name=name, body=body, updated_at=at))
+    db.execute(update(table).where(*is_view).values(name=name, body=body, updated_at=at))
     return msgspec.structs.replace(_row_to_view(row), name=name, body=body, updated_at=at)
 
 

@@ -69,10 +69,10 @@ class SqliteDatabase:
         except OSError as error:
             raise SettingsError(f"The database {path} cannot be opened: {error.strerror}.") from None
         upgrade.ensure_file_current(path)
-        place = URL.create("sqlite", database=str(path))
-        engine = create_engine(place, pool_size=_READER_THREADS + 1, max_overflow=0, hide_parameters=True)
+        url = URL.create("sqlite", database=str(path))
+        engine = create_engine(url, pool_size=_READER_THREADS + 1, max_overflow=0, hide_parameters=True)
         event.listen(engine, "connect", _prepare_file)
-        event.listen(engine, "begin", _begin)
+        event.listen(engine, "begin", _begin_transaction)
         return cls(path, engine)
 
     @classmethod
@@ -81,7 +81,7 @@ class SqliteDatabase:
             "sqlite://", poolclass=StaticPool, hide_parameters=True, connect_args={"check_same_thread": False}
         )
         event.listen(engine, "connect", _prepare_memory)
-        event.listen(engine, "begin", _begin)
+        event.listen(engine, "begin", _begin_transaction)
         return cls(None, engine)
 
     async def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -201,7 +201,7 @@ def _resolve(results: _Results) -> None:
 
 
 def _prepare_file(connection: sqlite3.Connection, _: object) -> None:
-    connection.isolation_level = None  # Transactions are begun explicitly.
+    connection.isolation_level = None  # Transactions start explicitly.
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
@@ -217,15 +217,15 @@ _memory_template: list[bytes] = []
 def _prepare_memory(connection: sqlite3.Connection, _: object) -> None:
     connection.isolation_level = None
     if not _memory_template:
-        made = create_engine("sqlite://", poolclass=StaticPool)
-        metadata.create_all(made)
-        with made.connect() as first:
-            _memory_template.append(first.connection.dbapi_connection.serialize())  # type: ignore[union-attr]
-        made.dispose()
+        engine = create_engine("sqlite://", poolclass=StaticPool)
+        metadata.create_all(engine)
+        with engine.connect() as template:
+            _memory_template.append(template.connection.dbapi_connection.serialize())  # type: ignore[union-attr]
+        engine.dispose()
     connection.deserialize(_memory_template[0])
     connection.execute("PRAGMA foreign_keys = ON")
 
 
-def _begin(connection: Connection) -> None:
+def _begin_transaction(connection: Connection) -> None:
     reads = connection.get_execution_options().get("reads", False)
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")

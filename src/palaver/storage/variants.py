@@ -122,62 +122,62 @@ def list_versions(db: Connection, project: str, variant: str, window: Window = F
 
 
 def get_head(db: Connection, project: str, variant: str) -> VariantHead:
-    found = get_variant(db, project, variant)
-    return VariantHead(found, get_version(db, project, variant, found.head))
+    current = get_variant(db, project, variant)
+    return VariantHead(current, get_version(db, project, variant, current.head))
 
 
 def resolve_reference(db: Connection, project: str, workflow: str, reference: str) -> ResolvedVariant:
     """Resolve a reference like `short` to the version that it means now, `short:3`."""
-    asked = parse_reference(reference)
-    found = find_variant(db, project, workflow, asked.name) if asked.workflow in (None, workflow) else None
-    number = asked.version or (found.head if found is not None else 0)
-    if found is None or number > found.head:
+    parsed = parse_reference(reference)
+    variant = find_variant(db, project, workflow, parsed.name) if parsed.workflow in (None, workflow) else None
+    number = parsed.version or (variant.head if variant is not None else 0)
+    if variant is None or number > variant.head:
         raise InvalidParameter(f"The workflow {workflow!r} has no variant {reference!r}.")
-    set_by = get_version(db, project, found.id, number)
-    return ResolvedVariant(str(VariantReference(asked.name, number)), set_by.parameters)
+    resolved = get_version(db, project, variant.id, number)
+    return ResolvedVariant(str(VariantReference(parsed.name, number)), resolved.parameters)
 
 
 # Changes
 
 
-def create_variant(db: Connection, project: str, wanted: VariantDraft, *, id: str, at: datetime) -> Variant:
+def create_variant(db: Connection, project: str, draft: VariantDraft, *, id: str, at: datetime) -> Variant:
     """Create a variant with its first version."""
-    if wanted.name == DEFAULT_VARIANT:
+    if draft.name == DEFAULT_VARIANT:
         raise NameTaken(
             f"The variant {DEFAULT_VARIANT!r} is made by the code itself: take another name.", pointer="/name"
         )
-    return _insert_variant(db, project, wanted, id, at)
+    return _insert_variant(db, project, draft, id, at)
 
 
-def _insert_variant(db: Connection, project: str, wanted: VariantDraft, id: str, at: datetime) -> Variant:
-    made = Variant(
+def _insert_variant(db: Connection, project: str, draft: VariantDraft, id: str, at: datetime) -> Variant:
+    variant = Variant(
         id=id,
-        workflow=wanted.workflow,
-        name=wanted.name,
-        description=wanted.description,
+        workflow=draft.workflow,
+        name=draft.name,
+        description=draft.description,
         created_at=at,
         updated_at=at,
     )
-    _check_name_free(db, project, made)
+    _check_name_free(db, project, variant)
     try:
-        db.execute(insert(table).values(project=project, **msgspec.structs.asdict(made)))
+        db.execute(insert(table).values(project=project, **msgspec.structs.asdict(variant)))
     except IntegrityError:  # Created by another process in the meantime.
-        raise _name_taken(made.name, archived=False) from None
-    _insert_version(db, project, made, wanted, at)
-    return made
+        raise _name_taken(variant.name, archived=False) from None
+    _insert_version(db, project, variant, draft, at)
+    return variant
 
 
 def update_variant(
     db: Connection, project: str, variant: str, *, at: datetime, check: Callable[[VariantHead], None], **fields: Any
 ) -> VariantHead:
     """Change name, description or archived; `check` may raise to refuse."""
-    found = _lock_variant(db, project, variant)
-    head = get_version(db, project, variant, found.head)
-    check(VariantHead(found, head))
-    changed = msgspec.structs.replace(found, **fields)
-    if changed == found:
-        return VariantHead(found, head)
-    if changed.name != found.name:
+    current = _lock_variant(db, project, variant)
+    head = get_version(db, project, variant, current.head)
+    check(VariantHead(current, head))
+    changed = msgspec.structs.replace(current, **fields)
+    if changed == current:
+        return VariantHead(current, head)
+    if changed.name != current.name:
         if changed.name == DEFAULT_VARIANT:
             raise NameTaken(f"The variant {DEFAULT_VARIANT!r} is made by the code itself.", pointer="/name")
         _check_name_free(db, project, changed)
@@ -187,24 +187,24 @@ def update_variant(
 
 
 def commit_version(
-    db: Connection, project: str, variant: str, wanted: VariantDraft, *, base: int, at: datetime
+    db: Connection, project: str, variant: str, draft: VariantDraft, *, base: int, at: datetime
 ) -> tuple[Version, bool]:
     """Add a version based on version `base`; if nothing differs, return the newest one and False.
 
     Raises StaleBase if `base` is not the newest version.
     """
-    found = _lock_variant(db, project, variant)
-    head = get_version(db, project, variant, found.head)
-    if core.is_same_json(head.parameters, wanted.parameters):
+    current = _lock_variant(db, project, variant)
+    head = get_version(db, project, variant, current.head)
+    if core.is_same_json(head.parameters, draft.parameters):
         return head, False
-    if base != found.head:
+    if base != current.head:
         raise StaleBase(
-            f"The newest version of {found.name!r} is {found.head}, not {base}: look at it first.",
-            details={"head": found.head},
+            f"The newest version of {current.name!r} is {current.head}, not {base}: look at it first.",
+            details={"head": current.head},
         )
-    newer = msgspec.structs.replace(found, head=found.head + 1)
+    newer = msgspec.structs.replace(current, head=current.head + 1)
     db.execute(update(table).where(*_is_variant(project, variant)).values(head=newer.head, updated_at=at))
-    return _insert_version(db, project, newer, wanted, at), True
+    return _insert_version(db, project, newer, draft, at), True
 
 
 def sync_default(
@@ -217,40 +217,40 @@ def sync_default(
     at: datetime,
 ) -> None:
     """Make the parameters in the code the newest version of `default`."""
-    wanted = VariantDraft(workflow=workflow, name=DEFAULT_VARIANT, parameters=parameters)
-    found = find_variant(db, project, workflow, DEFAULT_VARIANT)
-    if found is None:
-        _insert_variant(db, project, wanted, id, at)
+    draft = VariantDraft(workflow=workflow, name=DEFAULT_VARIANT, parameters=parameters)
+    current = find_variant(db, project, workflow, DEFAULT_VARIANT)
+    if current is None:
+        _insert_variant(db, project, draft, id, at)
     else:
-        commit_version(db, project, found.id, wanted, base=found.head, at=at)
+        commit_version(db, project, current.id, draft, base=current.head, at=at)
 
 
 def is_default_current(db: Connection, project: str, workflow: str, parameters: Mapping[str, Any]) -> bool:
     """Whether the newest version of `default` has the parameters in the code."""
-    found = find_variant(db, project, workflow, DEFAULT_VARIANT)
-    return found is not None and core.is_same_json(
-        get_version(db, project, found.id, found.head).parameters, parameters
+    current = find_variant(db, project, workflow, DEFAULT_VARIANT)
+    return current is not None and core.is_same_json(
+        get_version(db, project, current.id, current.head).parameters, parameters
     )
 
 
-def _insert_version(db: Connection, project: str, variant: Variant, wanted: VariantDraft, at: datetime) -> Version:
-    made = Version(
+def _insert_version(db: Connection, project: str, variant: Variant, draft: VariantDraft, at: datetime) -> Version:
+    version = Version(
         variant=variant.id,
         number=variant.head,
-        parameters=wanted.parameters,
-        message=wanted.message,
-        key=wanted.key,
+        parameters=draft.parameters,
+        message=draft.message,
+        key=draft.key,
         created_at=at,
     )
-    db.execute(insert(versions_table).values(project=project, **_version_columns(made)))
+    db.execute(insert(versions_table).values(project=project, **_version_columns(version)))
     mark_changed(db, Change(project, "variant", variant.id))
-    return made
+    return version
 
 
 def _check_name_free(db: Connection, project: str, variant: Variant) -> None:
-    other = find_variant(db, project, variant.workflow, variant.name)
-    if other is not None:
-        raise _name_taken(variant.name, archived=other.archived)
+    existing = find_variant(db, project, variant.workflow, variant.name)
+    if existing is not None:
+        raise _name_taken(variant.name, archived=existing.archived)
 
 
 def _name_taken(name: str, *, archived: bool) -> NameTaken:
@@ -282,8 +282,8 @@ def _row_to_version(row: Row[Any]) -> Version:
     return Version(**{name: getattr(row, name) for name in Version.__struct_fields__})
 
 
-def _version_columns(made: Version) -> dict[str, Any]:
-    return {name: getattr(made, name) for name in Version.__struct_fields__}
+def _version_columns(version: Version) -> dict[str, Any]:
+    return {name: getattr(version, name) for name in Version.__struct_fields__}
 
 
 class ImportCounts(msgspec.Struct, frozen=True):
@@ -299,9 +299,9 @@ def export_variants(
     db: Connection, project: str, *, workflow: str | None = None, window: Window = FIRST_PAGE
 ) -> Page[VariantFile]:
     """List variants as files, except archived ones and `default`, which the code defines."""
-    found = list_variants(db, project, workflow=workflow, window=window)
-    kept = [_variant_file(db, project, variant) for variant in found.data if variant.name != DEFAULT_VARIANT]
-    return Page(kept, found.next)
+    page = list_variants(db, project, workflow=workflow, window=window)
+    files = [_variant_file(db, project, variant) for variant in page.data if variant.name != DEFAULT_VARIANT]
+    return Page(files, page.next)
 
 
 def _variant_file(db: Connection, project: str, variant: Variant) -> VariantFile:
@@ -328,8 +328,8 @@ def import_variants(
     """Import variants, or with mode `look` only report what would change."""
     verdicts: list[ImportVerdict] = []
     for file in files:
-        found = find_variant(db, project, file.workflow, file.name)
-        head = get_head(db, project, found.id) if found is not None else None
+        existing = find_variant(db, project, file.workflow, file.name)
+        head = get_head(db, project, existing.id) if existing is not None else None
         verdict = _verdict(file, head)
         if mode == "commit" and verdict != "unchanged":
             _import_variant(db, project, file, head, id=new_id(), at=at, key=key)
@@ -354,13 +354,13 @@ def _import_variant(
     at: datetime,
     key: str | None,
 ) -> None:
-    wanted = VariantDraft(
+    draft = VariantDraft(
         workflow=file.workflow, name=file.name, description=file.description, parameters=file.parameters, key=key
     )
     if head is None:
-        create_variant(db, project, wanted, id=id, at=at)
+        create_variant(db, project, draft, id=id, at=at)
         return
     variant = head.variant
-    commit_version(db, project, variant.id, wanted, base=variant.head, at=at)
+    commit_version(db, project, variant.id, draft, base=variant.head, at=at)
     fields = {"description": file.description, "archived": False}
     update_variant(db, project, variant.id, at=at, check=lambda _: None, **fields)

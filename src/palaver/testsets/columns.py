@@ -24,7 +24,7 @@ _EXTRA_COUNTS = frozenset(("null", "looks_like_chat"))
 
 
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One column, over all rows: present + missing + nulls is how many there are."""
+    """One column over all rows: present + missing + nulls is the number of rows."""
 
     name: str
     kind: ColumnKind
@@ -36,7 +36,7 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ColumnCounts(msgspec.Struct, frozen=True):
-    """The state of a `ColumnCounter`, as it is stored with a piece."""
+    """The state of a `ColumnCounter`, which is stored with each chunk."""
 
     rows: int
     tallies: dict[str, Tally]
@@ -50,14 +50,14 @@ class ColumnCounter:
         self._tallies: dict[str, Tally] = {
             name: {**tally} for name, tally in (counted.tallies if counted else {}).items()
         }
-        self._most = max_columns
+        self._max_columns = max_columns
 
     def add(self, data: Mapping[str, Any]) -> None:
         self.rows += 1
         for name, value in data.items():
             tally = self._tallies.get(name)
             if tally is None:
-                tally = self._begun(name)
+                tally = self._add_column(name)
             kind = value_kind(value)
             tally[kind] = tally.get(kind, 0) + 1
             if kind == "text" and _looks_like_chat(value):
@@ -81,7 +81,7 @@ class ColumnCounter:
         for name, tally in other._tallies.items():
             mine = self._tallies.get(name)
             if mine is None:
-                mine = self._begun(name)
+                mine = self._add_column(name)
             for kind, count in tally.items():
                 mine[kind] = mine.get(kind, 0) + count
 
@@ -91,9 +91,9 @@ class ColumnCounter:
     def columns(self) -> list[Column]:
         return [_make_column(name, tally, self.rows) for name, tally in self._tallies.items()]
 
-    def _begun(self, name: str) -> Tally:
-        if len(self._tallies) >= self._most:
-            raise TooLarge(f"The rows have more than {self._most} columns; {name[:80]!r} is one too many.")
+    def _add_column(self, name: str) -> Tally:
+        if len(self._tallies) >= self._max_columns:
+            raise TooLarge(f"The rows have more than {self._max_columns} columns; {name[:80]!r} is one too many.")
         return self._tallies.setdefault(name, {})
 
 

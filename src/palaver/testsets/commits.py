@@ -1,8 +1,8 @@
 """Commit rows, a delta or an older revision as the next revision of a test set.
 
 A commit is prepared in a read, without blocking other writers. The transaction that follows only checks that the base
-is still the newest revision, and adds what is new. Large contents are staged beforehand, a batch at a time: they are
-invisible until the commit, and swept if it never comes.
+is still the newest revision, and inserts new rows and chunks. Large contents are staged beforehand, a batch at a time:
+they are invisible until the commit, and swept if it never comes.
 """
 
 import asyncio
@@ -17,10 +17,8 @@ from sqlalchemy import Connection
 from palaver.core import json
 from palaver.errors import InvalidValue, StaleBase
 from palaver.storage.database import Database
-from palaver.storage.testsets import imports as testset_imports
-from palaver.storage.testsets import repository as testset_revisions
+from palaver.storage.testsets import imports
 from palaver.storage.testsets import repository as testsets
-from palaver.storage.testsets import rows as testset_pieces
 from palaver.storage.testsets import rows as testset_rows
 from palaver.storage.testsets.imports import ImportClaim, sweep_import
 from palaver.storage.testsets.repository import Revision, TestSet
@@ -56,16 +54,16 @@ class StagedImport:
         self.claim: ImportClaim
 
     async def __aenter__(self) -> "StagedImport":
-        dead = await self._database.write(testset_imports.claim_dead_import, self._now(), self._testset)
+        dead = await self._database.write(imports.claim_dead_import, self._now(), self._testset)
         if dead is not None:
             await sweep_import(self._database, dead)
-        self.claim = await self._database.write(testset_imports.begin_import, self._project, self._testset, self._now())
+        self.claim = await self._database.write(imports.begin_import, self._project, self._testset, self._now())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Sweep what was staged, unless a revision uses it now."""
+        """Sweep staged contents that no revision uses."""
         sweeping = asyncio.ensure_future(sweep_import(self._database, self.claim))
         await asyncio.shield(sweeping)  # Sweep also when the caller was cancelled.
 
@@ -74,11 +72,11 @@ class StagedImport:
 
 
 def _put(
-    db: Connection, own: ImportClaim, contents: Mapping[bytes, bytes], metas: Mapping[bytes, Any], at: datetime
+    db: Connection, claim: ImportClaim, contents: Mapping[bytes, bytes], metas: Mapping[bytes, Any], at: datetime
 ) -> None:
-    testset_imports.keep_import_alive(db, own, at)
-    testset_rows.insert_contents(db, own.project, own.testset, contents, added=own.number)
-    testset_rows.insert_metas(db, own.project, own.testset, metas, added=own.number)
+    imports.keep_import_alive(db, claim, at)
+    testset_rows.insert_contents(db, claim.project, claim.testset, contents, added=claim.number)
+    testset_rows.insert_metas(db, claim.project, claim.testset, metas, added=claim.number)
 
 
 _COLUMNS_POINTER = "/delta/columns"
@@ -115,12 +113,12 @@ def change_contents(
     new: dict[bytes, bytes] = {}
     for old, raw in stored:
         data = change_columns(msgspec.json.decode(raw), changes)
-        written = json.encode(data)
-        limits.check_row(len(written), _COLUMNS_POINTER)
+        encoded = json.encode(data)
+        limits.check_row(len(encoded), _COLUMNS_POINTER)
         if changes.fill:
             check_scripts(data, _COLUMNS_POINTER)
         rehashed[old] = row_hash(data)
-        new[rehashed[old]] = written
+        new[rehashed[old]] = encoded
     return rehashed, new
 
 
@@ -181,24 +179,22 @@ def prepare_rows(
         before = read_entries(db, project, testset, base)
     contents: dict[bytes, bytes] = {}
     hashes: list[bytes] = []
-    for place, row in enumerate(submitted):
-        hashed, contents[hashed] = encode_row(row.data, f"/rows/{place}/data", limits)
+    for index, row in enumerate(submitted):
+        hashed, contents[hashed] = encode_row(row.data, f"/rows/{index}/data", limits)
         hashes.append(hashed)
-    same = (
-        pair for pair in testset_pieces.iter_entries(before) if pair[1] in contents
-    )  # Other rows cannot give their id.
+    same = (pair for pair in testset_rows.iter_entries(before) if pair[1] in contents)
     ids = RowIdMatcher(same, new_id=new_id, claimed=set(claimed.values()))
-    gathering = RevisionBuilder(limits)
-    for place, (row, hashed) in enumerate(zip(submitted, hashes, strict=True)):
-        gathering.add(claimed[place] if place in claimed else ids.id_for(hashed), hashed, row.data)
-    gathered = join_chunks(db, project, testset or "", [], gathering.finish(), limits)
-    return PreparedCommit(base=base, revision=gathered, contents=contents)
+    builder = RevisionBuilder(limits)
+    for index, (row, hashed) in enumerate(zip(submitted, hashes, strict=True)):
+        builder.add(claimed[index] if index in claimed else ids.id_for(hashed), hashed, row.data)
+    content = join_chunks(db, project, testset or "", [], builder.finish(), limits)
+    return PreparedCommit(base=base, revision=content, contents=contents)
 
 
 def check_delta(db: Connection, project: str, testset: str, changes: Delta, *, base: int) -> TestSet:
     """Return the test set; raise unless the delta applies to its newest revision."""
     stored = require_base(db, project, testset, base)
-    before = testset_pieces.iter_entries(read_entries(db, project, testset, base))
+    before = testset_rows.iter_entries(read_entries(db, project, testset, base))
     deltas.validate_delta(list(before), changes, [column["name"] for column in stored.columns])
     return stored
 
@@ -221,7 +217,7 @@ def prepare_delta(
     hashes to the new ones.
     """
     stored = require_base(db, project, testset, base)
-    before = list(testset_pieces.iter_entries(read_entries(db, project, testset, base)))
+    before = list(testset_rows.iter_entries(read_entries(db, project, testset, base)))
     deltas.validate_delta(before, changes, [column["name"] for column in stored.columns])
     contents = _encode_delta_rows(changes, limits)
     if changes.changes_columns and rehashed is None:
@@ -235,19 +231,19 @@ def prepare_delta(
         if hashed not in contents:
             _, contents[hashed] = encode_row(data, "/delta/patch", limits)
     entries = b"".join(row + hashed for row, hashed in applied.rows)
-    gathered = split_entries(db, project, testset, entries, contents, limits)
-    return PreparedCommit(base=base, revision=gathered, contents=contents, staged_by=staged_by, added=applied.added)
+    content = split_entries(db, project, testset, entries, contents, limits)
+    return PreparedCommit(base=base, revision=content, contents=contents, staged_by=staged_by, added=applied.added)
 
 
-def prepare_restore(db: Connection, project: str, testset: str, named: str | int, *, base: int) -> PreparedCommit:
+def prepare_restore(db: Connection, project: str, testset: str, name: str | int, *, base: int) -> PreparedCommit:
     """Prepare an older revision as the newest one."""
     stored = require_base(db, project, testset, base)
-    older = testset_revisions.get_revision(db, project, testset, named, stored.head)
-    places: list[ChunkRef] = testset_revisions.list_chunks(db, project, testset, older.number)
-    gathered = RevisionContent(
-        digest=older.digest, rows=older.rows, columns=older.columns, chunk_refs=places, new_chunks=[]
+    older = testsets.get_revision(db, project, testset, name, stored.head)
+    chunk_refs: list[ChunkRef] = testsets.list_chunks(db, project, testset, older.number)
+    content = RevisionContent(
+        digest=older.digest, rows=older.rows, columns=older.columns, chunk_refs=chunk_refs, new_chunks=[]
     )
-    return PreparedCommit(base=base, revision=gathered)
+    return PreparedCommit(base=base, revision=content)
 
 
 def encode_row(data: RowData, pointer: str, limits: TestsetLimits) -> tuple[bytes, bytes]:
@@ -259,27 +255,27 @@ def encode_row(data: RowData, pointer: str, limits: TestsetLimits) -> tuple[byte
 
 
 def _encode_delta_rows(changes: Delta, limits: TestsetLimits) -> dict[bytes, bytes]:
-    """Validate the rows that a delta brings whole; encoded data by hash."""
-    brought = {f"/delta/replace/{place}/data": row.data for place, row in enumerate(changes.replace)}
-    brought |= {f"/delta/add/{place}/data": row.data for place, row in enumerate(changes.add)}
-    return dict(encode_row(data, pointer, limits) for pointer, data in brought.items())
+    """Validate the replaced and added rows of a delta; returns encoded data by hash."""
+    rows = {f"/delta/replace/{index}/data": row.data for index, row in enumerate(changes.replace)}
+    rows |= {f"/delta/add/{index}/data": row.data for index, row in enumerate(changes.add)}
+    return dict(encode_row(data, pointer, limits) for pointer, data in rows.items())
 
 
 def _claimed_ids(submitted: Sequence[SubmittedRow]) -> dict[int, bytes]:
-    """The ids that rows bring along, by position."""
+    """Return the ids that submitted rows have, by position."""
     claimed: dict[int, bytes] = {}
     seen: set[bytes] = set()
-    for place, row in enumerate(submitted):
+    for index, row in enumerate(submitted):
         if row.id is None:
             continue
         try:
             packed = pack_row_id(row.id)
         except ValueError as error:
-            raise InvalidValue(f"{error}.".capitalize(), pointer=f"/rows/{place}/id") from None
+            raise InvalidValue(f"{error}.".capitalize(), pointer=f"/rows/{index}/id") from None
         if packed in seen:
-            raise InvalidValue(f"The row {row.id} is there twice.", pointer=f"/rows/{place}/id")
+            raise InvalidValue(f"The row {row.id} is there twice.", pointer=f"/rows/{index}/id")
         seen.add(packed)
-        claimed[place] = packed
+        claimed[index] = packed
     return claimed
 
 
@@ -295,8 +291,8 @@ def _check_base(testset: TestSet, base: int | None) -> None:
 def create_testset(
     db: Connection, project: str, testset: TestSet, prepared: PreparedCommit, info: CommitInfo
 ) -> Revision:
-    gathered = prepared.revision
-    new = msgspec.structs.replace(testset, head=1, rows=gathered.rows, columns=gathered.columns)
+    content = prepared.revision
+    new = msgspec.structs.replace(testset, head=1, rows=content.rows, columns=content.columns)
     testsets.create_testset(db, project, new)
     return _add_revision(db, project, testset.id, 1, prepared, info)
 
@@ -307,7 +303,7 @@ def commit(
     """Add the next revision. Returns the newest one and False if the rows are the same."""
     stored = testsets.lock_testset(db, project, testset)
     _check_base(stored, prepared.base)
-    head = testset_revisions.get_revision(db, project, testset, "head", stored.head)
+    head = testsets.get_revision(db, project, testset, "head", stored.head)
     if head.digest == prepared.revision.digest:
         return head, False
     revision = _add_revision(db, project, testset, stored.head + 1, prepared, info)
@@ -318,25 +314,25 @@ def commit(
 
 
 def _add_revision(
-    db: Connection, project: str, testset: str, number: int, prepared: PreparedCommit, written: CommitInfo
+    db: Connection, project: str, testset: str, number: int, prepared: PreparedCommit, info: CommitInfo
 ) -> Revision:
     if prepared.staged_by is not None:
-        testset_imports.keep_import_alive(db, prepared.staged_by, written.at)
-        testset_imports.end_import(db, prepared.staged_by)
-    gathered = prepared.revision
+        imports.keep_import_alive(db, prepared.staged_by, info.at)
+        imports.end_import(db, prepared.staged_by)
+    content = prepared.revision
     testset_rows.insert_contents(db, project, testset, prepared.contents)
     testset_rows.insert_metas(db, project, testset, prepared.metas)
-    testset_pieces.insert_chunks(db, project, testset, gathered.new_chunks)
+    testset_rows.insert_chunks(db, project, testset, content.new_chunks)
     revision = Revision(
         testset=testset,
         number=number,
         parent=number - 1 or None,
-        digest=gathered.digest,
-        rows=gathered.rows,
-        columns=gathered.columns,
-        message=written.message,
-        key=written.key,
-        created_at=written.at,
+        digest=content.digest,
+        rows=content.rows,
+        columns=content.columns,
+        message=info.message,
+        key=info.key,
+        created_at=info.at,
     )
-    testset_revisions.insert_revision(db, project, revision, gathered.chunk_refs)
+    testsets.insert_revision(db, project, revision, content.chunk_refs)
     return revision

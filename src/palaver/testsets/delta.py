@@ -74,7 +74,7 @@ class AppliedDelta(msgspec.Struct, frozen=True):
 
     rows: list[RowEntry]
     contents: dict[bytes, RowData]
-    """By hash, what was replaced, patched or added."""
+    """Replaced, patched and added data, by hash."""
     removed_hashes: list[bytes]
     """The old hash of each row that was removed, replaced or patched."""
     added_hashes: list[bytes]
@@ -89,21 +89,23 @@ def validate_delta(
     """Raise InvalidValue, naming the row or column, for a delta that cannot be applied."""
     _check_columns(delta.columns, columns, f"{pointer}/columns")
     known = {row for row, _ in base}
-    named: dict[bytes, str] = {}
+    changed: dict[bytes, str] = {}
     for where, text in _changed_rows(delta):
         packed = _require_row(text, known, f"{pointer}/{where}")
-        if packed in named:
+        if packed in changed:
             raise InvalidValue(
-                f"The row {text} is in /{named[packed]} and in /{where}: one change a row.",
+                f"The row {text} is in /{changed[packed]} and in /{where}: one change a row.",
                 pointer=f"{pointer}/{where}",
             )
-        named[packed] = where
+        changed[packed] = where
     removed = {pack_row_id(text) for text in delta.remove}
     for index, added in enumerate(delta.add):
         if isinstance(added.after, str):
-            place = f"{pointer}/add/{index}/after"
-            if _require_row(added.after, known, place) in removed:
-                raise InvalidValue(f"The row {added.after} is removed: nothing can be put after it.", pointer=place)
+            after_pointer = f"{pointer}/add/{index}/after"
+            if _require_row(added.after, known, after_pointer) in removed:
+                raise InvalidValue(
+                    f"The row {added.after} is removed: nothing can be put after it.", pointer=after_pointer
+                )
     for index, patched in enumerate(delta.patch):
         if both := patched.set.keys() & {*patched.unset}:
             raise InvalidValue(
@@ -113,8 +115,8 @@ def validate_delta(
 
 def touched_hashes(base: Sequence[RowEntry], delta: Delta) -> list[bytes]:
     """The hashes of the contents that the delta removes, replaces or patches, without duplicates."""
-    named = {pack_row_id(text) for _, text in _changed_rows(delta)}
-    return list(dict.fromkeys(content for row, content in base if row in named))
+    ids = {pack_row_id(text) for _, text in _changed_rows(delta)}
+    return list(dict.fromkeys(content for row, content in base if row in ids))
 
 
 def change_columns(data: Mapping[str, Any], columns: ColumnChanges) -> RowData:
@@ -138,18 +140,18 @@ def apply_delta(
     """Apply a validated delta.
 
     `contents` holds, by hash, what `touched_hashes` returned. `rehashed` maps every hash of the base to its hash after
-    the column changes, or is None if there are none.
+    the column changes, or is None without column changes.
     """
     removed = {pack_row_id(text) for text in delta.remove}
     replaced = {pack_row_id(each.id): each.data for each in delta.replace}
     patched = {pack_row_id(each.id): each for each in delta.patch}
     rows: list[RowEntry] = []
     new_contents: dict[bytes, RowData] = {}
-    gone: list[bytes] = []
-    come: list[bytes] = []
+    removed_hashes: list[bytes] = []
+    added_hashes: list[bytes] = []
     for row, content in base:
         if row in removed:
-            gone.append(content)
+            removed_hashes.append(content)
             continue
         new = replaced.get(row)
         if new is None and row in patched:
@@ -160,12 +162,18 @@ def apply_delta(
         hashed = row_hash(new)
         new_contents[hashed] = new
         rows.append((row, hashed))
-        gone.append(content)
-        come.append(hashed)
-    fresh = [(new_id(), row_hash(each.data)) for each in delta.add]
-    new_contents |= {hashed: each.data for (_, hashed), each in zip(fresh, delta.add, strict=True)}
-    come += [hashed for _, hashed in fresh]
-    return AppliedDelta(_insert_rows(rows, delta.add, fresh), new_contents, gone, come, [row for row, _ in fresh])
+        removed_hashes.append(content)
+        added_hashes.append(hashed)
+    new_rows = [(new_id(), row_hash(each.data)) for each in delta.add]
+    new_contents |= {hashed: each.data for (_, hashed), each in zip(new_rows, delta.add, strict=True)}
+    added_hashes += [hashed for _, hashed in new_rows]
+    return AppliedDelta(
+        _insert_rows(rows, delta.add, new_rows),
+        new_contents,
+        removed_hashes,
+        added_hashes,
+        [row for row, _ in new_rows],
+    )
 
 
 def _changed_rows(delta: Delta) -> Iterator[tuple[str, str]]:
@@ -186,19 +194,21 @@ def _require_row(text: str, known: Collection[bytes], pointer: str) -> bytes:
 
 
 def _check_columns(changes: ColumnChanges, columns: Collection[str], pointer: str) -> None:
-    left = [name for name in columns if name not in changes.rename]
-    taken = {*left}
+    remaining = [name for name in columns if name not in changes.rename]
+    names = {*remaining}
     for old, new in changes.rename.items():
-        place = f"{pointer}/rename/{json.escape_pointer(old)}"
+        column_pointer = f"{pointer}/rename/{json.escape_pointer(old)}"
         if old not in columns:
-            raise InvalidValue(f"There is no column {old[:80]!r} to rename.", pointer=place)
-        if new in taken:
-            raise InvalidValue(f"There is a column {new[:80]!r} already: {old[:80]!r} cannot become it.", pointer=place)
-        taken.add(new)
+            raise InvalidValue(f"There is no column {old[:80]!r} to rename.", pointer=column_pointer)
+        if new in names:
+            raise InvalidValue(
+                f"There is a column {new[:80]!r} already: {old[:80]!r} cannot become it.", pointer=column_pointer
+            )
+        names.add(new)
     for index, name in enumerate(changes.remove):
-        if name not in left:
+        if name not in remaining:
             raise InvalidValue(f"There is no column {name[:80]!r} to remove.", pointer=f"{pointer}/remove/{index}")
-        left.remove(name)
+        remaining.remove(name)
 
 
 def _patch(data: RowData, patch: Patched) -> RowData:
@@ -208,19 +218,19 @@ def _patch(data: RowData, patch: Patched) -> RowData:
     return data
 
 
-def _insert_rows(rows: list[RowEntry], added: Sequence[Added], fresh: Sequence[RowEntry]) -> list[RowEntry]:
+def _insert_rows(rows: list[RowEntry], added: Sequence[Added], new_rows: Sequence[RowEntry]) -> list[RowEntry]:
     """Insert new rows at their positions. Rows after the same row keep the order of the delta."""
     after: dict[bytes | None, list[RowEntry]] = {}
-    last: list[RowEntry] = []
-    for each, pair in zip(added, fresh, strict=True):
+    appended: list[RowEntry] = []
+    for each, pair in zip(added, new_rows, strict=True):
         if each.after is msgspec.UNSET:
-            last.append(pair)
+            appended.append(pair)
         else:
             after.setdefault(pack_row_id(each.after) if isinstance(each.after, str) else None, []).append(pair)
     if not after:
-        return rows + last
+        return rows + appended
     inserted = after.get(None, [])
     for row in rows:
         inserted.append(row)
         inserted += after.get(row[0], ())
-    return inserted + last
+    return inserted + appended

@@ -15,7 +15,6 @@ from sqlalchemy import Connection, Integer, column
 from palaver.core.dialects.detection import dialect_of
 from palaver.storage import pagination
 from palaver.storage.pagination import FIRST_PAGE, Page, Window
-from palaver.storage.testsets import rows as testset_pieces
 from palaver.storage.testsets import rows as testset_rows
 from palaver.storage.testsets.repository import Revision
 from palaver.testsets.delta import RowEntry
@@ -84,19 +83,19 @@ class CellChange(msgspec.Struct, frozen=True, omit_defaults=True, rename={"old":
 def diff_rows(before: Sequence[RowEntry], after: Sequence[RowEntry]) -> RowChanges:
     old, new = dict(before), dict(after)
     moved = _moved_ids([row for row, _ in before if row in new], [row for row, _ in after if row in old])
-    gone = _removed_by_anchor(before, new)
-    rows = list(gone.pop(None, ()))
+    removed = _removed_by_anchor(before, new)
+    rows = list(removed.pop(None, ()))
     changed = 0
     for row, content in after:
-        was = old.get(row)
-        if was is None:
+        old_hash = old.get(row)
+        if old_hash is None:
             rows.append(RowChange(row, "added", None, content))
-        elif was != content:
-            rows.append(RowChange(row, "changed", was, content, row in moved))
+        elif old_hash != content:
+            rows.append(RowChange(row, "changed", old_hash, content, row in moved))
             changed += 1
         elif row in moved:
-            rows.append(RowChange(row, "moved", was, content, moved=True))
-        rows += gone.get(row, ())
+            rows.append(RowChange(row, "moved", old_hash, content, moved=True))
+        rows += removed.get(row, ())
     common = len(old.keys() & new.keys())
     return RowChanges(Counts(len(new) - common, len(old) - common, changed, len(moved)), rows)
 
@@ -140,9 +139,9 @@ def diff_messages(before: Sequence[Any], after: Sequence[Any]) -> list[MessageCh
     differences: list[MessageChange] = []
     for left, left_end, right, right_end in _differing_blocks(old, new):
         pairs = min(left_end - left, right_end - right)
-        differences += [MessageChange(start + right + place, "changed") for place in range(pairs)]
-        differences += [MessageChange(start + place, "removed") for place in range(left + pairs, left_end)]
-        differences += [MessageChange(start + place, "added") for place in range(right + pairs, right_end)]
+        differences += [MessageChange(start + right + index, "changed") for index in range(pairs)]
+        differences += [MessageChange(start + index, "removed") for index in range(left + pairs, left_end)]
+        differences += [MessageChange(start + index, "added") for index in range(right + pairs, right_end)]
     return differences
 
 
@@ -155,9 +154,9 @@ def _differing_blocks(old: Sequence[bytes], new: Sequence[bytes]) -> list[tuple[
 
 
 def _common_prefix_length(one: Sequence[bytes], other: Sequence[bytes]) -> int:
-    for place, (left, right) in enumerate(zip(one, other, strict=False)):
+    for index, (left, right) in enumerate(zip(one, other, strict=False)):
         if left != right:
-            return place
+            return index
     return min(len(one), len(other))
 
 
@@ -177,9 +176,9 @@ def _moved_ids(before: Sequence[bytes], after: Sequence[bytes]) -> set[bytes]:
     """The ids outside the longest subsequence that has the same order in both."""
     if before == after:
         return set()
-    places = {row: place for place, row in enumerate(before)}
-    staying = _longest_increasing([places[row] for row in after])
-    return {*after} - {before[place] for place in staying}
+    positions = {row: index for index, row in enumerate(before)}
+    staying = _longest_increasing([positions[row] for row in after])
+    return {*after} - {before[index] for index in staying}
 
 
 def _longest_increasing(numbers: Sequence[int]) -> list[int]:
@@ -223,17 +222,17 @@ def diff_revisions(
     db: Connection, project: str, before: Revision, after: Revision, window: Window = FIRST_PAGE
 ) -> Difference:
     filters = {"testset": after.testset, "from": before.number, "to": after.number}
-    bound: Any = {"project": project, "by": _ORDER_COLUMNS, "filters": filters, "order": "oldest"}
-    position = pagination.decode_cursor(window, **bound)
+    scope: Any = {"project": project, "by": _ORDER_COLUMNS, "filters": filters, "order": "oldest"}
+    position = pagination.decode_cursor(window, **scope)
     start = position[0] + 1 if position else 0
     old, new = (
-        list(testset_pieces.iter_entries(read_entries(db, project, each.testset, each.number)))
+        list(testset_rows.iter_entries(read_entries(db, project, each.testset, each.number)))
         for each in (before, after)
     )
     changes = diff_rows(old, new)
-    some = changes.rows[start : start + window.limit]
-    wanted = [hashed for row in some for hashed in (row.before, row.after) if hashed is not None]
-    contents = testset_rows.read_contents(db, project, after.testset, wanted)
+    page_changes = changes.rows[start : start + window.limit]
+    hashes = [hashed for row in page_changes for hashed in (row.before, row.after) if hashed is not None]
+    contents = testset_rows.read_contents(db, project, after.testset, hashes)
     changed_rows = [
         ChangedRow(
             id=format_row_id(row.id),
@@ -241,10 +240,10 @@ def diff_revisions(
             moved=row.moved,
             cells=diff_cells(_decode_content(contents, row.before), _decode_content(contents, row.after)),
         )
-        for row in some
+        for row in page_changes
     ]
-    end = start + len(some)
-    cursor = pagination.encode_cursor([end - 1], **bound) if end < len(changes.rows) else None
+    end = start + len(page_changes)
+    cursor = pagination.encode_cursor([end - 1], **scope) if end < len(changes.rows) else None
     names = ([one["name"] for one in each.columns] for each in (before, after))
     return Difference(counts=changes.counts, columns=diff_columns(*names), rows=Page(changed_rows, cursor))
 

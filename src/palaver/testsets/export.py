@@ -29,13 +29,13 @@ async def export_revision(
         outgoing = [FileRow(row.data, {ID_COLUMN: row.id} if ids else None) for row in rows]
         if piece := await asyncio.to_thread(writer.rows, outgoing):
             yield piece
-    ending = writer.end()
-    while (piece := await asyncio.to_thread(next, ending, None)) is not None:
+    last_pieces = writer.end()
+    while (piece := await asyncio.to_thread(next, last_pieces, None)) is not None:
         if piece:
             yield piece
 
 
 def export_filename(name: str, revision: int, form: Format) -> str:
-    """A file name without path separators or special characters, whatever the set is called."""
-    plain = _UNSAFE_CHARACTERS.sub("-", name).strip(".-")[:_MAX_NAME_LENGTH].rstrip(".-") or "testset"
-    return f"{plain}-{revision}.{form}"
+    """Return a file name without path separators and special characters."""
+    safe_name = _UNSAFE_CHARACTERS.sub("-", name).strip(".-")[:_MAX_NAME_LENGTH].rstrip(".-") or "testset"
+    return f"{safe_name}-{revision}.{form}"

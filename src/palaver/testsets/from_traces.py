@@ -19,7 +19,7 @@ from palaver.traces.model import Span
 RowForm = Literal["row", "script"]
 MESSAGES_COLUMN, EXPECTED_COLUMN, SCRIPT_COLUMN = "messages", "expected", "script"
 _MODEL_SPAN_KINDS = ("llm",)
-"""Span kinds whose inputs are a model request: messages, and settings that are no inputs of a case."""
+"""Span kinds whose inputs are a model request: its settings are not inputs of a case."""
 
 
 class RecordedCall(NamedTuple):
@@ -52,29 +52,29 @@ def make_script_row(call: RecordedCall, columns: Mapping[str, str] | None = None
 def call_from_conversation(
     messages: Sequence[Message], *, upto: str | None = None, inputs: Mapping[str, Any] | None = None
 ) -> RecordedCall:
-    """Split a conversation after the last user message at or before the message `upto`; what follows is the reply."""
+    """Split a conversation after the last user message at or before the message `upto`; the rest is the reply."""
     last = len(messages) - 1
     if upto is not None:
-        last = next((place for place, message in enumerate(messages) if message.id == upto), -1)
+        last = next((index for index, message in enumerate(messages) if message.id == upto), -1)
         if last < 0:
             raise InvalidValue(f"The conversation has no message {upto[:80]!r}.", pointer="/source/upto")
-    question = max((place for place in range(last + 1) if messages[place].role == "user"), default=-1)
+    question = max((index for index in range(last + 1) if messages[index].role == "user"), default=-1)
     if question < 0:
         raise InvalidValue("The user says nothing in the conversation up to there.", pointer="/source/upto")
     after = range(question + 1, len(messages))
-    end = next((place for place in after if messages[place].role == "user"), len(messages))
+    end = next((index for index in after if messages[index].role == "user"), len(messages))
     return RecordedCall(messages[: question + 1], inputs or {}, messages[question + 1 : end])
 
 
 def call_from_span(span: Span) -> RecordedCall:
-    sent, answered = _side_messages(span, "input"), _side_messages(span, "output")
-    answered = answered[conversation.repeated_prefix_length(sent, answered) :]
+    messages_in, reply = _side_messages(span, "input"), _side_messages(span, "output")
+    reply = reply[conversation.repeated_prefix_length(messages_in, reply) :]
     is_ours = "palaver" in span.conventions
-    value = span.outputs if span.outputs is not None and (is_ours or not answered) else UNSET
-    messages, inputs = _sent_messages_and_inputs(span, sent)
-    if not messages and not inputs and not answered and value is UNSET:
+    value = span.outputs if span.outputs is not None and (is_ours or not reply) else UNSET
+    messages, inputs = _sent_messages_and_inputs(span, messages_in)
+    if not messages and not inputs and not reply and value is UNSET:
         raise InvalidValue("Nothing is kept of what went in or came out there.", pointer="/source")
-    return RecordedCall(messages, inputs, () if value is not UNSET else answered, value)
+    return RecordedCall(messages, inputs, () if value is not UNSET else reply, value)
 
 
 def accept_answer(row: Mapping[str, Any], answer: RecordedCall, *, column: str = EXPECTED_COLUMN) -> RowData:
@@ -98,7 +98,7 @@ def expected_value(reply: Sequence[Message]) -> Any:
 
 def make_script(messages: Sequence[Message]) -> dict[str, Any]:
     """A turn for each user message, expecting the same tool calls in order, and no particular text."""
-    first = next((place for place, message in enumerate(messages) if message.role == "user"), len(messages))
+    first = next((index for index, message in enumerate(messages) if message.role == "user"), len(messages))
     turns: list[dict[str, Any]] = []
     for message in messages[first:]:
         if message.role == "user":

@@ -17,9 +17,7 @@ from sqlalchemy import Connection
 from palaver.core import json
 from palaver.errors import InvalidValue
 from palaver.storage.database import Database
-from palaver.storage.testsets import repository as testset_revisions
 from palaver.storage.testsets import repository as testsets
-from palaver.storage.testsets import rows as testset_pieces
 from palaver.storage.testsets.repository import TestSet
 from palaver.storage.testsets.rows import ENTRY_BYTES, ID_BYTES, Chunk, ChunkRef, iter_entries
 from palaver.testsets import row_pages
@@ -64,53 +62,53 @@ class RowMerger(Protocol):
 
     counts: ImportCounts
 
-    def merge(self, row: FileRow, own: bytes | None, hashed: bytes) -> bytes:
-        """Return the packed id of the row; `own` is the id that it brings along."""
+    def merge(self, row: FileRow, explicit_id: bytes | None, hashed: bytes) -> bytes:
+        """Return the packed id of the row; `explicit_id` is its id in the file, if any."""
         ...
 
 
 class FileImport:
     """Reads one file into batches."""
 
-    def __init__(self, reader: RowReader, joining: RowMerger, limits: TestsetLimits, *, batch: int) -> None:
+    def __init__(self, reader: RowReader, merger: RowMerger, limits: TestsetLimits, *, batch: int) -> None:
         self._reader = reader
-        self._joining = joining
+        self._merger = merger
         self._limits = limits
         self._batch = batch
         self._contents: dict[bytes, bytes] = {}
         self._metas: dict[bytes, Any] = {}
-        self._waiting = 0
+        self._batched = 0
 
     def feed(self, chunk: bytes) -> RowBatch | None:
         """Parse a chunk; returns a batch if one is full."""
         for row in self._reader.feed(chunk):
-            self._take(row)
-        return self._given() if self._waiting >= self._batch else None
+            self._add(row)
+        return self._take_batch() if self._batched >= self._batch else None
 
     def end(self) -> Iterator[RowBatch]:
         """Finish parsing; some formats yield their rows only now."""
         for row in self._reader.end():
-            self._take(row)
-            if self._waiting >= self._batch:
-                yield self._given()
-        yield self._given()
+            self._add(row)
+            if self._batched >= self._batch:
+                yield self._take_batch()
+        yield self._take_batch()
 
-    def _take(self, row: FileRow) -> None:
+    def _add(self, row: FileRow) -> None:
         encoded = json.encode(row.data)
         self._limits.check_row(len(encoded), f"Line {row.line}")
         if b'"turns"' in encoded:
             check_scripts(row.data, f"/lines/{row.line}")
         hashed = row_hash(row.data)
-        own, meta = _split_id(row.meta)
-        packed = self._joining.merge(row, own, hashed)
+        explicit_id, meta = _split_id(row.meta)
+        packed = self._merger.merge(row, explicit_id, hashed)
         self._contents[hashed] = encoded
         if meta:
             self._metas[packed] = meta
-        self._waiting += 1
+        self._batched += 1
 
-    def _given(self) -> RowBatch:
+    def _take_batch(self) -> RowBatch:
         batch = RowBatch(self._contents, self._metas)
-        self._contents, self._metas, self._waiting = {}, {}, 0
+        self._contents, self._metas, self._batched = {}, {}, 0
         return batch
 
 
@@ -132,24 +130,24 @@ class RowAppender:
 
     def __init__(self, limits: TestsetLimits, new: NewId, last: Chunk | None = None) -> None:
         self.counts = ImportCounts()
-        self._gathering = RevisionBuilder(limits, last)
-        self._new = new
+        self._builder = RevisionBuilder(limits, last)
+        self._new_id = new
         self.explicit_ids: set[bytes] = set()
-        """Ids that rows brought along. The caller checks that the set has none of them."""
+        """Ids in the file. The caller checks that the test set has none of them."""
 
-    def merge(self, row: FileRow, own: bytes | None, hashed: bytes) -> bytes:
-        packed = self._new() if own is None else own
-        if own is not None:
-            if own in self.explicit_ids:
+    def merge(self, row: FileRow, explicit_id: bytes | None, hashed: bytes) -> bytes:
+        packed = self._new_id() if explicit_id is None else explicit_id
+        if explicit_id is not None:
+            if explicit_id in self.explicit_ids:
                 raise _duplicate_id(row)
-            self.explicit_ids.add(own)
+            self.explicit_ids.add(explicit_id)
         self.counts.rows += 1
         self.counts.added += 1
-        self._gathering.add(packed, hashed, row.data)
+        self._builder.add(packed, hashed, row.data)
         return packed
 
     def chunks(self) -> list[Chunk]:
-        return self._gathering.finish()
+        return self._builder.finish()
 
 
 class RowReplacer:
@@ -157,53 +155,53 @@ class RowReplacer:
 
     def __init__(self, limits: TestsetLimits, new: NewId, entries: bytes) -> None:
         self.counts = ImportCounts(removed=len(entries) // ENTRY_BYTES)
-        self._gathering = RevisionBuilder(limits)
-        self._new = new
-        self._before = entries
+        self._builder = RevisionBuilder(limits)
+        self._new_id = new
+        self._entries = entries
         self._ids: dict[bytes, bytes] | None = None
         self._unused: dict[bytes, bytes] = {}
         """By hash, the concatenated ids of rows with that hash: takes far less memory than a dictionary of lists."""
         for packed, hashed in iter_entries(entries):
             self._unused[hashed] = self._unused.get(hashed, b"") + packed
-        self._given: set[bytes] = set()
-        self._brought: set[bytes] = set()
+        self._reused: set[bytes] = set()
+        self._explicit: set[bytes] = set()
 
-    def merge(self, row: FileRow, own: bytes | None, hashed: bytes) -> bytes:
-        packed = self._same(hashed) if own is None else self._own(row, own, hashed)
+    def merge(self, row: FileRow, explicit_id: bytes | None, hashed: bytes) -> bytes:
+        packed = self._matching_id(hashed) if explicit_id is None else self._explicit_id(row, explicit_id, hashed)
         self.counts.rows += 1
-        self._gathering.add(packed, hashed, row.data)
+        self._builder.add(packed, hashed, row.data)
         return packed
 
     def chunks(self) -> list[Chunk]:
-        return self._gathering.finish()
+        return self._builder.finish()
 
-    def _same(self, hashed: bytes) -> bytes:
+    def _matching_id(self, hashed: bytes) -> bytes:
         unused = self._unused.get(hashed, b"")
         while unused:
             packed, unused = unused[:ID_BYTES], unused[ID_BYTES:]
             self._unused[hashed] = unused
-            if packed not in self._brought:
-                self._given.add(packed)
+            if packed not in self._explicit:
+                self._reused.add(packed)
                 self.counts.unchanged += 1
                 self.counts.removed -= 1
                 return packed
         self.counts.added += 1
-        return self._new()
+        return self._new_id()
 
-    def _own(self, row: FileRow, own: bytes, hashed: bytes) -> bytes:
-        if own in self._brought:
+    def _explicit_id(self, row: FileRow, explicit_id: bytes, hashed: bytes) -> bytes:
+        if explicit_id in self._explicit:
             raise _duplicate_id(row)
-        self._brought.add(own)
-        if own in self._given:  # An equal row before this one has taken its id.
-            return self._same(hashed)
+        self._explicit.add(explicit_id)
+        if explicit_id in self._reused:  # An equal row before this one has taken its id.
+            return self._matching_id(hashed)
         if self._ids is None:
-            self._ids = dict(iter_entries(self._before))
-        before = self._ids.get(own)
+            self._ids = dict(iter_entries(self._entries))
+        before = self._ids.get(explicit_id)
         self.counts.added += before is None
         self.counts.removed -= before is not None
         self.counts.unchanged += before == hashed
         self.counts.changed += before is not None and before != hashed
-        return own
+        return explicit_id
 
 
 class RowUpserter:
@@ -211,25 +209,25 @@ class RowUpserter:
 
     def __init__(self, new: NewId, key: str, entries: bytes, keys: Mapping[bytes, int]) -> None:
         self.counts = ImportCounts()
-        self._new = new
+        self._new_id = new
         self._key = key
         self.entries = bytearray(entries)
-        self._places = dict(keys)
-        self._seen: set[bytes] = set()
+        self._positions = dict(keys)
+        self._keys_seen: set[bytes] = set()
 
-    def merge(self, row: FileRow, own: bytes | None, hashed: bytes) -> bytes:
-        key = _row_key(row, own, self._key)
-        if key in self._seen:
+    def merge(self, row: FileRow, explicit_id: bytes | None, hashed: bytes) -> bytes:
+        key = _row_key(row, explicit_id, self._key)
+        if key in self._keys_seen:
             raise line_error(row.line, f"the key {self._key!r} has the same value as in a row before it.")
-        self._seen.add(key)
+        self._keys_seen.add(key)
         self.counts.rows += 1
-        place = self._places.get(key)
-        if place is None:
-            packed = self._new() if own is None or self._key != ID_KEY else own
+        position = self._positions.get(key)
+        if position is None:
+            packed = self._new_id() if explicit_id is None or self._key != ID_KEY else explicit_id
             self.entries += packed + hashed
             self.counts.added += 1
             return packed
-        start = place * ENTRY_BYTES
+        start = position * ENTRY_BYTES
         same = bytes(self.entries[start + ID_BYTES : start + ENTRY_BYTES]) == hashed
         self.counts.unchanged += same
         self.counts.changed += not same
@@ -243,24 +241,24 @@ def _duplicate_id(row: FileRow) -> InvalidValue:
 
 def collect_keys(rows: Sequence[tuple[int, Mapping[str, Any]]], key: str, into: dict[bytes, int]) -> None:
     """Add the keys of rows, and their positions, to `into`."""
-    for place, data in rows:
+    for position, data in rows:
         if key in data:
-            known = into.setdefault(row_hash({"key": data[key]}), place)
-            if known != place:
-                message = f"The column {key[:80]!r} is no key: the rows {known} and {place} have the same value."
+            first = into.setdefault(row_hash({"key": data[key]}), position)
+            if first != position:
+                message = f"The column {key[:80]!r} is no key: the rows {first} and {position} have the same value."
                 raise InvalidValue(message, pointer="?key")
 
 
 def positions_by_id(entries: bytes) -> dict[bytes, int]:
-    """The same for ID_KEY."""
-    return {packed: place for place, (packed, _) in enumerate(iter_entries(entries))}
+    """Return the position of each row by packed id."""
+    return {packed: position for position, (packed, _) in enumerate(iter_entries(entries))}
 
 
-def _row_key(row: FileRow, own: bytes | None, key: str) -> bytes:
+def _row_key(row: FileRow, explicit_id: bytes | None, key: str) -> bytes:
     if key == ID_KEY:
-        if own is None:
+        if explicit_id is None:
             raise line_error(row.line, "the row has no id of ours.")
-        return own
+        return explicit_id
     if key not in row.data:
         raise line_error(row.line, f"the row has no {key!r}, which is its key.")
     return row_hash({"key": row.data[key]})
@@ -312,20 +310,20 @@ async def import_file(
     """Import a file. What is not committed inside the block is discarded."""
     into.check()
     base = None if into.is_new else await database.read(testsets.get_testset, project, into.testset)
-    async with StagedImport(database, project, into.testset, now) as staging:
-        joining, before = await _make_merger(database, project, into, base, limits, new)
-        taking = FileImport(reader, joining, limits, batch=BATCH_ROWS)
-        await _stage_rows(staging, taking, chunks)
-        if isinstance(joining, RowUpserter):
-            entries = bytes(joining.entries)
-            gathered = await database.read(split_entries, project, into.testset, entries, {}, limits)
+    async with StagedImport(database, project, into.testset, now) as staged:
+        merger, before = await _make_merger(database, project, into, base, limits, new)
+        file_import = FileImport(reader, merger, limits, batch=BATCH_ROWS)
+        await _stage_rows(staged, file_import, chunks)
+        if isinstance(merger, RowUpserter):
+            entries = bytes(merger.entries)
+            content = await database.read(split_entries, project, into.testset, entries, {}, limits)
         else:
-            if isinstance(joining, RowAppender) and joining.explicit_ids and base is not None:
-                await database.read(_check_ids_are_new, project, base, joining.explicit_ids)
-            gathered = await database.read(join_chunks, project, into.testset, before, joining.chunks(), limits)
+            if isinstance(merger, RowAppender) and merger.explicit_ids and base is not None:
+                await database.read(_check_ids_are_new, project, base, merger.explicit_ids)
+            content = await database.read(join_chunks, project, into.testset, before, merger.chunks(), limits)
         head = None if base is None else base.head
-        prepared = PreparedCommit(base=head, revision=gathered, staged_by=staging.claim)
-        yield ImportedFile(prepared, joining.counts, reader.report.wrapped)
+        prepared = PreparedCommit(base=head, revision=content, staged_by=staged.claim)
+        yield ImportedFile(prepared, merger.counts, reader.report.wrapped)
 
 
 async def _make_merger(
@@ -335,25 +333,25 @@ async def _make_merger(
     if base is None:
         return RowAppender(limits, new), []
     if into.mode == "append":
-        places = await database.read(testset_revisions.list_chunks, project, base.id, base.head)
-        last = await database.read(open_last_chunk, project, base.id, places)
-        return RowAppender(limits, new, last), places if last is None else places[:-1]
+        refs = await database.read(testsets.list_chunks, project, base.id, base.head)
+        last = await database.read(open_last_chunk, project, base.id, refs)
+        return RowAppender(limits, new, last), refs if last is None else refs[:-1]
     entries = await database.read(read_entries, project, base.id, base.head)
     if into.mode == "replace":
         return RowReplacer(limits, new, entries), []
     key = into.key or ID_KEY
     if key == ID_KEY:
         return RowUpserter(new, key, entries, positions_by_id(entries)), []
-    revision = await database.read(testset_revisions.get_revision, project, base.id, "head", base.head)
+    revision = await database.read(testsets.get_revision, project, base.id, "head", base.head)
     keys: dict[bytes, int] = {}
     async for rows in row_pages.iterate_rows(database, project, revision):
         collect_keys([(row.position, row.data) for row in rows], key, keys)
     return RowUpserter(new, key, entries, keys), []
 
 
-def _check_ids_are_new(db: Connection, project: str, base: TestSet, brought: set[bytes]) -> None:
-    for packed, _ in testset_pieces.iter_entries(read_entries(db, project, base.id, base.head)):
-        if packed in brought:
+def _check_ids_are_new(db: Connection, project: str, base: TestSet, ids: set[bytes]) -> None:
+    for packed, _ in iter_entries(read_entries(db, project, base.id, base.head)):
+        if packed in ids:
             message = f"The set has the row {format_row_id(packed)} already: import with mode=upsert and key={ID_KEY}."
             raise InvalidValue(message, pointer="?mode")
 
@@ -361,45 +359,45 @@ def _check_ids_are_new(db: Connection, project: str, base: TestSet, brought: set
 # Staging
 
 
-async def _stage_rows(staging: StagedImport, taking: FileImport, chunks: AsyncIterable[bytes]) -> None:
+async def _stage_rows(staged: StagedImport, file_import: FileImport, chunks: AsyncIterable[bytes]) -> None:
     """Parse the next chunk while the previous batch is written."""
-    writing: asyncio.Task[None] | None = None
+    write: asyncio.Task[None] | None = None
     since = time.monotonic()
     try:
         async for chunk in _coalesce(chunks):
-            batch = await asyncio.to_thread(taking.feed, chunk)
+            batch = await asyncio.to_thread(file_import.feed, chunk)
             if batch is None and time.monotonic() - since < _HEARTBEAT_INTERVAL_S:
                 continue
-            if writing is not None:
-                await writing
-            writing = asyncio.ensure_future(_put_batch(staging, batch))
+            if write is not None:
+                await write
+            write = asyncio.ensure_future(_put_batch(staged, batch))
             since = time.monotonic()
-        ending = taking.end()
-        while (batch := await asyncio.to_thread(next, ending, None)) is not None:
-            if writing is not None:
-                await writing
-            writing = asyncio.ensure_future(_put_batch(staging, batch))
-        if writing is not None:
-            await writing
+        remaining = file_import.end()
+        while (batch := await asyncio.to_thread(next, remaining, None)) is not None:
+            if write is not None:
+                await write
+            write = asyncio.ensure_future(_put_batch(staged, batch))
+        if write is not None:
+            await write
     finally:
-        if writing is not None and not writing.done():
-            await asyncio.gather(writing, return_exceptions=True)
+        if write is not None and not write.done():
+            await asyncio.gather(write, return_exceptions=True)
 
 
-async def _put_batch(staging: StagedImport, batch: RowBatch | None) -> None:
+async def _put_batch(staged: StagedImport, batch: RowBatch | None) -> None:
     rows = batch or RowBatch({}, {})
-    await staging.put(rows.contents, rows.metas)
+    await staged.put(rows.contents, rows.metas)
 
 
 async def _coalesce(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
     """Combine chunks into larger ones."""
-    waiting: list[bytes] = []
+    parts: list[bytes] = []
     size = 0
     async for chunk in chunks:
-        waiting.append(chunk)
+        parts.append(chunk)
         size += len(chunk)
         if size >= _CHUNK_BYTES:
-            yield b"".join(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield b"".join(waiting)
+            yield b"".join(parts)
+            parts, size = [], 0
+    if parts:
+        yield b"".join(parts)

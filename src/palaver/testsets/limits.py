@@ -1,4 +1,4 @@
-"""How large a test set, a row and a file may be (contract A6). Beyond, TooLarge is raised."""
+"""Size limits of test sets, rows and files (contract A6). Exceeding one raises TooLarge."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Build the pieces and columns of a revision from a stream of rows.
+"""Build the chunks and columns of a revision from a stream of rows.
 
 A row takes 32 bytes here (id and hash), so a revision of a million rows is built without holding their contents.
 """
@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection
 
-from palaver.storage.testsets import repository as testset_revisions
-from palaver.storage.testsets import rows as testset_pieces
+from palaver.storage.testsets import repository as testsets
 from palaver.storage.testsets import rows as testset_rows
 from palaver.storage.testsets.rows import ENTRY_BYTES, Chunk, ChunkRef
 from palaver.testsets.columns import ColumnCounter, ColumnCounts
@@ -33,13 +32,13 @@ class RevisionContent(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     columns: list[dict[str, Any]]
     chunk_refs: list[ChunkRef]
-    """Places of all its pieces."""
+    """All of its chunks."""
     new_chunks: list[Chunk]
-    """Pieces that may not be stored yet."""
+    """Chunks that may not be stored yet."""
 
 
 class RevisionBuilder:
-    """Collects rows in order. May continue the last piece of another revision."""
+    """Collects rows in order. May continue the last chunk of another revision."""
 
     def __init__(self, limits: TestsetLimits = DEFAULT_LIMITS, last: Chunk | None = None) -> None:
         self._limits = limits
@@ -47,22 +46,22 @@ class RevisionBuilder:
         self._columns = ColumnCounter(
             _as_counts(last.columns) if last is not None else None, max_columns=limits.columns
         )
-        self._pieces: list[Chunk] = []
+        self._chunks: list[Chunk] = []
 
     def add(self, packed: bytes, hashed: bytes, data: Mapping[str, Any]) -> None:
         self._columns.add(data)
         self._entries += packed
         self._entries += hashed
-        if testset_pieces.ends_chunk(packed, len(self._entries) // ENTRY_BYTES):
+        if testset_rows.ends_chunk(packed, len(self._entries) // ENTRY_BYTES):
             self._close()
 
     def finish(self) -> list[Chunk]:
         if self._entries:
             self._close()
-        return self._pieces
+        return self._chunks
 
     def _close(self) -> None:
-        self._pieces.append(Chunk(bytes(self._entries), self._columns.counts()))
+        self._chunks.append(Chunk(bytes(self._entries), self._columns.counts()))
         self._entries.clear()
         self._columns = ColumnCounter(max_columns=self._limits.columns)
 
@@ -75,21 +74,21 @@ def generate_row_id() -> bytes:
 
 
 def read_entries(db: Connection, project: str, testset: str, number: int) -> bytes:
-    """The packed ids and hashes of all rows of a revision."""
-    places = testset_revisions.list_chunks(db, project, testset, number)
-    data = testset_pieces.read_chunks(db, project, testset, [place.digest for place in places])
-    return b"".join(data[place.digest] for place in places)
+    """Return the packed ids and hashes of all rows of a revision."""
+    refs = testsets.list_chunks(db, project, testset, number)
+    data = testset_rows.read_chunks(db, project, testset, [ref.digest for ref in refs])
+    return b"".join(data[ref.digest] for ref in refs)
 
 
-def open_last_chunk(db: Connection, project: str, testset: str, places: Sequence[ChunkRef]) -> Chunk | None:
-    """The last piece of a revision, if further rows belong to it."""
-    if not places:
+def open_last_chunk(db: Connection, project: str, testset: str, refs: Sequence[ChunkRef]) -> Chunk | None:
+    """Return the last chunk of a revision, if further rows belong to it."""
+    if not refs:
         return None
-    digest = places[-1].digest
-    data = testset_pieces.read_chunks(db, project, testset, [digest])[digest]
-    if testset_pieces.ends_chunk(data[-ENTRY_BYTES : -ENTRY_BYTES // 2], len(data) // ENTRY_BYTES):
+    digest = refs[-1].digest
+    data = testset_rows.read_chunks(db, project, testset, [digest])[digest]
+    if testset_rows.ends_chunk(data[-ENTRY_BYTES : -ENTRY_BYTES // 2], len(data) // ENTRY_BYTES):
         return None
-    return Chunk(data, testset_pieces.read_column_counts(db, project, testset, [digest])[digest])
+    return Chunk(data, testset_rows.read_column_counts(db, project, testset, [digest])[digest])
 
 
 def join_chunks(
@@ -97,49 +96,49 @@ def join_chunks(
     project: str,
     testset: str,
     before: Sequence[ChunkRef],
-    pieces: Sequence[Chunk],
+    chunks: Sequence[Chunk],
     limits: TestsetLimits,
 ) -> RevisionContent:
-    """The revision of stored pieces followed by new ones."""
-    counted = testset_pieces.read_column_counts(db, project, testset, [place.digest for place in before])
-    data = testset_pieces.read_chunks(db, project, testset, [place.digest for place in before])
+    """Return the revision of stored chunks followed by new ones."""
+    stored_counts = testset_rows.read_column_counts(db, project, testset, [ref.digest for ref in before])
+    data = testset_rows.read_chunks(db, project, testset, [ref.digest for ref in before])
     columns = ColumnCounter(max_columns=limits.columns)
-    for place in before:
-        columns.merge(ColumnCounter(_as_counts(counted[place.digest])))
-    for piece in pieces:
-        columns.merge(ColumnCounter(_as_counts(piece.columns)))
+    for ref in before:
+        columns.merge(ColumnCounter(_as_counts(stored_counts[ref.digest])))
+    for chunk in chunks:
+        columns.merge(ColumnCounter(_as_counts(chunk.columns)))
     limits.check_rows(columns.rows)
-    entries = [*(data[place.digest] for place in before), *(piece.data for piece in pieces)]
-    places = [*before, *(piece.ref for piece in pieces)]
-    return _revision_content(columns, testset_pieces.revision_digest(entries), places, pieces)
+    entries = [*(data[ref.digest] for ref in before), *(chunk.data for chunk in chunks)]
+    refs = [*before, *(chunk.ref for chunk in chunks)]
+    return _revision_content(columns, testset_rows.revision_digest(entries), refs, chunks)
 
 
 def split_entries(
     db: Connection, project: str, testset: str, entries: bytes, contents: Mapping[bytes, bytes], limits: TestsetLimits
 ) -> RevisionContent:
-    """The revision of a list of entries. Contents are read only for pieces whose columns were not counted before.
+    """The revision of a list of entries. Contents are read only for chunks whose columns were not counted before.
 
     `contents` holds, by hash, JSON that is not stored yet.
     """
     limits.check_rows(len(entries) // ENTRY_BYTES)
-    parts = testset_pieces.split_chunks(entries)
-    places = [Chunk(part, None).ref for part in parts]
-    counted = testset_pieces.read_column_counts(db, project, testset, [place.digest for place in places])
-    pieces: list[Chunk] = []
+    parts = testset_rows.split_chunks(entries)
+    refs = [Chunk(part, None).ref for part in parts]
+    stored_counts = testset_rows.read_column_counts(db, project, testset, [ref.digest for ref in refs])
+    chunks: list[Chunk] = []
     columns = ColumnCounter(max_columns=limits.columns)
-    for part, place in zip(parts, places, strict=True):
-        known = counted.get(place.digest)
-        if known is None:
-            known = counted[place.digest] = _count_columns(db, project, testset, part, contents, limits)
-            pieces.append(Chunk(part, known))
-        columns.merge(ColumnCounter(_as_counts(known)))
-    return _revision_content(columns, testset_pieces.revision_digest([entries]), places, pieces)
+    for part, ref in zip(parts, refs, strict=True):
+        counts = stored_counts.get(ref.digest)
+        if counts is None:
+            counts = stored_counts[ref.digest] = _count_columns(db, project, testset, part, contents, limits)
+            chunks.append(Chunk(part, counts))
+        columns.merge(ColumnCounter(_as_counts(counts)))
+    return _revision_content(columns, testset_rows.revision_digest([entries]), refs, chunks)
 
 
 def _count_columns(
     db: Connection, project: str, testset: str, part: bytes, contents: Mapping[bytes, bytes], limits: TestsetLimits
 ) -> ColumnCounts:
-    hashes = [hashed for _, hashed in testset_pieces.iter_entries(part)]
+    hashes = [hashed for _, hashed in testset_rows.iter_entries(part)]
     stored = testset_rows.read_contents(db, project, testset, [one for one in hashes if one not in contents])
     columns = ColumnCounter(max_columns=limits.columns)
     for hashed in hashes:
@@ -148,12 +147,10 @@ def _count_columns(
 
 
 def _revision_content(
-    columns: ColumnCounter, digest: str, places: list[ChunkRef], pieces: Iterable[Chunk]
+    columns: ColumnCounter, digest: str, refs: list[ChunkRef], chunks: Iterable[Chunk]
 ) -> RevisionContent:
     encoded = [msgspec.to_builtins(column) for column in columns.columns()]
-    return RevisionContent(
-        digest=digest, rows=columns.rows, columns=encoded, chunk_refs=places, new_chunks=list(pieces)
-    )
+    return RevisionContent(digest=digest, rows=columns.rows, columns=encoded, chunk_refs=refs, new_chunks=list(chunks))
 
 
 def _as_counts(stored: Any) -> ColumnCounts:

@@ -12,8 +12,7 @@ from palaver.errors import InvalidValue, NotFound
 from palaver.storage import pagination
 from palaver.storage.database import Database
 from palaver.storage.pagination import FIRST_PAGE, Page, Window
-from palaver.storage.testsets import repository as testset_revisions
-from palaver.storage.testsets import rows as testset_pieces
+from palaver.storage.testsets import repository as testsets
 from palaver.storage.testsets import rows as testset_rows
 from palaver.storage.testsets.repository import Revision
 from palaver.storage.testsets.rows import ENTRY_BYTES, ID_BYTES
@@ -72,9 +71,9 @@ def json_equal(one: Any, other: Any) -> bool:
 
 def _may_contain(raw: bytes, needle: str) -> bool:
     """A quick check of the raw bytes, which clears most rows without parsing them."""
-    written = json.encode(needle)[1:-1]
+    encoded = json.encode(needle)[1:-1]
     if needle.isascii() and raw.isascii():
-        return written.lower() in raw.lower()
+        return encoded.lower() in raw.lower()
     return True
 
 
@@ -84,19 +83,19 @@ def _contains_text(data: Mapping[str, Any], needle: str) -> bool:
 
 def _texts(value: Any) -> Iterator[str]:
     """All text in a value, including keys and numbers; without recursion."""
-    open_: list[Any] = [value]
-    while open_:
-        one = open_.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, list):
-            open_ += cast("list[Any]", one)
-        elif isinstance(one, dict):
-            inside = cast("dict[str, Any]", one)
+    stack: list[Any] = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, list):
+            stack += cast("list[Any]", item)
+        elif isinstance(item, dict):
+            inside = cast("dict[str, Any]", item)
             yield from inside
-            open_ += inside.values()
+            stack += inside.values()
         else:
-            yield json.encode(one).decode()
+            yield json.encode(item).decode()
 
 
 _decode = msgspec.json.Decoder().decode
@@ -108,7 +107,7 @@ _MAX_PAGE_BYTES = 16 * 1024 * 1024
 """Bytes of the rows of one page."""
 _SEARCH_TIMEOUT_S = 2.0
 """How long one page of a search may take."""
-_PIECE_BATCH = 64
+_CHUNK_BATCH = 64
 _ROW_BATCH = 100
 
 
@@ -140,22 +139,22 @@ def list_rows(
         "search": row_filter.search,
         "cells": dict(row_filter.cells),
     }
-    bound: Any = {"project": project, "by": _ORDER_COLUMNS, "filters": filters, "order": "oldest"}
-    position = pagination.decode_cursor(window, **bound)
+    scope: Any = {"project": project, "by": _ORDER_COLUMNS, "filters": filters, "order": "oldest"}
+    last_key = pagination.decode_cursor(window, **scope)
     page_rows: list[StoredRow] = []
-    read, until = 0, clock() + _SEARCH_TIMEOUT_S
-    last = (position[0] if position else -1) if revision.rows else revision.rows
-    for some in _row_batches(db, project, revision, last + 1):
-        for row in some:
+    read_bytes, deadline = 0, clock() + _SEARCH_TIMEOUT_S
+    last = (last_key[0] if last_key else -1) if revision.rows else revision.rows
+    for batch in _row_batches(db, project, revision, last + 1):
+        for row in batch:
             last = row.position
             if row_filter.matches(row.raw):
                 page_rows.append(row)
-                read += len(row.raw)
-            if len(page_rows) == window.limit or read > _MAX_PAGE_BYTES:
+                read_bytes += len(row.raw)
+            if len(page_rows) == window.limit or read_bytes > _MAX_PAGE_BYTES:
                 break
-        if len(page_rows) == window.limit or read > _MAX_PAGE_BYTES or clock() > until:
+        if len(page_rows) == window.limit or read_bytes > _MAX_PAGE_BYTES or clock() > deadline:
             break
-    return Page(page_rows, pagination.encode_cursor([last], **bound) if last + 1 < revision.rows else None)
+    return Page(page_rows, pagination.encode_cursor([last], **scope) if last + 1 < revision.rows else None)
 
 
 def read_rows(db: Connection, project: str, revision: Revision, start: int, limit: int) -> list[StoredRow]:
@@ -169,19 +168,19 @@ def read_rows(db: Connection, project: str, revision: Revision, start: int, limi
 
 
 async def iterate_rows(database: Database, project: str, revision: Revision) -> AsyncGenerator[list[StoredRow]]:
-    """All rows in order, in batches. Each batch is a read of its own, so that other readers are not blocked."""
+    """All rows in order, in batches. Each batch is a separate read, so that other readers are not blocked."""
     of, first = revision.testset, 0
-    for place in await database.read(testset_revisions.list_chunks, project, of, revision.number):
-        entries = (await database.read(testset_pieces.read_chunks, project, of, [place.digest]))[place.digest]
-        for start in range(0, place.rows, _ROW_BATCH):
+    for ref in await database.read(testsets.list_chunks, project, of, revision.number):
+        entries = (await database.read(testset_rows.read_chunks, project, of, [ref.digest]))[ref.digest]
+        for start in range(0, ref.rows, _ROW_BATCH):
             some = entries[start * ENTRY_BYTES : (start + _ROW_BATCH) * ENTRY_BYTES]
             yield await database.read(load_rows, project, of, some, first + start)
-        first += place.rows
+        first += ref.rows
 
 
 def load_rows(db: Connection, project: str, testset: str, entries: bytes, first: int = 0) -> list[StoredRow]:
     """The rows of some entries of a revision; `first` is the position of the first one."""
-    pairs = list(testset_pieces.iter_entries(entries))
+    pairs = list(testset_rows.iter_entries(entries))
     raw = testset_rows.read_contents(db, project, testset, [hashed for _, hashed in pairs])
     return [
         StoredRow(first + at, format_row_id(packed), hashed, raw[hashed]) for at, (packed, hashed) in enumerate(pairs)
@@ -194,23 +193,23 @@ def get_row(db: Connection, project: str, revision: Revision, row_id: str) -> St
         packed = pack_row_id(row_id)
     except ValueError:
         raise missing from None
-    places = testset_revisions.list_chunks(db, project, revision.testset, revision.number)
+    refs = testsets.list_chunks(db, project, revision.testset, revision.number)
     before = 0
-    for start in range(0, len(places), _PIECE_BATCH):
-        some = places[start : start + _PIECE_BATCH]
-        data = testset_pieces.read_chunks(db, project, revision.testset, [place.digest for place in some])
-        for place in some:
-            at = _position_in_piece(data[place.digest], packed)
+    for start in range(0, len(refs), _CHUNK_BATCH):
+        some = refs[start : start + _CHUNK_BATCH]
+        data = testset_rows.read_chunks(db, project, revision.testset, [ref.digest for ref in some])
+        for ref in some:
+            at = _position_in_chunk(data[ref.digest], packed)
             if at is not None:
-                hashed = data[place.digest][at * ENTRY_BYTES + ID_BYTES : (at + 1) * ENTRY_BYTES]
+                hashed = data[ref.digest][at * ENTRY_BYTES + ID_BYTES : (at + 1) * ENTRY_BYTES]
                 raw = testset_rows.read_contents(db, project, revision.testset, [hashed])[hashed]
                 return StoredRow(before + at, row_id, hashed, raw)
-            before += place.rows
+            before += ref.rows
     raise missing
 
 
-def _position_in_piece(entries: bytes, packed: bytes) -> int | None:
-    """The index of a row in a piece."""
+def _position_in_chunk(entries: bytes, packed: bytes) -> int | None:
+    """Return the index of a row in a chunk."""
     offset = entries.find(packed)
     while offset >= 0 and offset % ENTRY_BYTES:  # The same bytes by chance, across a boundary.
         offset = entries.find(packed, offset + 1)
@@ -220,13 +219,13 @@ def _position_in_piece(entries: bytes, packed: bytes) -> int | None:
 def _row_batches(db: Connection, project: str, revision: Revision, start: int) -> Iterator[list[StoredRow]]:
     """All rows from position `start` on, in batches."""
     of, before = revision.testset, 0
-    for place in testset_revisions.list_chunks(db, project, of, revision.number):
-        if before + place.rows > start:
-            entries = testset_pieces.read_chunks(db, project, of, [place.digest])[place.digest]
-            for at in range(max(0, start - before), place.rows, _ROW_BATCH):
+    for ref in testsets.list_chunks(db, project, of, revision.number):
+        if before + ref.rows > start:
+            entries = testset_rows.read_chunks(db, project, of, [ref.digest])[ref.digest]
+            for at in range(max(0, start - before), ref.rows, _ROW_BATCH):
                 some = entries[at * ENTRY_BYTES : (at + _ROW_BATCH) * ENTRY_BYTES]
                 yield load_rows(db, project, of, some, before + at)
-        before += place.rows
+        before += ref.rows
 
 
 # Shortening
@@ -234,14 +233,14 @@ def _row_batches(db: Connection, project: str, revision: Revision, start: int) -
 
 def shorten_cells(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
     """Return the data with long cells shortened, and the original size in bytes of each of those."""
-    cut: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     shortened: dict[str, Any] = {}
     for name, value in data.items():
         size = len(json.encode(value)) if isinstance(value, str | list | dict) else 0
         if size > MAX_CELL_BYTES:
-            cut[name] = size
-        shortened[name] = _shorten(value, MAX_CELL_BYTES)[0] if name in cut else value
-    return shortened, cut
+            sizes[name] = size
+        shortened[name] = _shorten(value, MAX_CELL_BYTES)[0] if name in sizes else value
+    return shortened, sizes
 
 
 def _shorten(value: Any, room: int) -> tuple[Any, int]:
@@ -254,20 +253,20 @@ def _shorten(value: Any, room: int) -> tuple[Any, int]:
         return text, room
     used, items = 2, value
     if isinstance(value, list):
-        some: list[Any] = []
+        shortened: list[Any] = []
         for item in items:
             if used >= room:
                 break
             part, size = _shorten(item, room - used)
-            some.append(part)
+            shortened.append(part)
             used += size + 1
-        return some, used
+        return shortened, used
     if isinstance(value, dict):
-        few: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for name, item in items.items():
             if used + len(name) >= room:
                 break
-            few[name], size = _shorten(item, room - used - len(name))
+            fields[name], size = _shorten(item, room - used - len(name))
             used += size + len(name) + 4
-        return few, used
+        return fields, used
     return value, size

@@ -1,7 +1,7 @@
 """Rows of a test set: ids, hashes and canonical JSON (contract A1).
 
-A row keeps its id whatever happens to its content; the hash is that of the content. Two equal rows are two rows. In
-tables both are 16 bytes; `row_…` is the external form of an id.
+The id of a row never changes; the hash identifies its content, so two equal rows differ only by id. Both are stored as
+16 bytes; `row_…` is the external form of an id.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One case: `meta` is what another system kept beside its data (Agenta's ids, flags and tags)."""
+    """One case; `meta` holds metadata of another system (Agenta's ids, flags and tags)."""
 
     id: str
     data: dict[str, Any]
@@ -68,7 +68,8 @@ def row_hash(data: Mapping[str, Any]) -> bytes:
     return hashlib.blake2b(canonical_json(data), digest_size=16).digest()
 
 
-# Lone surrogates can come from Python, never from JSON that we read. UTF-8 has none, so they are escaped.
+# Lone surrogates can occur in values from Python, never in JSON that we read. UTF-8 cannot encode them, so they are
+# escaped.
 
 
 def _encode_with_surrogates(value: Any) -> bytes:

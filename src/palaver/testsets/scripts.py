@@ -1,4 +1,4 @@
-"""Conversation scripts: cases of several turns, with what is expected of each (contract A5).
+"""Conversation scripts: cases of several turns, with expectations of each turn (contract A5).
 
     {"start": [messages], "turns": [{"user"} | {"assistant"} | {"simulate"}, …],
      "expect": {"goal"}, "tool_results": {name: …}, "stop": "never" | "on-failure"}
@@ -37,11 +37,11 @@ def _check_fields(value: Any, pointer: str, known: Mapping[str, Callable[[Any, s
         return {}
     fields = _require_object(value, pointer, f"`{what}` is an object.")
     for key, field in fields.items():
-        place = f"{pointer}/{json.escape_pointer(key)}"
+        field_pointer = f"{pointer}/{json.escape_pointer(key)}"
         check = known.get(key)
         if check is None:
-            raise InvalidValue(f"`{what}` has no {key[:80]!r}. Known: {', '.join(known)}.", pointer=place)
-        check(field, place)
+            raise InvalidValue(f"`{what}` has no {key[:80]!r}. Known: {', '.join(known)}.", pointer=field_pointer)
+        check(field, field_pointer)
     return fields
 
 
@@ -58,8 +58,8 @@ def _check_text(value: Any, pointer: str) -> None:
 
 
 def _check_texts(value: Any, pointer: str) -> None:
-    listed = cast("list[Any]", value) if isinstance(value, list) else [value]
-    if not listed or not all(isinstance(each, str) for each in listed):
+    texts = cast("list[Any]", value) if isinstance(value, list) else [value]
+    if not texts or not all(isinstance(each, str) for each in texts):
         raise InvalidValue("This is a text, or a list of texts.", pointer=pointer)
 
 
@@ -78,8 +78,8 @@ def _check_similar(value: Any, pointer: str) -> None:
     fields = _require_object(value, pointer, "`similar` is {to, min}.")
     if not isinstance(fields.get("to"), str) or not fields.keys() <= {"to", "min"}:
         raise InvalidValue("`similar` is {to, min}: a text, and how near (0 to 1).", pointer=pointer)
-    least = fields.get("min", 0.5)
-    if not _is_number(least) or not 0 <= least <= 1:
+    minimum = fields.get("min", 0.5)
+    if not _is_number(minimum) or not 0 <= minimum <= 1:
         raise InvalidValue("`min` is a number from 0 to 1.", pointer=f"{pointer}/min")
 
 
@@ -89,12 +89,12 @@ def _check_tools(value: Any, pointer: str) -> None:
     if not isinstance(value, list):
         raise InvalidValue('`tools` is "none", "any", or a list of calls.', pointer=pointer)
     for index, call in enumerate(cast("list[Any]", value)):
-        place = f"{pointer}/{index}"
-        fields = _require_object(call, place, "A call is {name, arguments?, match?}.")
+        call_pointer = f"{pointer}/{index}"
+        fields = _require_object(call, call_pointer, "A call is {name, arguments?, match?}.")
         if not isinstance(fields.get("name"), str) or not fields.keys() <= {"name", "arguments", "match"}:
-            raise InvalidValue("A call is {name, arguments?, match?}.", pointer=place)
+            raise InvalidValue("A call is {name, arguments?, match?}.", pointer=call_pointer)
         if "match" in fields:
-            _one_of(_MATCHES)(fields["match"], f"{place}/match")
+            _one_of(_MATCHES)(fields["match"], f"{call_pointer}/match")
 
 
 def _check_data(value: Any, pointer: str) -> None:
@@ -107,10 +107,10 @@ def _check_json(value: Any, pointer: str) -> None:
     _require_object(value, pointer, "`json` is an object: a path, and the value there.")
 
 
-def _one_of(words: tuple[str, ...]) -> Callable[[Any, str], None]:
+def _one_of(options: tuple[str, ...]) -> Callable[[Any, str], None]:
     def check(value: Any, pointer: str) -> None:
-        if value not in words:
-            raise InvalidValue(f"This is one of {', '.join(words)}.", pointer=pointer)
+        if value not in options:
+            raise InvalidValue(f"This is one of {', '.join(options)}.", pointer=pointer)
 
     return check
 
@@ -200,7 +200,7 @@ class Simulate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScriptTurn(msgspec.Struct, frozen=True):
-    """A turn has one of user, assistant (put into the history as it is) and simulate."""
+    """A turn has one of user, assistant (copied into the history) and simulate."""
 
     user: Message | None = None
     assistant: Message | None = None
@@ -222,8 +222,8 @@ def is_script(value: object) -> bool:
     turns: Any = cast("dict[str, Any]", value).get("turns") if isinstance(value, dict) else None
     if not isinstance(turns, list) or not turns:
         return False
-    listed = cast("list[Any]", turns)
-    return all(_is_turn(turn) for turn in listed) and not any("simulate" in turn for turn in listed[:-1])
+    turn_list = cast("list[Any]", turns)
+    return all(_is_turn(turn) for turn in turn_list) and not any("simulate" in turn for turn in turn_list[:-1])
 
 
 def check_script(value: Any, pointer: str = "") -> None:
@@ -259,7 +259,7 @@ def read_script(value: Any, pointer: str = "") -> Script:
 
 
 def find_canned_result(script: Script, turn: ScriptTurn | None, name: str, arguments: Any) -> Any:
-    """The canned answer to a call (arguments as a value or as JSON text); UNSET if there is none."""
+    """The canned answer to a call (arguments as a value or as JSON text); UNSET without one."""
     parsed = json.parse_or_text(arguments) if isinstance(arguments, str) else arguments
     for results in (turn.tool_results if turn else {}, script.tool_results):
         for each in results.get(name, ()):
@@ -272,12 +272,12 @@ def _is_turn(turn: Any) -> bool:
     if not isinstance(turn, dict):
         return False
     fields = cast("dict[str, Any]", turn)
-    named = _TURN_KEYS & fields.keys()
-    if len(named) != 1:
+    keys = _TURN_KEYS & fields.keys()
+    if len(keys) != 1:
         return False
-    if "simulate" in named:
+    if "simulate" in keys:
         return isinstance(fields["simulate"], dict)
-    return isinstance(fields["user"] if "user" in named else fields["assistant"], str | list | dict)
+    return isinstance(fields["user"] if "user" in keys else fields["assistant"], str | list | dict)
 
 
 def _read_turn(turn: dict[str, Any], pointer: str) -> ScriptTurn:
@@ -300,7 +300,7 @@ def _read_turn(turn: dict[str, Any], pointer: str) -> ScriptTurn:
 
 def _read_message(value: Any, role: Literal["user", "assistant"], pointer: str) -> Message:
     """Read text, parts, or a whole message in any dialect."""
-    place = f"{pointer}/{role}"
+    message_pointer = f"{pointer}/{role}"
     if isinstance(value, str):
         return Message.user(value) if role == "user" else Message.assistant(value)
     if isinstance(value, list):
@@ -310,9 +310,9 @@ def _read_message(value: Any, role: Literal["user", "assistant"], pointer: str) 
             message = {"role": role, "content": value}
     else:
         message = {"role": role, **value} if "role" not in value and "type" not in value else value
-    messages = _read_messages([message], place)
+    messages = _read_messages([message], message_pointer)
     if len(messages) != 1 or messages[0].role != role:
-        raise InvalidValue(f"`{role}` is a text, parts, or one message of the {role}'s.", pointer=place)
+        raise InvalidValue(f"`{role}` is a text, parts, or one message of the {role}'s.", pointer=message_pointer)
     return messages[0]
 
 
@@ -328,21 +328,23 @@ def _read_results(value: Any, pointer: str) -> CannedResults:
         return {}
     if not isinstance(value, dict):
         raise InvalidValue("`tool_results` is an object: a tool's name, and what it answers.", pointer=pointer)
-    named = cast("dict[str, Any]", value)
-    return {name: _read_canned(answer, f"{pointer}/{json.escape_pointer(name)}") for name, answer in named.items()}
+    by_tool = cast("dict[str, Any]", value)
+    return {name: _read_canned(answer, f"{pointer}/{json.escape_pointer(name)}") for name, answer in by_tool.items()}
 
 
 def _read_canned(answer: Any, pointer: str) -> tuple[CannedResult, ...]:
-    listed = cast("list[Any]", answer) if isinstance(answer, list) else [answer]
+    answers = cast("list[Any]", answer) if isinstance(answer, list) else [answer]
     results: list[CannedResult] = []
-    for index, each in enumerate(listed):
-        place = f"{pointer}/{index}" if isinstance(answer, list) else pointer
-        known = ("output", "when") if isinstance(answer, list) else ("output",)
+    for index, each in enumerate(answers):
+        answer_pointer = f"{pointer}/{index}" if isinstance(answer, list) else pointer
+        keys = ("output", "when") if isinstance(answer, list) else ("output",)
         fields = cast("dict[str, Any]", each) if isinstance(each, dict) else {}
-        if "output" not in fields or not fields.keys() <= {*known}:
-            raise InvalidValue('A canned result is {"output"}, or a list of {"when", "output"}.', pointer=place)
+        if "output" not in fields or not fields.keys() <= {*keys}:
+            raise InvalidValue(
+                'A canned result is {"output"}, or a list of {"when", "output"}.', pointer=answer_pointer
+            )
         when = fields.get("when")
         if when is not None and not isinstance(when, dict):
-            raise InvalidValue("`when` is an object: some of the arguments.", pointer=f"{place}/when")
+            raise InvalidValue("`when` is an object: some of the arguments.", pointer=f"{answer_pointer}/when")
         results.append(CannedResult(fields["output"], cast("dict[str, Any] | None", when)))
     return tuple(results)

@@ -29,8 +29,7 @@ from palaver.storage.evaluations.tables import online_scores as scores
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
 from palaver.storage.schema import storable_text
-from palaver.storage.spans import queries as span_arrivals
-from palaver.storage.spans import queries as span_pages
+from palaver.storage.spans import queries as span_queries
 from palaver.storage.spans.queries import SpanArrival, SpanQuery
 from palaver.storage.spans.tables import IS_HEAD, spans
 from palaver.storage.tables import processes
@@ -81,16 +80,16 @@ def lock_live_evaluator(db: Connection, project: str, rule: str) -> LiveEvaluato
 
 def list_live_evaluators(db: Connection, project: str, window: Window = FIRST_PAGE) -> Page[LiveEvaluator]:
     """List live evaluators, newest first."""
-    asked = select(*_EVALUATOR_FIELDS).where(rules.c.project == project)
-    return fetch_page(db, asked, _row_to_evaluator, project=project, by=(rules.c.id,), window=window)
+    query = select(*_EVALUATOR_FIELDS).where(rules.c.project == project)
+    return fetch_page(db, query, _row_to_evaluator, project=project, by=(rules.c.id,), window=window)
 
 
 def list_enabled(db: Connection) -> list[EnabledEvaluator]:
     """List the enabled ones of all projects."""
-    asked = select(*_EVALUATOR_FIELDS, rules.c.project.label("of")).where(rules.c.enabled.is_(True))
+    query = select(*_EVALUATOR_FIELDS, rules.c.project.label("of")).where(rules.c.enabled.is_(True))
     return [
         EnabledEvaluator(row.of, _row_to_evaluator(row))
-        for row in db.execute(asked.order_by(rules.c.project, rules.c.id))
+        for row in db.execute(query.order_by(rules.c.project, rules.c.id))
     ]
 
 
@@ -101,21 +100,21 @@ def create_live_evaluator(db: Connection, project: str, rule: LiveEvaluator) -> 
         >= MAX_LIVE_EVALUATORS
     ):
         raise TooLarge(f"There are {MAX_LIVE_EVALUATORS} rules already: delete one first.")
-    made = msgspec.structs.replace(rule, name=storable_text(rule.name), place=span_arrivals.last_position(db))
-    db.execute(insert(rules).values(project=project, **msgspec.structs.asdict(made)))
-    mark_changed(db, Change(project, "rule", made.id))
-    return made
+    stored = msgspec.structs.replace(rule, name=storable_text(rule.name), place=span_queries.last_position(db))
+    db.execute(insert(rules).values(project=project, **msgspec.structs.asdict(stored)))
+    mark_changed(db, Change(project, "rule", stored.id))
+    return stored
 
 
 def update_live_evaluator(db: Connection, project: str, rule: str, at: datetime, **fields: Any) -> LiveEvaluator:
     """Change fields. Traces that arrive while it is disabled are skipped, and waiting cases are deleted."""
-    found = lock_live_evaluator(db, project, rule)
-    new = msgspec.structs.replace(found, **fields, updated_at=at)
-    if new.enabled and not found.enabled:
-        new = msgspec.structs.replace(new, place=span_arrivals.last_position(db))
+    current = lock_live_evaluator(db, project, rule)
+    new = msgspec.structs.replace(current, **fields, updated_at=at)
+    if new.enabled and not current.enabled:
+        new = msgspec.structs.replace(new, place=span_queries.last_position(db))
     values = {**msgspec.structs.asdict(new), "name": storable_text(new.name)}
     db.execute(update(rules).where(rules.c.project == project, rules.c.id == rule).values(values))
-    if not new.enabled or new.session != found.session:
+    if not new.enabled or new.session != current.session:
         _delete_waiting_cases(db, project, rule)
     mark_changed(db, Change(project, "rule", rule))
     return new
@@ -124,23 +123,23 @@ def update_live_evaluator(db: Connection, project: str, rule: str, at: datetime,
 def delete_live_evaluator(db: Connection, project: str, rule: str) -> None:
     """Delete a live evaluator with its cases and scores."""
     lock_live_evaluator(db, project, rule)
-    for one in (cases, scores):
-        db.execute(delete(one).where(one.c.project == project, one.c.rule == rule))
+    for dependent in (cases, scores):
+        db.execute(delete(dependent).where(dependent.c.project == project, dependent.c.rule == rule))
     db.execute(delete(rules).where(rules.c.project == project, rules.c.id == rule))
     mark_changed(db, Change(project, "rule", rule))
 
 
 def _delete_waiting_cases(db: Connection, project: str, rule: str) -> None:
-    waiting = (cases.c.project == project, cases.c.rule == rule, cases.c.state != "done")
-    db.execute(delete(cases).where(*waiting))
+    unfinished = (cases.c.project == project, cases.c.rule == rule, cases.c.state != "done")
+    db.execute(delete(cases).where(*unfinished))
 
 
-def _where_evaluator(asked: Select[Any], project: str, rule: str) -> Select[Any]:
-    return asked.where(rules.c.project == project, rules.c.id == storable_text(rule))
+def _where_evaluator(query: Select[Any], project: str, rule: str) -> Select[Any]:
+    return query.where(rules.c.project == project, rules.c.id == storable_text(rule))
 
 
-def _fetch_evaluator(db: Connection, asked: Select[Any], rule: str) -> LiveEvaluator:
-    row = db.execute(asked).one_or_none()
+def _fetch_evaluator(db: Connection, query: Select[Any], rule: str) -> LiveEvaluator:
+    row = db.execute(query).one_or_none()
     if row is None:
         raise NotFound(f"There is no rule {rule[:80]!r}.")
     return _row_to_evaluator(row)
@@ -221,53 +220,62 @@ def scan_arrivals(
     `settled` is the arrival position up to which all transactions are visible; None for all. On PostgreSQL an insert of
     another project may commit before an earlier one.
     """
-    held = select(rules.c.place, rules.c.session).where(
+    lock = select(rules.c.place, rules.c.session).where(
         rules.c.project == project, rules.c.id == rule, rules.c.enabled.is_(True)
     )
-    found = db.execute(held.with_for_update(skip_locked=True)).one_or_none()
-    if found is None:
+    evaluator = db.execute(lock.with_for_update(skip_locked=True)).one_or_none()
+    if evaluator is None:
         return False
-    last = span_arrivals.last_position(db) if settled is None else settled
-    first = found.place if settled is not None else min(found.place, last)  # SQLite reuses positions of deleted spans.
-    arrived = span_arrivals.list_arrivals(db, project, first, query, heads=True, limit=SCAN_BATCH)
-    for one in arrived:
-        if is_meant(one):
-            waits = quiet if one.row.parent_id is None and not found.session else idle
-            _upsert_case(db, project, rule, one, is_session=found.session, due=now + waits)
+    last = span_queries.last_position(db) if settled is None else settled
+    first = (
+        evaluator.place if settled is not None else min(evaluator.place, last)
+    )  # SQLite reuses positions of deleted spans.
+    arrived = span_queries.list_arrivals(db, project, first, query, heads=True, limit=SCAN_BATCH)
+    for arrival in arrived:
+        if is_meant(arrival):
+            delay = quiet if arrival.row.parent_id is None and not evaluator.session else idle
+            _upsert_case(db, project, rule, arrival, is_session=evaluator.session, due=now + delay)
     is_full = len(arrived) == SCAN_BATCH
-    seen = arrived[-1].position if arrived else first
-    place = seen if is_full else max(seen, last)
-    if place != found.place:
+    last_seen = arrived[-1].position if arrived else first
+    place = last_seen if is_full else max(last_seen, last)
+    if place != evaluator.place:
         db.execute(update(rules).where(rules.c.project == project, rules.c.id == rule).values(place=place))
     return is_full
 
 
-def _upsert_case(db: Connection, project: str, rule: str, one: SpanArrival, *, is_session: bool, due: datetime) -> None:
-    subject = one.row.session if is_session else one.row.trace_id
+def _upsert_case(
+    db: Connection, project: str, rule: str, arrival: SpanArrival, *, is_session: bool, due: datetime
+) -> None:
+    subject = arrival.row.session if is_session else arrival.row.trace_id
     if subject is None:
         return
-    here = _is_case(project, rule, subject)
-    state = db.scalar(select(cases.c.state).where(*here))
+    is_case = _is_case(project, rule, subject)
+    state = db.scalar(select(cases.c.state).where(*is_case))
     newest = _last_arrival(
         db, project, subject, is_session=is_session
     )  # Spans that arrived together do not delay it again.
-    values: dict[str, Any] = {"trace": one.row.trace_id, "place": newest or one.position, "due": due, "attempts": 0}
+    values: dict[str, Any] = {
+        "trace": arrival.row.trace_id,
+        "place": newest or arrival.position,
+        "due": due,
+        "attempts": 0,
+    }
     if state is None:
-        named = {"project": project, "rule": rule, "subject": subject}
-        db.execute(insert(cases).values(**named, **values, state="waiting"))
+        key = {"project": project, "rule": rule, "subject": subject}
+        db.execute(insert(cases).values(**key, **values, state="waiting"))
     elif state == "running":
         if is_session:  # The process that scores it will see the new position.
-            db.execute(update(cases).where(*here).values(trace=one.row.trace_id, place=values["place"]))
+            db.execute(update(cases).where(*is_case).values(trace=arrival.row.trace_id, place=values["place"]))
     elif state == "waiting" or is_session:
-        db.execute(update(cases).where(*here).values(**values, state="waiting"))
+        db.execute(update(cases).where(*is_case).values(**values, state="waiting"))
 
 
 # Claims
 
 
 def has_due_cases(db: Connection, now: datetime) -> bool:
-    asked = select(cases.c.rule).where(IS_UNFINISHED, cases.c.state == "waiting", cases.c.due <= now)
-    return db.execute(asked.limit(1)).first() is not None
+    query = select(cases.c.rule).where(IS_UNFINISHED, cases.c.state == "waiting", cases.c.due <= now)
+    return db.execute(query.limit(1)).first() is not None
 
 
 def claim_cases(
@@ -281,12 +289,12 @@ def claim_cases(
     idle: timedelta = SESSION_IDLE_TIME,
 ) -> list[ClaimedCase]:
     """Claim quiet cases: as many as there is room for and as the rate limits allow to start within `ahead`."""
-    taken: list[ClaimedCase] = []
+    claimed: list[ClaimedCase] = []
     due = select(cases.c.project, cases.c.rule).where(IS_UNFINISHED, cases.c.state == "waiting", cases.c.due <= now)
     for project, rule in db.execute(due.distinct().order_by(cases.c.project, cases.c.rule)).all():
-        if len(taken) < room:
-            taken += _claim_for(db, process, project, rule, now, room - len(taken), ahead, quiet, idle)
-    return taken
+        if len(claimed) < room:
+            claimed += _claim_for(db, process, project, rule, now, room - len(claimed), ahead, quiet, idle)
+    return claimed
 
 
 def _claim_for(
@@ -300,15 +308,15 @@ def _claim_for(
     quiet: timedelta,
     idle: timedelta,
 ) -> list[ClaimedCase]:
-    mine = (rules.c.project == project, rules.c.id == rule)
-    held = select(rules.c.per_minute, rules.c.session, rules.c.paced_until).where(*mine, rules.c.enabled.is_(True))
-    found = db.execute(held.with_for_update(skip_locked=True)).one_or_none()
-    if found is None:
+    is_rule = (rules.c.project == project, rules.c.id == rule)
+    lock = select(rules.c.per_minute, rules.c.session, rules.c.paced_until).where(*is_rule, rules.c.enabled.is_(True))
+    evaluator = db.execute(lock.with_for_update(skip_locked=True)).one_or_none()
+    if evaluator is None:
         return []
-    between = timedelta(minutes=1) / found.per_minute
-    first = now if found.paced_until is None else max(now, found.paced_until)
-    most = min(room, (now + ahead - first) // between + 1)
-    if most <= 0:
+    interval = timedelta(minutes=1) / evaluator.per_minute
+    first = now if evaluator.paced_until is None else max(now, evaluator.paced_until)
+    limit = min(room, (now + ahead - first) // interval + 1)
+    if limit <= 0:
         return []
     columns = (cases.c.subject, cases.c.trace, cases.c.place, cases.c.attempts)
     due = (
@@ -318,36 +326,36 @@ def _claim_for(
         cases.c.rule == rule,
         cases.c.due <= now,
     )
-    _drop_oldest(db, project, rule, due, MAX_BACKLOG_MINUTES * found.per_minute)
-    waiting = select(*columns).where(*due)
-    taken: list[ClaimedCase] = []
-    for row in db.execute(waiting.order_by(cases.c.due, cases.c.subject).limit(most)).all():
-        here = _is_case(project, rule, row.subject)
-        newest = _last_arrival(db, project, row.subject, is_session=found.session)
+    _drop_oldest(db, project, rule, due, MAX_BACKLOG_MINUTES * evaluator.per_minute)
+    query = select(*columns).where(*due)
+    claimed: list[ClaimedCase] = []
+    for row in db.execute(query.order_by(cases.c.due, cases.c.subject).limit(limit)).all():
+        is_case = _is_case(project, rule, row.subject)
+        newest = _last_arrival(db, project, row.subject, is_session=evaluator.session)
         if newest is None:  # The trace was deleted.
-            db.execute(update(cases).where(*here).values(state="done"))
+            db.execute(update(cases).where(*is_case).values(state="done"))
         elif newest > row.place:
-            waits = quiet if not found.session and _has_root(db, project, row.trace) else idle
-            db.execute(update(cases).where(*here).values(place=newest, due=now + waits))
+            delay = quiet if not evaluator.session and _has_root(db, project, row.trace) else idle
+            db.execute(update(cases).where(*is_case).values(place=newest, due=now + delay))
         else:
-            db.execute(update(cases).where(*here).values(state="running", process=process))
-            taken.append(_claimed_case(row, project, rule, first + between * len(taken)))
-    if taken:
-        db.execute(update(rules).where(*mine).values(paced_until=first + between * len(taken)))
-    return taken
+            db.execute(update(cases).where(*is_case).values(state="running", process=process))
+            claimed.append(_claimed_case(row, project, rule, first + interval * len(claimed)))
+    if claimed:
+        db.execute(update(rules).where(*is_rule).values(paced_until=first + interval * len(claimed)))
+    return claimed
 
 
-def _drop_oldest(db: Connection, project: str, rule: str, due: tuple[Any, ...], most: int) -> None:
+def _drop_oldest(db: Connection, project: str, rule: str, due: tuple[Any, ...], limit: int) -> None:
     """Drop the oldest due cases beyond `most`."""
-    more = db.execute(select(func.count()).select_from(cases).where(*due)).scalar_one() - most
-    if more > 0:
-        oldest = select(cases.c.subject).where(*due).order_by(cases.c.due, cases.c.subject).limit(min(more, 1_000))
-        mine = (cases.c.project == project, cases.c.rule == rule, cases.c.subject.in_(db.scalars(oldest).all()))
-        db.execute(update(cases).where(*mine).values(state="done", attempts=DROPPED_ATTEMPTS))
+    excess = db.execute(select(func.count()).select_from(cases).where(*due)).scalar_one() - limit
+    if excess > 0:
+        oldest = select(cases.c.subject).where(*due).order_by(cases.c.due, cases.c.subject).limit(min(excess, 1_000))
+        dropped = (cases.c.project == project, cases.c.rule == rule, cases.c.subject.in_(db.scalars(oldest).all()))
+        db.execute(update(cases).where(*dropped).values(state="done", attempts=DROPPED_ATTEMPTS))
 
 
 def _has_root(db: Connection, project: str, trace: str) -> bool:
-    head = span_pages.get_head_span(db, project, trace)
+    head = span_queries.get_head_span(db, project, trace)
     return head is not None and head.parent_id is None
 
 
@@ -363,44 +371,54 @@ def _last_arrival(db: Connection, project: str, subject: str, *, is_session: boo
 def finish_case(
     db: Connection,
     process: str,
-    taken: ClaimedCase,
+    claimed: ClaimedCase,
     new: Collection[NewLiveScore],
     at: datetime,
     *,
     session: str | None,
 ) -> bool:
     """Store the scores; False if the process no longer holds the case. A session with new spans is queued again."""
-    if not _holds_case(db, process, taken):
+    if not _holds_case(db, process, claimed):
         return False
-    here = _is_case(taken.project, taken.rule, taken.subject)
-    theirs = (scores.c.project == taken.project, scores.c.trace == taken.trace)
-    db.execute(delete(scores).where(*theirs, scores.c.rule == taken.rule))
-    common = {"project": taken.project, "trace": taken.trace, "rule": taken.rule, "session": session, "created_at": at}
+    is_case = _is_case(claimed.project, claimed.rule, claimed.subject)
+    of_trace = (scores.c.project == claimed.project, scores.c.trace == claimed.trace)
+    db.execute(delete(scores).where(*of_trace, scores.c.rule == claimed.rule))
+    common = {
+        "project": claimed.project,
+        "trace": claimed.trace,
+        "rule": claimed.rule,
+        "session": session,
+        "created_at": at,
+    }
     rows = [{**common, **msgspec.structs.asdict(score)} for score in new]
     if rows:
         db.execute(insert(scores), rows)
-    place = db.scalar(select(cases.c.place).where(*here))
+    place = db.scalar(select(cases.c.place).where(*is_case))
     values: dict[str, Any] = {"state": "done", "process": None, "attempts": 0}
-    if session is not None and place != taken.place:
+    if session is not None and place != claimed.place:
         values |= {"state": "waiting", "due": at + SESSION_IDLE_TIME}
-    db.execute(update(cases).where(*here).values(values))
-    mark_changed(db, Change(taken.project, "rule", taken.rule))
+    db.execute(update(cases).where(*is_case).values(values))
+    mark_changed(db, Change(claimed.project, "rule", claimed.rule))
     return True
 
 
-def retry_case(db: Connection, process: str, taken: ClaimedCase, at: datetime) -> None:
+def retry_case(db: Connection, process: str, claimed: ClaimedCase, at: datetime) -> None:
     """Retry a case later after an unexpected error, up to MAX_ATTEMPTS."""
-    tried = taken.attempts + 1
-    state = "done" if tried >= MAX_ATTEMPTS else "waiting"
-    mine = (*_is_case(taken.project, taken.rule, taken.subject), cases.c.state == "running", cases.c.process == process)
+    attempts = claimed.attempts + 1
+    state = "done" if attempts >= MAX_ATTEMPTS else "waiting"
+    held = (
+        *_is_case(claimed.project, claimed.rule, claimed.subject),
+        cases.c.state == "running",
+        cases.c.process == process,
+    )
     due = at + timedelta(minutes=1)
-    db.execute(update(cases).where(*mine).values(state=state, process=None, attempts=tried, due=due))
+    db.execute(update(cases).where(*held).values(state=state, process=None, attempts=attempts, due=due))
 
 
 def release_cases(db: Connection, process: str) -> int:
     """Release all cases of a process; returns their number."""
-    mine = (IS_UNFINISHED, cases.c.state == "running", cases.c.process == process)
-    return db.execute(update(cases).where(*mine).values(state="waiting", process=None)).rowcount
+    held = (IS_UNFINISHED, cases.c.state == "running", cases.c.process == process)
+    return db.execute(update(cases).where(*held).values(state="waiting", process=None)).rowcount
 
 
 def has_lost_cases(db: Connection, process: str) -> bool:
@@ -410,10 +428,12 @@ def has_lost_cases(db: Connection, process: str) -> bool:
 
 def requeue_lost_cases(db: Connection, process: str) -> int:
     """Requeue the cases of dead processes, and give up those with too many attempts; returns their number."""
-    tried = cases.c.attempts + 1
+    attempts = cases.c.attempts + 1
     lost = update(cases).where(*_is_lost(process))
-    given_up = db.execute(lost.where(tried >= MAX_ATTEMPTS).values(state="done", process=None, attempts=tried)).rowcount
-    return given_up + db.execute(lost.values(state="waiting", process=None, attempts=tried)).rowcount
+    given_up = db.execute(
+        lost.where(attempts >= MAX_ATTEMPTS).values(state="done", process=None, attempts=attempts)
+    ).rowcount
+    return given_up + db.execute(lost.values(state="waiting", process=None, attempts=attempts)).rowcount
 
 
 def _is_lost(process: str) -> tuple[ColumnElement[bool], ...]:
@@ -421,13 +441,17 @@ def _is_lost(process: str) -> tuple[ColumnElement[bool], ...]:
     return IS_UNFINISHED, cases.c.state == "running", unknown, cases.c.process != process  # type: ignore[return-value]
 
 
-def _holds_case(db: Connection, process: str, taken: ClaimedCase) -> bool:
+def _holds_case(db: Connection, process: str, claimed: ClaimedCase) -> bool:
     try:
-        lock_live_evaluator(db, taken.project, taken.rule)
+        lock_live_evaluator(db, claimed.project, claimed.rule)
     except NotFound:
         return False
-    mine = (*_is_case(taken.project, taken.rule, taken.subject), cases.c.state == "running", cases.c.process == process)
-    return db.execute(select(cases.c.rule).where(*mine)).first() is not None
+    held = (
+        *_is_case(claimed.project, claimed.rule, claimed.subject),
+        cases.c.state == "running",
+        cases.c.process == process,
+    )
+    return db.execute(select(cases.c.rule).where(*held)).first() is not None
 
 
 # Deletion
@@ -438,24 +462,24 @@ def find_orphaned_cases(
 ) -> tuple[list[CaseRef], CaseKey | None]:
     """Return those of the next `limit` cases whose trace is deleted, and where to continue; None at the end."""
     key = (cases.c.project, cases.c.rule, cases.c.subject)
-    asked = select(*key, cases.c.trace).order_by(*key).limit(limit)
-    rows = [CaseRef(*row) for row in db.execute(asked if after is None else asked.where(tuple_(*key) > after))]
-    there = set[tuple[str, str]]()
+    query = select(*key, cases.c.trace).order_by(*key).limit(limit)
+    rows = [CaseRef(*row) for row in db.execute(query if after is None else query.where(tuple_(*key) > after))]
+    existing = set[tuple[str, str]]()
     for project in {row.project for row in rows}:
-        named = {row.trace for row in rows if row.project == project}
+        trace_ids = {row.trace for row in rows if row.project == project}
         heads = select(spans.c.trace_id).where(spans.c.project == project, spans.c.head == IS_HEAD)
-        there |= {(project, trace) for trace in db.scalars(heads.where(spans.c.trace_id.in_(named)))}
-    lost = [row for row in rows if (row.project, row.trace) not in there]
-    return lost, rows[-1][:3] if len(rows) == limit else None
+        existing |= {(project, trace) for trace in db.scalars(heads.where(spans.c.trace_id.in_(trace_ids)))}
+    orphaned = [row for row in rows if (row.project, row.trace) not in existing]
+    return orphaned, rows[-1][:3] if len(rows) == limit else None
 
 
-def delete_cases(db: Connection, some: Collection[CaseRef]) -> None:
+def delete_cases(db: Connection, refs: Collection[CaseRef]) -> None:
     """Delete cases and their scores."""
-    for one in some:
-        here = _is_case(one.project, one.rule, one.subject)
-        db.execute(delete(cases).where(*here, cases.c.trace == one.trace))
-        theirs = (scores.c.project == one.project, scores.c.trace == one.trace)
-        db.execute(delete(scores).where(*theirs, scores.c.rule == one.rule))
+    for ref in refs:
+        is_case = _is_case(ref.project, ref.rule, ref.subject)
+        db.execute(delete(cases).where(*is_case, cases.c.trace == ref.trace))
+        of_trace = (scores.c.project == ref.project, scores.c.trace == ref.trace)
+        db.execute(delete(scores).where(*of_trace, scores.c.rule == ref.rule))
 
 
 def _is_case(project: str, rule: str, subject: str) -> tuple[ColumnElement[bool], ...]:
@@ -524,8 +548,8 @@ _SCORE_FIELDS = [scores.c[name] for name in LiveScore.__struct_fields__]
 
 def list_trace_scores(db: Connection, project: str, trace: str) -> list[LiveScore]:
     """List the scores of a trace, oldest first."""
-    asked = select(*_SCORE_FIELDS).where(scores.c.project == project, scores.c.trace == trace)
-    ordered = asked.order_by(scores.c.created_at, scores.c.rule, scores.c.evaluator, scores.c.name).limit(
+    query = select(*_SCORE_FIELDS).where(scores.c.project == project, scores.c.trace == trace)
+    ordered = query.order_by(scores.c.created_at, scores.c.rule, scores.c.evaluator, scores.c.name).limit(
         _MAX_PER_TRACE
     )
     return [LiveScore(**dict(zip(LiveScore.__struct_fields__, row, strict=True))) for row in db.execute(ordered)]
@@ -547,13 +571,13 @@ def score_stats(
         "errors": func.count().filter(scores.c.status == "error"),
         "cost": func.sum(scores.c.cost),
     }
-    asked = select(at, scores.c.name, *(count.label(name) for name, count in counts.items()))
-    asked = asked.where(scores.c.project == project, scores.c.rule == rule)
+    query = select(at, scores.c.name, *(count.label(name) for name, count in counts.items()))
+    query = query.where(scores.c.project == project, scores.c.rule == rule)
     if since is not None:
-        asked = asked.where(scores.c.created_at >= since)
+        query = query.where(scores.c.created_at >= since)
     if until is not None:
-        asked = asked.where(scores.c.created_at < until)
-    latest = asked.group_by(at, scores.c.name).order_by(at.desc(), scores.c.name.desc()).limit(MAX_ROWS)
+        query = query.where(scores.c.created_at < until)
+    latest = query.group_by(at, scores.c.name).order_by(at.desc(), scores.c.name.desc()).limit(MAX_ROWS)
     rows: Sequence[Any] = db.execute(latest).all()
     return [_row_to_stats(row, step, counts) for row in reversed(rows)]
 
@@ -565,7 +589,7 @@ def _row_to_stats(row: Sequence[Any], step: int, names: Iterable[str]) -> LiveSc
 
 
 def count_cases(db: Connection, project: str, rule: str) -> CaseCounts:
-    mine = (cases.c.project == project, cases.c.rule == rule)
+    of_rule = (cases.c.project == project, cases.c.rule == rule)
     state = case((cases.c.attempts == DROPPED_ATTEMPTS, "dropped"), else_=cases.c.state).label("as")
-    counted = select(state, func.count()).where(*mine).group_by(state)
-    return CaseCounts(**{row[0]: row[1] for row in db.execute(counted)})
+    query = select(state, func.count()).where(*of_rule).group_by(state)
+    return CaseCounts(**{row[0]: row[1] for row in db.execute(query)})

@@ -1,7 +1,7 @@
 """Evaluations: create, look up, cancel, rerun, finish, delete.
 
-A transaction locks the row of an evaluation before its slices and results, so that the counts in the row match what is
-recorded, and of two processes that end the last slices one sees that nothing is left.
+A transaction locks the row of an evaluation before its slices and results. So the counts in the row match the recorded
+results, and of two processes that end the last slices one sees that nothing is left.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,22 +25,24 @@ from palaver.storage.schema import folded_text, storable_text
 
 def finish_if_done(db: Connection, project: str, evaluation: str, at: datetime) -> None:
     """End an evaluation that has no slices left. Its row must be locked."""
-    left = select(slices.c.place).where(slices.c.project == project, slices.c.evaluation == evaluation, IS_UNFINISHED)
-    if db.execute(left.limit(1)).first() is not None:
+    unfinished = select(slices.c.place).where(
+        slices.c.project == project, slices.c.evaluation == evaluation, IS_UNFINISHED
+    )
+    if db.execute(unfinished.limit(1)).first() is not None:
         return
     columns = table.c
-    figures = (columns.total, columns.done, columns.failed, columns.errors, columns.reason, columns.cancel_asked_at)
-    asked = select(*figures).where(columns.project == project, columns.id == evaluation, columns.ended_at.is_(None))
-    found = db.execute(asked).one_or_none()
-    if found is None:
+    counted = (columns.total, columns.done, columns.failed, columns.errors, columns.reason, columns.cancel_asked_at)
+    query = select(*counted).where(columns.project == project, columns.id == evaluation, columns.ended_at.is_(None))
+    row = db.execute(query).one_or_none()
+    if row is None:
         return
     values: dict[str, Any] = {"ended_at": at}
-    if found.cancel_asked_at is not None:
-        values["state"] = "cancelled" if found.reason is None else "failed"
-    elif found.total and not found.done:
+    if row.cancel_asked_at is not None:
+        values["state"] = "cancelled" if row.reason is None else "failed"
+    elif row.total and not row.done:
         values["state"] = "failed"
         values["reason"] = {"code": "no_cell_done", "message": "No cell has an answer: look at the errors of some."}
-    elif found.failed or found.errors or found.done < found.total:
+    elif row.failed or row.errors or row.done < row.total:
         values["state"] = "partly"
     else:
         values["state"] = "succeeded"
@@ -50,9 +52,9 @@ def finish_if_done(db: Connection, project: str, evaluation: str, at: datetime) 
 def stop_evaluation(db: Connection, project: str, evaluation: str, reason: dict[str, Any] | None, at: datetime) -> None:
     """Stop an evaluation early: cancel waiting slices and notify processes. The first reason counts."""
     columns = table.c
-    first = (columns.project == project, columns.id == evaluation, columns.cancel_asked_at.is_(None))
-    asked = update(table).where(*first).values(cancel_asked_at=at, reason=reason, version=columns.version + 1)
-    db.execute(asked)
+    running = (columns.project == project, columns.id == evaluation, columns.cancel_asked_at.is_(None))
+    statement = update(table).where(*running).values(cancel_asked_at=at, reason=reason, version=columns.version + 1)
+    db.execute(statement)
     waiting = (slices.c.project == project, slices.c.evaluation == evaluation, slices.c.state == "waiting")
     db.execute(update(slices).where(*waiting).values(state="done", process=None))
     notifications.notify(db, "cancel", [evaluation])
@@ -85,7 +87,7 @@ def update_evaluation(db: Connection, project: str, evaluation: str, at: datetim
 
 EvaluationState = Literal["queued", "running", "succeeded", "partly", "failed", "cancelled"]
 RerunScope = Literal["failed", "errors", "all"]
-"""Which cells to repeat: failed ones; also those with evaluator errors; or all. Cells without a result always run."""
+"""Which cells to repeat: failed ones, also ones with evaluator errors, or all. Cells without a result always run."""
 NO_WORKFLOW_NAME = "-"
 """Notified for slices that call no workflow."""
 
@@ -199,21 +201,21 @@ def list_evaluations(
     db: Connection, project: str, filters: EvaluationFilters = ALL_EVALUATIONS, window: Window = FIRST_PAGE
 ) -> Page[Evaluation]:
     """List evaluations, newest first."""
-    asked = select(*_EVALUATION_COLUMNS).where(table.c.project == project)
+    query = select(*_EVALUATION_COLUMNS).where(table.c.project == project)
     if filters.state is not None:
-        asked = asked.where(table.c.state == storable_text(filters.state))
+        query = query.where(table.c.state == storable_text(filters.state))
     if filters.testset is not None:
-        asked = asked.where(table.c.testset == storable_text(filters.testset))
+        query = query.where(table.c.testset == storable_text(filters.testset))
     if needle := folded_text(filters.search or ""):
-        asked = asked.where(table.c.name_folded.contains(needle, autoescape=True))
-    kept = msgspec.structs.asdict(filters)
-    return fetch_page(db, asked, _row_to_evaluation, project=project, by=(table.c.id,), window=window, filters=kept)
+        query = query.where(table.c.name_folded.contains(needle, autoescape=True))
+    scope = msgspec.structs.asdict(filters)
+    return fetch_page(db, query, _row_to_evaluation, project=project, by=(table.c.id,), window=window, filters=scope)
 
 
-def get_plans(db: Connection, project: str, named: Iterable[str]) -> dict[str, Any]:
+def get_plans(db: Connection, project: str, ids: Iterable[str]) -> dict[str, Any]:
     """Return plans by evaluation id."""
-    asked = select(table.c.id, table.c.plan).where(table.c.project == project, table.c.id.in_(list(named)))
-    return {row.id: row.plan for row in db.execute(asked)}
+    query = select(table.c.id, table.c.plan).where(table.c.project == project, table.c.id.in_(list(ids)))
+    return {row.id: row.plan for row in db.execute(query)}
 
 
 # Changes
@@ -243,13 +245,13 @@ def create_evaluation(db: Connection, project: str, new: NewEvaluation, at: date
     }
     db.execute(insert(table).values(row))
     common = {"project": project, "evaluation": new.id, "concurrency": new.concurrency, "width": 0, "attempts": 0}
-    made = [
-        {**common, "place": place, "state": "waiting", **msgspec.structs.asdict(one)}
-        for place, one in enumerate(new.slices)
+    slice_rows = [
+        {**common, "place": index, "state": "waiting", **msgspec.structs.asdict(new_slice)}
+        for index, new_slice in enumerate(new.slices)
     ]
-    if made:
-        db.execute(insert(slices), made)
-    notifications.notify(db, "waiting", sorted({one.workflow or NO_WORKFLOW_NAME for one in new.slices}))
+    if slice_rows:
+        db.execute(insert(slices), slice_rows)
+    notifications.notify(db, "waiting", sorted({new_slice.workflow or NO_WORKFLOW_NAME for new_slice in new.slices}))
     mark_changed(db, Change(project, "evaluation", new.id))
     finish_if_done(db, project, new.id, at)
     return get_evaluation(db, project, new.id)
@@ -257,8 +259,8 @@ def create_evaluation(db: Connection, project: str, new: NewEvaluation, at: date
 
 def cancel_evaluation(db: Connection, project: str, evaluation: str, at: datetime) -> Evaluation:
     """Stop an evaluation. Processes that run its cells stop them. Has no effect if it has ended."""
-    found = lock_evaluation(db, project, evaluation)
-    if found.ended_at is None:
+    current = lock_evaluation(db, project, evaluation)
+    if current.ended_at is None:
         stop_evaluation(db, project, evaluation, None, at)
         finish_if_done(db, project, evaluation, at)
     return get_evaluation(db, project, evaluation)
@@ -273,9 +275,9 @@ def rerun_evaluation(db: Connection, project: str, evaluation: str, which: Rerun
     if which != "all":
         bad = select(results.c.cell).where(mine, results.c.status == "failed")
         erred = select(scores.c.cell).where(theirs, scores.c.status == "error")
-        gone = bad if which == "failed" else bad.union(erred)
+        repeated = bad if which == "failed" else bad.union(erred)
         # The scores last, since they determine which results are deleted.
-        db.execute(delete(results).where(mine, results.c.cell.in_(gone)))
+        db.execute(delete(results).where(mine, results.c.cell.in_(repeated)))
         theirs = and_(theirs, scores.c.cell.not_in(select(results.c.cell).where(mine)))
     else:
         db.execute(delete(results).where(mine))
@@ -287,8 +289,8 @@ def rerun_evaluation(db: Connection, project: str, evaluation: str, which: Rerun
 def delete_evaluation(db: Connection, project: str, evaluation: str) -> None:
     """Delete an evaluation with everything it has. Processes that run it notice."""
     lock_evaluation(db, project, evaluation)
-    for one in (scores, results, slices):
-        db.execute(delete(one).where(one.c.project == project, one.c.evaluation == evaluation))
+    for dependent in (scores, results, slices):
+        db.execute(delete(dependent).where(dependent.c.project == project, dependent.c.evaluation == evaluation))
     db.execute(delete(table).where(table.c.project == project, table.c.id == evaluation))
     mark_changed(db, Change(project, "evaluation", evaluation))
 
@@ -308,15 +310,15 @@ def _requeue(db: Connection, project: str, evaluation: str, at: datetime) -> Non
     values = {**count_results(db, project, evaluation), "state": "queued", "reason": None}
     values |= {"cancel_asked_at": None, "ended_at": None, "paced_until": None}
     update_evaluation(db, project, evaluation, at, **values)
-    again = update(slices).where(slices.c.project == project, slices.c.evaluation == evaluation)
-    db.execute(again.values(state="waiting", process=None, width=0, attempts=0))
-    asked = select(slices.c.workflow).where(slices.c.project == project, slices.c.evaluation == evaluation).distinct()
-    notifications.notify(db, "waiting", sorted(name or NO_WORKFLOW_NAME for name in db.scalars(asked)))
+    statement = update(slices).where(slices.c.project == project, slices.c.evaluation == evaluation)
+    db.execute(statement.values(state="waiting", process=None, width=0, attempts=0))
+    query = select(slices.c.workflow).where(slices.c.project == project, slices.c.evaluation == evaluation).distinct()
+    notifications.notify(db, "waiting", sorted(name or NO_WORKFLOW_NAME for name in db.scalars(query)))
     finish_if_done(db, project, evaluation, at)
 
 
-def _where_evaluation(asked: Select[Any], project: str, evaluation: str) -> Select[Any]:
-    return asked.where(table.c.project == project, table.c.id == storable_text(evaluation))
+def _where_evaluation(query: Select[Any], project: str, evaluation: str) -> Select[Any]:
+    return query.where(table.c.project == project, table.c.id == storable_text(evaluation))
 
 
 def _row_to_evaluation(row: Row[Any]) -> Evaluation:

@@ -95,11 +95,11 @@ def decompress_result(body: bytes) -> Any:
 
 
 def find_recorded_cells(db: Connection, project: str, evaluation: str, cells: Collection[int]) -> set[int]:
-    """Return those of these cells that have a result, which are not run again."""
-    asked = select(table.c.cell).where(
+    """Return the cells among `cells` that have a result, which are not run again."""
+    query = select(table.c.cell).where(
         table.c.project == project, table.c.evaluation == evaluation, table.c.cell.in_(list(cells))
     )
-    return set(db.scalars(asked))
+    return set(db.scalars(query))
 
 
 def record_results(
@@ -117,8 +117,8 @@ def record_results(
     figures = db.execute(select(*columns).where(*mine).with_for_update()).one_or_none()
     if figures is None or not slices.holds_slice(db, process, one):
         return RecordOutcome(False)
-    known = find_recorded_cells(db, one.project, one.evaluation, [result.cell for result in new])
-    fresh = [result for result in new if result.cell not in known]
+    recorded = find_recorded_cells(db, one.project, one.evaluation, [result.cell for result in new])
+    fresh = [result for result in new if result.cell not in recorded]
     if not fresh:
         return RecordOutcome(True, figures.cancel_asked_at is not None)
     _insert_results(db, one, fresh, figures.recorded)
@@ -138,10 +138,10 @@ def record_results(
         cost=cost,
         score_cost=score_cost,
     )
-    enough = _stop_reason(stops, figures.failed + failed, (cost or 0) + (score_cost or 0))
-    if enough is not None and figures.cancel_asked_at is None:
-        repository.stop_evaluation(db, one.project, one.evaluation, enough, at)
-    return RecordOutcome(True, enough is not None or figures.cancel_asked_at is not None)
+    reason = _stop_reason(stops, figures.failed + failed, (cost or 0) + (score_cost or 0))
+    if reason is not None and figures.cancel_asked_at is None:
+        repository.stop_evaluation(db, one.project, one.evaluation, reason, at)
+    return RecordOutcome(True, reason is not None or figures.cancel_asked_at is not None)
 
 
 def _insert_results(db: Connection, one: Slice, fresh: Sequence[NewResult], last: int) -> None:
@@ -149,7 +149,7 @@ def _insert_results(db: Connection, one: Slice, fresh: Sequence[NewResult], last
     scores: list[dict[str, Any]] = []
     for seq, result in enumerate(fresh, last + 1):
         row = msgspec.structs.asdict(result)
-        given = row.pop("scores")
+        new_scores = row.pop("scores")
         words = row.pop("words")
         rows.append(
             {
@@ -160,15 +160,15 @@ def _insert_results(db: Connection, one: Slice, fresh: Sequence[NewResult], last
                 "folded": folded_text(words[:_MAX_SEARCH_TEXT]),
             }
         )
-        for score in given:
-            kept = msgspec.structs.asdict(score)
-            kept |= {
+        for score in new_scores:
+            score_row = msgspec.structs.asdict(score)
+            score_row |= {
                 "name": storable_text(score.name),
                 "reason": storable_text(score.reason),
                 "details": score.details or None,
             }
-            kept["label"] = None if score.label is None else storable_text(score.label)
-            scores.append({"project": one.project, "evaluation": one.evaluation, "cell": result.cell, **kept})
+            score_row["label"] = None if score.label is None else storable_text(score.label)
+            scores.append({"project": one.project, "evaluation": one.evaluation, "cell": result.cell, **score_row})
     db.execute(insert(table), rows)
     if scores:
         db.execute(insert(scores_table), scores)
@@ -176,11 +176,11 @@ def _insert_results(db: Connection, one: Slice, fresh: Sequence[NewResult], last
 
 def _stop_reason(stops: StopConditions, failed: int, cost: float) -> dict[str, Any] | None:
     if stops.max_failed is not None and failed > stops.max_failed:
-        told = f"{failed} cells failed, more than the {stops.max_failed} of max_errors: the rest is cancelled."
-        return {"code": "max_errors", "message": told}
+        message = f"{failed} cells failed, more than the {stops.max_failed} of max_errors: the rest is cancelled."
+        return {"code": "max_errors", "message": message}
     if stops.max_cost is not None and cost >= stops.max_cost:
-        told = f"${cost:.4f} of max_cost ${stops.max_cost:.4f} are spent: the rest is cancelled."
-        return {"code": "max_cost", "message": told}
+        message = f"${cost:.4f} of max_cost ${stops.max_cost:.4f} are spent: the rest is cancelled."
+        return {"code": "max_cost", "message": message}
     return None
 
 
@@ -204,17 +204,17 @@ def score_rows(db: Connection, project: str, evaluation: str) -> Iterable[ScoreR
     """Stream all scores by cell. Must be consumed while the connection is open."""
     columns = scores_table.c
     passed = type_coerce(columns.passed, Integer)  # Avoids a conversion to bool for each row.
-    asked = select(columns.evaluator, columns.name, columns.cell, columns.status, passed, columns.score)
-    mine = asked.where(columns.project == project, columns.evaluation == evaluation)
-    found = db.execute(mine.order_by(columns.cell, columns.evaluator, columns.name))
-    return cast("Iterable[ScoreRow]", found.yield_per(_FETCH_ROWS))
+    query = select(columns.evaluator, columns.name, columns.cell, columns.status, passed, columns.score)
+    mine = query.where(columns.project == project, columns.evaluation == evaluation)
+    rows = db.execute(mine.order_by(columns.cell, columns.evaluator, columns.name))
+    return cast("Iterable[ScoreRow]", rows.yield_per(_FETCH_ROWS))
 
 
 def cell_rows(db: Connection, project: str, evaluation: str) -> Iterable[CellRow]:
     """Stream all results by cell. Must be consumed while the connection is open."""
     columns = table.c
-    asked = select(columns.cell, columns.status, columns.latency, columns.cost)
-    mine = asked.where(columns.project == project, columns.evaluation == evaluation)
+    query = select(columns.cell, columns.status, columns.latency, columns.cost)
+    mine = query.where(columns.project == project, columns.evaluation == evaluation)
     return cast("Iterable[CellRow]", db.execute(mine.order_by(columns.cell)).yield_per(_FETCH_ROWS))
 
 
@@ -304,30 +304,30 @@ def list_results(
     db: Connection, project: str, evaluation: str, filters: ResultFilters = ALL_RESULTS, window: Window = FIRST_PAGE
 ) -> Page[StoredResult]:
     """List results by cell."""
-    asked = _filtered_results(project, evaluation, filters)
-    kept = {**msgspec.structs.asdict(filters), "evaluation": evaluation}
+    query = _filtered_results(project, evaluation, filters)
+    scope = {**msgspec.structs.asdict(filters), "evaluation": evaluation}
     if filters.among is not None:
-        kept["among"] = True
-        first = pagination.decode_cursor(window, project=project, by=(table.c.cell,), filters=kept, order="oldest")
+        scope["among"] = True
+        first = pagination.decode_cursor(window, project=project, by=(table.c.cell,), filters=scope, order="oldest")
         after = -1 if first is None else first[0]
-        asked = asked.where(table.c.cell.in_(_next_cells(db, project, evaluation, filters, after, window.limit + 1)))
-    found = fetch_page(
-        db, asked, _row_to_result, project=project, by=(table.c.cell,), window=window, filters=kept, order="oldest"
+        query = query.where(table.c.cell.in_(_next_cells(db, project, evaluation, filters, after, window.limit + 1)))
+    page = fetch_page(
+        db, query, _row_to_result, project=project, by=(table.c.cell,), window=window, filters=scope, order="oldest"
     )
-    return Page(_with_scores(db, project, evaluation, found.data), found.next)
+    return Page(_with_scores(db, project, evaluation, page.data), page.next)
 
 
 def list_results_since(db: Connection, project: str, evaluation: str, seq: int, limit: int = 100) -> list[StoredResult]:
     """List the results recorded after `seq`, in that order."""
-    asked = select(*_RESULT_COLUMNS).where(*_in_evaluation(project, evaluation), table.c.seq > seq)
-    rows = db.execute(asked.order_by(table.c.seq).limit(limit)).all()
+    query = select(*_RESULT_COLUMNS).where(*_in_evaluation(project, evaluation), table.c.seq > seq)
+    rows = db.execute(query.order_by(table.c.seq).limit(limit)).all()
     return _with_scores(db, project, evaluation, [_row_to_result(row) for row in rows])
 
 
 def get_result(db: Connection, project: str, evaluation: str, cell: int) -> ResultDetail:
     """Return a result with its body. Raises NotFound."""
-    asked = select(*_RESULT_COLUMNS, table.c.body).where(*_in_evaluation(project, evaluation), table.c.cell == cell)
-    row = db.execute(asked).one_or_none() if cell < 1 << 31 else None
+    query = select(*_RESULT_COLUMNS, table.c.body).where(*_in_evaluation(project, evaluation), table.c.cell == cell)
+    row = db.execute(query).one_or_none() if cell < 1 << 31 else None
     if row is None:
         raise NotFound(f"The evaluation {evaluation[:80]!r} has no result of cell {cell}.")
     [result] = _with_scores(db, project, evaluation, [_row_to_result(row)])
@@ -338,66 +338,66 @@ def list_result_details(
     db: Connection, project: str, evaluation: str, after: int = -1, limit: int = 100
 ) -> list[ResultDetail]:
     """List results with their bodies, after a cell, for an export in batches."""
-    asked = select(*_RESULT_COLUMNS, table.c.body).where(*_in_evaluation(project, evaluation), table.c.cell > after)
-    rows = db.execute(asked.order_by(table.c.cell).limit(limit)).all()
+    query = select(*_RESULT_COLUMNS, table.c.body).where(*_in_evaluation(project, evaluation), table.c.cell > after)
+    rows = db.execute(query.order_by(table.c.cell).limit(limit)).all()
     results = _with_scores(db, project, evaluation, [_row_to_result(row) for row in rows])
     return [ResultDetail(result, decompress_result(row.body)) for result, row in zip(results, rows, strict=True)]
 
 
 def _next_cells(
-    db: Connection, project: str, evaluation: str, wanted: ResultFilters, after: int, limit: int
+    db: Connection, project: str, evaluation: str, filters: ResultFilters, after: int, limit: int
 ) -> list[int]:
     """Return the first matching cells of `among` after a cell."""
-    cells = wanted.among or ()
-    found: list[int] = []
+    cells = filters.among or ()
+    matches: list[int] = []
     start = bisect_right(cells, after)
-    while start < len(cells) and len(found) < limit:
-        piece = _filtered_results(project, evaluation, wanted).with_only_columns(table.c.cell)
-        piece = piece.where(table.c.cell.in_(cells[start : start + _MAX_CELLS])).order_by(table.c.cell)
-        found += db.scalars(piece.limit(limit - len(found)))
+    while start < len(cells) and len(matches) < limit:
+        batch = _filtered_results(project, evaluation, filters).with_only_columns(table.c.cell)
+        batch = batch.where(table.c.cell.in_(cells[start : start + _MAX_CELLS])).order_by(table.c.cell)
+        matches += db.scalars(batch.limit(limit - len(matches)))
         start += _MAX_CELLS
-    return found
+    return matches
 
 
-def _filtered_results(project: str, evaluation: str, wanted: ResultFilters) -> Select[Any]:
-    asked = select(*_RESULT_COLUMNS).where(*_in_evaluation(project, evaluation))
-    if wanted.variant is not None:
-        asked = asked.where(table.c.variant == wanted.variant)
-    if wanted.status is not None:
-        asked = asked.where(table.c.status == wanted.status)
-    if wanted.row is not None:
-        asked = asked.where(table.c.row == storable_text(wanted.row))
-    if needle := folded_text(wanted.search or ""):
-        asked = asked.where(table.c.folded.contains(needle, autoescape=True))
-    about: list[ColumnElement[bool]] = []
-    if wanted.evaluator is not None:
-        about.append(scores.c.name == storable_text(wanted.evaluator))
-    if wanted.passed is not None:
-        about.append(scores.c.passed.is_(wanted.passed))
-    if wanted.score_status is not None:
-        about.append(scores.c.status == wanted.score_status)
-    if about:
-        theirs = (scores.c.project == project, scores.c.evaluation == evaluation, scores.c.cell == table.c.cell)
-        asked = asked.where(exists().where(*theirs, *about))
-    return asked
+def _filtered_results(project: str, evaluation: str, filters: ResultFilters) -> Select[Any]:
+    query = select(*_RESULT_COLUMNS).where(*_in_evaluation(project, evaluation))
+    if filters.variant is not None:
+        query = query.where(table.c.variant == filters.variant)
+    if filters.status is not None:
+        query = query.where(table.c.status == filters.status)
+    if filters.row is not None:
+        query = query.where(table.c.row == storable_text(filters.row))
+    if needle := folded_text(filters.search or ""):
+        query = query.where(table.c.folded.contains(needle, autoescape=True))
+    score_conditions: list[ColumnElement[bool]] = []
+    if filters.evaluator is not None:
+        score_conditions.append(scores.c.name == storable_text(filters.evaluator))
+    if filters.passed is not None:
+        score_conditions.append(scores.c.passed.is_(filters.passed))
+    if filters.score_status is not None:
+        score_conditions.append(scores.c.status == filters.score_status)
+    if score_conditions:
+        of_cell = (scores.c.project == project, scores.c.evaluation == evaluation, scores.c.cell == table.c.cell)
+        query = query.where(exists().where(*of_cell, *score_conditions))
+    return query
 
 
 def _in_evaluation(project: str, evaluation: str) -> tuple[Any, Any]:
     return table.c.project == project, table.c.evaluation == storable_text(evaluation)
 
 
-def _with_scores(db: Connection, project: str, evaluation: str, found: list[StoredResult]) -> list[StoredResult]:
-    by_cell: dict[int, list[StoredScore]] = {result.cell: [] for result in found}
-    if not found:
+def _with_scores(db: Connection, project: str, evaluation: str, results: list[StoredResult]) -> list[StoredResult]:
+    by_cell: dict[int, list[StoredScore]] = {result.cell: [] for result in results}
+    if not results:
         return []
-    asked = select(scores.c.cell, *_SCORE_COLUMNS).where(
+    query = select(scores.c.cell, *_SCORE_COLUMNS).where(
         scores.c.project == project, scores.c.evaluation == storable_text(evaluation), scores.c.cell.in_(list(by_cell))
     )
-    for cell, *fields in db.execute(asked.order_by(scores.c.cell, scores.c.evaluator, scores.c.name)):
+    for cell, *fields in db.execute(query.order_by(scores.c.cell, scores.c.evaluator, scores.c.name)):
         by_cell[cell].append(
             msgspec.convert(dict(zip(StoredScore.__struct_fields__, fields, strict=True)), StoredScore)
         )
-    return [msgspec.structs.replace(result, scores=by_cell[result.cell]) for result in found]
+    return [msgspec.structs.replace(result, scores=by_cell[result.cell]) for result in results]
 
 
 def _row_to_result(row: Row[Any]) -> StoredResult:

@@ -94,35 +94,39 @@ def list_reviews(
     db: Connection, project: str, filters: ReviewFilters = ALL_REVIEWS, window: Window = FIRST_PAGE
 ) -> Page[Review]:
     """List reviews, newest first."""
-    asked = select(*_REVIEW_FIELDS).where(reviews.c.project == project)
+    query = select(*_REVIEW_FIELDS).where(reviews.c.project == project)
     if filters.state is not None:
-        asked = asked.where(reviews.c.state == storable_text(filters.state))
+        query = query.where(reviews.c.state == storable_text(filters.state))
     if filters.evaluation is not None:
-        asked = asked.where(reviews.c.evaluation == storable_text(filters.evaluation))
+        query = query.where(reviews.c.evaluation == storable_text(filters.evaluation))
     if needle := folded_text(filters.search or ""):
-        asked = asked.where(reviews.c.name_folded.contains(needle, autoescape=True))
-    kept = msgspec.structs.asdict(filters)
-    return fetch_page(db, asked, _row_to_review, project=project, by=(reviews.c.id,), window=window, filters=kept)
+        query = query.where(reviews.c.name_folded.contains(needle, autoescape=True))
+    scope = msgspec.structs.asdict(filters)
+    return fetch_page(db, query, _row_to_review, project=project, by=(reviews.c.id,), window=window, filters=scope)
 
 
 def get_progress(db: Connection, project: str, review: Review) -> ReviewProgress:
-    mine = (items.c.project == project, items.c.review == review.id)
+    in_review = (items.c.project == project, items.c.review == review.id)
     is_done = items.c.answered >= review.reviewers
-    gone = func.count().filter(items.c.gone.is_(True))
-    counts = select(gone, func.count().filter(is_done), func.sum(items.c.answered)).where(*mine)
-    lost, done, answers = db.execute(counts).one()
-    theirs = (holds.c.project == project, holds.c.review == review.id)
+    count_gone = func.count().filter(items.c.gone.is_(True))
+    counts = select(count_gone, func.count().filter(is_done), func.sum(items.c.answered)).where(*in_review)
+    gone, done, answers = db.execute(counts).one()
+    of_review = (holds.c.project == project, holds.c.review == review.id)
     answered, skipped = (func.count().filter(holds.c.state == state) for state in ("answered", "skipped"))
-    by = holds.c.reviewer
-    worked = db.execute(select(by, answered, skipped).where(*theirs).group_by(by).order_by(by))
+    reviewer = holds.c.reviewer
+    by_reviewer = db.execute(
+        select(reviewer, answered, skipped).where(*of_review).group_by(reviewer).order_by(reviewer)
+    )
     return ReviewProgress(
         items=review.total,
-        gone=lost,
+        gone=gone,
         done=done,
         answers=int(answers or 0),
-        wanted=(review.total - lost) * review.reviewers,
+        wanted=(review.total - gone) * review.reviewers,
         reviewers=[
-            ReviewerProgress(reviewer=row[0], answered=row[1], skipped=row[2]) for row in worked if row[1] or row[2]
+            ReviewerProgress(reviewer=row[0], answered=row[1], skipped=row[2])
+            for row in by_reviewer
+            if row[1] or row[2]
         ],
     )
 
@@ -132,16 +136,16 @@ def get_progress(db: Connection, project: str, review: Review) -> ReviewProgress
 
 def create_review(db: Connection, project: str, review: Review, new: Sequence[NewReviewItem]) -> None:
     """Insert a review with its items."""
-    kept = {
+    row = {
         **msgspec.structs.asdict(review),
         "name": storable_text(review.name),
         "name_folded": folded_text(review.name),
     }
-    db.execute(insert(reviews).values(project=project, **kept))
+    db.execute(insert(reviews).values(project=project, **row))
     common = {"project": project, "review": review.id, "answered": 0, "gone": False}
     for first in range(0, len(new), _INSERT_BATCH):
-        some = enumerate(new[first : first + _INSERT_BATCH], first)
-        rows = [{**common, "place": place, **msgspec.structs.asdict(item)} for place, item in some]
+        batch = enumerate(new[first : first + _INSERT_BATCH], first)
+        rows = [{**common, "place": place, **msgspec.structs.asdict(item)} for place, item in batch]
         db.execute(insert(items), rows)
     mark_changed(db, Change(project, "review", review.id))
 
@@ -156,9 +160,12 @@ def update_review(
     state: ReviewState | None = None,
 ) -> Review:
     """Rename, close or reopen a review."""
-    found = lock_review(db, project, review)
+    current = lock_review(db, project, review)
     new = msgspec.structs.replace(
-        found, name=storable_text(name) if name is not None else found.name, state=state or found.state, updated_at=at
+        current,
+        name=storable_text(name) if name is not None else current.name,
+        state=state or current.state,
+        updated_at=at,
     )
     values = {"name": new.name, "name_folded": folded_text(new.name), "state": new.state, "updated_at": at}
     db.execute(update(reviews).where(reviews.c.project == project, reviews.c.id == review).values(values))
@@ -169,18 +176,18 @@ def update_review(
 def delete_review(db: Connection, project: str, review: str) -> None:
     """Delete a review with its items and answers."""
     lock_review(db, project, review)
-    for one in REVIEW_TABLES[1:]:
-        db.execute(delete(one).where(one.c.project == project, one.c.review == review))
+    for dependent in REVIEW_TABLES[1:]:
+        db.execute(delete(dependent).where(dependent.c.project == project, dependent.c.review == review))
     db.execute(delete(reviews).where(reviews.c.project == project, reviews.c.id == review))
     mark_changed(db, Change(project, "review", review))
 
 
-def _where_review(asked: Select[Any], project: str, review: str) -> Select[Any]:
-    return asked.where(reviews.c.project == project, reviews.c.id == storable_text(review))
+def _where_review(query: Select[Any], project: str, review: str) -> Select[Any]:
+    return query.where(reviews.c.project == project, reviews.c.id == storable_text(review))
 
 
-def _fetch_review(db: Connection, asked: Select[Any], review: str) -> Review:
-    row = db.execute(asked).one_or_none()
+def _fetch_review(db: Connection, query: Select[Any], review: str) -> Review:
+    row = db.execute(query).one_or_none()
     if row is None:
         raise NotFound(f"There is no review {review[:80]!r}.")
     return _row_to_review(row)
@@ -257,63 +264,63 @@ def get_item(db: Connection, project: str, review: str, place: int) -> ReviewIte
 
 def list_items(db: Connection, project: str, review: str, window: Window = FIRST_PAGE) -> Page[ReviewItem]:
     """List items in order."""
-    asked = select(*_ITEM_COLUMNS).where(*_in_review(project, review))
+    query = select(*_ITEM_COLUMNS).where(*_in_review(project, review))
     by, filters = (items.c.place,), {"review": review}
-    return fetch_page(db, asked, _row_to_item, project=project, by=by, window=window, filters=filters, order="oldest")
+    return fetch_page(db, query, _row_to_item, project=project, by=by, window=window, filters=filters, order="oldest")
 
 
 def list_answers(db: Connection, project: str, review: str, places: Collection[int]) -> dict[int, list[ReviewAnswer]]:
     """Return all answers to these items, in order."""
-    asked = select(*_ANSWER_COLUMNS).where(
+    query = select(*_ANSWER_COLUMNS).where(
         answers.c.project == project, answers.c.review == review, answers.c.place.in_(list(places))
     )
-    found: dict[int, list[ReviewAnswer]] = {place: [] for place in places}
-    for row in db.execute(asked.order_by(answers.c.place, answers.c.number)):
-        found[row.place].append(_row_to_answer(row))
-    return found
+    by_item: dict[int, list[ReviewAnswer]] = {place: [] for place in places}
+    for row in db.execute(query.order_by(answers.c.place, answers.c.number)):
+        by_item[row.place].append(_row_to_answer(row))
+    return by_item
 
 
 def latest_answers(db: Connection, project: str, review: str) -> dict[tuple[int, str], ReviewAnswer]:
     """Return the last answer by item and reviewer."""
-    asked = select(*_ANSWER_COLUMNS).where(answers.c.project == project, answers.c.review == review)
-    return {(row.place, row.reviewer): _row_to_answer(row) for row in db.execute(asked.order_by(answers.c.number))}
+    query = select(*_ANSWER_COLUMNS).where(answers.c.project == project, answers.c.review == review)
+    return {(row.place, row.reviewer): _row_to_answer(row) for row in db.execute(query.order_by(answers.c.number))}
 
 
 def load_verdicts(
     db: Connection, project: str, review: Review, evaluators: Collection[int]
 ) -> dict[str, dict[int, EvaluatorVerdict]]:
     """Return the verdicts of these evaluators on the items, by evaluator name and item."""
-    same = (
+    of_item = (
         scores.c.project == items.c.project,
         scores.c.evaluation == review.evaluation,
         scores.c.cell == items.c.cell,
     )
-    asked = (
+    query = (
         select(items.c.place, scores.c.name, scores.c.passed, scores.c.score, scores.c.label)
-        .join_from(items, scores, and_(*same))
+        .join_from(items, scores, and_(*of_item))
         .where(*_in_review(project, review.id), scores.c.evaluator.in_(list(evaluators)), scores.c.status == "scored")
         .order_by(scores.c.name, items.c.place)
     )
-    found: dict[str, dict[int, EvaluatorVerdict]] = {}
-    for place, name, passed, score, label in db.execute(asked) if evaluators else ():
-        found.setdefault(name, {})[place] = EvaluatorVerdict(passed, score, label)
-    return found
+    verdicts: dict[str, dict[int, EvaluatorVerdict]] = {}
+    for place, name, passed, score, label in db.execute(query) if evaluators else ():
+        verdicts.setdefault(name, {})[place] = EvaluatorVerdict(passed, score, label)
+    return verdicts
 
 
 def list_trace_reviews(db: Connection, project: str, trace: str) -> list[TraceReview]:
     """Return the last answers about a trace in all reviews, oldest first."""
-    about = and_(items.c.project == answers.c.project, items.c.review == answers.c.review)
-    own = and_(reviews.c.project == answers.c.project, reviews.c.id == answers.c.review)
-    asked = (
+    of_item = and_(items.c.project == answers.c.project, items.c.review == answers.c.review)
+    of_review = and_(reviews.c.project == answers.c.project, reviews.c.id == answers.c.review)
+    query = (
         select(*_ANSWER_COLUMNS, answers.c.review, reviews.c.questions)
-        .join_from(answers, items, and_(about, items.c.place == answers.c.place))
-        .join(reviews, own)
+        .join_from(answers, items, and_(of_item, items.c.place == answers.c.place))
+        .join(reviews, of_review)
         .where(items.c.project == project, items.c.trace == trace)
         .order_by(answers.c.created_at, answers.c.review, answers.c.number)
         .limit(_MAX_PER_TRACE)
     )
     last: dict[tuple[str, int, str], TraceReview] = {}
-    for row in db.execute(asked):
+    for row in db.execute(query):
         last.pop((row.review, row.place, row.reviewer), None)
         last[row.review, row.place, row.reviewer] = TraceReview(row.review, row.questions, _row_to_answer(row))
     return list(last.values())
@@ -328,23 +335,23 @@ def lease_next_item(db: Connection, project: str, review: Review, reviewer: str,
     Skips items that the reviewer has answered or skipped, and items with enough answers.
     """
     _check_open(review)
-    own = _hold_by(project, review.id, reviewer)
-    kept = select(*_ITEM_COLUMNS).where(
+    own_hold = _hold_by(project, review.id, reviewer)
+    held = select(*_ITEM_COLUMNS).where(
         *_in_review(project, review.id),
         items.c.gone.is_(False),
         items.c.answered < review.reviewers,
-        exists().where(*own, holds.c.state == "held", holds.c.until > now),
+        exists().where(*own_hold, holds.c.state == "held", holds.c.until > now),
     )
-    other = (*_holds(project, review.id), holds.c.reviewer != storable_text(reviewer))
+    other_hold = (*_holds(project, review.id), holds.c.reviewer != storable_text(reviewer))
     free = select(*_ITEM_COLUMNS).where(
         *_in_review(project, review.id),
         items.c.gone.is_(False),
         items.c.answered < review.reviewers,
-        ~exists().where(*own, holds.c.state != "held"),
-        ~exists().where(*other, holds.c.state == "held", holds.c.until > now),
+        ~exists().where(*own_hold, holds.c.state != "held"),
+        ~exists().where(*other_hold, holds.c.state == "held", holds.c.until > now),
     )
-    for asked in (kept, free):
-        row = db.execute(asked.order_by(items.c.place).limit(1)).one_or_none()
+    for query in (held, free):
+        row = db.execute(query.order_by(items.c.place).limit(1)).one_or_none()
         if row is not None:
             _set_hold(db, project, review.id, row.place, reviewer, "held", now + LEASE_TIME)
             return LeasedItem(_row_to_item(row), now + LEASE_TIME)
@@ -396,7 +403,7 @@ def save_answer(
         and item.answered + _count_other_leases(db, project, review.id, place, reviewer, at) >= review.reviewers
     ):
         raise NotOpen("Others have this item, or have answered it: ask for the next one.")
-    said = ReviewAnswer(
+    answer = ReviewAnswer(
         number=review.answers + 1,
         place=place,
         reviewer=storable_text(reviewer),
@@ -404,16 +411,16 @@ def save_answer(
         comment=comment,
         created_at=at,
     )
-    kept = {**msgspec.structs.asdict(said), "comment": storable_text(comment)}
-    db.execute(insert(answers).values(project=project, review=review.id, **kept))
-    mine = update(reviews).where(reviews.c.project == project, reviews.c.id == review.id)
-    db.execute(mine.values(answers=said.number, updated_at=at))
+    row = {**msgspec.structs.asdict(answer), "comment": storable_text(comment)}
+    db.execute(insert(answers).values(project=project, review=review.id, **row))
+    statement = update(reviews).where(reviews.c.project == project, reviews.c.id == review.id)
+    db.execute(statement.values(answers=answer.number, updated_at=at))
     if is_first:
-        counted = update(items).where(*_in_review(project, review.id), items.c.place == place)
-        db.execute(counted.values(answered=items.c.answered + 1))
+        increment = update(items).where(*_in_review(project, review.id), items.c.place == place)
+        db.execute(increment.values(answered=items.c.answered + 1))
         _set_hold(db, project, review.id, place, reviewer, "answered", at)
     mark_changed(db, Change(project, "review", review.id))
-    return said
+    return answer
 
 
 def _check_open(review: Review) -> None:
@@ -422,25 +429,25 @@ def _check_open(review: Review) -> None:
 
 
 def _count_other_leases(db: Connection, project: str, review: str, place: int, reviewer: str, now: datetime) -> int:
-    others = (holds.c.project == project, holds.c.review == review, holds.c.place == place)
-    mine = holds.c.reviewer != storable_text(reviewer)
+    on_item = (holds.c.project == project, holds.c.review == review, holds.c.place == place)
+    is_other = holds.c.reviewer != storable_text(reviewer)
     return db.execute(
-        select(func.count()).select_from(holds).where(*others, mine, holds.c.state == "held", holds.c.until > now)
+        select(func.count()).select_from(holds).where(*on_item, is_other, holds.c.state == "held", holds.c.until > now)
     ).scalar_one()
 
 
 def _hold_state(db: Connection, project: str, review: str, place: int, reviewer: str) -> HoldState | None:
-    here = (holds.c.project == project, holds.c.review == review, holds.c.place == place)
-    return db.scalar(select(holds.c.state).where(*here, holds.c.reviewer == storable_text(reviewer)))
+    on_item = (holds.c.project == project, holds.c.review == review, holds.c.place == place)
+    return db.scalar(select(holds.c.state).where(*on_item, holds.c.reviewer == storable_text(reviewer)))
 
 
 def _set_hold(
     db: Connection, project: str, review: str, place: int, reviewer: str, state: HoldState, until: datetime
 ) -> None:
-    here = {"project": project, "review": review, "place": place, "reviewer": storable_text(reviewer)}
-    same = and_(*(holds.c[name] == value for name, value in here.items()))
-    if not db.execute(update(holds).where(same).values(state=state, until=until)).rowcount:
-        db.execute(insert(holds).values(**here, state=state, until=until))
+    key = {"project": project, "review": review, "place": place, "reviewer": storable_text(reviewer)}
+    is_hold = and_(*(holds.c[name] == value for name, value in key.items()))
+    if not db.execute(update(holds).where(is_hold).values(state=state, until=until)).rowcount:
+        db.execute(insert(holds).values(**key, state=state, until=until))
 
 
 def _in_review(project: str, review: str) -> tuple[ColumnElement[bool], ...]:

@@ -22,7 +22,7 @@ SLICES_PER_WORKFLOW = 4
 """The concurrency of a workflow is divided among this many slices, so that several processes get a share."""
 NO_CALL_WORKFLOW = ""
 """The workflow of slices that call none."""
-_TAKE_LOCK_ID = 6_157_842_604
+_CLAIM_LOCK_ID = 6_157_842_604
 """PostgreSQL advisory lock held while slices are claimed."""
 
 
@@ -72,27 +72,27 @@ def claim_slices(
     if not has_waiting_slices(db):
         return []
     if db.dialect.name == "postgresql":
-        db.execute(select(func.pg_advisory_xact_lock(_TAKE_LOCK_ID)))
+        db.execute(select(func.pg_advisory_xact_lock(_CLAIM_LOCK_ID)))
     groups = _waiting_groups(db, [*workflows, NO_CALL_WORKFLOW])
     running = _running_cells(db)
-    taken: list[Slice] = []
-    while free > 0 and len(taken) < limit:
-        fitting = [one for one in groups if running.get(one.workflow_key, 0) < one.concurrency]
-        if not fitting:
+    claimed: list[Slice] = []
+    while free > 0 and len(claimed) < limit:
+        eligible = [one for one in groups if running.get(one.workflow_key, 0) < one.concurrency]
+        if not eligible:
             break
-        group = min(fitting, key=lambda one: (one.next, one.evaluation))
+        group = min(eligible, key=lambda one: (one.next, one.evaluation))
         room = group.concurrency - running.get(group.workflow_key, 0)
         width = min(-(-group.concurrency // SLICES_PER_WORKFLOW), room, free)
-        found = _take_slice(db, group, process, width)
-        if found is None:
+        new = _claim_slice(db, group, process, width)
+        if new is None:
             groups.remove(group)
             continue
         free -= width
         running[group.workflow_key] = running.get(group.workflow_key, 0) + width
-        group.next = found.place + 1
-        taken.append(found)
-    _mark_running(db, {one.evaluation_key for one in taken}, at)
-    return taken
+        group.next = new.place + 1
+        claimed.append(new)
+    _mark_running(db, {one.evaluation_key for one in claimed}, at)
+    return claimed
 
 
 def has_waiting_slices(db: Connection) -> bool:
@@ -103,50 +103,50 @@ def has_waiting_slices(db: Connection) -> bool:
 
 def _waiting_groups(db: Connection, workflows: Sequence[str]) -> list[_WaitingGroup]:
     by = (table.c.project, table.c.evaluation, table.c.workflow)
-    asked = (
+    query = (
         select(*by, func.max(table.c.concurrency), func.min(table.c.place))
         .where(IS_UNFINISHED, table.c.state == "waiting", table.c.workflow.in_(workflows))
         .group_by(*by)
     )
-    found = [
+    groups = [
         _WaitingGroup(project=project, evaluation=evaluation, workflow=workflow, concurrency=concurrency, next=place)
-        for project, evaluation, workflow, concurrency, place in db.execute(asked)
+        for project, evaluation, workflow, concurrency, place in db.execute(query)
     ]
-    goes_on = _lock_active(db, {(one.project, one.evaluation) for one in found})
-    return [one for one in found if (one.project, one.evaluation) in goes_on]
+    active = _lock_active(db, {(group.project, group.evaluation) for group in groups})
+    return [group for group in groups if (group.project, group.evaluation) in active]
 
 
-def _lock_active(db: Connection, named: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Lock these evaluations and return those that are not stopped."""
-    if not named:
+def _lock_active(db: Connection, keys: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Lock these evaluations and return the ones that are not stopped."""
+    if not keys:
         return set()
     key = tuple_(evaluations.c.project, evaluations.c.id)
-    asked = select(evaluations.c.project, evaluations.c.id, evaluations.c.cancel_asked_at).where(key.in_(sorted(named)))
-    rows = db.execute(asked.order_by(evaluations.c.project, evaluations.c.id).with_for_update()).all()
-    return {(project, evaluation) for project, evaluation, asked_at in rows if asked_at is None}
+    query = select(evaluations.c.project, evaluations.c.id, evaluations.c.cancel_asked_at).where(key.in_(sorted(keys)))
+    rows = db.execute(query.order_by(evaluations.c.project, evaluations.c.id).with_for_update()).all()
+    return {(project, evaluation) for project, evaluation, cancel_asked_at in rows if cancel_asked_at is None}
 
 
 def _running_cells(db: Connection) -> dict[tuple[str, str], int]:
     """Return the number of running cells by project and workflow."""
     by = (table.c.project, table.c.workflow)
-    asked = select(*by, func.sum(table.c.width)).where(IS_UNFINISHED, table.c.state == "running").group_by(*by)
-    return {(project, workflow): width for project, workflow, width in db.execute(asked)}
+    query = select(*by, func.sum(table.c.width)).where(IS_UNFINISHED, table.c.state == "running").group_by(*by)
+    return {(project, workflow): width for project, workflow, width in db.execute(query)}
 
 
-def _take_slice(db: Connection, group: _WaitingGroup, process: str, width: int) -> Slice | None:
+def _claim_slice(db: Connection, group: _WaitingGroup, process: str, width: int) -> Slice | None:
     columns = (table.c.place, table.c.first, table.c.count, table.c.attempts)
-    mine = (
+    in_group = (
         table.c.project == group.project,
         table.c.evaluation == group.evaluation,
         table.c.workflow == group.workflow,
     )
-    waiting = select(*columns).where(IS_UNFINISHED, table.c.state == "waiting", *mine, table.c.place >= group.next)
-    row = db.execute(waiting.order_by(table.c.place).limit(1).with_for_update(skip_locked=True)).one_or_none()
+    query = select(*columns).where(IS_UNFINISHED, table.c.state == "waiting", *in_group, table.c.place >= group.next)
+    row = db.execute(query.order_by(table.c.place).limit(1).with_for_update(skip_locked=True)).one_or_none()
     if row is None:
         return None
     place, first, count, attempts = row
-    here = (table.c.project == group.project, table.c.evaluation == group.evaluation, table.c.place == place)
-    db.execute(update(table).where(*here).values(state="running", process=process, width=width))
+    is_slice = (table.c.project == group.project, table.c.evaluation == group.evaluation, table.c.place == place)
+    db.execute(update(table).where(*is_slice).values(state="running", process=process, width=width))
     return Slice(
         project=group.project,
         evaluation=group.evaluation,
@@ -159,10 +159,10 @@ def _take_slice(db: Connection, group: _WaitingGroup, process: str, width: int) 
     )
 
 
-def _mark_running(db: Connection, begun: Iterable[tuple[str, str]], at: datetime) -> None:
-    for project, evaluation in sorted(begun):
-        first = (evaluations.c.project == project, evaluations.c.id == evaluation, evaluations.c.state == "queued")
-        queued = db.execute(select(evaluations.c.started_at).where(*first)).one_or_none()
+def _mark_running(db: Connection, keys: Iterable[tuple[str, str]], at: datetime) -> None:
+    for project, evaluation in sorted(keys):
+        is_queued = (evaluations.c.project == project, evaluations.c.id == evaluation, evaluations.c.state == "queued")
+        queued = db.execute(select(evaluations.c.started_at).where(*is_queued)).one_or_none()
         if queued is not None:
             repository.update_evaluation(db, project, evaluation, at, state="running", started_at=queued[0] or at)
 
@@ -192,7 +192,7 @@ def _release(db: Connection, process: str, one: Slice, state: str, at: datetime)
 
 
 def holds_slice(db: Connection, process: str, one: Slice) -> bool:
-    """Whether the process still holds a slice: others may have taken it for dead. The evaluation must be locked."""
+    """Whether the process still holds a slice of a locked evaluation: others may have considered it dead."""
     mine = (*_is_slice(one), table.c.state == "running", table.c.process == process)
     return db.execute(select(table.c.place).where(*mine)).first() is not None
 
@@ -214,38 +214,38 @@ def _is_slice(one: Slice) -> tuple[Any, Any, Any]:
 def _is_stopped(db: Connection, project: str, evaluation: str) -> bool | None:
     """Lock an evaluation and return whether it is stopped; None if it is deleted."""
     mine = (evaluations.c.project == project, evaluations.c.id == evaluation)
-    found = db.execute(select(evaluations.c.cancel_asked_at).where(*mine).with_for_update()).one_or_none()
-    return None if found is None else found[0] is not None
+    row = db.execute(select(evaluations.c.cancel_asked_at).where(*mine).with_for_update()).one_or_none()
+    return None if row is None else row[0] is not None
 
 
 # Stopped evaluations and dead processes
 
 
-def find_stopped(db: Connection, named: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Return those of these evaluations that are stopped or deleted."""
+def find_stopped(db: Connection, keys: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return the evaluations among `keys` that are stopped or deleted."""
     key = tuple_(evaluations.c.project, evaluations.c.id)
-    going = select(evaluations.c.project, evaluations.c.id).where(
-        key.in_(sorted(named)), evaluations.c.cancel_asked_at.is_(None)
+    active = select(evaluations.c.project, evaluations.c.id).where(
+        key.in_(sorted(keys)), evaluations.c.cancel_asked_at.is_(None)
     )
-    return set(named) - {(project, evaluation) for project, evaluation in db.execute(going)}
+    return set(keys) - {(project, evaluation) for project, evaluation in db.execute(active)}
 
 
 def has_lost_slices(db: Connection) -> bool:
     """Whether an unregistered process holds a slice."""
     unknown = table.c.process.not_in(select(processes.c.id))
-    asked = select(table.c.place).where(IS_UNFINISHED, table.c.state == "running", unknown)
-    return db.execute(asked.limit(1)).first() is not None
+    query = select(table.c.place).where(IS_UNFINISHED, table.c.state == "running", unknown)
+    return db.execute(query.limit(1)).first() is not None
 
 
 def requeue_lost_slices(db: Connection, dead: Collection[str], at: datetime) -> int:
     """Requeue the slices of dead or unregistered processes; returns their number."""
     unknown = table.c.process.not_in(select(processes.c.id))
-    whose = or_(table.c.process.in_(list(dead)), unknown) if dead else unknown
+    holder = or_(table.c.process.in_(list(dead)), unknown) if dead else unknown
     columns = (table.c.project, table.c.evaluation, table.c.place, table.c.workflow, table.c.process)
-    asked = select(*columns).where(IS_UNFINISHED, table.c.state == "running", whose)
-    left = db.execute(asked.order_by(table.c.project, table.c.evaluation, table.c.place)).all()
-    for row in left:
-        one = Slice(
+    query = select(*columns).where(IS_UNFINISHED, table.c.state == "running", holder)
+    lost = db.execute(query.order_by(table.c.project, table.c.evaluation, table.c.place)).all()
+    for row in lost:
+        lost_slice = Slice(
             project=row.project,
             evaluation=row.evaluation,
             place=row.place,
@@ -254,9 +254,9 @@ def requeue_lost_slices(db: Connection, dead: Collection[str], at: datetime) -> 
             count=0,
             width=0,
         )
-        if _release(db, row.process, one, "waiting", at):
-            _update_slice(db, one, attempts=table.c.attempts + 1)
-    return len(left)
+        if _release(db, row.process, lost_slice, "waiting", at):
+            _update_slice(db, lost_slice, attempts=table.c.attempts + 1)
+    return len(lost)
 
 
 # Rate limit
@@ -270,10 +270,10 @@ def reserve_calls(
     The others follow at the interval. None if the evaluation is deleted.
     """
     mine = (evaluations.c.project == project, evaluations.c.id == evaluation)
-    found = db.execute(select(evaluations.c.paced_until).where(*mine).with_for_update()).one_or_none()
-    if found is None:
+    row = db.execute(select(evaluations.c.paced_until).where(*mine).with_for_update()).one_or_none()
+    if row is None:
         return None
-    first = at if found[0] is None else max(at, found[0])
+    first = at if row[0] is None else max(at, row[0])
     db.execute(update(evaluations).where(*mine).values(paced_until=first + timedelta(seconds=interval * count)))
     return first
 
@@ -290,7 +290,7 @@ def create_claimed_evaluation(
     db.execute(update(table).where(*mine, table.c.state == "waiting").values(state="running", process=process))
     columns = (table.c.place, table.c.workflow, table.c.first, table.c.count)
     rows = db.execute(select(*columns).where(*mine, table.c.state == "running").order_by(table.c.place)).all()
-    taken = [
+    claimed = [
         Slice(
             project=project,
             evaluation=new.id,
@@ -302,6 +302,6 @@ def create_claimed_evaluation(
         )
         for place, workflow, first, count in rows
     ]
-    if taken:
+    if claimed:
         repository.update_evaluation(db, project, new.id, at, state="running", started_at=at)
-    return repository.get_evaluation(db, project, new.id), taken
+    return repository.get_evaluation(db, project, new.id), claimed

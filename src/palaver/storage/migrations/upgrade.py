@@ -1,4 +1,4 @@
-"""Upgrade the schema of a database: create new ones, change old ones, refuse those of a newer Palaver.
+"""Create or upgrade the schema of a database; a database of a newer Palaver is refused.
 
 An upgrade is one transaction. A file is copied before it is changed.
 """
@@ -45,13 +45,13 @@ class SchemaState(NamedTuple):
     def is_current(self) -> bool:
         return self.version == SCHEMA_VERSION
 
-    def check(self, place: str) -> None:
+    def check(self, location: str) -> None:
         """Raise SettingsError for a database of another program or a newer Palaver."""
         if self.version is None and not self.is_empty:
-            raise SettingsError(f"{place} is a database of another program: give another one with --db.")
+            raise SettingsError(f"{location} is a database of another program: give another one with --db.")
         if self.version is not None and self.version > SCHEMA_VERSION:
             raise SettingsError(
-                f"{place} was written by a newer Palaver (form {self.version}; this one knows {SCHEMA_VERSION}):"
+                f"{location} was written by a newer Palaver (form {self.version}; this one knows {SCHEMA_VERSION}):"
                 " use that version, or give another database with --db."
             )
 
@@ -76,7 +76,7 @@ def upgrade_file(path: Path) -> Path | None:
         return None
     engine = create_engine(URL.create("sqlite", database=str(path.absolute())), poolclass=NullPool)
     event.listen(engine, "connect", _prepare_connection)
-    event.listen(engine, "begin", _begin)
+    event.listen(engine, "begin", _begin_transaction)
     return _upgrade(engine, str(path), lambda version: _backup_file(path, version))
 
 
@@ -85,13 +85,15 @@ def file_schema_state(path: Path) -> SchemaState:
     # Not `mode=ro`: the first connection after a crash has to roll back unfinished transactions.
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as file:
-            named = {name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            found = (
-                file.execute("SELECT version_num FROM alembic_version").fetchone() if _VERSION_TABLE in named else None
+            table_names = {name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            row = (
+                file.execute("SELECT version_num FROM alembic_version").fetchone()
+                if _VERSION_TABLE in table_names
+                else None
             )
     except sqlite3.DatabaseError as error:
         raise SettingsError(f"{path} cannot be read as a database: {error}.") from None
-    return _schema_state(named, found[0] if found else None)
+    return _schema_state(table_names, row[0] if row else None)
 
 
 def _prepare_connection(connection: sqlite3.Connection, _: object) -> None:
@@ -110,7 +112,7 @@ def _prepare_connection(connection: sqlite3.Connection, _: object) -> None:
             return
 
 
-def _begin(connection: Connection) -> None:
+def _begin_transaction(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
@@ -133,44 +135,47 @@ def _backup_file(path: Path, version: str) -> Path:
 # PostgreSQL
 
 
-def ensure_server_current(engine: Engine, place: str) -> None:
+def ensure_server_current(engine: Engine, location: str) -> None:
     """Upgrade a server's database if needed. Of processes that start at once, one upgrades and the others wait."""
     try:
-        state = server_schema_state(engine, place)
-        state.check(place)
+        state = server_schema_state(engine, location)
+        state.check(location)
         if not state.is_current:
-            _upgrade(engine, place, None)
+            _upgrade(engine, location, None)
     except BaseException:
         engine.dispose()
         raise
 
 
-def server_schema_state(engine: Engine, place: str) -> SchemaState:
+def server_schema_state(engine: Engine, location: str) -> SchemaState:
     try:
         with engine.connect() as connection:
             return _read_schema_state(connection)
     except DBAPIError as error:
         is_away = isinstance(translate_error(error), Overloaded)
-        told = f"No database answers at {place}" if is_away else f"{place} cannot be read as a database"
-        raise SettingsError(f"{told}: {_one_line(error)}.") from None
+        message = f"No database answers at {location}" if is_away else f"{location} cannot be read as a database"
+        raise SettingsError(f"{message}: {_one_line(error)}.") from None
 
 
 # Both
 
 
 def _read_schema_state(connection: Connection) -> SchemaState:
-    named = set(inspect(connection).get_table_names())
+    table_names = set(inspect(connection).get_table_names())
     return _schema_state(
-        named, connection.scalar(text("SELECT version_num FROM alembic_version")) if _VERSION_TABLE in named else None
+        table_names,
+        connection.scalar(text("SELECT version_num FROM alembic_version")) if _VERSION_TABLE in table_names else None,
     )
 
 
-def _schema_state(named: Collection[str], version: str | None) -> SchemaState:
-    is_ours = version is not None and re.fullmatch(r"\d{4}", version) is not None and _REQUIRED_TABLES.issubset(named)
-    return SchemaState(version if is_ours else None, version is None and not set(named) - {_VERSION_TABLE})
+def _schema_state(table_names: Collection[str], version: str | None) -> SchemaState:
+    is_ours = (
+        version is not None and re.fullmatch(r"\d{4}", version) is not None and _REQUIRED_TABLES.issubset(table_names)
+    )
+    return SchemaState(version if is_ours else None, version is None and not set(table_names) - {_VERSION_TABLE})
 
 
-def _upgrade(engine: Engine, place: str, backup: Callable[[str], Path] | None) -> Path | None:
+def _upgrade(engine: Engine, location: str, backup: Callable[[str], Path] | None) -> Path | None:
     """Run missing scripts in one transaction; returns the path of the copy made before, if any."""
     copy: Path | None = None
     try:
@@ -178,7 +183,7 @@ def _upgrade(engine: Engine, place: str, backup: Callable[[str], Path] | None) -
             if engine.dialect.name == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:name)"), {"name": _UPGRADE_LOCK_ID})
             state = _read_schema_state(connection)  # Another process may have upgraded it.
-            state.check(place)
+            state.check(location)
             if state.is_current:
                 return None
             copy = backup(state.version) if backup is not None and state.version is not None else None
@@ -187,8 +192,8 @@ def _upgrade(engine: Engine, place: str, backup: Callable[[str], Path] | None) -
         if copy is not None:
             copy.unlink(missing_ok=True)  # The database is unchanged.
         if isinstance(error, DBAPIError):
-            told = f"{place} could not be brought to form {SCHEMA_VERSION}: {_one_line(error)}."
-            raise translate_error(error) or SettingsError(told) from error
+            message = f"{location} could not be brought to form {SCHEMA_VERSION}: {_one_line(error)}."
+            raise translate_error(error) or SettingsError(message) from error
         raise
     return copy
 

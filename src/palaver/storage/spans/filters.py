@@ -89,63 +89,66 @@ class FilterGroup(msgspec.Struct, frozen=True):
 Filter: TypeAlias = FilterCondition | FilterGroup
 
 
-def parse_filter(given: Any, pointer: str = "/filter") -> Filter:
+def parse_filter(value: Any, pointer: str = "/filter") -> Filter:
     """Parse a filter. Raises InvalidValue with a pointer."""
-    leaves: list[FilterCondition] = []
-    return _parse_node(given, pointer, 1, leaves)
+    conditions: list[FilterCondition] = []
+    return _parse_node(value, pointer, 1, conditions)
 
 
 def list_conditions(of: Filter) -> list[FilterCondition]:
     return [of] if isinstance(of, FilterCondition) else [leaf for part in of.parts for leaf in list_conditions(part)]
 
 
-def _parse_node(given: Any, pointer: str, depth: int, seen: list[FilterCondition]) -> Filter:
-    if not isinstance(given, dict):
+def _parse_node(value: Any, pointer: str, depth: int, conditions: list[FilterCondition]) -> Filter:
+    if not isinstance(value, dict):
         raise InvalidValue("A filter is an object: a field or an attribute with an op, or and, or or.", pointer=pointer)
-    made = cast("dict[str, Any]", given)
+    fields = cast("dict[str, Any]", value)
     for by in ("and", "or"):
-        if by in made:
-            return _parse_group(made, by, pointer, depth, seen)
-    leaf = _parse_condition(made, pointer)
-    seen.append(leaf)
-    if len(seen) > MAX_CONDITIONS:
+        if by in fields:
+            return _parse_group(fields, by, pointer, depth, conditions)
+    condition = _parse_condition(fields, pointer)
+    conditions.append(condition)
+    if len(conditions) > MAX_CONDITIONS:
         raise InvalidValue(f"A filter has at most {MAX_CONDITIONS} conditions.", pointer=pointer)
-    return leaf
+    return condition
 
 
 def _parse_group(
-    made: dict[str, Any], by: Literal["and", "or"], pointer: str, depth: int, seen: list[FilterCondition]
+    fields: dict[str, Any], by: Literal["and", "or"], pointer: str, depth: int, conditions: list[FilterCondition]
 ) -> FilterGroup:
-    if len(made) > 1:
+    if len(fields) > 1:
         raise InvalidValue(f"Beside {by!r} nothing else may stand.", pointer=pointer)
     if depth > MAX_DEPTH:
         raise InvalidValue(f"A filter is at most {MAX_DEPTH} levels deep.", pointer=pointer)
-    parts = made[by]
+    parts = fields[by]
     if not isinstance(parts, list) or not parts:
         raise InvalidValue(f"{by!r} takes a list of filters.", pointer=f"{pointer}/{by}")
-    given = cast("list[Any]", parts)
+    members = cast("list[Any]", parts)
     return FilterGroup(
-        by, tuple(_parse_node(part, f"{pointer}/{by}/{place}", depth + 1, seen) for place, part in enumerate(given))
+        by,
+        tuple(
+            _parse_node(part, f"{pointer}/{by}/{index}", depth + 1, conditions) for index, part in enumerate(members)
+        ),
     )
 
 
-def _parse_condition(made: dict[str, Any], pointer: str) -> FilterCondition:
-    if ("field" in made) == ("attribute" in made):
+def _parse_condition(fields: dict[str, Any], pointer: str) -> FilterCondition:
+    if ("field" in fields) == ("attribute" in fields):
         raise InvalidValue("A condition names either a field or an attribute.", pointer=pointer)
-    if unknown := next((key for key in made if key not in ("field", "attribute", "op", "value")), None):
+    if unknown := next((key for key in fields if key not in ("field", "attribute", "op", "value")), None):
         raise InvalidValue(
             f"A condition has no {unknown[:80]!r}.", pointer=f"{pointer}/{json.escape_pointer(unknown[:80])}"
         )
-    of: Literal["field", "attribute"] = "field" if "field" in made else "attribute"
-    name, op = made[of], made.get("op")
+    of: Literal["field", "attribute"] = "field" if "field" in fields else "attribute"
+    name, op = fields[of], fields.get("op")
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH:
         raise InvalidValue(f"The name is a text of 1 to {MAX_NAME_LENGTH} characters.", pointer=f"{pointer}/{of}")
     if of == "field" and name not in FILTER_FIELDS:
-        known = ", ".join(FILTER_FIELDS)
-        raise InvalidValue(f"There is no field {name[:80]!r}. Known: {known}.", pointer=f"{pointer}/field")
+        names = ", ".join(FILTER_FIELDS)
+        raise InvalidValue(f"There is no field {name[:80]!r}. Known: {names}.", pointer=f"{pointer}/field")
     if not isinstance(op, str) or op not in _OPS:
         raise InvalidValue(f"The op is one of {', '.join(get_args(Op))}.", pointer=f"{pointer}/op")
-    values = _parse_values(made, cast("Op", op), FILTER_FIELDS[name] if of == "field" else None, f"{pointer}/value")
+    values = _parse_values(fields, cast("Op", op), FILTER_FIELDS[name] if of == "field" else None, f"{pointer}/value")
     if of == "field" and name == "feedback":
         _check_feedback(cast("Op", op), values, pointer)
     return FilterCondition(of, storable_text(name), cast("Op", op), values)
@@ -160,48 +163,50 @@ def _check_feedback(op: Op, values: tuple[FilterValue, ...], pointer: str) -> No
         raise InvalidValue(f"Feedback is one of {', '.join(FEEDBACK_VALUES)}.", pointer=f"{pointer}/value")
 
 
-def _parse_values(made: dict[str, Any], op: Op, wanted: FieldType | None, pointer: str) -> tuple[FilterValue, ...]:
+def _parse_values(
+    fields: dict[str, Any], op: Op, field_type: FieldType | None, pointer: str
+) -> tuple[FilterValue, ...]:
     if op in _VALUELESS_OPS:
-        if made.get("value") is not None:
+        if fields.get("value") is not None:
             raise InvalidValue(f"{op!r} takes no value.", pointer=pointer)
         return ()
-    if op in _TEXT_OPS and wanted not in ("text", None):
+    if op in _TEXT_OPS and field_type not in ("text", None):
         raise InvalidValue(f"{op!r} is for texts.", pointer=pointer.removesuffix("/value") + "/op")
-    given = made.get("value")
+    value = fields.get("value")
     if op in _LIST_OPS:
-        if not isinstance(given, list) or not 0 < len(cast("list[Any]", given)) <= MAX_VALUES:
+        if not isinstance(value, list) or not 0 < len(cast("list[Any]", value)) <= MAX_VALUES:
             raise InvalidValue(f"{op!r} takes a list of 1 to {MAX_VALUES} values.", pointer=pointer)
-        several = enumerate(cast("list[Any]", given))
-        return tuple(_parse_value(one, op, wanted, f"{pointer}/{place}") for place, one in several)
-    return (_parse_value(given, op, wanted, pointer),)
+        items = enumerate(cast("list[Any]", value))
+        return tuple(_parse_value(item, op, field_type, f"{pointer}/{index}") for index, item in items)
+    return (_parse_value(value, op, field_type, pointer),)
 
 
-def _parse_value(given: Any, op: Op, wanted: FieldType | None, pointer: str) -> FilterValue:
-    if wanted == "time":
-        return _parse_time(given, pointer)
-    is_number = isinstance(given, int | float) and not isinstance(given, bool)
-    if is_number and wanted in ("number", None) and op not in _TEXT_OPS:
-        return _parse_number(given, pointer)
-    if isinstance(given, str) and wanted in ("text", None):
-        return storable_text(given)
-    if isinstance(given, bool) and wanted is None and op not in _TEXT_OPS | _ORDER_OPS:
-        return given
-    fitting = "text" if op in _TEXT_OPS else wanted or "text or a number"
-    raise InvalidValue(f"The value has to be a {fitting}.", pointer=pointer)
+def _parse_value(value: Any, op: Op, field_type: FieldType | None, pointer: str) -> FilterValue:
+    if field_type == "time":
+        return _parse_time(value, pointer)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and field_type in ("number", None) and op not in _TEXT_OPS:
+        return _parse_number(value, pointer)
+    if isinstance(value, str) and field_type in ("text", None):
+        return storable_text(value)
+    if isinstance(value, bool) and field_type is None and op not in _TEXT_OPS | _ORDER_OPS:
+        return value
+    expected = "text" if op in _TEXT_OPS else field_type or "text or a number"
+    raise InvalidValue(f"The value has to be a {expected}.", pointer=pointer)
 
 
-def _parse_number(given: float, pointer: str) -> float:
-    if isinstance(given, float) or given in _INT64_RANGE:
-        return given
+def _parse_number(number: float, pointer: str) -> float:
+    if isinstance(number, float) or number in _INT64_RANGE:
+        return number
     try:
-        return float(given)
+        return float(number)
     except OverflowError:
         raise InvalidValue("The number is too large.", pointer=pointer) from None
 
 
-def _parse_time(given: Any, pointer: str) -> datetime:
+def _parse_time(value: Any, pointer: str) -> datetime:
     try:
-        moment = msgspec.convert(given if isinstance(given, str) else None, datetime)
+        moment = msgspec.convert(value if isinstance(value, str) else None, datetime)
     except msgspec.ValidationError:
         moment = None
     if moment is None or moment.tzinfo is None:
@@ -226,24 +231,24 @@ _NEGATED_OPS: dict[Op, Op] = {"ne": "eq", "not_in": "in", "missing": "exists"}
 """Maps each negated op to its positive."""
 
 
-def filter_clause(db: Connection, asked: Filter) -> ColumnElement[bool]:
+def filter_clause(db: Connection, filter_: Filter) -> ColumnElement[bool]:
     """Compile a filter to a condition on `spans`."""
-    match asked:
+    match filter_:
         case FilterGroup(by="and", parts=parts):
             return and_(*(filter_clause(db, part) for part in parts))
         case FilterGroup(parts=parts):
             return or_(*(filter_clause(db, part) for part in parts))
         case FilterCondition(of="field"):
-            return _field_clause(db, asked)
+            return _field_clause(db, filter_)
         case FilterCondition():
-            return _attribute_clause(db, asked)
+            return _attribute_clause(db, filter_)
         case _:
-            assert_never(asked)
+            assert_never(filter_)
 
 
-def find_unindexed_names(asked: Filter) -> list[str]:
+def find_unindexed_names(filter_: Filter) -> list[str]:
     """Return the names in a filter that require a scan of all spans in the time range."""
-    match asked:
+    match filter_:
         case FilterGroup(by="and", parts=parts):
             inner = [find_unindexed_names(part) for part in parts]
             return [] if any(not names for names in inner) else [name for names in inner for name in names]
@@ -256,36 +261,36 @@ def find_unindexed_names(asked: Filter) -> list[str]:
         case FilterCondition(name=name):
             return [name]
         case _:
-            assert_never(asked)
+            assert_never(filter_)
 
 
 # Fields
 
 
-def _field_clause(db: Connection, leaf: FilterCondition) -> ColumnElement[bool]:
-    if leaf.name == "feedback":
-        return _feedback_clause(leaf)
-    column = spans.c[_COLUMN_NAMES.get(leaf.name, leaf.name)]
-    positive = _NEGATED_OPS.get(leaf.op)
-    holds = _compare_field(db, column, positive or leaf.op, leaf.values)
+def _field_clause(db: Connection, condition: FilterCondition) -> ColumnElement[bool]:
+    if condition.name == "feedback":
+        return _feedback_clause(condition)
+    column = spans.c[_COLUMN_NAMES.get(condition.name, condition.name)]
+    positive = _NEGATED_OPS.get(condition.op)
+    clause = _compare_field(db, column, positive or condition.op, condition.values)
     if positive is None:
-        return holds
-    return column.is_(None) if leaf.op == "missing" else or_(column.is_(None), not_(holds))
+        return clause
+    return column.is_(None) if condition.op == "missing" else or_(column.is_(None), not_(clause))
 
 
-def _feedback_clause(leaf: FilterCondition) -> ColumnElement[bool]:
+def _feedback_clause(condition: FilterCondition) -> ColumnElement[bool]:
     """Compile a condition on the rating of a span's run."""
 
     def is_among(rating: Rating | None) -> ColumnElement[bool]:
         # Uncorrelated: the few rated runs are found first, then their spans.
-        rated = select(feedback.c.project, feedback.c.run)
-        rated = rated if rating is None else rated.where(feedback.c.rating == rating)
-        return tuple_(spans.c.project, spans.c.run_id).in_(rated)
+        ratings = select(feedback.c.project, feedback.c.run)
+        ratings = ratings if rating is None else ratings.where(feedback.c.rating == rating)
+        return tuple_(spans.c.project, spans.c.run_id).in_(ratings)
 
     up, down = is_among("up"), is_among("down")
-    meant = {"up": and_(up, not_(down)), "down": and_(down, not_(up)), "mixed": and_(up, down)}
-    holds = or_(*(meant[str(value)] for value in leaf.values)) if leaf.values else is_among(None)
-    return holds if leaf.op in ("eq", "in", "exists") else or_(spans.c.run_id.is_(None), not_(holds))
+    clauses = {"up": and_(up, not_(down)), "down": and_(down, not_(up)), "mixed": and_(up, down)}
+    clause = or_(*(clauses[str(value)] for value in condition.values)) if condition.values else is_among(None)
+    return clause if condition.op in ("eq", "in", "exists") else or_(spans.c.run_id.is_(None), not_(clause))
 
 
 def _compare_field(
@@ -296,10 +301,10 @@ def _compare_field(
     bound = [_bind_value(value) for value in values]
     if op in ("contains", "starts_with"):
         return _contains_clause(db, column, op, bound[0])
-    is_so = column.in_(bound) if op == "in" else _COMPARISONS[op](column, bound[0])
+    clause = column.in_(bound) if op == "in" else _COMPARISONS[op](column, bound[0])
     if column is spans.c.status and op in ("eq", "in") and "ok" not in values:
-        return and_(is_so, IS_UNUSUAL_SPAN)
-    return is_so
+        return and_(clause, IS_UNUSUAL_SPAN)
+    return clause
 
 
 def _bind_value(value: FilterValue) -> ColumnElement[Any]:
@@ -309,13 +314,11 @@ def _bind_value(value: FilterValue) -> ColumnElement[Any]:
     return literal(value, Text) if isinstance(value, str) else literal(float(value), Double)
 
 
-def _contains_clause(
-    db: Connection, whole: ColumnElement[Any], op: Op, part: ColumnElement[Any]
-) -> ColumnElement[bool]:
+def _contains_clause(db: Connection, text: ColumnElement[Any], op: Op, part: ColumnElement[Any]) -> ColumnElement[bool]:
     if op == "starts_with":
-        return func.substr(whole, 1, func.length(part)) == part
-    place = func.strpos(whole, part) if db.dialect.name == "postgresql" else func.instr(whole, part)
-    return place > 0
+        return func.substr(text, 1, func.length(part)) == part
+    position = func.strpos(text, part) if db.dialect.name == "postgresql" else func.instr(text, part)
+    return position > 0
 
 
 # Attributes
@@ -334,27 +337,35 @@ class _AttributeValue(NamedTuple):
     is_false: ColumnElement[bool]
 
 
-def _attribute_clause(db: Connection, leaf: FilterCondition) -> ColumnElement[bool]:
-    label = _postgres_attribute(leaf.name) if db.dialect.name == "postgresql" else _sqlite_attribute(leaf.name)
-    positive = _NEGATED_OPS.get(leaf.op)
-    op = positive or leaf.op
-    holds = true() if op == "exists" else or_(*(_compare_attribute(db, label, op, value) for value in leaf.values))
-    same = [span_bodies.c[name] == spans.c[name] for name in ("project", "trace_id", "span_id", "day")]
-    asked = select(1).select_from(label.source).where(*same, _attribute_precheck(db, leaf.name, op, leaf.values))
-    asked = asked.where(label.is_there, holds)
+def _attribute_clause(db: Connection, condition: FilterCondition) -> ColumnElement[bool]:
+    attribute = (
+        _postgres_attribute(condition.name) if db.dialect.name == "postgresql" else _sqlite_attribute(condition.name)
+    )
+    positive = _NEGATED_OPS.get(condition.op)
+    op = positive or condition.op
+    matches = (
+        true() if op == "exists" else or_(*(_compare_attribute(db, attribute, op, value) for value in condition.values))
+    )
+    of_span = [span_bodies.c[name] == spans.c[name] for name in ("project", "trace_id", "span_id", "day")]
+    query = (
+        select(1)
+        .select_from(attribute.source)
+        .where(*of_span, _attribute_precheck(db, condition.name, op, condition.values))
+    )
+    query = query.where(attribute.is_there, matches)
     if db.dialect.name == "postgresql":
-        asked = asked.offset(0)  # Otherwise it would read the attributes of all spans first.
-    found = exists(asked)
-    return found if positive is None else not_(found)
+        query = query.offset(0)  # Otherwise it would read the attributes of all spans first.
+    clause = exists(query)
+    return clause if positive is None else not_(clause)
 
 
 def _attribute_precheck(db: Connection, name: str, op: Op, values: Sequence[FilterValue]) -> ColumnElement[bool]:
     """Return a cheap necessary condition: the encoded name or value occurs in the JSON text."""
-    beginning = f"{json.encode(name).decode()}:"
-    written = [beginning]
+    encoded_name = f"{json.encode(name).decode()}:"
+    needles = [encoded_name]
     if op in ("eq", "in") and all(isinstance(value, str) for value in values):
-        written = [beginning + json.encode(value).decode() for value in values]
-    return or_(*(_contains_clause(db, span_bodies.c.labels, "contains", literal(one, Text)) for one in written))
+        needles = [encoded_name + json.encode(value).decode() for value in values]
+    return or_(*(_contains_clause(db, span_bodies.c.labels, "contains", literal(needle, Text)) for needle in needles))
 
 
 def _sqlite_attribute(name: str) -> _AttributeValue:
@@ -373,26 +384,26 @@ def _sqlite_attribute(name: str) -> _AttributeValue:
 
 def _postgres_attribute(name: str) -> _AttributeValue:
     value = sql_cast(span_bodies.c.labels, JSONB)[literal(name, Text)]
-    kind, words = func.jsonb_typeof(value), value.astext.collate("C")
+    kind, text = func.jsonb_typeof(value), value.astext.collate("C")
     is_number = kind == "number"
     return _AttributeValue(
         source=span_bodies,
         is_there=value.is_not(None),
         is_text=kind == "string",
-        text=words,
+        text=text,
         is_number=is_number,
         number=case((is_number, sql_cast(value.astext, Double))),
-        is_true=and_(kind == "boolean", words == "true"),
-        is_false=and_(kind == "boolean", words == "false"),
+        is_true=and_(kind == "boolean", text == "true"),
+        is_false=and_(kind == "boolean", text == "false"),
     )
 
 
-def _compare_attribute(db: Connection, label: _AttributeValue, op: Op, value: FilterValue) -> ColumnElement[bool]:
+def _compare_attribute(db: Connection, attribute: _AttributeValue, op: Op, value: FilterValue) -> ColumnElement[bool]:
     if isinstance(value, bool):
-        return label.is_true if value else label.is_false
-    is_words = isinstance(value, str)
-    is_kind, own = (label.is_text, label.text) if is_words else (label.is_number, label.number)
+        return attribute.is_true if value else attribute.is_false
+    is_text = isinstance(value, str)
+    is_kind, actual = (attribute.is_text, attribute.text) if is_text else (attribute.is_number, attribute.number)
     bound = _bind_value(value)
     if op in ("contains", "starts_with"):
-        return and_(is_kind, _contains_clause(db, own, op, bound))
-    return and_(is_kind, _COMPARISONS["eq" if op == "in" else op](own, bound))
+        return and_(is_kind, _contains_clause(db, actual, op, bound))
+    return and_(is_kind, _COMPARISONS["eq" if op == "in" else op](actual, bound))

@@ -28,19 +28,19 @@ _word_index = table("span_words", column("rowid"), column("span_words"))
 _delete_words = text("INSERT INTO span_words (span_words, rowid, words) VALUES ('delete', :id, :words)")
 
 
-def normalize_words(said: str) -> str:
+def normalize_words(text: str) -> str:
     """Return the words of a text, normalized and separated by spaces; very long words are split."""
-    if said.isascii():
-        words = said.encode().translate(_ASCII_TABLE).split()
+    if text.isascii():
+        words = text.encode().translate(_ASCII_TABLE).split()
         if max(map(len, words), default=0) <= _MAX_WORD_LENGTH:
             return b" ".join(words).decode()
-    return " ".join(_WORD_PATTERN.findall(replace_surrogates(said).casefold()))
+    return " ".join(_WORD_PATTERN.findall(replace_surrogates(text).casefold()))
 
 
 def search_phrases(search: str) -> list[str]:
     """Return the words and quoted phrases of a search, all of which have to match."""
-    found = [normalize_words(phrase or word) for phrase, word in _PHRASE_PATTERN.findall(search)]
-    return [words for words in found if words][:_MAX_PHRASES]
+    phrases = [normalize_words(phrase or word) for phrase, word in _PHRASE_PATTERN.findall(search)]
+    return [words for words in phrases if words][:_MAX_PHRASES]
 
 
 def delete_words(db: Connection, texts: Iterable[tuple[int, str | None]]) -> None:
@@ -51,10 +51,10 @@ def delete_words(db: Connection, texts: Iterable[tuple[int, str | None]]) -> Non
 
 def matches_search(db: Connection, search: str) -> ColumnElement[bool]:
     """Return the condition that a span matches; a search without words matches nothing."""
-    wanted = search_phrases(search)
-    if not wanted:
+    phrases = search_phrases(search)
+    if not phrases:
         return false()
-    return _tsvector_matches(wanted) if db.dialect.name == "postgresql" else spans.c.id.in_(_hits(wanted))
+    return _tsvector_matches(phrases) if db.dialect.name == "postgresql" else spans.c.id.in_(_hits(phrases))
 
 
 def search_plans(
@@ -64,20 +64,20 @@ def search_plans(
 
     Otherwise SQLite would read every span, or every hit, to find the latest of many.
     """
-    wanted = search_phrases(search)
-    if db.dialect.name == "postgresql" or not wanted:
+    phrases = search_phrases(search)
+    if db.dialect.name == "postgresql" or not phrases:
         yield [spans.c.project == project, matches_search(db, search)]
-    elif len(db.execute(_hits(wanted).limit(MAX_SORTED_HITS + 1)).all()) <= MAX_SORTED_HITS:
+    elif len(db.execute(_hits(phrases).limit(MAX_SORTED_HITS + 1)).all()) <= MAX_SORTED_HITS:
         # The expression prevents the use of the time index, which would scan all spans of the project.
-        yield [spans.c.project.concat("") == project, spans.c.id.in_(_hits(wanted))]
+        yield [spans.c.project.concat("") == project, spans.c.id.in_(_hits(phrases))]
     else:
         for size in SEARCH_WINDOWS:
             if (window := _latest_window(db, project, size, before)) is None:
                 break
             start, first, last = window
-            hits = _hits(wanted).where(_word_index.c.rowid.between(first, last))
+            hits = _hits(phrases).where(_word_index.c.rowid.between(first, last))
             yield [spans.c.project == project, spans.c.start >= start, spans.c.id.in_(hits)]
-        yield [spans.c.project == project, spans.c.id.in_(_hits(wanted))]
+        yield [spans.c.project == project, spans.c.id.in_(_hits(phrases))]
 
 
 def _latest_window(
@@ -88,18 +88,18 @@ def _latest_window(
     if before is not None:
         latest = latest.where(spans.c.start <= before)
     some = latest.order_by(spans.c.start.desc(), spans.c.span_id.desc(), spans.c.id.desc()).limit(size).subquery()
-    asked_for = select(func.min(some.c.start), func.min(some.c.id), func.max(some.c.id), func.count())
-    start, first, last, count = db.execute(asked_for).one()
+    query = select(func.min(some.c.start), func.min(some.c.id), func.max(some.c.id), func.count())
+    start, first, last, count = db.execute(query).one()
     return None if count < size else (start, first, last)
 
 
-def _hits(wanted: Sequence[str]) -> Select[Any]:
-    query = " ".join(f'"{words}"' for words in wanted)  # Only letters, digits and spaces.
+def _hits(phrases: Sequence[str]) -> Select[Any]:
+    query = " ".join(f'"{words}"' for words in phrases)  # Only letters, digits and spaces.
     return select(_word_index.c.rowid).where(_word_index.c.span_words.op("MATCH", is_comparison=True)(literal(query)))
 
 
-def _tsvector_matches(wanted: Sequence[str]) -> ColumnElement[bool]:
-    query: ColumnElement[Any] = func.phraseto_tsquery(SIMPLE_REGCONFIG, wanted[0])
-    for words in wanted[1:]:
+def _tsvector_matches(phrases: Sequence[str]) -> ColumnElement[bool]:
+    query: ColumnElement[Any] = func.phraseto_tsquery(SIMPLE_REGCONFIG, phrases[0])
+    for words in phrases[1:]:
         query = query.op("&&")(func.phraseto_tsquery(SIMPLE_REGCONFIG, words))
     return spans.c.words.op("@@", is_comparison=True)(query)

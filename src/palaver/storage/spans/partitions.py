@@ -43,26 +43,26 @@ def partition_name(table: Table, day: int) -> str:
 
 
 @compiles(CreatePartition, "postgresql")
-def _compile_create(one: CreatePartition, compiler: Any, **_: Any) -> str:
-    own, whole = _names(one, compiler)
-    return f"CREATE TABLE {own} (LIKE {whole} INCLUDING ALL)"
+def _compile_create(statement: CreatePartition, compiler: Any, **_: Any) -> str:
+    partition, parent = _names(statement, compiler)
+    return f"CREATE TABLE {partition} (LIKE {parent} INCLUDING ALL)"
 
 
 @compiles(AttachPartition, "postgresql")
-def _compile_attach(one: AttachPartition, compiler: Any, **_: Any) -> str:
-    own, whole = _names(one, compiler)
-    return f"ALTER TABLE {whole} ATTACH PARTITION {own} FOR VALUES FROM ({one.day:d}) TO ({one.day + 1:d})"
+def _compile_attach(statement: AttachPartition, compiler: Any, **_: Any) -> str:
+    partition, parent = _names(statement, compiler)
+    day = statement.day
+    return f"ALTER TABLE {parent} ATTACH PARTITION {partition} FOR VALUES FROM ({day:d}) TO ({day + 1:d})"
 
 
 @compiles(DropPartition, "postgresql")
-def _compile_drop(one: DropPartition, compiler: Any, **_: Any) -> str:
-    own, _whole = _names(one, compiler)
-    return f"DROP TABLE IF EXISTS {own}"
+def _compile_drop(statement: DropPartition, compiler: Any, **_: Any) -> str:
+    return f"DROP TABLE IF EXISTS {_names(statement, compiler)[0]}"
 
 
-def _names(one: _PartitionStatement, compiler: Any) -> tuple[str, str]:
+def _names(statement: _PartitionStatement, compiler: Any) -> tuple[str, str]:
     quote = compiler.preparer.quote
-    return quote(partition_name(one.table, one.day)), quote(one.table.name)
+    return quote(partition_name(statement.table, statement.day)), quote(statement.table.name)
 
 
 EVERY_PROJECT = ""
@@ -104,12 +104,12 @@ def assign_days(db: Connection, project: str, starts: Sequence[datetime], today:
 
 
 def last_dropped_day(db: Connection, project: str) -> int:
-    """Return the number of the last dropped day of a project; -1 if there is none."""
-    asked = select(func.max(span_days.c.day)).where(
+    """Return the number of the last dropped day of a project; -1 if no day was dropped."""
+    query = select(func.max(span_days.c.day)).where(
         span_days.c.project.in_([project, EVERY_PROJECT]), span_days.c.dropped
     )
-    found = db.scalar(asked)
-    return -1 if found is None else found
+    day = db.scalar(query)
+    return -1 if day is None else day
 
 
 def add_day_usage(db: Connection, project: str, changes: Iterable[tuple[int, int, int]]) -> None:
@@ -118,16 +118,16 @@ def add_day_usage(db: Connection, project: str, changes: Iterable[tuple[int, int
     for day, more, size in changes:
         before = sums.get(day, (0, 0))
         sums[day] = (before[0] + more, before[1] + size)
-    put = _upsert(db)
-    added = put.on_conflict_do_update(
+    insert = _upsert(db)
+    upsert = insert.on_conflict_do_update(
         index_elements=["project", "day"],
-        set_={name: span_days.c[name] + put.excluded[name] for name in ("spans", "bytes")},
+        set_={name: span_days.c[name] + insert.excluded[name] for name in ("spans", "bytes")},
     )
     rows = [
         {"project": project, "day": day, "spans": more, "bytes": size, "dropped": False}
         for day, (more, size) in sorted(sums.items())
     ]
-    db.execute(added, rows)
+    db.execute(upsert, rows)
 
 
 # Partitions
@@ -149,10 +149,10 @@ def _create_partitions(db: Connection, days: Iterable[int]) -> None:
 
 
 def _missing_days(db: Connection, days: Iterable[int]) -> list[int]:
-    wanted = {day: partition_name(spans, day) for day in days}
-    known = text("SELECT relname FROM pg_class WHERE relname = ANY(:names) AND pg_table_is_visible(oid)")
-    there = set(db.scalars(known, {"names": [*wanted.values()]}))
-    return [day for day, name in wanted.items() if name not in there]
+    names = {day: partition_name(spans, day) for day in days}
+    query = text("SELECT relname FROM pg_class WHERE relname = ANY(:names) AND pg_table_is_visible(oid)")
+    existing = set(db.scalars(query, {"names": [*names.values()]}))
+    return [day for day, name in names.items() if name not in existing]
 
 
 # Usage
@@ -160,37 +160,37 @@ def _missing_days(db: Connection, days: Iterable[int]) -> list[int]:
 
 def list_day_usage(db: Connection, project: str | None = None) -> list[DayUsage]:
     """List the usage of days, oldest first."""
-    asked = select(span_days.c.project, span_days.c.day, span_days.c.spans, span_days.c.bytes)
+    query = select(span_days.c.project, span_days.c.day, span_days.c.spans, span_days.c.bytes)
     if project is not None:
-        asked = asked.where(span_days.c.project == project)
-    rows = db.execute(asked.where(span_days.c.spans > 0).order_by(span_days.c.day, span_days.c.project))
+        query = query.where(span_days.c.project == project)
+    rows = db.execute(query.where(span_days.c.spans > 0).order_by(span_days.c.day, span_days.c.project))
     return [DayUsage(row.project, day_date(row.day), row.spans, row.bytes) for row in rows]
 
 
 def first_day_within(db: Connection, max_bytes: int) -> date | None:
     """Return the first day to keep so that the rest fits; None if all fits. The last day always stays."""
-    left = list_day_usage(db)
-    days = sorted({one.day for one in left})
-    total = sum(one.bytes for one in left)
+    usage = list_day_usage(db)
+    days = sorted({entry.day for entry in usage})
+    total = sum(entry.bytes for entry in usage)
     first = 0
     while total > max_bytes and first < len(days) - 1:
-        total -= sum(one.bytes for one in left if one.day == days[first])
+        total -= sum(entry.bytes for entry in usage if entry.day == days[first])
         first += 1
     return days[first] if first else None
 
 
 def mark_day_dropped(db: Connection, project: str, day: int) -> None:
     """Mark a day and all earlier ones as dropped."""
-    put = _upsert(db)
+    insert = _upsert(db)
     row = {"project": project, "day": day, "spans": 0, "bytes": 0, "dropped": True}
-    db.execute(put.on_conflict_do_update(index_elements=["project", "day"], set_={"dropped": True}), [row])
+    db.execute(insert.on_conflict_do_update(index_elements=["project", "day"], set_={"dropped": True}), [row])
 
 
 def clear_day_usage(db: Connection, day: int, project: str | None = None) -> None:
-    emptied = update(span_days).where(span_days.c.day == day)
+    statement = update(span_days).where(span_days.c.day == day)
     if project is not None:
-        emptied = emptied.where(span_days.c.project == project)
-    db.execute(emptied.values(spans=0, bytes=0))
+        statement = statement.where(span_days.c.project == project)
+    db.execute(statement.values(spans=0, bytes=0))
 
 
 def _upsert(db: Connection) -> sqlite.Insert | postgresql.Insert:

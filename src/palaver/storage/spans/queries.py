@@ -26,7 +26,7 @@ from sqlalchemy import (
 from palaver.core import json
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, decode_cursor, fetch_page
 from palaver.storage.schema import UtcTimestamp
-from palaver.storage.spans import full_text as span_words
+from palaver.storage.spans import full_text
 from palaver.storage.spans.filters import Filter, filter_clause
 from palaver.storage.spans.tables import IS_HEAD, MODEL_CALL_KINDS, spans
 
@@ -39,9 +39,9 @@ MAX_FALLBACK_CALLS = 8
 def last_call_fields(db: Connection, project: str, trace: str) -> dict[str, Any]:
     """Return the non-empty fields of the last model call, preferring one with both input and output."""
     ended = type_coerce(spans.c.start, BigInteger) + spans.c.duration_ms * 1000
-    asked = select(*(spans.c[name] for name in FALLBACK_FIELDS))
-    asked = asked.where(spans.c.project == project, spans.c.trace_id == trace, spans.c.kind == "llm")
-    calls = db.execute(asked.order_by(ended.desc(), spans.c.span_id).limit(MAX_FALLBACK_CALLS)).all()
+    statement = select(*(spans.c[name] for name in FALLBACK_FIELDS))
+    statement = statement.where(spans.c.project == project, spans.c.trace_id == trace, spans.c.kind == "llm")
+    calls = db.execute(statement.order_by(ended.desc(), spans.c.span_id).limit(MAX_FALLBACK_CALLS)).all()
     if not calls:
         return {}
     call = next((call for call in calls if not (is_blank(call.preview_in) or is_blank(call.preview_out))), calls[0])
@@ -125,27 +125,29 @@ def list_traces(
 
 
 def _list_rows(
-    db: Connection, project: str, query: SpanQuery, window: Window, bound: Mapping[str, str], *more: ColumnElement[bool]
+    db: Connection, project: str, query: SpanQuery, window: Window, scope: Mapping[str, str], *more: ColumnElement[bool]
 ) -> Page[SpanListItem]:
-    own = [*_clauses_without_search(db, query), *more]
-    ways: Iterable[list[ColumnElement[bool]]] = [[spans.c.project == project]]
+    conditions = [*_clauses_without_search(db, query), *more]
+    plans: Iterable[list[ColumnElement[bool]]] = [[spans.c.project == project]]
     if query.search:
-        place = decode_cursor(window, project=project, by=_LIST_ORDER, filters=bound)
-        before = query.until if place is None else place[0]  # The start of the page lies within the time range.
-        ways = span_words.search_plans(db, project, query.search, before=before)
-    found: Page[SpanListItem] = Page([])
-    for way in ways:
-        asked = select(*_LIST_COLUMNS).where(*way, *own)
-        found = fetch_page(db, asked, row_to_span, project=project, by=_LIST_ORDER, window=window, filters=bound)
-        if found.next is not None:
+        cursor_key = decode_cursor(window, project=project, by=_LIST_ORDER, filters=scope)
+        before = (
+            query.until if cursor_key is None else cursor_key[0]
+        )  # The start of the page lies within the time range.
+        plans = full_text.search_plans(db, project, query.search, before=before)
+    page: Page[SpanListItem] = Page([])
+    for plan in plans:
+        statement = select(*_LIST_COLUMNS).where(*plan, *conditions)
+        page = fetch_page(db, statement, row_to_span, project=project, by=_LIST_ORDER, window=window, filters=scope)
+        if page.next is not None:
             break
-    return found
+    return page
 
 
-def to_traces(db: Connection, project: str, found: Page[SpanListItem]) -> Page[TraceListItem]:
+def to_traces(db: Connection, project: str, page: Page[SpanListItem]) -> Page[TraceListItem]:
     """Convert a page of heads to traces, with totals and fallbacks."""
-    known = total_traces(db, project, {row.trace_id for row in found.data})
-    return found.map(lambda row: fill_from_calls(db, project, to_trace(row, known[row.trace_id])))
+    totals = total_traces(db, project, {row.trace_id for row in page.data})
+    return page.map(lambda row: fill_from_calls(db, project, to_trace(row, totals[row.trace_id])))
 
 
 def fill_from_calls(db: Connection, project: str, row: TraceListItem) -> TraceListItem:
@@ -153,16 +155,16 @@ def fill_from_calls(db: Connection, project: str, row: TraceListItem) -> TraceLi
 
     Runs of Palaver record their own input and output, and a failed trace has no output: these stay empty.
     """
-    said = msgspec.structs.asdict(row)
-    wanted = [name for name in FALLBACK_FIELDS if is_blank(said[name])]
-    if row.spans < 2 or not _FALLBACK_TRIGGERS.intersection(wanted):
+    fields = msgspec.structs.asdict(row)
+    empty = [name for name in FALLBACK_FIELDS if is_blank(fields[name])]
+    if row.spans < 2 or not _FALLBACK_TRIGGERS.intersection(empty):
         return row
-    told = last_call_fields(db, project, row.trace_id)
+    call_fields = last_call_fields(db, project, row.trace_id)
     if row.run_id is not None:
-        wanted = [name for name in wanted if name in ("model", "provider")]
+        empty = [name for name in empty if name in ("model", "provider")]
     elif row.status == "error":
-        wanted = [name for name in wanted if name != "preview_out"]
-    return msgspec.structs.replace(row, **{name: told[name] for name in wanted if name in told})
+        empty = [name for name in empty if name != "preview_out"]
+    return msgspec.structs.replace(row, **{name: call_fields[name] for name in empty if name in call_fields})
 
 
 def select_heads(project: str) -> Select[Any]:
@@ -174,10 +176,10 @@ def get_span_rows(db: Connection, project: str, trace: str, ids: Collection[str]
     if db.dialect.name == "postgresql":
         # A generic plan would scan all spans of a long trace and compare each with each id.
         db.execute(select(func.set_config("plan_cache_mode", "force_custom_plan", True)))
-    asked = select(*_LIST_COLUMNS).where(
+    statement = select(*_LIST_COLUMNS).where(
         spans.c.project == project, spans.c.trace_id == trace, spans.c.span_id.in_(ids)
     )
-    return {row.span_id: row_to_span(row) for row in db.execute(asked)}
+    return {row.span_id: row_to_span(row) for row in db.execute(statement)}
 
 
 def get_head_span(db: Connection, project: str, trace: str) -> SpanListItem | None:
@@ -189,16 +191,16 @@ def get_head_span(db: Connection, project: str, trace: str) -> SpanListItem | No
 def total_traces(db: Connection, project: str, traces: Collection[str]) -> dict[str, TraceTotals]:
     if not traces:
         return {}
-    theirs = [column.label(name) for name, column in _total_columns().items()]
+    totals = [column.label(name) for name, column in _total_columns().items()]
     if db.dialect.name == "postgresql":
         # One by one: without statistics of a new day, PostgreSQL would scan all of it.
-        wanted = func.unnest(literal(list(traces), ARRAY(Text))).table_valued("trace_id").render_derived()
-        inner = select(*theirs).where(spans.c.project == project, spans.c.trace_id == wanted.c.trace_id).lateral()
-        asked: Select[*tuple[Any, ...]] = select(wanted.c.trace_id, inner).join_from(wanted, inner, true())
+        ids = func.unnest(literal(list(traces), ARRAY(Text))).table_valued("trace_id").render_derived()
+        of_trace = select(*totals).where(spans.c.project == project, spans.c.trace_id == ids.c.trace_id).lateral()
+        statement: Select[*tuple[Any, ...]] = select(ids.c.trace_id, of_trace).join_from(ids, of_trace, true())
     else:
-        asked = select(spans.c.trace_id, *theirs).where(spans.c.project == project, spans.c.trace_id.in_(traces))
-        asked = asked.group_by(spans.c.trace_id)
-    return {row.trace_id: _row_to_totals(row) for row in db.execute(asked)}
+        statement = select(spans.c.trace_id, *totals).where(spans.c.project == project, spans.c.trace_id.in_(traces))
+        statement = statement.group_by(spans.c.trace_id)
+    return {row.trace_id: _row_to_totals(row) for row in db.execute(statement)}
 
 
 def _total_columns() -> dict[str, ColumnElement[Any]]:
@@ -213,27 +215,29 @@ def _total_columns() -> dict[str, ColumnElement[Any]]:
 
 def _row_to_totals(row: Row[*tuple[Any, ...]]) -> TraceTotals:
     # PostgreSQL returns sums of integers as Decimal.
-    asked, said = (None if sum_ is None else int(sum_) for sum_ in (row.input_tokens, row.output_tokens))
-    return TraceTotals(row.spans, row.errors, asked, said, row.cost)
+    input_tokens, output_tokens = (
+        None if total is None else int(total) for total in (row.input_tokens, row.output_tokens)
+    )
+    return TraceTotals(row.spans, row.errors, input_tokens, output_tokens, row.cost)
 
 
 def to_trace(row: SpanListItem, total: TraceTotals) -> TraceListItem:
     """Combine a head with the totals of its trace."""
     fields = msgspec.structs.asdict(row)
-    said = {"input_tokens": total.input_tokens, "output_tokens": total.output_tokens, "cost": total.cost}
-    fields |= {name: value for name, value in said.items() if value is not None}
+    totals = {"input_tokens": total.input_tokens, "output_tokens": total.output_tokens, "cost": total.cost}
+    fields |= {name: value for name, value in totals.items() if value is not None}
     return TraceListItem(spans=total.spans, errors=total.errors, **fields)
 
 
 def query_clauses(db: Connection, project: str, query: SpanQuery) -> list[ColumnElement[bool]]:
     """Return the conditions of a query."""
-    asked = [spans.c.project == project, *_clauses_without_search(db, query)]
-    return [*asked, span_words.matches_search(db, query.search)] if query.search else asked
+    clauses = [spans.c.project == project, *_clauses_without_search(db, query)]
+    return [*clauses, full_text.matches_search(db, query.search)] if query.search else clauses
 
 
 def _clauses_without_search(db: Connection, query: SpanQuery) -> list[ColumnElement[bool]]:
-    asked = time_clauses(query)
-    return asked if query.filter is None else [*asked, filter_clause(db, query.filter)]
+    clauses = time_clauses(query)
+    return clauses if query.filter is None else [*clauses, filter_clause(db, query.filter)]
 
 
 def time_clauses(query: SpanQuery) -> list[ColumnElement[bool]]:
@@ -248,9 +252,6 @@ def _cursor_filters(kind: str, query: SpanQuery) -> dict[str, str]:
 def row_to_span(row: Row[Any]) -> SpanListItem:
     fields: Sequence[str] = SpanListItem.__struct_fields__
     return SpanListItem(**dict(zip(fields, row, strict=False)))
-
-
-_ARRIVAL_COLUMNS = [spans.c[name] for name in SpanListItem.__struct_fields__]
 
 
 class SpanArrival(NamedTuple):
@@ -272,31 +273,31 @@ def list_arrivals(
 
     Inserts of a project are serialized (writes.py), so no span appears later at a lower position.
     """
-    asked = select(*_ARRIVAL_COLUMNS, spans.c.id).where(spans.c.id > after, *query_clauses(db, project, query))
+    statement = select(*_LIST_COLUMNS, spans.c.id).where(spans.c.id > after, *query_clauses(db, project, query))
     if heads:
-        asked = asked.where(spans.c.head == IS_HEAD)
-    rows = db.execute(asked.order_by(spans.c.id).limit(limit)).all()
+        statement = statement.where(spans.c.head == IS_HEAD)
+    rows = db.execute(statement.order_by(spans.c.id).limit(limit)).all()
     return [SpanArrival(row[-1], row_to_span(row)) for row in rows]
 
 
 def list_matching_traces(
     db: Connection, project: str, traces: Sequence[str], query: SpanQuery = ALL_SPANS
 ) -> list[TraceListItem]:
-    """List those of these traces that match the query, by start time."""
+    """List the traces among `traces` that match the query, by start time."""
     conditions = query_clauses(db, project, query)
-    asked = select(*_ARRIVAL_COLUMNS).where(spans.c.head == IS_HEAD, spans.c.trace_id.in_(traces), *conditions)
-    rows = db.execute(asked.order_by(spans.c.start, spans.c.span_id)).all()
+    statement = select(*_LIST_COLUMNS).where(spans.c.head == IS_HEAD, spans.c.trace_id.in_(traces), *conditions)
+    rows = db.execute(statement.order_by(spans.c.start, spans.c.span_id)).all()
     return to_traces(db, project, Page([row_to_span(row) for row in rows])).data
 
 
 def find_traces_by_prefix(db: Connection, project: str, prefix: str, *, limit: int) -> list[str]:
     """Find traces by the beginning of their hexadecimal id."""
-    asked = select(spans.c.trace_id).where(
+    statement = select(spans.c.trace_id).where(
         spans.c.project == project,
         spans.c.trace_id >= prefix,
         spans.c.trace_id < prefix + "g",  # Sorts after every hexadecimal digit.
     )
-    return list(db.scalars(asked.distinct().order_by(spans.c.trace_id).limit(limit)))
+    return list(db.scalars(statement.distinct().order_by(spans.c.trace_id).limit(limit)))
 
 
 class SessionListItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -316,8 +317,8 @@ def list_sessions(
     db: Connection, project: str, query: SpanQuery = ALL_SPANS, window: Window = FIRST_PAGE, *, name: str | None = None
 ) -> Page[SessionListItem]:
     """List sessions with spans in the time range, last active first; `name` has to occur in the label."""
-    named = [] if not name else [spans.c.session.contains(name, autoescape=True)]
-    counted = (
+    name_clauses = [] if not name else [spans.c.session.contains(name, autoescape=True)]
+    sessions = (
         select(
             spans.c.session,
             func.min(spans.c.start).label("first"),
@@ -325,29 +326,29 @@ def list_sessions(
             func.count(spans.c.trace_id.distinct()).label("traces"),
             func.count().label("spans"),
         )
-        .where(spans.c.project == project, spans.c.session.is_not(None), *named, *time_clauses(query))
+        .where(spans.c.project == project, spans.c.session.is_not(None), *name_clauses, *time_clauses(query))
         .group_by(spans.c.session)
         .subquery()
     )
-    bound = {"since": f"{query.since}", "until": f"{query.until}", "name": name or ""}
-    by = [counted.c.last, counted.c.session]
-    found = fetch_page(db, select(counted), _row_to_session, project=project, by=by, window=window, filters=bound)
-    return _with_previews(db, project, found)
+    scope = {"since": f"{query.since}", "until": f"{query.until}", "name": name or ""}
+    by = [sessions.c.last, sessions.c.session]
+    page = fetch_page(db, select(sessions), _row_to_session, project=project, by=by, window=window, filters=scope)
+    return _with_previews(db, project, page)
 
 
-def _with_previews(db: Connection, project: str, found: Page[SessionListItem]) -> Page[SessionListItem]:
+def _with_previews(db: Connection, project: str, page: Page[SessionListItem]) -> Page[SessionListItem]:
     """Add previews to a page: reads two heads per session."""
-    if not found.data:
-        return found
-    wanted = _names_table(db, [row.session for row in found.data])
-    first, last = _head_preview(project, wanted, "first"), _head_preview(project, wanted, "last")
-    previews = {row[0]: (row[1], row[2]) for row in db.execute(select(wanted.c.session, first, last))}
+    if not page.data:
+        return page
+    names = _names_table(db, [row.session for row in page.data])
+    first, last = _head_preview(project, names, "first"), _head_preview(project, names, "last")
+    previews = {row[0]: (row[1], row[2]) for row in db.execute(select(names.c.session, first, last))}
 
-    def shown(row: SessionListItem) -> SessionListItem:
-        given, said = previews[row.session]
-        return msgspec.structs.replace(row, preview_in=given, preview_out=said)
+    def add_previews(row: SessionListItem) -> SessionListItem:
+        preview_in, preview_out = previews[row.session]
+        return msgspec.structs.replace(row, preview_in=preview_in, preview_out=preview_out)
 
-    return found.map(shown)
+    return page.map(add_previews)
 
 
 def _names_table(db: Connection, names: Sequence[str]) -> Subquery:
@@ -358,33 +359,33 @@ def _names_table(db: Connection, names: Sequence[str]) -> Subquery:
     return select(rows.c.value.label("session")).subquery("wanted")
 
 
-def _head_preview(project: str, wanted: Subquery, end: Literal["first", "last"]) -> ScalarSelect[Any]:
+def _head_preview(project: str, names: Subquery, end: Literal["first", "last"]) -> ScalarSelect[Any]:
     """Select the input preview of a session's first trace, or the output preview of its last."""
-    own, head = spans.alias(f"own_{end}"), spans.alias(f"head_{end}")
-    theirs = select(own.c.trace_id).where(own.c.project == project, own.c.session == wanted.c.session)
-    theirs = theirs.limit(1).correlate(wanted)
+    member, head = spans.alias(f"own_{end}"), spans.alias(f"head_{end}")
+    trace_ids = select(member.c.trace_id).where(member.c.project == project, member.c.session == names.c.session)
+    trace_ids = trace_ids.limit(1).correlate(names)
     if end == "first":
-        trace = theirs.order_by(own.c.start, own.c.trace_id).scalar_subquery()
-        shown = select(head.c.preview_in)
+        trace = trace_ids.order_by(member.c.start, member.c.trace_id).scalar_subquery()
+        previews = select(head.c.preview_in)
     else:
-        trace = theirs.order_by(own.c.start.desc(), own.c.trace_id.desc()).scalar_subquery()
-        shown = select(head.c.preview_out)
+        trace = trace_ids.order_by(member.c.start.desc(), member.c.trace_id.desc()).scalar_subquery()
+        previews = select(head.c.preview_out)
     is_head = (head.c.project == project, head.c.head == IS_HEAD, head.c.trace_id == trace)
-    return shown.where(*is_head).limit(1).scalar_subquery()
+    return previews.where(*is_head).limit(1).scalar_subquery()
 
 
 def list_session_traces(db: Connection, project: str, session: str, window: Window = FIRST_PAGE) -> Page[TraceListItem]:
     """List the traces of a session, oldest first."""
-    own = spans.alias("own")
-    theirs = select(own.c.trace_id).where(own.c.project == project, own.c.session == session)
-    asked = select_heads(project).where(spans.c.trace_id.in_(theirs))
+    member = spans.alias("own")
+    trace_ids = select(member.c.trace_id).where(member.c.project == project, member.c.session == session)
+    statement = select_heads(project).where(spans.c.trace_id.in_(trace_ids))
     # An expression instead of the column: SQLite would otherwise scan all traces in order of their start.
     start = type_coerce(
         type_coerce(spans.c.start, BigInteger) + literal(0, BigInteger, literal_execute=True), UtcTimestamp
     ).label("started")
-    by, bound = [start, spans.c.span_id, spans.c.id], {"session": session}
-    found = fetch_page(db, asked, row_to_span, project=project, by=by, window=window, filters=bound, order="oldest")
-    return to_traces(db, project, found)
+    by, scope = [start, spans.c.span_id, spans.c.id], {"session": session}
+    page = fetch_page(db, statement, row_to_span, project=project, by=by, window=window, filters=scope, order="oldest")
+    return to_traces(db, project, page)
 
 
 def _row_to_session(row: Row[Any]) -> SessionListItem:

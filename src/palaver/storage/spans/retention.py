@@ -1,4 +1,4 @@
-"""Deletion of spans: expired days, or those of a user, session or run.
+"""Deletion of spans: of expired days, or of a user, session or run.
 
 PostgreSQL drops whole days. Otherwise spans are deleted in batches that block other writers only briefly; callers
 repeat until nothing is left.
@@ -13,11 +13,8 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Select, func,
 from sqlalchemy.exc import DBAPIError
 
 from palaver.core.runs import RetentionPolicy
-from palaver.storage.spans import partitions as span_days
-from palaver.storage.spans import partitions as span_parts
-from palaver.storage.spans import writes as kept
-from palaver.storage.spans.tables import IS_HEAD, PARTITIONED_TABLES, spans
-from palaver.storage.spans.tables import span_days as days_table
+from palaver.storage.spans import partitions, writes
+from palaver.storage.spans.tables import IS_HEAD, PARTITIONED_TABLES, span_days, spans
 from palaver.storage.tables import runs
 
 DELETE_BATCH = 5_000
@@ -33,20 +30,20 @@ _DAY_MICROSECONDS = 24 * 60 * 60 * 1_000_000
 _DELETED_COLUMNS = [spans.c[name] for name in ("id", "day", "trace_id", "span_id", "bytes", "head")]
 
 
-def list_expired(db: Connection, keep: RetentionPolicy, today: date) -> list[tuple[date, str | None]]:
-    """List what has expired: (first day to keep, project), with None for days that expired in all projects."""
+def list_expired(db: Connection, policy: RetentionPolicy, today: date) -> list[tuple[date, str | None]]:
+    """List expired days as (first day to keep, project); the project is None if they expired in all projects."""
     first: dict[str, date | None] = {}
-    for project in {one.project for one in span_days.list_day_usage(db)}:
-        days = keep.of_projects.get(project, keep.days)
+    for project in {usage.project for usage in partitions.list_day_usage(db)}:
+        days = policy.of_projects.get(project, policy.days)
         first[project] = today - timedelta(days=days) if days else None
-    known = [day for day in first.values() if day is not None]
-    if not known:
+    limits = [day for day in first.values() if day is not None]
+    if not limits:
         return []
-    whole = min(known) if len(known) == len(first) else None
-    theirs: list[tuple[date, str | None]] = [
-        (day, project) for project, day in sorted(first.items()) if day is not None and day != whole
+    common = min(limits) if len(limits) == len(first) else None
+    by_project: list[tuple[date, str | None]] = [
+        (day, project) for project, day in sorted(first.items()) if day is not None and day != common
     ]
-    return theirs if whole is None else [(whole, None), *theirs]
+    return by_project if common is None else [(common, None), *by_project]
 
 
 def delete_before(db: Connection, before: date, project: str | None = None) -> int:
@@ -58,42 +55,47 @@ def delete_before(db: Connection, before: date, project: str | None = None) -> i
         return 0
     is_whole = project is None and db.dialect.name == "postgresql"
     deadline = time.monotonic() + DELETE_BUDGET_S
-    gone = 0
-    while gone < DELETE_BATCH and (not gone or time.monotonic() < deadline):
-        oldest = select(days_table.c.day, days_table.c.project).where(days_table.c.day < span_days.day_number(before))
+    deleted = 0
+    while deleted < DELETE_BATCH and (not deleted or time.monotonic() < deadline):
+        oldest = select(span_days.c.day, span_days.c.project).where(span_days.c.day < partitions.day_number(before))
         if is_whole:  # Empty days still have partitions.
-            oldest = oldest.where(days_table.c.day > span_days.last_dropped_day(db, span_days.EVERY_PROJECT))
+            oldest = oldest.where(span_days.c.day > partitions.last_dropped_day(db, partitions.EVERY_PROJECT))
         else:
-            oldest = oldest.where(days_table.c.spans > 0)
+            oldest = oldest.where(span_days.c.spans > 0)
         if project is not None:
-            oldest = oldest.where(days_table.c.project == project)
-        found = db.execute(oldest.order_by(days_table.c.day, days_table.c.project).limit(1)).first()
-        if found is None:
+            oldest = oldest.where(span_days.c.project == project)
+        oldest_day = db.execute(oldest.order_by(span_days.c.day, span_days.c.project).limit(1)).first()
+        if oldest_day is None:
             break
         if is_whole:
-            return _try_drop_day(db, found.day)
-        gone += _delete_from_day(
-            db, found.day, found.project, is_all=project is None, deadline=deadline, most=DELETE_BATCH - gone
+            return _try_drop_day(db, oldest_day.day)
+        deleted += _delete_from_day(
+            db,
+            oldest_day.day,
+            oldest_day.project,
+            is_all=project is None,
+            deadline=deadline,
+            limit=DELETE_BATCH - deleted,
         )
-    return gone
+    return deleted
 
 
 def delete_oldest(db: Connection, max_spans: int) -> int:
-    """Delete a batch of the oldest spans beyond `most`, for an in-memory database; returns their number."""
-    held = sum(one.spans for one in span_days.list_day_usage(db))
-    asked = (
+    """Delete a batch of the oldest spans beyond `max_spans`, for an in-memory database; returns their number."""
+    total = sum(one.spans for one in partitions.list_day_usage(db))
+    query = (
         select(spans.c.project, *_DELETED_COLUMNS)
         .order_by(spans.c.id)
-        .limit(min(DELETE_BATCH, max(0, held - max_spans)))
+        .limit(min(DELETE_BATCH, max(0, total - max_spans)))
     )
-    rows = db.execute(asked).all()
+    rows = db.execute(query).all()
     for project in {row.project for row in rows}:
         _delete_and_rehead(db, project, [row for row in rows if row.project == project])
     return len(rows)
 
 
 def delete_matching(db: Connection, project: str, limit: int, *which: ColumnElement[bool]) -> int:
-    """Delete up to `most` spans of a project that match the conditions; returns their number."""
+    """Delete up to `limit` spans of a project that match the conditions; returns their number."""
     rows = db.execute(select(*_DELETED_COLUMNS).where(spans.c.project == project, *which).limit(limit)).all()
     if rows:
         _delete_and_rehead(db, project, rows)
@@ -101,7 +103,7 @@ def delete_matching(db: Connection, project: str, limit: int, *which: ColumnElem
 
 
 def _delete_and_rehead(db: Connection, project: str, rows: Sequence[Row[Any]]) -> None:
-    """Delete spans and elect new heads for what is left of their traces."""
+    """Delete spans and elect new heads of the traces that still have spans."""
     _delete_rows(db, project, rows)
     for row in rows:
         if row.head:
@@ -121,51 +123,51 @@ def _try_drop_day(db: Connection, day: int) -> int:
 
 def _drop_day(db: Connection, day: int) -> int:
     db.execute(select(func.set_config("lock_timeout", f"{round(DROP_LOCK_TIMEOUT_S * 1000)}", True)))
-    span_days.mark_day_dropped(db, span_days.EVERY_PROJECT, day)
-    gone = db.scalar(select(func.sum(days_table.c.spans)).where(days_table.c.day == day))
-    bereft = _traces_beyond(db, day)
+    partitions.mark_day_dropped(db, partitions.EVERY_PROJECT, day)
+    deleted = db.scalar(select(func.sum(span_days.c.spans)).where(span_days.c.day == day))
+    headless = _traces_beyond(db, day)
     for table in PARTITIONED_TABLES:
-        db.execute(span_parts.DropPartition(table, day))
-    span_days.clear_day_usage(db, day)
-    for project, trace in bereft:
+        db.execute(partitions.DropPartition(table, day))
+    partitions.clear_day_usage(db, day)
+    for project, trace in headless:
         _elect_head(db, project, trace)
-    return int(gone or 1)
+    return int(deleted or 1)
 
 
-def _delete_from_day(db: Connection, day: int, project: str, *, is_all: bool, deadline: float, most: int) -> int:
+def _delete_from_day(db: Connection, day: int, project: str, *, is_all: bool, deadline: float, limit: int) -> int:
     """Delete spans of a day, heads last, so that a trace that continues on the next day can get another."""
-    span_days.mark_day_dropped(db, span_days.EVERY_PROJECT if is_all else project, day)
-    asked = select(*_DELETED_COLUMNS).where(spans.c.day == day, spans.c.project == project)
-    gone = 0
-    while gone < most and (not gone or time.monotonic() < deadline):
-        rows = db.execute(asked.order_by(spans.c.head).limit(min(DELETE_STEP, most - gone))).all()
+    partitions.mark_day_dropped(db, partitions.EVERY_PROJECT if is_all else project, day)
+    query = select(*_DELETED_COLUMNS).where(spans.c.day == day, spans.c.project == project)
+    deleted = 0
+    while deleted < limit and (not deleted or time.monotonic() < deadline):
+        rows = db.execute(query.order_by(spans.c.head).limit(min(DELETE_STEP, limit - deleted))).all()
         if not rows:
-            span_days.clear_day_usage(db, day, project)
+            partitions.clear_day_usage(db, day, project)
             break
         heads = [row.id for row in rows if row.head]
-        bereft = _traces_beyond(db, day, spans.c.id.in_(heads)) if heads else []
+        headless = _traces_beyond(db, day, spans.c.id.in_(heads)) if heads else []
         _delete_rows(db, project, rows)
-        for of, trace in bereft:
+        for of, trace in headless:
             _elect_head(db, of, trace)
-        gone += len(rows)
-    return gone
+        deleted += len(rows)
+    return deleted
 
 
 def _delete_rows(db: Connection, project: str, rows: Sequence[Row[Any]]) -> None:
-    kept.delete_spans(db, project, [(row.id, row.day, row.trace_id, row.span_id, row.bytes) for row in rows])
+    writes.delete_spans(db, project, [(row.id, row.day, row.trace_id, row.span_id, row.bytes) for row in rows])
 
 
 def _traces_beyond(db: Connection, day: int, *which: ColumnElement[bool]) -> list[tuple[str, str]]:
     """Return (project, trace) of heads that ended after their day: they may have spans on the next."""
     ended = type_coerce(spans.c.start, BigInteger) + spans.c.duration_ms * 1000
-    asked = select(spans.c.project, spans.c.trace_id).where(spans.c.day == day, spans.c.head == IS_HEAD, *which)
-    return [(row.project, row.trace_id) for row in db.execute(asked.where(ended >= (day + 1) * _DAY_MICROSECONDS))]
+    query = select(spans.c.project, spans.c.trace_id).where(spans.c.day == day, spans.c.head == IS_HEAD, *which)
+    return [(row.project, row.trace_id) for row in db.execute(query.where(ended >= (day + 1) * _DAY_MICROSECONDS))]
 
 
 def _elect_head(db: Connection, project: str, trace: str) -> None:
-    heir = kept.find_head_candidate(db, project, trace)
-    if heir is not None and not heir.head:
-        kept.set_head(db, heir.id)
+    candidate = writes.find_head_candidate(db, project, trace)
+    if candidate is not None and not candidate.head:
+        writes.set_head(db, candidate.id)
 
 
 Label = Literal["user", "session"]
@@ -182,13 +184,13 @@ def count_labelled(db: Connection, project: str, label: Label, value: str) -> in
 
 def delete_labelled(db: Connection, project: str, label: Label, value: str) -> int:
     """Delete a batch of labelled spans; returns their number. Spans by which others are found go last."""
-    for which in (
+    for condition in (
         _in_labelled_traces(project, label, value),
         _in_labelled_runs(project, label, value),
         spans.c[label] == value,
     ):
-        if gone := delete_matching(db, project, ERASE_BATCH, which):
-            return gone
+        if deleted := delete_matching(db, project, ERASE_BATCH, condition):
+            return deleted
     return 0
 
 
@@ -204,10 +206,10 @@ def _in_labelled_runs(project: str, label: Label, value: str) -> ColumnElement[b
 
 def _in_labelled_traces(project: str, label: Label, value: str) -> ColumnElement[bool]:
     """Whether a span without a label is in a labelled trace, and not of another run."""
-    own = spans.alias("labelled")
+    labelled = spans.alias("labelled")
 
-    def theirs(column: ColumnElement[str]) -> Select[str]:
-        return select(column).where(own.c.project == project, own.c[label] == value, column.is_not(None))
+    def select_labelled(column: ColumnElement[str]) -> Select[str]:
+        return select(column).where(labelled.c.project == project, labelled.c[label] == value, column.is_not(None))
 
-    is_theirs = spans.c.run_id.is_(None) | spans.c.run_id.in_(theirs(own.c.run_id))
-    return spans.c[label].is_(None) & spans.c.trace_id.in_(theirs(own.c.trace_id)) & is_theirs
+    is_theirs = spans.c.run_id.is_(None) | spans.c.run_id.in_(select_labelled(labelled.c.run_id))
+    return spans.c[label].is_(None) & spans.c.trace_id.in_(select_labelled(labelled.c.trace_id)) & is_theirs

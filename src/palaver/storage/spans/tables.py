@@ -81,7 +81,7 @@ def _partial_index(condition: TextClause) -> dict[str, Any]:
 IS_HEAD: ColumnElement[int] = literal(1, Integer, literal_execute=True)
 """A literal, without which the partial indexes of heads are not used."""
 MODEL_CALL_KINDS = ("llm", "embedding", "rerank")
-"""The kinds of spans whose tokens and cost add up to those of the trace; their parents repeat the sums."""
+"""Span kinds whose tokens and cost are summed for the trace; their parents repeat the sums."""
 IS_UNUSUAL = text("status <> 'ok'")
 IS_UNUSUAL_SPAN = text("spans.status <> 'ok'")
 """The same in the form that queries must use to be answered from the partial index."""

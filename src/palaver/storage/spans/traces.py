@@ -15,7 +15,7 @@ import msgspec
 from sqlalchemy import BigInteger, Connection, Engine, Row, func, select, type_coerce
 
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page, paginate_sorted
-from palaver.storage.spans import queries as span_pages
+from palaver.storage.spans import queries
 from palaver.storage.spans.queries import SpanListItem, TraceListItem
 from palaver.storage.spans.tables import span_bodies, spans
 from palaver.storage.spans.writes import decompress_body
@@ -53,93 +53,93 @@ _cache_lock = Lock()
 
 def load_shape(db: Connection, project: str, trace: str) -> TraceShape:
     """Return the shape of a trace; empty for an unknown one, or one of another project."""
-    theirs = (spans.c.project == project, spans.c.trace_id == trace)
+    in_trace = (spans.c.project == project, spans.c.trace_id == trace)
     # A replaced span gets a new id, so count and maximum id identify a state.
-    count, last = db.execute(select(func.count(), func.max(spans.c.id)).where(*theirs)).one()
+    count, last = db.execute(select(func.count(), func.max(spans.c.id)).where(*in_trace)).one()
     if count < CACHE_MIN_SPANS:
         return _read_shape(db, project, trace)
-    name, state = (project, trace), (count, last)
+    key, state = (project, trace), (count, last)
     with _cache_lock:
         shapes = _shape_caches.setdefault(db.engine, OrderedDict())
-        known = shapes.get(name)
-        if known is not None and known.state == state:
-            shapes.move_to_end(name)
-            return known.shape
+        cached = shapes.get(key)
+        if cached is not None and cached.state == state:
+            shapes.move_to_end(key)
+            return cached.shape
     shape = _read_shape(db, project, trace)
     if len(shape.starts) == count:
         with _cache_lock:
-            _cache_shape(shapes, name, _CachedShape(state, shape))
+            _cache_shape(shapes, key, _CachedShape(state, shape))
     return shape
 
 
-def _cache_shape(shapes: _ShapeCache, name: tuple[str, str], new: _CachedShape) -> None:
-    shapes[name] = new
-    shapes.move_to_end(name)
-    while len(shapes) > 1 and sum(len(one.shape.starts) for one in shapes.values()) > CACHE_MAX_SPANS:
+def _cache_shape(shapes: _ShapeCache, key: tuple[str, str], new: _CachedShape) -> None:
+    shapes[key] = new
+    shapes.move_to_end(key)
+    while len(shapes) > 1 and sum(len(cached.shape.starts) for cached in shapes.values()) > CACHE_MAX_SPANS:
         shapes.popitem(last=False)
 
 
 def _read_shape(db: Connection, project: str, trace: str) -> TraceShape:
     """Read the parents and start times of all spans, and build the tree."""
-    asked = select(spans.c.span_id, spans.c.parent_id, type_coerce(spans.c.start, BigInteger))
-    asked = asked.where(spans.c.project == project, spans.c.trace_id == trace)
+    query = select(spans.c.span_id, spans.c.parent_id, type_coerce(spans.c.start, BigInteger))
+    query = query.where(spans.c.project == project, spans.c.trace_id == trace)
     starts: dict[str, int] = {}
     parents: dict[str, str | None] = {}
-    for span, parent, start in db.execute(asked.order_by(spans.c.start, spans.c.span_id)).all():
+    for span, parent, start in db.execute(query.order_by(spans.c.start, spans.c.span_id)).all():
         starts[span], parents[span] = start, parent
-    top: list[str] = []
-    hung: dict[str, str] = {}
-    below: dict[str, list[str]] = {}
+    roots: list[str] = []
+    parent_of: dict[str, str] = {}
+    children: dict[str, list[str]] = {}
     notes: dict[str, tuple[str, ...]] = {}
     for span, parent in parents.items():
         if parent is not None and parent in parents:
-            hung[span] = parent
-            below.setdefault(parent, []).append(span)
+            parent_of[span] = parent
+            children.setdefault(parent, []).append(span)
             continue
-        top.append(span)
+        roots.append(span)
         if parent is not None:
             notes[span] = ("orphan",)
-    order = _descend(top, below)
+    order = _descend(roots, children)
     if len(order) < len(parents):
-        for first in _cycle_starts(list(parents), set(order), hung):
-            below[hung.pop(first)].remove(first)
-            top.append(first)
+        for first in _cycle_starts(list(parents), set(order), parent_of):
+            children[parent_of.pop(first)].remove(first)
+            roots.append(first)
             notes[first] = ("cycle",)
-            order += _descend([first], below)
-    shape = TraceShape(starts, top, below, _count_descendants(order, hung), notes)
-    top.sort(key=shape.sort_key)
+            order += _descend([first], children)
+    shape = TraceShape(starts, roots, children, _count_descendants(order, parent_of), notes)
+    roots.sort(key=shape.sort_key)
     return shape
 
 
-def _descend(top: Sequence[str], below: dict[str, list[str]]) -> list[str]:
+def _descend(roots: Sequence[str], children: dict[str, list[str]]) -> list[str]:
     """Return all descendants, each after its parent."""
-    order = list(top)
+    order = list(roots)
     for span in order:  # `order` grows during iteration (breadth-first).
-        order += below.get(span, ())
+        order += children.get(span, ())
     return order
 
 
-def _cycle_starts(spans_in_order: Sequence[str], seen: set[str], hung: dict[str, str]) -> list[str]:
+def _cycle_starts(spans_in_order: Sequence[str], visited: set[str], parent_of: dict[str, str]) -> list[str]:
     """Return the first span of each cycle that no root leads to."""
-    places = {span: place for place, span in enumerate(spans_in_order)}
+    order = {span: index for index, span in enumerate(spans_in_order)}
     firsts: dict[str, None] = {}
     for span in spans_in_order:
-        way: dict[str, None] = {}
-        while span not in seen and span not in way:
-            way[span] = None
-            span = hung[span]
-        if span in way:  # The cycle starts here.
-            passed = list(way)
-            firsts[min(passed[passed.index(span) :], key=places.__getitem__)] = None
-        seen.update(way)
+        path: dict[str, None] = {}
+        while span not in visited and span not in path:
+            path[span] = None
+            span = parent_of[span]
+        if span in path:  # The cycle starts here.
+            steps = list(path)
+            firsts[min(steps[steps.index(span) :], key=order.__getitem__)] = None
+        visited.update(path)
     return list(firsts)
 
 
-def _count_descendants(order: Sequence[str], hung: dict[str, str]) -> dict[str, int]:
+def _count_descendants(order: Sequence[str], parent_of: dict[str, str]) -> dict[str, int]:
     """Count descendants, from the leaves up."""
     counts = dict.fromkeys(order, 0)
     for span in reversed(order):
-        parent = hung.get(span)
+        parent = parent_of.get(span)
         if parent is not None:
             counts[parent] += 1 + counts[span]
     return counts
@@ -182,14 +182,14 @@ class OutlineEntry(NamedTuple):
 
 def get_trace_overview(db: Connection, project: str, trace: str) -> TraceOverview | None:
     """Return the overview of a trace; None for an unknown one, or one of another project."""
-    head = span_pages.get_head_span(db, project, trace)
+    head = queries.get_head_span(db, project, trace)
     if head is None:
         return None
-    theirs = (spans.c.project == project, spans.c.trace_id == trace)
-    kinds = db.execute(select(spans.c.kind, func.count()).where(*theirs).group_by(spans.c.kind))
-    sessions = select(spans.c.session).where(*theirs, spans.c.session.is_not(None)).distinct()
+    in_trace = (spans.c.project == project, spans.c.trace_id == trace)
+    kinds = db.execute(select(spans.c.kind, func.count()).where(*in_trace).group_by(spans.c.kind))
+    sessions = select(spans.c.session).where(*in_trace, spans.c.session.is_not(None)).distinct()
     return TraceOverview(
-        root=span_pages.to_traces(db, project, Page([head])).data[0],
+        root=queries.to_traces(db, project, Page([head])).data[0],
         kinds=dict(sorted((row[0], row[1]) for row in kinds)),
         sessions=sorted(db.scalars(sessions.limit(_MAX_SESSIONS))),
     )
@@ -199,16 +199,18 @@ def list_skeleton(db: Connection, project: str, trace: str, window: Window = FIR
     """List all spans of a trace by start time, with few columns."""
     names = [name for name in SkeletonSpan.__struct_fields__ if name != "tokens"]
     counts = (spans.c.input_tokens, spans.c.output_tokens)
-    asked = select(*(spans.c[name] for name in names), *counts)
-    asked = asked.where(spans.c.project == project, spans.c.trace_id == trace)
+    query = select(*(spans.c[name] for name in names), *counts)
+    query = query.where(spans.c.project == project, spans.c.trace_id == trace)
     by = [spans.c.start, spans.c.span_id]
 
-    def read(row: Row[Any]) -> SkeletonSpan:
-        given, said = row[len(names) : len(names) + 2]
-        tokens = None if given is None and said is None else (given or 0) + (said or 0)
+    def to_skeleton(row: Row[Any]) -> SkeletonSpan:
+        input_tokens, output_tokens = row[len(names) : len(names) + 2]
+        tokens = None if input_tokens is None and output_tokens is None else (input_tokens or 0) + (output_tokens or 0)
         return SkeletonSpan(**dict(zip(names, row, strict=False)), tokens=tokens)
 
-    return fetch_page(db, asked, read, project=project, by=by, window=window, filters={"trace": trace}, order="oldest")
+    return fetch_page(
+        db, query, to_skeleton, project=project, by=by, window=window, filters={"trace": trace}, order="oldest"
+    )
 
 
 def list_children(
@@ -216,37 +218,37 @@ def list_children(
 ) -> Page[SpanTreeItem]:
     """List the children of a span, or the roots, by start time."""
     shape = load_shape(db, project, trace)
-    below = shape.roots if parent is None else shape.children.get(parent, [])
+    ids = shape.roots if parent is None else shape.children.get(parent, [])
     filters = {"trace": trace, "parent": parent}
-    found = paginate_sorted(below, shape.sort_key, project=project, window=window, filters=filters)
-    rows = span_pages.get_span_rows(db, project, trace, found.data)
-    return found.map(lambda span: _tree_item(rows[span], shape))
+    page = paginate_sorted(ids, shape.sort_key, project=project, window=window, filters=filters)
+    rows = queries.get_span_rows(db, project, trace, page.data)
+    return page.map(lambda span: _tree_item(rows[span], shape))
 
 
 def load_outline(db: Connection, project: str, trace: str) -> list[OutlineEntry]:
     """Return all spans depth-first, siblings by start time."""
     shape = load_shape(db, project, trace)
-    places: list[OutlineEntry] = []
-    left = [(span, 0) for span in reversed(shape.roots)]
-    while left:
-        span, depth = left.pop()
-        places.append(OutlineEntry(span, depth, shape.notes.get(span, ())))
-        left += [(child, depth + 1) for child in reversed(shape.children.get(span, ()))]
-    return places
+    outline: list[OutlineEntry] = []
+    stack = [(span, 0) for span in reversed(shape.roots)]
+    while stack:
+        span, depth = stack.pop()
+        outline.append(OutlineEntry(span, depth, shape.notes.get(span, ())))
+        stack += [(child, depth + 1) for child in reversed(shape.children.get(span, ()))]
+    return outline
 
 
 def get_span_body(db: Connection, project: str, trace: str, span: str) -> bytes | None:
     """Return the body of a span as JSON; None for an unknown one, or one of another project."""
-    return next((found for _, found in iter_span_bodies(db, project, trace, [span])), None)
+    return next((body for _, body in iter_span_bodies(db, project, trace, [span])), None)
 
 
 def iter_span_bodies(db: Connection, project: str, trace: str, ids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """Yield the ids and bodies of some spans of a trace."""
-    asked = select(span_bodies.c.span_id, span_bodies.c.body).where(
+    query = select(span_bodies.c.span_id, span_bodies.c.body).where(
         span_bodies.c.project == project, span_bodies.c.trace_id == trace, span_bodies.c.span_id.in_(ids)
     )
-    for span, found in db.execute(asked):
-        yield span, decompress_body(found)
+    for span, body in db.execute(query):
+        yield span, decompress_body(body)
 
 
 def _tree_item(row: SpanListItem, shape: TraceShape) -> SpanTreeItem:
@@ -265,16 +267,16 @@ MAX_TOOLS = 100
 
 def get_head_body(db: Connection, project: str, trace: str) -> bytes | None:
     """Return the body of the head of a trace."""
-    row = span_pages.get_head_span(db, project, trace)
+    row = queries.get_head_span(db, project, trace)
     return None if row is None else get_span_body(db, project, trace, row.span_id)
 
 
 def iter_model_calls(db: Connection, project: str, trace: str) -> Iterator[bytes]:
     """Yield the bodies of model calls, last ended first."""
     ended = type_coerce(spans.c.start, BigInteger) + spans.c.duration_ms * 1000
-    asked = select(spans.c.span_id).where(spans.c.project == project, spans.c.trace_id == trace, spans.c.kind == "llm")
-    asked = asked.order_by(ended.desc(), spans.c.span_id).limit(MAX_CALLS)
-    for span in db.scalars(asked).all():
+    query = select(spans.c.span_id).where(spans.c.project == project, spans.c.trace_id == trace, spans.c.kind == "llm")
+    query = query.order_by(ended.desc(), spans.c.span_id).limit(MAX_CALLS)
+    for span in db.scalars(query).all():
         body = get_span_body(db, project, trace, span)
         if body is not None:
             yield body
@@ -282,9 +284,9 @@ def iter_model_calls(db: Connection, project: str, trace: str) -> Iterator[bytes
 
 def iter_tool_calls(db: Connection, project: str, trace: str) -> Iterator[bytes]:
     """Yield the bodies of tool calls by start time."""
-    asked = select(spans.c.span_id).where(spans.c.project == project, spans.c.trace_id == trace, spans.c.kind == "tool")
-    asked = asked.order_by(spans.c.start, spans.c.span_id).limit(MAX_TOOLS)
-    for span in db.scalars(asked).all():
+    query = select(spans.c.span_id).where(spans.c.project == project, spans.c.trace_id == trace, spans.c.kind == "tool")
+    query = query.order_by(spans.c.start, spans.c.span_id).limit(MAX_TOOLS)
+    for span in db.scalars(query).all():
         body = get_span_body(db, project, trace, span)
         if body is not None:
             yield body

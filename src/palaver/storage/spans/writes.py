@@ -30,8 +30,7 @@ from sqlalchemy import (
 
 from palaver.storage.notifications import ALL_REFS, Change, mark_changed
 from palaver.storage.schema import UtcTimestamp
-from palaver.storage.spans import full_text as span_words
-from palaver.storage.spans import partitions as span_days
+from palaver.storage.spans import full_text, partitions
 from palaver.storage.spans.tables import IS_HEAD, SIMPLE_REGCONFIG, SearchWords, span_bodies, span_ids, spans
 
 SpanColumns = dict[str, Any]
@@ -73,12 +72,12 @@ def _statements(dialect: Dialect) -> tuple[_Statement, _Statement]:
 def _spans_insert(dialect: Dialect) -> Insert:
     if dialect.name != "postgresql":
         return insert(spans)
-    others = {column.name: bindparam(column.name, type_=column.type) for column in spans.c if column.name != "words"}
-    return insert(spans).values(**others, words=func.to_tsvector(SIMPLE_REGCONFIG, bindparam("words", type_=Text)))
+    columns = {column.name: bindparam(column.name, type_=column.type) for column in spans.c if column.name != "words"}
+    return insert(spans).values(**columns, words=func.to_tsvector(SIMPLE_REGCONFIG, bindparam("words", type_=Text)))
 
 
-def _compile_insert(asked: Insert, dialect: Dialect) -> _Statement:
-    compiled = cast("Any", asked.compile(dialect=dialect))
+def _compile_insert(statement: Insert, dialect: Dialect) -> _Statement:
+    compiled = cast("Any", statement.compile(dialect=dialect))
     return _Statement(str(compiled), itemgetter(*compiled.positiontup) if compiled.positional else _identity)
 
 
@@ -203,21 +202,21 @@ def decompress_body(body: bytes) -> bytes:
 
 def insert_spans(db: Connection, rows: Sequence[SpanRow], *, today: date) -> InsertCounts:
     """Insert spans under the day of their start, or under today if that is too far away or was dropped."""
-    given = _deduplicate(rows)
+    unique = _deduplicate(rows)
     by_project: dict[str, list[SpanRow]] = {}
-    for row in given:
+    for row in unique:
         by_project.setdefault(row.project, []).append(row)
     order = sorted(by_project)  # The same order in all transactions avoids deadlocks.
     days = {
-        project: span_days.assign_days(db, project, [row.start for row in by_project[project]], today)
+        project: partitions.assign_days(db, project, [row.start for row in by_project[project]], today)
         for project in order
     }
-    added = InsertCounts(0, 0, len(rows) - len(given))
+    added = InsertCounts(0, 0, len(rows) - len(unique))
     for project in order:
-        theirs = list(zip(by_project[project], days[project], strict=True))
-        for first in range(0, len(theirs), INSERT_BATCH):
-            one = _insert_batch(db, project, theirs[first : first + INSERT_BATCH])
-            added = InsertCounts(*(before + more for before, more in zip(added, one, strict=True)))
+        dated_rows = list(zip(by_project[project], days[project], strict=True))
+        for first in range(0, len(dated_rows), INSERT_BATCH):
+            counts = _insert_batch(db, project, dated_rows[first : first + INSERT_BATCH])
+            added = InsertCounts(*(before + more for before, more in zip(added, counts, strict=True)))
         mark_changed(db, Change(project, "spans", ALL_REFS))
     return added
 
@@ -226,33 +225,33 @@ def _deduplicate(rows: Sequence[SpanRow]) -> list[SpanRow]:
     """Of duplicates, return the span that ended last."""
     latest: dict[SpanKey, SpanRow] = {}
     for row in rows:
-        known = latest.get(row.key)
-        if known is None or row.end > known.end:
+        duplicate = latest.get(row.key)
+        if duplicate is None or row.end > duplicate.end:
             latest[row.key] = row
     return list(latest.values())
 
 
-def _insert_batch(db: Connection, project: str, given: Sequence[tuple[SpanRow, int]]) -> InsertCounts:
+def _insert_batch(db: Connection, project: str, rows: Sequence[tuple[SpanRow, int]]) -> InsertCounts:
     if db.dialect.name == "postgresql":
         db.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(project, _INSERT_LOCK_SEED))))
-    heads = _load_heads(db, project, {row.trace_id for row, _ in given})
+    heads = _load_heads(db, project, {row.trace_id for row, _ in rows})
     # A trace without a head has no spans: most spans need no lookup.
-    kept = _load_existing(db, project, [row for row, _ in given if row.trace_id in heads])
-    new = [(row, day) for row, day in given if (old := kept.get(row.key)) is None or row.end > old.end]
-    replaced = [old for row, _ in new if (old := kept.get(row.key)) is not None]
+    existing = _load_existing(db, project, [row for row, _ in rows if row.trace_id in heads])
+    new = [(row, day) for row, day in rows if (old := existing.get(row.key)) is None or row.end > old.end]
+    replaced = [old for row, _ in new if (old := existing.get(row.key)) is not None]
     numbers = _allocate_ids(db, len(new))  # Before deleting, so that followers see the replacements as new.
     if replaced:
         delete_spans(db, project, [(old.id, old.day, old.trace_id, old.span_id, old.bytes) for old in replaced])
     if new:
-        chosen = _choose_heads(db, project, [row for row, _ in new], heads, {old.id for old in replaced})
-        _insert_rows(db, new, numbers, chosen)
-        span_days.add_day_usage(db, project, [(day, 1, row.bytes) for row, day in new])
-    return InsertCounts(len(new) - len(replaced), len(replaced), len(given) - len(new))
+        new_heads = _choose_heads(db, project, [row for row, _ in new], heads, {old.id for old in replaced})
+        _insert_rows(db, new, numbers, new_heads)
+        partitions.add_day_usage(db, project, [(day, 1, row.bytes) for row, day in new])
+    return InsertCounts(len(new) - len(replaced), len(replaced), len(rows) - len(new))
 
 
 def _load_heads(db: Connection, project: str, traces: Collection[str]) -> dict[str, _StoredSpan]:
-    asked = select(*_STORED_COLUMNS).where(spans.c.project == project, spans.c.head == IS_HEAD, _trace_in(db, traces))
-    return {row.trace_id: _StoredSpan(*row) for row in db.execute(asked)}
+    query = select(*_STORED_COLUMNS).where(spans.c.project == project, spans.c.head == IS_HEAD, _trace_in(db, traces))
+    return {row.trace_id: _StoredSpan(*row) for row in db.execute(query)}
 
 
 def _trace_in(db: Connection, traces: Collection[str]) -> Any:
@@ -261,48 +260,48 @@ def _trace_in(db: Connection, traces: Collection[str]) -> Any:
     return spans.c.trace_id.in_(traces)
 
 
-def _load_existing(db: Connection, project: str, given: Collection[SpanRow]) -> dict[SpanKey, _StoredSpan]:
-    if not given:
+def _load_existing(db: Connection, project: str, rows: Collection[SpanRow]) -> dict[SpanKey, _StoredSpan]:
+    if not rows:
         return {}
-    keys: Any = [(row.trace_id, row.span_id) for row in given]
+    keys: Any = [(row.trace_id, row.span_id) for row in rows]
     if db.dialect.name == "postgresql":
-        traces, named = zip(*keys, strict=True)
-        keys = select(*(func.unnest(literal(list(one), ARRAY(Text))) for one in (traces, named)))
-    asked = select(*_STORED_COLUMNS).where(
+        traces, ids = zip(*keys, strict=True)
+        keys = select(*(func.unnest(literal(list(column), ARRAY(Text))) for column in (traces, ids)))
+    query = select(*_STORED_COLUMNS).where(
         spans.c.project == project, tuple_(spans.c.trace_id, spans.c.span_id).in_(keys)
     )
-    return {SpanKey(project, row.trace_id, row.span_id): _StoredSpan(*row) for row in db.execute(asked)}
+    return {SpanKey(project, row.trace_id, row.span_id): _StoredSpan(*row) for row in db.execute(query)}
 
 
 def _choose_heads(
-    db: Connection, project: str, new: Sequence[SpanRow], heads: Mapping[str, _StoredSpan], gone: Collection[int]
+    db: Connection, project: str, new: Sequence[SpanRow], heads: Mapping[str, _StoredSpan], deleted: Collection[int]
 ) -> set[SpanKey]:
     """Return which new spans become heads, and unset the heads that they replace."""
     best: dict[str, SpanRow] = {}
     for row in new:
-        known = best.get(row.trace_id)
-        if known is None or row.rank < known.rank:
+        current = best.get(row.trace_id)
+        if current is None or row.rank < current.rank:
             best[row.trace_id] = row
-    beaten: list[int] = []
+    demoted: list[int] = []
     for trace, row in list(best.items()):
         head = heads.get(trace)
-        if head is not None and head.id in gone:  # Replaced: another span may become the head.
+        if head is not None and head.id in deleted:  # Replaced: another span may become the head.
             head = find_head_candidate(db, project, trace)
             if head is not None and head.rank < row.rank:
                 set_head(db, head.id)
         if head is not None and head.rank < row.rank:
             del best[trace]
         elif head is not None and head.head:
-            beaten.append(head.id)
-    if beaten:
-        db.execute(update(spans).where(spans.c.id.in_(beaten)).values(head=0))
+            demoted.append(head.id)
+    if demoted:
+        db.execute(update(spans).where(spans.c.id.in_(demoted)).values(head=0))
     return {row.key for row in best.values()}
 
 
 def find_head_candidate(db: Connection, project: str, trace: str) -> _StoredSpan | None:
     """Return the span that should be the head of a trace."""
-    asked = select(*_STORED_COLUMNS).where(spans.c.project == project, spans.c.trace_id == trace)
-    row = db.execute(asked.order_by(spans.c.parent_id.is_not(None), spans.c.start, spans.c.span_id).limit(1)).first()
+    query = select(*_STORED_COLUMNS).where(spans.c.project == project, spans.c.trace_id == trace)
+    row = db.execute(query.order_by(spans.c.parent_id.is_not(None), spans.c.start, spans.c.span_id).limit(1)).first()
     return None if row is None else _StoredSpan(*row)
 
 
@@ -311,12 +310,12 @@ def set_head(db: Connection, span: int) -> None:
 
 
 def _insert_rows(
-    db: Connection, new: Sequence[tuple[SpanRow, int]], numbers: Sequence[int], chosen: Collection[SpanKey]
+    db: Connection, new: Sequence[tuple[SpanRow, int]], numbers: Sequence[int], heads: Collection[SpanKey]
 ) -> None:
     rows: list[SpanColumns] = []
     for number, (row, day) in zip(numbers, new, strict=True):
-        own = {"id": number, "day": day, "head": 1 if row.key in chosen else 0, "bytes": row.bytes}
-        rows.append(msgspec.structs.asdict(row) | own)
+        columns = {"id": number, "day": day, "head": 1 if row.key in heads else 0, "bytes": row.bytes}
+        rows.append(msgspec.structs.asdict(row) | columns)
     bulk_insert(db, rows)
 
 
@@ -333,20 +332,22 @@ def _allocate_ids(db: Connection, count: int) -> Sequence[int]:
 # Delete
 
 
-def delete_spans(db: Connection, project: str, gone: Sequence[tuple[int, int, str, str, int]]) -> None:
+def delete_spans(db: Connection, project: str, deleted: Sequence[tuple[int, int, str, str, int]]) -> None:
     """Delete spans, given as (id, day, trace, span, bytes)."""
-    span_words.delete_words(db, _indexed_words(db, [number for number, *_ in gone]))
+    full_text.delete_words(db, _indexed_words(db, [number for number, *_ in deleted]))
     for table in (spans, span_bodies):
-        named = (table.c.project == project, table.c.trace_id == bindparam("of_trace"))
-        exactly = delete(table).where(
-            *named, table.c.span_id == bindparam("of_span"), table.c.day == bindparam("of_day")
+        in_trace = (table.c.project == project, table.c.trace_id == bindparam("of_trace"))
+        statement = delete(table).where(
+            *in_trace, table.c.span_id == bindparam("of_span"), table.c.day == bindparam("of_day")
         )
-        db.execute(exactly, [{"of_trace": trace, "of_span": span, "of_day": day} for _, day, trace, span, _ in gone])
-    span_days.add_day_usage(db, project, [(day, -1, -size) for _, day, _, _, size in gone])
+        db.execute(
+            statement, [{"of_trace": trace, "of_span": span, "of_day": day} for _, day, trace, span, _ in deleted]
+        )
+    partitions.add_day_usage(db, project, [(day, -1, -size) for _, day, _, _, size in deleted])
 
 
 def _indexed_words(db: Connection, numbers: Sequence[int]) -> Iterable[tuple[int, str | None]]:
-    """Yield the words of spans, which SQLite needs to delete them from its index."""
+    """Yield the search words of spans, which SQLite needs to delete them from its index."""
     for first in range(0, len(numbers), _DELETE_BATCH):
         some = spans.c.id.in_(numbers[first : first + _DELETE_BATCH])
         yield from db.execute(select(spans.c.id, spans.c.words).where(some))

@@ -51,23 +51,23 @@ def begin_import(db: Connection, project: str, testset: str, at: datetime) -> Im
     return ImportClaim(project, testset, number)
 
 
-def keep_import_alive(db: Connection, own: ImportClaim, at: datetime) -> None:
+def keep_import_alive(db: Connection, claim: ImportClaim, at: datetime) -> None:
     """Report the import as alive. Raises StillRunning if it was given up and is being swept."""
-    if not db.execute(update(table).where(*_is_import(own), table.c.given_up.is_(False)).values(seen_at=at)).rowcount:
+    if not db.execute(update(table).where(*_is_import(claim), table.c.given_up.is_(False)).values(seen_at=at)).rowcount:
         raise StillRunning("This import was given up, as nothing was heard of it for too long: send it again.")
 
 
-def end_import(db: Connection, own: ImportClaim) -> None:
+def end_import(db: Connection, claim: ImportClaim) -> None:
     """End an import whose rows were committed or swept."""
-    db.execute(delete(table).where(*_is_import(own)))
+    db.execute(delete(table).where(*_is_import(claim)))
 
 
 def claim_deleted_testset(db: Connection, project: str, testset: str, at: datetime) -> ImportClaim:
     """Claim all rows of a deleted test set for sweeping. An import into it that still runs is given up."""
     db.execute(delete(table).where(table.c.project == project, table.c.testset == testset))
-    own = ImportClaim(project, testset, _new_number())
-    db.execute(insert(table).values(**own._asdict(), given_up=True, seen_at=at))
-    return own
+    claim = ImportClaim(project, testset, _new_number())
+    db.execute(insert(table).values(**claim._asdict(), given_up=True, seen_at=at))
+    return claim
 
 
 def claim_dead_import(db: Connection, now: datetime, testset: str | None = None) -> ImportClaim | None:
@@ -78,33 +78,35 @@ def claim_dead_import(db: Connection, now: datetime, testset: str | None = None)
     row = db.execute(query.limit(1)).one_or_none()
     if row is None:
         return None
-    own = ImportClaim(row.project, row.testset, row.number)
-    old = (*_is_import(own), table.c.seen_at == row.seen_at)
-    taken = db.execute(update(table).where(*old).values(given_up=True, seen_at=now)).rowcount
-    return own if taken else None
+    claim = ImportClaim(row.project, row.testset, row.number)
+    unchanged = (*_is_import(claim), table.c.seen_at == row.seen_at)
+    updated = db.execute(update(table).where(*unchanged).values(given_up=True, seen_at=now)).rowcount
+    return claim if updated else None
 
 
-def sweep_batch(db: Connection, own: ImportClaim, so_far: SweepProgress = SWEEP_START) -> SweepProgress | None:
+def sweep_batch(db: Connection, claim: ImportClaim, progress: SweepProgress = SWEEP_START) -> SweepProgress | None:
     """Delete a batch of an import's or a deleted test set's rows; returns the progress, or None when done.
 
     In batches, so that others can write in between, and in key order, so that nothing is read twice.
     """
     # Waits for a concurrent commit, or makes it fail.
-    if not db.execute(update(table).where(*_is_import(own)).values(given_up=True)).rowcount:
+    if not db.execute(update(table).where(*_is_import(claim)).values(given_up=True)).rowcount:
         return None
-    stands = db.scalar(select(exists().where(testsets.c.project == own.project, testsets.c.id == own.testset)))
-    swept, name = _SWEPT_TABLES[so_far.table]
+    is_live = db.scalar(select(exists().where(testsets.c.project == claim.project, testsets.c.id == claim.testset)))
+    swept, name = _SWEPT_TABLES[progress.table]
     key: Any = swept.c[name]
-    mine = [swept.c.project == own.project, swept.c.testset == own.testset, key > so_far.after]
-    if stands:
-        mine.append(swept.c.added == own.number)
-    keys = [bytes(one) for one in db.scalars(select(key).where(*mine).order_by(key).limit(SWEEP_BATCH))]
+    conditions = [swept.c.project == claim.project, swept.c.testset == claim.testset, key > progress.after]
+    if is_live:
+        conditions.append(swept.c.added == claim.number)
+    keys = [
+        bytes(key_bytes) for key_bytes in db.scalars(select(key).where(*conditions).order_by(key).limit(SWEEP_BATCH))
+    ]
     if keys:
-        db.execute(delete(swept).where(*mine, key <= keys[-1]))
-        return SweepProgress(so_far.table, keys[-1])
-    if so_far.table + 1 < len(_SWEPT_TABLES) - bool(stands):
-        return SweepProgress(so_far.table + 1)
-    end_import(db, own)
+        db.execute(delete(swept).where(*conditions, key <= keys[-1]))
+        return SweepProgress(progress.table, keys[-1])
+    if progress.table + 1 < len(_SWEPT_TABLES) - bool(is_live):
+        return SweepProgress(progress.table + 1)
+    end_import(db, claim)
     return None
 
 
@@ -113,15 +115,15 @@ def _new_number() -> int:
     return 1 + secrets.randbits(62)
 
 
-def _is_import(own: ImportClaim) -> tuple[Any, Any, Any]:
-    return table.c.project == own.project, table.c.testset == own.testset, table.c.number == own.number
+def _is_import(claim: ImportClaim) -> tuple[Any, Any, Any]:
+    return table.c.project == claim.project, table.c.testset == claim.testset, table.c.number == claim.number
 
 
-async def sweep_import(database: Database, own: ImportClaim) -> None:
+async def sweep_import(database: Database, claim: ImportClaim) -> None:
     """Delete everything that an import added and that was not committed."""
-    so_far: SweepProgress | None = SWEEP_START
-    while so_far is not None:
-        so_far = await database.write(sweep_batch, own, so_far)
+    progress: SweepProgress | None = SWEEP_START
+    while progress is not None:
+        progress = await database.write(sweep_batch, claim, progress)
         await asyncio.sleep(0)  # Let other writers in.
 
 

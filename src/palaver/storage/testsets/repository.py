@@ -13,11 +13,10 @@ from palaver.errors import InvalidValue, NameTaken, NotFound
 from palaver.storage import files
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
-from palaver.storage.testsets import imports as testset_imports
-from palaver.storage.testsets import rows as testset_pieces
+from palaver.storage.testsets import imports
+from palaver.storage.testsets import rows as row_storage
 from palaver.storage.testsets.imports import ImportClaim
 from palaver.storage.testsets.rows import ChunkRef
-from palaver.storage.testsets.tables import testset_revisions
 from palaver.storage.testsets.tables import testset_revisions as revisions
 from palaver.storage.testsets.tables import testsets as table
 
@@ -82,26 +81,28 @@ def list_testsets(
 # Changes
 
 
-def create_testset(db: Connection, project: str, made: TestSet) -> None:
+def create_testset(db: Connection, project: str, testset: TestSet) -> None:
     """Insert a test set; the caller adds its first revision."""
-    check_name_free(db, project, made.name)
+    check_name_free(db, project, testset.name)
     try:
-        db.execute(insert(table).values(project=project, folded=made.name.casefold(), **msgspec.structs.asdict(made)))
+        db.execute(
+            insert(table).values(project=project, folded=testset.name.casefold(), **msgspec.structs.asdict(testset))
+        )
     except IntegrityError:  # Created by another process in the meantime.
-        raise _name_taken(made.name) from None
-    mark_changed(db, Change(project, "testset", made.id))
+        raise _name_taken(testset.name) from None
+    mark_changed(db, Change(project, "testset", testset.id))
 
 
 def update_testset(
     db: Connection, project: str, testset: str, *, at: datetime, check: Callable[[TestSet], None], **fields: Any
 ) -> TestSet:
     """Change name, description or archived; `check` may raise to refuse."""
-    found = lock_testset(db, project, testset)
-    check(found)
-    changed = msgspec.structs.replace(found, **fields)
-    if changed == found:
-        return found
-    if not changed.archived and (changed.name != found.name or found.archived):
+    current = lock_testset(db, project, testset)
+    check(current)
+    changed = msgspec.structs.replace(current, **fields)
+    if changed == current:
+        return current
+    if not changed.archived and (changed.name != current.name or current.archived):
         check_name_free(db, project, changed.name)
     try:
         _update_testset(db, project, testset, folded=changed.name.casefold(), updated_at=at, **fields)
@@ -124,10 +125,9 @@ def delete_testset(
     check(lock_testset(db, project, testset))
     db.execute(delete(table).where(*_is_testset(project, testset)))
     files.remove_references(db, project, [testset])
-    of = testset_revisions.c
-    db.execute(delete(testset_revisions).where(of.project == project, of.testset == testset))
+    db.execute(delete(revisions).where(revisions.c.project == project, revisions.c.testset == testset))
     mark_changed(db, Change(project, "testset", testset))
-    return testset_imports.claim_deleted_testset(db, project, testset, at)
+    return imports.claim_deleted_testset(db, project, testset, at)
 
 
 def check_name_free(db: Connection, project: str, name: str) -> None:
@@ -165,8 +165,6 @@ _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 class Revision(msgspec.Struct, frozen=True, kw_only=True):
-    """What a set was at some time, but for its rows."""
-
     testset: str
     number: int
     parent: int | None = None
@@ -186,23 +184,23 @@ _FIELDS = [revisions.c[name] for name in Revision.__struct_fields__]
 
 def get_revision(db: Connection, project: str, testset: str, name: str | int, head: int) -> Revision:
     """Return a revision by number, digest, prefix of a digest, or `head`. Raises NotFound or InvalidValue."""
-    asked = str(name)
+    text = str(name)
     query = _select_revisions(project, testset)
-    if asked == "head":
+    if text == "head":
         query = query.where(revisions.c.number == head)
-    elif _NUMBER.fullmatch(asked) and len(asked) < 8:
-        query = query.where(revisions.c.number == int(asked))
-    elif (found := _PREFIX.fullmatch(asked)) is not None:
-        first = f"b2:{found[1]}"
+    elif _NUMBER.fullmatch(text) and len(text) < 8:
+        query = query.where(revisions.c.number == int(text))
+    elif (match := _PREFIX.fullmatch(text)) is not None:
+        first = f"b2:{match[1]}"
         query = query.where(revisions.c.digest >= first, revisions.c.digest < f"{first}g")
     else:
-        raise _revision_not_found(asked)
+        raise _revision_not_found(text)
     # Several revisions may have the same rows: the latest one is meant.
     rows = db.execute(query.order_by(revisions.c.number.desc()).limit(2)).all()
     if not rows:
-        raise _revision_not_found(asked)
+        raise _revision_not_found(text)
     if len({row.digest for row in rows}) > 1:
-        raise InvalidValue(f"Several revisions begin with {asked[:80]!r}: give more of it.")
+        raise InvalidValue(f"Several revisions begin with {text[:80]!r}: give more of it.")
     return _row_to_revision(rows[0])
 
 
@@ -215,17 +213,17 @@ def list_revisions(db: Connection, project: str, testset: str, window: Window = 
 
 def list_chunks(db: Connection, project: str, testset: str, number: int) -> list[ChunkRef]:
     """Return the chunks of a revision."""
-    asked = select(revisions.c.pieces).where(*_is_revision(project, testset, number))
-    return testset_pieces.unpack_chunks(db.execute(asked).scalar_one())
+    query = select(revisions.c.pieces).where(*_is_revision(project, testset, number))
+    return row_storage.unpack_chunks(db.execute(query).scalar_one())
 
 
-def insert_revision(db: Connection, project: str, revision: Revision, pieces: Sequence[ChunkRef]) -> None:
-    packed = testset_pieces.pack_chunks(pieces)
+def insert_revision(db: Connection, project: str, revision: Revision, chunks: Sequence[ChunkRef]) -> None:
+    packed = row_storage.pack_chunks(chunks)
     db.execute(insert(revisions).values(project=project, **msgspec.structs.asdict(revision), pieces=packed))
 
 
-def _revision_not_found(named: str) -> NotFound:
-    return NotFound(f"The test set has no revision {named[:80]!r}.")
+def _revision_not_found(name: str) -> NotFound:
+    return NotFound(f"The test set has no revision {name[:80]!r}.")
 
 
 def _select_revisions(project: str, testset: str) -> Select[Any]:

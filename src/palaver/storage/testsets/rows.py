@@ -16,7 +16,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, BYTEA
 
 from palaver.storage.testsets.tables import testset_contents as table
 from palaver.storage.testsets.tables import testset_meta as meta_table
-from palaver.storage.testsets.tables import testset_pieces as pieces_table
+from palaver.storage.testsets.tables import testset_pieces as chunks_table
 
 _MAX_KEYS = 400
 
@@ -29,37 +29,37 @@ def lookup_rows(
     On PostgreSQL each key is looked up separately in one query: with a list, it might scan the whole set, as it
     underestimates the size of new ones.
     """
-    wanted = list(dict.fromkeys(keys))
-    asked = select(table.c[key], table.c[value]).where(table.c.project == project, table.c.testset == testset)
-    for start in range(0, len(wanted), _MAX_KEYS):
-        some = wanted[start : start + _MAX_KEYS]
+    unique_keys = list(dict.fromkeys(keys))
+    query = select(table.c[key], table.c[value]).where(table.c.project == project, table.c.testset == testset)
+    for start in range(0, len(unique_keys), _MAX_KEYS):
+        key_batch = unique_keys[start : start + _MAX_KEYS]
         if db.dialect.name == "postgresql":
-            named = func.unnest(literal(some, ARRAY(BYTEA))).table_valued("key").render_derived()
-            one = asked.where(table.c[key] == named.c.key).limit(1).lateral()
-            yield from db.execute(select(one.c[key], one.c[value]).select_from(named.join(one, true())))
+            batch = func.unnest(literal(key_batch, ARRAY(BYTEA))).table_valued("key").render_derived()
+            match = query.where(table.c[key] == batch.c.key).limit(1).lateral()
+            yield from db.execute(select(match.c[key], match.c[value]).select_from(batch.join(match, true())))
         else:
-            yield from db.execute(asked.where(table.c[key].in_(some)))
+            yield from db.execute(query.where(table.c[key].in_(key_batch)))
 
 
 def read_contents(db: Connection, project: str, testset: str, hashes: Sequence[bytes]) -> dict[bytes, bytes]:
     """Return the JSON of row contents by hash."""
-    found = lookup_rows(db, table, "hash", "data", project, testset, hashes)
-    return {bytes(row.hash): bytes(row.data) for row in found}
+    rows = lookup_rows(db, table, "hash", "data", project, testset, hashes)
+    return {bytes(row.hash): bytes(row.data) for row in rows}
 
 
 def insert_contents(
-    db: Connection, project: str, testset: str, given: Mapping[bytes, bytes], *, added: int = 0
+    db: Connection, project: str, testset: str, contents: Mapping[bytes, bytes], *, added: int = 0
 ) -> None:
     """Store JSON by hash. An import skips existing rows; a commit (`added` 0) takes them over from an import."""
-    if not given:
+    if not contents:
         return
-    ordered = sorted(given.items())  # In index order, for sequential writes.
+    ordered = sorted(contents.items())  # In index order, for sequential writes.
     if db.dialect.name == "postgresql":
         # As two arrays, many times faster than row by row.
-        named = ["project", "testset", "added", "hash", "data"]
-        lists = (func.unnest(literal(list(one), ARRAY(BYTEA))) for one in zip(*ordered, strict=True))
+        columns = ["project", "testset", "added", "hash", "data"]
+        lists = (func.unnest(literal(list(column), ARRAY(BYTEA))) for column in zip(*ordered, strict=True))
         rows = select(literal(project), literal(testset), literal(added, BigInteger), *lists)
-        db.execute(_on_conflict(postgresql.insert(table).from_select(named, rows), added))
+        db.execute(_on_conflict(postgresql.insert(table).from_select(columns, rows), added))
         return
     common = {"project": project, "testset": testset, "added": added}
     db.execute(
@@ -76,22 +76,22 @@ def _on_conflict(insert: Any, added: int) -> Any:
 
 def read_metas(db: Connection, project: str, testset: str, rows: Sequence[bytes]) -> dict[bytes, Any]:
     """Return the metadata of rows by packed id."""
-    found = lookup_rows(db, meta_table, "row", "meta", project, testset, rows)
-    return {bytes(row.row): row.meta for row in found}
+    found_rows = lookup_rows(db, meta_table, "row", "meta", project, testset, rows)
+    return {bytes(row.row): row.meta for row in found_rows}
 
 
-def insert_metas(db: Connection, project: str, testset: str, given: Mapping[bytes, Any], *, added: int = 0) -> None:
+def insert_metas(db: Connection, project: str, testset: str, metas: Mapping[bytes, Any], *, added: int = 0) -> None:
     """Store metadata of rows, replacing existing metadata."""
-    if not given:
+    if not metas:
         return
     insert: Any = postgresql.insert(meta_table) if db.dialect.name == "postgresql" else sqlite.insert(meta_table)
     key = ["project", "testset", "row"]
-    put = insert.on_conflict_do_update(index_elements=key, set_={"meta": insert.excluded.meta})
+    upsert = insert.on_conflict_do_update(index_elements=key, set_={"meta": insert.excluded.meta})
     rows = [
         {"project": project, "testset": testset, "row": row, "added": added, "meta": meta}
-        for row, meta in sorted(given.items())
+        for row, meta in sorted(metas.items())
     ]
-    db.execute(put, rows)
+    db.execute(upsert, rows)
 
 
 ENTRY_BYTES = 32
@@ -132,7 +132,7 @@ def ends_chunk(packed: bytes, rows: int) -> bool:
 def split_chunks(entries: bytes) -> list[bytes]:
     """Split a list into chunks, deterministically."""
     last, before = entries[_LAST::ENTRY_BYTES], entries[_BEFORE::ENTRY_BYTES]
-    pieces: list[bytes] = []
+    chunks: list[bytes] = []
     start, rows = 0, len(last)
     while start < rows:
         end = start - 1
@@ -143,25 +143,25 @@ def split_chunks(entries: bytes) -> list[bytes]:
                 break
             if not before[end] & _MASK:
                 break
-        pieces.append(entries[start * ENTRY_BYTES : (end + 1) * ENTRY_BYTES])
+        chunks.append(entries[start * ENTRY_BYTES : (end + 1) * ENTRY_BYTES])
         start = end + 1
-    return pieces
+    return chunks
 
 
-def chunk_digest(piece: bytes) -> bytes:
-    return hashlib.blake2b(piece, digest_size=16).digest()
+def chunk_digest(chunk: bytes) -> bytes:
+    return hashlib.blake2b(chunk, digest_size=16).digest()
 
 
-def revision_digest(pieces: Iterable[bytes]) -> str:
+def revision_digest(chunks: Iterable[bytes]) -> str:
     """Return the digest of a revision, which does not depend on its chunks."""
-    whole = hashlib.blake2b(digest_size=32)
-    for piece in pieces:
-        whole.update(piece)
-    return f"b2:{whole.hexdigest()}"
+    digest = hashlib.blake2b(digest_size=32)
+    for chunk in chunks:
+        digest.update(chunk)
+    return f"b2:{digest.hexdigest()}"
 
 
-def pack_chunks(places: Iterable[ChunkRef]) -> bytes:
-    return b"".join(_REF_STRUCT.pack(*place) for place in places)
+def pack_chunks(refs: Iterable[ChunkRef]) -> bytes:
+    return b"".join(_REF_STRUCT.pack(*ref) for ref in refs)
 
 
 def unpack_chunks(packed: bytes) -> list[ChunkRef]:
@@ -179,29 +179,29 @@ def iter_entries(entries: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 def read_chunks(db: Connection, project: str, testset: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
     """Return the content of chunks by digest."""
-    found = lookup_rows(db, pieces_table, "digest", "data", project, testset, digests)
-    return {bytes(row.digest): bytes(row.data) for row in found}
+    rows = lookup_rows(db, chunks_table, "digest", "data", project, testset, digests)
+    return {bytes(row.digest): bytes(row.data) for row in rows}
 
 
 def read_column_counts(db: Connection, project: str, testset: str, digests: Sequence[bytes]) -> dict[bytes, Any]:
     """Return what existing chunks add to the columns of a revision, by digest."""
-    found = lookup_rows(db, pieces_table, "digest", "columns", project, testset, digests)
-    return {bytes(row.digest): row.columns for row in found}
+    rows = lookup_rows(db, chunks_table, "digest", "columns", project, testset, digests)
+    return {bytes(row.digest): row.columns for row in rows}
 
 
-def insert_chunks(db: Connection, project: str, testset: str, pieces: Sequence[Chunk]) -> None:
+def insert_chunks(db: Connection, project: str, testset: str, chunks: Sequence[Chunk]) -> None:
     """Insert chunks, skipping existing ones."""
-    if not pieces:
+    if not chunks:
         return
-    insert: Any = postgresql.insert(pieces_table) if db.dialect.name == "postgresql" else sqlite.insert(pieces_table)
+    insert: Any = postgresql.insert(chunks_table) if db.dialect.name == "postgresql" else sqlite.insert(chunks_table)
     rows = [
         {
             "project": project,
             "testset": testset,
-            "digest": chunk_digest(piece.data),
-            "columns": piece.columns,
-            "data": piece.data,
+            "digest": chunk_digest(chunk.data),
+            "columns": chunk.columns,
+            "data": chunk.data,
         }
-        for piece in pieces
+        for chunk in chunks
     ]
     db.execute(insert.on_conflict_do_nothing(), rows)

@@ -86,6 +86,6 @@ def _copy_branch(db: Connection, project: str, thread: str, copy: str, head: str
 
 def _copy(db: Connection, copy: str, which: ColumnElement[bool]) -> None:
     names = [column.name for column in nodes.columns]
-    made: dict[str, ColumnElement[Any]] = {"thread": literal(copy), "origin": literal("copy")}
-    asked = select(*(made.get(name, nodes.c[name]) for name in names)).where(which)
-    db.execute(insert(nodes).from_select(names, asked))
+    replaced: dict[str, ColumnElement[Any]] = {"thread": literal(copy), "origin": literal("copy")}
+    query = select(*(replaced.get(name, nodes.c[name]) for name in names)).where(which)
+    db.execute(insert(nodes).from_select(names, query))

@@ -78,18 +78,18 @@ def export_thread(
     db: Connection, project: str, thread: str, form: ExportFormat = "jsonl", branches: Branches = "current"
 ) -> bytes:
     """Return a thread as one complete line, or one line per branch."""
-    found, everything = require_thread(db, project, thread), tree.list_nodes(db, project, thread)
+    row, nodes = require_thread(db, project, thread), tree.list_nodes(db, project, thread)
     if form == "jsonl":
-        return encode_thread(found, everything)
-    ends = [found.head] if branches == "current" else _branch_ends(everything)
-    return b"".join([_encode_case(found, path) for path in branch_paths(everything, ends) if path])
+        return encode_thread(row, nodes)
+    ends = [row.head] if branches == "current" else _branch_ends(nodes)
+    return b"".join([_encode_case(row, path) for path in branch_paths(nodes, ends) if path])
 
 
-def encode_thread(thread: Thread, found: list[Node]) -> bytes:
+def encode_thread(thread: Thread, nodes: list[Node]) -> bytes:
     same = [name for name in ThreadFile.__struct_fields__ if name not in ("palaver", "messages")]
     fields: dict[str, Any] = {name: getattr(thread, name) for name in same}
-    kept = ThreadFile(palaver=FORMAT, messages=[_node_file(node) for node in found], **fields)
-    return json.encode(kept) + b"\n"
+    file = ThreadFile(palaver=FORMAT, messages=[_node_file(node) for node in nodes], **fields)
+    return json.encode(file) + b"\n"
 
 
 def _encode_case(thread: Thread, branch: Sequence[Node]) -> bytes:
@@ -97,48 +97,48 @@ def _encode_case(thread: Thread, branch: Sequence[Node]) -> bytes:
     return json.encode({"messages": messages, "inputs": thread.inputs}) + b"\n"
 
 
-def _branch_ends(everything: Sequence[Node]) -> list[str | None]:
+def _branch_ends(nodes: Sequence[Node]) -> list[str | None]:
     """Return the ids of the last nodes of branches, without failed ones."""
-    healthy = [node for node in everything if node.status != "failed"]
+    healthy = [node for node in nodes if node.status != "failed"]
     followed = {node.parent for node in healthy}
     return [node.id for node in healthy if node.id not in followed]
 
 
-def branch_paths(everything: Sequence[Node], ends: Sequence[str | None]) -> list[list[Node]]:
-    whole = ThreadTree(ThreadNode(node.id, node.parent, node.place) for node in everything)
-    by_id = {node.id: node for node in everything}
-    return [[by_id[node] for node in whole.path(end)] for end in ends]
+def branch_paths(nodes: Sequence[Node], ends: Sequence[str | None]) -> list[list[Node]]:
+    thread_tree = ThreadTree(ThreadNode(node.id, node.parent, node.place) for node in nodes)
+    by_id = {node.id: node for node in nodes}
+    return [[by_id[node] for node in thread_tree.path(end)] for end in ends]
 
 
 # Import
 
 
 def parse_thread_file(value: object) -> ThreadFile:
-    """Parse a line of a file. Raises an error with a JSON pointer to what is invalid."""
-    kept = decode_struct(value, ThreadFile)
-    _check_tree(kept)
-    return kept
+    """Parse a line of a file. Raises an error with a JSON pointer to the invalid value."""
+    file = decode_struct(value, ThreadFile)
+    _check_tree(file)
+    return file
 
 
-def import_thread(db: Connection, project: str, kept: ThreadFile, *, id: str) -> Thread | None:
+def import_thread(db: Connection, project: str, file: ThreadFile, *, id: str) -> Thread | None:
     """Create the thread of a file under its own id, or under `id` if that is taken.
 
     Returns None if the project has the same thread already.
     """
-    name = kept.id if is_thread_id(kept.id) else id
-    if name == kept.id and get_thread(db, project, name) is not None:
-        if [_node_file(node) for node in tree.list_nodes(db, project, name)] == kept.messages:
+    name = file.id if is_thread_id(file.id) else id
+    if name == file.id and get_thread(db, project, name) is not None:
+        if [_node_file(node) for node in tree.list_nodes(db, project, name)] == file.messages:
             return None
         name = id
-    insert_thread(db, project, _new_thread(kept, name))
-    made = [_node(node, place) for place, node in enumerate(kept.messages, 1)]
-    if made:
-        tree.insert_nodes(db, project, name, made)
-    if kept.head is not None:
-        make_current(db, project, name, kept.head)
-    shown = branch_previews(db, project, name, kept.head)
-    said = {"title_by": kept.title_by, "messages": len(made), "head": kept.head, "updated_at": kept.updated_at}
-    update_thread_row(db, project, name, **said, **shown)
+    insert_thread(db, project, _new_thread(file, name))
+    nodes = [_node(node, place) for place, node in enumerate(file.messages, 1)]
+    if nodes:
+        tree.insert_nodes(db, project, name, nodes)
+    if file.head is not None:
+        make_current(db, project, name, file.head)
+    previews = branch_previews(db, project, name, file.head)
+    columns = {"title_by": file.title_by, "messages": len(nodes), "head": file.head, "updated_at": file.updated_at}
+    update_thread_row(db, project, name, **columns, **previews)
     return require_thread(db, project, name)
 
 
@@ -146,16 +146,16 @@ def is_thread_id(text: str) -> bool:
     return text.startswith("conv_") and is_node_id(text)
 
 
-def _new_thread(kept: ThreadFile, name: str) -> NewThread:
+def _new_thread(file: ThreadFile, name: str) -> NewThread:
     same = ("workflow", "variant", "parameters", "inputs", "metadata", "pinned", "origin", "title")
-    fields: dict[str, Any] = {field: getattr(kept, field) for field in same}
-    return NewThread(id=name, at=kept.created_at, **fields)
+    fields: dict[str, Any] = {field: getattr(file, field) for field in same}
+    return NewThread(id=name, at=file.created_at, **fields)
 
 
-def _check_tree(kept: ThreadFile) -> None:
+def _check_tree(file: ThreadFile) -> None:
     """Raise InvalidValue if the messages are not a tree."""
     statuses: dict[str, NodeStatus] = {}
-    for index, node in enumerate(kept.messages):
+    for index, node in enumerate(file.messages):
         at = f"/messages/{index}"
         if not is_node_id(node.id) or node.id in statuses:
             raise InvalidValue(f"{node.id[:80]!r} is no id, or there twice.", pointer=f"{at}/id")
@@ -166,7 +166,7 @@ def _check_tree(kept: ThreadFile) -> None:
         if node.parent is not None and statuses[node.parent] == "failed" != node.status:
             raise InvalidValue("What a failed run said is not gone on from.", pointer=f"{at}/parent")
         statuses[node.id] = node.status
-    if kept.head is not None and statuses.get(kept.head, "failed") == "failed":
+    if file.head is not None and statuses.get(file.head, "failed") == "failed":
         raise InvalidValue("The current branch ends at a message that is not there, or failed.", pointer="/head")
 
 
@@ -187,16 +187,16 @@ def _node_file(node: Node) -> NodeFile:
     )
 
 
-def _node(kept: NodeFile, place: int) -> Node:
+def _node(file: NodeFile, place: int) -> Node:
     return Node(
-        id=kept.id,
-        parent=kept.parent,
+        id=file.id,
+        parent=file.parent,
         place=place,
-        message=Message(kept.role, kept.parts, kept.id, kept.name, kept.metadata),
+        message=Message(file.role, file.parts, file.id, file.name, file.metadata),
         origin="import",
-        run=kept.run,
-        status=kept.status,
-        error=kept.error,
-        usage=kept.usage,
-        created_at=kept.created_at,
+        run=file.run,
+        status=file.status,
+        error=file.error,
+        usage=file.usage,
+        created_at=file.created_at,
     )

@@ -44,7 +44,7 @@ LINE_LENGTH = 80
 """Length of the preview of a node in the tree."""
 
 NodeOrigin = Literal["run", "client", "copy", "import"]
-"""Where a node comes from: a run, a client that posted it, a copy of a thread, or an imported file."""
+"""Source of a node: a run, a client that posted it, a copy of a thread, or an imported file."""
 
 _ID_PATTERN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._:~-]{{0,{MAX_ID_LENGTH - 1}}}")
 _RESERVED_IDS = frozenset({"head"})  # Refers to the current head.
@@ -99,37 +99,37 @@ def get_node(db: Connection, project: str, thread: str, node: str) -> Node | Non
 
 def list_nodes(db: Connection, project: str, thread: str) -> list[Node]:
     """Return all nodes of all branches in order of creation."""
-    asked = select(*NODE_COLUMNS).where(in_thread(project, thread)).order_by(nodes.c.place)
-    return [row_to_node(row) for row in db.execute(asked)]
+    query = select(*NODE_COLUMNS).where(in_thread(project, thread)).order_by(nodes.c.place)
+    return [row_to_node(row) for row in db.execute(query)]
 
 
 def list_children_ids(
     db: Connection, project: str, thread: str, parents: Iterable[str | None]
 ) -> dict[str | None, list[str]]:
     """Return the ids of the children of these nodes, in order of creation; for None the roots."""
-    wanted = set(parents)
-    named = [parent for parent in wanted if parent is not None]
-    found: dict[str | None, list[str]] = {parent: [] for parent in wanted}
+    parent_ids = set(parents)
+    ids = [parent for parent in parent_ids if parent is not None]
+    children: dict[str | None, list[str]] = {parent: [] for parent in parent_ids}
     rows: list[tuple[int, str | None, str]] = []
-    asked = select(nodes.c.place, nodes.c.parent, nodes.c.id).where(in_thread(project, thread))
+    query = select(nodes.c.place, nodes.c.parent, nodes.c.id).where(in_thread(project, thread))
     # Two unsorted queries: each can then use the index on parents.
-    for which in (
-        *([nodes.c.parent.in_(named)] if named else []),
-        *([nodes.c.parent.is_(None)] if None in wanted else []),
+    for condition in (
+        *([nodes.c.parent.in_(ids)] if ids else []),
+        *([nodes.c.parent.is_(None)] if None in parent_ids else []),
     ):
-        rows += [(place, parent, node) for place, parent, node in db.execute(asked.where(which))]
+        rows += [(place, parent, node) for place, parent, node in db.execute(query.where(condition))]
     for _, parent, node in sorted(rows, key=lambda row: row[0]):
-        found[parent].append(node)
-    return found
+        children[parent].append(node)
+    return children
 
 
 def list_leaves(db: Connection, project: str, thread: str, window: Window = FIRST_PAGE) -> Page[Leaf]:
     """List the nodes of all branches in order of creation, without messages."""
-    asked = select(*_LEAF_COLUMNS).where(in_thread(project, thread))
+    query = select(*_LEAF_COLUMNS).where(in_thread(project, thread))
     filters = {"thread": thread, "list": "tree"}
     return fetch_page(
         db,
-        asked,
+        query,
         _row_to_leaf,
         project=project,
         by=[nodes.c.place],
@@ -161,8 +161,8 @@ class NodeDraft(msgspec.Struct, frozen=True, kw_only=True):
 def check_parent(db: Connection, project: str, thread: str, parent: str | None) -> None:
     """Raise if a node cannot get another child: it does not exist, failed, or has too many children."""
     if parent is not None:
-        asked = select(nodes.c.status).where(is_node(project, thread, parent))
-        status = db.scalar(asked) if is_node_id(parent) else None
+        query = select(nodes.c.status).where(is_node(project, thread, parent))
+        status = db.scalar(query) if is_node_id(parent) else None
         if status is None:
             raise ItemNotFound(parent, pointer="/parent")
         if status == "failed":
@@ -182,7 +182,7 @@ def append_nodes(
     first = (db.scalar(select(func.max(nodes.c.place)).where(in_thread(project, thread))) or 0) + 1
     ids = _choose_ids(db, project, thread, first, messages, draft.at)
     last = len(messages) - 1
-    made = [
+    drafts = [
         Node(
             id=ids[index],
             parent=ids[index - 1] if index else parent,
@@ -197,35 +197,35 @@ def append_nodes(
         )
         for index, message in enumerate(messages)
     ]
-    return insert_nodes(db, project, thread, made)
+    return insert_nodes(db, project, thread, drafts)
 
 
-def insert_nodes(db: Connection, project: str, thread: str, made: Sequence[Node]) -> list[Node]:
+def insert_nodes(db: Connection, project: str, thread: str, new_nodes: Sequence[Node]) -> list[Node]:
     """Insert nodes; returns them as they are stored, which may be redacted."""
-    made = _redact_nodes(db, project, thread, made)
-    followers = {node.parent: node.id for node in made if node.status != "failed"}
-    rows = [node_row(node) | {"last_child": followers.get(node.id)} for node in made]
+    new_nodes = _redact_nodes(db, project, thread, new_nodes)
+    followers = {node.parent: node.id for node in new_nodes if node.status != "failed"}
+    rows = [node_row(node) | {"last_child": followers.get(node.id)} for node in new_nodes]
     db.execute(insert(nodes), [row | {"project": project, "thread": thread} for row in rows])
-    files.add_references(db, project, thread, [(node.id, node.message) for node in made])
-    return made
+    files.add_references(db, project, thread, [(node.id, node.message) for node in new_nodes])
+    return new_nodes
 
 
-def _redact_nodes(db: Connection, project: str, thread: str, made: Sequence[Node]) -> list[Node]:
+def _redact_nodes(db: Connection, project: str, thread: str, new_nodes: Sequence[Node]) -> list[Node]:
     if redaction.redactor_of(db) is None:
-        return list(made)
+        return list(new_nodes)
     workflow = db.scalar(select(threads.c.workflow).where(threads.c.project == project, threads.c.id == thread))
-    said = redaction.redact_messages(db, project, workflow, [node.message for node in made])
-    return [msgspec.structs.replace(node, message=message) for node, message in zip(made, said, strict=True)]
+    messages = redaction.redact_messages(db, project, workflow, [node.message for node in new_nodes])
+    return [msgspec.structs.replace(node, message=message) for node, message in zip(new_nodes, messages, strict=True)]
 
 
 def node_row(node: Node) -> dict[str, Any]:
     """Return the columns of a node, without project and thread."""
     fields = {name: getattr(node, name) for name in Node.__struct_fields__}
-    said = "".join([part.text for part in node.message.parts if isinstance(part, Text | Refusal)])
+    text = "".join([part.text for part in node.message.parts if isinstance(part, Text | Refusal)])
     return fields | {
         "role": node.message.role,
         "line": excerpts.line(node.message, LINE_LENGTH),
-        "folded": folded_text(said),
+        "folded": folded_text(text),
         "message": _encode_message(node.message),
         "last_child": None,
     }
@@ -270,17 +270,19 @@ def _choose_ids(
     db: Connection, project: str, thread: str, first: int, messages: Sequence[Message], at: datetime
 ) -> list[str]:
     """Return for each message its own id if that is valid and free, else a new one."""
-    asked = [message.id for message in messages if message.id is not None and is_node_id(message.id)]
-    taken = set(
-        db.scalars(select(nodes.c.id).where(in_thread(project, thread), nodes.c.id.in_(asked))) if asked else ()
+    client_ids = [message.id for message in messages if message.id is not None and is_node_id(message.id)]
+    used = set(
+        db.scalars(select(nodes.c.id).where(in_thread(project, thread), nodes.c.id.in_(client_ids)))
+        if client_ids
+        else ()
     )
     ids: list[str] = []
     for place, message in enumerate(messages, first):
-        own = message.id
-        if own is None or own in taken or not is_node_id(own):
-            own = _new_id(thread, place, at)
-        taken.add(own)
-        ids.append(own)
+        node_id = message.id
+        if node_id is None or node_id in used or not is_node_id(node_id):
+            node_id = _new_id(thread, place, at)
+        used.add(node_id)
+        ids.append(node_id)
     return ids
 
 
@@ -290,12 +292,12 @@ def _new_id(thread: str, place: int, at: datetime) -> str:
     return f"msg_{sortable_id(int(at.astimezone(UTC).timestamp() * 1000), int.from_bytes(digest))}"
 
 
-def with_node_id(message: Message, name: str) -> Message:
+def with_node_id(message: Message, node_id: str) -> Message:
     """Return the message with its node id; an id of the client that was not accepted becomes `client_id`."""
-    if message.id == name:
+    if message.id == node_id:
         return message
-    noted = message.metadata if message.id is None else {**message.metadata, "client_id": message.id}
-    return msgspec.structs.replace(message, id=name, metadata=noted)
+    metadata = message.metadata if message.id is None else {**message.metadata, "client_id": message.id}
+    return msgspec.structs.replace(message, id=node_id, metadata=metadata)
 
 
 def _encode_message(message: Message) -> bytes:
@@ -321,16 +323,16 @@ class PathStep(NamedTuple):
 def iter_ancestors(db: Connection, project: str, thread: str, at: str) -> Iterator[PathStep]:
     """Yield the node, its parent and so on up to the root; nothing for an unknown node."""
     start = db.scalar(select(nodes.c.place).where(is_node(project, thread, at))) if is_node_id(at) else None
-    wanted: str | None = at
+    next_id: str | None = at
     below, size = (start or 0) + 1, _FIRST_BATCH
-    asked = select(*LINK_COLUMNS, nodes.c.role).where(in_thread(project, thread)).order_by(nodes.c.place.desc())
+    query = select(*LINK_COLUMNS, nodes.c.role).where(in_thread(project, thread)).order_by(nodes.c.place.desc())
     while start is not None:
-        rows = db.execute(asked.where(nodes.c.place < below).limit(size)).all()
+        rows = db.execute(query.where(nodes.c.place < below).limit(size)).all()
         for row in rows:
-            if row.id == wanted:
+            if row.id == next_id:
                 yield PathStep(ThreadNode(*row[: len(LINK_COLUMNS)]), row.role)
-                wanted = row.parent
-        if wanted is None:
+                next_id = row.parent
+        if next_id is None:
             return
         below, size = rows[-1].place, min(4 * size, _MAX_BATCH)
 
@@ -346,23 +348,23 @@ def load_branch(db: Connection, project: str, thread: str, at: str | None) -> li
 
 
 def _load_places(db: Connection, project: str, thread: str, places: Sequence[int]) -> list[Node]:
-    asked = select(*NODE_COLUMNS).where(in_thread(project, thread))
+    query = select(*NODE_COLUMNS).where(in_thread(project, thread))
     first, last = places[0], places[-1]
     if last - first < 2 * len(places):  # Few other nodes lie in between.
-        rows = db.execute(asked.where(nodes.c.place.between(first, last)).order_by(nodes.c.place))
-        wanted = set(places)
-        return [row_to_node(row) for row in rows if row.place in wanted]
-    found: list[Node] = []
+        rows = db.execute(query.where(nodes.c.place.between(first, last)).order_by(nodes.c.place))
+        selected = set(places)
+        return [row_to_node(row) for row in rows if row.place in selected]
+    result: list[Node] = []
     for start in range(0, len(places), _MAX_PLACES):
         some = nodes.c.place.in_(places[start : start + _MAX_PLACES])
-        found += [row_to_node(row) for row in db.execute(asked.where(some).order_by(nodes.c.place))]
-    return found
+        result += [row_to_node(row) for row in db.execute(query.where(some).order_by(nodes.c.place))]
+    return result
 
 
 def list_branch(
     db: Connection, project: str, thread: str, at: str | None, *, requested: str, window: Window = FIRST_PAGE
 ) -> Page[Node]:
-    """List a branch from its end, with each page oldest first. `asked` is how the caller named the end."""
+    """List a branch from its end, each page oldest first; `requested` is the end as the caller named it."""
     if at is None:
         return Page([])
     reach = window.limit + 1 if window.after is None else None  # The first page does not need the rest of the path.
@@ -371,20 +373,20 @@ def list_branch(
         raise ItemNotFound(at)
     query = select(*NODE_COLUMNS).where(in_thread(project, thread), nodes.c.place.in_(places))
     filters = {"thread": thread, "at": requested}
-    found = fetch_page(db, query, row_to_node, project=project, by=[nodes.c.place], window=window, filters=filters)
-    return Page(found.data[::-1], found.next)
+    page = fetch_page(db, query, row_to_node, project=project, by=[nodes.c.place], window=window, filters=filters)
+    return Page(page.data[::-1], page.next)
 
 
 def load_last_turn(db: Connection, project: str, thread: str, head: str, *, reach: int, answer: int) -> list[Message]:
     """Return the last question of a branch and up to `answer` messages of the end of its answer."""
-    chosen: list[int] = []
+    places: list[int] = []
     for link, role in islice(iter_ancestors(db, project, thread, head), reach):
-        if role == "user" or len(chosen) < answer:
-            chosen.append(link.place)
+        if role == "user" or len(places) < answer:
+            places.append(link.place)
         if role == "user":
             break
-    asked = select(MESSAGE_COLUMN).where(in_thread(project, thread), nodes.c.place.in_(chosen)).order_by(nodes.c.place)
-    return [decode_message(message) for message in db.scalars(asked)]
+    query = select(MESSAGE_COLUMN).where(in_thread(project, thread), nodes.c.place.in_(places)).order_by(nodes.c.place)
+    return [decode_message(message) for message in db.scalars(query)]
 
 
 def make_current(db: Connection, project: str, thread: str, head: str) -> None:

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
-from sqlalchemy import Connection, Select, exists, func, insert, select, update
-from sqlalchemy import delete as erasing
+from sqlalchemy import Connection, Select, delete, exists, func, insert, select, update
 from sqlalchemy.engine import Row
 
 from palaver.core import json
@@ -27,9 +26,7 @@ from palaver.storage.schema import folded_text, storable_text
 from palaver.storage.tables import board_cells as cells_table
 from palaver.storage.tables import feedback as feedback_table
 from palaver.storage.tables import nodes, threads
-from palaver.storage.tables import nodes as nodes_table
 from palaver.storage.tables import runs as runs_table
-from palaver.storage.tables import threads as threads_table
 from palaver.storage.threads import message_tree
 from palaver.storage.threads.message_tree import (
     MAX_CHILDREN,
@@ -120,16 +117,16 @@ ALL_THREADS = ThreadFilters()
 
 def get_thread(db: Connection, project: str, thread: str) -> Thread | None:
     """Return a thread; None for an unknown one, or one of another project."""
-    found = db.execute(_where_thread(select(*_THREAD_COLUMNS), project, thread)).mappings().one_or_none()
-    return None if found is None else Thread(**found)
+    row = db.execute(_where_thread(select(*_THREAD_COLUMNS), project, thread)).mappings().one_or_none()
+    return None if row is None else Thread(**row)
 
 
 def require_thread(db: Connection, project: str, thread: str) -> Thread:
     """Return a thread. Raises ThreadNotFound."""
-    found = get_thread(db, project, thread)
-    if found is None:
+    row = get_thread(db, project, thread)
+    if row is None:
         raise ThreadNotFound(thread)
-    return found
+    return row
 
 
 def lock_thread_row(db: Connection, project: str, thread: str) -> Row[Any]:
@@ -145,8 +142,8 @@ def update_thread_row(db: Connection, project: str, thread: str, **values: Any) 
     mark_changed(db, Change(project, "thread", thread))
 
 
-def _where_thread(asked: Select[Any], project: str, thread: str) -> Select[Any]:
-    return asked.where(threads.c.project == project, threads.c.id == storable_text(thread))
+def _where_thread(query: Select[Any], project: str, thread: str) -> Select[Any]:
+    return query.where(threads.c.project == project, threads.c.id == storable_text(thread))
 
 
 # Lists
@@ -156,30 +153,30 @@ def list_threads(
     db: Connection, project: str, filters: ThreadFilters = ALL_THREADS, window: Window = FIRST_PAGE
 ) -> Page[ThreadListItem]:
     """List threads, last updated first."""
-    asked = select(*_ROW_COLUMNS).where(threads.c.project == project)
+    query = select(*_ROW_COLUMNS).where(threads.c.project == project)
     if filters.workflow is not None:
-        asked = asked.where(threads.c.workflow == storable_text(filters.workflow))
+        query = query.where(threads.c.workflow == storable_text(filters.workflow))
     if filters.origin is not None:
-        asked = asked.where(threads.c.origin == storable_text(filters.origin))
+        query = query.where(threads.c.origin == storable_text(filters.origin))
     if filters.pinned is not None:
-        asked = asked.where(threads.c.pinned == filters.pinned)
+        query = query.where(threads.c.pinned == filters.pinned)
     needle = folded_text(filters.search or "")
     if needle:
-        said = exists().where(
+        in_message = exists().where(
             nodes.c.project == project, nodes.c.thread == threads.c.id, nodes.c.folded.contains(needle, autoescape=True)
         )
-        asked = asked.where(threads.c.title_folded.contains(needle, autoescape=True) | said)
-    found = fetch_page(
+        query = query.where(threads.c.title_folded.contains(needle, autoescape=True) | in_message)
+    page = fetch_page(
         db,
-        asked,
+        query,
         _row_to_thread,
         project=project,
         by=[threads.c.updated_at, threads.c.id],
         window=window,
         filters=msgspec.structs.asdict(filters),
     )
-    matches = _find_matches(db, project, found.data, needle) if needle and found.data else {}
-    return found.map(lambda row: ThreadListItem(row, matches.get(row.id)))
+    matches = _find_matches(db, project, page.data, needle) if needle and page.data else {}
+    return page.map(lambda row: ThreadListItem(row, matches.get(row.id)))
 
 
 def _row_to_thread(row: Row[Any]) -> ThreadRow:
@@ -197,8 +194,8 @@ def _find_matches(db: Connection, project: str, rows: list[ThreadRow], needle: s
         .group_by(nodes.c.thread)
         .subquery()
     )
-    here = (nodes.c.project == project) & (nodes.c.thread == first.c.thread) & (nodes.c.place == first.c.place)
-    for thread, node, message in db.execute(select(nodes.c.thread, nodes.c.id, nodes.c.message).join(first, here)):
+    is_first = (nodes.c.project == project) & (nodes.c.thread == first.c.thread) & (nodes.c.place == first.c.place)
+    for thread, node, message in db.execute(select(nodes.c.thread, nodes.c.id, nodes.c.message).join(first, is_first)):
         text = msgspec.convert(message, Message).text
         start = max(0, folded_text(text).find(needle) - _MATCH_CONTEXT)
         matches[thread] = Match(node, one_line(text[start:], _MATCH_LENGTH))
@@ -213,10 +210,10 @@ def branch_previews(db: Connection, project: str, thread: str, head: str | None)
     turn: list[Message] = []
     if head is not None:
         turn = load_last_turn(db, project, thread, head, reach=_MAX_TURN_NODES, answer=_MAX_ANSWER_MESSAGES)
-    asked, answered = [m for m in turn if m.role == "user"], [m for m in turn if m.role != "user"]
+    questions, replies = [m for m in turn if m.role == "user"], [m for m in turn if m.role != "user"]
     return {
-        "preview_in": preview(json.to_builtins(asked) or None, "input"),
-        "preview_out": preview(json.to_builtins(answered) or None, "output"),
+        "preview_in": preview(json.to_builtins(questions) or None, "input"),
+        "preview_out": preview(json.to_builtins(replies) or None, "output"),
     }
 
 
@@ -227,8 +224,8 @@ def title_columns(text: str) -> dict[str, Any]:
 def auto_title(messages: Sequence[Message]) -> str:
     """Return the first user message on one line."""
     for message in messages:
-        if message.role == "user" and (said := one_line(message.text, _AUTO_TITLE_LENGTH)):
-            return said
+        if message.role == "user" and (title := one_line(message.text, _AUTO_TITLE_LENGTH)):
+            return title
     return ""
 
 
@@ -309,7 +306,7 @@ def insert_thread(db: Connection, project: str, thread: NewThread) -> None:
     title = redaction.redact_title(db, project, thread.workflow, title or "")
     by: TitleBy = "auto" if thread.title is None else "user"
     counted = {"title_by": by, "messages": 0, "created_at": at, "updated_at": at}
-    db.execute(insert(threads_table).values(project=project, **fields, **counted, **title_columns(title)))
+    db.execute(insert(threads).values(project=project, **fields, **counted, **title_columns(title)))
 
 
 def update_thread(db: Connection, project: str, thread: str, changes: ThreadChanges) -> Thread:
@@ -336,18 +333,18 @@ def delete_thread(db: Connection, project: str, thread: str) -> list[str]:
     row = lock_thread_row(db, project, thread)
     if row.run is not None:
         raise StillRunning("A run is answering in this thread: cancel it first, or wait for its end.")
-    asked = select(runs_table.c.id).where(runs_table.c.project == project, runs_table.c.thread == thread)
-    ids = list(db.scalars(asked))
+    query = select(runs_table.c.id).where(runs_table.c.project == project, runs_table.c.thread == thread)
+    ids = list(db.scalars(query))
     for start in range(0, len(ids), _MAX_IDS):
-        some = ids[start : start + _MAX_IDS]
-        db.execute(erasing(feedback_table).where(feedback_table.c.project == project, feedback_table.c.run.in_(some)))
-        runs.delete_runs(db, project, some)
+        batch = ids[start : start + _MAX_IDS]
+        db.execute(delete(feedback_table).where(feedback_table.c.project == project, feedback_table.c.run.in_(batch)))
+        runs.delete_runs(db, project, batch)
     if row.board is not None:
         cells = update(cells_table).where(cells_table.c.project == project, cells_table.c.board == row.board)
         db.execute(cells.where(cells_table.c.thread == thread).values(thread=None))
         mark_changed(db, Change(project, "board", row.board))
     files.remove_references(db, project, [thread])
-    db.execute(erasing(threads_table).where(threads_table.c.project == project, threads_table.c.id == thread))
+    db.execute(delete(threads).where(threads.c.project == project, threads.c.id == thread))
     mark_changed(db, Change(project, "thread", thread))
     return ids
 
@@ -385,14 +382,14 @@ def append_messages(
     if row.messages + len(messages) > MAX_NODES:
         raise TooLarge(f"This thread has {row.messages} messages; there is room for {MAX_NODES}: begin another.")
     message_tree.check_parent(db, project, thread, parent)
-    made = message_tree.append_nodes(
+    new_nodes = message_tree.append_nodes(
         db, project, thread, parent, messages, NodeDraft(origin=origin, run=run, status=status, at=at)
     )
-    if not made:
+    if not new_nodes:
         return []
-    to = made[-1].id if head == "moves" and status != "failed" else row.head
-    _update_after_append(db, project, row, made, head=to, at=at)
-    return made
+    new_head = new_nodes[-1].id if head == "moves" and status != "failed" else row.head
+    _update_after_append(db, project, row, new_nodes, head=new_head, at=at)
+    return new_nodes
 
 
 def move_head(db: Connection, project: str, thread: str, node: str | None, *, through: bool = False) -> Thread:
@@ -421,24 +418,24 @@ def delete_message(
     if row.run is not None and node in _nodes_in_use(db, project, row, tree):
         raise StillRunning("A run is answering this message, or one below it: cancel it first, or wait for its end.")
     parent, children = tree[node].parent, tree.children(node)
-    gone = tree.below(node) if below == "delete" else [node]
+    deleted = tree.below(node) if below == "delete" else [node]
     if below == "keep":
         if len(tree.children(parent)) - 1 + len(children) > MAX_CHILDREN:
             raise TooLarge(f"What follows this message cannot move up: there is room for {MAX_CHILDREN} there.")
-        lifted = update(nodes_table).where(_in_thread(project, thread), nodes_table.c.parent == node)
-        db.execute(lifted.values(parent=parent))
-    for start in range(0, len(gone), _MAX_IDS):
-        some = nodes_table.c.id.in_(gone[start : start + _MAX_IDS])
-        db.execute(erasing(nodes_table).where(_in_thread(project, thread), some))
-    files.remove_node_references(db, project, thread, gone)
+        statement = update(nodes).where(_in_thread(project, thread), nodes.c.parent == node)
+        db.execute(statement.values(parent=parent))
+    for start in range(0, len(deleted), _MAX_IDS):
+        batch = nodes.c.id.in_(deleted[start : start + _MAX_IDS])
+        db.execute(delete(nodes).where(_in_thread(project, thread), batch))
+    files.remove_node_references(db, project, thread, deleted)
     if parent is not None and tree[parent].last_child == node:
         message_tree.set_last_children(
             db, project, thread, {parent: tree[node].last_child if below == "keep" else None}
         )
-    head = parent if row.head in set(gone) else row.head
-    run_head = head if row.run_head in set(gone) else row.run_head
-    count, shown = row.messages - len(gone), branch_previews(db, project, thread, head)
-    update_thread_row(db, project, thread, head=head, run_head=run_head, messages=count, updated_at=at, **shown)
+    head = parent if row.head in set(deleted) else row.head
+    run_head = head if row.run_head in set(deleted) else row.run_head
+    count, previews = row.messages - len(deleted), branch_previews(db, project, thread, head)
+    update_thread_row(db, project, thread, head=head, run_head=run_head, messages=count, updated_at=at, **previews)
     return require_thread(db, project, thread)
 
 
@@ -447,10 +444,8 @@ def delete_message(
 
 def claim_thread(db: Connection, project: str, thread: str, run: str) -> bool:
     """Make a run the active one of a thread; False while another is active."""
-    free = update(threads_table).where(
-        threads_table.c.project == project, threads_table.c.id == thread, threads_table.c.run.is_(None)
-    )
-    if db.execute(free.values(run=run, run_head=threads_table.c.head)).rowcount:
+    free = update(threads).where(threads.c.project == project, threads.c.id == thread, threads.c.run.is_(None))
+    if db.execute(free.values(run=run, run_head=threads.c.head)).rowcount:
         mark_changed(db, Change(project, "thread", thread, run))
         return True
     require_thread(db, project, thread)
@@ -459,24 +454,22 @@ def claim_thread(db: Connection, project: str, thread: str, run: str) -> bool:
 
 def release_thread(db: Connection, project: str, thread: str, run: str) -> None:
     """Release a thread, if the run is its active one."""
-    theirs = update(threads_table).where(
-        threads_table.c.project == project, threads_table.c.id == thread, threads_table.c.run == run
-    )
-    if db.execute(theirs.values(run=None, run_head=None)).rowcount:
+    statement = update(threads).where(threads.c.project == project, threads.c.id == thread, threads.c.run == run)
+    if db.execute(statement.values(run=None, run_head=None)).rowcount:
         mark_changed(db, Change(project, "thread", thread, run))
 
 
 def list_stale_claims(db: Connection) -> list[tuple[str, str, str]]:
     """List (project, thread, run) of threads whose active run does not exist or has ended."""
-    asked = select(threads_table.c.project, threads_table.c.id, threads_table.c.run).where(
-        threads_table.c.run.is_not(None),
+    query = select(threads.c.project, threads.c.id, threads.c.run).where(
+        threads.c.run.is_not(None),
         ~exists().where(
-            runs_table.c.project == threads_table.c.project,
-            runs_table.c.id == threads_table.c.run,
+            runs_table.c.project == threads.c.project,
+            runs_table.c.id == threads.c.run,
             runs_table.c.ended_at.is_(None),
         ),
     )
-    return [(project, thread, run) for project, thread, run in db.execute(asked)]
+    return [(project, thread, run) for project, thread, run in db.execute(query)]
 
 
 def append_run_output(
@@ -509,15 +502,15 @@ def append_run_output(
     if status == "failed" and not messages:
         messages = [Message.assistant()]  # Shows that there was an attempt.
     draft = NodeDraft(origin="run", run=run, status=status, error=error, usage=usage, at=at)
-    made = message_tree.append_nodes(db, project, thread, answers, messages, draft)
+    new_nodes = message_tree.append_nodes(db, project, thread, answers, messages, draft)
     start_head = row.run_head if row.run == run else answers
     head = row.head
     if head in (answers, start_head):
         if status != "failed":
-            head = made[-1].id if made else answers
+            head = new_nodes[-1].id if new_nodes else answers
         elif keep_head_on_failure:
             head = start_head
-    _update_after_append(db, project, row, made, head=head, at=at, free=row.run == run)
+    _update_after_append(db, project, row, new_nodes, head=head, at=at, release=row.run == run)
     mark_changed(db, Change(project, "thread", thread, run))
 
 
@@ -525,29 +518,31 @@ def append_run_output(
 
 
 def _in_thread(project: str, thread: str) -> Any:
-    return (nodes_table.c.project == project) & (nodes_table.c.thread == thread)
+    return (nodes.c.project == project) & (nodes.c.thread == thread)
 
 
 def _update_after_append(
     db: Connection,
     project: str,
     row: Any,
-    made: Sequence[Node],
+    new_nodes: Sequence[Node],
     *,
     head: str | None,
     at: datetime,
-    free: bool = False,
+    release: bool = False,
 ) -> None:
-    """Update the row after messages were added; `free` releases the thread."""
-    values: dict[str, Any] = {"messages": row.messages + len(made), "updated_at": at}
-    if free:
+    """Update the row after messages were added; `release` ends the claim of the active run."""
+    values: dict[str, Any] = {"messages": row.messages + len(new_nodes), "updated_at": at}
+    if release:
         values |= {"run": None, "run_head": None}
     if row.title_by == "auto" and not row.title:
-        values |= title_columns(auto_title([node.message for node in made]))
+        values |= title_columns(auto_title([node.message for node in new_nodes]))
     if head != row.head:
-        if made and made[0].parent == row.head and head == made[-1].id:
+        if new_nodes and new_nodes[0].parent == row.head and head == new_nodes[-1].id:
             # The usual case: the path above is current already.
-            message_tree.set_last_children(db, project, row.id, {row.head: made[0].id} if row.head is not None else {})
+            message_tree.set_last_children(
+                db, project, row.id, {row.head: new_nodes[0].id} if row.head is not None else {}
+            )
         elif head is not None:
             message_tree.make_current(db, project, row.id, head)
         values |= {"head": head, **branch_previews(db, project, row.id, head)}
@@ -555,14 +550,14 @@ def _update_after_append(
 
 
 def _first_question_title(db: Connection, project: str, thread: str) -> str:
-    asked = select(nodes_table.c.id).where(_in_thread(project, thread), nodes_table.c.role == "user")
-    first = db.scalar(asked.order_by(nodes_table.c.place).limit(1))
-    found = message_tree.get_node(db, project, thread, first) if first is not None else None
-    return "" if found is None else auto_title([found.message])
+    query = select(nodes.c.id).where(_in_thread(project, thread), nodes.c.role == "user")
+    first = db.scalar(query.order_by(nodes.c.place).limit(1))
+    node = message_tree.get_node(db, project, thread, first) if first is not None else None
+    return "" if node is None else auto_title([node.message])
 
 
 def _nodes_in_use(db: Connection, project: str, row: Any, tree: ThreadTree) -> list[str]:
     """Return the nodes that the active run was given; the current branch if the run is not recorded yet."""
-    asked = select(runs_table.c.answers).where(runs_table.c.project == project, runs_table.c.id == row.run)
-    answers = db.scalar(asked)
+    query = select(runs_table.c.answers).where(runs_table.c.project == project, runs_table.c.id == row.run)
+    answers = db.scalar(query)
     return tree.path(answers if answers in tree else row.head)

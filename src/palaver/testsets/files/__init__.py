@@ -5,7 +5,7 @@
     json_file       JSON Lines; JSON arrays, `{"rows": […]}` and Agenta's export
     parquet_file    Parquet
 
-Reading what was written gives the same rows, for every format and every JSON value. Each format has a reader and a
+Every format round-trips every JSON value. Each format has a reader and a
 writer:
 
 - `Reader(limits)`: `feed(chunk)` and `end()` return rows; chunks may be cut anywhere.
@@ -139,14 +139,14 @@ def write_file(
     *,
     meta: Sequence[str] = (),
 ) -> Iterator[bytes]:
-    writing = open_writer(format, columns, meta=meta)
-    if opening := writing.begin():
+    writer = open_writer(format, columns, meta=meta)
+    if opening := writer.begin():
         yield opening
-    left = iter(rows)
-    while some := list(islice(left, _WRITE_BATCH_ROWS)):
-        if piece := writing.rows(some):
+    remaining = iter(rows)
+    while batch := list(islice(remaining, _WRITE_BATCH_ROWS)):
+        if piece := writer.rows(batch):
             yield piece
-    yield from (piece for piece in writing.end() if piece)
+    yield from (piece for piece in writer.end() if piece)
 
 
 def with_ids(rows: Iterable[Row]) -> Iterator[FileRow]:

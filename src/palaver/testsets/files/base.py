@@ -73,7 +73,7 @@ MEDIA_TYPES: dict[Format, str] = {
     "parquet": "application/vnd.apache.parquet",
 }
 
-_ENDINGS: dict[str, Format] = {
+_SUFFIXES: dict[str, Format] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "json",
@@ -91,21 +91,21 @@ _READ_TYPES: dict[str, Format] = {
     "text/tab-separated-values": "csv",
     "application/x-parquet": "parquet",
 }
-_SHEETS = (".xlsx", ".xlsm", ".xls", ".ods")
-_SHEET_TYPES = ("spreadsheet", "ms-excel")
+_SPREADSHEET_SUFFIXES = (".xlsx", ".xlsm", ".xls", ".ods")
+_SPREADSHEET_TYPES = ("spreadsheet", "ms-excel")
 SAVE_AS_CSV = 'Spreadsheets are not read: save it as "CSV UTF-8" (in Excel: File, Save As) and send that file.'
 
 
 def format_of(name: str) -> Format:
     """The format of a file name or media type. Raises UnsupportedMediaType."""
-    word = name.partition(";")[0].strip().lower()
-    if known := _READ_TYPES.get(word):
-        return known
-    ending = PurePath(word).suffix
-    if ending in _SHEETS or any(kind in word for kind in _SHEET_TYPES if "/" in word):
+    normalized = name.partition(";")[0].strip().lower()
+    if match := _READ_TYPES.get(normalized):
+        return match
+    suffix = PurePath(normalized).suffix
+    if suffix in _SPREADSHEET_SUFFIXES or any(kind in normalized for kind in _SPREADSHEET_TYPES if "/" in normalized):
         raise UnsupportedMediaType(SAVE_AS_CSV)
-    if known := _ENDINGS.get(ending):
-        return known
+    if match := _SUFFIXES.get(suffix):
+        return match
     raise UnsupportedMediaType(
         f"{name[:80]!r} is no format of ours. Known: .jsonl, .json, .csv and .parquet, or their media types."
     )
@@ -241,15 +241,15 @@ def object_encoder(
     columns: Sequence[str], meta: Sequence[str]
 ) -> Callable[[Iterable[RowLike]], Iterator[dict[str, Any]]]:
     """Return a function that turns rows into objects of a file: metadata first, then keys in column order."""
-    order = {name: place for place, name in enumerate(columns)}
-    as_they_are = not meta and all("__" not in name for name in columns)
+    order = {name: index for index, name in enumerate(columns)}
+    is_plain = not meta and all("__" not in name for name in columns)
 
-    def made(rows: Iterable[RowLike]) -> Iterator[dict[str, Any]]:
+    def objects(rows: Iterable[RowLike]) -> Iterator[dict[str, Any]]:
         for row in rows:
             data = order_columns(row.data, order)
-            yield data if as_they_are else merge_meta(data, select_meta(row, meta))
+            yield data if is_plain else merge_meta(data, select_meta(row, meta))
 
-    return made
+    return objects
 
 
 def select_meta(row: RowLike, meta: Sequence[str]) -> dict[str, Any]:
@@ -259,7 +259,7 @@ def select_meta(row: RowLike, meta: Sequence[str]) -> dict[str, Any]:
 
 def order_columns(data: dict[str, Any], order: Mapping[str, int]) -> dict[str, Any]:
     """Sort keys in column order; unknown keys come last."""
-    places = [order.get(name, len(order)) for name in data]
-    if places == sorted(places):
+    positions = [order.get(name, len(order)) for name in data]
+    if positions == sorted(positions):
         return data
     return {name: data[name] for name in sorted(data, key=lambda name: order.get(name, len(order)))}

@@ -18,14 +18,14 @@ from palaver.testsets.limits import TestsetLimits
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
-_WORDS: dict[str, bool | None] = {"null": None, "true": True, "false": False}
+_CONSTANTS: dict[str, bool | None] = {"null": None, "true": True, "false": False}
 _NUMBER = re.compile(r"-?[0-9][0-9.eE+-]*+")
 _NON_TEXT_STARTS = frozenset('"tfn-0123456789{[')
 """First characters of cells that may be more than text. White space may precede the last two."""
 
 _FORMULA_STARTS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
 """First characters that make a spreadsheet evaluate a formula; the last four are the full-width forms."""
-_PLAIN = re.compile(
+_PLAIN_TEXT = re.compile(
     r'[^\s"tfn0-9{\[=+\-@\uff1d\uff0b\uff0d\uff20\x00-\x1f\x7f-\x9f\ufeff][^\x00-\x08\x0b-\x1f\x7f-\x9f]*+'
 )
 """Texts that need no further check."""
@@ -46,8 +46,8 @@ def parse_cell(text: str) -> Any:
         return text if inner is None else inner
     if first in "{[":
         return json.parse_or_text(text)
-    if text in _WORDS:
-        return _WORDS[text]
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
     return _number(text) if _NUMBER.fullmatch(text) else text
 
 
@@ -62,7 +62,7 @@ def _number(text: str) -> Any:
 
 def format_cell(value: Any) -> str:
     if isinstance(value, str):
-        return value if _PLAIN.fullmatch(value) or _is_safe(value) else base.json_literal(value)
+        return value if _PLAIN_TEXT.fullmatch(value) or _is_safe(value) else base.json_literal(value)
     return json.encode(value).decode()
 
 
@@ -111,8 +111,8 @@ class CsvRecord(NamedTuple):
 class CsvRecordParser:
     """Parses text that arrives in arbitrary pieces into records, with the csv module. The first record is the header.
 
-    A quote opens a quoted cell only at its beginning; inside, two of them are one. CRLF, LF and CR end a record. An
-    empty line is no record; a line that is only `""` is a record of one empty cell.
+    A quote opens a quoted cell only at its beginning; inside, two of them are one. CRLF, LF and CR end a record.
+    Empty lines are skipped; a line that is only `""` is a record of one empty cell.
     """
 
     def __init__(self, delimiter: str | None, max_chars: int) -> None:
@@ -196,8 +196,8 @@ class CsvRecordParser:
                 break
             counts[end] += 1
             at = cell.end()
-        most = [delimiter for delimiter, count in counts.items() if count == max(counts.values())]
-        self.delimiter = most[0] if len(most) == 1 else ","
+        most_frequent = [delimiter for delimiter, count in counts.items() if count == max(counts.values())]
+        self.delimiter = most_frequent[0] if len(most_frequent) == 1 else ","
         return True
 
 
@@ -225,7 +225,7 @@ class CsvReader:
         self._is_text = types == "text"
         self._records = CsvRecordParser(delimiter, limits.max_raw_bytes)
         self._decoder = codecs.getincrementaldecoder("utf-8")()
-        self._begun = False
+        self._started = False
         self._header: _Header | None = None
 
     def feed(self, chunk: bytes) -> Sequence[FileRow]:
@@ -233,30 +233,30 @@ class CsvReader:
             raise UnsupportedMediaType(SAVE_AS_CSV)
         self.report.bytes += len(chunk)
         self._limits.check_file(self.report.bytes)
-        return self._fed(chunk, is_last=False)
+        return self._parse_chunk(chunk, is_last=False)
 
     def end(self) -> Iterable[FileRow]:
-        rows = self._fed(b"", is_last=True)
+        rows = self._parse_chunk(b"", is_last=True)
         if self._header is None:
             raise line_error(1, "there is no header: the first line names the columns.")
         return rows
 
-    def _fed(self, chunk: bytes, *, is_last: bool) -> list[FileRow]:
+    def _parse_chunk(self, chunk: bytes, *, is_last: bool) -> list[FileRow]:
         try:
             text = self._decoder.decode(chunk, is_last)
         except UnicodeDecodeError as error:
-            whole = CsvRecordParser(",", self._limits.max_raw_bytes)
-            whole.feed(error.object[: error.start].decode())
-            raise line_error(self._records.lines() + whole.lines() - 1, "this is not UTF-8.") from None
-        if text and not self._begun:
-            self._begun = True
+            prefix = CsvRecordParser(",", self._limits.max_raw_bytes)
+            prefix.feed(error.object[: error.start].decode())
+            raise line_error(self._records.lines() + prefix.lines() - 1, "this is not UTF-8.") from None
+        if text and not self._started:
+            self._started = True
             text = text.removeprefix("\ufeff")
         records = self._records.feed(text, is_last=is_last)
         if self._header is None and records:
-            self._header = self._opened(records.pop(0))
+            self._header = self._read_header(records.pop(0))
         return [self._row(record, self._header) for record in records] if self._header else []
 
-    def _opened(self, record: CsvRecord) -> "_Header":
+    def _read_header(self, record: CsvRecord) -> "_Header":
         if len(record.cells) > self._limits.columns + len(base.RESERVED_COLUMNS):
             raise TooLarge(f"Line {record.line}: there are more than {self._limits.columns} columns.")
         header = _Header(record)
@@ -275,9 +275,8 @@ class CsvReader:
         else:
             data = {name: parse_cell(cell) for name, cell in zip(header.names, cells, strict=False) if cell}
         meta = header.take_meta(data, line) if header.special else None
-        if (
-            header.size + 6 * sum(map(len, cells)) > self._limits.row_bytes
-        ):  # Most rows are far too small for an exact check.
+        # Most rows are far too small for an exact check.
+        if header.size + 6 * sum(map(len, cells)) > self._limits.row_bytes:
             self._limits.check_row(len(json.encode(data)), f"Line {line}")
         return FileRow(data, meta, line)
 
@@ -347,5 +346,5 @@ class CsvWriter:
 
 
 def _format_line(cells: Sequence[str]) -> str:
-    """A single empty cell is quoted, because an empty line is no row."""
+    """Join cells to a line. A single empty cell is quoted, because empty lines are skipped."""
     return f"{','.join(cells)}\r\n" if len(cells) > 1 or cells[:1] not in ([], [""]) else '""\r\n'

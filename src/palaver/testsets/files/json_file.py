@@ -49,14 +49,14 @@ class ArrayElement(NamedTuple):
 class ArrayParser:
     """Parses chunks of bytes into the complete elements of the array."""
 
-    def __init__(self, paths: Paths, most: int) -> None:
+    def __init__(self, paths: Paths, max_bytes: int) -> None:
         self._paths = paths
         self._open = {path[:length] for path in paths for length in range(len(path))}
         """Paths of objects that may lead to the array; other objects are skipped."""
-        self._most = most
+        self._max_bytes = max_bytes
         self._buffer = b""
-        self._waiting: list[bytes] = []
-        self._size, self._wanted = 0, _MIN_PARSE_BYTES
+        self._chunks: list[bytes] = []
+        self._size, self._parse_at = 0, _MIN_PARSE_BYTES
         self._line = 1
         self._at = 0
         self._state: _State = "value"
@@ -64,54 +64,54 @@ class ArrayParser:
         """Keys of the open objects, and of the next value."""
         self._form: str | None = None
         """The form of the open array."""
-        self._found = False
+        self._has_array = False
         self._depth, self._scanned = 0, 0
         """Progress of the search for the end of a value."""
-        self._begun = self._ended = False
+        self._started = self._is_last = False
 
     def feed(self, chunk: bytes) -> list[ArrayElement]:
         """Return the elements that are complete."""
-        self._waiting.append(chunk)
+        self._chunks.append(chunk)
         self._size += len(chunk)
-        return self._all() if self._size >= self._wanted else []
+        return self._parse() if self._size >= self._parse_at else []
 
     def end(self) -> list[ArrayElement]:
         """Return the remaining elements. Raises if the file is no such array, or is truncated."""
-        self._ended = True
-        elements = self._all()
+        self._is_last = True
+        elements = self._parse()
         if self._state != "over":
             raise line_error(self._line_at(len(self._buffer)), "the JSON stops before its end.")
-        if not self._found:
+        if not self._has_array:
             raise line_error(
                 1, 'this is no array of rows: neither [{…}, …], nor {"rows": […]}, nor a test set of Agenta\'s.'
             )
         return elements
 
-    def _all(self) -> list[ArrayElement]:
-        self._buffer = b"".join((self._buffer, *self._waiting))
-        self._waiting = []
-        if not self._begun:
+    def _parse(self) -> list[ArrayElement]:
+        self._buffer = b"".join((self._buffer, *self._chunks))
+        self._chunks = []
+        if not self._started:
             self._buffer = self._buffer.removeprefix(_BOM)
-            self._begun = True
-        elements = list(self._steps())
+            self._started = True
+        elements = list(self._parse_elements())
         self._line = self._line_at(self._at)
         self._buffer = self._buffer[self._at :]
         self._scanned -= self._at
         self._at = 0
-        if len(self._buffer) > self._most:
+        if len(self._buffer) > self._max_bytes:
             raise TooLarge(f"Line {self._line}: a value is larger than a row may be.")
         self._size = len(self._buffer)
-        self._wanted = max(_MIN_PARSE_BYTES, 2 * self._size)
+        self._parse_at = max(_MIN_PARSE_BYTES, 2 * self._size)
         return elements
 
-    def _line_at(self, place: int) -> int:
-        return self._line + self._buffer.count(b"\n", 0, place)
+    def _line_at(self, offset: int) -> int:
+        return self._line + self._buffer.count(b"\n", 0, offset)
 
     def _misplaced(self) -> InvalidValue:
         mark = chr(self._buffer[self._at])
         return line_error(self._line_at(self._at), f"this is not JSON that we read: {mark!r} is in a wrong place.")
 
-    def _steps(self) -> Iterator[ArrayElement]:
+    def _parse_elements(self) -> Iterator[ArrayElement]:
         """Parse as far as the bytes reach."""
         line, counted = self._line, 0
         while True:
@@ -121,7 +121,7 @@ class ArrayParser:
                 return
             mark = self._buffer[self._at : self._at + 1]
             if self._state == "value" or (self._state == "first value or end" and mark != b"]"):
-                if self._goes_in(mark):
+                if self._enter(mark):
                     continue
                 end = self._value_end()
                 if end is None:
@@ -136,18 +136,18 @@ class ArrayParser:
                 self._at = end
                 self._scanned = self._depth = 0
                 self._state = "comma or end" if self._path or self._form is not None else "over"
-            elif not self._pass(mark):
+            elif not self._consume_token(mark):
                 return
 
-    def _goes_in(self, mark: bytes) -> bool:
+    def _enter(self, mark: bytes) -> bool:
         """Enter the array of rows, or an object that may hold it; False for other values."""
         if self._form is not None:
             return False
         path = tuple(self._path)
         if mark == b"[" and path in self._paths:
-            if self._found:
+            if self._has_array:
                 raise line_error(self._line_at(self._at), "there are two arrays of rows.")
-            self._form, self._found = self._paths[path], True
+            self._form, self._has_array = self._paths[path], True
             self._state = "first value or end"
         elif mark == b"{" and path in self._open:
             self._state = "first key or end"
@@ -156,7 +156,7 @@ class ArrayParser:
         self._at += 1
         return True
 
-    def _pass(self, mark: bytes) -> bool:
+    def _consume_token(self, mark: bytes) -> bool:
         """Consume a token between values; False if more bytes are needed."""
         if self._state in ("key", "first key or end") and mark == b'"':
             string = _STRING.match(self._buffer, self._at)
@@ -193,7 +193,7 @@ class ArrayParser:
             scalar = _SCALAR.match(self._buffer, self._at)
             if scalar is None:
                 raise self._misplaced()
-            return scalar.end() if scalar.end() < len(self._buffer) or self._ended else None
+            return scalar.end() if scalar.end() < len(self._buffer) or self._is_last else None
         if not self._depth:
             self._depth, self._scanned = 1, self._at + 1
         at = self._scanned
@@ -232,14 +232,14 @@ class JsonReader:
 
     def _read(self, element: ArrayElement) -> FileRow:
         value = decode_json(element.text, element.line)
-        beside: dict[str, Any] = {}
+        case_meta: dict[str, Any] = {}
         if element.form == "testcases" and isinstance(value, dict):
             case = cast("dict[str, Any]", value)
             if isinstance(case.get("data"), dict):
-                beside = {name: case[key] for key, name in _AGENTA_META.items() if case.get(key) is not None}
+                case_meta = {name: case[key] for key, name in _AGENTA_META.items() if case.get(key) is not None}
                 value = case["data"]
         row = make_file_row(value, element.text, element.line, self.report, self._limits)
-        return FileRow(row.data, beside | (row.meta or {}), row.line) if beside else row
+        return FileRow(row.data, case_meta | (row.meta or {}), row.line) if case_meta else row
 
 
 class JsonWriter:
@@ -269,9 +269,9 @@ class JsonlReader:
     def __init__(self, limits: TestsetLimits) -> None:
         self.report = FileReport()
         self._limits = limits
-        self._begun: list[bytes] = []
+        self._partial: list[bytes] = []
         """Chunks of a line that has not ended."""
-        self._waiting = 0
+        self._partial_bytes = 0
         self._line = 1
 
     def feed(self, chunk: bytes) -> Sequence[FileRow]:
@@ -279,24 +279,24 @@ class JsonlReader:
         self._limits.check_file(self.report.bytes)
         lines = chunk.split(b"\n")
         if len(lines) == 1:
-            self._wait(chunk)
+            self._append(chunk)
             return ()
-        lines[0] = b"".join((*self._begun, lines[0]))
-        self._begun, self._waiting = [], 0
-        self._wait(lines.pop())
+        lines[0] = b"".join((*self._partial, lines[0]))
+        self._partial, self._partial_bytes = [], 0
+        self._append(lines.pop())
         return [row for line in lines if (row := self._read(line)) is not None]
 
     def end(self) -> Iterable[FileRow]:
-        row = self._read(b"".join(self._begun))
-        self._begun = []
+        row = self._read(b"".join(self._partial))
+        self._partial = []
         return () if row is None else (row,)
 
-    def _wait(self, piece: bytes) -> None:
-        self._waiting += len(piece)
-        if self._waiting > self._limits.max_raw_bytes:
+    def _append(self, piece: bytes) -> None:
+        self._partial_bytes += len(piece)
+        if self._partial_bytes > self._limits.max_raw_bytes:
             raise TooLarge(f"Line {self._line}: the row has more than {self._limits.row_bytes} bytes.")
         if piece:
-            self._begun.append(piece)
+            self._partial.append(piece)
 
     def _read(self, text: bytes) -> FileRow | None:
         line = self._line

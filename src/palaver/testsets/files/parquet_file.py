@@ -79,18 +79,18 @@ class ParquetReader:
 
     def _rows(self, batch: Any, columns: Sequence[_Column]) -> Iterator[FileRow]:
         cells = [values.to_pylist() for values in batch.columns]
-        for place in range(batch.num_rows):
+        for index in range(batch.num_rows):
             self.report.rows += 1
             line = self.report.rows
             data: dict[str, Any] = {}
             meta: dict[str, Any] = {}
-            for column, own in zip(columns, cells, strict=True):
-                if own[place] is None:
+            for column, column_cells in zip(columns, cells, strict=True):
+                if column_cells[index] is None:
                     continue
                 if column.meaning is None:
-                    data[column.name] = column.value(own[place], line)
+                    data[column.name] = column.value(column_cells[index], line)
                 elif column.meaning != base.EMPTY_COLUMN:
-                    meta[column.meaning] = column.value(own[place], line)
+                    meta[column.meaning] = column.value(column_cells[index], line)
             check_row(data, json.encode(data), line, self._limits)
             yield FileRow(data, meta or None, line)
 
@@ -135,8 +135,8 @@ class ParquetWriter:
                     arrow.array([_cell(row, field.name, native) for row in group], type=field.type) for field in schema
                 ]
                 writer.write_batch(arrow.record_batch(arrays, schema=schema))
-                yield sink.taken()
-        yield sink.taken()
+                yield sink.take()
+        yield sink.take()
 
 
 class _Sink(io.RawIOBase):
@@ -157,7 +157,7 @@ class _Sink(io.RawIOBase):
     def tell(self) -> int:
         return self._size
 
-    def taken(self) -> bytes:
+    def take(self) -> bytes:
         pieces, self._pieces = self._pieces, []
         return b"".join(pieces)
 
