@@ -133,14 +133,14 @@ class Assistant:
                 payload, docs=knowledge.docs, selection=knowledge.selection, results=knowledge.rag.results
             ),
             key=key,
-            fields=payload.sizes,
+            field_sizes=payload.sizes,
             script=script,
         )
         usage_counter = UsageCounter()
         collector = StreamCollector(usage_counter)
         ctx.log("Thinking")
         try:
-            async with aclosing(self._model.ask(request)) as events:
+            async with aclosing(self._model.stream(request)) as events:
                 async for event in events:
                     before = collector.has_edit_call
                     for output in collector.feed(event):
@@ -173,7 +173,9 @@ class Assistant:
         """Look up the adaptor's docs and search the documentation, concurrently."""
         adaptor = payload.context.adaptor
         query = search.build_query(
-            payload.question, adaptor=adaptor.short if adaptor is not None else None, before=payload.previous_question
+            payload.question,
+            adaptor=adaptor.short if adaptor is not None else None,
+            previous_question=payload.previous_question,
         )
         async with asyncio.TaskGroup() as group:
             search_task = group.create_task(self._docs.search(query))
@@ -196,8 +198,8 @@ class Assistant:
         rag_results = search.select_results(
             payload.results,
             search_results,
-            now=_current_topic(payload, docs),
-            earlier=payload.previous_topic,
+            topic=_current_topic(payload, docs),
+            previous_topic=payload.previous_topic,
             refresh=payload.refresh_rag,
             budget=self._settings.docs_budget,
         )
@@ -232,7 +234,7 @@ class EditCorrection:
         request = msgspec.structs.replace(self._request, prompt=self._prompt(edited), must_edit=True)
         error = None
         try:
-            async with aclosing(self._model.ask(request)) as events:
+            async with aclosing(self._model.stream(request)) as events:
                 async for event in events:
                     for output in second.feed(event):
                         if isinstance(output, Usage):  # The text is dropped: the user has already read the answer.

@@ -48,7 +48,7 @@ FUNCTIONS: Final = frozenset(
 
 # Small pieces, as every call for the next one lets other threads run and looks at the clock. (The parser's own
 # callback for that, of tree-sitter 0.26.0, brings the process down.)
-_PIECE = 1024
+_CHUNK_BYTES = 1024
 _LANGUAGE = tree_sitter.Language(tree_sitter_javascript.language())
 # The grammar takes these too, but an engine that runs jobs does not.
 _FOREIGN = tree_sitter.Query(
@@ -58,10 +58,10 @@ _FOREIGN_MESSAGES = {"jsx": "JSX is not JavaScript", "try": "`try` needs `catch`
 # A NUL may stand in a string, which the grammar does not know, and a lone surrogate has no bytes at all. This character
 # may stand in strings and comments, and nowhere else, as they.
 _UNREADABLE = re.compile("[\0\ud800-\udfff]")
-_WORDS = frozenset({"async", "await"})
+_KEPT_KEYWORDS = frozenset({"async", "await"})
 _CLOSERS = {"(": ")", "[": "]", "{": "}", "${": "}"}
 _QUOTES = frozenset("'\"`")
-_SHOWN = 30
+_MAX_QUOTED_CHARACTERS = 30
 
 
 class Node:
@@ -105,13 +105,13 @@ class Node:
             yield node
             node = node.parent
 
-    def walk(self, *, outside: Collection[str] = ()) -> "Iterator[Node]":
+    def walk(self, *, skip_inside: Collection[str] = ()) -> "Iterator[Node]":
         """The node and all in it, in order; of the kinds in `outside` the node only, and nothing in it."""
         waiting: list[Node] = [self]
         while waiting:
             node = waiting.pop()
             yield node
-            if node is self or node.kind not in outside:
+            if node is self or node.kind not in skip_inside:
                 waiting += reversed(node.children)
 
     @property
@@ -123,17 +123,17 @@ class Node:
 class Program:
     """Code that was read once; the tree is made when somebody asks for it."""
 
-    def __init__(self, code: str, source: bytes, tree: tree_sitter.Tree, syntax: Syntax, *, whole: bool) -> None:
+    def __init__(self, code: str, source: bytes, tree: tree_sitter.Tree, syntax: Syntax, *, is_complete: bool) -> None:
         self.code = code
         self.syntax = syntax
-        self.whole = whole
+        self.is_complete = is_complete
         """Whether all of it was read: not if that took too long."""
         self._source = source
         self._tree = tree
 
     @cached_property
     def _built(self) -> tuple[Node, int]:
-        return _build(self._tree.root_node, self._source)
+        return _build_tree(self._tree.root_node, self._source)
 
     @property
     def root(self) -> Node:
@@ -154,16 +154,16 @@ def check_syntax(code: str) -> Syntax:
 def parse_program(code: str) -> Program:
     """The code, read. May be called in any thread."""
     source = _UNREADABLE.sub("\x01", code).encode()
-    pieces, stopped = _pieces(source)
+    pieces, stopped = _timed_reader(source)
     tree = tree_sitter.Parser(_LANGUAGE).parse(pieces)
     if (end := stopped()) is not None:
-        fault = _fault(source, end, "reading it took too long, and the rest was not read")
-        return Program(code, source, tree, Syntax(ok=False, errors=(fault,)), whole=False)
-    faults = tuple(_faults(tree.root_node, source))
-    return Program(code, source, tree, Syntax(ok=not faults, errors=faults), whole=True)
+        fault = _problem_at(source, end, "reading it took too long, and the rest was not read")
+        return Program(code, source, tree, Syntax(ok=False, errors=(fault,)), is_complete=False)
+    faults = tuple(_find_problems(tree.root_node, source))
+    return Program(code, source, tree, Syntax(ok=not faults, errors=faults), is_complete=True)
 
 
-def _pieces(source: bytes) -> tuple[Callable[[int, object], bytes], Callable[[], int | None]]:
+def _timed_reader(source: bytes) -> tuple[Callable[[int, object], bytes], Callable[[], int | None]]:
     """What gives the parser its text, until the time is over; and what tells where that was."""
     latest = time.thread_time() + MAX_PARSE_SECONDS
     end: int | None = None
@@ -172,33 +172,35 @@ def _pieces(source: bytes) -> tuple[Callable[[int, object], bytes], Callable[[],
         nonlocal end
         if end is None and offset < len(source) and time.thread_time() > latest:
             end = offset
-        return source[offset : offset + _PIECE] if end is None else b""
+        return source[offset : offset + _CHUNK_BYTES] if end is None else b""
 
     return piece, lambda: end
 
 
-def _faults(root: tree_sitter.Node, source: bytes) -> list[SyntaxProblem]:
+def _find_problems(root: tree_sitter.Node, source: bytes) -> list[SyntaxProblem]:
     """The first places that are not JavaScript, in order."""
     found: list[SyntaxProblem] = []
     waiting = [root] if root.has_error else []
     while waiting and len(found) < MAX_REPORTED_PROBLEMS:
         node = waiting.pop()
         if node.is_missing:
-            what = "a name or a value" if node.is_named else _named(node.type)
-            found.append(_fault(source, node.start_byte, f"{what} is missing"))
+            what = "a name or a value" if node.is_named else _quoted(node.type)
+            found.append(_problem_at(source, node.start_byte, f"{what} is missing"))
         elif node.is_error:
-            offset, message = _error(node, source)
-            found.append(_fault(source, offset, message))
+            offset, message = _describe_error(node, source)
+            found.append(_problem_at(source, offset, message))
         else:
             waiting += [child for child in reversed(node.children) if child.has_error]
     if not found:
         captured = tree_sitter.QueryCursor(_FOREIGN).captures(root)
         places = sorted((node.start_byte, name) for name, nodes in captured.items() for node in nodes)
-        found = [_fault(source, offset, _FOREIGN_MESSAGES[name]) for offset, name in places[:MAX_REPORTED_PROBLEMS]]
+        found = [
+            _problem_at(source, offset, _FOREIGN_MESSAGES[name]) for offset, name in places[:MAX_REPORTED_PROBLEMS]
+        ]
     return found
 
 
-def _error(node: tree_sitter.Node, source: bytes) -> tuple[int, str]:
+def _describe_error(node: tree_sitter.Node, source: bytes) -> tuple[int, str]:
     """Where, and what, an error is: what was opened last and not closed says more than where the parser gave up."""
     opened: list[tree_sitter.Node] = []
     for child in node.children:
@@ -212,22 +214,25 @@ def _error(node: tree_sitter.Node, source: bytes) -> tuple[int, str]:
     if first in _QUOTES:
         return node.start_byte, f"the text that begins with {first} here never ends"
     text = source[node.start_byte : node.end_byte].decode(errors="replace").split("\n", 1)[0].strip()
-    return node.start_byte, f"unexpected {_named(text if len(text) <= _SHOWN else text[:_SHOWN] + '…')}"
+    return (
+        node.start_byte,
+        f"unexpected {_quoted(text if len(text) <= _MAX_QUOTED_CHARACTERS else text[:_MAX_QUOTED_CHARACTERS] + '…')}",
+    )
 
 
-def _named(text: str) -> str:
+def _quoted(text: str) -> str:
     shown = "".join(character if character.isprintable() else "\ufffd" for character in text)
     return f"`{shown}`" if shown and "`" not in shown else shown or "end of a line"
 
 
-def _fault(source: bytes, offset: int, message: str) -> SyntaxProblem:
+def _problem_at(source: bytes, offset: int, message: str) -> SyntaxProblem:
     start = source.rfind(b"\n", 0, offset) + 1
     # Whole characters only: where reading was given up may be within one.
     column = len(source[start:offset].decode(errors="ignore")) + 1
     return SyntaxProblem(source.count(b"\n", 0, offset) + 1, column, message)
 
 
-def _build(root: tree_sitter.Node, source: bytes) -> tuple[Node, int]:
+def _build_tree(root: tree_sitter.Node, source: bytes) -> tuple[Node, int]:
     cursor = root.walk()
     top = Node(root.type, None, (0, len(source)), 1, None, source)
     parents, depth = [top], 1
@@ -237,7 +242,7 @@ def _build(root: tree_sitter.Node, source: bytes) -> tuple[Node, int]:
         assert node is not None
         field, kind = cursor.field_name, node.type
         made = parents[-1]  # A sign is nobody's parent.
-        if node.is_named or field is not None or kind in _WORDS:
+        if node.is_named or field is not None or kind in _KEPT_KEYWORDS:
             span, line = (node.start_byte, node.end_byte), node.start_point[0] + 1
             made = Node(kind, field, span, line, parents[-1], source)
             parents[-1].children.append(made)
@@ -253,7 +258,7 @@ def _build(root: tree_sitter.Node, source: bytes) -> tuple[Node, int]:
     return top, depth
 
 
-HOLE = "\ufffc"
+SUBSTITUTION = "\ufffc"
 """Stands in a template's text where a value comes in."""
 
 
@@ -263,7 +268,9 @@ def string_value(node: Node) -> str | None:
         case "string":
             return node.text[1:-1]
         case "template_string":
-            return "".join(HOLE if child.kind == "template_substitution" else child.text for child in node.children)
+            return "".join(
+                SUBSTITUTION if child.kind == "template_substitution" else child.text for child in node.children
+            )
         case _:
             return None
 
@@ -290,11 +297,11 @@ def javascript_blocks(text: str) -> list[CodeBlock]:
         if opened is None:
             opened, lines, begin = _OPENING.fullmatch(line), [], number + 1
         elif _closes(line, opened["fence"]):
-            blocks += _made(opened, lines, begin)
+            blocks += _code_block(opened, lines, begin)
             opened = None
         else:
-            lines.append(_outdented(line, opened["indent"]))
-    return blocks + _made(opened, lines, begin) if opened is not None else blocks
+            lines.append(_remove_indent(line, opened["indent"]))
+    return blocks + _code_block(opened, lines, begin) if opened is not None else blocks
 
 
 def _closes(line: str, fence: str) -> bool:
@@ -302,12 +309,12 @@ def _closes(line: str, fence: str) -> bool:
     return mark.startswith(fence) and not mark.strip(fence[0])
 
 
-def _made(opened: re.Match[str], lines: list[str], begin: int) -> list[CodeBlock]:
+def _code_block(opened: re.Match[str], lines: list[str], begin: int) -> list[CodeBlock]:
     code = "\n".join(lines)
     return [CodeBlock(code, begin)] if opened["language"].lower() in _LANGUAGES and code.strip() else []
 
 
-def _outdented(line: str, indent: str) -> str:
+def _remove_indent(line: str, indent: str) -> str:
     """A line of a block that stands in a list or a quotation, without what makes it stand there."""
     same = 0
     while same < min(len(line), len(indent)) and line[same] == indent[same]:

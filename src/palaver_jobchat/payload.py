@@ -172,7 +172,7 @@ def parse_payload(body: object, limits: PayloadLimits = LIMITS) -> Payload:
         history=history,
         context=context,
         results=tuple(results),
-        previous_topic=_earlier(meta.get("job_chat")),
+        previous_topic=_previous_topic(meta.get("job_chat")),
         mode=_mode(flags["use_new_prompt"], flags["suggest_code"], faults),
         download_adaptor_docs=flags["download_adaptor_docs"] is not False,
         refresh_rag=flags["refresh_rag"] is True,
@@ -182,7 +182,7 @@ def parse_payload(body: object, limits: PayloadLimits = LIMITS) -> Payload:
         first = faults.errors[0]
         message = f"{first['field']} {first['message']}"
         raise Failure("bad_request", message, status=400, details={"errors": faults.errors})
-    _measure(payload, limits)
+    _check_sizes(payload, limits)
     return payload
 
 
@@ -211,17 +211,17 @@ def _context(given: Mapping[str, Any], faults: _PayloadErrors) -> JobContext:
         expression=faults.text(given, "expression", "context.expression"),
         adaptor=adaptor,
         page=faults.text(given, "page_name", "context.page_name"),
-        input=_written(given.get("input")),
-        output=_written(given.get("output")),
+        input=_to_text(given.get("input")),
+        output=_to_text(given.get("output")),
         log=faults.text(given, "log", "context.log"),
     )
 
 
-def _written(value: Any) -> str | None:
+def _to_text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _earlier(value: object) -> PreviousTopic | None:
+def _previous_topic(value: object) -> PreviousTopic | None:
     """What we said before, if it is that: it came by way of a client, so another shape is no fault."""
     if not isinstance(value, dict):
         return None
@@ -243,7 +243,7 @@ def _mode(new: bool | None, suggest: bool | None, faults: _PayloadErrors) -> Lit
     return "edits" if new or suggest else "plain"
 
 
-def _measure(payload: Payload, limits: PayloadLimits) -> None:
+def _check_sizes(payload: Payload, limits: PayloadLimits) -> None:
     sizes = payload.sizes
     for field, size in sizes.items():
         limit: int = getattr(limits, field.removeprefix("context."))

@@ -236,7 +236,7 @@ def _adaptor(docs: AdaptorDocs, selection: Selection | None) -> str:
         return f"{start} Its functions are not known here: say so when the answer depends on them."
     if docs.state == "nearest":
         start += f" What follows describes version {docs.docs_version}, the nearest known: details may differ."
-    if selection.is_whole:
+    if selection.is_complete:
         return _adaptor_text(f"{start} Its functions; those of namespaces may be missing:", selection.text)
     return _adaptor_text(
         f"{start} The signatures of its functions; those of namespaces may be missing:", selection.signatures
@@ -250,7 +250,7 @@ def _adaptor_text(start: str, text: str) -> str:
 
 
 def _retrieved(selection: Selection | None, results: Sequence[SearchResult]) -> Iterator[str]:
-    if selection is not None and not selection.is_whole and selection.full:
+    if selection is not None and not selection.is_complete and selection.full:
         yield f"More about some of the adaptor's functions:\n{element('adaptor', selection.text)}"
     if results:
         pieces = (element("docs", _result_text(result)) for result in results)

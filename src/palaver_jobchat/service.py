@@ -97,7 +97,7 @@ def build_workflow(settings: Settings | None = None, model: Model | None = None)
             {
                 **_conversation(messages),
                 "context": context,
-                "meta": _returned(messages) if meta is None else meta,
+                "meta": _returned_meta(messages) if meta is None else meta,
                 "use_new_prompt": use_new_prompt,
                 "suggest_code": suggest_code,
                 "download_adaptor_docs": download_adaptor_docs,
@@ -141,7 +141,7 @@ def _conversation(messages: Sequence[Message]) -> dict[str, Any]:
     }
 
 
-def _returned(messages: Sequence[Message]) -> Mapping[str, Any] | None:
+def _returned_meta(messages: Sequence[Message]) -> Mapping[str, Any] | None:
     """The `meta` of our last answer, where a client sends back what we said with all its parts."""
     for message in reversed(messages):
         for part in message.parts if message.role == "assistant" else ():

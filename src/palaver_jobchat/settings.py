@@ -52,13 +52,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 def read_settings(env: Mapping[str, str], folder: Path) -> Settings:
     """The settings that hold for a process started in this folder."""
-    told = _table(folder) | {
+    told = _read_table(folder) | {
         name.removeprefix(PREFIX).lower(): value for name, value in env.items() if name.startswith(PREFIX)
     }
     limits = {name.removeprefix(_LIMIT): told.pop(name) for name in list(told) if name.startswith(_LIMIT)}
     try:
         return msgspec.convert(
-            {**{name: _given(value) for name, value in told.items()}, **({"limits": limits} if limits else {})},
+            {**{name: _strip(value) for name, value in told.items()}, **({"limits": limits} if limits else {})},
             Settings,
             strict=False,
         )
@@ -66,11 +66,11 @@ def read_settings(env: Mapping[str, str], folder: Path) -> Settings:
         raise PalaverError(f"A setting of Job Chat cannot be used: {error}. See docs/jobchat.md.") from error
 
 
-def _given(value: Any) -> Any:
+def _strip(value: Any) -> Any:
     return value.strip() if isinstance(value, str) else value
 
 
-def _table(folder: Path) -> dict[str, Any]:
+def _read_table(folder: Path) -> dict[str, Any]:
     try:
         content = tomllib.loads((folder / "palaver.toml").read_text(encoding="utf-8"))
     except FileNotFoundError:

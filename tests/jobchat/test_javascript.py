@@ -64,7 +64,7 @@ def test_reading_is_given_up_when_it_takes_too_long(monkeypatch: pytest.MonkeyPa
     assert program.syntax == Syntax(
         ok=False, errors=(SyntaxProblem(1, 1, "reading it took too long, and the rest was not read"),)
     )
-    assert not program.whole
+    assert not program.is_complete
 
 
 def test_prose_that_would_take_minutes_is_given_up_in_time() -> None:
@@ -82,7 +82,7 @@ def test_the_tree_knows_what_things_are_and_where() -> None:
     assert (repr(call), function.line, function.has("async")) == ("<call_expression in line 1>", 2, True)
     assert [node.kind for node in call.children] == ["identifier", "arguments"]
     assert (name.function, function.function, call.child("nothing")) == (function, None, None)
-    assert name not in list(call.walk(outside={"arrow_function"}))
+    assert name not in list(call.walk(skip_inside={"arrow_function"}))
     assert program.depth == 7
 
 

@@ -16,17 +16,17 @@ import httpx
 
 T = TypeVar("T")
 
-_MOST_REMEMBERED = 1000
+_MAX_FAILURES = 1000
 log = logging.getLogger("palaver_jobchat")
 
 
 class SingleFlight:
     """All that is under way, and what failed lately."""
 
-    def __init__(self, *, now: Callable[[], float], longest: float, rest: float = 60.0) -> None:
+    def __init__(self, *, now: Callable[[], float], timeout_s: float, retry_delay_s: float = 60.0) -> None:
         self._now = now
-        self._longest = longest
-        self._rest = rest
+        self._longest = timeout_s
+        self._rest = retry_delay_s
         self._flying: dict[str, asyncio.Task[Any]] = {}
         self._failed: dict[str, float] = {}
 
@@ -52,7 +52,7 @@ class SingleFlight:
             reason = f"took more than {self._longest:g} s" if isinstance(error, TimeoutError) else str(error)
             log.warning("%s: %s. Not tried again for %g s.", title, reason or type(error).__name__, self._rest)
         self._failed[title] = self._now()
-        if len(self._failed) > _MOST_REMEMBERED:
+        if len(self._failed) > _MAX_FAILURES:
             del self._failed[next(iter(self._failed))]
         return None
 
@@ -81,7 +81,7 @@ class DownloadError(Exception):
     """What came, or did not come, cannot be used; the message says why."""
 
 
-async def fetch(address: str, *, accept: str = "*/*") -> bytes:
+async def fetch_url(address: str, *, accept: str = "*/*") -> bytes:
     """What lies at an address."""
     url = httpx.URL(address)
     tls = await asyncio.to_thread(_tls)
@@ -89,7 +89,7 @@ async def fetch(address: str, *, accept: str = "*/*") -> bytes:
         for _ in range(_HOPS):
             async with client.stream("GET", url, headers={"Accept": accept}) as response:
                 if not response.has_redirect_location:
-                    return await _content(response)
+                    return await _read_body(response)
                 target = url.join(response.headers["Location"])
             if not may_redirect(url, target):
                 raise DownloadError(f"{url.host} redirects to {target.scheme}://{target.host}")
@@ -102,8 +102,8 @@ async def fetch_first(addresses: Sequence[str]) -> bytes:
     *others, last = addresses
     for address in others:
         with suppress(DownloadError, httpx.HTTPError):
-            return await fetch(address)
-    return await fetch(last)
+            return await fetch_url(address)
+    return await fetch_url(last)
 
 
 def may_redirect(source: httpx.URL, target: httpx.URL) -> bool:
@@ -111,7 +111,7 @@ def may_redirect(source: httpx.URL, target: httpx.URL) -> bool:
     return target.scheme == "https" or (target.scheme == source.scheme == "http" and target.host == source.host)
 
 
-async def _content(response: httpx.Response) -> bytes:
+async def _read_body(response: httpx.Response) -> bytes:
     if response.status_code != 200:
         raise DownloadError(f"{response.url.host} answered {response.status_code}")
     content = bytearray()

@@ -192,7 +192,7 @@ class Selection(msgspec.Struct, frozen=True):
     signatures: str
     """One line for each function and type. Empty where everything is shown in full: it is all there."""
     full: tuple[Entry, ...]
-    is_whole: bool
+    is_complete: bool
     """Whether all entries are shown in full. Then nothing depends on the question, and the text can be cached."""
 
     @property
@@ -211,18 +211,18 @@ def select_entries(
 ) -> Selection:
     """The whole docs if they fit into so many characters, else all signatures and the entries that matter most."""
     if sum(len(entry.text) + len(_BETWEEN) for entry in entries) <= budget + len(_BETWEEN):
-        return Selection("", tuple(entries), is_whole=True)
+        return Selection("", tuple(entries), is_complete=True)
     signatures = "\n".join(entry.signature for entry in entries)
     room = budget - len(signatures)
     full: list[Entry] = []
-    for entry in dict.fromkeys(_by_weight(entries, code, question, log)):
+    for entry in dict.fromkeys(_ranked_entries(entries, code, question, log)):
         if len(entry.text) + len(_BETWEEN) <= room:
             full.append(entry)
             room -= len(entry.text) + len(_BETWEEN)
-    return Selection(signatures, tuple(full), is_whole=False)
+    return Selection(signatures, tuple(full), is_complete=False)
 
 
-def _by_weight(entries: Sequence[Entry], code: str, question: str, log: str) -> Iterator[Entry]:
+def _ranked_entries(entries: Sequence[Entry], code: str, question: str, log: str) -> Iterator[Entry]:
     """The entries, the most important first; one may come more than once."""
     known = {entry.name: entry for entry in entries}
     for pattern, text in ((_CALLED, code), (_NAMED, question), (_NAMED, log)):

@@ -48,7 +48,7 @@ def load_entries(folder: Path, short: str, version: str) -> tuple[Entry, ...] | 
             found = path.stat()
             if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
                 continue
-            if (entries := _parsed(path, found.st_ino, found.st_mtime_ns, found.st_size)) is not None:
+            if (entries := _load_file(path, found.st_ino, found.st_mtime_ns, found.st_size)) is not None:
                 return entries
     return None
 
@@ -68,7 +68,7 @@ def save_description(folder: Path, short: str, version: str, content: bytes) -> 
 
 
 @lru_cache(maxsize=64)
-def _parsed(path: Path, _inode: int, _changed: int, _size: int) -> tuple[Entry, ...] | None:
+def _load_file(path: Path, _inode: int, _changed: int, _size: int) -> tuple[Entry, ...] | None:
     """The entries of a file in this very state: reading one takes some milliseconds, and most are asked for again."""
     return decode_description(path.read_bytes())
 
@@ -77,7 +77,7 @@ SAMPLES = Path(__file__).parent.parent / "data" / "adaptors"
 """Descriptions of our own writing, for those who have set no folder."""
 
 Entries = tuple[Entry, ...]
-_MOST_FETCHED = 64
+_MAX_CACHED = 64
 
 
 class _Source(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ class _LookupOptions(msgspec.Struct, frozen=True):
     """How one chat wants to be served."""
 
     download: bool
-    told: Callable[[str], None]
+    on_progress: Callable[[str], None]
     deadline: float
 
 
@@ -103,10 +103,10 @@ class AdaptorLibrary:
         *,
         find_registry: Callable[[], str | None] = npm_registry.users_registry,
         now: Callable[[], float] = time.monotonic,
-        patience: float = 5.0,
+        timeout_s: float = 5.0,
     ) -> None:
-        self._patience = patience
-        self._flights = SingleFlight(now=now, longest=patience)
+        self._patience = timeout_s
+        self._flights = SingleFlight(now=now, timeout_s=timeout_s)
         find = partial(npm_registry.normalize_url, settings.registry) if settings.registry else find_registry
         self._registry = NpmRegistry(find, self._flights, now=now)
         self._sources = self._ordered(settings)
@@ -120,7 +120,7 @@ class AdaptorLibrary:
         """
         missing = AdaptorDocs(adaptor=adaptor, version=adaptor.version)
         short = adaptor.short
-        if short is None or adaptor.asks == "other":
+        if short is None or adaptor.version_kind == "other":
             return missing
         wish = _LookupOptions(download, on_progress, asyncio.get_running_loop().time() + self._patience)
         version = await self._version(short, adaptor, wish)
@@ -138,27 +138,27 @@ class AdaptorLibrary:
         if first.startswith(("http://", "https://")):
             # What two addresses have under one name need not be the same.
             kept = cache / f"url-{sha256(first.encode()).hexdigest()[:12]}"
-            own = _Source("url", kept, partial(_from_address, first.rstrip("/")))
+            own = _Source("url", kept, partial(_fetch_from_url, first.rstrip("/")))
         elif first:
             own = _Source("folder", Path(first).expanduser())
         else:
             own = _Source("samples", SAMPLES)
-        return [own, _Source("registry", cache / "npm", self._registry.description if settings.online else None)]
+        return [own, _Source("registry", cache / "npm", self._registry.fetch_description if settings.online else None)]
 
     async def _version(self, short: str, adaptor: Adaptor, wish: _LookupOptions) -> str | None:
         """The version asked for, as a number. Whoever set a folder decides what is newest; then the registry does."""
-        if adaptor.asks == "exact":
+        if adaptor.version_kind == "exact":
             return adaptor.version
         for source in self._sources:
-            if source.kind == "folder" and (found := choose_version(adaptor, await _versions([source], short))):
+            if source.kind == "folder" and (found := choose_version(adaptor, await _local_versions([source], short))):
                 return found
         if self._may_fetch(self._sources[-1], wish):
-            package = await self._registry.package(short, wish.deadline)
-            if package and adaptor.asks == "newest" and package.latest in package.releases:
+            package = await self._registry.get_package(short, wish.deadline)
+            if package and adaptor.version_kind == "newest" and package.latest in package.releases:
                 return package.latest
             if package and (found := choose_version(adaptor, package.releases)):
                 return found
-        return choose_version(adaptor, await _versions(self._sources, short))
+        return choose_version(adaptor, await _local_versions(self._sources, short))
 
     async def _exact(self, short: str, version: str, wish: _LookupOptions) -> Entries | None:
         for source in self._sources:
@@ -170,8 +170,8 @@ class AdaptorLibrary:
         return None
 
     async def _nearest(self, short: str, version: str, wish: _LookupOptions) -> tuple[str, Entries] | None:
-        local = await _versions(self._sources, short)
-        package = self._registry.known(short) if self._may_fetch(self._sources[-1], wish) else None
+        local = await _local_versions(self._sources, short)
+        package = self._registry.cached_package(short) if self._may_fetch(self._sources[-1], wish) else None
         # If the registry has the version, fetching it has failed, and another one would fare no better.
         offered = set(package.releases) if package and version not in package.releases else set[str]()
         near: str | None = version
@@ -193,32 +193,32 @@ class AdaptorLibrary:
         return await asyncio.to_thread(load_entries, source.folder, short, version)
 
     async def _fetch(self, source: _Source, short: str, version: str, wish: _LookupOptions) -> Entries | None:
-        if source.kind == "registry" and not await self._registry.exists(wish.deadline):
+        if source.kind == "registry" and not await self._registry.is_available(wish.deadline):
             return None
         flight = self._flights.join(
             f"Fetching {short}@{version} from the {source.kind}", partial(self._bring, source, short, version)
         )
         if flight is not None:
-            wish.told(f"Looking up {short}@{version}")
+            wish.on_progress(f"Looking up {short}@{version}")
         return await wait_for(flight, wish.deadline)
 
     async def _bring(self, source: _Source, short: str, version: str) -> Entries:
         assert source.fetch is not None
         content = await source.fetch(short, version)
-        entries = await asyncio.to_thread(_checked_and_kept, source.folder, short, version, content)
+        entries = await asyncio.to_thread(_decode_and_save, source.folder, short, version, content)
         self._fetched[source.folder, short, version] = entries
-        if len(self._fetched) > _MOST_FETCHED:
+        if len(self._fetched) > _MAX_CACHED:
             del self._fetched[next(iter(self._fetched))]
         return entries
 
 
-async def _from_address(address: str, short: str, version: str) -> bytes:
+async def _fetch_from_url(address: str, short: str, version: str) -> bytes:
     """A description from under an address, where it lies as it would in a folder."""
     version = quote(version)
     return await fetch_first([f"{address}/{short}@{version}.json", f"{address}/{short}/{version}/ast.json"])
 
 
-def _checked_and_kept(place: Path, short: str, version: str, content: bytes) -> Entries:
+def _decode_and_save(place: Path, short: str, version: str, content: bytes) -> Entries:
     entries = decode_description(content)
     if entries is None:
         raise DownloadError("this is no description of an adaptor")
@@ -229,7 +229,7 @@ def _checked_and_kept(place: Path, short: str, version: str, content: bytes) -> 
     return entries
 
 
-async def _versions(sources: list[_Source], short: str) -> set[str]:
+async def _local_versions(sources: list[_Source], short: str) -> set[str]:
     """All versions of an adaptor that lie in the sources' folders."""
     found = await asyncio.to_thread(lambda: [list_versions(source.folder, short) for source in sources])
     return {version for versions in found for version in versions}
@@ -247,10 +247,10 @@ def format_docs(docs: AdaptorDocs, *, full: bool = False) -> str:
     """Docs as text for a terminal."""
     between, parts = ("\n\n", [e.text for e in docs.entries]) if full else ("\n", [e.signature for e in docs.entries])
     title = " ".join(filter(None, [docs.adaptor.name, docs.version]))
-    return f"{title}\n{_state(docs)}\n" + (f"\n{between.join(parts)}\n" if parts else "")
+    return f"{title}\n{_state_line(docs)}\n" + (f"\n{between.join(parts)}\n" if parts else "")
 
 
-def _state(docs: AdaptorDocs) -> str:
+def _state_line(docs: AdaptorDocs) -> str:
     match docs.state:
         case "exact":
             return "docs: exact"

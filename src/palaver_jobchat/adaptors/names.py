@@ -34,7 +34,7 @@ class Adaptor(msgspec.Struct, frozen=True):
         return short if short != self.name and _SHORT.fullmatch(short) else None
 
     @property
-    def asks(self) -> Literal["exact", "newest", "range", "other"]:
+    def version_kind(self) -> Literal["exact", "newest", "range", "other"]:
         """What its version means: a number, the newest of all or of some, or nothing that we know (`local`)."""
         if self.version is None or self.version == "latest":
             return "newest"
@@ -57,7 +57,7 @@ def parse_adaptor(text: str) -> Adaptor | None:
 
 def choose_version(adaptor: Adaptor, versions: Collection[str]) -> str | None:
     """The one of these versions that was asked for. A preview is nobody's newest."""
-    match adaptor.asks:
+    match adaptor.version_kind:
         case "exact":
             return adaptor.version if adaptor.version and adaptor.version in versions else None
         case "newest":

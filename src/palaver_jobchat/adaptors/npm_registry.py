@@ -29,8 +29,8 @@ from palaver_jobchat.adaptors.download import (
     MAX_BYTES,
     DownloadError,
     SingleFlight,
-    fetch,
     fetch_first,
+    fetch_url,
     may_redirect,
     wait_for,
 )
@@ -52,12 +52,12 @@ def configured_registry(env: Mapping[str, str], *, folder: Path, home: Path) -> 
         name[len(_PREFIX) :].lower(): value for name, value in env.items() if name.lower().startswith(_PREFIX) and value
     }
     users = Path(environment.get("userconfig") or home / ".npmrc")
-    layers = [environment, _file(folder / ".npmrc", env), _file(users, env)]
+    layers = [environment, _read_npmrc(folder / ".npmrc", env), _read_npmrc(users, env)]
     for key in _KEYS:
         for layer in layers:
             if address := normalize_url(layer.get(key)):
                 return address
-    return normalize_url(_registry_from_npm(env))
+    return normalize_url(_registry_from_npm_command(env))
 
 
 def normalize_url(address: str | None) -> str | None:
@@ -66,7 +66,7 @@ def normalize_url(address: str | None) -> str | None:
     return address if address.startswith(("http://", "https://")) else None
 
 
-def _file(path: Path, env: Mapping[str, str]) -> dict[str, str]:
+def _read_npmrc(path: Path, env: Mapping[str, str]) -> dict[str, str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
@@ -81,7 +81,7 @@ def _file(path: Path, env: Mapping[str, str]) -> dict[str, str]:
     return told
 
 
-def _registry_from_npm(env: Mapping[str, str]) -> str | None:
+def _registry_from_npm_command(env: Mapping[str, str]) -> str | None:
     npm = shutil.which("npm", path=env.get("PATH", ""))
     if npm is None:
         return None
@@ -103,8 +103,8 @@ ABBREVIATED = "application/vnd.npm.install-v1+json; q=1.0, application/json; q=0
 """What npm itself asks for: the versions without their readmes."""
 
 _MEMBER = "package/ast.json"
-_MOST_MEMBERS = 10_000
-_LARGEST_INSIDE = 5 * MAX_BYTES
+_MAX_MEMBERS = 10_000
+_MAX_UNPACKED_BYTES = 5 * MAX_BYTES
 
 
 class Release(msgspec.Struct, frozen=True):
@@ -153,21 +153,21 @@ def tarball_urls(registry: str, release: Release) -> Sequence[str]:
 
 def extract_description(tarball: bytes, integrity: str) -> bytes:
     """The description inside a tarball, if the tarball is the one that was announced."""
-    if not _is_announced(tarball, integrity):
+    if not _matches_integrity(tarball, integrity):
         raise DownloadError("the tarball is not the one that the registry announced")
     try:
         with (
             gzip.GzipFile(fileobj=BytesIO(tarball)) as inflated,
             tarfile.open(fileobj=cast("IO[bytes]", _LimitedStream(inflated)), mode="r|") as archive,
         ):
-            return _member(archive)
+            return _read_member(archive)
     except DownloadError:
         raise
     except Exception as error:  # The readers of such files raise more kinds than they say.
         raise DownloadError(f"the tarball cannot be read ({type(error).__name__})") from error
 
 
-def _is_announced(tarball: bytes, integrity: str) -> bool:
+def _matches_integrity(tarball: bytes, integrity: str) -> bool:
     """Whether one of the SHA-512 sums is the tarball's. Weaker sums count as none."""
     digest = sha512(tarball).digest()
     for announced in integrity.split():
@@ -180,10 +180,10 @@ def _is_announced(tarball: bytes, integrity: str) -> bool:
     return False
 
 
-def _member(archive: tarfile.TarFile) -> bytes:
+def _read_member(archive: tarfile.TarFile) -> bytes:
     for number, member in enumerate(archive):
-        if number >= _MOST_MEMBERS:
-            raise DownloadError(f"the tarball holds more than {_MOST_MEMBERS:,} files")
+        if number >= _MAX_MEMBERS:
+            raise DownloadError(f"the tarball holds more than {_MAX_MEMBERS:,} files")
         if member.name == _MEMBER and member.isreg():
             if member.size > MAX_BYTES:
                 raise DownloadError(f"{_MEMBER} has more than {MAX_BYTES:,} bytes")
@@ -198,18 +198,18 @@ class _LimitedStream:
 
     def __init__(self, stream: gzip.GzipFile) -> None:
         self._stream = stream
-        self._room = _LARGEST_INSIDE
+        self._room = _MAX_UNPACKED_BYTES
 
     def read(self, size: int) -> bytes:
         content = self._stream.read(min(size, self._room + 1))
         self._room -= len(content)
         if self._room < 0:
-            raise DownloadError(f"the tarball holds more than {_LARGEST_INSIDE:,} bytes")
+            raise DownloadError(f"the tarball holds more than {_MAX_UNPACKED_BYTES:,} bytes")
         return content
 
 
 CACHE_TTL_S = 3600.0
-_MOST_PACKAGES = 200
+_MAX_PACKAGES = 200
 log = logging.getLogger("palaver_jobchat")
 
 
@@ -224,28 +224,28 @@ class NpmRegistry:
         """Empty: looked for, and there is none."""
         self._packages: dict[str, tuple[float, Package]] = {}
 
-    async def exists(self, deadline: float) -> bool:
+    async def is_available(self, deadline: float) -> bool:
         """Whether there is a registry to ask."""
         if self._address is None:
             await wait_for(self._flights.join("Finding the npm registry", self._look), deadline)
         return bool(self._address)
 
-    def known(self, short: str) -> Package | None:
+    def cached_package(self, short: str) -> Package | None:
         """The adaptor's versions as they were when last asked for."""
         kept = self._packages.get(short)
         return kept[1] if kept else None
 
-    async def package(self, short: str, deadline: float) -> Package | None:
+    async def get_package(self, short: str, deadline: float) -> Package | None:
         """The adaptor's versions, not older than an hour unless the registry cannot be reached."""
-        if self._fresh(short) is None and await self.exists(deadline):
+        if self._fresh(short) is None and await self.is_available(deadline):
             await self._asked(short, deadline)
-        return self.known(short)
+        return self.cached_package(short)
 
-    async def description(self, short: str, version: str) -> bytes:
+    async def fetch_description(self, short: str, version: str) -> bytes:
         """The description of one version, as its package has it."""
         package = self._fresh(short)
         if package is None or version not in package.releases:  # It may have come out since.
-            package = await self._asked(short) or self.known(short)
+            package = await self._asked(short) or self.cached_package(short)
         if package is None:
             raise DownloadError("the registry does not say which versions there are")
         release = package.releases.get(version)
@@ -263,11 +263,11 @@ class NpmRegistry:
         return await wait_for(flight, deadline)
 
     async def _fetch(self, short: str) -> Package:
-        content = await fetch(f"{self._address}/@openfn%2Flanguage-{short}", accept=ABBREVIATED)
+        content = await fetch_url(f"{self._address}/@openfn%2Flanguage-{short}", accept=ABBREVIATED)
         package = await asyncio.to_thread(parse_package, content)
         self._packages.pop(short, None)  # So that the order is that of asking.
         self._packages[short] = (self._now(), package)
-        if len(self._packages) > _MOST_PACKAGES:
+        if len(self._packages) > _MAX_PACKAGES:
             del self._packages[next(iter(self._packages))]
         return package
 

@@ -65,25 +65,25 @@ def load_embedding(setting: str) -> Embedding | None:
     except ImportError as error:
         raise PalaverError(_EXTRA) from error
     if Path(setting).is_dir():
-        return Embedding(setting, _model(Path(setting)))
+        return Embedding(setting, _load_model2vec(Path(setting)))
     if named := _FUNCTION.fullmatch(setting):
-        return Embedding(setting, _function(named[1], named[2]))
+        return Embedding(setting, _load_function(named[1], named[2]))
     raise PalaverError(f"EMBEDDINGS: {setting!r} is neither a folder with a model2vec model nor module:function.")
 
 
-def is_same_model(probe: "NDArray[np.float32]", before: bytes | None) -> bool:
+def is_same_model(probe: "NDArray[np.float32]", stored: bytes | None) -> bool:
     """Whether a model is the one that made `before` of the same text."""
-    if before is None or len(before) != probe.nbytes:
+    if stored is None or len(stored) != probe.nbytes:
         return False
-    if before == probe.tobytes():
+    if stored == probe.tobytes():
         return True
     import numpy as np
 
     # Some models do not give the same numbers to the last digit each time.
-    return bool(probe @ np.frombuffer(before, dtype=np.float32) > _SAME)
+    return bool(probe @ np.frombuffer(stored, dtype=np.float32) > _SAME)
 
 
-def _model(folder: Path) -> Callable[[list[str]], Any]:
+def _load_model2vec(folder: Path) -> Callable[[list[str]], Any]:
     try:
         from model2vec import StaticModel
     except ImportError as error:
@@ -96,7 +96,7 @@ def _model(folder: Path) -> Callable[[list[str]], Any]:
     return lambda texts: model.encode(texts, use_multiprocessing=False)
 
 
-def _function(module: str, name: str) -> Callable[[list[str]], Any]:
+def _load_function(module: str, name: str) -> Callable[[list[str]], Any]:
     try:
         found: object = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:

@@ -22,14 +22,14 @@ from palaver_jobchat.settings import PREFIX, Settings
 
 
 @contextmanager
-def replace_file(file: Path, *, wait: float) -> Generator[Path]:
+def replace_file(file: Path, *, lock_timeout: float) -> Generator[Path]:
     """A copy of the file to change (nothing, if there is none), which takes its place if all goes well.
 
     A second writer waits so many seconds for the first.
     """
     file = file.resolve()
     file.parent.mkdir(parents=True, exist_ok=True)
-    with _exclusive_lock(file, wait=wait):
+    with _exclusive_lock(file, wait=lock_timeout):
         # A name of its own is not needed: whoever finds one here found what a dead writer left.
         part = file.with_name(f".{file.name}.part")
         part.unlink(missing_ok=True)
@@ -67,8 +67,8 @@ Progress = Callable[[Literal["files", "vectors"], int, int], None]
 TOKENIZER = "tokenize=\"porter unicode61 tokenchars '_$'\""
 """How words are read: in all their forms, and an identifier as one."""
 
-_BATCH = 256
-_OURS = 0x706A6378  # "pjcx": by this a file is known as an index, and never mistaken for somebody's data.
+_EMBED_BATCH_SIZE = 256
+_APPLICATION_ID = 0x706A6378  # "pjcx": by this a file is known as an index, and never mistaken for somebody's data.
 _TABLES = f"""
     CREATE TABLE about (
         stamp TEXT NOT NULL, chunks INTEGER NOT NULL, model TEXT, dimension INTEGER, probe BLOB
@@ -104,7 +104,7 @@ def build_index(
     *,
     embeddings: Embedding | None = None,
     progress: Progress = lambda _what, _done, _of: None,
-    wait: float = LOCK_TIMEOUT_S,
+    lock_timeout: float = LOCK_TIMEOUT_S,
 ) -> IndexReport:
     """Bring the index in `file` up to date with the folder's Markdown.
 
@@ -113,7 +113,10 @@ def build_index(
     if not folder.is_dir():
         raise PalaverError(f"There is no folder {folder} to index.")
     try:
-        with replace_file(file, wait=wait) as part, closing(sqlite3.connect(part, isolation_level=None)) as database:
+        with (
+            replace_file(file, wait=lock_timeout) as part,
+            closing(sqlite3.connect(part, isolation_level=None)) as database,
+        ):
             database.execute("PRAGMA journal_mode = OFF")  # Of a copy: if this fails, it is thrown away.
             database.execute("BEGIN")
             report = _update(database, folder, embeddings, progress)
@@ -128,7 +131,7 @@ def build_index(
 def _update(
     database: sqlite3.Connection, folder: Path, embeddings: Embedding | None, progress: Progress
 ) -> IndexReport:
-    _prepare(database)
+    _ensure_schema(database)
     known: dict[str, str] = dict(database.execute("SELECT path, digest FROM files"))
     seen: dict[str, str] = {}
     problems: list[Problem] = []
@@ -160,19 +163,19 @@ def _update(
     )
 
 
-def _prepare(database: sqlite3.Connection) -> None:
+def _ensure_schema(database: sqlite3.Connection) -> None:
     (shape,) = database.execute("PRAGMA user_version").fetchone()
     (owner,) = database.execute("PRAGMA application_id").fetchone()
-    if (owner, shape) == (_OURS, SCHEMA_VERSION):
+    if (owner, shape) == (_APPLICATION_ID, SCHEMA_VERSION):
         return
-    if owner != _OURS and database.execute("SELECT 1 FROM sqlite_master").fetchone():
+    if owner != _APPLICATION_ID and database.execute("SELECT 1 FROM sqlite_master").fetchone():
         raise sqlite3.DatabaseError("it is a database of something else")
     for table in ("words", "chunks", "files", "vectors", "about"):
         database.execute(f"DROP TABLE IF EXISTS {table}")
     for statement in _TABLES.split(";"):
         database.execute(statement)
     database.execute("INSERT INTO about (stamp, chunks) VALUES ('', 0)")
-    database.execute(f"PRAGMA application_id = {_OURS}")
+    database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
     database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
@@ -210,9 +213,9 @@ def _embed(database: sqlite3.Connection, embeddings: Embedding | None, progress:
     missing = database.execute(
         "SELECT id, title, section, text FROM chunks WHERE id NOT IN (SELECT chunk FROM vectors) ORDER BY id"
     ).fetchall()
-    for start in range(0, len(missing), _BATCH):
+    for start in range(0, len(missing), _EMBED_BATCH_SIZE):
         progress("vectors", start, len(missing))
-        batch = missing[start : start + _BATCH]
+        batch = missing[start : start + _EMBED_BATCH_SIZE]
         vectors = embeddings.vectors(["\n".join(texts) for _, *texts in batch])
         rows = ((number, vector.tobytes()) for (number, *_), vector in zip(batch, vectors, strict=True))
         database.executemany("INSERT INTO vectors VALUES (?, ?)", rows)
@@ -241,18 +244,18 @@ def _summary_lines(folder: Path, file: Path, report: IndexReport, settings: Sett
     files = report.added + report.changed + report.kept
     vectors = f", {report.vectors:,} vectors made" if settings.embeddings else ""
     yield (
-        f"{folder}: {_many(files, 'file')}, {_many(report.chunks, 'piece')} ({report.added:,} added, "
+        f"{folder}: {_count(files, 'file')}, {_count(report.chunks, 'piece')} ({report.added:,} added, "
         f"{report.changed:,} changed, {report.removed:,} removed, {report.kept:,} as before{vectors})."
     )
     for problem in report.problems:
-        yield f"  {problem.path} {problem.what}."
+        yield f"  {problem.path} {problem.description}."
     if not files:
         yield "There is no Markdown in this folder: nothing will be found."
     is_set = bool(settings.index) and Path(settings.index).expanduser().resolve() == file.resolve()
     yield f"Index: {file}" + ("." if is_set else f". To search it, set {PREFIX}INDEX={file}")
 
 
-def _many(number: int, what: str) -> str:
+def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
@@ -261,18 +264,18 @@ SAMPLE_PAGES = Path(__file__).parent.parent / "data" / "docs"
 
 def sample_index(cache: Path, *, embeddings: Embedding | None = None) -> Path:
     """The index of our own pages, made in the cache folder where it is not there yet."""
-    file = cache / f"docs-{_digest()}.sqlite"
+    file = cache / f"docs-{_sample_digest()}.sqlite"
     is_there = file.exists()
     if is_there and not _is_valid_index(file):
         file.unlink(missing_ok=True)
         is_there = False
     if not is_there or embeddings is not None:
         # If it is there, only the vectors may be missing, or be another model's.
-        build_index(SAMPLE_PAGES, file, embeddings=embeddings, wait=5.0)
+        build_index(SAMPLE_PAGES, file, embeddings=embeddings, lock_timeout=5.0)
     return file
 
 
-def _digest() -> str:
+def _sample_digest() -> str:
     """Of the pages, so that two versions of this program can share a cache."""
     pages = [f"{page.path} {page.digest}" for page in read_documents(SAMPLE_PAGES) if isinstance(page, Document)]
     return sha256("\n".join([f"{SCHEMA_VERSION}", *pages]).encode()).hexdigest()[:12]

@@ -49,25 +49,25 @@ def split_markdown(markdown: str, *, name: str) -> list[Chunk]:
         title = next((section.path[0] for section in sections if section.path), name)
     pieces: list[tuple[tuple[str, ...], str]] = []
     for section in sections:
-        for text in _packed(section.blocks):
-            if pieces and _belong_together(pieces[-1][1], text):
+        for text in _pack_blocks(section.blocks):
+            if pieces and _should_merge(pieces[-1][1], text):
                 path, before = pieces[-1]
                 pieces[-1] = (path, f"{before}\n\n{text}")
             else:
                 pieces.append((section.path, text))
     # A heading that stands alone answers nothing, and those below it have it in their section.
-    return [Chunk(title, " > ".join(_below(title, path)), text) for path, text in pieces if _says(text)]
+    return [Chunk(title, " > ".join(_below(title, path)), text) for path, text in pieces if _has_content(text)]
 
 
 def _below(title: str, path: tuple[str, ...]) -> tuple[str, ...]:
     return path[1:] if path[:1] == (title,) else path
 
 
-def _says(text: str) -> bool:
+def _has_content(text: str) -> bool:
     return any(line and not _HEADING.fullmatch(line) for line in text.split("\n"))
 
 
-def _belong_together(before: str, after: str) -> bool:
+def _should_merge(before: str, after: str) -> bool:
     return min(len(before), len(after)) < MIN_CHUNK_CHARACTERS and len(before) + 2 + len(after) <= MAX_CHUNK_CHARACTERS
 
 
@@ -108,10 +108,10 @@ def _sections(markdown: str) -> Iterator[_Section]:
     yield section
 
 
-def _packed(blocks: list[str]) -> Iterator[str]:
+def _pack_blocks(blocks: list[str]) -> Iterator[str]:
     """The blocks in as few pieces as their size allows."""
     text = ""
-    for block in (part for whole in blocks for part in _small(whole)):
+    for block in (part for whole in blocks for part in _split_block(whole)):
         if text and len(text) + 2 + len(block) > MAX_CHUNK_CHARACTERS:
             yield text
             text = block
@@ -121,13 +121,13 @@ def _packed(blocks: list[str]) -> Iterator[str]:
         yield text
 
 
-def _small(block: str) -> Iterator[str]:
+def _split_block(block: str) -> Iterator[str]:
     """A block in parts that are small enough: whole lines, else sentences, else as many characters as fit."""
     if len(block) <= MAX_CHUNK_CHARACTERS or _FENCE.match(block):
         yield block
         return
     text = ""
-    for part in _parts(block):
+    for part in _split_lines(block):
         if text and len(text) + 1 + len(part) > MAX_CHUNK_CHARACTERS:
             yield text
             text = part
@@ -136,7 +136,7 @@ def _small(block: str) -> Iterator[str]:
     yield text
 
 
-def _parts(block: str) -> Iterator[str]:
+def _split_lines(block: str) -> Iterator[str]:
     for line in block.split("\n"):
         if len(line) <= MAX_CHUNK_CHARACTERS:
             yield line
@@ -165,7 +165,7 @@ class Problem(msgspec.Struct, frozen=True):
     """What was not as it should be with a file or a folder."""
 
     path: str
-    what: str
+    description: str
 
 
 def list_files(folder: Path) -> tuple[list[str], list[Problem]]:

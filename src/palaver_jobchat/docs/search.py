@@ -36,8 +36,8 @@ _CANDIDATES = 30
 _AT_ONCE = 10
 _DAMPING = 60  # Reciprocal rank's k, as almost everyone has it.
 _SHORT = 40
-_MOST_TERMS = 20
-_MOST_ROWS = 6_000  # That are scored for one question: a few milliseconds.
+_MAX_TERMS = 20
+_MAX_SCORED_ROWS = 6_000  # That are scored for one question: a few milliseconds.
 _WITHOUT = ("openfn", "job", "jobs")
 _RANKED = """
     SELECT rowid, -rank FROM words
@@ -55,7 +55,7 @@ class SearchResult(msgspec.Struct, frozen=True):
     score: float | None = None
     """Relative to the best."""
 
-    def result(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As `meta.rag.search_results` has it."""
         metadata = {"doc_title": self.title, "docs_type": "general_docs", "section": self.section, "path": self.path}
         return {"text": self.text, "metadata": metadata, **({} if self.score is None else {"score": self.score})}
@@ -79,17 +79,17 @@ class SearchResults(msgspec.Struct, frozen=True):
     results: tuple[SearchResult, ...] = ()
 
 
-def build_query(question: str, *, adaptor: str | None = None, before: str | None = None) -> Query:
+def build_query(question: str, *, adaptor: str | None = None, previous_question: str | None = None) -> Query:
     """What to search for. A short question ("and in bulk?") is about what the user said `before`."""
     question = question.strip()
-    earlier = before.strip() if before and len(question) < _SHORT else ""
-    terms = content_terms(f"{question} {earlier}", without=(*_WITHOUT, adaptor or ""))[:_MOST_TERMS]
+    earlier = previous_question.strip() if previous_question and len(question) < _SHORT else ""
+    terms = content_terms(f"{question} {earlier}", without=(*_WITHOUT, adaptor or ""))[:_MAX_TERMS]
     text = " ".join(part for part in (question, adaptor, earlier) if part)
     return Query(text, tuple(terms), adaptor)
 
 
 def search_index(
-    file: Path, query: Query, *, budget: int = RESULTS_BUDGET_CHARACTERS, near: NearestChunks | None = None
+    file: Path, query: Query, *, budget: int = RESULTS_BUDGET_CHARACTERS, vector_search: NearestChunks | None = None
 ) -> SearchResults:
     """The pieces that answer best, the best first. Raises sqlite3.Error where there is no index that can be read."""
     if not query.terms:
@@ -97,8 +97,8 @@ def search_index(
     # Immutable: an index is replaced, never changed in place (docs/writing.py), so nothing needs to be locked.
     opened = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
     with closing(opened) as database:
-        scores = _ranked(database, (*query.terms, *([query.adaptor] if query.adaptor else ())))
-        if near is not None and (nearest := near(database, query.text, _CANDIDATES)):
+        scores = _rank_by_terms(database, (*query.terms, *([query.adaptor] if query.adaptor else ())))
+        if vector_search is not None and (nearest := vector_search(database, query.text, _CANDIDATES)):
             scores = merge_rankings(list(scores), nearest)
         kept = _relevant(database, scores, query.terms)
     return SearchResults(query.text, tuple(fit_budget(kept, budget)))
@@ -124,7 +124,7 @@ def fit_budget(found: Iterable[SearchResult], budget: int) -> list[SearchResult]
     return kept
 
 
-def _ranked(database: sqlite3.Connection, terms: Sequence[str]) -> dict[int, float]:
+def _rank_by_terms(database: sqlite3.Connection, terms: Sequence[str]) -> dict[int, float]:
     """The pieces that hold any of the terms, the best first, with their scores."""
     telling = _rarest_terms(database, terms)
     if not telling:
@@ -149,13 +149,13 @@ def _rarest_terms(database: sqlite3.Connection, terms: Sequence[str]) -> list[st
     rows = 0
     for term in rare:
         rows += numbers[term]
-        if rows > _MOST_ROWS and len(telling) >= 2:
+        if rows > _MAX_SCORED_ROWS and len(telling) >= 2:
             break
         telling.append(term)
     return telling
 
 
-def _pieces(database: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, SearchResult]:
+def _load_chunks(database: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, SearchResult]:
     one = "SELECT text, title, section, path FROM chunks WHERE id = ?"
     return {number: SearchResult(*database.execute(one, (number,)).fetchone()) for number in numbers}
 
@@ -169,7 +169,7 @@ def _relevant(database: sqlite3.Connection, scores: Mapping[int, float], terms: 
     ranking = list(scores)
     # Most often the first few will do, and looking for the words in all of them takes its time.
     for start in range(0, len(ranking), _AT_ONCE):
-        pieces = _pieces(database, ranking[start : start + _AT_ONCE])
+        pieces = _load_chunks(database, ranking[start : start + _AT_ONCE])
         held = _term_counts(pieces, terms)
         kept += [(piece, scores[one]) for one, piece in pieces.items() if held[one] >= min(2, len(terms))]
         if len(kept) >= MAX_RESULTS:
@@ -252,7 +252,7 @@ class DocsRetriever:
     def _search(self, file: Path, query: Query, near: VectorSearch | None) -> SearchResults:
         budget = self._settings.docs_budget
         try:
-            return search_index(file, query, budget=budget, near=near)
+            return search_index(file, query, budget=budget, vector_search=near)
         except PalaverError as error:  # Of the model. Words still find something.
             self._tell(error.message)
             return search_index(file, query, budget=budget)
@@ -304,7 +304,7 @@ class RagResults(msgspec.Struct, frozen=True):
     def meta(self) -> dict[str, Any]:
         """As the answer's `meta.rag` has it."""
         return {
-            "search_results": [one.result() for one in self.results],
+            "search_results": [one.to_dict() for one in self.results],
             "search_results_sections": list(dict.fromkeys(one.title for one in self.results if one.title)),
             "search_queries": [{"query": query} for query in self.queries],
         }
@@ -319,8 +319,8 @@ def select_results(
     incoming: Sequence[object],
     searched: SearchResults | None,
     *,
-    now: PreviousTopic,
-    earlier: PreviousTopic | None = None,
+    topic: PreviousTopic,
+    previous_topic: PreviousTopic | None = None,
     refresh: bool = False,
     budget: int = RESULTS_BUDGET_CHARACTERS,
 ) -> RagResults:
@@ -332,7 +332,7 @@ def select_results(
     theirs = valid_results(incoming)
     if searched is None:
         return RagResults(tuple(fit_budget(theirs[:MAX_RAG_RESULTS], budget)))
-    if refresh or (earlier is not None and earlier != now):
+    if refresh or (previous_topic is not None and previous_topic != topic):
         theirs = []
     known = {one.text for one in theirs}
     found = [*theirs, *(one for one in searched.results if one.text not in known)]

@@ -148,7 +148,7 @@ class Check(msgspec.Struct, frozen=True):
     """One expectation, and what is wrong where it does not hold."""
 
     key: str
-    fault: str | None = None
+    problem: str | None = None
 
 
 def score_expected(case: Case) -> Score:
@@ -156,12 +156,12 @@ def score_expected(case: Case) -> Score:
     found = list(check_expected(parse_expected(case.expected), suggested_code(case)))
     if not found:
         raise Skip("no_expected", "the row expects nothing")
-    faults = [check.fault for check in found if check.fault is not None]
+    faults = [check.problem for check in found if check.problem is not None]
     return Score(
         passed=not faults,
         score=1 - len(faults) / len(found),
         reason=" ".join(faults),
-        details={"checks": {check.key: check.fault is None for check in found}},
+        details={"checks": {check.key: check.problem is None for check in found}},
     )
 
 
@@ -286,7 +286,7 @@ def _skip_reason(rule: Rule, code: Sequence[ParsedBlock]) -> tuple[str, str] | N
     """Why a rule can say nothing of this code, as a code and in words; none where it can."""
     if rule is adaptor_functions.KNOWN_FUNCTIONS and all(one.job.docs is None for one in code):
         return "no_docs", "there is no description of this very version of the adaptor"
-    if not any(rule.any_code or (one.job.program.syntax.ok and not one.job.too_deep) for one in code):
+    if not any(rule.accepts_invalid_code or (one.job.program.syntax.ok and not one.job.is_too_deep) for one in code):
         return "not_readable", "the code is not JavaScript, or nested too deeply"
     return None
 

@@ -15,7 +15,7 @@ MISSING_PACKAGES = "Job Chat needs more packages: pip install 'palaver[jobchat]'
 
 def create_model(settings: Settings, *, api_key: str | None = None, base_url: str | None = None) -> Model:
     """The model of these settings. Anthropic's key and address are the environment's unless they are given here."""
-    patience = RetryPolicy(retries=settings.retries, seconds=settings.timeout)
+    patience = RetryPolicy(retries=settings.retries, timeout_s=settings.timeout)
     try:
         match settings.provider:
             case "anthropic":
@@ -25,7 +25,7 @@ def create_model(settings: Settings, *, api_key: str | None = None, base_url: st
                     model=settings.model,
                     max_tokens=settings.max_tokens,
                     thinking=settings.thinking,
-                    patience=patience,
+                    retry_policy=patience,
                     api_key=api_key,
                     base_url=base_url,
                 )
@@ -35,7 +35,7 @@ def create_model(settings: Settings, *, api_key: str | None = None, base_url: st
                 return OpenAI(
                     model=settings.model,
                     max_tokens=settings.max_tokens,
-                    patience=patience,
+                    retry_policy=patience,
                     api_key=settings.api_key,
                     base_url=settings.base_url,
                     anthropic_url=base_url,

@@ -176,8 +176,8 @@ DEFAULT_MODEL: Final = "claude-sonnet-5-5"
 _TOOL: Final = "edit_job"
 _JSON: Final = {"content-type": "application/json"}
 _Raw = cast("type[RawMessageStreamEvent]", RawMessageStreamEvent)
-_CONNECT: Final = 5.0
-_DRAIN: Final = 0.5
+CONNECT_TIMEOUT_S: Final = 5.0
+DRAIN_TIMEOUT_S: Final = 0.5
 
 
 class Anthropic:
@@ -189,14 +189,14 @@ class Anthropic:
         model: str = "",
         max_tokens: int = 16_384,
         thinking: Literal["off", "adaptive"] = "off",
-        patience: RetryPolicy | None = None,
+        retry_policy: RetryPolicy | None = None,
         api_key: str | None = None,
         base_url: str | None = None,
     ) -> None:
         self._model = model or DEFAULT_MODEL
         self._max_tokens = max_tokens
         self._thinking = thinking
-        self._patience = patience or RetryPolicy()
+        self._patience = retry_policy or RetryPolicy()
         self._key = (os.environ.get("ANTHROPIC_API_KEY", "") if api_key is None else api_key).strip()
         self._base_url = base_url or os.environ.get("ANTHROPIC_BASE_URL") or None
         self._clients = ClientPool(self._client)
@@ -215,10 +215,14 @@ class Anthropic:
         """Close the connections of this event loop. They are closed with the loop in any case."""
         await self._clients.aclose()
 
-    async def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """The answer as it comes."""
         sent = RequestInfo.from_request(
-            request, model=self._model, own_key=self._key, timeout=self._patience.seconds, setting="ANTHROPIC_API_KEY"
+            request,
+            model=self._model,
+            server_key=self._key,
+            timeout=self._patience.timeout_s,
+            setting="ANTHROPIC_API_KEY",
         )
         stream = await self._opened(request, sent)
         try:
@@ -232,7 +236,7 @@ class Anthropic:
             await stream.close()
 
     def _client(self) -> AsyncAnthropic:
-        timeout = Timeout(self._patience.seconds, connect=_CONNECT)
+        timeout = Timeout(self._patience.timeout_s, connect=CONNECT_TIMEOUT_S)
         # Never without a key, not even an empty one: the SDK would go and look for other credentials.
         return AsyncAnthropic(
             api_key=self._key,
@@ -312,6 +316,6 @@ def _events(lines: SseLines, piece: bytes, sent: RequestInfo) -> Iterator[Stream
 async def _drain(body: AsyncIterator[bytes]) -> None:
     """Read what is left: it makes the connection free for the next request. What goes wrong now concerns nobody."""
     with suppress(Exception):
-        async with asyncio.timeout(_DRAIN):
+        async with asyncio.timeout(DRAIN_TIMEOUT_S):
             async for _ in body:
                 pass

@@ -19,7 +19,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The caller's own; none means the server's."""
     must_edit: bool = False
     """Whether the model has to call the tool: a correction is nothing else."""
-    fields: dict[str, int] = {}
+    field_sizes: dict[str, int] = {}
     """The size of each field that was sent, for the error that says the prompt is too long."""
     script: list[Any] | None = None
     """What a scripted model plays; no other looks at it."""
@@ -81,7 +81,7 @@ class Model(Protocol):
         """Whether the server has what it takes to ask it, so that no caller needs a key."""
         ...
 
-    def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """The answer as it comes. Raises Failure (failures.py); closing it ends the connection."""
         ...
 

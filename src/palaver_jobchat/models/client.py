@@ -30,8 +30,8 @@ _KEPT: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Keepers]] = WeakKeyDi
 class ClientPool(Generic[Client]):
     """One client for each loop that asks, closed with the loop."""
 
-    def __init__(self, make: Callable[[], Client]) -> None:
-        self._make = make
+    def __init__(self, create: Callable[[], Client]) -> None:
+        self._make = create
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Client, AsyncGenerator[None]]] = (
             WeakKeyDictionary()
         )
@@ -75,25 +75,25 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """How often, and for how long."""
 
     retries: int = 2
-    seconds: float = 120.0
+    timeout_s: float = 120.0
     """No try begins when so many have passed since the first."""
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
-    chance: Callable[[], float] = random.random
+    jitter: Callable[[], float] = random.random
 
 
-async def retry(attempt: Callable[[], Awaitable[T]], patience: RetryPolicy) -> T:
+async def retry(attempt: Callable[[], Awaitable[T]], policy: RetryPolicy) -> T:
     """What an attempt gives; of several failures, the last is raised."""
-    began = patience.now()
-    for retry in range(patience.retries):
+    began = policy.now()
+    for retry in range(policy.retries):
         try:
             return await attempt()
         except Exception as error:
             met = read_provider_error(error)
-            pause = None if met is None else _pause(met, retry, patience)
-            if pause is None or patience.now() + pause - began >= patience.seconds:
+            pause = None if met is None else _pause(met, retry, policy)
+            if pause is None or policy.now() + pause - began >= policy.timeout_s:
                 raise
-        await patience.sleep(pause)
+        await policy.sleep(pause)
     return await attempt()
 
 
@@ -105,7 +105,7 @@ def _pause(met: ProviderError, retry: int, patience: RetryPolicy) -> float | Non
     if told is not None:
         return told if told <= MAX_PAUSE_S else None
     # A little less than the full pause, never the same twice: callers that failed together should not return together.
-    return min(_FIRST * _GROWTH**retry, _MOST) * (1 - 0.25 * patience.chance())
+    return min(_FIRST * _GROWTH**retry, _MOST) * (1 - 0.25 * patience.jitter())
 
 
 def _is_passing(met: ProviderError) -> bool:

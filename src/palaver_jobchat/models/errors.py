@@ -41,7 +41,7 @@ class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     key_source: Literal["request", "server"]
     """Whose key it was."""
-    fields: Mapping[str, int]
+    field_sizes: Mapping[str, int]
     """The size of each field of the caller's."""
     timeout: float
     """After how many silent seconds it was given up."""
@@ -50,16 +50,16 @@ class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_request(
-        cls, asking: ModelRequest, *, model: str, own_key: str, timeout: float, setting: str
+        cls, request: ModelRequest, *, model: str, server_key: str, timeout: float, setting: str
     ) -> "RequestInfo":
         """Use the caller's key, or the server's if the request has none."""
-        key = (asking.key or "").strip()
+        key = (request.key or "").strip()
         key_source: Literal["request", "server"] = "request" if key else "server"
         return cls(
             model=model,
-            key=key or own_key,
+            key=key or server_key,
             key_source=key_source,
-            fields=asking.fields,
+            fields=request.field_sizes,
             timeout=timeout,
             setting=setting,
         )
@@ -106,24 +106,24 @@ def stream_error(kind: str, message: str, code: object = None) -> ProviderError:
     return ProviderError(kind="status", status=_STATUS_BY_TYPE.get(kind, number), message=message)
 
 
-def failure_from_exception(error: Exception, sent: RequestInfo) -> Failure:
+def failure_from_exception(error: Exception, request: RequestInfo) -> Failure:
     """The failure that a run ends with. Raise it where the error is no longer at hand: not from it, nor beside it."""
     met = read_provider_error(error)
     if met is None and not isinstance(error, ValueError):  # One of these is a stream that is not what it should be.
         raise error
-    return failure_from_error(met or ProviderError(kind="status", status=500), sent)
+    return failure_from_error(met or ProviderError(kind="status", status=500), request)
 
 
-def failure_from_error(trouble: ProviderError, sent: RequestInfo) -> Failure:
+def failure_from_error(error: ProviderError, request: RequestInfo) -> Failure:
     """The same, of an error that was read."""
-    match trouble.kind:
+    match error.kind:
         case "timeout":
-            seconds = f"{sent.timeout:g} seconds"
+            seconds = f"{request.timeout:g} seconds"
             return Failure("timeout", f"The model sent nothing for {seconds}. Try again later.", status=504)
         case "connection":
             return connection_lost()
         case "status":
-            return _by_status(trouble, sent)
+            return _by_status(error, request)
 
 
 def connection_lost() -> Failure:
@@ -132,12 +132,12 @@ def connection_lost() -> Failure:
     return Failure("connection_error", message, status=503)
 
 
-def check_key(sent: RequestInfo) -> None:
+def check_key(request: RequestInfo) -> None:
     """Refuse a request that has no key, or one that could stand in no header."""
-    if not sent.key:
+    if not request.key:
         raise Failure("unauthorized", "No model key: send api_key or configure one.", status=401)
-    if not (sent.key.isascii() and sent.key.isprintable()):
-        raise _by_status(ProviderError(kind="status", status=401), sent)
+    if not (request.key.isascii() and request.key.isprintable()):
+        raise _by_status(ProviderError(kind="status", status=401), request)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -204,9 +204,9 @@ def _retry_later(code: str, start: str, trouble: ProviderError, *, status: int) 
 
 
 def _too_long(sent: RequestInfo) -> Failure:
-    largest = max(sent.fields, key=lambda name: sent.fields[name], default="content")
+    largest = max(sent.field_sizes, key=lambda name: sent.field_sizes[name], default="content")
     message = f"This is too long for the model. Shorten {largest}, the largest field, or leave it out."
-    return Failure("prompt_too_long", message, status=413, details={"fields": dict(sent.fields)})
+    return Failure("prompt_too_long", message, status=413, details={"fields": dict(sent.field_sizes)})
 
 
 def _error_object(body: object) -> dict[str, Any]:

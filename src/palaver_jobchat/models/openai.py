@@ -102,7 +102,7 @@ def openai_messages(prompt: Prompt) -> list[dict[str, Any]]:
     """The conversation, our own words first."""
     system = _text(prompt.system)
     opening = [{"role": "system", "content": system}] if system else []
-    return [*opening, *(message for turn in prompt.messages for message in _turn(turn))]
+    return [*opening, *(message for turn in prompt.messages for message in _turn_messages(turn))]
 
 
 def openai_tools(prompt: Prompt) -> list[dict[str, Any]]:
@@ -120,12 +120,12 @@ def openai_tools(prompt: Prompt) -> list[dict[str, Any]]:
     ]
 
 
-def _turn(turn: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _turn_messages(turn: dict[str, Any]) -> Iterator[dict[str, Any]]:
     content = turn["content"]
     blocks: list[dict[str, Any]] = [{"type": "text", "text": content}] if isinstance(content, str) else content
     text = _text(blocks)
     if turn["role"] == "assistant":
-        calls = [_call(block) for block in blocks if block["type"] == "tool_use"]
+        calls = [_tool_call(block) for block in blocks if block["type"] == "tool_use"]
         yield {"role": "assistant", "content": text or None, **({"tool_calls": calls} if calls else {})}
         return
     for block in blocks:
@@ -141,13 +141,13 @@ def _text(blocks: Sequence[dict[str, Any]]) -> str:
     return _BETWEEN.join(block["text"] for block in blocks if block["type"] == "text")
 
 
-def _call(block: dict[str, Any]) -> dict[str, Any]:
+def _tool_call(block: dict[str, Any]) -> dict[str, Any]:
     arguments = msgspec.json.encode(block["input"]).decode()
     return {"id": block["id"], "type": "function", "function": {"name": block["name"], "arguments": arguments}}
 
 
-OPENAI: Final = "https://api.openai.com/v1"
-ANTHROPIC: Final = "https://api.anthropic.com"
+OPENAI_URL: Final = "https://api.openai.com/v1"
+ANTHROPIC_URL: Final = "https://api.anthropic.com"
 _TOOL: Final = "edit_job"
 _CONNECT: Final = 5.0
 
@@ -160,7 +160,7 @@ class OpenAI:
         *,
         model: str,
         max_tokens: int = 16_384,
-        patience: RetryPolicy | None = None,
+        retry_policy: RetryPolicy | None = None,
         api_key: str = "",
         base_url: str = "",
         anthropic_url: str | None = None,
@@ -169,11 +169,11 @@ class OpenAI:
             raise PalaverError("The provider openai needs to be told which model: set PALAVER_JOBCHAT_MODEL.")
         self._model = model
         self._max_tokens = max_tokens
-        self._patience = patience or RetryPolicy()
+        self._patience = retry_policy or RetryPolicy()
         self._key = api_key.strip()
-        self._base_url = base_url or OPENAI
+        self._base_url = base_url or OPENAI_URL
         self._anthropic = {
-            _origin(url) for url in (ANTHROPIC, anthropic_url or os.environ.get("ANTHROPIC_BASE_URL", ""))
+            _origin(url) for url in (ANTHROPIC_URL, anthropic_url or os.environ.get("ANTHROPIC_BASE_URL", ""))
         }
         self._clients = ClientPool(self._client)
 
@@ -191,13 +191,13 @@ class OpenAI:
         """Close the connections of this event loop. They are closed with the loop in any case."""
         await self._clients.aclose()
 
-    async def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """The answer as it comes."""
         sent = RequestInfo.from_request(
             request,
             model=self._model,
-            own_key=self._key,
-            timeout=self._patience.seconds,
+            server_key=self._key,
+            timeout=self._patience.timeout_s,
             setting="PALAVER_JOBCHAT_API_KEY",
         )
         stream = await self._opened(request, sent)
@@ -212,7 +212,7 @@ class OpenAI:
             await stream.close()
 
     def _client(self) -> AsyncOpenAI:
-        timeout = Timeout(self._patience.seconds, connect=_CONNECT)
+        timeout = Timeout(self._patience.timeout_s, connect=_CONNECT)
         # Never without a key, not even a wrong one: the SDK would take OPENAI_API_KEY, whosever endpoint this is.
         return AsyncOpenAI(api_key=self._key or "none", base_url=self._base_url, timeout=timeout, max_retries=0)
 
@@ -235,7 +235,7 @@ class OpenAI:
 
     def _request(self, asking: ModelRequest) -> dict[str, Any]:
         # OpenAI's newer models refuse the old name of the limit, and other servers often do not know the new one.
-        limit = "max_completion_tokens" if _origin(self._base_url) == _origin(OPENAI) else "max_tokens"
+        limit = "max_completion_tokens" if _origin(self._base_url) == _origin(OPENAI_URL) else "max_tokens"
         request: dict[str, Any] = {
             "model": self._model,
             limit: self._max_tokens,

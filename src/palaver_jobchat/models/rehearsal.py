@@ -43,10 +43,10 @@ class RehearsalModel:
         if self._model is not None:
             await self._model.aclose()
 
-    async def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """The answer as it comes. Nobody's key is used."""
         model = self._model or await asyncio.to_thread(self._started)
-        async with aclosing(model.ask(msgspec.structs.replace(request, key=None))) as happenings:
+        async with aclosing(model.stream(msgspec.structs.replace(request, key=None))) as happenings:
             async for happening in happenings:
                 yield happening
 
@@ -61,11 +61,11 @@ class RehearsalModel:
 
 
 OPENING_SENTENCE: Final = "Rehearsal: no model was asked."
-_DELAY: Final = 0.015
-_PIECE: Final = 12  # Characters in a delta, about what a model sends.
-_MOST: Final = 80
-_NEIGHBOURS: Final = 20
-_FREE: Final = {"input_tokens": 0, "output_tokens": 0}
+_DELAY_S: Final = 0.015
+_CHUNK_CHARACTERS: Final = 12  # Characters in a delta, about what a model sends.
+_MAX_CHUNKS: Final = 80
+_MAX_CONTEXT_LINES: Final = 20
+_NO_USAGE: Final = {"input_tokens": 0, "output_tokens": 0}
 
 _DATA = re.compile(r'<(data-[0-9a-f]{12}) kind="(\w+)">(.*?)</\1>', re.DOTALL)
 _RENAME = re.compile(r"\brename\s+[`'\"]?([\w$]+)[`'\"]?\s+(?:to|into|as)\s+[`'\"]?([\w$]+)", re.IGNORECASE)
@@ -74,23 +74,25 @@ _CHANGE = re.compile(
     r"remove|delete|replace|rename|rewrite|refactor|fetch|send|get)\b",
     re.IGNORECASE,
 )
-_ASKING = re.compile(r"\s*(how|why|what|when|where|who|which|does|do|is|are|explain|describe|tell)\b", re.IGNORECASE)
+_QUESTION_WORD = re.compile(
+    r"\s*(how|why|what|when|where|who|which|does|do|is|are|explain|describe|tell)\b", re.IGNORECASE
+)
 _POLITE = re.compile(r"\b(please|can you|could you|would you)\b", re.IGNORECASE)
 _ERROR = re.compile(r"error|exception|failed|is not defined|cannot read", re.IGNORECASE)
 _LINE = re.compile(r"\bline (\d+)\b|:(\d+):\d+\b", re.IGNORECASE)
-_NAMED = re.compile(r"[`'\"]?([A-Za-z_$][\w$]*)[`'\"]? is not (?:defined|a function)|reading '([\w$]+)'")
+_NAME_IN_ERROR = re.compile(r"[`'\"]?([A-Za-z_$][\w$]*)[`'\"]? is not (?:defined|a function)|reading '([\w$]+)'")
 _OPERATION = re.compile(r"^([A-Za-z_$][\w$.]*)\(", re.MULTILINE)
 
-_STEP: Final = """\
+_LOG_STEP: Final = """\
 fn(state => {
   const records = Array.isArray(state.data) ? state.data : [state.data];
   console.log(`${records.length} records`);
   return state;
 });"""
-_NEW: Final = f"""\
+_NEW_JOB: Final = f"""\
 get('/patients', {{ query: {{ limit: 100 }} }});
 
-{_STEP}
+{_LOG_STEP}
 """
 _MEANINGS: Final = {
     "get": "asks for a resource and leaves it in state.data",
@@ -124,7 +126,7 @@ class _Question(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def wants_change(self) -> bool:
         """Whether it reads like an order rather than a question."""
-        is_question = _ASKING.match(self.question) is not None or self.question.rstrip().endswith("?")
+        is_question = _QUESTION_WORD.match(self.question) is not None or self.question.rstrip().endswith("?")
         return bool(_CHANGE.search(self.question)) and (not is_question or bool(_POLITE.search(self.question)))
 
 
@@ -133,15 +135,15 @@ def rehearsal_step(request: RehearsalRequest) -> dict[str, Any]:
     body = cast("dict[str, Any]", request.body)
     if body.get("tool_choice", {}).get("type") == "tool":
         return _step("", [])  # A correction; there is nothing that could be better the second time.
-    asked = _asked(body)
+    asked = _parse_request(body)
     if asked.wants_change and not asked.job.strip():
-        return _created(asked)
+        return _create_step(asked)
     if asked.wants_change:
-        return _changed(asked)
-    return _step("\n\n".join(_explained(asked)))
+        return _change_step(asked)
+    return _step("\n\n".join(_explanation(asked)))
 
 
-def _asked(body: dict[str, Any]) -> _Question:
+def _parse_request(body: dict[str, Any]) -> _Question:
     """The request's last turn: what is known of the job, and the question alone."""
     content = body["messages"][-1]["content"]
     blocks: list[dict[str, Any]] = [{"type": "text", "text": content}] if isinstance(content, str) else content
@@ -152,22 +154,22 @@ def _asked(body: dict[str, Any]) -> _Question:
     )
 
 
-def _created(asked: _Question) -> dict[str, Any]:
+def _create_step(asked: _Question) -> dict[str, Any]:
     text = "I'll write a small job that asks for patients and logs how many there are."
-    return _suggested(asked, text, [{"action": "rewrite", "new_code": _NEW}], shown=_NEW)
+    return _suggestion(asked, text, [{"action": "rewrite", "new_code": _NEW_JOB}], shown=_NEW_JOB)
 
 
-def _changed(asked: _Question) -> dict[str, Any]:
+def _change_step(asked: _Question) -> dict[str, Any]:
     rename = _RENAME.search(asked.question)
     if rename is not None:
-        return _renamed(asked, rename[1], rename[2])
-    if _STEP in asked.job.replace("\r\n", "\n"):
+        return _rename_step(asked, rename[1], rename[2])
+    if _LOG_STEP in asked.job.replace("\r\n", "\n"):
         return _step("The job logs how many records there are already. I leave it as it is.")
     text = "I'll add a step at the end that logs how many records there are."
-    return _suggested(asked, text, [_appended(asked.job)], shown=_STEP)
+    return _suggestion(asked, text, [_append_edit(asked.job)], shown=_LOG_STEP)
 
 
-def _renamed(asked: _Question, old: str, new: str) -> dict[str, Any]:
+def _rename_step(asked: _Question, old: str, new: str) -> dict[str, Any]:
     word = re.compile(rf"(?<![\w$]){re.escape(old)}(?![\w$])")
     places = len(word.findall(asked.job))
     if not places:
@@ -178,21 +180,21 @@ def _renamed(asked: _Question, old: str, new: str) -> dict[str, Any]:
     else:  # It is also a part of other words, which keep it.
         edit = {"action": "rewrite", "new_code": renamed}
     where = "in one place" if places == 1 else f"in {places} places"
-    return _suggested(asked, f"I'll rename `{old}` to `{new}` {where}.", [edit], shown=renamed)
+    return _suggestion(asked, f"I'll rename `{old}` to `{new}` {where}.", [edit], shown=renamed)
 
 
-def _appended(job: str) -> dict[str, Any]:
+def _append_edit(job: str) -> dict[str, Any]:
     """The edit that puts a step after the last line: by that line, with as many before it as make it the only one."""
     lines = job.rstrip().split("\n")
-    for count in range(1, _NEIGHBOURS):
+    for count in range(1, _MAX_CONTEXT_LINES):
         old = "\n".join(lines[-count:])
         if job.find(old) == job.rfind(old):
-            return {"action": "replace", "old_code": old, "new_code": f"{old}\n\n{_STEP}"}
-    return {"action": "rewrite", "new_code": f"{job.rstrip()}\n\n{_STEP}\n"}
+            return {"action": "replace", "old_code": old, "new_code": f"{old}\n\n{_LOG_STEP}"}
+    return {"action": "rewrite", "new_code": f"{job.rstrip()}\n\n{_LOG_STEP}\n"}
 
 
-def _explained(asked: _Question) -> Iterator[str]:
-    if asked.log and (failing := _failing(asked)):
+def _explanation(asked: _Question) -> Iterator[str]:
+    if asked.log and (failing := _log_error(asked)):
         yield failing
         return
     names = _OPERATION.findall(asked.job)
@@ -201,33 +203,33 @@ def _explained(asked: _Question) -> Iterator[str]:
         yield "This job is empty. Ask for one to be written, and a small one will be suggested."
         return
     yield f"The job has {len(names)} operation{'' if len(names) == 1 else 's'}:"
-    yield "\n".join(f"{place}. {line}" for place, line in enumerate(map(_told, names), 1))
+    yield "\n".join(f"{place}. {line}" for place, line in enumerate(map(_operation_line, names), 1))
     yield "Ask for a change, such as “rename … to …”, to see how one is suggested."
 
 
-def _told(name: str) -> str:
+def _operation_line(name: str) -> str:
     meaning = _MEANINGS.get(name.rpartition(".")[2])
     return f"`{name}` {meaning}." if meaning else f"`{name}`, a function of the adaptor."
 
 
-def _failing(asked: _Question) -> str:
+def _log_error(asked: _Question) -> str:
     """Where the log says that something went wrong, and where that is in the job."""
     for number, line in enumerate(asked.log.splitlines(), 1):
         if _ERROR.search(line):
-            place = _place(asked.job.splitlines(), asked.log.splitlines()[number - 1 :])
+            place = _job_line(asked.job.splitlines(), asked.log.splitlines()[number - 1 :])
             told = f"Line {number} of the log tells of an error:\n\n```\n{line.strip()}\n```"
             return f"{told}\n\n{place}" if place else told
     return ""
 
 
-def _place(job: list[str], log: list[str]) -> str:
+def _job_line(job: list[str], log: list[str]) -> str:
     """The line of the job that an error is about: by its number, else by the name in it."""
     text = "\n".join(log)
     for match in _LINE.finditer(text):
         number = int(match[1] or match[2])
         if 1 <= number <= len(job) and job[number - 1].strip():
             return f"It is about line {number} of the job:\n\n```js\n{job[number - 1].strip()}\n```"
-    named = _NAMED.search(text)
+    named = _NAME_IN_ERROR.search(text)
     name = (named[1] or named[2]) if named is not None else None
     for number, line in enumerate(job, 1):
         if name is not None and re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", line):
@@ -235,7 +237,7 @@ def _place(job: list[str], log: list[str]) -> str:
     return ""
 
 
-def _suggested(asked: _Question, text: str, edits: list[dict[str, str]], *, shown: str) -> dict[str, Any]:
+def _suggestion(asked: _Question, text: str, edits: list[dict[str, str]], *, shown: str) -> dict[str, Any]:
     """The text with its edits; where none can be made, with the code itself."""
     if asked.can_edit:
         return _step(text, edits)
@@ -245,5 +247,5 @@ def _suggested(asked: _Question, text: str, edits: list[dict[str, str]], *, show
 def _step(text: str, edits: list[dict[str, str]] | None = None) -> dict[str, Any]:
     said = f"{OPENING_SENTENCE} {text}".rstrip()
     tool: list[Mapping[str, Any]] = [] if edits is None else [{"tool": {"name": "edit_job", "input": {"edits": edits}}}]
-    chunks = min(max(len(said) // _PIECE, 1), _MOST)
-    return {"blocks": [{"text": said}, *tool], "chunks": chunks, "delay": _DELAY, "usage": _FREE}
+    chunks = min(max(len(said) // _CHUNK_CHARACTERS, 1), _MAX_CHUNKS)
+    return {"blocks": [{"text": said}, *tool], "chunks": chunks, "delay": _DELAY_S, "usage": _NO_USAGE}

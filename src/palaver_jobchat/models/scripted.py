@@ -36,36 +36,36 @@ class ScriptedModel:
     async def aclose(self) -> None:
         """It has no connections."""
 
-    async def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """The answer that the script holds."""
         sent = RequestInfo(
             model=NAME,
             key="",
             key_source="server",
-            fields=request.fields,
+            field_sizes=request.field_sizes,
             timeout=self._timeout,
             setting="model_script",
         )
-        step = _step(request)
+        step = _script_step(request)
         if step.error is not None:
-            raise failure_from_error(_trouble(step.error), sent)
-        if step.said or not step.breaks or step.then_error is not None:
-            for happening in _said(step):
+            raise failure_from_error(_provider_error(step.error), sent)
+        if step.content or not step.is_incomplete or step.then_error is not None:
+            for happening in _content_events(step):
                 if isinstance(happening, TextDelta) and step.delay:
                     await asyncio.sleep(step.delay)
                 yield happening
         if step.then_error is not None:
-            raise failure_from_error(stream_error(step.then_error.kind, step.then_error.message), sent)
+            raise failure_from_error(stream_error(step.then_error.error_type, step.then_error.message), sent)
         if step.hang:
             await asyncio.sleep(self._timeout)
             raise failure_from_error(ProviderError(kind="timeout"), sent)
         if step.drop:
             raise connection_lost()
         yield UsageReport(_usage(step.usage, output=step.usage.output_tokens))
-        yield ResponseFinished(STOP_REASONS.get(step.ending, "stop"), step.ending)
+        yield ResponseFinished(STOP_REASONS.get(step.stop_reason, "stop"), step.stop_reason)
 
 
-def _step(asking: ModelRequest) -> ScriptStep:
+def _script_step(asking: ModelRequest) -> ScriptStep:
     """The step for this request. Only a correction is made to edit, and it is the second request of its answer."""
     if asking.script is None:
         raise Failure("bad_request", "This server's model plays scripts: send one as model_script.", status=400)
@@ -79,18 +79,18 @@ def _step(asking: ModelRequest) -> ScriptStep:
     return script[place]
 
 
-def _said(step: ScriptStep) -> Iterator[ModelEvent]:
+def _content_events(step: ScriptStep) -> Iterator[ModelEvent]:
     yield UsageReport(_usage(step.usage, output=min(1, step.usage.output_tokens)))
-    for index, block in enumerate(step.said):
-        is_open = step.breaks and index == len(step.said) - 1
-        yield from _block(block, step.chunks, f"toolu_{index}", is_open=is_open)
+    for index, block in enumerate(step.content):
+        is_open = step.is_incomplete and index == len(step.content) - 1
+        yield from _block_events(block, step.chunks, f"toolu_{index}", is_open=is_open)
 
 
-def _block(block: ScriptBlock, chunks: int, call_id: str, *, is_open: bool) -> Iterator[ModelEvent]:
+def _block_events(block: ScriptBlock, chunks: int, call_id: str, *, is_open: bool) -> Iterator[ModelEvent]:
     """A block; one that is open has no end. Reasoning is nobody's but the model's."""
     if block.text is not None:
         yield from (TextDelta(piece) for piece in script.split_text(block.text, chunks))
-    call = block.called
+    call = block.tool_call
     if call is not None:
         writing = ToolCallBuilder(call.id or call_id, call.name)
         writing.add(call.json)
@@ -109,6 +109,6 @@ def _usage(tokens: ScriptUsage, *, output: int) -> Usage:
     )
 
 
-def _trouble(told: script.ScriptError) -> ProviderError:
-    status = 529 if told.kind == "overloaded_error" else told.status
+def _provider_error(told: script.ScriptError) -> ProviderError:
+    status = 529 if told.error_type == "overloaded_error" else told.status
     return ProviderError(kind="status", status=status, message=told.message, headers=told.headers)

@@ -4,22 +4,22 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Final
 
-from palaver_jobchat.javascript import HOLE, string_value
+from palaver_jobchat.javascript import SUBSTITUTION, string_value
 from palaver_jobchat.rules.base import Job, Remark, Rule
 from palaver_jobchat.rules.operations import unwrap
 
 # In every adaptor; its description is often the one of a type, and then does not name it.
-_ALWAYS = frozenset({"execute"})
+_UNDOCUMENTED = frozenset({"execute"})
 
 
 def _check_known_functions(job: Job) -> Iterator[Remark]:
     docs = job.docs
     if docs is None:
         return
-    known = {entry.name for entry in docs.entries if entry.kind == "function"} | _ALWAYS
+    known = {entry.name for entry in docs.entries if entry.kind == "function"} | _UNDOCUMENTED
     for operation in job.operations.all:
         # What a namespace holds is in no description.
-        if not operation.bare or operation.name in known:
+        if not operation.is_bare or operation.name in known:
             continue
         close = get_close_matches(operation.name[:100], known, n=1)
         hint = f" Is `{close[0]}` meant?" if close else ""
@@ -30,10 +30,10 @@ def _check_known_functions(job: Job) -> Iterator[Remark]:
 KNOWN_FUNCTIONS = Rule(
     id="known_functions",
     description="Every function that the job calls is one of its adaptor.",
-    judge=_check_known_functions,
+    check=_check_known_functions,
 )
 
-_PATHS: Final = {
+_PATH_ARGUMENTS: Final = {
     "asData": (0,),
     "each": (0,),
     "join": (0, 1),
@@ -48,12 +48,12 @@ _PATHS: Final = {
 def _check_json_path(job: Job) -> Iterator[Remark]:
     for operation in job.operations.all:
         for place, argument in enumerate(operation.arguments):
-            if place not in _PATHS.get(operation.name, ()):
+            if place not in _PATH_ARGUMENTS.get(operation.name, ()):
                 continue
             path = string_value(unwrap(argument))
-            if path is not None and not path.startswith(("$", HOLE)):
+            if path is not None and not path.startswith(("$", SUBSTITUTION)):
                 message = f"A path begins with `$`: `'$.{path.strip('.')}'`, or lazy state without quotes."
                 yield Remark("warning", argument.line, message)
 
 
-JSON_PATH = Rule(id="json_path", description="Paths given as text begin with `$`.", judge=_check_json_path)
+JSON_PATH = Rule(id="json_path", description="Paths given as text begin with `$`.", check=_check_json_path)

@@ -57,7 +57,7 @@ class Job:
         return self.program.root
 
     @property
-    def too_deep(self) -> bool:
+    def is_too_deep(self) -> bool:
         """Whether it is nested deeper than rules look."""
         return self.program.depth > MAX_DEPTH
 
@@ -75,11 +75,11 @@ class Job:
     def steps(self) -> tuple[StateFunction, ...]:
         """The functions that take the state and have to give it back."""
         entries = self.docs.entries if self.docs is not None else ()
-        callbacks = {entry.name: place for entry in entries if (place := _callback(entry)) is not None}
+        callbacks = {entry.name: place for entry in entries if (place := _callback_index(entry)) is not None}
         return self.operations.steps(callbacks)
 
 
-def _callback(entry: Entry) -> int | None:
+def _callback_index(entry: Entry) -> int | None:
     """Which parameter of a function is its callback; that of `map` gets an item, not the state."""
     inside = entry.signature.partition("(")[2]
     parameters = _COMMA.split(inside)
@@ -94,15 +94,15 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     description: str
     """What the rule asks for, as a sentence."""
-    judge: Callable[[Job], Iterator[Remark]]
-    any_code: bool = False
+    check: Callable[[Job], Iterator[Remark]]
+    accepts_invalid_code: bool = False
     """Whether it judges code, too, that is not JavaScript, or nested too deeply: the others would see ghosts there."""
 
     def findings(self, job: Job) -> tuple[Finding, ...]:
         """What the rule finds in a job, in no more than a screenful."""
-        if not self.any_code and (not job.program.syntax.ok or job.too_deep):
+        if not self.accepts_invalid_code and (not job.program.syntax.ok or job.is_too_deep):
             return ()
-        remarks = islice(_without_duplicates(self.judge(job)), MAX_FINDINGS)
+        remarks = islice(_without_duplicates(self.check(job)), MAX_FINDINGS)
         return tuple(Finding(self.id, remark.level, remark.line, remark.message) for remark in remarks)
 
 

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from palaver_jobchat.javascript import HOLE, Node, string_value
+from palaver_jobchat.javascript import SUBSTITUTION, Node, string_value
 from palaver_jobchat.rules.base import Job, Remark, Rule
 from palaver_jobchat.rules.operations import unwrap
 
-_SECRET: Final = frozenset(
+_SECRET_NAMES: Final = frozenset(
     """
     accesskey accesstoken apikey apisecret apitoken appsecret auth0secret authorization authtoken bearertoken
     clientsecret passphrase passwd password privatekey proxyauthorization pwd refreshtoken secret secretkey
@@ -16,58 +16,58 @@ _SECRET: Final = frozenset(
     """.split()
 )
 _SEPARATORS = re.compile(r"[\s_\-'\"]")
-_SCHEME = re.compile(rf"(?:Basic|Bearer)\s+(?=\S*[\d=])[^\s{HOLE}]{{6,}}", re.IGNORECASE)
-_IN_URL = re.compile(rf"://[^\s/:@{HOLE}]+:[^\s/@{HOLE}]+@")
+_SCHEME = re.compile(rf"(?:Basic|Bearer)\s+(?=\S*[\d=])[^\s{SUBSTITUTION}]{{6,}}", re.IGNORECASE)
+_IN_URL = re.compile(rf"://[^\s/:@{SUBSTITUTION}]+:[^\s/@{SUBSTITUTION}]+@")
 _IN_QUERY = re.compile(
-    rf"[?&](?:access_?token|api[_-]?key|client_?secret|password|token)=[^&\s{HOLE}]{{4,}}", re.IGNORECASE
+    rf"[?&](?:access_?token|api[_-]?key|client_?secret|password|token)=[^&\s{SUBSTITUTION}]{{4,}}", re.IGNORECASE
 )
 _ADVICE = "Put it into the credential of the step, and read it from `$.configuration`."
 
 
-def _check(job: Job) -> Iterator[Remark]:
+def _check_no_credentials(job: Job) -> Iterator[Remark]:
     for node in job.root.walk():
         match node.kind:
             case "pair":
-                message = _named(node.child("key"), node.child("value"))
+                message = _named_secret(node.child("key"), node.child("value"))
             case "variable_declarator":
-                message = _named(node.child("name"), node.child("value"))
+                message = _named_secret(node.child("name"), node.child("value"))
             case "assignment_expression" | "assignment_pattern" | "object_assignment_pattern":
-                message = _named(node.child("left"), node.child("right"))
+                message = _named_secret(node.child("left"), node.child("right"))
             case "string" | "template_string":
-                message = _looks_secret(node)
+                message = _literal_secret(node)
             case _:
                 continue
         if message is not None:
             yield Remark("error", node.line, f"{message} {_ADVICE}")
 
 
-def _named(name: Node | None, value: Node | None) -> str | None:
+def _named_secret(name: Node | None, value: Node | None) -> str | None:
     """What is wrong with a text under a name."""
     if name is None or value is None:
         return None
     if name.kind in ("member_expression", "subscript_expression"):
         name = name.child("property") or name.child("index")
     given = string_value(unwrap(value))
-    if name is None or given is None or not given.strip() or HOLE in given or _says_secret(given):
+    if name is None or given is None or not given.strip() or SUBSTITUTION in given or _contains_secret(given):
         return None
     word = _SEPARATORS.sub("", name.text).lower()
     # "Bearer " alone has the token still to come.
-    if word not in _SECRET or given.strip().lower() in ("basic", "bearer"):
+    if word not in _SECRET_NAMES or given.strip().lower() in ("basic", "bearer"):
         return None
     return f"A text stands under `{name.text.strip(chr(39) + chr(34))}`."
 
 
-def _looks_secret(node: Node) -> str | None:
-    return "This text looks like a credential." if _says_secret(string_value(node) or "") else None
+def _literal_secret(node: Node) -> str | None:
+    return "This text looks like a credential." if _contains_secret(string_value(node) or "") else None
 
 
-def _says_secret(text: str) -> bool:
+def _contains_secret(text: str) -> bool:
     return bool(_SCHEME.fullmatch(text.strip()) or _IN_URL.search(text) or _IN_QUERY.search(text))
 
 
 NO_CREDENTIALS = Rule(
     id="no_credentials",
     description="No password, token, key or secret is written into the job.",
-    judge=_check,
-    any_code=True,
+    check=_check_no_credentials,
+    accepts_invalid_code=True,
 )

@@ -12,7 +12,7 @@ import msgspec
 from palaver_jobchat.javascript import FUNCTIONS, Node
 from palaver_jobchat.rules.scopes import Scopes
 
-LANGUAGE: Final = frozenset(
+JAVASCRIPT_GLOBALS: Final = frozenset(
     """
     Array ArrayBuffer BigInt Boolean Buffer Date Error Intl JSON Map Math Number Object Promise Proxy Reflect RegExp
     Set String Symbol TextDecoder TextEncoder URL URLSearchParams WeakMap WeakSet atob btoa clearInterval clearTimeout
@@ -23,7 +23,7 @@ LANGUAGE: Final = frozenset(
 """Names of JavaScript's own; no operation has one of them."""
 
 # Which arguments of the functions that all adaptors share run as steps of the job: from the first number to the last.
-_STEPS: Final = {
+_STEP_ARGUMENTS: Final = {
     "fn": (0, 0),
     "alterState": (0, 0),
     "fnIf": (1, 1),
@@ -41,7 +41,7 @@ class Operation(msgspec.Struct, frozen=True):
     call: Node
     name: str
     """`get`, or `http.get`."""
-    bare: bool
+    is_bare: bool
     """Whether it is in no namespace."""
 
     @property
@@ -54,9 +54,9 @@ class StateFunction(msgspec.Struct, frozen=True):
     """A function that takes the state and has to give it back."""
 
     function: Node
-    of: str
+    callee: str
     """What it was given to: `fn`, `.then`."""
-    state: int = 0
+    state_index: int = 0
     """Which of its parameters the state is."""
 
 
@@ -76,7 +76,7 @@ class Operations(msgspec.Struct, frozen=True):
         found = {step.function: step for step in self.handlers}
         for operation in self.all:
             place = callbacks.get(operation.name, -1)
-            first, last = _STEPS.get(operation.name, (place, place))
+            first, last = _STEP_ARGUMENTS.get(operation.name, (place, place))
             for argument in operation.arguments[first : last + 1] if first >= 0 else ():
                 if (function := self.function(argument)) is not None:
                     found.setdefault(function, StateFunction(function, operation.name))
@@ -94,20 +94,20 @@ def find_operations(root: Node, scopes: Scopes) -> Operations:
     """The operations of a program."""
     found: list[Operation] = []
     handlers: list[StateFunction] = []
-    functions = dict(_functions(root))
+    functions = dict(_declared_functions(root))
     outline = Operations((), (), functions)
     for statement in root.children:
         if statement.kind != "expression_statement":
             continue
-        for node in statement.walk(outside=FUNCTIONS):
+        for node in statement.walk(skip_inside=FUNCTIONS):
             if node.kind != "call_expression":
                 continue
-            if (word := is_chained(node)) is not None:
+            if (word := chain_method(node)) is not None:
                 for place, argument in enumerate(arguments(node)[:2] if word != "finally" else ()):
                     if (function := outline.function(argument)) is not None:
                         # What handles an error gets that first: in `.catch(…)`, and as the second of `.then(…, …)`.
                         handlers.append(StateFunction(function, f".{word}", 1 if word == "catch" else place))
-            elif (name := _called(node, scopes)) is not None:
+            elif (name := _operation_name(node, scopes)) is not None:
                 found.append(Operation(node, name, "." not in name))
     return Operations(tuple(found), tuple(handlers), functions)
 
@@ -127,7 +127,7 @@ def arguments(call: Node) -> list[Node]:
     return [child for child in given.children if child.kind != "comment"]
 
 
-def is_chained(call: Node) -> Literal["then", "catch", "finally"] | None:
+def chain_method(call: Node) -> Literal["then", "catch", "finally"] | None:
     """Whether a call is the `.then(…)`, `.catch(…)` or `.finally(…)` of another."""
     member = call.child("function")
     if member is None or member.kind != "member_expression":
@@ -144,7 +144,7 @@ def is_chained(call: Node) -> Literal["then", "catch", "finally"] | None:
 
 def chain_start(call: Node) -> Node:
     """The call that a chain begins with."""
-    while is_chained(call) is not None:
+    while chain_method(call) is not None:
         member = call.child("function")
         target = member.child("object") if member is not None else None
         assert target is not None
@@ -152,7 +152,7 @@ def chain_start(call: Node) -> Node:
     return call
 
 
-def _called(call: Node, scopes: Scopes) -> str | None:
+def _operation_name(call: Node, scopes: Scopes) -> str | None:
     """The operation's name, if the call is one."""
     callee = call.child("function")
     given = call.child("arguments")
@@ -161,12 +161,12 @@ def _called(call: Node, scopes: Scopes) -> str | None:
     root = callee
     while root.kind == "member_expression" and (target := root.child("object")) is not None:
         root = target
-    if root.kind != "identifier" or root.text in LANGUAGE or root.text in ("$", "state"):
+    if root.kind != "identifier" or root.text in JAVASCRIPT_GLOBALS or root.text in ("$", "state"):
         return None
     return callee.text if scopes.binding(root) is None else None
 
 
-def _functions(root: Node) -> Iterator[tuple[str, Node]]:
+def _declared_functions(root: Node) -> Iterator[tuple[str, Node]]:
     for statement in root.children:
         if statement.kind == "function_declaration" and (name := statement.child("name")) is not None:
             yield name.text, statement

@@ -21,7 +21,7 @@ _IN_COMMENTS = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 # People's own texts may say "your" and "here" too: only what nobody would send to anyone.
-_IN_TEXTS = re.compile(
+_IN_STRINGS = re.compile(
     r"""
     ^\W*(?:TODO|FIXME)\b
     | \bYOUR(?:_[A-Z0-9]+)+\b
@@ -33,19 +33,19 @@ _IN_TEXTS = re.compile(
 )
 
 
-def _check(job: Job) -> Iterator[Remark]:
+def _check_no_placeholders(job: Job) -> Iterator[Remark]:
     for node in job.root.walk():
         if node.kind == "comment":
             for offset, line in enumerate(node.text.split("\n")):
                 if _IN_COMMENTS.search(line):
                     yield Remark("warning", node.line + offset, "This comment stands for something to be written.")
-        elif (text := string_value(node)) is not None and _IN_TEXTS.search(text):
+        elif (text := string_value(node)) is not None and _IN_STRINGS.search(text):
             yield Remark("warning", node.line, "This text stands for one to be filled in.")
 
 
 NO_PLACEHOLDERS = Rule(
     id="no_placeholders",
     description="Nothing stands for code or values that are still to be written.",
-    judge=_check,
-    any_code=True,
+    check=_check_no_placeholders,
+    accepts_invalid_code=True,
 )

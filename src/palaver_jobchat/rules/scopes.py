@@ -50,7 +50,7 @@ class Scopes:
                 return node
         return None
 
-    def free(self, name: str) -> Iterator[Node]:
+    def free_references(self, name: str) -> Iterator[Node]:
         """Every use of a name that the program does not declare."""
         for node in self._root.walk():
             if (

@@ -6,11 +6,11 @@ from typing import Final
 from palaver_jobchat.javascript import FUNCTIONS, Node
 from palaver_jobchat.rules.base import Job, Remark, Rule
 from palaver_jobchat.rules.operations import (
-    LANGUAGE,
+    JAVASCRIPT_GLOBALS,
     StateFunction,
     arguments,
+    chain_method,
     chain_start,
-    is_chained,
     parameters,
     unwrap,
 )
@@ -30,7 +30,7 @@ def return_statements(function: Node) -> Iterator[Node]:
     body = function.child("body")
     if body is None or body.kind != "statement_block":
         return
-    for node in body.walk(outside=FUNCTIONS):
+    for node in body.walk(skip_inside=FUNCTIONS):
         if node.kind == "return_statement":
             yield node
 
@@ -90,7 +90,7 @@ def ends(statement: Node) -> bool:
             body, label = statement.child("body"), statement.child("label")
             broken = any(
                 node.kind == "break_statement" and label is not None and _label(node) == label.text
-                for node in statement.walk(outside=FUNCTIONS)
+                for node in statement.walk(skip_inside=FUNCTIONS)
             )
             return body is not None and not broken and ends(body)
         case _:
@@ -108,7 +108,7 @@ def _switch_ends(statement: Node) -> bool:
     """With a default, and nothing that leaves it: cases run into the next, so that only the last has to end."""
     body = statement.child("body")
     cases = [child for child in body.children if child.kind != "comment"] if body is not None else []
-    if not any(case.kind == "switch_default" for case in cases) or _is_left(statement):
+    if not any(case.kind == "switch_default" for case in cases) or _has_break(statement):
         return False
     return any(ends(child) for child in cases[-1].children)
 
@@ -116,20 +116,20 @@ def _switch_ends(statement: Node) -> bool:
 def _loop_ends(statement: Node) -> bool:
     """If it never stops by itself; or, once at least run, in the middle."""
     body = statement.child("body")
-    if _is_left(statement):
+    if _has_break(statement):
         return False
     if statement.kind == "do_statement" and body is not None and ends(body):
-        return not any(node.kind == "continue_statement" for node in body.walk(outside=FUNCTIONS))
+        return not any(node.kind == "continue_statement" for node in body.walk(skip_inside=FUNCTIONS))
     condition = statement.child("condition")
     if condition is None or condition.kind == "empty_statement":
         return statement.kind == "for_statement"
     return unwrap(condition).kind == "true"
 
 
-def _is_left(statement: Node) -> bool:
+def _has_break(statement: Node) -> bool:
     """Whether a `break` inside leaves this loop or switch; one with a label is taken to."""
     inner = {*FUNCTIONS, *_LOOPS, "switch_statement"}
-    breaks = (node for node in statement.walk(outside=FUNCTIONS) if node.kind == "break_statement")
+    breaks = (node for node in statement.walk(skip_inside=FUNCTIONS) if node.kind == "break_statement")
     for node in breaks:
         if _label(node) is not None:
             return True
@@ -149,7 +149,7 @@ def _operator(node: Node) -> str:
     return operator.text if operator is not None else ""
 
 
-_NO_STATE: Final = frozenset(
+_PLAIN_VALUES: Final = frozenset(
     """
     array arrow_function binary_expression false function_expression null number regex string template_string true
     unary_expression undefined update_expression
@@ -161,16 +161,16 @@ _LIST_METHODS: Final = frozenset("every filter find flatMap forEach includes joi
 def _check_returns_state(job: Job) -> Iterator[Remark]:
     steps = {step.function for step in job.steps}
     for step in job.steps:
-        yield from _step(step)
+        yield from _check_step(step)
     for operation in job.operations.all:
-        for argument in operation.arguments if operation.bare else ():
+        for argument in operation.arguments if operation.is_bare else ():
             function = unwrap(argument)
             if function.kind in FUNCTIONS and function not in steps and not returns_always(function):
                 message = f"This function gives `{operation.name}` nothing on some path: it should return a value."
                 yield Remark("warning", function.line, message)
 
 
-def _step(step: StateFunction) -> Iterator[Remark]:
+def _check_step(step: StateFunction) -> Iterator[Remark]:
     function = step.function
     if not returns_always(function):
         where = (
@@ -178,21 +178,21 @@ def _step(step: StateFunction) -> Iterator[Remark]:
             if any(return_value(statement) for statement in return_statements(function))
             else "at its end"
         )
-        message = f"The function given to `{step.of}` must return state {where}, or the next operation gets none."
+        message = f"The function given to `{step.callee}` must return state {where}, or the next operation gets none."
         yield Remark("error", function.line, message)
     for statement in return_statements(function):
         if return_value(statement) is None:
             yield Remark("error", statement.line, "This `return` gives no state to the next operation.")
     for expression in return_values(function):
-        if (what := _not_state(expression, step)) is not None:
-            yield Remark("error", expression.line, f"The function given to `{step.of}` returns {what}, not state.")
+        if (what := _non_state_description(expression, step)) is not None:
+            yield Remark("error", expression.line, f"The function given to `{step.callee}` returns {what}, not state.")
 
 
-def _not_state(expression: Node, step: StateFunction) -> str | None:
+def _non_state_description(expression: Node, step: StateFunction) -> str | None:
     """What an expression is, if it surely is no state."""
     whole, parts = _state_names(step)
     match expression.kind:
-        case kind if kind in _NO_STATE:
+        case kind if kind in _PLAIN_VALUES:
             return "a plain value"
         case "identifier" if expression.text in parts:
             return "a part of state"
@@ -205,12 +205,12 @@ def _not_state(expression: Node, step: StateFunction) -> str | None:
             left = expression.child("left")
             return None if assigned is None or (left is not None and left.text in whole) else "what it assigned"
         case "call_expression":
-            return _not_state_called(expression, whole)
+            return _non_state_call(expression, whole)
         case _:
             return None
 
 
-def _not_state_called(call: Node, whole: frozenset[str]) -> str | None:
+def _non_state_call(call: Node, whole: frozenset[str]) -> str | None:
     callee = call.child("function")
     method = callee.child("property") if callee is not None and callee.kind == "member_expression" else None
     if callee is None or method is None:
@@ -227,9 +227,9 @@ def _not_state_called(call: Node, whole: frozenset[str]) -> str | None:
 def _state_names(step: StateFunction) -> tuple[frozenset[str], frozenset[str]]:
     """What the state is called in a function, and what its parts are, if it is taken apart at once."""
     given = parameters(step.function)
-    if len(given) <= step.state:
+    if len(given) <= step.state_index:
         return frozenset(), frozenset()
-    parameter = given[step.state]
+    parameter = given[step.state_index]
     if parameter.kind == "identifier":
         return frozenset({parameter.text}), frozenset()
     rests = frozenset(
@@ -251,16 +251,16 @@ def _root(node: Node) -> str:
 RETURNS_STATE = Rule(
     id="returns_state",
     description="Functions given to `fn`, `each`, `fnIf`, `.then`, `.catch` or as callback return state on every path.",
-    judge=_check_returns_state,
+    check=_check_returns_state,
 )
 
 
 def _check_keeps_state(job: Job) -> Iterator[Remark]:
-    last = _last(job)
+    last = _last_operation(job)
     for step in job.steps:
-        parts = _parts(step)
+        parts = _part_names(step)
         for expression in return_values(step.function):
-            if expression.kind != "object" or _keeps(expression, parts):
+            if expression.kind != "object" or _spreads_state(expression, parts):
                 continue
             if last is not None and last.start <= step.function.start < last.end:
                 yield Remark("note", expression.line, "This drops the rest of state at the end of the job.")
@@ -269,7 +269,7 @@ def _check_keeps_state(job: Job) -> Iterator[Remark]:
                 yield Remark("warning", expression.line, message)
 
 
-def _last(job: Job) -> Node | None:
+def _last_operation(job: Job) -> Node | None:
     """The last operation, if it is one that only makes a state: to leave a small one behind is its purpose there."""
     statements = [child for child in job.root.children if child.kind == "expression_statement"]
     expression = unwrap(statements[-1].children[0]) if statements and statements[-1].children else None
@@ -279,7 +279,7 @@ def _last(job: Job) -> Node | None:
     return expression if callee is not None and callee.text in ("fn", "fnIf", "alterState") else None
 
 
-def _keeps(expression: Node, parts: frozenset[str]) -> bool:
+def _spreads_state(expression: Node, parts: frozenset[str]) -> bool:
     """Whether an object has all of state in it: by `...state`, or because it names the configuration itself."""
     for child in expression.children:
         key = child.child("key") if child.kind == "pair" else child
@@ -292,13 +292,13 @@ def _keeps(expression: Node, parts: frozenset[str]) -> bool:
     return False
 
 
-def _parts(step: StateFunction) -> frozenset[str]:
+def _part_names(step: StateFunction) -> frozenset[str]:
     """The names of things taken out of state: `data` after `const { data, ...rest } = state`, but not `rest`."""
     given = parameters(step.function)
-    parameter = given[step.state] if len(given) > step.state else None
-    found = _taken(parameter) if parameter is not None else set[str]()
+    parameter = given[step.state_index] if len(given) > step.state_index else None
+    found = _destructured_parts(parameter) if parameter is not None else set[str]()
     body = step.function.child("body")
-    for node in body.walk(outside=FUNCTIONS) if body is not None else ():
+    for node in body.walk(skip_inside=FUNCTIONS) if body is not None else ():
         if node.kind != "variable_declarator":
             continue
         name, value = node.child("name"), node.child("value")
@@ -306,7 +306,7 @@ def _parts(step: StateFunction) -> frozenset[str]:
             continue
         source = unwrap(value)
         if source.kind == "identifier" and source.text == parameter.text:
-            found |= _taken(name)
+            found |= _destructured_parts(name)
         elif source.kind == "member_expression" and source.text.startswith(
             (f"{parameter.text}.", f"{parameter.text}?.")
         ):
@@ -314,7 +314,7 @@ def _parts(step: StateFunction) -> frozenset[str]:
     return frozenset(found)
 
 
-def _taken(pattern: Node) -> set[str]:
+def _destructured_parts(pattern: Node) -> set[str]:
     """What a pattern takes out of state. A plain name takes it whole, and `...rest` what is left."""
     if pattern.kind != "object_pattern":
         return set()
@@ -323,35 +323,35 @@ def _taken(pattern: Node) -> set[str]:
 
 
 KEEPS_STATE = Rule(
-    id="keeps_state", description="A new state keeps the old one: `{ ...state, data }`.", judge=_check_keeps_state
+    id="keeps_state", description="A new state keeps the old one: `{ ...state, data }`.", check=_check_keeps_state
 )
 
-_CHANGES = frozenset({"assignment_expression", "augmented_assignment_expression"})
+_ASSIGNMENTS = frozenset({"assignment_expression", "augmented_assignment_expression"})
 
 
 def _check_lazy_state(job: Job) -> Iterator[Remark]:
     operations = {operation.call for operation in job.operations.all}
-    for node in job.scopes.free("$"):
-        if _is_changed(node):
+    for node in job.scopes.free_references("$"):
+        if _is_assigned(node):
             yield Remark("error", node.line, "`$` cannot be assigned to. Change state inside `fn`.")
         elif not any(outer.kind == "arguments" and outer.parent in operations for outer in node.ancestors()):
             yield Remark("error", node.line, "`$` means something only in the arguments of an operation.")
         elif functions := [outer for outer in node.ancestors() if outer.kind in FUNCTIONS]:
             # `$.items.map(item => …$…)` reads $ within what is read from $, which may work.
-            level = "warning" if all(_helps(function, operations) for function in functions) else "error"
+            level = "warning" if all(_is_plain_callback(function, operations) for function in functions) else "error"
             yield Remark(level, node.line, "Inside a function `$` is not state. Use the function's own `state`.")
         elif node.field != "object":
             yield Remark("warning", node.line, "`$` alone stays `$`. For the whole state give `state => state`.")
 
 
-def _is_changed(node: Node) -> bool:
+def _is_assigned(node: Node) -> bool:
     """Whether it, or something of it, is on the left of an assignment, counted up or deleted."""
     child = node
     for outer in node.ancestors():
         if outer.kind in ("member_expression", "subscript_expression"):
             if child.field != "object":
                 return False
-        elif outer.kind in _CHANGES:
+        elif outer.kind in _ASSIGNMENTS:
             return child.field == "left"
         elif outer.kind == "unary_expression":
             operator = outer.child("operator")
@@ -362,21 +362,21 @@ def _is_changed(node: Node) -> bool:
     return False
 
 
-def _helps(function: Node, operations: set[Node]) -> bool:
+def _is_plain_callback(function: Node, operations: set[Node]) -> bool:
     """Whether a function is given to a call that is no operation, nor follows one."""
     call = function.parent.parent if function.parent is not None and function.parent.kind == "arguments" else None
-    return call is not None and call not in operations and is_chained(call) is None
+    return call is not None and call not in operations and chain_method(call) is None
 
 
 LAZY_STATE = Rule(
     id="lazy_state",
     description="`$` stands only in the arguments of operations, and not in functions.",
-    judge=_check_lazy_state,
+    check=_check_lazy_state,
 )
 
 
 def _check_no_bare_state(job: Job) -> Iterator[Remark]:
-    for node in job.scopes.free("state"):
+    for node in job.scopes.free_references("state"):
         message = (
             "There is no `state` yet when this is read. Use `$`, or a function that takes `state`."
             if node.function is None
@@ -386,12 +386,12 @@ def _check_no_bare_state(job: Job) -> Iterator[Remark]:
 
 
 NO_BARE_STATE = Rule(
-    id="no_bare_state", description="`state` is used only in functions that take it.", judge=_check_no_bare_state
+    id="no_bare_state", description="`state` is used only in functions that take it.", check=_check_no_bare_state
 )
 
-_STATES: Final = frozenset({"state", "next", "nextState"})
+_STATE_NAMES: Final = frozenset({"state", "next", "nextState"})
 # These give no new state but a value out of it, and being called so is what they are for.
-_VALUES: Final = frozenset(
+_VALUE_FUNCTIONS: Final = frozenset(
     """
     asData dataPath dataValue field fields index jsonValue lastReferenceValue referencePath source sourceValue toArray
     """.split()
@@ -400,15 +400,15 @@ _VALUES: Final = frozenset(
 
 def _check_no_state_call(job: Job) -> Iterator[Remark]:
     for node in job.root.walk():
-        if node.kind != "call_expression" or (name := _operation(job, node)) is None:
+        if node.kind != "call_expression" or (name := _called_operation(job, node)) is None:
             continue
         given = arguments(node)
-        if len(given) == 1 and given[0].kind == "identifier" and given[0].text in _STATES:
+        if len(given) == 1 and given[0].kind == "identifier" and given[0].text in _STATE_NAMES:
             message = f"`{name}(…)` is called with state by hand. Make it an operation of its own at the top level."
             yield Remark("warning", node.line, message)
 
 
-def _operation(job: Job, call: Node) -> str | None:
+def _called_operation(job: Job, call: Node) -> str | None:
     """The name of the operation that a call calls what it gave."""
     callee = call.child("function")
     inner = unwrap(callee) if callee is not None else None
@@ -416,19 +416,19 @@ def _operation(job: Job, call: Node) -> str | None:
     if name is None:
         return None
     root = name.child("object") if name.kind == "member_expression" else name
-    if root is None or root.kind != "identifier" or root.text in LANGUAGE or name.text in _VALUES:
+    if root is None or root.kind != "identifier" or root.text in JAVASCRIPT_GLOBALS or name.text in _VALUE_FUNCTIONS:
         return None
     return name.text if job.scopes.binding(root) is None else None
 
 
 NO_STATE_CALL = Rule(
-    id="no_state_call", description="No operation is called with state by hand.", judge=_check_no_state_call
+    id="no_state_call", description="No operation is called with state by hand.", check=_check_no_state_call
 )
 
 
 def _check_no_alter_state(job: Job) -> Iterator[Remark]:
-    for node in job.scopes.free("alterState"):
+    for node in job.scopes.free_references("alterState"):
         yield Remark("warning", node.line, "`alterState` is the old name of `fn`, and going away. Use `fn`.")
 
 
-NO_ALTER_STATE = Rule(id="no_alter_state", description="`fn` is used, not `alterState`.", judge=_check_no_alter_state)
+NO_ALTER_STATE = Rule(id="no_alter_state", description="`fn` is used, not `alterState`.", check=_check_no_alter_state)

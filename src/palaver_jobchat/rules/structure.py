@@ -12,11 +12,11 @@ def _check_parses(job: Job) -> Iterator[Remark]:
     for fault in job.program.syntax.errors:
         message = f"This is not JavaScript: {fault.message} (column {fault.column})."
         yield Remark("error", fault.line, message)
-    if job.program.syntax.ok and job.too_deep:
+    if job.program.syntax.ok and job.is_too_deep:
         yield Remark("note", 1, "This code is nested too deeply to be checked.")
 
 
-PARSES = Rule(id="parses", description="The job is JavaScript.", judge=_check_parses, any_code=True)
+PARSES = Rule(id="parses", description="The job is JavaScript.", check=_check_parses, accepts_invalid_code=True)
 
 
 def _check_no_import(job: Job) -> Iterator[Remark]:
@@ -39,10 +39,12 @@ def _check_no_import(job: Job) -> Iterator[Remark]:
                 pass
 
 
-NO_IMPORT = Rule(id="no_import", description="There is no import, export or require.", judge=_check_no_import)
+NO_IMPORT = Rule(id="no_import", description="There is no import, export or require.", check=_check_no_import)
 
 # Those that rules of their own speak about are passed by.
-_FINE = frozenset({"comment", "empty_statement", "hash_bang_line", "import_statement", "export_statement"})
+_ALLOWED_STATEMENTS = frozenset(
+    {"comment", "empty_statement", "hash_bang_line", "import_statement", "export_statement"}
+)
 _DECLARATIONS = frozenset(
     {
         "class_declaration",
@@ -57,17 +59,17 @@ _DECLARATIONS = frozenset(
 def _check_top_level_operations(job: Job) -> Iterator[Remark]:
     operations = {operation.call for operation in job.operations.all}
     for statement in job.root.children:
-        if statement.kind in _FINE:
+        if statement.kind in _ALLOWED_STATEMENTS:
             continue
         if statement.kind in _DECLARATIONS:
             yield Remark("note", statement.line, "This stands outside of all operations, where it sees no state.")
         elif statement.kind != "expression_statement":
             yield Remark("error", statement.line, "Only operations may stand here. Put this inside `fn`.")
-        elif (message := _refusal(statement, operations)) is not None:
+        elif (message := _statement_problem(statement, operations)) is not None:
             yield Remark("error", statement.line, message)
 
 
-def _refusal(statement: Node, operations: set[Node]) -> str | None:
+def _statement_problem(statement: Node, operations: set[Node]) -> str | None:
     expressions = [child for child in statement.children if child.kind != "comment"]
     expression = unwrap(expressions[0]) if expressions else None
     if expression is None or expression.kind == "string":
@@ -75,12 +77,12 @@ def _refusal(statement: Node, operations: set[Node]) -> str | None:
     if expression.kind != "call_expression":
         return "This is not an operation. Put it inside `fn`."
     first = chain_start(expression)
-    if first in operations or _speaks_of_state(first):
+    if first in operations or _is_other_rules_concern(first):
         return None
     return "This call is not an operation: it runs before the job does. Put it inside `fn`."
 
 
-def _speaks_of_state(call: Node) -> bool:
+def _is_other_rules_concern(call: Node) -> bool:
     """Whether the call begins with `$`, or calls an operation on state, which are other rules' business."""
     node = call.child("function")
     if node is not None and unwrap(node).kind == "call_expression":
@@ -98,12 +100,12 @@ def _arguments(call: Node) -> list[Node]:
 TOP_LEVEL_OPERATIONS = Rule(
     id="top_level_operations",
     description="Only operations stand at the top level, each with its `.then` and `.catch`.",
-    judge=_check_top_level_operations,
+    check=_check_top_level_operations,
 )
 
 
 def _check_no_top_level_await(job: Job) -> Iterator[Remark]:
-    for node in job.root.walk(outside=FUNCTIONS):
+    for node in job.root.walk(skip_inside=FUNCTIONS):
         if node.kind == "await_expression" or (node.kind == "for_in_statement" and node.has("await")):
             yield Remark(
                 "error", node.line, "`await` cannot stand here: operations run in order, and wait for each other."
@@ -111,7 +113,7 @@ def _check_no_top_level_await(job: Job) -> Iterator[Remark]:
 
 
 NO_TOP_LEVEL_AWAIT = Rule(
-    id="no_top_level_await", description="`await` stands inside functions only.", judge=_check_no_top_level_await
+    id="no_top_level_await", description="`await` stands inside functions only.", check=_check_no_top_level_await
 )
 
 
@@ -143,5 +145,5 @@ def _clash(declarations: list[Declaration]) -> tuple[Declaration, Declaration] |
 NO_DUPLICATE_DECLARATIONS = Rule(
     id="no_duplicate_declarations",
     description="No name is declared twice in the same place.",
-    judge=_check_no_duplicate_declarations,
+    check=_check_no_duplicate_declarations,
 )

@@ -40,17 +40,17 @@ class HttpExchange:
 
     def __init__(self, connection: "Connection", method: str, path: str, headers: dict[str, str], body: bytes) -> None:
         self.method, self.path, self.headers, self.body = method, path, headers, body
-        self.is_left = False
+        self.is_disconnected = False
         """Whether the client went away before the answer was whole."""
         self._connection = connection
 
-    def whole(self, status: int, body: object, headers: Mapping[str, str] | None = None) -> None:
+    def send_json(self, status: int, body: object, headers: Mapping[str, str] | None = None) -> None:
         """An answer in one piece, as JSON."""
         content = msgspec.json.encode(body)
         head = {"content-type": "application/json", "content-length": str(len(content)), **(headers or {})}
         self._connection.write(_head(status, head) + content)
 
-    def begin(self, headers: Mapping[str, str]) -> None:
+    def start_stream(self, headers: Mapping[str, str]) -> None:
         """The head of a stream of events."""
         head = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache", **headers}
         self._connection.write(_head(200, {**head, "transfer-encoding": "chunked"}))
@@ -93,7 +93,7 @@ class Connection(asyncio.Protocol):
         self._open.discard(self)
         self._lost.set()
         if self._exchange is not None and self._transport is not None:
-            self._exchange.is_left = True
+            self._exchange.is_disconnected = True
         self._transport = None
         if self._task is not None:
             self._task.cancel()
@@ -147,7 +147,7 @@ class Connection(asyncio.Protocol):
         if transport is not None:
             transport.close()
 
-    async def closed(self) -> None:
+    async def aclose(self) -> None:
         """Leave, and wait until that is done."""
         self.close()
         await self._lost.wait()
@@ -177,30 +177,30 @@ def stream_frames(step: ScriptStep, *, number: int, model: str) -> Iterator[tupl
         ),
     )
     yield 0, sse_frame("ping")
-    last = len(step.said) - 1
-    for index, block in enumerate(step.said):
-        yield 0, sse_frame("content_block_start", index=index, content_block=_opened(block, number, index))
+    last = len(step.content) - 1
+    for index, block in enumerate(step.content):
+        yield 0, sse_frame("content_block_start", index=index, content_block=_empty_block(block, number, index))
         for delta in _deltas(block, step.chunks):
             yield step.delay, sse_frame("content_block_delta", index=index, delta=delta)
-        if index < last or not step.breaks:
+        if index < last or not step.is_incomplete:
             yield 0, sse_frame("content_block_stop", index=index)
     if step.then_error is not None:
         yield 0, sse_frame("error", **error_body(step.then_error, number))
-    if not step.breaks:
-        delta = {"stop_reason": step.ending, "stop_sequence": None, "stop_details": None}
+    if not step.is_incomplete:
+        delta = {"stop_reason": step.stop_reason, "stop_sequence": None, "stop_details": None}
         yield 0, sse_frame("message_delta", delta=delta, usage=_usage(step.usage))
         yield 0, sse_frame("message_stop")
 
 
 def complete_message(step: ScriptStep, *, number: int, model: str) -> dict[str, Any]:
     """The same answer in one piece."""
-    content = [_closed(block, number, index) for index, block in enumerate(step.said)]
-    return _message(number, model, content=content, stop_reason=step.ending, usage=_usage(step.usage))
+    content = [_complete_block(block, number, index) for index, block in enumerate(step.content)]
+    return _message(number, model, content=content, stop_reason=step.stop_reason, usage=_usage(step.usage))
 
 
-def error_body(trouble: ScriptError, number: int) -> dict[str, Any]:
+def error_body(error: ScriptError, number: int) -> dict[str, Any]:
     """An error, as the body of an answer or the data of an event."""
-    error = {"type": trouble.kind, "message": trouble.message}
+    error = {"type": error.error_type, "message": error.message}
     return {"type": "error", "error": error, "request_id": request_id(number)}
 
 
@@ -225,7 +225,7 @@ def _usage(tokens: ScriptUsage, *, output: int | None = None) -> dict[str, int]:
     return usage if output is None else {**usage, "output_tokens": output}
 
 
-def _opened(block: ScriptBlock, number: int, index: int) -> dict[str, Any]:
+def _empty_block(block: ScriptBlock, number: int, index: int) -> dict[str, Any]:
     """The block as it begins, with nothing in it."""
     match block:
         case ScriptBlock(text=str()):
@@ -233,7 +233,7 @@ def _opened(block: ScriptBlock, number: int, index: int) -> dict[str, Any]:
         case ScriptBlock(thinking=str()):
             return {"type": "thinking", "thinking": "", "signature": ""}
         case _:
-            call = block.called
+            call = block.tool_call
             assert call is not None
             return {"type": "tool_use", "id": call.id or f"toolu_{number}_{index}", "name": call.name, "input": {}}
 
@@ -246,15 +246,15 @@ def _deltas(block: ScriptBlock, chunks: int) -> Iterator[dict[str, Any]]:
             yield from ({"type": "thinking_delta", "thinking": piece} for piece in split_text(text, chunks))
             yield {"type": "signature_delta", "signature": "c2lnbmVk"}
         case _:
-            call = block.called
+            call = block.tool_call
             assert call is not None
             yield {"type": "input_json_delta", "partial_json": ""}
             yield from ({"type": "input_json_delta", "partial_json": piece} for piece in split_text(call.json, chunks))
 
 
-def _closed(block: ScriptBlock, number: int, index: int) -> dict[str, Any]:
+def _complete_block(block: ScriptBlock, number: int, index: int) -> dict[str, Any]:
     """The block with all that is in it."""
-    opened = _opened(block, number, index)
+    opened = _empty_block(block, number, index)
     match block:
         case ScriptBlock(text=str(text)):
             return {**opened, "text": text}
@@ -286,7 +286,7 @@ class ReceivedRequest:
     @property
     def hung_up(self) -> bool:
         """Whether the client left before the answer was whole."""
-        return self._exchange.is_left
+        return self._exchange.is_disconnected
 
 
 StepChooser = Callable[[ReceivedRequest], "ScriptStep | dict[str, Any]"]
@@ -367,7 +367,7 @@ class FakeAnthropic:
         await stopped.wait()
         server.close()
         for connection in list(self._open):
-            await connection.closed()
+            await connection.aclose()
         await server.wait_closed()
 
     def _connected(self) -> Connection:
@@ -379,7 +379,7 @@ class FakeAnthropic:
         number = next(self._numbers)
         trouble, request = self._received(exchange)
         if trouble is not None:
-            _refuse(exchange, number, trouble)
+            _send_error(exchange, number, trouble)
         else:
             await _play(self._chosen(request), exchange, number, request.body)
             request.is_answered = True
@@ -425,9 +425,9 @@ def _in_order(steps: list[ScriptStep]) -> StepChooser:
 async def _play(step: ScriptStep, exchange: HttpExchange, number: int, body: dict[str, Any]) -> None:
     trouble = step.error if body.get("stream") is True else step.error or step.then_error
     if trouble is not None:
-        _refuse(exchange, number, trouble)
+        _send_error(exchange, number, trouble)
         return
-    has_begun = bool(step.said) or not step.breaks or step.then_error is not None
+    has_begun = bool(step.content) or not step.is_incomplete or step.then_error is not None
     if has_begun and body.get("stream") is True:
         await _stream(step, exchange, number, body["model"])
     if step.hang:
@@ -437,13 +437,13 @@ async def _play(step: ScriptStep, exchange: HttpExchange, number: int, body: dic
     elif body.get("stream") is True:
         exchange.end()
     else:
-        exchange.whole(
+        exchange.send_json(
             200, complete_message(step, number=number, model=body["model"]), {"request-id": request_id(number)}
         )
 
 
 async def _stream(step: ScriptStep, exchange: HttpExchange, number: int, model: str) -> None:
-    exchange.begin({"request-id": request_id(number)})
+    exchange.start_stream({"request-id": request_id(number)})
     waiting: list[bytes] = []
     for delay, event in stream_frames(step, number=number, model=model):
         if delay:
@@ -455,6 +455,6 @@ async def _stream(step: ScriptStep, exchange: HttpExchange, number: int, model: 
     await asyncio.sleep(0)  # A connection that is dropped next has sent what was said.
 
 
-def _refuse(exchange: HttpExchange, number: int, trouble: ScriptError) -> None:
+def _send_error(exchange: HttpExchange, number: int, trouble: ScriptError) -> None:
     headers = {"x-should-retry": "true" if trouble.retry else "false", **trouble.headers}
-    exchange.whole(trouble.status, error_body(trouble, number), {"request-id": request_id(number), **headers})
+    exchange.send_json(trouble.status, error_body(trouble, number), {"request-id": request_id(number), **headers})

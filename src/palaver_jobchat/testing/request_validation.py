@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-_MOST_MARKS = 4
+_MAX_CACHE_MARKS = 4
 _FIELDS: Final = frozenset(
     """model max_tokens messages system tools tool_choice thinking stream stop_sequences temperature top_p top_k
     metadata cache_control container diagnostics inference_geo output_config service_tier speed""".split()
@@ -34,10 +34,10 @@ def validate_request(headers: Mapping[str, str], body: object) -> str | None:
         return "anthropic-version: header is required"
     if not isinstance(body, dict):
         return "The request body must be an object"
-    return next(_faults(cast("dict[str, Any]", body)), None)
+    return next(_errors(cast("dict[str, Any]", body)), None)
 
 
-def _faults(body: dict[str, Any]) -> Iterator[str]:
+def _errors(body: dict[str, Any]) -> Iterator[str]:
     yield from (f"{name}: Extra inputs are not permitted" for name in body if name not in _FIELDS)
     yield from (f"{name}: Field required" for name in ("model", "max_tokens", "messages") if body.get(name) is None)
     if not (isinstance(body["model"], str) and body["model"]):
@@ -49,10 +49,10 @@ def _faults(body: dict[str, Any]) -> Iterator[str]:
     yield from _system(body.get("system", []))
     yield from _messages(body["messages"])
     yield from _tools(body.get("tools", []))
-    yield from _choice(body)
-    marks = sum(1 for _ in _marks([body.get("system"), body["messages"], body.get("tools")]))
-    if marks > _MOST_MARKS:
-        yield f"A maximum of {_MOST_MARKS} blocks with cache_control may be provided. Found {marks}."
+    yield from _tool_choice(body)
+    marks = sum(1 for _ in _cache_marks([body.get("system"), body["messages"], body.get("tools")]))
+    if marks > _MAX_CACHE_MARKS:
+        yield f"A maximum of {_MAX_CACHE_MARKS} blocks with cache_control may be provided. Found {marks}."
 
 
 def _is_count(value: object) -> bool:
@@ -95,13 +95,13 @@ def _messages(messages: object) -> Iterator[str]:
     if not turns:
         yield "messages: at least one message is required"
     for index, turn in enumerate(turns):
-        yield from _turn(turn, f"messages.{index}")
+        yield from _message(turn, f"messages.{index}")
     if turns[0]["role"] != "user":
         yield 'messages: first message must use the "user" role'
-    yield from _calls(turns)
+    yield from _tool_results(turns)
 
 
-def _turn(turn: dict[str, Any], where: str) -> Iterator[str]:
+def _message(turn: dict[str, Any], where: str) -> Iterator[str]:
     role, content = turn.get("role"), turn.get("content")
     if role not in _BLOCKS:
         yield f"{where}.role: Input should be 'user' or 'assistant'"
@@ -119,14 +119,14 @@ def _turn(turn: dict[str, Any], where: str) -> Iterator[str]:
             case "text":
                 yield from _text(block, place)
             case "tool_use":
-                yield from _use(block, place)
+                yield from _tool_use(block, place)
             case "tool_result" if not isinstance(block.get("tool_use_id"), str):
                 yield f"{place}.tool_use_id: Field required"
             case _:
                 pass
 
 
-def _use(block: dict[str, Any], where: str) -> Iterator[str]:
+def _tool_use(block: dict[str, Any], where: str) -> Iterator[str]:
     for name in ("id", "name"):
         value = block.get(name)
         if not (isinstance(value, str) and _NAME.fullmatch(value)):
@@ -135,7 +135,7 @@ def _use(block: dict[str, Any], where: str) -> Iterator[str]:
         yield f"{where}.input: Input should be an object"
 
 
-def _calls(turns: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _tool_results(turns: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Every call has its result in the turn after it, before anything else there; and no result comes from nowhere."""
     open_ids: list[str] = []
     for index, turn in enumerate(turns):
@@ -170,7 +170,7 @@ def _tools(tools: object) -> Iterator[str]:
             yield f"tools.{index}.input_schema.type: Input should be 'object'"
 
 
-def _choice(body: dict[str, Any]) -> Iterator[str]:
+def _tool_choice(body: dict[str, Any]) -> Iterator[str]:
     thinking = body.get("thinking")
     kind = cast("dict[str, Any]", thinking).get("type") if isinstance(thinking, dict) else None
     if thinking is not None and kind not in {"enabled", "disabled", "adaptive", "between_tools"}:
@@ -192,16 +192,16 @@ def _choice(body: dict[str, Any]) -> Iterator[str]:
             yield "tool_choice: Input should be auto, any, none, or a tool with its name"
 
 
-def _marks(value: object) -> Iterator[None]:
+def _cache_marks(value: object) -> Iterator[None]:
     """All cache marks, wherever they stand in blocks; not inside what a tool is given."""
     match value:
         case list():
             for item in cast("list[object]", value):
-                yield from _marks(item)
+                yield from _cache_marks(item)
         case {"cache_control": dict()}:
             yield None
-            yield from _marks(cast("dict[str, object]", value).get("content"))
+            yield from _cache_marks(cast("dict[str, object]", value).get("content"))
         case {"content": list()}:
-            yield from _marks(cast("dict[str, object]", value)["content"])
+            yield from _cache_marks(cast("dict[str, object]", value)["content"])
         case _:
             pass

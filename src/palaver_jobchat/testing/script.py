@@ -65,7 +65,7 @@ class ScriptBlock(_StrictStruct, frozen=True):
             raise ValueError("A block is one of text, thinking, tool and raw_tool")
 
     @property
-    def called(self) -> RawTool | None:
+    def tool_call(self) -> RawTool | None:
         """The call that this block is, with its input as JSON text."""
         if self.tool is None:
             return self.raw_tool
@@ -93,7 +93,7 @@ class ScriptError(_StrictStruct, frozen=True):
     """Whether the answer invites another try."""
 
     @property
-    def kind(self) -> str:
+    def error_type(self) -> str:
         """Its type."""
         return self.type or ERROR_TYPES.get(self.status, "api_error" if self.status >= 500 else "invalid_request_error")
 
@@ -125,19 +125,19 @@ class ScriptStep(_StrictStruct, frozen=True):
             raise ValueError("chunks must be at least 1, and delay at least 0")
 
     @property
-    def said(self) -> list[ScriptBlock]:
+    def content(self) -> list[ScriptBlock]:
         """All blocks of the answer."""
         if self.blocks is not None:
             return self.blocks
         return [] if self.text is None else [ScriptBlock(text=self.text)]
 
     @property
-    def ending(self) -> str:
+    def stop_reason(self) -> str:
         """The stop reason."""
-        return self.stop or ("tool_use" if any(block.called for block in self.said) else "end_turn")
+        return self.stop or ("tool_use" if any(block.tool_call for block in self.content) else "end_turn")
 
     @property
-    def breaks(self) -> bool:
+    def is_incomplete(self) -> bool:
         """Whether the answer has no end."""
         return self.then_error is not None or bool(self.drop) or self.hang
 

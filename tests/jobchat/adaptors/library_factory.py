@@ -24,7 +24,7 @@ class Desk:
         self.told: list[str] = []
         given = {"adaptors": str(folder / "own"), "cache": str(folder / "cache"), "registry": registry, **settings}
         self.library = AdaptorLibrary(
-            Settings(**given), find_registry=lambda: None, now=lambda: self.time, patience=patience
+            Settings(**given), find_registry=lambda: None, now=lambda: self.time, timeout_s=patience
         )
 
     async def look(self, text: str, *, download: bool = True) -> AdaptorDocs:

@@ -193,10 +193,10 @@ def full(budget: int, **about: str) -> list[str]:
 def test_docs_that_fit_are_shown_whole() -> None:
     choice = select_entries(ENTRIES)
 
-    assert (choice.signatures, choice.full, choice.is_whole) == ("", tuple(ENTRIES), True)
+    assert (choice.signatures, choice.full, choice.is_complete) == ("", tuple(ENTRIES), True)
     assert choice.text == "\n\n".join(entry.text for entry in ENTRIES)
-    assert select_entries(ENTRIES, budget=len(choice.text)).is_whole
-    assert not select_entries(ENTRIES, budget=len(choice.text) - 1).is_whole
+    assert select_entries(ENTRIES, budget=len(choice.text)).is_complete
+    assert not select_entries(ENTRIES, budget=len(choice.text) - 1).is_complete
 
 
 def test_the_job_comes_before_the_question_then_the_log_then_what_answers_then_the_file() -> None:
@@ -213,7 +213,7 @@ def test_the_job_comes_before_the_question_then_the_log_then_what_answers_then_t
 def test_signatures_are_never_cut_and_entries_never_in_the_middle() -> None:
     choice = select_entries(ENTRIES, budget=10)
 
-    assert (choice.signatures, choice.full, choice.is_whole) == (SIGNATURES, (), False)
+    assert (choice.signatures, choice.full, choice.is_complete) == (SIGNATURES, (), False)
 
 
 def test_an_entry_that_does_not_fit_lets_a_smaller_one_in() -> None:
@@ -225,4 +225,4 @@ def test_an_entry_that_does_not_fit_lets_a_smaller_one_in() -> None:
 
 
 def test_no_docs_are_whole() -> None:
-    assert select_entries([]).is_whole
+    assert select_entries([]).is_complete

@@ -31,7 +31,7 @@ def test_every_form(text: str, name: str, version: str | None, asks: str) -> Non
 
     assert adaptor is not None
     assert adaptor == Adaptor(name, version)
-    assert adaptor.asks == asks
+    assert adaptor.version_kind == asks
     assert adaptor.short == (None if name == "@mine/thing" else "http")
 
 

@@ -108,7 +108,7 @@ def test_a_tarball_that_is_broken(tarball: bytes) -> None:
 
 
 def test_a_tarball_that_inflates_to_far_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(npm_registry, "_LARGEST_INSIDE", 1_000_000)
+    monkeypatch.setattr(npm_registry, "_MAX_UNPACKED_BYTES", 1_000_000)
     tarball = tar(("package/zeros", bytes(3_000_000)), ("package/ast.json", describe("lend")))
 
     assert len(tarball) < 10_000
@@ -116,7 +116,7 @@ def test_a_tarball_that_inflates_to_far_too_much(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_tarball_of_far_too_many_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(npm_registry, "_MOST_MEMBERS", 20)
+    monkeypatch.setattr(npm_registry, "_MAX_MEMBERS", 20)
 
     assert refusal(tar(*((f"package/{n}", b"") for n in range(30)))) == "the tarball holds more than 20 files"
 

@@ -18,7 +18,7 @@ class Clock:
 
 
 async def test_whoever_comes_meanwhile_joins() -> None:
-    flights, begun, go = SingleFlight(now=Clock(), longest=10), list[int](), asyncio.Event()
+    flights, begun, go = SingleFlight(now=Clock(), timeout_s=10), list[int](), asyncio.Event()
 
     async def work() -> str:
         begun.append(1)
@@ -38,7 +38,7 @@ async def test_whoever_comes_meanwhile_joins() -> None:
 
 async def test_what_failed_is_left_alone_for_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
-    flights = SingleFlight(now=clock, longest=10)
+    flights = SingleFlight(now=clock, timeout_s=10)
     answers = [ValueError("broken"), "whole"]
 
     async def work() -> str:
@@ -58,14 +58,14 @@ async def test_what_failed_is_left_alone_for_a_minute(caplog: pytest.LogCaptureF
 
 
 async def test_it_lasts_only_so_long(caplog: pytest.LogCaptureFixture) -> None:
-    flights = SingleFlight(now=Clock(), longest=0.02)
+    flights = SingleFlight(now=Clock(), timeout_s=0.02)
 
     assert await wait_for(flights.join("x", asyncio.Event().wait)) is None
     assert caplog.messages == ["x: took more than 0.02 s. Not tried again for 60 s."]
 
 
 async def test_one_who_has_waited_long_enough_goes_on_without() -> None:
-    flights, go = SingleFlight(now=Clock(), longest=10), asyncio.Event()
+    flights, go = SingleFlight(now=Clock(), timeout_s=10), asyncio.Event()
     flight = flights.join("x", go.wait)
 
     assert await wait_for(flight, asyncio.get_running_loop().time() + 0.01) is None
@@ -74,7 +74,7 @@ async def test_one_who_has_waited_long_enough_goes_on_without() -> None:
 
 
 async def test_a_flight_that_is_ended_brings_nothing() -> None:
-    flight = SingleFlight(now=Clock(), longest=10).join("x", asyncio.Event().wait)
+    flight = SingleFlight(now=Clock(), timeout_s=10).join("x", asyncio.Event().wait)
     assert flight is not None
     flight.cancel()
 
@@ -82,7 +82,7 @@ async def test_a_flight_that_is_ended_brings_nothing() -> None:
 
 
 async def test_the_memory_of_failures_has_an_end() -> None:
-    flights = SingleFlight(now=Clock(), longest=10)
+    flights = SingleFlight(now=Clock(), timeout_s=10)
 
     async def work() -> None:
         raise ValueError

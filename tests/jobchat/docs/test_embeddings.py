@@ -56,7 +56,7 @@ def about(file: Path) -> tuple[Any, ...]:
 
 
 def titles(file: Path, question: str, near: VectorSearch | None) -> list[str]:
-    return [one.title for one in search_index(file, build_query(question), near=near).results]
+    return [one.title for one in search_index(file, build_query(question), vector_search=near).results]
 
 
 def test_a_model_from_a_folder_moves_what_means_the_same_to_the_front(folder: Path, tmp_path: Path) -> None:
@@ -83,7 +83,9 @@ def test_the_score_of_a_merged_ranking_is_relative_to_the_best(folder: Path, tmp
     model = Embedding("counting", Counting())
     build_index(folder, tmp_path / "x.db", embeddings=model)
 
-    found = search_index(tmp_path / "x.db", build_query("wood paper trees book"), near=VectorSearch(model)).results
+    found = search_index(
+        tmp_path / "x.db", build_query("wood paper trees book"), vector_search=VectorSearch(model)
+    ).results
 
     assert (found[0].title, found[0].score) == ("Paper", 1.0)
     assert all(one.score is not None and 0.35 <= one.score <= 1 for one in found)
@@ -147,7 +149,7 @@ def test_an_index_that_was_replaced_is_read_anew(folder: Path, tmp_path: Path) -
 
 
 def test_progress_is_told_of_vectors_too(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("palaver_jobchat.docs.index._BATCH", 2)
+    monkeypatch.setattr("palaver_jobchat.docs.index._EMBED_BATCH_SIZE", 2)
     told: list[tuple[str, int, int]] = []
 
     build_index(

@@ -173,8 +173,8 @@ def test_while_one_indexes_searches_see_the_old_and_another_waits(folder: Path, 
     assert inside.wait(30)
     assert found(file, "wood and rags") == ["paper.md"]
     with pytest.raises(PalaverError, match="being written by another process"):
-        build_index(folder, file, wait=0.05)
-    second = threading.Thread(target=lambda: reports.append(build_index(folder, file, wait=30)))
+        build_index(folder, file, lock_timeout=0.05)
+    second = threading.Thread(target=lambda: reports.append(build_index(folder, file, lock_timeout=30)))
     second.start()
     may_end.set()
     first.join(30)

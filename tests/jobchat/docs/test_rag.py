@@ -25,12 +25,12 @@ def texts(rag: RagResults) -> list[str]:
 
 @pytest.mark.parametrize("incoming", [[], [None, 5, "x", {}, {"text": 3}, {"text": " "}, {"text": "x" * 4001}]])
 def test_without_usable_results_the_turns_own_search_counts(incoming: list[Any]) -> None:
-    assert texts(select_results(incoming, SEARCHED, now=NOW, earlier=NOW)) == ["two", "three"]
+    assert texts(select_results(incoming, SEARCHED, topic=NOW, previous_topic=NOW)) == ["two", "three"]
 
 
 @pytest.mark.parametrize("earlier", [NOW, None])
 def test_results_stay_in_their_order_and_new_ones_follow(earlier: PreviousTopic | None) -> None:
-    rag = select_results(THEIRS, SEARCHED, now=NOW, earlier=earlier)
+    rag = select_results(THEIRS, SEARCHED, topic=NOW, previous_topic=earlier)
 
     assert texts(rag) == ["one", "two", "three"]
     assert rag.queries == ("q",)
@@ -47,21 +47,24 @@ def test_results_stay_in_their_order_and_new_ones_follow(earlier: PreviousTopic 
     ],
 )
 def test_results_for_something_else_are_dropped(earlier: PreviousTopic | None, refresh: bool) -> None:
-    assert texts(select_results(THEIRS, SEARCHED, now=NOW, earlier=earlier, refresh=refresh)) == ["two", "three"]
+    assert texts(select_results(THEIRS, SEARCHED, topic=NOW, previous_topic=earlier, refresh=refresh)) == [
+        "two",
+        "three",
+    ]
 
 
 def test_without_an_index_theirs_are_used_even_if_new_ones_were_wanted() -> None:
-    assert select_results(THEIRS, None, now=NOW, refresh=True) == RagResults(
+    assert select_results(THEIRS, None, topic=NOW, refresh=True) == RagResults(
         (SearchResult("one", "One", score=1), SearchResult("two"))
     )
-    assert select_results([], None, now=NOW) == RagResults()
+    assert select_results([], None, topic=NOW) == RagResults()
 
 
 def test_at_most_ten_and_the_budget() -> None:
     many = [{"text": f"{number:02}"} for number in range(9)]
 
-    assert texts(select_results(many, SEARCHED, now=NOW)) == [f"{number:02}" for number in range(9)] + ["two"]
-    assert texts(select_results(many, SEARCHED, now=NOW, budget=5)) == ["00", "01"]
+    assert texts(select_results(many, SEARCHED, topic=NOW)) == [f"{number:02}" for number in range(9)] + ["two"]
+    assert texts(select_results(many, SEARCHED, topic=NOW, budget=5)) == ["00", "01"]
 
 
 def test_of_a_strangers_result_only_what_we_know_is_kept() -> None:
@@ -100,6 +103,9 @@ def test_the_answer_has_exactly_three_keys() -> None:
 
 
 def test_what_we_answer_can_be_sent_back() -> None:
-    rag = select_results([], SEARCHED, now=NOW)
+    rag = select_results([], SEARCHED, topic=NOW)
 
-    assert select_results(rag.meta()["search_results"], SearchResults(), now=NOW, earlier=NOW).results == rag.results
+    assert (
+        select_results(rag.meta()["search_results"], SearchResults(), topic=NOW, previous_topic=NOW).results
+        == rag.results
+    )

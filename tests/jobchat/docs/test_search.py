@@ -57,7 +57,7 @@ def test_a_result_is_a_piece_with_its_place(file: Path) -> None:
     assert found == SearchResults(
         "How do loans of a book end?", (SearchResult(LENDING.strip(), "Lending", "", "lending.md", 1.0),)
     )
-    assert found.results[0].result() == {
+    assert found.results[0].to_dict() == {
         "text": LENDING.strip(),
         "metadata": {"doc_title": "Lending", "docs_type": "general_docs", "section": "", "path": "lending.md"},
         "score": 1.0,
@@ -88,9 +88,13 @@ def test_the_adaptors_name_ranks_but_is_no_reason(file: Path) -> None:
 def test_a_short_question_is_about_what_was_said_before() -> None:
     before = "How are books sorted?"
 
-    assert build_query(" and why? ", before=before) == Query("and why? How are books sorted?", ("books", "sorted"))
-    assert build_query("and why?", adaptor="http", before=before).text == "and why? http How are books sorted?"
-    assert build_query("why are there forty places on every shelf?", before=before).terms == (
+    assert build_query(" and why? ", previous_question=before) == Query(
+        "and why? How are books sorted?", ("books", "sorted")
+    )
+    assert (
+        build_query("and why?", adaptor="http", previous_question=before).text == "and why? http How are books sorted?"
+    )
+    assert build_query("why are there forty places on every shelf?", previous_question=before).terms == (
         "forty",
         "places",
         "every",
@@ -129,7 +133,7 @@ def test_no_question_is_a_syntax_error(file: Path, question: str) -> None:
 @given(st.text(max_size=200), st.none() | st.text(max_size=60), st.none() | st.sampled_from(["http", "paper", "x-y"]))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_can_be_asked_for(file: Path, question: str, before: str | None, adaptor: str | None) -> None:
-    found = search_index(file, build_query(question, before=before, adaptor=adaptor)).results
+    found = search_index(file, build_query(question, previous_question=before, adaptor=adaptor)).results
 
     assert len(found) <= 5
     assert [one.score for one in found] == sorted((one.score or 0 for one in found), reverse=True)
@@ -145,7 +149,7 @@ def test_a_long_question_is_ranked_by_its_rarest_words(tmp_path: Path, monkeypat
 
     assert titles(file, "common words about the owl seldom seen") == ["owl"]
     assert len(titles(file, "common words")) == 5
-    monkeypatch.setattr("palaver_jobchat.docs.search._MOST_ROWS", 1)
+    monkeypatch.setattr("palaver_jobchat.docs.search._MAX_SCORED_ROWS", 1)
     assert titles(file, "common words about the owl seldom seen") == ["owl"]
 
 

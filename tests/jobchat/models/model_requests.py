@@ -16,7 +16,7 @@ from palaver_jobchat.prompt import EDIT_JOB, Prompt
 Told = tuple[str, str, int | None, dict[str, Any]]
 """A failure's code, message, status and details."""
 KEY = "sk-ant-the-servers-own-key"
-ONCE = RetryPolicy(retries=0, seconds=20)
+ONCE = RetryPolicy(retries=0, timeout_s=20)
 CACHED = {"cache_control": {"type": "ephemeral"}}
 PROMPT = Prompt(
     system=[{"type": "text", "text": "You help.", **CACHED}],
@@ -32,13 +32,13 @@ def spent(given: int = 10, made: int = 5, read: int = 0, created: int = 0) -> Us
 
 async def heard(model: Model, prompt: Prompt = PROMPT, **asking: Any) -> list[ModelEvent]:
     """Everything that happens until the answer's end."""
-    async with aclosing(model.ask(ModelRequest(prompt=prompt, **asking))) as happenings:
+    async with aclosing(model.stream(ModelRequest(prompt=prompt, **asking))) as happenings:
         return [happening async for happening in happenings]
 
 
 async def failed(model: Model, prompt: Prompt = PROMPT, **asking: Any) -> Told:
     """How an answer fails."""
-    return await failing(model.ask(ModelRequest(prompt=prompt, **asking)))
+    return await failing(model.stream(ModelRequest(prompt=prompt, **asking)))
 
 
 async def failing(answer: AsyncGenerator[ModelEvent]) -> Told:

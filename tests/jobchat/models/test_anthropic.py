@@ -136,7 +136,7 @@ async def test_a_key_that_fits_in_no_header_is_a_wrong_key(key: str) -> None:
 
 async def test_closing_an_answer_closes_the_connection() -> None:
     with FakeAnthropic([{"text": "Half", "hang": True}]) as fake:
-        answer = model(fake).ask(ModelRequest(prompt=PROMPT))
+        answer = model(fake).stream(ModelRequest(prompt=PROMPT))
         assert [await anext(answer), await anext(answer)] == [UsageReport(spent(10, 1)), TextDelta("Half")]
 
         await answer.aclose()
@@ -160,7 +160,7 @@ async def test_cancelling_whoever_waits_closes_the_connection(step: dict[str, An
 
 async def test_the_first_word_does_not_wait_for_the_second() -> None:
     with FakeAnthropic([{"text": "Hello", "chunks": 2, "delay": 0.2}]) as fake:
-        async with aclosing(model(fake).ask(ModelRequest(prompt=PROMPT))) as answer:
+        async with aclosing(model(fake).stream(ModelRequest(prompt=PROMPT))) as answer:
             seen = [(type(one).__name__, asyncio.get_running_loop().time()) async for one in answer]
 
     times = dict(reversed(seen))

@@ -31,7 +31,7 @@ class Clock:
 
 
 def model(fake: FakeAnthropic, patience: RetryPolicy) -> Anthropic:
-    return Anthropic(api_key=KEY, base_url=fake.url, patience=patience)
+    return Anthropic(api_key=KEY, base_url=fake.url, retry_policy=patience)
 
 
 def refused(status: int = 529, *, retry: bool = True, **headers: str) -> dict[str, Any]:

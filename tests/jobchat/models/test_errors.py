@@ -133,7 +133,7 @@ ROWS = {
 async def test_a_failure_before_the_first_word(row: str) -> None:
     step, *expected = ROWS[row]
     with FakeAnthropic([step]) as fake:
-        model = Anthropic(api_key=KEY, base_url=fake.url, patience=ONCE)
+        model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=ONCE)
 
         assert await failed(model, fields=FIELDS) == tuple(expected)
 
@@ -169,8 +169,8 @@ INSIDE = {
 async def test_a_failure_after_the_first_word(row: str) -> None:
     then_error, *expected = INSIDE[row]
     with FakeAnthropic([{"text": "Half an ans", "then_error": then_error}]) as fake:
-        model = Anthropic(api_key=KEY, base_url=fake.url, patience=ONCE)
-        answer = model.ask(ModelRequest(prompt=PROMPT, fields=FIELDS))
+        model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=ONCE)
+        answer = model.stream(ModelRequest(prompt=PROMPT, field_sizes=FIELDS))
         assert [await anext(answer), await anext(answer)] == [UsageReport(spent(10, 1)), TextDelta("Half an ans")]
 
         assert await failing(answer) == tuple(expected)
@@ -179,7 +179,7 @@ async def test_a_failure_after_the_first_word(row: str) -> None:
 @pytest.mark.parametrize("how", [True, "cleanly"])
 async def test_an_answer_that_breaks_off_is_a_lost_connection(how: Any) -> None:
     with FakeAnthropic([{"text": "Half", "drop": how}]) as fake:
-        model = Anthropic(api_key=KEY, base_url=fake.url, patience=ONCE)
+        model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=ONCE)
 
         assert await failed(model) == ("connection_error", LOST, 503, {})
 
@@ -188,13 +188,13 @@ async def test_where_nobody_listens_there_is_no_connection() -> None:
     with FakeAnthropic([]) as fake:
         url = fake.url
 
-    assert await failed(Anthropic(api_key=KEY, base_url=url, patience=ONCE)) == ("connection_error", LOST, 503, {})
+    assert await failed(Anthropic(api_key=KEY, base_url=url, retry_policy=ONCE)) == ("connection_error", LOST, 503, {})
 
 
 @pytest.mark.parametrize("step", [{"text": "Half", "hang": True}, {"hang": True}])
 async def test_silence_is_a_timeout(step: dict[str, Any]) -> None:
     with FakeAnthropic([step]) as fake:
-        model = Anthropic(api_key=KEY, base_url=fake.url, patience=RetryPolicy(retries=2, seconds=0.3))
+        model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=RetryPolicy(retries=2, timeout_s=0.3))
 
         assert await failed(model) == (
             "timeout",
@@ -208,7 +208,7 @@ async def test_silence_is_a_timeout(step: dict[str, Any]) -> None:
 async def test_a_callers_key_that_is_wrong_is_told_as_the_callers() -> None:
     message = "The model's provider did not accept the key of the request. Check api_key."
     with FakeAnthropic([error(401, "invalid x-api-key")]) as fake:
-        model = Anthropic(api_key=KEY, base_url=fake.url, patience=ONCE)
+        model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=ONCE)
 
         assert await failed(model, key="mine") == ("auth_error", message, 401, {"key": "request"})
 
@@ -218,7 +218,7 @@ async def test_a_key_that_the_provider_repeats_is_masked(step: str) -> None:
     message = "no credit for mySecret and sk-ant-other-key-1"
     trouble = {"status": 400, "type": "invalid_request_error", "message": message}
     with FakeAnthropic([{step: trouble}]) as fake:
-        model = Anthropic(api_key=KEY, base_url=fake.url, patience=ONCE)
+        model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=ONCE)
         told = await failed(model, key="mySecret")
 
     assert told == ("bad_request", "The model's provider refused the request: no credit for *** and ***.", 400, {})
@@ -229,16 +229,16 @@ async def test_a_stream_that_is_no_json_is_the_providers_trouble() -> None:
 
     with pytest.MonkeyPatch.context() as patch, FakeAnthropic([{"text": "a"}]) as fake:
         patch.setattr(fake_anthropic, "sse_frame", lambda name, **data: b"event: message_start\ndata: {oops\n\n")
-        model = Anthropic(api_key=KEY, base_url=fake.url, patience=ONCE)
+        model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=ONCE)
 
         assert await failed(model) == ("provider_error", "The model's provider failed. Try again.", 502, {})
 
 
 async def test_what_is_no_trouble_of_the_providers_is_not_told_as_one() -> None:
     with FakeAnthropic([]) as fake:
-        model = Anthropic(api_key=KEY, base_url=fake.url, model=object(), patience=ONCE)  # pyright: ignore[reportArgumentType]
+        model = Anthropic(api_key=KEY, base_url=fake.url, model=object(), retry_policy=ONCE)  # pyright: ignore[reportArgumentType]
         with pytest.raises(TypeError):
-            await anext(model.ask(ModelRequest(prompt=PROMPT)))
+            await anext(model.stream(ModelRequest(prompt=PROMPT)))
 
 
 def test_a_pause_is_told_in_seconds_milliseconds_or_as_a_date() -> None:
@@ -259,5 +259,5 @@ def test_no_text_keeps_a_key(before: str, key: str, after: str) -> None:
 
 
 def test_what_was_sent_does_not_show_its_key() -> None:
-    sent = RequestInfo(model="m", key=KEY, key_source="server", fields={}, timeout=1, setting="X")
+    sent = RequestInfo(model="m", key=KEY, key_source="server", field_sizes={}, timeout=1, setting="X")
     assert repr(sent) == "RequestInfo(model='m', key_source='server')"

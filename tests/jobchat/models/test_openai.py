@@ -70,7 +70,7 @@ class Endpoint:
         if callable(step):
             step(exchange)
             return
-        exchange.begin({})
+        exchange.start_stream({})
         for one in step:
             if one is Ellipsis:
                 await asyncio.Event().wait()
@@ -89,7 +89,7 @@ async def listening(*script: Any) -> AsyncIterator[Endpoint]:
     finally:
         server.close()
         for connection in list(open_ones):
-            await connection.closed()
+            await connection.aclose()
         await server.wait_closed()
 
 
@@ -268,7 +268,9 @@ async def test_a_key_of_anthropics_goes_to_the_address_that_is_set_for_it(monkey
 
 def refused(status: int, message: str, **headers: str) -> Callable[[HttpExchange], None]:
     body = {"error": {"message": message, "type": "invalid_request_error", "code": None}}
-    return lambda exchange: exchange.whole(status, body, {name.replace("_", "-"): one for name, one in headers.items()})
+    return lambda exchange: exchange.send_json(
+        status, body, {name.replace("_", "-"): one for name, one in headers.items()}
+    )
 
 
 FAILURES: dict[str, tuple[Any, str, str, int, dict[str, Any]]] = {
@@ -350,7 +352,7 @@ async def test_a_failure_is_told_as_every_providers_is(row: str) -> None:
 @pytest.mark.parametrize("step", [[chunk(content="Half"), ...], [...]])
 async def test_silence_is_a_timeout(step: list[Any]) -> None:
     async with listening(step) as endpoint:
-        assert await failed(model(endpoint, patience=RetryPolicy(retries=0, seconds=0.3))) == (
+        assert await failed(model(endpoint, patience=RetryPolicy(retries=0, timeout_s=0.3))) == (
             "timeout",
             "The model sent nothing for 0.3 seconds. Try again later.",
             504,
@@ -365,7 +367,7 @@ async def test_a_failure_before_the_first_word_is_tried_again() -> None:
         pauses.append(seconds)
 
     async with listening(refused(500, "oh"), lambda exchange: exchange.drop(), HELLO) as endpoint:
-        happenings = await heard(model(endpoint, patience=RetryPolicy(sleep=sleep, chance=lambda: 0.0)))
+        happenings = await heard(model(endpoint, patience=RetryPolicy(sleep=sleep, jitter=lambda: 0.0)))
 
     assert (happenings[-1], pauses) == (ResponseFinished("stop", "stop"), [0.5, 1.0])
 
@@ -373,12 +375,12 @@ async def test_a_failure_before_the_first_word_is_tried_again() -> None:
 async def test_closing_an_answer_closes_the_connection() -> None:
     async with listening([chunk(content="Half"), ...]) as endpoint:
         ours = model(endpoint)
-        answer = ours.ask(ModelRequest(prompt=PROMPT))
+        answer = ours.stream(ModelRequest(prompt=PROMPT))
         assert await anext(answer) == TextDelta("Half")
 
         await answer.aclose()
 
-        assert await within(1, lambda: endpoint.exchanges[0].is_left)
+        assert await within(1, lambda: endpoint.exchanges[0].is_disconnected)
         await ours.aclose()
 
 
@@ -395,9 +397,9 @@ async def test_palaver_itself_is_such_an_endpoint(tmp_path: Path) -> None:
     ]
     asked = [{"role": "user", "content": [{"type": "text", "text": msgspec.json.encode(steps).decode()}]}]
     with server_process(tmp_path) as server:
-        ours = OpenAI(model="scripted", api_key="any", base_url=f"{server.url}/v1", patience=ONCE)
+        ours = OpenAI(model="scripted", api_key="any", base_url=f"{server.url}/v1", retry_policy=ONCE)
         happenings = await heard(ours, Prompt(system=[], messages=asked, tools=[]))
-        told = await failed(OpenAI(model="none", api_key="any", base_url=f"{server.url}/v1", patience=ONCE), PLAIN)
+        told = await failed(OpenAI(model="none", api_key="any", base_url=f"{server.url}/v1", retry_policy=ONCE), PLAIN)
 
     assert [one for one in happenings if not isinstance(one, UsageReport)] == [
         TextDelta("I'll do it."),

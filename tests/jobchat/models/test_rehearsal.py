@@ -34,7 +34,9 @@ def asked(question: str, job: str = "", *, log: str = "", suggest: bool = True) 
 async def rehearsed(question: Prompt, **asking: Any) -> tuple[str, list[object]]:
     """The text, and the edits, as the real client hears them."""
     with FakeAnthropic(rehearsal_step) as fake:
-        happenings = await heard(Anthropic(api_key="rehearsal", base_url=fake.url, patience=ONCE), question, **asking)
+        happenings = await heard(
+            Anthropic(api_key="rehearsal", base_url=fake.url, retry_policy=ONCE), question, **asking
+        )
     assert happenings[0] == UsageReport(spent(0, 0))
     assert isinstance(happenings[-1], ResponseFinished)
     text = "".join(one.text for one in happenings if isinstance(one, TextDelta))

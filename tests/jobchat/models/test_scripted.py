@@ -40,7 +40,7 @@ async def everything(model: Model, **asking: Any) -> list[ModelEvent | tuple[Any
     """What happens, and how it fails if it does."""
     seen: list[ModelEvent | tuple[Any, ...]] = []
     try:
-        async for happening in model.ask(ModelRequest(prompt=PROMPT, fields={"content": 2}, **asking)):
+        async for happening in model.stream(ModelRequest(prompt=PROMPT, field_sizes={"content": 2}, **asking)):
             seen.append(happening)  # noqa: PERF401  # What came before a failure counts.
     except Failure as failure:
         seen.append((failure.code, failure.message, failure.status, dict(failure.details)))
@@ -51,10 +51,12 @@ async def everything(model: Model, **asking: Any) -> list[ModelEvent | tuple[Any
 async def test_a_step_is_heard_as_it_would_be_over_the_wire(place: int) -> None:
     step = STEPS[place]
     with FakeAnthropic([step]) as fake:
-        patience = RetryPolicy(retries=0, seconds=1.0 if step.get("hang") else 20)
-        wired = await everything(Anthropic(api_key=KEY, base_url=fake.url, patience=patience))
+        patience = RetryPolicy(retries=0, timeout_s=1.0 if step.get("hang") else 20)
+        wired = await everything(Anthropic(api_key=KEY, base_url=fake.url, retry_policy=patience))
 
-    assert await everything(ScriptedModel(timeout=patience.seconds if step.get("hang") else 20), script=[step]) == wired
+    assert (
+        await everything(ScriptedModel(timeout=patience.timeout_s if step.get("hang") else 20), script=[step]) == wired
+    )
 
 
 async def test_a_correction_plays_the_second_step() -> None:
