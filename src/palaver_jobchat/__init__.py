@@ -1,7 +1,27 @@
 """Job Chat: an assistant that helps people write OpenFn jobs.
 
-One chat built on nothing but Palaver's public names: `palaver serve palaver_jobchat:app`. `app` is made when it is
-first asked for, with the settings that hold then; to import the parts needs none of what it needs.
+An application that uses only Palaver's public names: `palaver serve palaver_jobchat:app`. `app` is created on first
+access, with the settings of that moment, so that importing the package needs no extra packages.
+
+    service             the workflow `job_chat` and its inputs
+    payload             parse and validate a question
+    assistant           answer a question: gather docs, call the model, apply and correct its edits
+    prompt              the prompt
+    stream_collector    collect the model's response
+    edits               apply the model's edits to the job
+    edit_matching       find the code that an edit replaces
+    edit_report         the outcome of edits, for clients
+    reply               the end of a reply
+    javascript          parse JavaScript
+    bm25                rank texts against a question
+    settings            Job Chat's settings
+    cli                 the command `palaver-jobchat`
+    adaptors            adaptor names and docs
+    docs                index and search the documentation
+    models              the models that answer
+    rules               rules for good jobs
+    evaluators          score answers by the rules
+    testing             a fake provider
 """
 
 from typing import TYPE_CHECKING, Any
@@ -23,5 +43,5 @@ def __getattr__(name: str) -> Any:
         from palaver_jobchat.service import build_workflow
     except ModuleNotFoundError as error:
         raise PalaverError(MISSING_PACKAGES) from error
-    globals()["app"] = made = build_workflow()
-    return made
+    globals()["app"] = app = build_workflow()
+    return app

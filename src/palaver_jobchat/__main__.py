@@ -1,4 +1,4 @@
-"""`python -m palaver_jobchat`: the same as the command `palaver-jobchat`."""
+"""`python -m palaver_jobchat`, the same as `palaver-jobchat`."""
 
 from palaver_jobchat.cli import main
 

@@ -1,4 +1,4 @@
-"""palaver-jobchat: the command line of Job Chat. Each command parses, calls and prints."""
+"""The command line `palaver-jobchat`."""
 
 import asyncio
 import os
@@ -57,12 +57,12 @@ def index(folder: Path, output: Path | None) -> None:
 
     settings = read_settings(os.environ, Path.cwd())
     with Progress(console=Console(stderr=True), transient=True) as bars:
-        tasks = {what: bars.add_task(what, visible=False) for what in ("files", "vectors")}
+        tasks = {stage: bars.add_task(stage, visible=False) for stage in ("files", "vectors")}
         lines = index_folder(
             folder,
             output,
             settings,
-            progress=lambda what, done, of: bars.update(tasks[what], completed=done, total=of, visible=True),
+            progress=lambda stage, done, total: bars.update(tasks[stage], completed=done, total=total, visible=True),
         )
     click.echo("\n".join(lines))
 
@@ -99,7 +99,7 @@ def fake_model(script: Path, port: int) -> None:
 
 
 def main() -> Any:
-    """The command; errors that we know are one line."""
+    """Run the command. A PalaverError is printed as one line."""
     try:
         return commands(prog_name="palaver-jobchat")
     except PalaverError as error:

@@ -51,7 +51,7 @@ class JobContext(msgspec.Struct, frozen=True, kw_only=True):
     adaptor: Adaptor | None = None
     page: str | None = None
     input: str | None = None
-    """A string as it came; any other value as compact JSON."""
+    """A string unchanged; any other value as compact JSON."""
     output: str | None = None
     log: str | None = None
 
@@ -106,12 +106,12 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def strip_page_mark(text: str) -> str:
-    """A user's words without the mark of a page: `[pg:my_job] how?`."""
+    """Remove the page mark from a user's message: `[pg:my_job] how?`."""
     return _PAGE_MARK.sub("", text)
 
 
 class _PayloadErrors:
-    """What is wrong with a payload, gathered while it is read."""
+    """Typed access to the payload's fields that collects errors."""
 
     def __init__(self) -> None:
         self.errors: list[dict[str, str]] = []
@@ -153,67 +153,67 @@ class _PayloadErrors:
 
 
 def parse_payload(body: object, limits: PayloadLimits = LIMITS) -> Payload:
-    """The payload in any JSON value, or the Failure that says all that is wrong with it."""
-    faults = _PayloadErrors()
+    """Parse any JSON value. Raises Failure with all errors."""
+    errors = _PayloadErrors()
     if not isinstance(body, dict):
         raise Failure("bad_request", "The payload must be a JSON object.", status=400)
-    given = cast("dict[str, Any]", body)
-    content = given.get("content")
+    fields = cast("dict[str, Any]", body)
+    content = fields.get("content")
     if not isinstance(content, str) or not content.strip():
-        faults.add("content", "must be a string that is not blank")
+        errors.add("content", "must be a string that is not blank")
         content = ""
-    history = tuple(_turns(faults.list(given, "history", "history"), faults))
-    context = _context(faults.object(given, "context", "context"), faults)
-    meta = faults.object(given, "meta", "meta")
-    results = faults.list(faults.object(meta, "rag", "meta.rag"), "search_results", "meta.rag.search_results")
-    flags = {name: faults.flag(given, name) for name in FLAGS}
+    history = tuple(_turns(errors.list(fields, "history", "history"), errors))
+    context = _context(errors.object(fields, "context", "context"), errors)
+    meta = errors.object(fields, "meta", "meta")
+    results = errors.list(errors.object(meta, "rag", "meta.rag"), "search_results", "meta.rag.search_results")
+    flags = {name: errors.flag(fields, name) for name in FLAGS}
     payload = Payload(
         content=content,
         history=history,
         context=context,
         results=tuple(results),
         previous_topic=_previous_topic(meta.get("job_chat")),
-        mode=_mode(flags["use_new_prompt"], flags["suggest_code"], faults),
+        mode=_mode(flags["use_new_prompt"], flags["suggest_code"], errors),
         download_adaptor_docs=flags["download_adaptor_docs"] is not False,
         refresh_rag=flags["refresh_rag"] is True,
         rehearsal=flags["rehearsal"] is True,
     )
-    if faults.errors:
-        first = faults.errors[0]
+    if errors.errors:
+        first = errors.errors[0]
         message = f"{first['field']} {first['message']}"
-        raise Failure("bad_request", message, status=400, details={"errors": faults.errors})
+        raise Failure("bad_request", message, status=400, details={"errors": errors.errors})
     _check_sizes(payload, limits)
     return payload
 
 
-def _turns(items: list[Any], faults: _PayloadErrors) -> Iterator[Turn]:
-    for place, item in enumerate(items):
-        field = f"history[{place}]"
+def _turns(items: list[Any], errors: _PayloadErrors) -> Iterator[Turn]:
+    for index, item in enumerate(items):
+        field = f"history[{index}]"
         if not isinstance(item, dict):
-            faults.add(field, "must be an object")
+            errors.add(field, "must be an object")
             continue
         turn = cast("dict[str, Any]", item)
         role, content = turn.get("role"), turn.get("content")
         if role not in ("user", "assistant"):
-            faults.add(f"{field}.role", "must be 'user' or 'assistant'")
+            errors.add(f"{field}.role", "must be 'user' or 'assistant'")
         if not isinstance(content, str):
-            faults.add(f"{field}.content", "must be a string")
+            errors.add(f"{field}.content", "must be a string")
         elif role in ("user", "assistant"):
             yield Turn(role, content)
 
 
-def _context(given: Mapping[str, Any], faults: _PayloadErrors) -> JobContext:
-    asked = faults.text(given, "adaptor", "context.adaptor")
-    adaptor = names.parse_adaptor(asked) if asked and asked.strip() else None
-    if asked and asked.strip() and adaptor is None:
-        faults.add("context.adaptor", f"must look like '{names.EXAMPLE}'")
+def _context(fields: Mapping[str, Any], errors: _PayloadErrors) -> JobContext:
+    name = errors.text(fields, "adaptor", "context.adaptor")
+    adaptor = names.parse_adaptor(name) if name and name.strip() else None
+    if name and name.strip() and adaptor is None:
+        errors.add("context.adaptor", f"must look like '{names.EXAMPLE}'")
     return JobContext(
-        expression=faults.text(given, "expression", "context.expression"),
+        expression=errors.text(fields, "expression", "context.expression"),
         adaptor=adaptor,
-        page=faults.text(given, "page_name", "context.page_name"),
-        input=_to_text(given.get("input")),
-        output=_to_text(given.get("output")),
-        log=faults.text(given, "log", "context.log"),
+        page=errors.text(fields, "page_name", "context.page_name"),
+        input=_to_text(fields.get("input")),
+        output=_to_text(fields.get("output")),
+        log=errors.text(fields, "log", "context.log"),
     )
 
 
@@ -222,14 +222,16 @@ def _to_text(value: Any) -> str | None:
 
 
 def _previous_topic(value: object) -> PreviousTopic | None:
-    """What we said before, if it is that: it came by way of a client, so another shape is no fault."""
+    """Parse `meta.job_chat` of an earlier answer. The client sends it back: an invalid one is ignored."""
     if not isinstance(value, dict):
         return None
-    said = cast("dict[str, Any]", value)
-    adaptor: Any = said.get("adaptor")
-    known = cast("dict[str, Any]", adaptor) if isinstance(adaptor, dict) else {}
+    meta = cast("dict[str, Any]", value)
+    adaptor: Any = meta.get("adaptor")
+    adaptor_fields = cast("dict[str, Any]", adaptor) if isinstance(adaptor, dict) else {}
     return PreviousTopic(
-        page=_string(said.get("page")), adaptor=_string(known.get("name")), version=_string(known.get("version"))
+        page=_string(meta.get("page")),
+        adaptor=_string(adaptor_fields.get("name")),
+        version=_string(adaptor_fields.get("version")),
     )
 
 
@@ -237,9 +239,9 @@ def _string(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _mode(new: bool | None, suggest: bool | None, faults: _PayloadErrors) -> Literal["plain", "edits"]:  # noqa: FBT001 (two flags)
+def _mode(new: bool | None, suggest: bool | None, errors: _PayloadErrors) -> Literal["plain", "edits"]:  # noqa: FBT001 (two flags)
     if new is not None and suggest is not None and new != suggest:
-        faults.add("use_new_prompt", "and suggest_code disagree: send one of them")
+        errors.add("use_new_prompt", "and suggest_code disagree: send one of them")
     return "edits" if new or suggest else "plain"
 
 

@@ -1,4 +1,7 @@
-"""The chat `job_chat`: what a caller sends, read and answered. It is a workflow like any other, on every protocol."""
+"""The workflow `job_chat`: its inputs with their JSON Schemas, and how it answers.
+
+The inputs accept any value: payload.py validates them and reports all errors at once.
+"""
 
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -65,20 +68,18 @@ _ROLES = ("user", "assistant")
 
 
 def build_workflow(settings: Settings | None = None, model: Model | None = None) -> Any:
-    """The workflow, with these settings or with those of the environment and the working folder."""
+    """Build the workflow. Settings default to those of the environment and the working folder."""
     settings = read_settings(os.environ, Path.cwd()) if settings is None else settings
     model = models.create_model(settings) if model is None else model
     library = AdaptorLibrary(settings)
-    looking = DocsRetriever(settings)
-    assistant = Assistant(settings, model, library, looking)
-    rehearsing = Assistant(settings, RehearsalModel(settings), library, looking)
-
-    asks_anthropic = settings.provider == "anthropic"
+    retriever = DocsRetriever(settings)
+    assistant = Assistant(settings, model, library, retriever)
+    rehearsal_assistant = Assistant(settings, RehearsalModel(settings), library, retriever)
 
     def health() -> dict[str, str]:
         return {
-            "anthropic": "working" if asks_anthropic and model.is_configured else "not configured",
-            "docs_index": "working" if looking.has_index else "not configured",
+            "anthropic": "working" if settings.provider == "anthropic" and model.is_configured else "not configured",
+            "docs_index": "working" if retriever.has_index else "not configured",
         }
 
     async def job_chat(
@@ -93,7 +94,7 @@ def build_workflow(settings: Settings | None = None, model: Model | None = None)
         rehearsal: Rehearsal = None,
         model_script: ModelScript = None,
     ) -> AsyncGenerator[object]:
-        asked = payload.parse_payload(
+        parsed = payload.parse_payload(
             {
                 **_conversation(messages),
                 "context": context,
@@ -107,18 +108,17 @@ def build_workflow(settings: Settings | None = None, model: Model | None = None)
             settings.limits,
         )
         key = ctx.secrets.get("api_key")
-        who = rehearsing if asked.rehearsal else assistant
-        if asked.rehearsal:
+        if parsed.rehearsal:
             yield Data(name="notice", value=NOTICE)
-        said = who.answer(
-            asked,
+        outputs = (rehearsal_assistant if parsed.rehearsal else assistant).answer(
+            parsed,
             ctx,
             key=key.reveal() if key is not None else None,
             script=model_script if settings.provider == "scripted" else None,
         )
-        async with aclosing(said):
-            async for something in said:
-                yield something
+        async with aclosing(outputs):
+            async for output in outputs:
+                yield output
 
     if not model.is_configured:
         job_chat.__annotations__["rehearsal"] = RehearsalFirst
@@ -132,17 +132,17 @@ def build_workflow(settings: Settings | None = None, model: Model | None = None)
 
 
 def _conversation(messages: Sequence[Message]) -> dict[str, Any]:
-    """The user's words, and the turns before them. What is no text is not for this chat."""
+    """Return the user's last message as `content` and the messages before it as `history`, text only."""
     turns = [message for message in messages if message.role in _ROLES]
-    asked = turns.pop() if turns and turns[-1].role == "user" else None
+    last = turns.pop() if turns and turns[-1].role == "user" else None
     return {
-        "content": asked.text if asked is not None else None,
+        "content": last.text if last is not None else None,
         "history": [{"role": turn.role, "content": turn.text} for turn in turns],
     }
 
 
 def _returned_meta(messages: Sequence[Message]) -> Mapping[str, Any] | None:
-    """The `meta` of our last answer, where a client sends back what we said with all its parts."""
+    """Return the `meta` of the last answer, if the client sent it back with its data parts."""
     for message in reversed(messages):
         for part in message.parts if message.role == "assistant" else ():
             match part:

@@ -11,36 +11,36 @@ from palaver import PalaverError
 from palaver_jobchat.payload import PayloadLimits
 
 PREFIX = "PALAVER_JOBCHAT_"
-_LIMIT = "limit_"
+_LIMIT_PREFIX = "limit_"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All that can be set; docs/jobchat.md has a line for each."""
+    """Documented in docs/jobchat.md."""
 
     provider: Literal["anthropic", "openai", "scripted"] = "anthropic"
     model: str = ""
     """Empty: the provider's default, if it has one."""
     base_url: str = ""
-    """Of an OpenAI-compatible endpoint. Anthropic's comes from ANTHROPIC_BASE_URL, as its SDK has it."""
+    """Address of an OpenAI-compatible endpoint. Anthropic's is read from ANTHROPIC_BASE_URL."""
     api_key: str = ""
-    """For provider openai. Anthropic's comes from ANTHROPIC_API_KEY."""
+    """For provider openai. Anthropic's is read from ANTHROPIC_API_KEY."""
     max_tokens: int = 16_384
     thinking: Literal["off", "adaptive"] = "off"
     retries: int = 2
     timeout: float = 120.0
-    """Seconds without a byte; and after so many no further attempt is made."""
+    """Seconds without a byte, and seconds after which no retry starts."""
     adaptors: str = ""
-    """A folder or a URL with descriptions of adaptors."""
+    """Folder or URL with descriptions of adaptors."""
     online: bool = True
-    """May descriptions be fetched from the npm registry?"""
+    """Whether descriptions may be fetched from the npm registry."""
     registry: str = ""
-    """Its address; empty: npm's own configuration."""
+    """The registry's address; empty: from npm's configuration."""
     cache: str = ""
-    """The folder for what was fetched; empty: in the user's cache folder."""
+    """Cache folder; empty: in the user's cache folder."""
     index: str = ""
-    """The file that `palaver-jobchat index` wrote."""
+    """The file written by `palaver-jobchat index`."""
     embeddings: str = ""
-    """A folder with a model2vec model, or module:function."""
+    """Folder with a model2vec model, or module:function."""
     adaptor_budget: int = 40_000
     docs_budget: int = 12_000
     limits: PayloadLimits = PayloadLimits()
@@ -51,14 +51,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def read_settings(env: Mapping[str, str], folder: Path) -> Settings:
-    """The settings that hold for a process started in this folder."""
-    told = _read_table(folder) | {
+    """Return the settings of a process with this environment and working folder. Raises PalaverError."""
+    values = _read_table(folder) | {
         name.removeprefix(PREFIX).lower(): value for name, value in env.items() if name.startswith(PREFIX)
     }
-    limits = {name.removeprefix(_LIMIT): told.pop(name) for name in list(told) if name.startswith(_LIMIT)}
+    limits = {
+        name.removeprefix(_LIMIT_PREFIX): values.pop(name) for name in list(values) if name.startswith(_LIMIT_PREFIX)
+    }
     try:
         return msgspec.convert(
-            {**{name: _strip(value) for name, value in told.items()}, **({"limits": limits} if limits else {})},
+            {**{name: _strip(value) for name, value in values.items()}, **({"limits": limits} if limits else {})},
             Settings,
             strict=False,
         )

@@ -1,7 +1,7 @@
-"""Fetching one thing over HTTP from whoever the operator trusts, no larger than it may be.
+"""Size-limited HTTP downloads from sources that the operator trusts.
 
-Where a redirect leads is the other side's choice, so it may lead to https, or stay where it is, and nowhere else. How
-long all of it may take is the business of those who call.
+A redirect must lead to https or stay on the same host. Callers set the timeout, most through SingleFlight: it runs the
+same download once for all callers, and does not retry a failed one for a while.
 """
 
 import asyncio
@@ -21,36 +21,36 @@ log = logging.getLogger("palaver_jobchat")
 
 
 class SingleFlight:
-    """All that is under way, and what failed lately."""
+    """Runs work once per title for all concurrent callers. The work is not cancelled with a caller."""
 
     def __init__(self, *, now: Callable[[], float], timeout_s: float, retry_delay_s: float = 60.0) -> None:
         self._now = now
-        self._longest = timeout_s
-        self._rest = retry_delay_s
-        self._flying: dict[str, asyncio.Task[Any]] = {}
+        self._timeout_s = timeout_s
+        self._retry_delay_s = retry_delay_s
+        self._tasks: dict[str, asyncio.Task[Any]] = {}
         self._failed: dict[str, float] = {}
 
     def join(self, title: str, work: Callable[[], Coroutine[Any, Any, T]]) -> "asyncio.Task[T | None] | None":
-        """The flight of this title, begun if need be. Nothing where it failed a short while ago."""
-        if flying := self._flying.get(title):
-            return flying
-        failed = self._failed.get(title)
-        if failed is not None and self._now() - failed < self._rest:
+        """Return the running task of this title, or start it. None if it failed recently."""
+        if task := self._tasks.get(title):
+            return task
+        failed_at = self._failed.get(title)
+        if failed_at is not None and self._now() - failed_at < self._retry_delay_s:
             return None
-        # A context of its own: it may outlive the chat that happened to begin it.
-        task = asyncio.create_task(self._fly(title, work), context=Context())
-        self._flying[title] = task
-        task.add_done_callback(lambda _: self._flying.pop(title, None))
+        # An empty context: the task may outlive the chat that started it.
+        task = asyncio.create_task(self._run(title, work), context=Context())
+        self._tasks[title] = task
+        task.add_done_callback(lambda _: self._tasks.pop(title, None))
         return task
 
-    async def _fly(self, title: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+    async def _run(self, title: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
         self._failed.pop(title, None)
         try:
-            async with asyncio.timeout(self._longest):
+            async with asyncio.timeout(self._timeout_s):
                 return await work()
-        except Exception as error:  # What strangers send can fail in every way; those who wait go on without.
-            reason = f"took more than {self._longest:g} s" if isinstance(error, TimeoutError) else str(error)
-            log.warning("%s: %s. Not tried again for %g s.", title, reason or type(error).__name__, self._rest)
+        except Exception as error:  # Downloaded content can fail in any way; callers continue without it.
+            reason = f"took more than {self._timeout_s:g} s" if isinstance(error, TimeoutError) else str(error)
+            log.warning("%s: %s. Not tried again for %g s.", title, reason or type(error).__name__, self._retry_delay_s)
         self._failed[title] = self._now()
         if len(self._failed) > _MAX_FAILURES:
             del self._failed[next(iter(self._failed))]
@@ -58,35 +58,34 @@ class SingleFlight:
 
 
 async def wait_for(task: "asyncio.Task[T | None] | None", deadline: float | None = None) -> T | None:
-    """What a flight brings; nothing if it brings nothing, or not until then (by the clock of the event loop)."""
+    """Return a task's result, or None if it fails or is not done by `deadline` (in event loop time)."""
     if task is None:
         return None
-    left = None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
-    # Not `shield`: this neither ends the flight with the one who waits, nor the one who waits with the flight.
-    await asyncio.wait({task}, timeout=left)
+    remaining = None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
+    # Unlike `shield`, this neither cancels the task with the caller nor the caller with the task.
+    await asyncio.wait({task}, timeout=remaining)
     return task.result() if task.done() and not task.cancelled() else None
 
 
 MAX_BYTES = 20 * 1024 * 1024
-"""Bytes of one description; none of a real adaptor comes near."""
+"""Limit of one description; those of real adaptors are far smaller."""
 
 
-_HOPS = 5
+_MAX_REDIRECTS = 5
 _NO_LIMIT = httpx.Timeout(None)
-_HEADERS = {"User-Agent": "palaver-jobchat", "Accept-Encoding": "identity"}  # So that sizes are what they seem.
-_tls = cache(httpx.create_ssl_context)  # Takes some 20 ms, and is the same for all.
+_HEADERS = {"User-Agent": "palaver-jobchat", "Accept-Encoding": "identity"}  # Limits apply to what is received.
+_tls = cache(httpx.create_ssl_context)  # Takes about 20 ms.
 
 
 class DownloadError(Exception):
-    """What came, or did not come, cannot be used; the message says why."""
+    """A download failed or is unusable; the message says why."""
 
 
 async def fetch_url(address: str, *, accept: str = "*/*") -> bytes:
-    """What lies at an address."""
     url = httpx.URL(address)
     tls = await asyncio.to_thread(_tls)
     async with httpx.AsyncClient(verify=tls, timeout=_NO_LIMIT, headers=_HEADERS) as client:
-        for _ in range(_HOPS):
+        for _ in range(_MAX_REDIRECTS):
             async with client.stream("GET", url, headers={"Accept": accept}) as response:
                 if not response.has_redirect_location:
                     return await _read_body(response)
@@ -98,7 +97,7 @@ async def fetch_url(address: str, *, accept: str = "*/*") -> bytes:
 
 
 async def fetch_first(addresses: Sequence[str]) -> bytes:
-    """What lies at the first of these addresses that has something."""
+    """Return the content of the first address that can be fetched."""
     *others, last = addresses
     for address in others:
         with suppress(DownloadError, httpx.HTTPError):
@@ -107,7 +106,6 @@ async def fetch_first(addresses: Sequence[str]) -> bytes:
 
 
 def may_redirect(source: httpx.URL, target: httpx.URL) -> bool:
-    """Whether one address may send us to another."""
     return target.scheme == "https" or (target.scheme == source.scheme == "http" and target.host == source.host)
 
 

@@ -1,4 +1,8 @@
-"""An adaptor's description (`ast.json`) as entries, and the selection of entries for a prompt."""
+"""An adaptor's description (`ast.json`) as entries, and the selection of entries for a prompt.
+
+The files come from a documentation tool and are not always well-formed: what has another shape is skipped. They don't
+list namespaced functions (`http.get` of another adaptor), so a listing may be incomplete.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,21 +13,42 @@ import msgspec
 from palaver_jobchat.adaptors.names import Adaptor
 from palaver_jobchat.bm25 import bm25_scores, content_terms
 
-_DEEPEST_TYPE = 20
+_MAX_TYPE_DEPTH = 20
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One function, or one type that functions take."""
+    """A function, or a type of its parameters."""
 
     name: str
     signature: str
     text: str
-    """Everything: the signature, what it does, its parameters and examples."""
+    """The signature, the description, the parameters and examples."""
     kind: Literal["function", "type"] = "function"
 
 
+class AdaptorDocs(msgspec.Struct, frozen=True, kw_only=True):
+    """The known docs of a requested adaptor."""
+
+    adaptor: Adaptor
+    version: str | None = None
+    """The requested version, resolved to a number if possible."""
+    state: Literal["exact", "nearest", "missing"] = "missing"
+    docs_version: str | None = None
+    """The version that the entries describe."""
+    entries: tuple[Entry, ...] = ()
+
+    def meta(self) -> dict[str, Any]:
+        """Return the value of `meta.job_chat.adaptor` in the answer."""
+        return {
+            "name": self.adaptor.name,
+            **({"version": self.version} if self.version else {}),
+            "docs": self.state,
+            **({"docs_version": self.docs_version} if self.state == "nearest" else {}),
+        }
+
+
 class _Field(msgspec.Struct, frozen=True):
-    """A parameter or a property."""
+    """A parameter of a function or a property of a type."""
 
     name: str
     type: str | None
@@ -37,7 +62,7 @@ class _Field(msgspec.Struct, frozen=True):
 
 
 def decode_description(content: bytes) -> tuple[Entry, ...] | None:
-    """The entries of a file; nothing where it is no such file."""
+    """Return the entries of a file, or None if it is not a JSON object."""
     try:
         value = msgspec.json.decode(content)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -46,7 +71,7 @@ def decode_description(content: bytes) -> tuple[Entry, ...] | None:
 
 
 def parse_description(ast: object) -> tuple[Entry, ...]:
-    """The entries of a description, in its order. The adaptor's own name hides one that all adaptors share."""
+    """Return the entries of a description, in order. The adaptor's own functions hide common ones of the same name."""
     entries: dict[str, Entry] = {}
     for group in ("operations", "exports", "common"):
         for item in _list(_dict(ast).get(group)):
@@ -64,7 +89,7 @@ def _entry(item: dict[str, Any]) -> Entry | None:
         return None
     description = _text(docs.get("description"))
     for tag in tags:
-        # The comment of a type stands before whatever function comes next, and the tool files it under that one's name.
+        # The comment of a type precedes an unrelated function, and the tool files it under that function's name.
         if tag.get("title") == "typedef" and _text(tag.get("name")):
             return _type(tag, tags, description)
     return _function(name, item.get("params"), tags, description)
@@ -73,9 +98,11 @@ def _entry(item: dict[str, Any]) -> Entry | None:
 def _type(typedef: dict[str, Any], tags: list[dict[str, Any]], description: str) -> Entry:
     name = _text(typedef.get("name"))
     fields = list(_fields(tags, "property"))
-    inside = ", ".join(field.head(field.name) for field in fields if "." not in field.name)
-    signature = f"type {name} = {{ {inside} }}" if inside else f"type {name} = {_type_of(typedef.get('type')) or 'any'}"
-    lines = [signature, *_paragraph(description), *_listed("Properties:", fields), *_examples(tags)]
+    properties = ", ".join(field.head(field.name) for field in fields if "." not in field.name)
+    signature = (
+        f"type {name} = {{ {properties} }}" if properties else f"type {name} = {_type_of(typedef.get('type')) or 'any'}"
+    )
+    lines = [signature, *_paragraph(description), *_field_lines("Properties:", fields), *_examples(tags)]
     return Entry(name, signature, "\n".join(lines), "type")
 
 
@@ -85,9 +112,9 @@ def _function(name: str, params: object, tags: list[dict[str, Any]], description
     names = [param for param in _list(params) if isinstance(param, str)]
     names = names or [field.name for field in fields if "." not in field.name]
     heads = [known[param].head(param) if param in known else param for param in names]
-    returned = [made for tag in tags if tag.get("title") == "returns" if (made := _type_of(tag.get("type")))]
+    returned = [kind for tag in tags if tag.get("title") == "returns" if (kind := _type_of(tag.get("type")))]
     signature = f"{name}({', '.join(heads)})" + (f": {returned[0]}" if returned else "")
-    lines = [signature, *_paragraph(description), *_listed("Parameters:", fields), *_examples(tags)]
+    lines = [signature, *_paragraph(description), *_field_lines("Parameters:", fields), *_examples(tags)]
     return Entry(name, signature, "\n".join(lines))
 
 
@@ -107,11 +134,11 @@ def _fields(tags: list[dict[str, Any]], title: str) -> Iterator[_Field]:
 
 
 def _type_of(value: object, depth: int = 0) -> str | None:
-    """A type as people write it; what we do not know is `any`, and none is none."""
+    """Render a type expression. Unknown forms are `any`; no type is None."""
     kind = _dict(value)
     if not kind:
         return None
-    if depth > _DEEPEST_TYPE:
+    if depth > _MAX_TYPE_DEPTH:
         return "any"
 
     def inner(one: object) -> str:
@@ -135,23 +162,23 @@ def _paragraph(text: str) -> list[str]:
     return [text] if text else []
 
 
-def _listed(title: str, fields: list[_Field]) -> list[str]:
-    """The fields as a list, those with a dotted name under the one they belong to."""
+def _field_lines(title: str, fields: list[_Field]) -> list[str]:
+    """Render fields as a list; those with a dotted name are nested under their parent."""
     if not fields:
         return []
     parents = [field for field in fields if "." not in field.name]
-    lines, done = [title], set[str]()
+    lines, nested = [title], set[str]()
     for parent in parents:
-        lines.append(_line(parent, parent.name, depth=0))
+        lines.append(_field_line(parent, parent.name, depth=0))
         for field in fields:
             if field.name.replace("[]", "").startswith(f"{parent.name}."):
-                done.add(field.name)
-                lines.append(_line(field, field.name.rsplit(".", 1)[-1], depth=field.name.count(".")))
-    orphans = [field for field in fields if "." in field.name and field.name not in done]
-    return [*lines, *(_line(field, field.name, depth=0) for field in orphans)]
+                nested.add(field.name)
+                lines.append(_field_line(field, field.name.rsplit(".", 1)[-1], depth=field.name.count(".")))
+    orphans = [field for field in fields if "." in field.name and field.name not in nested]
+    return [*lines, *(_field_line(field, field.name, depth=0) for field in orphans)]
 
 
-def _line(field: _Field, name: str, *, depth: int) -> str:
+def _field_line(field: _Field, name: str, *, depth: int) -> str:
     space = "  " * depth
     default = f" = {field.default}" if field.default is not None else ""
     described = field.description.replace("\n", f"\n{space}  ")
@@ -180,25 +207,24 @@ def _dict(value: object) -> dict[str, Any]:
 
 
 ENTRIES_BUDGET_CHARACTERS = 40_000
-_BETWEEN = "\n\n"
+_SEPARATOR = "\n\n"
 
-_CALLED = re.compile(r"(?<![\w$.])([A-Za-z_$][\w$]*)\s*\(")
-_NAMED = re.compile(r"[A-Za-z_$][\w$]*")
+_FUNCTION_CALL = re.compile(r"(?<![\w$.])([A-Za-z_$][\w$]*)\s*\(")
+_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*")
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """What is shown of an adaptor's docs."""
+    """The part of an adaptor's docs that a prompt shows."""
 
     signatures: str
-    """One line for each function and type. Empty where everything is shown in full: it is all there."""
+    """One line per function and type; empty if all entries are shown in full."""
     full: tuple[Entry, ...]
     is_complete: bool
-    """Whether all entries are shown in full. Then nothing depends on the question, and the text can be cached."""
+    """Whether all entries are shown in full. The text then doesn't depend on the question and can be cached."""
 
     @property
     def text(self) -> str:
-        """The entries shown in full."""
-        return _BETWEEN.join(entry.text for entry in self.full)
+        return _SEPARATOR.join(entry.text for entry in self.full)
 
 
 def select_entries(
@@ -209,47 +235,30 @@ def select_entries(
     log: str = "",
     budget: int = ENTRIES_BUDGET_CHARACTERS,
 ) -> Selection:
-    """The whole docs if they fit into so many characters, else all signatures and the entries that matter most."""
-    if sum(len(entry.text) + len(_BETWEEN) for entry in entries) <= budget + len(_BETWEEN):
+    """Return all entries if they fit into `budget` characters, else all signatures and the most relevant entries.
+
+    Signatures are never cut. Relevant is what the code calls, then what the question or the log name, then what matches
+    the question best.
+    """
+    if sum(len(entry.text) + len(_SEPARATOR) for entry in entries) <= budget + len(_SEPARATOR):
         return Selection("", tuple(entries), is_complete=True)
     signatures = "\n".join(entry.signature for entry in entries)
-    room = budget - len(signatures)
+    remaining = budget - len(signatures)
     full: list[Entry] = []
     for entry in dict.fromkeys(_ranked_entries(entries, code, question, log)):
-        if len(entry.text) + len(_BETWEEN) <= room:
+        if len(entry.text) + len(_SEPARATOR) <= remaining:
             full.append(entry)
-            room -= len(entry.text) + len(_BETWEEN)
+            remaining -= len(entry.text) + len(_SEPARATOR)
     return Selection(signatures, tuple(full), is_complete=False)
 
 
 def _ranked_entries(entries: Sequence[Entry], code: str, question: str, log: str) -> Iterator[Entry]:
-    """The entries, the most important first; one may come more than once."""
-    known = {entry.name: entry for entry in entries}
-    for pattern, text in ((_CALLED, code), (_NAMED, question), (_NAMED, log)):
+    """Yield the entries by relevance; an entry may occur more than once."""
+    by_name = {entry.name: entry for entry in entries}
+    for pattern, text in ((_FUNCTION_CALL, code), (_IDENTIFIER, question), (_IDENTIFIER, log)):
         for name in pattern.findall(text):
-            if name in known:
-                yield known[name]
-    marks = bm25_scores(content_terms(question), [entry.text for entry in entries])
-    ranked = sorted(range(len(entries)), key=lambda place: -marks[place])  # Stable: the file's order among equals.
-    yield from (entries[place] for place in ranked)
-
-
-class AdaptorDocs(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known about an adaptor that was asked for."""
-
-    adaptor: Adaptor
-    version: str | None = None
-    """The one asked for, as a number where that could be found."""
-    state: Literal["exact", "nearest", "missing"] = "missing"
-    docs_version: str | None = None
-    """The one that the entries describe."""
-    entries: tuple[Entry, ...] = ()
-
-    def meta(self) -> dict[str, Any]:
-        """As the answer's `meta.job_chat.adaptor` tells it."""
-        return {
-            "name": self.adaptor.name,
-            **({"version": self.version} if self.version else {}),
-            "docs": self.state,
-            **({"docs_version": self.docs_version} if self.state == "nearest" else {}),
-        }
+            if name in by_name:
+                yield by_name[name]
+    scores = bm25_scores(content_terms(question), [entry.text for entry in entries])
+    ranked = sorted(range(len(entries)), key=lambda index: -scores[index])  # Stable.
+    yield from (entries[index] for index in ranked)

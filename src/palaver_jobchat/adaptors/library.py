@@ -1,7 +1,8 @@
-"""Where an adaptor's description is looked for: the operator's folder or address, then npm's registry.
+"""Look up an adaptor's description: in the operator's folder or URL, then in the npm registry.
 
-Every source is a folder and, for those far away, a way to fetch what the folder lacks; the sources are asked in order.
-If none has the version asked for, the nearest below it has to do. No failure reaches the chat: it then knows less.
+A source is a folder (`http@6.5.4.json` or `http/6.5.4/ast.json`) and, if it is remote, a way to fetch what the folder
+lacks. If no source has the requested version, the nearest lower one is used. Failures are never raised: the chat
+continues with fewer docs. A missing folder is an empty one.
 """
 
 import asyncio
@@ -29,52 +30,52 @@ from palaver_jobchat.settings import Settings
 
 
 def list_versions(folder: Path, short: str) -> list[str]:
-    """All versions of an adaptor in the folder, in no order that means anything."""
-    found: set[str] = set()
+    """Return all versions of an adaptor in the folder, sorted as text."""
+    versions: set[str] = set()
     with suppress(OSError):
         for path in folder.iterdir():
             name, _, version = path.name.removesuffix(".json").rpartition("@")
             if name == short and path.name.endswith(".json"):
-                found.add(version)
+                versions.add(version)
     with suppress(OSError):
-        found.update(path.parent.name for path in (folder / short).glob("*/ast.json"))
-    return sorted(found)
+        versions.update(path.parent.name for path in (folder / short).glob("*/ast.json"))
+    return sorted(versions)
 
 
 def load_entries(folder: Path, short: str, version: str) -> tuple[Entry, ...] | None:
-    """The entries of one version; nothing where there is no such file, or it cannot be read."""
+    """Return the entries of one version, or None if there is no readable file."""
     for path in (folder / f"{short}@{version}.json", folder / short / version / "ast.json"):
         with suppress(OSError):
-            found = path.stat()
-            if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
+            info = path.stat()
+            if not stat.S_ISREG(info.st_mode) or info.st_size > MAX_BYTES:
                 continue
-            if (entries := _load_file(path, found.st_ino, found.st_mtime_ns, found.st_size)) is not None:
+            if (entries := _load_file(path, info.st_ino, info.st_mtime_ns, info.st_size)) is not None:
                 return entries
     return None
 
 
 def save_description(folder: Path, short: str, version: str, content: bytes) -> None:
-    """Put a description into the folder, whole or not at all, whoever else does the same or ends us meanwhile."""
+    """Write a description into the folder, atomically."""
     folder.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=folder, prefix=".", suffix=".part", delete=False) as part:
-        written = Path(part.name)
+        temporary = Path(part.name)
         try:
             part.write(content)
             part.close()
-            written.replace(folder / f"{short}@{version}.json")
+            temporary.replace(folder / f"{short}@{version}.json")
         except OSError:
-            written.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
 
 
 @lru_cache(maxsize=64)
 def _load_file(path: Path, _inode: int, _changed: int, _size: int) -> tuple[Entry, ...] | None:
-    """The entries of a file in this very state: reading one takes some milliseconds, and most are asked for again."""
+    """Decode a file. Cached by its inode, time and size, because decoding takes milliseconds."""
     return decode_description(path.read_bytes())
 
 
 SAMPLES = Path(__file__).parent.parent / "data" / "adaptors"
-"""Descriptions of our own writing, for those who have set no folder."""
+"""Descriptions that come with Job Chat, used if no folder is set."""
 
 Entries = tuple[Entry, ...]
 _MAX_CACHED = 64
@@ -87,15 +88,13 @@ class _Source(msgspec.Struct, frozen=True):
 
 
 class _LookupOptions(msgspec.Struct, frozen=True):
-    """How one chat wants to be served."""
-
     download: bool
     on_progress: Callable[[str], None]
     deadline: float
 
 
 class AdaptorLibrary:
-    """Finds the descriptions of adaptors, and keeps what it had to fetch."""
+    """Finds descriptions of adaptors and caches what it fetched."""
 
     def __init__(
         self,
@@ -105,104 +104,110 @@ class AdaptorLibrary:
         now: Callable[[], float] = time.monotonic,
         timeout_s: float = 5.0,
     ) -> None:
-        self._patience = timeout_s
+        self._timeout_s = timeout_s
         self._flights = SingleFlight(now=now, timeout_s=timeout_s)
         find = partial(npm_registry.normalize_url, settings.registry) if settings.registry else find_registry
         self._registry = NpmRegistry(find, self._flights, now=now)
-        self._sources = self._ordered(settings)
+        self._sources = self._create_sources(settings)
         self._fetched: dict[tuple[Path, str, str], Entries] = {}
-        """What was fetched last, for those who have no disk to keep it on."""
+        """The last fetched entries, for when the cache folder is not writable."""
 
     async def look_up(self, adaptor: Adaptor, *, download: bool, on_progress: Callable[[str], None]) -> AdaptorDocs:
-        """The docs of an adaptor: of the version asked for, or of the nearest below it, or none.
+        """Return the docs of the requested version or of the nearest lower one; `missing` if there are none.
 
-        `told` gets a line for the user when something is fetched; without `download`, npm's registry is not asked.
+        `on_progress` gets a line for the user when something is fetched. Without `download`, the npm registry is not
+        used.
         """
         missing = AdaptorDocs(adaptor=adaptor, version=adaptor.version)
         short = adaptor.short
         if short is None or adaptor.version_kind == "other":
             return missing
-        wish = _LookupOptions(download, on_progress, asyncio.get_running_loop().time() + self._patience)
-        version = await self._version(short, adaptor, wish)
+        options = _LookupOptions(download, on_progress, asyncio.get_running_loop().time() + self._timeout_s)
+        version = await self._version(short, adaptor, options)
         if version is None:
             return missing
-        if (entries := await self._exact(short, version, wish)) is not None:
+        if (entries := await self._exact(short, version, options)) is not None:
             return AdaptorDocs(adaptor=adaptor, version=version, state="exact", docs_version=version, entries=entries)
-        if near := await self._nearest(short, version, wish):
-            return AdaptorDocs(adaptor=adaptor, version=version, state="nearest", docs_version=near[0], entries=near[1])
+        if nearest := await self._nearest(short, version, options):
+            return AdaptorDocs(
+                adaptor=adaptor, version=version, state="nearest", docs_version=nearest[0], entries=nearest[1]
+            )
         return msgspec.structs.replace(missing, version=version)
 
-    def _ordered(self, settings: Settings) -> list[_Source]:
+    def _create_sources(self, settings: Settings) -> list[_Source]:
         cache = Path(settings.cache).expanduser() if settings.cache else platformdirs.user_cache_path("palaver-jobchat")
-        first = settings.adaptors
-        if first.startswith(("http://", "https://")):
-            # What two addresses have under one name need not be the same.
-            kept = cache / f"url-{sha256(first.encode()).hexdigest()[:12]}"
-            own = _Source("url", kept, partial(_fetch_from_url, first.rstrip("/")))
-        elif first:
-            own = _Source("folder", Path(first).expanduser())
+        location = settings.adaptors
+        if location.startswith(("http://", "https://")):
+            # One folder per URL: the same name may have different content elsewhere.
+            url_cache = cache / f"url-{sha256(location.encode()).hexdigest()[:12]}"
+            first = _Source("url", url_cache, partial(_fetch_from_url, location.rstrip("/")))
+        elif location:
+            first = _Source("folder", Path(location).expanduser())
         else:
-            own = _Source("samples", SAMPLES)
-        return [own, _Source("registry", cache / "npm", self._registry.fetch_description if settings.online else None)]
+            first = _Source("samples", SAMPLES)
+        return [
+            first,
+            _Source("registry", cache / "npm", self._registry.fetch_description if settings.online else None),
+        ]
 
-    async def _version(self, short: str, adaptor: Adaptor, wish: _LookupOptions) -> str | None:
-        """The version asked for, as a number. Whoever set a folder decides what is newest; then the registry does."""
+    async def _version(self, short: str, adaptor: Adaptor, options: _LookupOptions) -> str | None:
+        """Resolve the requested version to a number: by the operator's folder first, then by the registry."""
         if adaptor.version_kind == "exact":
             return adaptor.version
         for source in self._sources:
-            if source.kind == "folder" and (found := choose_version(adaptor, await _local_versions([source], short))):
-                return found
-        if self._may_fetch(self._sources[-1], wish):
-            package = await self._registry.get_package(short, wish.deadline)
+            if source.kind == "folder" and (version := choose_version(adaptor, await _local_versions([source], short))):
+                return version
+        if self._may_fetch(self._sources[-1], options):
+            package = await self._registry.get_package(short, options.deadline)
             if package and adaptor.version_kind == "newest" and package.latest in package.releases:
                 return package.latest
-            if package and (found := choose_version(adaptor, package.releases)):
-                return found
+            if package and (version := choose_version(adaptor, package.releases)):
+                return version
         return choose_version(adaptor, await _local_versions(self._sources, short))
 
-    async def _exact(self, short: str, version: str, wish: _LookupOptions) -> Entries | None:
+    async def _exact(self, short: str, version: str, options: _LookupOptions) -> Entries | None:
         for source in self._sources:
-            entries = await self._kept(source, short, version)
-            if entries is None and self._may_fetch(source, wish):
-                entries = await self._fetch(source, short, version, wish)
+            entries = await self._load_local(source, short, version)
+            if entries is None and self._may_fetch(source, options):
+                entries = await self._fetch(source, short, version, options)
             if entries is not None:
                 return entries
         return None
 
-    async def _nearest(self, short: str, version: str, wish: _LookupOptions) -> tuple[str, Entries] | None:
+    async def _nearest(self, short: str, version: str, options: _LookupOptions) -> tuple[str, Entries] | None:
         local = await _local_versions(self._sources, short)
-        package = self._registry.cached_package(short) if self._may_fetch(self._sources[-1], wish) else None
-        # If the registry has the version, fetching it has failed, and another one would fare no better.
+        package = self._registry.cached_package(short) if self._may_fetch(self._sources[-1], options) else None
+        # If the registry has the version, fetching it has failed, and so would another.
         offered = set(package.releases) if package and version not in package.releases else set[str]()
-        near: str | None = version
-        while near := nearest_version(near, {*local, *offered}):
-            if near in offered:
-                entries, offered = await self._exact(short, near, wish), set[str]()  # One attempt is enough.
+        candidate: str | None = version
+        while candidate := nearest_version(candidate, {*local, *offered}):
+            if candidate in offered:
+                entries, offered = await self._exact(short, candidate, options), set[str]()  # One attempt is enough.
             else:
-                entries = await self._exact(short, near, msgspec.structs.replace(wish, download=False))
+                entries = await self._exact(short, candidate, msgspec.structs.replace(options, download=False))
             if entries is not None:
-                return near, entries
+                return candidate, entries
         return None
 
-    def _may_fetch(self, source: _Source, wish: _LookupOptions) -> bool:
-        return source.fetch is not None and (wish.download or source.kind == "url")
+    def _may_fetch(self, source: _Source, options: _LookupOptions) -> bool:
+        return source.fetch is not None and (options.download or source.kind == "url")
 
-    async def _kept(self, source: _Source, short: str, version: str) -> Entries | None:
+    async def _load_local(self, source: _Source, short: str, version: str) -> Entries | None:
         if (entries := self._fetched.get((source.folder, short, version))) is not None:
             return entries
         return await asyncio.to_thread(load_entries, source.folder, short, version)
 
-    async def _fetch(self, source: _Source, short: str, version: str, wish: _LookupOptions) -> Entries | None:
-        if source.kind == "registry" and not await self._registry.is_available(wish.deadline):
+    async def _fetch(self, source: _Source, short: str, version: str, options: _LookupOptions) -> Entries | None:
+        if source.kind == "registry" and not await self._registry.is_available(options.deadline):
             return None
         flight = self._flights.join(
-            f"Fetching {short}@{version} from the {source.kind}", partial(self._bring, source, short, version)
+            f"Fetching {short}@{version} from the {source.kind}", partial(self._download, source, short, version)
         )
         if flight is not None:
-            wish.on_progress(f"Looking up {short}@{version}")
-        return await wait_for(flight, wish.deadline)
+            options.on_progress(f"Looking up {short}@{version}")
+        return await wait_for(flight, options.deadline)
 
-    async def _bring(self, source: _Source, short: str, version: str) -> Entries:
+    async def _download(self, source: _Source, short: str, version: str) -> Entries:
         assert source.fetch is not None
         content = await source.fetch(short, version)
         entries = await asyncio.to_thread(_decode_and_save, source.folder, short, version, content)
@@ -213,30 +218,29 @@ class AdaptorLibrary:
 
 
 async def _fetch_from_url(address: str, short: str, version: str) -> bytes:
-    """A description from under an address, where it lies as it would in a folder."""
+    """Fetch a description from a URL with the layout of a folder."""
     version = quote(version)
     return await fetch_first([f"{address}/{short}@{version}.json", f"{address}/{short}/{version}/ast.json"])
 
 
-def _decode_and_save(place: Path, short: str, version: str, content: bytes) -> Entries:
+def _decode_and_save(folder: Path, short: str, version: str, content: bytes) -> Entries:
     entries = decode_description(content)
     if entries is None:
         raise DownloadError("this is no description of an adaptor")
     try:
-        save_description(place, short, version, content)
+        save_description(folder, short, version, content)
     except OSError as error:
         log.warning("%s@%s cannot be kept in the cache folder: %s.", short, version, error)
     return entries
 
 
 async def _local_versions(sources: list[_Source], short: str) -> set[str]:
-    """All versions of an adaptor that lie in the sources' folders."""
-    found = await asyncio.to_thread(lambda: [list_versions(source.folder, short) for source in sources])
-    return {version for versions in found for version in versions}
+    by_source = await asyncio.to_thread(lambda: [list_versions(source.folder, short) for source in sources])
+    return {version for versions in by_source for version in versions}
 
 
 async def describe_adaptor(library: AdaptorLibrary, text: str, *, full: bool = False) -> str:
-    """What is known about the adaptor that a text names: its signatures, or all of it."""
+    """Return the docs of the adaptor that a text names, as text. Raises PalaverError if the name is invalid."""
     adaptor = names.parse_adaptor(text)
     if adaptor is None:
         raise PalaverError(f"{text!r} names no adaptor; one looks like {names.EXAMPLE!r} or 'http@6.5.4'.")
@@ -244,7 +248,7 @@ async def describe_adaptor(library: AdaptorLibrary, text: str, *, full: bool = F
 
 
 def format_docs(docs: AdaptorDocs, *, full: bool = False) -> str:
-    """Docs as text for a terminal."""
+    """Render docs for a terminal: signatures, or full entries."""
     between, parts = ("\n\n", [e.text for e in docs.entries]) if full else ("\n", [e.signature for e in docs.entries])
     title = " ".join(filter(None, [docs.adaptor.name, docs.version]))
     return f"{title}\n{_state_line(docs)}\n" + (f"\n{between.join(parts)}\n" if parts else "")

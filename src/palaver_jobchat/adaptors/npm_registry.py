@@ -1,8 +1,8 @@
-"""Which registry npm would ask for OpenFn's packages, found as npm finds it.
+"""Find npm's registry, list the versions of OpenFn's packages, and extract descriptions from their tarballs.
 
-A registry for the scope `@openfn` goes before the one for all; the environment before the `.npmrc` of the working
-folder, and that before the user's. What remains (npm's global file, and its default) only npm itself knows: if it is
-installed, it is asked. Nothing but the address is taken from any of these.
+The registry is the one that npm would use: that of the scope `@openfn`, else the general one, from the environment,
+the `.npmrc` of the working folder or that of the user. Otherwise npm itself is asked, if it is installed. Only the
+address is taken from these.
 """
 
 import asyncio
@@ -42,12 +42,12 @@ _NPM_TIMEOUT_S = 3.0
 
 
 def users_registry() -> str | None:
-    """The address for this process: that of its user, in its folder."""
+    """Return the registry's address for this process's user and working folder."""
     return configured_registry(os.environ, folder=Path.cwd(), home=Path.home())
 
 
 def configured_registry(env: Mapping[str, str], *, folder: Path, home: Path) -> str | None:
-    """The registry's address; nothing where none is configured and there is no npm to ask."""
+    """Return the registry's address, or None if none is configured and npm is not installed."""
     environment = {
         name[len(_PREFIX) :].lower(): value for name, value in env.items() if name.lower().startswith(_PREFIX) and value
     }
@@ -61,7 +61,7 @@ def configured_registry(env: Mapping[str, str], *, folder: Path, home: Path) -> 
 
 
 def normalize_url(address: str | None) -> str | None:
-    """An address without the stroke at its end, if it is one that we can ask."""
+    """Return an http(s) address without trailing slashes, or None."""
     address = (address or "").strip().rstrip("/")
     return address if address.startswith(("http://", "https://")) else None
 
@@ -71,14 +71,14 @@ def _read_npmrc(path: Path, env: Mapping[str, str]) -> dict[str, str]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
         return {}
-    told: dict[str, str] = {}
+    values: dict[str, str] = {}
     for line in lines:
         if line.strip().startswith("["):
-            break  # A section: npm has none, and what is in one is not for it.
+            break  # npm has no sections.
         key, _, value = line.partition("=")
         if key.strip() in _KEYS:
-            told[key.strip()] = _VARIABLE.sub(lambda name: env.get(name[1], ""), value.strip().strip("\"'"))
-    return told
+            values[key.strip()] = _VARIABLE.sub(lambda name: env.get(name[1], ""), value.strip().strip("\"'"))
+    return values
 
 
 def _registry_from_npm_command(env: Mapping[str, str]) -> str | None:
@@ -86,7 +86,7 @@ def _registry_from_npm_command(env: Mapping[str, str]) -> str | None:
     if npm is None:
         return None
     try:
-        told = subprocess.run(
+        process = subprocess.run(
             [npm, "config", "get", "registry"],
             env=env,
             stdin=subprocess.DEVNULL,
@@ -96,11 +96,11 @@ def _registry_from_npm_command(env: Mapping[str, str]) -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return told.stdout.decode(errors="replace")
+    return process.stdout.decode(errors="replace")
 
 
 ABBREVIATED = "application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8"
-"""What npm itself asks for: the versions without their readmes."""
+"""npm's own Accept header: versions without readmes."""
 
 _MEMBER = "package/ast.json"
 _MAX_MEMBERS = 10_000
@@ -108,15 +108,11 @@ _MAX_UNPACKED_BYTES = 5 * MAX_BYTES
 
 
 class Release(msgspec.Struct, frozen=True):
-    """One version's tarball."""
-
     tarball: str = ""
     integrity: str = ""
 
 
 class Package(msgspec.Struct, frozen=True):
-    """All versions of an adaptor."""
-
     releases: dict[str, Release]
     latest: str | None = None
 
@@ -131,7 +127,7 @@ class _Metadata(msgspec.Struct, frozen=True, rename={"tags": "dist-tags"}):
 
 
 def parse_package(content: bytes) -> Package:
-    """The package that a registry describes."""
+    """Parse a registry's package document."""
     try:
         metadata = msgspec.json.decode(content, type=_Metadata)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -140,9 +136,9 @@ def parse_package(content: bytes) -> Package:
 
 
 def tarball_urls(registry: str, release: Release) -> Sequence[str]:
-    """Where a release's tarball may lie.
+    """Return the possible addresses of a release's tarball.
 
-    A mirror often repeats the address of what it mirrors, which cannot always be reached: its own comes first.
+    A mirror often repeats the address of the original, which may be unreachable: the mirror's own comes first.
     """
     ours, theirs = httpx.URL(registry), httpx.URL(release.tarball)
     mirrored = registry + theirs.raw_path.decode("ascii")
@@ -152,7 +148,7 @@ def tarball_urls(registry: str, release: Release) -> Sequence[str]:
 
 
 def extract_description(tarball: bytes, integrity: str) -> bytes:
-    """The description inside a tarball, if the tarball is the one that was announced."""
+    """Return the description in a tarball. Raises DownloadError if the tarball does not match its integrity."""
     if not _matches_integrity(tarball, integrity):
         raise DownloadError("the tarball is not the one that the registry announced")
     try:
@@ -163,15 +159,15 @@ def extract_description(tarball: bytes, integrity: str) -> bytes:
             return _read_member(archive)
     except DownloadError:
         raise
-    except Exception as error:  # The readers of such files raise more kinds than they say.
+    except Exception as error:  # gzip and tarfile raise more than they document.
         raise DownloadError(f"the tarball cannot be read ({type(error).__name__})") from error
 
 
 def _matches_integrity(tarball: bytes, integrity: str) -> bool:
-    """Whether one of the SHA-512 sums is the tarball's. Weaker sums count as none."""
+    """Whether one of the SHA-512 digests matches. Weaker digests are ignored."""
     digest = sha512(tarball).digest()
-    for announced in integrity.split():
-        algorithm, _, encoded = announced.partition("?")[0].partition("-")
+    for item in integrity.split():
+        algorithm, _, encoded = item.partition("?")[0].partition("-")
         try:
             if algorithm == "sha512" and base64.b64decode(encoded, validate=True) == digest:
                 return True
@@ -194,16 +190,16 @@ def _read_member(archive: tarfile.TarFile) -> bytes:
 
 
 class _LimitedStream:
-    """A stream that ends with an error where it would give too much: a small file can inflate to a huge one."""
+    """A stream that raises after too many bytes: a small file can inflate to a huge one."""
 
     def __init__(self, stream: gzip.GzipFile) -> None:
         self._stream = stream
-        self._room = _MAX_UNPACKED_BYTES
+        self._remaining = _MAX_UNPACKED_BYTES
 
     def read(self, size: int) -> bytes:
-        content = self._stream.read(min(size, self._room + 1))
-        self._room -= len(content)
-        if self._room < 0:
+        content = self._stream.read(min(size, self._remaining + 1))
+        self._remaining -= len(content)
+        if self._remaining < 0:
             raise DownloadError(f"the tarball holds more than {_MAX_UNPACKED_BYTES:,} bytes")
         return content
 
@@ -214,38 +210,37 @@ log = logging.getLogger("palaver_jobchat")
 
 
 class NpmRegistry:
-    """A registry, at an address that is found when it is first needed."""
+    """A registry whose address is found on first use."""
 
     def __init__(self, find: Callable[[], str | None], flights: SingleFlight, *, now: Callable[[], float]) -> None:
         self._find = find
         self._flights = flights
         self._now = now
         self._address: str | None = None
-        """Empty: looked for, and there is none."""
+        """Empty if none was found."""
         self._packages: dict[str, tuple[float, Package]] = {}
 
     async def is_available(self, deadline: float) -> bool:
-        """Whether there is a registry to ask."""
         if self._address is None:
-            await wait_for(self._flights.join("Finding the npm registry", self._look), deadline)
+            await wait_for(self._flights.join("Finding the npm registry", self._find_address), deadline)
         return bool(self._address)
 
     def cached_package(self, short: str) -> Package | None:
-        """The adaptor's versions as they were when last asked for."""
-        kept = self._packages.get(short)
-        return kept[1] if kept else None
+        """Return the last known versions of an adaptor."""
+        cached = self._packages.get(short)
+        return cached[1] if cached else None
 
     async def get_package(self, short: str, deadline: float) -> Package | None:
-        """The adaptor's versions, not older than an hour unless the registry cannot be reached."""
+        """Return the versions of an adaptor, at most an hour old unless the registry is unreachable."""
         if self._fresh(short) is None and await self.is_available(deadline):
-            await self._asked(short, deadline)
+            await self._refresh(short, deadline)
         return self.cached_package(short)
 
     async def fetch_description(self, short: str, version: str) -> bytes:
-        """The description of one version, as its package has it."""
+        """Return the description of one version. Raises DownloadError."""
         package = self._fresh(short)
-        if package is None or version not in package.releases:  # It may have come out since.
-            package = await self._asked(short) or self.cached_package(short)
+        if package is None or version not in package.releases:  # It may be newer than the cache.
+            package = await self._refresh(short) or self.cached_package(short)
         if package is None:
             raise DownloadError("the registry does not say which versions there are")
         release = package.releases.get(version)
@@ -255,23 +250,23 @@ class NpmRegistry:
         return await asyncio.to_thread(extract_description, tarball, release.integrity)
 
     def _fresh(self, short: str) -> Package | None:
-        kept = self._packages.get(short)
-        return kept[1] if kept and self._now() - kept[0] < CACHE_TTL_S else None
+        cached = self._packages.get(short)
+        return cached[1] if cached and self._now() - cached[0] < CACHE_TTL_S else None
 
-    async def _asked(self, short: str, deadline: float | None = None) -> Package | None:
+    async def _refresh(self, short: str, deadline: float | None = None) -> Package | None:
         flight = self._flights.join(f"Asking the npm registry for {short}", partial(self._fetch, short))
         return await wait_for(flight, deadline)
 
     async def _fetch(self, short: str) -> Package:
         content = await fetch_url(f"{self._address}/@openfn%2Flanguage-{short}", accept=ABBREVIATED)
         package = await asyncio.to_thread(parse_package, content)
-        self._packages.pop(short, None)  # So that the order is that of asking.
+        self._packages.pop(short, None)  # Moves it to the end.
         self._packages[short] = (self._now(), package)
         if len(self._packages) > _MAX_PACKAGES:
             del self._packages[next(iter(self._packages))]
         return package
 
-    async def _look(self) -> None:
+    async def _find_address(self) -> None:
         self._address = await asyncio.to_thread(self._find) or ""
         if not self._address:
             log.warning("No npm registry is configured: adaptor docs are not fetched. Set PALAVER_JOBCHAT_REGISTRY.")

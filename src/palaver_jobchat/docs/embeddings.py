@@ -1,6 +1,6 @@
-"""Vectors for texts: from a model2vec model in a folder, or from a function of the user's own.
+"""Vectors of texts, from a model2vec model in a folder or from the operator's function, and the search for the nearest.
 
-The only file, besides docs/nearest.py, that needs numpy; it comes with the extra `embeddings`.
+The only module that needs numpy, which comes with the extra `embeddings`.
 """
 
 import logging
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 
 
 PROBE = "How do I send each patient of a list to another system?"
-"""What a model makes of this text tells it from other models, whatever it is called and wherever it lies."""
+"""The vector of this text identifies a model, independent of its name and location."""
 
 _FUNCTION = re.compile(r"([^\W\d][\w.]*):([^\W\d]\w*)")
-_SAME = 0.999
-_EXTRA = "EMBEDDINGS needs the extra 'embeddings': pip install 'palaver[embeddings]'."
+_MIN_PROBE_SIMILARITY = 0.999
+_MISSING_EXTRA = "EMBEDDINGS needs the extra 'embeddings': pip install 'palaver[embeddings]'."
 
 
 class Embedding(msgspec.Struct, frozen=True):
-    """A model that gives texts that mean alike vectors that lie near each other."""
+    """An embedding model."""
 
     name: str
-    """As the user named it."""
+    """The setting that named it."""
     embed: Callable[[list[str]], Any]
-    """One vector per text, as lists of numbers or as an array."""
+    """Returns one vector per text, as lists of numbers or as an array."""
 
     def vectors(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        """One vector of length 1 per text; a text of which the model knows no word has a vector of zeros."""
+        """Return one unit vector per text; zeros for a text without known words."""
         import numpy as np
 
-        # Half of a character pair is no text; a client's question may hold one.
+        # A client's question may contain lone surrogates.
         readable = [text.encode(errors="replace").decode() for text in texts]
         try:
             vectors = np.asarray(self.embed(readable), dtype=np.float32)
-        except Exception as error:  # Anything that somebody's function may raise.
+        except Exception as error:  # The operator's function may raise anything.
             raise PalaverError(f"EMBEDDINGS: {self.name} gave no vectors: {error!r}") from error
         if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.shape[1] or not np.isfinite(vectors).all():
             raise PalaverError(
@@ -57,53 +57,53 @@ class Embedding(msgspec.Struct, frozen=True):
 
 
 def load_embedding(setting: str) -> Embedding | None:
-    """The model that EMBEDDINGS names: a folder, or module:function; none where it is empty. Never from a network."""
+    """Return the model that EMBEDDINGS names: a folder or module:function. Never downloads one."""
     if not setting:
         return None
     try:
         import_module("numpy")
     except ImportError as error:
-        raise PalaverError(_EXTRA) from error
+        raise PalaverError(_MISSING_EXTRA) from error
     if Path(setting).is_dir():
         return Embedding(setting, _load_model2vec(Path(setting)))
-    if named := _FUNCTION.fullmatch(setting):
-        return Embedding(setting, _load_function(named[1], named[2]))
+    if match := _FUNCTION.fullmatch(setting):
+        return Embedding(setting, _load_function(match[1], match[2]))
     raise PalaverError(f"EMBEDDINGS: {setting!r} is neither a folder with a model2vec model nor module:function.")
 
 
 def is_same_model(probe: "NDArray[np.float32]", stored: bytes | None) -> bool:
-    """Whether a model is the one that made `before` of the same text."""
+    """Whether a model is the one whose vector of PROBE was stored."""
     if stored is None or len(stored) != probe.nbytes:
         return False
     if stored == probe.tobytes():
         return True
     import numpy as np
 
-    # Some models do not give the same numbers to the last digit each time.
-    return bool(probe @ np.frombuffer(stored, dtype=np.float32) > _SAME)
+    # Some models are not deterministic to the last digit.
+    return bool(probe @ np.frombuffer(stored, dtype=np.float32) > _MIN_PROBE_SIMILARITY)
 
 
 def _load_model2vec(folder: Path) -> Callable[[list[str]], Any]:
     try:
         from model2vec import StaticModel
     except ImportError as error:
-        raise PalaverError(_EXTRA) from error
+        raise PalaverError(_MISSING_EXTRA) from error
     try:
         model = StaticModel.from_pretrained(folder)
-    except Exception as error:  # Of three libraries, each with errors of its own.
+    except Exception as error:  # Three libraries, each with its own errors.
         raise PalaverError(f"EMBEDDINGS: {folder} holds no model2vec model: {error}") from error
-    # Its worker processes would outlive the indexing, and are worth it only for millions of texts.
+    # Worker processes outlive the indexing and pay off only for millions of texts.
     return lambda texts: model.encode(texts, use_multiprocessing=False)
 
 
 def _load_function(module: str, name: str) -> Callable[[list[str]], Any]:
     try:
-        found: object = getattr(import_module(module), name)
+        function: object = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise PalaverError(f"EMBEDDINGS: there is no {module}:{name} ({error}).") from error
-    if not callable(found):
+    if not callable(function):
         raise PalaverError(f"EMBEDDINGS: {module}:{name} is no function.")
-    return found
+    return function
 
 
 log = logging.getLogger("palaver_jobchat")
@@ -113,34 +113,34 @@ class _LoadedVectors(msgspec.Struct, frozen=True):
     stamp: str
     chunks: list[int]
     vectors: "NDArray[np.float32] | None"
-    """None: the index has none that this model made."""
+    """None if the index has no vectors of this model."""
 
 
 class VectorSearch:
-    """A model, and the vectors of one index in memory: reading them anew for each question would take longer."""
+    """Finds the nearest chunks. Keeps the vectors of one index in memory."""
 
     def __init__(self, embedding: Embedding) -> None:
         self._embedding = embedding
-        self._held: _LoadedVectors | None = None
+        self._loaded: _LoadedVectors | None = None
 
-    def __call__(self, database: sqlite3.Connection, question: str, most: int) -> list[int]:
-        """The nearest pieces, the nearest first; none at a right angle or beyond."""
-        # Two threads may read the same vectors at once; both are right, and one stays.
-        held = self._held = self._read(database)
-        if held.vectors is None or not held.chunks:
+    def __call__(self, database: sqlite3.Connection, question: str, limit: int) -> list[int]:
+        """Return the ids of the nearest chunks, nearest first, with positive similarity only."""
+        # Two threads may load the same vectors at once; either result is fine.
+        loaded = self._loaded = self._load(database)
+        if loaded.vectors is None or not loaded.chunks:
             return []
         import numpy as np
 
-        # Not `@`: that starts threads, which on a busy machine take a hundred times as long as the calculation.
-        near = np.einsum("ij,j->i", held.vectors, self._embedding.vectors([question])[0])
-        best = np.argpartition(-near, min(most, len(near)) - 1)[:most]
-        best = best[np.lexsort((best, -near[best]))]
-        return [held.chunks[place] for place in best if near[place] > 0]
+        # Not `@`: it starts threads, which on a busy machine cost a hundred times the calculation.
+        similarities = np.einsum("ij,j->i", loaded.vectors, self._embedding.vectors([question])[0])
+        best = np.argpartition(-similarities, min(limit, len(similarities)) - 1)[:limit]
+        best = best[np.lexsort((best, -similarities[best]))]
+        return [loaded.chunks[index] for index in best if similarities[index] > 0]
 
-    def _read(self, database: sqlite3.Connection) -> _LoadedVectors:
+    def _load(self, database: sqlite3.Connection) -> _LoadedVectors:
         stamp, dimension, probe = database.execute("SELECT stamp, dimension, probe FROM about").fetchone()
-        if self._held is not None and self._held.stamp == stamp:
-            return self._held
+        if self._loaded is not None and self._loaded.stamp == stamp:
+            return self._loaded
         if not is_same_model(self._embedding.vectors([PROBE])[0], probe):
             log.warning("The index of the docs has no vectors of %s: index again.", self._embedding.name)
             return _LoadedVectors(stamp, [], None)

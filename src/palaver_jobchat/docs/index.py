@@ -1,7 +1,6 @@
-"""The index of a folder of Markdown: one SQLite file with the pieces, their words and, if wanted, their vectors.
+"""The index of a folder of Markdown: one SQLite file with the chunks, their words and optionally their vectors.
 
-Indexing again reads every file and replaces only the pieces of those that changed. A search meanwhile sees the old
-index or the new.
+Indexing again replaces the chunks of changed files only. A concurrent search sees the old or the new index.
 """
 
 import shutil
@@ -23,14 +22,14 @@ from palaver_jobchat.settings import PREFIX, Settings
 
 @contextmanager
 def replace_file(file: Path, *, lock_timeout: float) -> Generator[Path]:
-    """A copy of the file to change (nothing, if there is none), which takes its place if all goes well.
+    """Yield a copy of the file, if it exists, that replaces it on success.
 
-    A second writer waits so many seconds for the first.
+    A second writer waits up to `lock_timeout` seconds for the first.
     """
     file = file.resolve()
     file.parent.mkdir(parents=True, exist_ok=True)
-    with _exclusive_lock(file, wait=lock_timeout):
-        # A name of its own is not needed: whoever finds one here found what a dead writer left.
+    with _exclusive_lock(file, timeout=lock_timeout):
+        # The lock makes a unique name unnecessary: an existing file was left by a dead writer.
         part = file.with_name(f".{file.name}.part")
         part.unlink(missing_ok=True)
         try:
@@ -43,10 +42,10 @@ def replace_file(file: Path, *, lock_timeout: float) -> Generator[Path]:
 
 
 @contextmanager
-def _exclusive_lock(file: Path, *, wait: float) -> Generator[None]:
-    # SQLite's lock is the same on every system and ends with its process. The file stays behind, empty: were it
-    # removed, one who waits for the old and one who makes a new would both believe to be alone.
-    with closing(sqlite3.connect(file.with_name(f".{file.name}.lock"), timeout=wait, isolation_level=None)) as lock:
+def _exclusive_lock(file: Path, *, timeout: float) -> Generator[None]:
+    # SQLite's lock works on every system and ends with its process. The empty file is not removed: a process that waits
+    # for the old file and one that creates a new file would both get the lock.
+    with closing(sqlite3.connect(file.with_name(f".{file.name}.lock"), timeout=timeout, isolation_level=None)) as lock:
         try:
             lock.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
@@ -57,18 +56,18 @@ def _exclusive_lock(file: Path, *, wait: float) -> Generator[None]:
 
 
 SCHEMA_VERSION = 2
-"""Of the tables below. An index of another shape is made anew."""
+"""An index with another version is rebuilt."""
 LOCK_TIMEOUT_S = 60.0
-"""Seconds for another indexing of the same file to end."""
+"""How long to wait for another process that indexes into the same file."""
 
 Progress = Callable[[Literal["files", "vectors"], int, int], None]
-"""Is told what is being made, how many are done, and of how many."""
+"""Called with the stage, the number done and the total."""
 
 TOKENIZER = "tokenize=\"porter unicode61 tokenchars '_$'\""
-"""How words are read: in all their forms, and an identifier as one."""
+"""FTS5 tokenizer: stemmed words; an identifier is one word."""
 
 _EMBED_BATCH_SIZE = 256
-_APPLICATION_ID = 0x706A6378  # "pjcx": by this a file is known as an index, and never mistaken for somebody's data.
+_APPLICATION_ID = 0x706A6378  # "pjcx". Databases with another id are never overwritten.
 _TABLES = f"""
     CREATE TABLE about (
         stamp TEXT NOT NULL, chunks INTEGER NOT NULL, model TEXT, dimension INTEGER, probe BLOB
@@ -84,18 +83,16 @@ _TABLES = f"""
 
 
 class IndexReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What indexing did."""
-
     added: int = 0
     changed: int = 0
     removed: int = 0
-    kept: int = 0
+    unchanged: int = 0
     chunks: int = 0
-    """All that are in the index now."""
+    """Total in the index."""
     vectors: int = 0
-    """Those made just now; the others stood there already."""
+    """Computed by this run."""
     problems: tuple[Problem, ...] = ()
-    """Files that were left out, or not read as they should be."""
+    """Files that were skipped or read with errors."""
 
 
 def build_index(
@@ -108,16 +105,16 @@ def build_index(
 ) -> IndexReport:
     """Bring the index in `file` up to date with the folder's Markdown.
 
-    It has the vectors of all pieces or, without `embeddings`, of none.
+    It has vectors of all chunks or, without `embeddings`, of none.
     """
     if not folder.is_dir():
         raise PalaverError(f"There is no folder {folder} to index.")
     try:
         with (
-            replace_file(file, wait=lock_timeout) as part,
+            replace_file(file, lock_timeout=lock_timeout) as part,
             closing(sqlite3.connect(part, isolation_level=None)) as database,
         ):
-            database.execute("PRAGMA journal_mode = OFF")  # Of a copy: if this fails, it is thrown away.
+            database.execute("PRAGMA journal_mode = OFF")  # A failed copy is discarded.
             database.execute("BEGIN")
             report = _update(database, folder, embeddings, progress)
             database.execute("COMMIT")
@@ -133,30 +130,30 @@ def _update(
 ) -> IndexReport:
     _ensure_schema(database)
     known: dict[str, str] = dict(database.execute("SELECT path, digest FROM files"))
-    seen: dict[str, str] = {}
+    current: dict[str, str] = {}
     problems: list[Problem] = []
-    for found in read_documents(folder, progress=lambda done, of: progress("files", done, of)):
-        if isinstance(found, Problem):
-            problems.append(found)
+    for document in read_documents(folder, progress=lambda done, of: progress("files", done, of)):
+        if isinstance(document, Problem):
+            problems.append(document)
             continue
-        seen[found.path] = found.digest
-        if known.get(found.path) != found.digest:
-            _remove(database, found.path)
-            _add(database, found)
-    for path in known.keys() - seen.keys():
+        current[document.path] = document.digest
+        if known.get(document.path) != document.digest:
+            _remove(database, document.path)
+            _add(database, document)
+    for path in known.keys() - current.keys():
         _remove(database, path)
-    kept = sum(known.get(path) == digest for path, digest in seen.items())
-    added, removed = len(seen.keys() - known.keys()), len(known.keys() - seen.keys())
-    if len(seen) > kept or removed:
-        database.execute("INSERT INTO words (words) VALUES ('optimize')")  # Searches are a fifth faster then.
+    unchanged = sum(known.get(path) == digest for path, digest in current.items())
+    added, removed = len(current.keys() - known.keys()), len(known.keys() - current.keys())
+    if len(current) > unchanged or removed:
+        database.execute("INSERT INTO words (words) VALUES ('optimize')")  # Makes searches 20 % faster.
     vectors = _embed(database, embeddings, progress)
     (chunks,) = database.execute("SELECT count(*) FROM chunks").fetchone()
     database.execute("UPDATE about SET stamp = ?, chunks = ?", (uuid4().hex, chunks))
     return IndexReport(
         added=added,
-        changed=len(seen) - added - kept,
+        changed=len(current) - added - unchanged,
         removed=removed,
-        kept=kept,
+        unchanged=unchanged,
         chunks=chunks,
         vectors=vectors,
         problems=tuple(problems),
@@ -164,11 +161,11 @@ def _update(
 
 
 def _ensure_schema(database: sqlite3.Connection) -> None:
-    (shape,) = database.execute("PRAGMA user_version").fetchone()
-    (owner,) = database.execute("PRAGMA application_id").fetchone()
-    if (owner, shape) == (_APPLICATION_ID, SCHEMA_VERSION):
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    (application_id,) = database.execute("PRAGMA application_id").fetchone()
+    if (application_id, version) == (_APPLICATION_ID, SCHEMA_VERSION):
         return
-    if owner != _APPLICATION_ID and database.execute("SELECT 1 FROM sqlite_master").fetchone():
+    if application_id != _APPLICATION_ID and database.execute("SELECT 1 FROM sqlite_master").fetchone():
         raise sqlite3.DatabaseError("it is a database of something else")
     for table in ("words", "chunks", "files", "vectors", "about"):
         database.execute(f"DROP TABLE IF EXISTS {table}")
@@ -190,16 +187,16 @@ def _add(database: sqlite3.Connection, document: Document) -> None:
 
 
 def _remove(database: sqlite3.Connection, path: str) -> None:
-    # Words stand in no table of their own: to forget them, FTS5 must be told what they were.
-    forget = "INSERT INTO words (words, rowid, title, section, text) SELECT 'delete', id, title, section, text"
-    database.execute(f"{forget} FROM chunks WHERE path = ?", (path,))
+    # An external-content FTS5 table needs the old text to delete its words.
+    delete_words = "INSERT INTO words (words, rowid, title, section, text) SELECT 'delete', id, title, section, text"
+    database.execute(f"{delete_words} FROM chunks WHERE path = ?", (path,))
     database.execute("DELETE FROM vectors WHERE chunk IN (SELECT id FROM chunks WHERE path = ?)", (path,))
     database.execute("DELETE FROM chunks WHERE path = ?", (path,))
     database.execute("DELETE FROM files WHERE path = ?", (path,))
 
 
 def _embed(database: sqlite3.Connection, embeddings: Embedding | None, progress: Progress) -> int:
-    """Give every piece a vector of this model; those that another model made mean nothing beside them."""
+    """Compute the missing vectors; all of them if the model has changed. Returns how many."""
     if embeddings is None:
         database.execute("DELETE FROM vectors")
         database.execute("UPDATE about SET model = NULL, dimension = NULL, probe = NULL")
@@ -224,7 +221,7 @@ def _embed(database: sqlite3.Connection, embeddings: Embedding | None, progress:
 
 
 DEFAULT_FILE = "docs.db"
-"""In the working folder, where neither -o nor the setting names another file."""
+"""In the working folder, unless -o or the setting names another file."""
 
 
 def index_folder(
@@ -234,18 +231,18 @@ def index_folder(
     *,
     progress: Progress = lambda _what, _done, _of: None,
 ) -> list[str]:
-    """Index a folder, with vectors if EMBEDDINGS is set; the lines to print. Raises PalaverError where it cannot."""
+    """Index a folder, with vectors if EMBEDDINGS is set; return the lines to print. Raises PalaverError."""
     file = output or Path(settings.index or DEFAULT_FILE).expanduser()
     report = build_index(folder, file, embeddings=load_embedding(settings.embeddings), progress=progress)
     return list(_summary_lines(folder, file, report, settings))
 
 
 def _summary_lines(folder: Path, file: Path, report: IndexReport, settings: Settings) -> Iterator[str]:
-    files = report.added + report.changed + report.kept
+    files = report.added + report.changed + report.unchanged
     vectors = f", {report.vectors:,} vectors made" if settings.embeddings else ""
     yield (
         f"{folder}: {_count(files, 'file')}, {_count(report.chunks, 'piece')} ({report.added:,} added, "
-        f"{report.changed:,} changed, {report.removed:,} removed, {report.kept:,} as before{vectors})."
+        f"{report.changed:,} changed, {report.removed:,} removed, {report.unchanged:,} as before{vectors})."
     )
     for problem in report.problems:
         yield f"  {problem.path} {problem.description}."
@@ -263,26 +260,26 @@ SAMPLE_PAGES = Path(__file__).parent.parent / "data" / "docs"
 
 
 def sample_index(cache: Path, *, embeddings: Embedding | None = None) -> Path:
-    """The index of our own pages, made in the cache folder where it is not there yet."""
+    """Return the index of the pages that come with Job Chat, built in the cache folder if needed."""
     file = cache / f"docs-{_sample_digest()}.sqlite"
-    is_there = file.exists()
-    if is_there and not _is_valid_index(file):
+    exists = file.exists()
+    if exists and not _is_valid_index(file):
         file.unlink(missing_ok=True)
-        is_there = False
-    if not is_there or embeddings is not None:
-        # If it is there, only the vectors may be missing, or be another model's.
+        exists = False
+    if not exists or embeddings is not None:
+        # An existing index may lack vectors, or have those of another model.
         build_index(SAMPLE_PAGES, file, embeddings=embeddings, lock_timeout=5.0)
     return file
 
 
 def _sample_digest() -> str:
-    """Of the pages, so that two versions of this program can share a cache."""
+    """Return a digest of the pages, so that two versions of Job Chat can share a cache."""
     pages = [f"{page.path} {page.digest}" for page in read_documents(SAMPLE_PAGES) if isinstance(page, Document)]
     return sha256("\n".join([f"{SCHEMA_VERSION}", *pages]).encode()).hexdigest()[:12]
 
 
 def _is_valid_index(file: Path) -> bool:
-    """Whether a file in the cache, which nobody looks after, is an index that can be read."""
+    """Whether a cached file is an intact index."""
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
             (state,) = database.execute("PRAGMA quick_check(1)").fetchone()

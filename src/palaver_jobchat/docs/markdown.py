@@ -1,6 +1,7 @@
 """Read the Markdown files of a folder and split them into chunks."""
 
 import codecs
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -12,9 +13,9 @@ import msgspec
 from palaver import PalaverError
 
 MIN_CHUNK_CHARACTERS = 300
-"""Characters. A section with fewer is read together with its neighbour."""
+"""A shorter section is merged with its neighbour."""
 MAX_CHUNK_CHARACTERS = 1500
-"""Characters. Only fenced code may be longer: half of it would be wrong."""
+"""Only fenced code may be longer: it is never split."""
 
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.+)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -24,12 +25,12 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """One piece of a document."""
+    """A part of a document."""
 
     title: str
-    """Of the document."""
+    """The document's title."""
     section: str
-    """The headings above it, from the outermost: `Operations > each`."""
+    """The headings above it, outermost first: `Operations > each`."""
     text: str
 
 
@@ -39,7 +40,7 @@ class _Section(msgspec.Struct):
 
 
 def split_markdown(markdown: str, *, name: str) -> list[Chunk]:
-    """The pieces of a document. `name` is its title if it has none itself."""
+    """Split a document at its headings, never inside fenced code. `name` is the title of a document without one."""
     markdown = markdown.replace("\r\n", "\n")
     front = _FRONT.match(markdown)
     titled = _TITLE.search(front[1]) if front else None
@@ -55,7 +56,7 @@ def split_markdown(markdown: str, *, name: str) -> list[Chunk]:
                 pieces[-1] = (path, f"{before}\n\n{text}")
             else:
                 pieces.append((section.path, text))
-    # A heading that stands alone answers nothing, and those below it have it in their section.
+    # A lone heading is dropped: chunks below it have it in their section.
     return [Chunk(title, " > ".join(_below(title, path)), text) for path, text in pieces if _has_content(text)]
 
 
@@ -72,13 +73,13 @@ def _should_merge(before: str, after: str) -> bool:
 
 
 def _sections(markdown: str) -> Iterator[_Section]:
-    """The document's sections, each with the headings above it; blocks are parted by blank lines outside of code."""
+    """Yield the sections with the headings above them. Blocks are separated by blank lines outside of code."""
     headings: list[tuple[int, str]] = []
     section = _Section((), [])
     lines: list[str] = []
     fence = ""
 
-    def close() -> None:
+    def close_block() -> None:
         if block := "\n".join(lines).strip("\n"):
             section.blocks.append(block)
         lines.clear()
@@ -89,29 +90,29 @@ def _sections(markdown: str) -> Iterator[_Section]:
             lines.append(line)
             if mark and mark[1].startswith(fence) and not line.strip().strip(fence[0]):
                 fence = ""
-                close()
+                close_block()
         elif mark:
-            close()
+            close_block()
             fence = mark[1]
             lines.append(line)
         elif heading := _HEADING.fullmatch(line):
-            close()
+            close_block()
             yield section
             level, text = len(heading[1]), heading[2].strip().rstrip("#").strip()
             headings = [*(one for one in headings if one[0] < level), (level, text)]
             section = _Section(tuple(text for _, text in headings), [line.strip()])
         elif not line.strip():
-            close()
+            close_block()
         else:
             lines.append(line)
-    close()
+    close_block()
     yield section
 
 
 def _pack_blocks(blocks: list[str]) -> Iterator[str]:
-    """The blocks in as few pieces as their size allows."""
+    """Join blocks into as few texts as the size limit allows."""
     text = ""
-    for block in (part for whole in blocks for part in _split_block(whole)):
+    for block in itertools.chain.from_iterable(map(_split_block, blocks)):
         if text and len(text) + 2 + len(block) > MAX_CHUNK_CHARACTERS:
             yield text
             text = block
@@ -122,7 +123,7 @@ def _pack_blocks(blocks: list[str]) -> Iterator[str]:
 
 
 def _split_block(block: str) -> Iterator[str]:
-    """A block in parts that are small enough: whole lines, else sentences, else as many characters as fit."""
+    """Split a block that is too long: at lines, else at sentences, else anywhere."""
     if len(block) <= MAX_CHUNK_CHARACTERS or _FENCE.match(block):
         yield block
         return
@@ -143,81 +144,80 @@ def _split_lines(block: str) -> Iterator[str]:
             continue
         for sentence in _SENTENCE.split(line):
             yield from (
-                sentence[at : at + MAX_CHUNK_CHARACTERS] for at in range(0, len(sentence), MAX_CHUNK_CHARACTERS)
+                sentence[start : start + MAX_CHUNK_CHARACTERS]
+                for start in range(0, len(sentence), MAX_CHUNK_CHARACTERS)
             )
 
 
 MAX_FILE_BYTES = 2_000_000
-"""Bytes. Nobody writes a page of that size by hand; it is data that got the wrong name."""
+"""Larger files are data, not pages."""
 
 
 class Document(msgspec.Struct, frozen=True):
-    """A file's text."""
-
     path: str
-    """Inside of the folder, with `/`."""
+    """Relative to the folder, with `/`."""
     text: str
     digest: str
-    """Of its bytes: by this a change is noticed."""
+    """SHA-256 of its bytes, to detect changes."""
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What was not as it should be with a file or a folder."""
+    """A file or folder that could not be read, or not as it is."""
 
     path: str
     description: str
 
 
 def list_files(folder: Path) -> tuple[list[str], list[Problem]]:
-    """The Markdown files of a folder, sorted; hidden ones and those of packages are not meant."""
-    found: list[str] = []
+    """Return the Markdown files of a folder, sorted, without hidden ones and node_modules."""
+    paths: list[str] = []
     problems: list[Problem] = []
 
     def unreadable(error: OSError) -> None:
         if Path(os.fsdecode(error.filename)) == folder:
-            # That nothing can be read does not mean that nothing is there.
+            # An unreadable folder is not an empty one.
             raise PalaverError(f"The folder {folder} cannot be read: {error.strerror}.") from error
         where = Path(os.fsdecode(error.filename)).relative_to(folder).as_posix()
         problems.append(Problem(_printable_path(where), f"cannot be read: {error.strerror}"))
 
-    for place, folders, files in os.walk(folder, onerror=unreadable):
+    for path, folders, files in os.walk(folder, onerror=unreadable):
         folders[:] = [name for name in folders if not name.startswith(".") and name != "node_modules"]
-        found += [
-            (Path(place) / name).relative_to(folder).as_posix()
+        paths += [
+            (Path(path) / name).relative_to(folder).as_posix()
             for name in files
             if name.endswith(".md") and not name.startswith(".")
         ]
-    return sorted(found), problems
+    return sorted(paths), problems
 
 
 def read_documents(
     folder: Path, *, progress: Callable[[int, int], None] = lambda _done, _of: None
 ) -> Iterator[Document | Problem]:
-    """All that a folder holds. `progress` is told how many files were read, of how many."""
+    """Yield the documents and problems of a folder. `progress` gets the number of files read and their total."""
     paths, problems = list_files(folder)
     yield from problems
-    inside = folder.resolve()
+    root = folder.resolve()
     for done, path in enumerate(paths):
         progress(done, len(paths))
-        yield from _read_document(folder / path, path, inside)
+        yield from _read_document(folder / path, path, root)
     progress(len(paths), len(paths))
 
 
-def _read_document(file: Path, path: str, inside: Path) -> Iterator[Document | Problem]:
-    if _printable_path(path) != path:  # SQLite keeps text only, and two such names could become one.
+def _read_document(file: Path, path: str, root: Path) -> Iterator[Document | Problem]:
+    if _printable_path(path) != path:  # SQLite stores text only, and two such names could become equal.
         yield Problem(_printable_path(path), "left out: its name is not UTF-8")
         return
     try:
-        if not file.resolve(strict=True).is_relative_to(inside):
+        if not file.resolve(strict=True).is_relative_to(root):
             yield Problem(path, "left out: it is a link out of the folder")
             return
         if not file.is_file():
-            return  # A folder by that name; and whoever opens a pipe waits.
+            return  # A folder, or a pipe, which would block.
         with file.open("rb") as opened:
             content = opened.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
-        return  # It was there a moment ago. Gone is gone; the index says so too.
-    except (OSError, RuntimeError) as error:  # RuntimeError: a link to itself, before Python 3.13.
+        return  # Deleted meanwhile.
+    except (OSError, RuntimeError) as error:  # RuntimeError: a symlink loop, before Python 3.13.
         yield Problem(path, f"left out: cannot be read ({error.strerror if isinstance(error, OSError) else error})")
         return
     if len(content) > MAX_FILE_BYTES:
@@ -230,8 +230,8 @@ def _read_document(file: Path, path: str, inside: Path) -> Iterator[Document | P
 
 
 def _decode_text(content: bytes) -> str:
-    wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    return content.decode("utf-16" if wide else "utf-8", errors="replace")
+    is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return content.decode("utf-16" if is_utf16 else "utf-8", errors="replace")
 
 
 def _printable_path(path: str) -> str:

@@ -1,7 +1,7 @@
-"""Searching an index for what a question is about.
+"""Search the index of the docs, and select the search results of a turn (`meta.rag`).
 
-By its words (BM25) and, with a model, also by its meaning; the two rankings become one. No language model is asked
-whether docs are needed: a search is cheap, and a question that nothing answers finds nothing.
+Chunks are ranked by words (BM25) and, with an embedding model, also by meaning; the two rankings are merged. No model
+decides whether docs are needed: a search is cheap, and an unrelated question finds nothing.
 """
 
 import asyncio
@@ -24,66 +24,61 @@ from palaver_jobchat.payload import PreviousTopic
 from palaver_jobchat.settings import Settings
 
 RESULTS_BUDGET_CHARACTERS = 12_000
-"""Characters of all results together."""
 MAX_RESULTS = 5
 MIN_RELATIVE_SCORE = 0.35
-"""The score, beside the best one's 1.0, below which a result is noise."""
+"""Results below this share of the best score are dropped."""
 
 NearestChunks = Callable[[sqlite3.Connection, str, int], Sequence[int]]
-"""The pieces of an index that lie nearest to a question, at most so many: docs/nearest.py."""
+"""Returns the ids of the chunks nearest to a question, up to a limit (embeddings.VectorSearch)."""
 
 _CANDIDATES = 30
-_AT_ONCE = 10
-_DAMPING = 60  # Reciprocal rank's k, as almost everyone has it.
-_SHORT = 40
+_BATCH_SIZE = 10
+_RANK_CONSTANT = 60  # The usual k of reciprocal rank fusion.
+_SHORT_QUESTION_CHARACTERS = 40
 _MAX_TERMS = 20
-_MAX_SCORED_ROWS = 6_000  # That are scored for one question: a few milliseconds.
-_WITHOUT = ("openfn", "job", "jobs")
-_RANKED = """
+_MAX_SCORED_ROWS = 6_000  # A few milliseconds.
+_IGNORED_TERMS = ("openfn", "job", "jobs")
+_RANK_QUERY = """
     SELECT rowid, -rank FROM words
     WHERE words MATCH ? AND rank MATCH 'bm25(4.0, 2.0, 1.0)' ORDER BY rank LIMIT ?
 """
 
 
 class SearchResult(msgspec.Struct, frozen=True):
-    """One piece of a document that answers the question."""
-
     text: str
     title: str = ""
     section: str = ""
     path: str = ""
     score: float | None = None
-    """Relative to the best."""
+    """Relative to the best result."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As `meta.rag.search_results` has it."""
+        """Return the item of `meta.rag.search_results`."""
         metadata = {"doc_title": self.title, "docs_type": "general_docs", "section": self.section, "path": self.path}
         return {"text": self.text, "metadata": metadata, **({} if self.score is None else {"score": self.score})}
 
 
 class Query(msgspec.Struct, frozen=True):
-    """What is searched for."""
-
     text: str
-    """As it is told to the client."""
+    """As reported to the client."""
     terms: tuple[str, ...]
-    """The words that say what the question is about. Without any there is nothing to search."""
+    """Content words of the question. Without any, nothing is searched."""
     adaptor: str | None = None
-    """Its short name: ranks what is about it higher, but is no reason to show it."""
+    """Short name. Chunks about it rank higher, but need other terms to be relevant."""
 
 
 class SearchResults(msgspec.Struct, frozen=True):
-    """What a search gave; the query is none where there was nothing to search for."""
+    """The results of a search; `query` is None if there was nothing to search for."""
 
     query: str | None = None
     results: tuple[SearchResult, ...] = ()
 
 
 def build_query(question: str, *, adaptor: str | None = None, previous_question: str | None = None) -> Query:
-    """What to search for. A short question ("and in bulk?") is about what the user said `before`."""
+    """Build the query. A short question ("and in bulk?") is extended by the previous one."""
     question = question.strip()
-    earlier = previous_question.strip() if previous_question and len(question) < _SHORT else ""
-    terms = content_terms(f"{question} {earlier}", without=(*_WITHOUT, adaptor or ""))[:_MAX_TERMS]
+    earlier = previous_question.strip() if previous_question and len(question) < _SHORT_QUESTION_CHARACTERS else ""
+    terms = content_terms(f"{question} {earlier}", without=(*_IGNORED_TERMS, adaptor or ""))[:_MAX_TERMS]
     text = " ".join(part for part in (question, adaptor, earlier) if part)
     return Query(text, tuple(terms), adaptor)
 
@@ -91,113 +86,115 @@ def build_query(question: str, *, adaptor: str | None = None, previous_question:
 def search_index(
     file: Path, query: Query, *, budget: int = RESULTS_BUDGET_CHARACTERS, vector_search: NearestChunks | None = None
 ) -> SearchResults:
-    """The pieces that answer best, the best first. Raises sqlite3.Error where there is no index that can be read."""
+    """Return the most relevant chunks, best first. Raises sqlite3.Error if the index is not readable."""
     if not query.terms:
         return SearchResults()
-    # Immutable: an index is replaced, never changed in place (docs/writing.py), so nothing needs to be locked.
-    opened = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
-    with closing(opened) as database:
+    # Immutable: an index is replaced, never changed in place (index.replace_file), so that no lock is needed.
+    connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+    with closing(connection) as database:
         scores = _rank_by_terms(database, (*query.terms, *([query.adaptor] if query.adaptor else ())))
         if vector_search is not None and (nearest := vector_search(database, query.text, _CANDIDATES)):
             scores = merge_rankings(list(scores), nearest)
-        kept = _relevant(database, scores, query.terms)
-    return SearchResults(query.text, tuple(fit_budget(kept, budget)))
+        results = _relevant(database, scores, query.terms)
+    return SearchResults(query.text, tuple(fit_budget(results, budget)))
 
 
 def merge_rankings(*rankings: Sequence[int]) -> dict[int, float]:
-    """Several rankings as one, by reciprocal rank: what stands high in more than one of them comes first."""
+    """Merge rankings by reciprocal rank fusion."""
     scores: dict[int, float] = {}
     for ranking in rankings:
         for rank, number in enumerate(ranking, start=1):
-            scores[number] = scores.get(number, 0.0) + 1 / (_DAMPING + rank)
+            scores[number] = scores.get(number, 0.0) + 1 / (_RANK_CONSTANT + rank)
     return dict(sorted(scores.items(), key=lambda one: (-one[1], one[0])))
 
 
-def fit_budget(found: Iterable[SearchResult], budget: int) -> list[SearchResult]:
-    """The first of them whose texts fit together into so many characters."""
-    kept: list[SearchResult] = []
-    for one in found:
-        budget -= len(one.text)
+def fit_budget(results: Iterable[SearchResult], budget: int) -> list[SearchResult]:
+    """Return the first results whose texts together have at most `budget` characters."""
+    fitting: list[SearchResult] = []
+    for result in results:
+        budget -= len(result.text)
         if budget < 0:
             break
-        kept.append(one)
-    return kept
+        fitting.append(result)
+    return fitting
 
 
 def _rank_by_terms(database: sqlite3.Connection, terms: Sequence[str]) -> dict[int, float]:
-    """The pieces that hold any of the terms, the best first, with their scores."""
-    telling = _rarest_terms(database, terms)
-    if not telling:
+    """Return the chunks that contain any of the terms with their scores, best first."""
+    rare = _rarest_terms(database, terms)
+    if not rare:
         return {}
-    found = database.execute(_RANKED, (" OR ".join(map(_quoted, telling)), _CANDIDATES))
-    return dict(sorted(found.fetchall(), key=lambda one: (-one[1], one[0])))
+    rows = database.execute(_RANK_QUERY, (" OR ".join(map(_quoted, rare)), _CANDIDATES))
+    return dict(sorted(rows.fetchall(), key=lambda one: (-one[1], one[0])))
 
 
 def _rarest_terms(database: sqlite3.Connection, terms: Sequence[str]) -> list[str]:
-    """The rarest of the terms that there are, which decide.
+    """Return the rarest terms that occur in the index.
 
-    A word that half of all pieces have adds nothing to a score, but each of them would be scored for it; and a long
-    question has more rare words than are needed to find its answer.
+    A word in half of all chunks adds nothing to a score but makes each of them be scored, and a long question has more
+    rare words than needed.
     """
     (chunks,) = database.execute("SELECT chunks FROM about").fetchone()
     count = "SELECT count(*) FROM words WHERE words MATCH ?"
-    numbers = {term: database.execute(count, (_quoted(term),)).fetchone()[0] for term in terms}
-    known = sorted((term for term in terms if numbers[term]), key=lambda term: numbers[term])
-    # All that a question says may be what everything here is about.
-    rare = [term for term in known if numbers[term] <= chunks / 2] or known
-    telling: list[str] = []
+    counts = {term: database.execute(count, (_quoted(term),)).fetchone()[0] for term in terms}
+    known = sorted((term for term in terms if counts[term]), key=lambda term: counts[term])
+    # All words of a question may be common ones.
+    rare = [term for term in known if counts[term] <= chunks / 2] or known
+    selected: list[str] = []
     rows = 0
     for term in rare:
-        rows += numbers[term]
-        if rows > _MAX_SCORED_ROWS and len(telling) >= 2:
+        rows += counts[term]
+        if rows > _MAX_SCORED_ROWS and len(selected) >= 2:
             break
-        telling.append(term)
-    return telling
+        selected.append(term)
+    return selected
 
 
-def _load_chunks(database: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, SearchResult]:
-    one = "SELECT text, title, section, path FROM chunks WHERE id = ?"
-    return {number: SearchResult(*database.execute(one, (number,)).fetchone()) for number in numbers}
+def _load_chunks(database: sqlite3.Connection, chunk_ids: Sequence[int]) -> dict[int, SearchResult]:
+    query = "SELECT text, title, section, path FROM chunks WHERE id = ?"
+    return {chunk_id: SearchResult(*database.execute(query, (chunk_id,)).fetchone()) for chunk_id in chunk_ids}
 
 
 def _relevant(database: sqlite3.Connection, scores: Mapping[int, float], terms: Sequence[str]) -> list[SearchResult]:
-    """Those that are to the point, the best first: they hold the question's words, and are not far below the best.
+    """Return the relevant chunks, best first: they contain the question's words and score near the best.
 
-    That also holds for what is near in meaning alone: among pages about one subject everything is near to everything.
+    Chunks that are only near in meaning need the words as well: among pages about one subject, all are near.
     """
-    kept: list[tuple[SearchResult, float]] = []
+    relevant: list[tuple[SearchResult, float]] = []
     ranking = list(scores)
-    # Most often the first few will do, and looking for the words in all of them takes its time.
-    for start in range(0, len(ranking), _AT_ONCE):
-        pieces = _load_chunks(database, ranking[start : start + _AT_ONCE])
-        held = _term_counts(pieces, terms)
-        kept += [(piece, scores[one]) for one, piece in pieces.items() if held[one] >= min(2, len(terms))]
-        if len(kept) >= MAX_RESULTS:
+    # The first batch usually suffices, and counting terms is slow.
+    for start in range(0, len(ranking), _BATCH_SIZE):
+        chunks = _load_chunks(database, ranking[start : start + _BATCH_SIZE])
+        counts = _term_counts(chunks, terms)
+        relevant += [
+            (chunk, scores[chunk_id]) for chunk_id, chunk in chunks.items() if counts[chunk_id] >= min(2, len(terms))
+        ]
+        if len(relevant) >= MAX_RESULTS:
             break
-    best = kept[0][1] if kept else 0.0
-    shares = [(piece, score / best if best > 0 else 1.0) for piece, score in kept[:MAX_RESULTS]]
+    best = relevant[0][1] if relevant else 0.0
+    shares = [(chunk, score / best if best > 0 else 1.0) for chunk, score in relevant[:MAX_RESULTS]]
     return [
-        msgspec.structs.replace(piece, score=round(share, 4)) for piece, share in shares if share >= MIN_RELATIVE_SCORE
+        msgspec.structs.replace(chunk, score=round(share, 4)) for chunk, share in shares if share >= MIN_RELATIVE_SCORE
     ]
 
 
-def _term_counts(pieces: Mapping[int, SearchResult], terms: Sequence[str]) -> dict[int, int]:
-    """How many of the terms each of these pieces holds, as the index itself reads words."""
-    held = dict.fromkeys(pieces, 0)
-    # A small index of these alone: the large one would give every piece that has a common word.
+def _term_counts(chunks: Mapping[int, SearchResult], terms: Sequence[str]) -> dict[int, int]:
+    """Return how many of the terms each chunk contains, tokenized as in the index."""
+    counts = dict.fromkeys(chunks, 0)
+    # A temporary index of these chunks: the large one would return every chunk with a common word.
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
         database.execute(f"CREATE VIRTUAL TABLE words USING fts5 (title, section, text, {TOKENIZER})")
-        rows = ((number, one.title, one.section, one.text) for number, one in pieces.items())
+        rows = ((number, one.title, one.section, one.text) for number, one in chunks.items())
         database.execute("BEGIN")
         database.executemany("INSERT INTO words (rowid, title, section, text) VALUES (?, ?, ?, ?)", rows)
         for term in terms:
             for (number,) in database.execute("SELECT rowid FROM words WHERE words MATCH ?", (_quoted(term),)):
-                held[number] += 1
-    return held
+                counts[number] += 1
+    return counts
 
 
 def _quoted(term: str) -> str:
-    """A term that is nothing but words for FTS5, whatever it holds."""
+    """Quote a term for FTS5."""
     return '"' + term.replace('"', '""') + '"'
 
 
@@ -205,74 +202,72 @@ log = logging.getLogger("palaver_jobchat")
 
 
 class DocsRetriever:
-    """The documentation of one process: where its index lies, and what is kept of it between questions.
+    """Searches the docs in a thread; failures are logged, and the chat continues without docs.
 
-    The index is opened for each question, which takes a fifth of a millisecond; so a new one is used from the next
-    question on.
+    The index is opened for each question, in 0.2 ms, so that a new one is used from the next question on.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
         self._file = Path(settings.index).expanduser() if settings.index else None
-        """None: ours, which is looked for at the first question."""
+        """None: the sample index, located on first use."""
         self._has_failed = False
         self._model: Embedding | None = None
-        self._near: VectorSearch | None = None
-        self._is_model_read = False
-        self._told = ""
+        self._vector_search: VectorSearch | None = None
+        self._is_model_loaded = False
+        self._last_warning = ""
 
     @property
     def has_index(self) -> bool:
-        """Whether there is something to search: the user's own index, or else ours."""
+        """Whether there is an index to search, the operator's or the sample one."""
         return self._file.is_file() if self._file is not None else not self._has_failed
 
     async def search(self, query: Query) -> SearchResults | None:
-        """What the docs say about it; none where there is no index or it cannot be searched, which is logged."""
+        """Return the results, or None if there is no usable index."""
         if not query.terms:
             return SearchResults()
-        return await asyncio.to_thread(self._look, query)
+        return await asyncio.to_thread(self._search_logged, query)
 
-    def _look(self, query: Query) -> SearchResults | None:
-        # Whatever is wrong with the docs: the chat answers without them.
+    def _search_logged(self, query: Query) -> SearchResults | None:
         try:
-            file, near = self._prepared()
+            file, vector_search = self._prepare()
         except Exception as error:
             self._has_failed = True
-            self._tell(f"The docs that come with Job Chat cannot be used: {error}")
+            self._warn(f"The docs that come with Job Chat cannot be used: {error}")
             return None
         try:
-            return self._search(file, query, near)
+            return self._search(file, query, vector_search)
         except Exception as error:
-            self._tell(f"The index of the docs, {file}, cannot be searched: {error}. It has to be made anew.")
+            self._warn(f"The index of the docs, {file}, cannot be searched: {error}. It has to be made anew.")
             if not self._settings.index:
-                self._file = None  # Somebody cleaned the cache: with the next question it is.
+                self._file = None  # The cache was cleaned: rebuilt with the next question.
             return None
 
-    def _search(self, file: Path, query: Query, near: VectorSearch | None) -> SearchResults:
+    def _search(self, file: Path, query: Query, vector_search: VectorSearch | None) -> SearchResults:
         budget = self._settings.docs_budget
         try:
-            return search_index(file, query, budget=budget, vector_search=near)
-        except PalaverError as error:  # Of the model. Words still find something.
-            self._tell(error.message)
+            return search_index(file, query, budget=budget, vector_search=vector_search)
+        except PalaverError as error:  # The embedding model failed; search by words only.
+            self._warn(error.message)
             return search_index(file, query, budget=budget)
 
-    def _prepared(self) -> tuple[Path, VectorSearch | None]:
-        """The index and the model, made ready by whoever asks first."""
+    def _prepare(self) -> tuple[Path, VectorSearch | None]:
+        """Return the index and the vector search, loaded on first use."""
         with self._lock:
-            if not self._is_model_read:
-                self._is_model_read = True
+            if not self._is_model_loaded:
+                self._is_model_loaded = True
                 try:
                     self._model = load_embedding(self._settings.embeddings)
                 except PalaverError as error:
-                    self._tell(error.message)
-                self._near = VectorSearch(self._model) if self._model is not None else None
+                    self._warn(error.message)
+                self._vector_search = VectorSearch(self._model) if self._model is not None else None
             if self._file is None:
                 cache = self._settings.cache
                 folder = Path(cache).expanduser() if cache else platformdirs.user_cache_path("palaver-jobchat")
                 self._file = self._sample(folder)
                 self._has_failed = False
-            return self._file, self._near
+            return self._file, self._vector_search
 
     def _sample(self, cache: Path) -> Path:
         try:
@@ -280,39 +275,39 @@ class DocsRetriever:
         except PalaverError as error:
             if self._model is None:
                 raise
-            self._tell(error.message)
+            self._warn(error.message)
             return sample_index(cache)
 
-    def _tell(self, what: str) -> None:
-        """Log a complaint, once for as long as it is the same."""
-        if what != self._told:
-            self._told = what
-            log.warning("%s", what)
+    def _warn(self, message: str) -> None:
+        """Log a warning unless it repeats the last one."""
+        if message != self._last_warning:
+            self._last_warning = message
+            log.warning("%s", message)
 
 
 MAX_RAG_RESULTS = 10
 MAX_RESULT_CHARACTERS = 4_000
-"""Characters of one result from a client: it is a stranger's text."""
+"""Limit of one result that a client sent."""
 
 
 class RagResults(msgspec.Struct, frozen=True):
-    """The results that a turn uses, and what was searched for in it."""
+    """The search results of a turn, and its queries."""
 
     results: tuple[SearchResult, ...] = ()
     queries: tuple[str, ...] = ()
 
     def meta(self) -> dict[str, Any]:
-        """As the answer's `meta.rag` has it."""
+        """Return the value of `meta.rag` in the answer."""
         return {
-            "search_results": [one.to_dict() for one in self.results],
-            "search_results_sections": list(dict.fromkeys(one.title for one in self.results if one.title)),
+            "search_results": [result.to_dict() for result in self.results],
+            "search_results_sections": list(dict.fromkeys(result.title for result in self.results if result.title)),
             "search_queries": [{"query": query} for query in self.queries],
         }
 
 
 def valid_results(results: Sequence[object]) -> list[SearchResult]:
-    """Those of a client's results that have the shape of one; what else they hold is dropped."""
-    return [found for result in results if (found := _valid_result(result)) is not None]
+    """Return the well-formed results of a client, without unknown fields."""
+    return [valid for result in results if (valid := _valid_result(result)) is not None]
 
 
 def select_results(
@@ -324,19 +319,19 @@ def select_results(
     refresh: bool = False,
     budget: int = RESULTS_BUDGET_CHARACTERS,
 ) -> RagResults:
-    """The results for this turn. `searched` is none where there is no index, or searching it failed.
+    """Merge the results that the client sent back with new ones. `searched` is None if the search failed.
 
-    `now` is what this turn is about, `earlier` what the incoming results were found for; if it is another page or
-    another adaptor, they are no longer to the point.
+    The client's results are dropped if they belong to another topic. Otherwise they come first, in their order, to keep
+    the prompt's cached prefix.
     """
-    theirs = valid_results(incoming)
+    earlier = valid_results(incoming)
     if searched is None:
-        return RagResults(tuple(fit_budget(theirs[:MAX_RAG_RESULTS], budget)))
+        return RagResults(tuple(fit_budget(earlier[:MAX_RAG_RESULTS], budget)))
     if refresh or (previous_topic is not None and previous_topic != topic):
-        theirs = []
-    known = {one.text for one in theirs}
-    found = [*theirs, *(one for one in searched.results if one.text not in known)]
-    return RagResults(tuple(fit_budget(found[:MAX_RAG_RESULTS], budget)), (searched.query,) if searched.query else ())
+        earlier = []
+    known = {result.text for result in earlier}
+    merged = [*earlier, *(result for result in searched.results if result.text not in known)]
+    return RagResults(tuple(fit_budget(merged[:MAX_RAG_RESULTS], budget)), (searched.query,) if searched.query else ())
 
 
 def _valid_result(result: object) -> SearchResult | None:
@@ -346,8 +341,8 @@ def _valid_result(result: object) -> SearchResult | None:
     text = item.get("content") if item.get("text") is None else item["text"]
     if not isinstance(text, str) or not text.strip() or len(text) > MAX_RESULT_CHARACTERS:
         return None
-    given = item.get("metadata")
-    metadata = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    item_metadata = item.get("metadata")
+    metadata = cast("dict[str, Any]", item_metadata) if isinstance(item_metadata, dict) else {}
     score = item.get("score")
     return SearchResult(
         text=text,

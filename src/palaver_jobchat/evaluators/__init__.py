@@ -1,11 +1,12 @@
 """Job Chat's evaluators: every rule of rules/ as `job_<id>`, all of them as `job_rules`, and `job_expected`.
 
-They look at suggested code: the job after the answer's edits or, in plain mode, the blocks of JavaScript in its text.
-Where there is none, the rules skip (`no_code`): an answer to a question is neither good code nor bad. Whether there
-should have been some is what `job_expected` says, which skips only rows that expect nothing.
+They score suggested code: the job after the answer's edits or, in plain mode, the JavaScript blocks of its text.
+Without code, the rules skip (`no_code`); `job_expected` checks whether there should have been some.
 
-Every server finds these, whether or not it has Job Chat's packages; so what reads JavaScript is loaded with the first
-case.
+Every server loads this module, with or without Job Chat's packages, so that the JavaScript parser is imported with the
+first case.
+
+    scores    the suggested code of an answer, and its scores
 """
 
 import asyncio
@@ -40,16 +41,16 @@ def job_outside_untouched(case: Case) -> Score:
 
 
 def _rule(rule: str, description: str) -> Any:
-    """A rule as an evaluator of its own."""
+    """Return the evaluator of one rule."""
 
-    async def judge(case: Case) -> Score:
+    async def score(case: Case) -> Score:
         from palaver_jobchat.evaluators import scores
 
         docs = await scores.adaptor_docs(case)
         return await asyncio.to_thread(scores.score_rule, rule, case, docs)
 
-    judge.__doc__ = description
-    return evaluator(key=f"job_{rule}")(judge)
+    score.__doc__ = description
+    return evaluator(key=f"job_{rule}")(score)
 
 
 job_parses = _rule("parses", "The job is JavaScript.")

@@ -1,4 +1,7 @@
-"""Score the code that an answer suggests."""
+"""The code that an answer suggests, and its scores: by the rules, and by what a row expects.
+
+`expected` is `{"code"?, "contains"?, "absent"?, "edit"?, "span"?}`; each key is one check.
+"""
 
 import os
 import re
@@ -24,31 +27,27 @@ OUTSIDE_UNTOUCHED = "outside_untouched"
 
 
 def find_changes_outside(code: str, *, old: str, span: tuple[int, int]) -> tuple[Finding, ...]:
-    """Whether only the lines from the first to the last of `span`, counted in the old code from 1, are others now.
+    """Return a finding if lines outside of `span` (first and last line of the old code, from 1) have changed.
 
-    They may have become more or fewer; a span one less at its end than at its beginning is a place between two lines.
+    A span that ends one line before its start is a position between two lines.
     """
     first, last = span
     lines = _LINE.findall(old)
     before, after = "".join(lines[: max(first - 1, 0)]), "".join(lines[max(last, 0) :])
     if not code.startswith(before):
         same = _same_lines(code, before)
-        return (
-            Finding(
-                OUTSIDE_UNTOUCHED, "error", same + 1, "This was changed, though it stands before what was to change."
-            ),
-        )
+        message = "This was changed, though it stands before what was to change."
+        return (Finding(OUTSIDE_UNTOUCHED, "error", same + 1, message),)
     if not code[len(before) :].endswith(after):
         from_end = _same_lines(code[::-1], after[::-1])
         line = max(code.count("\n") + 1 - from_end, 1)
-        return (
-            Finding(OUTSIDE_UNTOUCHED, "error", line, "This was changed, though it stands after what was to change."),
-        )
+        message = "This was changed, though it stands after what was to change."
+        return (Finding(OUTSIDE_UNTOUCHED, "error", line, message),)
     return ()
 
 
 def _same_lines(code: str, other: str) -> int:
-    """How many lines are the same from the beginning on."""
+    """Return the number of equal lines at the start."""
     same = 0
     for one, two in zip(code, other, strict=False):
         if one != two:
@@ -57,24 +56,19 @@ def _same_lines(code: str, other: str) -> int:
     return code.count("\n", 0, same)
 
 
-_NOTHING: Mapping[str, Any] = {}
-
-
 class SuggestedCode(msgspec.Struct, frozen=True, kw_only=True):
-    """The code of one answer."""
-
     blocks: tuple[CodeBlock, ...]
-    """What rules judge: the whole new job, or each block of the text."""
+    """What rules check: the new job, or each block of the text."""
     old: str = ""
-    """The job before."""
+    """The job before the answer."""
     new: str | None = None
-    """The job after; none where no edit changes it, and where code stands in the text."""
+    """The edited job; None if it is unchanged, and in plain mode."""
     text: str = ""
-    """What the answer says."""
+    """The answer's text."""
 
 
 def suggested_code(case: Case) -> SuggestedCode:
-    """The code that an answer suggests. Where edits can be made, code in the text is an example and none of it."""
+    """Return the code that an answer suggests. In edit mode, code in the text is only an example."""
     edit = _data(case, "code-edit")
     if edit is not None:
         new = edit.get("new")
@@ -92,11 +86,11 @@ def suggested_code(case: Case) -> SuggestedCode:
 
 
 def answer_adaptor(case: Case) -> Adaptor | None:
-    """The adaptor whose description the answer was made with; none where that was not the very version asked for."""
+    """Return the adaptor whose docs the answer was based on; None if they were not of the requested version."""
     reply = _data(case, "reply")
-    if reply is None:  # An answer from elsewhere, that has only its text.
-        asked = _context(case).get("adaptor")
-        return names.parse_adaptor(asked) if isinstance(asked, str) and asked.strip() else None
+    if reply is None:  # An imported answer: text only.
+        adaptor = _context(case).get("adaptor")
+        return names.parse_adaptor(adaptor) if isinstance(adaptor, str) and adaptor.strip() else None
     match reply:
         case {"meta": {"job_chat": {"adaptor": {"name": str(name), "version": str(version), "docs": "exact"}}}}:
             return Adaptor(name, version)
@@ -112,7 +106,7 @@ def _can_edit(case: Case) -> bool:
 
 
 def _data(case: Case, name: str) -> Mapping[str, Any] | None:
-    """The value of the last data part of this name, if it is an object."""
+    """Return the value of the last data part with this name that is an object."""
     for message in reversed(case.messages):
         for part in reversed(message.parts):
             value: Any = part.value if isinstance(part, Data) and part.name == name else None
@@ -123,50 +117,50 @@ def _data(case: Case, name: str) -> Mapping[str, Any] | None:
 
 def _context(case: Case) -> Mapping[str, Any]:
     context = case.inputs.get("context")
-    return cast("dict[str, Any]", context) if isinstance(context, dict) else _NOTHING
+    return cast("dict[str, Any]", context) if isinstance(context, dict) else {}
 
 
 Needles = str | list[str]
 
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A mistyped key is an error, not an expectation that always holds."""
+    """The column `expected` of a row. Unknown keys are errors."""
 
     edit: bool | UnsetType = UNSET
-    """Whether the job is changed."""
+    """Whether the job must be changed."""
     code: str | UnsetType = UNSET
-    """The whole suggested code; where code stands in the text, one of its blocks."""
+    """The complete new code; in plain mode, one of the blocks."""
     contains: Needles | UnsetType = UNSET
-    """Texts that stand in the changed job or, where it is not changed, in the answer."""
+    """Texts that must occur in the new job or, without one, in the answer."""
     absent: Needles | UnsetType = UNSET
-    """Texts that do not."""
+    """Texts that must not."""
     span: tuple[int, int] | UnsetType = UNSET
     """The first and last line of the old job that may be changed."""
 
 
 class Check(msgspec.Struct, frozen=True):
-    """One expectation, and what is wrong where it does not hold."""
+    """The outcome of one expectation."""
 
     key: str
     problem: str | None = None
 
 
 def score_expected(case: Case) -> Score:
-    """The share of what a row expects that holds; passed where all of it does."""
-    found = list(check_expected(parse_expected(case.expected), suggested_code(case)))
-    if not found:
+    """Return the share of the row's expectations that hold. Passes if all do."""
+    checks = list(check_expected(parse_expected(case.expected), suggested_code(case)))
+    if not checks:
         raise Skip("no_expected", "the row expects nothing")
-    faults = [check.problem for check in found if check.problem is not None]
+    problems = [check.problem for check in checks if check.problem is not None]
     return Score(
-        passed=not faults,
-        score=1 - len(faults) / len(found),
-        reason=" ".join(faults),
-        details={"checks": {check.key: check.problem is None for check in found}},
+        passed=not problems,
+        score=1 - len(problems) / len(checks),
+        reason=" ".join(problems),
+        details={"checks": {check.key: check.problem is None for check in checks}},
     )
 
 
 def parse_expected(value: Any) -> Expected:
-    """What is expected; a ValueError says why it cannot be read."""
+    """Decode `expected`. Raises ValueError."""
     try:
         return msgspec.convert(value, Expected)
     except msgspec.ValidationError as error:
@@ -174,48 +168,52 @@ def parse_expected(value: Any) -> Expected:
 
 
 def expected_span(value: Any) -> tuple[int, int] | None:
-    """The lines that may be changed, if a row says that."""
+    """Return the lines that may change, if the row limits them."""
     if not isinstance(value, dict) or "span" not in value:
         return None
-    given = parse_expected({"span": cast("dict[str, Any]", value)["span"]}).span
-    return None if given is UNSET else given
+    span = parse_expected({"span": cast("dict[str, Any]", value)["span"]}).span
+    return None if span is UNSET else span
 
 
-def check_expected(expected: Expected, said: SuggestedCode) -> Iterator[Check]:
-    """A check for every key that is given."""
-    text = said.text if said.new is None else said.new
+def check_expected(expected: Expected, suggestion: SuggestedCode) -> Iterator[Check]:
+    """Yield the check of each key that is set."""
+    text = suggestion.text if suggestion.new is None else suggestion.new
     if expected.edit is not UNSET:
-        yield Check("edit", _edit_fault(expected.edit, said))
+        yield Check("edit", _edit_problem(expected.edit, suggestion))
     if expected.code is not UNSET:
-        yield Check("code", _code_fault(expected.code, said))
+        yield Check("code", _code_problem(expected.code, suggestion))
     if expected.contains is not UNSET:
         missing = [needle for needle in _needles(expected.contains) if needle not in text]
         yield Check("contains", f"This is missing: {_join_quoted(missing)}." if missing else None)
     if expected.absent is not UNSET:
-        found = [needle for needle in _needles(expected.absent) if needle in text]
-        yield Check("absent", f"This should not be there: {_join_quoted(found)}." if found else None)
+        present = [needle for needle in _needles(expected.absent) if needle in text]
+        yield Check("absent", f"This should not be there: {_join_quoted(present)}." if present else None)
     if expected.span is not UNSET:
-        findings = find_changes_outside(said.new, old=said.old, span=expected.span) if said.new is not None else ()
+        findings = (
+            find_changes_outside(suggestion.new, old=suggestion.old, span=expected.span)
+            if suggestion.new is not None
+            else ()
+        )
         yield Check("span", f"Line {findings[0].line}: {findings[0].message}" if findings else None)
 
 
-def _edit_fault(expected: bool, said: SuggestedCode) -> str | None:  # noqa: FBT001 (it is what is expected)
-    if expected == (said.new is not None):
+def _edit_problem(expected: bool, suggestion: SuggestedCode) -> str | None:  # noqa: FBT001
+    if expected == (suggestion.new is not None):
         return None
     return "The job was to be changed, and is not." if expected else "The job is changed, and was not to be."
 
 
-def _code_fault(expected: str, said: SuggestedCode) -> str | None:
-    if said.new is not None:
-        same = said.new == expected
-        lines = zip(said.new.splitlines(keepends=True), expected.splitlines(keepends=True), strict=False)
-        line = next((place for place, (one, other) in enumerate(lines, 1) if one != other), None)
+def _code_problem(expected: str, suggestion: SuggestedCode) -> str | None:
+    if suggestion.new is not None:
+        same = suggestion.new == expected
+        lines = zip(suggestion.new.splitlines(keepends=True), expected.splitlines(keepends=True), strict=False)
+        line = next((number for number, (new, old) in enumerate(lines, 1) if new != old), None)
         where = f" from line {line} on" if line is not None else " at its end"
         return None if same else f"The code is another{where}."
-    # Of a block in a text nobody knows how its last line ended.
-    if any(block.code.strip("\r\n") == expected.strip("\r\n") for block in said.blocks):
+    # A fenced block does not tell how its last line ended.
+    if any(block.code.strip("\r\n") == expected.strip("\r\n") for block in suggestion.blocks):
         return None
-    return "No such code is suggested." if said.blocks else "No code is suggested."
+    return "No such code is suggested." if suggestion.blocks else "No code is suggested."
 
 
 def _needles(needles: Needles) -> list[str]:
@@ -230,27 +228,22 @@ _BY_ID = {rule.id: rule for rule in RULES}
 
 
 class ParsedBlock(msgspec.Struct, frozen=True):
-    """A block of code, read once for all rules."""
-
     block: CodeBlock
     job: Job
 
 
 async def adaptor_docs(case: Case) -> AdaptorDocs | None:
-    """What is known of the adaptor. Nothing is fetched for it: what the answer was made with lies in a folder."""
-    asked = answer_adaptor(case)
-    if asked is None:
+    """Return the docs of the answer's adaptor. Never downloads: the docs that the answer used are cached."""
+    adaptor = answer_adaptor(case)
+    if adaptor is None:
         return None
-    docs = await _library().look_up(asked, download=False, on_progress=lambda _: None)
+    library = AdaptorLibrary(read_settings(os.environ, Path.cwd()))
+    docs = await library.look_up(adaptor, download=False, on_progress=lambda _: None)
     return docs if docs.state == "exact" else None
 
 
-def _library() -> AdaptorLibrary:
-    return AdaptorLibrary(read_settings(os.environ, Path.cwd()))
-
-
 def score_all_rules(case: Case, docs: AdaptorDocs | None) -> list[Score]:
-    """A score for every rule that can judge the code, each with the rule's name."""
+    """Return the scores of all rules that apply to the code, named by the rules."""
     code = _parsed_blocks(case, docs)
     scores = {rule.id: _score_blocks(rule, code) for rule in RULES if _skip_reason(rule, code) is None}
     if (untouched := _span_score(case)) is not None:
@@ -259,16 +252,15 @@ def score_all_rules(case: Case, docs: AdaptorDocs | None) -> list[Score]:
 
 
 def score_rule(rule: str, case: Case, docs: AdaptorDocs | None) -> Score:
-    """The score of one of them."""
     code = _parsed_blocks(case, docs)
-    why = _skip_reason(_BY_ID[rule], code)
-    if why is not None:
-        raise Skip(*why)
+    reason = _skip_reason(_BY_ID[rule], code)
+    if reason is not None:
+        raise Skip(*reason)
     return _score_blocks(_BY_ID[rule], code)
 
 
 def score_outside_untouched(case: Case) -> Score:
-    """The score of the rule that needs more than code: how the job was, and where it was to be changed."""
+    """Score whether an edit leaves the lines outside of the row's `expected.span` unchanged."""
     score = _span_score(case)
     if score is None:
         raise Skip("no_span", "the job is not changed, or the row does not say which lines may be")
@@ -283,7 +275,7 @@ def _parsed_blocks(case: Case, docs: AdaptorDocs | None) -> list[ParsedBlock]:
 
 
 def _skip_reason(rule: Rule, code: Sequence[ParsedBlock]) -> tuple[str, str] | None:
-    """Why a rule can say nothing of this code, as a code and in words; none where it can."""
+    """Return the code and message of why a rule does not apply, or None if it does."""
     if rule is adaptor_functions.KNOWN_FUNCTIONS and all(one.job.docs is None for one in code):
         return "no_docs", "there is no description of this very version of the adaptor"
     if not any(rule.accepts_invalid_code or (one.job.program.syntax.ok and not one.job.is_too_deep) for one in code):
@@ -302,15 +294,15 @@ def _score_blocks(rule: Rule, code: Sequence[ParsedBlock]) -> Score:
 
 
 def _span_score(case: Case) -> Score | None:
-    """None where the job is not changed, or may be changed anywhere."""
-    said, span = suggested_code(case), expected_span(case.expected)
-    if said.new is None or span is None:
+    """Return None if the job is unchanged or may change anywhere."""
+    suggestion, span = suggested_code(case), expected_span(case.expected)
+    if suggestion.new is None or span is None:
         return None
-    return _score_findings(find_changes_outside(said.new, old=said.old, span=span))
+    return _score_findings(find_changes_outside(suggestion.new, old=suggestion.old, span=span))
 
 
 def _score_findings(findings: Sequence[Finding]) -> Score:
-    """Passed where there are neither errors nor warnings. Notes are told, and count for nothing."""
+    """Pass without errors and warnings. Notes are reported in the details only."""
     bad = [finding for finding in findings if finding.level != "note"]
     more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
     return Score(

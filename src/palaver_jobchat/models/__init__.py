@@ -1,6 +1,12 @@
-"""The models that answer prompts; `create_model` makes the one that the settings name.
+"""The models that answer prompts. `create_model` makes the one that the settings name.
 
+base        the request, the events of a response, and the Model protocol
 anthropic   Claude, through Anthropic's SDK
+openai      any OpenAI-compatible endpoint, through OpenAI's SDK
+client      what both share: one SDK client per event loop, and retries
+errors      provider errors as failures of the run
+scripted    plays a script from the request, without a network
+rehearsal   answers from a script that suits the question, without a key
 """
 
 from typing import assert_never
@@ -14,8 +20,11 @@ MISSING_PACKAGES = "Job Chat needs more packages: pip install 'palaver[jobchat]'
 
 
 def create_model(settings: Settings, *, api_key: str | None = None, base_url: str | None = None) -> Model:
-    """The model of these settings. Anthropic's key and address are the environment's unless they are given here."""
-    patience = RetryPolicy(retries=settings.retries, timeout_s=settings.timeout)
+    """Return the model that the settings name, importing only its provider's SDK.
+
+    `api_key` and `base_url` replace Anthropic's key and address from the environment.
+    """
+    retry_policy = RetryPolicy(retries=settings.retries, timeout_s=settings.timeout)
     try:
         match settings.provider:
             case "anthropic":
@@ -25,7 +34,7 @@ def create_model(settings: Settings, *, api_key: str | None = None, base_url: st
                     model=settings.model,
                     max_tokens=settings.max_tokens,
                     thinking=settings.thinking,
-                    retry_policy=patience,
+                    retry_policy=retry_policy,
                     api_key=api_key,
                     base_url=base_url,
                 )
@@ -35,7 +44,7 @@ def create_model(settings: Settings, *, api_key: str | None = None, base_url: st
                 return OpenAI(
                     model=settings.model,
                     max_tokens=settings.max_tokens,
-                    retry_policy=patience,
+                    retry_policy=retry_policy,
                     api_key=settings.api_key,
                     base_url=settings.base_url,
                     anthropic_url=base_url,

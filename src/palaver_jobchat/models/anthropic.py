@@ -1,6 +1,6 @@
-"""Claude, through Anthropic's own SDK. Every call streams; what comes is read by anthropic_events.py.
+"""Claude, through Anthropic's SDK. Every request streams.
 
-The prompt is in this provider's shapes already, cache marks included.
+Prompts already have the format of Anthropic's Messages API, cache marks included.
 """
 
 import asyncio
@@ -23,15 +23,15 @@ from palaver_jobchat.models.base import (
     ToolCallBuilder,
     UsageReport,
 )
-from palaver_jobchat.models.client import ClientPool, RetryPolicy, retry
+from palaver_jobchat.models.client import CONNECT_TIMEOUT_S, RetryPolicy, SdkModel
 from palaver_jobchat.models.errors import (
     RequestInfo,
-    check_key,
     connection_lost,
     failure_from_error,
     failure_from_exception,
     stream_error,
 )
+from palaver_jobchat.prompt import EDIT_JOB
 
 STOP_REASONS: Final[dict[str, StopReason]] = {
     "tool_use": "tool-calls",
@@ -39,17 +39,15 @@ STOP_REASONS: Final[dict[str, StopReason]] = {
     "model_context_window_exceeded": "length",
     "refusal": "content-filter",
 }
-"""Why a message ends; any other reason is that it is said."""
+"""Stop reasons that differ from `stop`."""
 
 
 class OutputTokenDetails(msgspec.Struct, frozen=True):
-    """What output tokens were spent on."""
-
     thinking_tokens: int | None = None
 
 
 class TokenCounts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A usage, cumulative; a later one may leave out what has not changed."""
+    """Cumulative usage. A later report may omit what has not changed."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -59,21 +57,17 @@ class TokenCounts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class MessageStart(msgspec.Struct, frozen=True):
-    """A message as it begins."""
-
     usage: TokenCounts = TokenCounts()
 
 
 class ContentBlockStart(msgspec.Struct, frozen=True):
-    """A block as it begins."""
-
     type: str = ""
     id: str = ""
     name: str = ""
 
 
 class ContentDelta(msgspec.Struct, frozen=True):
-    """A piece of a block, or the end of a message."""
+    """A delta of a content block, or of the message at its end."""
 
     type: str = ""
     text: str = ""
@@ -82,14 +76,12 @@ class ContentDelta(msgspec.Struct, frozen=True):
 
 
 class ErrorObject(msgspec.Struct, frozen=True):
-    """What went wrong."""
-
     type: str = ""
     message: str = ""
 
 
 class StreamEvent(msgspec.Struct, frozen=True):
-    """Any event: the fields of all of them that concern us. New kinds come without warning, and are no error."""
+    """Any event, with the fields used here. New event types may appear and are ignored."""
 
     type: str = ""
     message: MessageStart = MessageStart()
@@ -103,21 +95,21 @@ _decode = msgspec.json.Decoder(StreamEvent).decode
 
 
 class SseLines:
-    """Takes a stream of server-sent events apart."""
+    """Incremental parser of the event stream."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._buffer = b""
 
     def feed(self, piece: bytes) -> Iterator[StreamEvent]:
-        """The events that are whole. Each has its data in one line, with its own name in it. Raises ValueError."""
-        *lines, self._rest = (self._rest + piece).split(b"\n")
+        """Yield the completed events. Each has its data in one line, which repeats its type. Raises ValueError."""
+        *lines, self._buffer = (self._buffer + piece).split(b"\n")
         for line in lines:
             if line.startswith(b"data:"):
                 yield _decode(line[5:])
 
 
 class AnthropicStreamParser:
-    """Makes happenings out of events. What the model thinks is its own, and not among them."""
+    """Converts stream events into model events. Thinking is dropped."""
 
     def __init__(self) -> None:
         self.is_complete = False
@@ -126,15 +118,14 @@ class AnthropicStreamParser:
         self._call: ToolCallBuilder | None = None
 
     def feed(self, event: StreamEvent) -> list[ModelEvent]:
-        """What an event amounts to."""
         match event.type:
             case "content_block_delta":
                 return self._delta(event.delta)
             case "message_start":
-                return [self._spent(event.message.usage)]
+                return [self._usage_report(event.message.usage)]
             case "message_delta":
                 self._reason = event.delta.stop_reason or self._reason
-                return [self._spent(event.usage)]
+                return [self._usage_report(event.usage)]
             case "content_block_start" if event.content_block.type == "tool_use":
                 self._call = ToolCallBuilder(event.content_block.id, event.content_block.name)
                 return [self._call.started]
@@ -154,34 +145,34 @@ class AnthropicStreamParser:
             self._call.add(delta.partial_json)
         return []
 
-    def _spent(self, tokens: TokenCounts) -> UsageReport:
-        news = {name: value for name, value in msgspec.structs.asdict(tokens).items() if value is not None}
-        self._tokens = msgspec.structs.replace(self._tokens, **news)
+    def _usage_report(self, tokens: TokenCounts) -> UsageReport:
+        updates = {name: value for name, value in msgspec.structs.asdict(tokens).items() if value is not None}
+        self._tokens = msgspec.structs.replace(self._tokens, **updates)
         return UsageReport(usage_from_tokens(self._tokens))
 
 
 def usage_from_tokens(tokens: TokenCounts) -> Usage:
-    """The same in our own count, where input is all input."""
-    read, made = tokens.cache_read_input_tokens or 0, tokens.cache_creation_input_tokens or 0
+    """Convert to Palaver's usage, where `input_tokens` includes cached input."""
+    read, written = tokens.cache_read_input_tokens or 0, tokens.cache_creation_input_tokens or 0
     return Usage(
-        input_tokens=(tokens.input_tokens or 0) + read + made,
+        input_tokens=(tokens.input_tokens or 0) + read + written,
         output_tokens=tokens.output_tokens or 0,
         cached_input_tokens=read,
-        cache_creation_input_tokens=made,
+        cache_creation_input_tokens=written,
         reasoning_tokens=None if tokens.output_tokens_details is None else tokens.output_tokens_details.thinking_tokens,
     )
 
 
 DEFAULT_MODEL: Final = "claude-sonnet-5-5"
-_TOOL: Final = "edit_job"
 _JSON: Final = {"content-type": "application/json"}
 _Raw = cast("type[RawMessageStreamEvent]", RawMessageStreamEvent)
-CONNECT_TIMEOUT_S: Final = 5.0
 DRAIN_TIMEOUT_S: Final = 0.5
 
 
-class Anthropic:
-    """A model of Anthropic's. Key and address are those that the SDK would take from the environment."""
+class Anthropic(SdkModel[AsyncAnthropic]):
+    """A Claude model. Key and address default to the environment variables that the SDK uses."""
+
+    key_setting = "ANTHROPIC_API_KEY"
 
     def __init__(
         self,
@@ -193,69 +184,21 @@ class Anthropic:
         api_key: str | None = None,
         base_url: str | None = None,
     ) -> None:
-        self._model = model or DEFAULT_MODEL
-        self._max_tokens = max_tokens
+        super().__init__(
+            model=model or DEFAULT_MODEL,
+            max_tokens=max_tokens,
+            retry_policy=retry_policy,
+            api_key=os.environ.get(self.key_setting, "") if api_key is None else api_key,
+        )
         self._thinking = thinking
-        self._patience = retry_policy or RetryPolicy()
-        self._key = (os.environ.get("ANTHROPIC_API_KEY", "") if api_key is None else api_key).strip()
         self._base_url = base_url or os.environ.get("ANTHROPIC_BASE_URL") or None
-        self._clients = ClientPool(self._client)
-
-    @property
-    def name(self) -> str:
-        """Of the model."""
-        return self._model
-
-    @property
-    def is_configured(self) -> bool:
-        """Whether the server has a key of its own."""
-        return bool(self._key)
-
-    async def aclose(self) -> None:
-        """Close the connections of this event loop. They are closed with the loop in any case."""
-        await self._clients.aclose()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """The answer as it comes."""
-        sent = RequestInfo.from_request(
-            request,
-            model=self._model,
-            server_key=self._key,
-            timeout=self._patience.timeout_s,
-            setting="ANTHROPIC_API_KEY",
-        )
-        stream = await self._opened(request, sent)
-        try:
-            lines, reading, body = SseLines(), AnthropicStreamParser(), stream.response.aiter_bytes()
-            while not reading.is_complete:
-                for event in _events(lines, await _next_bytes(body, sent), sent):
-                    for happening in reading.feed(event):
-                        yield happening
-            await _drain(body)
-        finally:
-            await stream.close()
+        info = self._request_info(request)
+        # What `messages.create` would send. It copies and encodes the whole prompt in Python; this is JSON already.
+        content = msgspec.json.encode(self._request_body(request))
 
-    def _client(self) -> AsyncAnthropic:
-        timeout = Timeout(self._patience.timeout_s, connect=CONNECT_TIMEOUT_S)
-        # Never without a key, not even an empty one: the SDK would go and look for other credentials.
-        return AsyncAnthropic(
-            api_key=self._key,
-            base_url=self._base_url,
-            timeout=timeout,
-            max_retries=0,
-            # A piece of an answer costs half as much as through httpx (docs/decisions/0024).
-            http_client=DefaultAioHttpClient(timeout=timeout),
-        )
-
-    async def _opened(self, asking: ModelRequest, sent: RequestInfo) -> AsyncStream[RawMessageStreamEvent]:
-        check_key(sent)
-        client = await self._clients.get()
-        if sent.key_source == "request":
-            client = client.with_options(api_key=sent.key)
-        # What `messages.create` would send. It copies and writes the whole prompt in Python; this one is JSON already.
-        content = msgspec.json.encode(self._request(asking))
-
-        def post() -> Awaitable[AsyncStream[RawMessageStreamEvent]]:
+        def send(client: AsyncAnthropic) -> Awaitable[AsyncStream[RawMessageStreamEvent]]:
             return client.post(
                 "/v1/messages",
                 cast_to=_Raw,
@@ -265,16 +208,33 @@ class Anthropic:
                 stream_cls=AsyncStream[RawMessageStreamEvent],
             )
 
+        response = await self._open(info, send)
         try:
-            return await retry(post, self._patience)
-        except Exception as error:
-            failed = failure_from_exception(error, sent)
-        raise failed
+            lines, parser, body = SseLines(), AnthropicStreamParser(), response.response.aiter_bytes()
+            while not parser.is_complete:
+                for stream_event in _events(lines, await _next_bytes(body, info), info):
+                    for event in parser.feed(stream_event):
+                        yield event
+            await _drain(body)
+        finally:
+            await response.close()
 
-    def _request(self, asking: ModelRequest) -> dict[str, Any]:
-        prompt = asking.prompt
-        is_thinking = self._thinking == "adaptive" and not asking.must_edit
-        request: dict[str, Any] = {
+    def _create_client(self) -> AsyncAnthropic:
+        timeout = Timeout(self._retry_policy.timeout_s, connect=CONNECT_TIMEOUT_S)
+        # Always with a key, even an empty one: otherwise the SDK searches for other credentials.
+        return AsyncAnthropic(
+            api_key=self._key,
+            base_url=self._base_url,
+            timeout=timeout,
+            max_retries=0,
+            # Half the cost per chunk of httpx (docs/decisions/0024).
+            http_client=DefaultAioHttpClient(timeout=timeout),
+        )
+
+    def _request_body(self, request: ModelRequest) -> dict[str, Any]:
+        prompt = request.prompt
+        is_thinking = self._thinking == "adaptive" and not request.must_edit
+        body: dict[str, Any] = {
             "model": self._model,
             "max_tokens": self._max_tokens,
             "system": prompt.system,
@@ -283,38 +243,37 @@ class Anthropic:
             "thinking": {"type": "adaptive" if is_thinking else "disabled"},
         }
         if not prompt.tools:
-            return request
-        choice = {"type": "tool", "name": _TOOL} if asking.must_edit else {"type": "auto"}
-        return {**request, "tools": prompt.tools, "tool_choice": choice}
+            return body
+        choice = {"type": "tool", "name": EDIT_JOB["name"]} if request.must_edit else {"type": "auto"}
+        return {**body, "tools": prompt.tools, "tool_choice": choice}
 
 
-async def _next_bytes(body: AsyncIterator[bytes], sent: RequestInfo) -> bytes:
-    """The next bytes of an answer that is not whole yet."""
+async def _next_bytes(body: AsyncIterator[bytes], info: RequestInfo) -> bytes:
     try:
         return await anext(body)
     except StopAsyncIteration:
-        failed = connection_lost()
+        failure = connection_lost()
     except Exception as error:
-        failed = failure_from_exception(error, sent)
-    raise failed
+        failure = failure_from_exception(error, info)
+    raise failure
 
 
-def _events(lines: SseLines, piece: bytes, sent: RequestInfo) -> Iterator[StreamEvent]:
+def _events(lines: SseLines, piece: bytes, info: RequestInfo) -> Iterator[StreamEvent]:
     try:
         for event in lines.feed(piece):
             if event.type == "error":
-                failed = failure_from_error(stream_error(event.error.type, event.error.message), sent)
+                failure = failure_from_error(stream_error(event.error.type, event.error.message), info)
                 break
             yield event
         else:
             return
     except ValueError as error:
-        failed = failure_from_exception(error, sent)
-    raise failed
+        failure = failure_from_exception(error, info)
+    raise failure
 
 
 async def _drain(body: AsyncIterator[bytes]) -> None:
-    """Read what is left: it makes the connection free for the next request. What goes wrong now concerns nobody."""
+    """Read the rest, so that the connection can be reused. The response is complete: errors are ignored."""
     with suppress(Exception):
         async with asyncio.timeout(DRAIN_TIMEOUT_S):
             async for _ in body:

@@ -1,4 +1,4 @@
-"""What every provider is asked, and the few things that it says while it answers."""
+"""The request to a model, the events of its response, and the Model protocol."""
 
 from collections.abc import AsyncGenerator
 from typing import Any, Literal, Protocol
@@ -12,57 +12,51 @@ StopReason = Literal["stop", "length", "tool-calls", "content-filter"]
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One request to a model."""
-
     prompt: Prompt
     key: str | None = None
-    """The caller's own; none means the server's."""
+    """The caller's key; None means the server's."""
     must_edit: bool = False
-    """Whether the model has to call the tool: a correction is nothing else."""
+    """Whether the model must call the tool, as in a correction."""
     field_sizes: dict[str, int] = {}
-    """The size of each field that was sent, for the error that says the prompt is too long."""
+    """Characters per field of the caller's payload, for the error that the prompt is too long."""
     script: list[Any] | None = None
-    """What a scripted model plays; no other looks at it."""
+    """The script of a scripted model. Other models ignore it."""
 
     def __repr__(self) -> str:
-        """Without the key, and without what it says: it is nobody's business but the model's."""
+        """Without the key and the user's content."""
         return f"ModelRequest(must_edit={self.must_edit})"
 
 
 class TextDelta(msgspec.Struct, frozen=True):
-    """A piece of the answer's text."""
-
     text: str
 
 
 class ToolCallStarted(msgspec.Struct, frozen=True):
-    """The model begins to write a call of a tool."""
+    """The model has started to write a tool call."""
 
     id: str
     name: str
 
 
 class ToolCallFinished(msgspec.Struct, frozen=True):
-    """A call of a tool, whole."""
-
     id: str
     name: str
     input: object
-    """The JSON that the model wrote; None where it is no JSON. One that was cut off is never completed."""
+    """The decoded JSON, or None if it is invalid. Truncated JSON is not repaired."""
 
 
 class UsageReport(msgspec.Struct, frozen=True):
-    """What this request has cost so far. Takes the place of what was said before."""
+    """The usage of this request so far. Replaces the previous report."""
 
     usage: Usage
 
 
 class ResponseFinished(msgspec.Struct, frozen=True):
-    """The end of an answer, and always the last: whoever fails raises instead."""
+    """The last event of a successful response."""
 
     reason: StopReason
     raw: str = ""
-    """As the provider has it."""
+    """The provider's own stop reason."""
 
 
 ModelEvent = TextDelta | ToolCallStarted | ToolCallFinished | UsageReport | ResponseFinished
@@ -73,39 +67,38 @@ class Model(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the model, as its provider calls it."""
+        """The provider's name of the model."""
         ...
 
     @property
     def is_configured(self) -> bool:
-        """Whether the server has what it takes to ask it, so that no caller needs a key."""
+        """Whether the server has a key, so that callers need none."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """The answer as it comes. Raises Failure (failures.py); closing it ends the connection."""
+        """Yield the response's events. Raises Failure (errors.py). Closing the generator ends the connection."""
         ...
 
     async def aclose(self) -> None:
-        """Close the connections of this event loop. They end with the process in any case."""
+        """Close the connections of this event loop."""
         ...
 
 
 class ToolCallBuilder:
-    """One call. What was cut off stays cut off: half a call must not look like a whole one."""
+    """Assembles a tool call from its deltas. Truncated input is not repaired: it must not look complete."""
 
     def __init__(self, call_id: str, name: str) -> None:
         self.started = ToolCallStarted(call_id, name)
-        self._written: list[str] = []
+        self._input: list[str] = []
 
     def add(self, piece: str) -> None:
-        """A piece of its input, as JSON text."""
-        self._written.append(piece)
+        self._input.append(piece)
 
     @property
     def finished(self) -> ToolCallFinished:
-        """The call with all that was written. Nothing at all is an input without fields."""
+        """The call. No input text at all means an empty object."""
         try:
-            value = msgspec.json.decode("".join(self._written) or "{}")
+            value = msgspec.json.decode("".join(self._input) or "{}")
         except (msgspec.DecodeError, RecursionError, UnicodeError):
             value = None
         return ToolCallFinished(self.started.id, self.started.name, value)

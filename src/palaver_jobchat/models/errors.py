@@ -1,8 +1,8 @@
-"""What became of a request to a model that did not end well, in words for whoever asked.
+"""Convert provider errors into failures of the run.
 
-Both SDKs tell of it with classes of the same names and the same attributes, and that is all that is looked at here.
-What they say may repeat a key: it leaves this file with `***` in its place, and without the SDK's own error behind it,
-which holds the request with all its headers.
+Both SDKs use the same class and attribute names for errors, so that neither needs to be imported. Their messages may
+repeat a key: keys are masked here, and a failure is raised without the SDK's error as its cause or context, because
+that holds the request's headers.
 """
 
 import email.utils
@@ -26,7 +26,7 @@ _STATUS_BY_TYPE: Final = {
     "rate_limit_error": 429,
     "overloaded_error": 529,
 }
-"""What an error inside a stream would have been before it; any other is the provider's own trouble."""
+"""HTTP status of an error type inside a stream. Other types count as 500."""
 _TOO_LONG = re.compile(
     r"(prompt|input|request)\b.*(too (long|large)|exceed)|exceed.*context|context (length|window)", re.IGNORECASE
 )
@@ -35,18 +35,17 @@ _DEFAULT_RETRY_SECONDS = {"rate_limit": 60, "overloaded": 10}
 
 
 class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What an error has to tell about its request."""
+    """What errors report about a request."""
 
     model: str
     key: str
     key_source: Literal["request", "server"]
-    """Whose key it was."""
     field_sizes: Mapping[str, int]
-    """The size of each field of the caller's."""
+    """Characters per field of the caller's payload."""
     timeout: float
-    """After how many silent seconds it was given up."""
+    """Seconds without a byte."""
     setting: str
-    """Where the server's own key is set."""
+    """Name of the setting that holds the server's key."""
 
     @classmethod
     def from_request(
@@ -59,7 +58,7 @@ class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
             model=model,
             key=key or server_key,
             key_source=key_source,
-            fields=request.field_sizes,
+            field_sizes=request.field_sizes,
             timeout=timeout,
             setting=setting,
         )
@@ -70,52 +69,51 @@ class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProviderError(msgspec.Struct, frozen=True, kw_only=True):
-    """An SDK's error, read."""
+    """An error of an SDK, or of the HTTP client below it."""
 
     kind: Literal["status", "timeout", "connection"]
     status: int = 0
-    """As the provider has it; of an error inside a stream, the one that its type stands for."""
+    """The HTTP status; for an error inside a stream, the status of its type."""
     message: str = ""
     headers: Mapping[str, str] = {}
 
 
 def read_provider_error(error: Exception) -> ProviderError | None:
-    """What an SDK, or the HTTP client beneath it, raised; None for what is no trouble of the provider's."""
+    """Return what an exception means, or None if it did not come from the provider."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if {"APITimeoutError", "TimeoutException"} & kinds:
-        # Not even a connection is another thing than silence on one.
+        # A failed connection is reported differently from silence on an open one.
         causes = kinds | {type(error.__cause__).__name__}
         return ProviderError(kind="connection" if "ConnectTimeout" in causes else "timeout")
     if {"APIConnectionError", "TransportError", "StreamError"} & kinds:
         return ProviderError(kind="connection")
     if "APIError" not in kinds:
         return None
-    given = _error_object(getattr(error, "body", None))
+    body = _error_object(getattr(error, "body", None))
     status = getattr(error, "status_code", None)
-    message = given.get("message")
-    within = stream_error(str(given.get("type")), message if isinstance(message, str) else "", given.get("code"))
-    if not isinstance(status, int) or status < 400 or within.status == 529:
-        status = within.status
-    headers = cast("Mapping[str, str]", getattr(getattr(error, "response", None), "headers", within.headers))
-    return ProviderError(kind="status", status=status, message=within.message, headers=headers)
+    message = body.get("message")
+    inner = stream_error(str(body.get("type")), message if isinstance(message, str) else "", body.get("code"))
+    if not isinstance(status, int) or status < 400 or inner.status == 529:
+        status = inner.status
+    headers = cast("Mapping[str, str]", getattr(getattr(error, "response", None), "headers", inner.headers))
+    return ProviderError(kind="status", status=status, message=inner.message, headers=headers)
 
 
 def stream_error(kind: str, message: str, code: object = None) -> ProviderError:
-    """An error inside a stream: its status is the one that its type stands for, or its code is."""
+    """Return the error for an error object inside a stream, with the status of its type or its code."""
     number = code if isinstance(code, int) and 400 <= code <= 599 else 500
     return ProviderError(kind="status", status=_STATUS_BY_TYPE.get(kind, number), message=message)
 
 
 def failure_from_exception(error: Exception, request: RequestInfo) -> Failure:
-    """The failure that a run ends with. Raise it where the error is no longer at hand: not from it, nor beside it."""
-    met = read_provider_error(error)
-    if met is None and not isinstance(error, ValueError):  # One of these is a stream that is not what it should be.
+    """Return the failure for an exception. Raise it outside of the `except` block, so that it has no context."""
+    provider_error = read_provider_error(error)
+    if provider_error is None and not isinstance(error, ValueError):  # ValueError: an invalid stream.
         raise error
-    return failure_from_error(met or ProviderError(kind="status", status=500), request)
+    return failure_from_error(provider_error or ProviderError(kind="status", status=500), request)
 
 
 def failure_from_error(error: ProviderError, request: RequestInfo) -> Failure:
-    """The same, of an error that was read."""
     match error.kind:
         case "timeout":
             seconds = f"{request.timeout:g} seconds"
@@ -127,13 +125,12 @@ def failure_from_error(error: ProviderError, request: RequestInfo) -> Failure:
 
 
 def connection_lost() -> Failure:
-    """There is no connection, or there is none any more."""
     message = "There was no connection to the model's provider, or it broke off. Try again."
     return Failure("connection_error", message, status=503)
 
 
 def check_key(request: RequestInfo) -> None:
-    """Refuse a request that has no key, or one that could stand in no header."""
+    """Raise Failure if there is no key, or if it cannot be sent in a header."""
     if not request.key:
         raise Failure("unauthorized", "No model key: send api_key or configure one.", status=401)
     if not (request.key.isascii() and request.key.isprintable()):
@@ -141,7 +138,7 @@ def check_key(request: RequestInfo) -> None:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """For how many seconds the provider wants to be left alone, if it says so."""
+    """Return the seconds that the provider asks to wait, if it does."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(name, "")) * unit
@@ -154,65 +151,62 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def mask_keys(text: str, key: str) -> str:
-    """The text without the key, and without anything that looks like one."""
+    """Mask the key and everything that looks like one."""
     return _KEY_PATTERN.sub("***", text.replace(key, "***") if key else text)
 
 
-def _by_status(trouble: ProviderError, sent: RequestInfo) -> Failure:
-    said = mask_keys(trouble.message, sent.key).strip()
-    match trouble.status:
+def _by_status(error: ProviderError, request: RequestInfo) -> Failure:
+    detail = mask_keys(error.message, request.key).strip()
+    match error.status:
         case 401:
-            mend = "Check api_key." if sent.key_source == "request" else f"Check {sent.setting} on the server."
-            message = f"The model's provider did not accept the key of the {sent.key_source}. {mend}"
-            return Failure("auth_error", message, status=401, details={"key": sent.key_source})
+            advice = "Check api_key." if request.key_source == "request" else f"Check {request.setting} on the server."
+            message = f"The model's provider did not accept the key of the {request.key_source}. {advice}"
+            return Failure("auth_error", message, status=401, details={"key": request.key_source})
         case 403:
-            return Failure("forbidden", _with_detail("The model's provider does not allow this", said), status=403)
+            return Failure("forbidden", _with_detail("The model's provider does not allow this", detail), status=403)
         case 404:
-            message = f"The provider has no model {sent.model!r} for this key. Set another with PALAVER_JOBCHAT_MODEL."
-            return Failure("not_found", message, status=404)
+            start = f"The provider has no model {request.model!r} for this key."
+            return Failure("not_found", f"{start} Set another with PALAVER_JOBCHAT_MODEL.", status=404)
         case 413:
-            return _too_long(sent)
-        case 400 if _TOO_LONG.search(said):
-            return _too_long(sent)
+            return _too_long(request)
+        case 400 if _TOO_LONG.search(detail):
+            return _too_long(request)
         case 400:
-            return Failure("bad_request", _with_detail("The model's provider refused the request", said), status=400)
+            return Failure("bad_request", _with_detail("The model's provider refused the request", detail), status=400)
         case 422:
-            message = _with_detail("The model's provider could not use the request", said)
+            message = _with_detail("The model's provider could not use the request", detail)
             return Failure("invalid_request", message, status=422)
         case 429:
-            return _retry_later(
-                "rate_limit", "The model's provider takes no more requests for now", trouble, status=429
-            )
+            return _retry_later("rate_limit", "The model's provider takes no more requests for now", error, status=429)
         case 529:
-            return _retry_later("overloaded", "The model's provider is overloaded", trouble, status=503)
+            return _retry_later("overloaded", "The model's provider is overloaded", error, status=503)
         case _:
             return Failure(
-                "provider_error", _with_detail("The model's provider failed", said) + " Try again.", status=502
+                "provider_error", _with_detail("The model's provider failed", detail) + " Try again.", status=502
             )
 
 
-def _with_detail(start: str, said: str) -> str:
-    """A sentence of ours with the provider's own after it."""
-    return f"{start}: {said if said[-1] in '.!?' else said + '.'}" if said else f"{start}."
+def _with_detail(start: str, detail: str) -> str:
+    return f"{start}: {detail if detail[-1] in '.!?' else detail + '.'}" if detail else f"{start}."
 
 
-def _retry_later(code: str, start: str, trouble: ProviderError, *, status: int) -> Failure:
-    told = retry_after(trouble.headers)
-    seconds = _DEFAULT_RETRY_SECONDS[code] if told is None else math.ceil(told)
+def _retry_later(code: str, start: str, error: ProviderError, *, status: int) -> Failure:
+    requested = retry_after(error.headers)
+    seconds = _DEFAULT_RETRY_SECONDS[code] if requested is None else math.ceil(requested)
     message = f"{start}. Try again in {seconds} second{'' if seconds == 1 else 's'}."
     return Failure(code, message, status=status, details={"retry_after": seconds})
 
 
-def _too_long(sent: RequestInfo) -> Failure:
-    largest = max(sent.field_sizes, key=lambda name: sent.field_sizes[name], default="content")
+def _too_long(request: RequestInfo) -> Failure:
+    largest = max(request.field_sizes, key=lambda name: request.field_sizes[name], default="content")
     message = f"This is too long for the model. Shorten {largest}, the largest field, or leave it out."
-    return Failure("prompt_too_long", message, status=413, details={"fields": dict(sent.field_sizes)})
+    return Failure("prompt_too_long", message, status=413, details={"fields": dict(request.field_sizes)})
 
 
 def _error_object(body: object) -> dict[str, Any]:
-    """The error object in a body; one SDK gives the whole body, the other only this."""
+    """Return the error object of a body: one SDK gives the whole body, the other only the error."""
     if not isinstance(body, dict):
         return {}
-    whole = cast("dict[str, Any]", body)
-    inner = whole.get("error")
-    return cast("dict[str, Any]", inner) if isinstance(inner, dict) else whole
+    content = cast("dict[str, Any]", body)
+    inner = content.get("error")
+    return cast("dict[str, Any]", inner) if isinstance(inner, dict) else content

@@ -1,4 +1,4 @@
-"""Any endpoint that speaks OpenAI's Chat Completions, through OpenAI's own SDK. Every call streams."""
+"""Any endpoint with OpenAI's Chat Completions API, through OpenAI's SDK. Every request streams."""
 
 import os
 from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -21,11 +21,11 @@ from palaver_jobchat.models.base import (
     ToolCallBuilder,
     UsageReport,
 )
-from palaver_jobchat.models.client import ClientPool, RetryPolicy, retry
-from palaver_jobchat.models.errors import RequestInfo, check_key, connection_lost, failure_from_exception
-from palaver_jobchat.prompt import Prompt
+from palaver_jobchat.models.client import CONNECT_TIMEOUT_S, RetryPolicy, SdkModel
+from palaver_jobchat.models.errors import RequestInfo, connection_lost, failure_from_exception
+from palaver_jobchat.prompt import EDIT_JOB, Prompt
 
-_REASONS: Final[dict[str, StopReason]] = {
+_STOP_REASONS: Final[dict[str, StopReason]] = {
     "tool_calls": "tool-calls",
     "function_call": "tool-calls",
     "length": "length",
@@ -34,7 +34,7 @@ _REASONS: Final[dict[str, StopReason]] = {
 
 
 class ChunkParser:
-    """Makes happenings out of chunks. What a call is, is known only at the end: pieces of several may be mixed."""
+    """Converts chunks into model events. Deltas of tool calls may be interleaved, so calls finish at the end."""
 
     def __init__(self) -> None:
         self._reason = ""
@@ -42,71 +42,70 @@ class ChunkParser:
         self._calls: dict[int, ToolCallBuilder] = {}
 
     def feed(self, chunk: ChatCompletionChunk) -> list[ModelEvent]:
-        """What a chunk amounts to. Whatever an endpoint calls reasoning is not looked at."""
-        happenings: list[ModelEvent] = []
+        """Return the events of a chunk. Reasoning is ignored."""
+        events: list[ModelEvent] = []
         for choice in (chunk.choices or [])[:1]:
-            happenings += self._delta(choice.delta)
+            events += self._delta(choice.delta)
             self._reason = choice.finish_reason or self._reason
         if chunk.usage is not None:
-            happenings.append(UsageReport(_usage(chunk.usage)))
-        return happenings
+            events.append(UsageReport(_usage(chunk.usage)))
+        return events
 
     def end(self) -> list[ModelEvent]:
-        """The stream is over. One that told no reason to stop was cut off."""
+        """Return the last events. Raises Failure if the stream ended without a finish reason."""
         if not self._reason:
             raise connection_lost()
-        reason = _REASONS.get(self._reason, "stop")
+        reason = _STOP_REASONS.get(self._reason, "stop")
         if reason == "stop" and self._is_refused:
             reason = "content-filter"
-        if reason == "stop" and self._calls:  # A call that was asked for by name ends like this.
+        if reason == "stop" and self._calls:  # A forced tool call ends with `stop`.
             reason = "tool-calls"
         return [*(call.finished for call in self._calls.values()), ResponseFinished(reason, self._reason)]
 
     def _delta(self, delta: ChoiceDelta | None) -> list[ModelEvent]:
         if delta is None:
             return []
-        happenings: list[ModelEvent] = [TextDelta(text) for text in (delta.content, delta.refusal) if text]
+        events: list[ModelEvent] = [TextDelta(text) for text in (delta.content, delta.refusal) if text]
         self._is_refused = self._is_refused or bool(delta.refusal)
-        for place, piece in enumerate(delta.tool_calls or []):
-            happenings += self._call(piece, place)
-        return happenings
+        for position, call in enumerate(delta.tool_calls or []):
+            events += self._call_delta(call, position)
+        return events
 
-    def _call(self, piece: ChoiceDeltaToolCall, place: int) -> list[ModelEvent]:
-        index = piece.index if isinstance(piece.index, int) else place  # pyright: ignore[reportUnnecessaryIsInstance]  # Some endpoints send none.
-        written = piece.function
-        name = written.name if written is not None else None
-        began: list[ModelEvent] = []
+    def _call_delta(self, call: ChoiceDeltaToolCall, position: int) -> list[ModelEvent]:
+        index = call.index if isinstance(call.index, int) else position  # pyright: ignore[reportUnnecessaryIsInstance]  # Some endpoints send none.
+        function = call.function
+        name = function.name if function is not None else None
+        events: list[ModelEvent] = []
         if index not in self._calls:
-            self._calls[index] = ToolCallBuilder(piece.id or f"call_{index}", name or "")
-            began.append(self._calls[index].started)
-        if written is not None and written.arguments:
-            self._calls[index].add(written.arguments)
-        return began
+            self._calls[index] = ToolCallBuilder(call.id or f"call_{index}", name or "")
+            events.append(self._calls[index].started)
+        if function is not None and function.arguments:
+            self._calls[index].add(function.arguments)
+        return events
 
 
 def _usage(usage: CompletionUsage) -> Usage:
-    given, made = usage.prompt_tokens_details, usage.completion_tokens_details
+    input_details, output_details = usage.prompt_tokens_details, usage.completion_tokens_details
     return Usage(
         input_tokens=usage.prompt_tokens or 0,
         output_tokens=usage.completion_tokens or 0,
-        cached_input_tokens=(given.cached_tokens or 0) if given is not None else 0,
+        cached_input_tokens=(input_details.cached_tokens or 0) if input_details is not None else 0,
         cache_creation_input_tokens=0,
-        reasoning_tokens=made.reasoning_tokens if made is not None else None,
+        reasoning_tokens=output_details.reasoning_tokens if output_details is not None else None,
     )
 
 
-_BETWEEN = "\n\n"
+_SEPARATOR = "\n\n"
 
 
 def openai_messages(prompt: Prompt) -> list[dict[str, Any]]:
-    """The conversation, our own words first."""
     system = _text(prompt.system)
     opening = [{"role": "system", "content": system}] if system else []
     return [*opening, *(message for turn in prompt.messages for message in _turn_messages(turn))]
 
 
 def openai_tools(prompt: Prompt) -> list[dict[str, Any]]:
-    """The tools. Not strict: there that word would make every field a required one."""
+    """Convert the tools, without `strict`: OpenAI's makes every field required."""
     return [
         {
             "type": "function",
@@ -131,14 +130,14 @@ def _turn_messages(turn: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for block in blocks:
         if block["type"] == "tool_result":
             result = block.get("content", "")
-            said = result if isinstance(result, str) else _text(result)
-            yield {"role": "tool", "tool_call_id": block["tool_use_id"], "content": said}
+            result_text = result if isinstance(result, str) else _text(result)
+            yield {"role": "tool", "tool_call_id": block["tool_use_id"], "content": result_text}
     if text:
         yield {"role": "user", "content": text}
 
 
 def _text(blocks: Sequence[dict[str, Any]]) -> str:
-    return _BETWEEN.join(block["text"] for block in blocks if block["type"] == "text")
+    return _SEPARATOR.join(block["text"] for block in blocks if block["type"] == "text")
 
 
 def _tool_call(block: dict[str, Any]) -> dict[str, Any]:
@@ -148,12 +147,12 @@ def _tool_call(block: dict[str, Any]) -> dict[str, Any]:
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 ANTHROPIC_URL: Final = "https://api.anthropic.com"
-_TOOL: Final = "edit_job"
-_CONNECT: Final = 5.0
 
 
-class OpenAI:
+class OpenAI(SdkModel[AsyncOpenAI]):
     """A model behind an OpenAI-compatible endpoint."""
+
+    key_setting = "PALAVER_JOBCHAT_API_KEY"
 
     def __init__(
         self,
@@ -167,85 +166,49 @@ class OpenAI:
     ) -> None:
         if not model:
             raise PalaverError("The provider openai needs to be told which model: set PALAVER_JOBCHAT_MODEL.")
-        self._model = model
-        self._max_tokens = max_tokens
-        self._patience = retry_policy or RetryPolicy()
-        self._key = api_key.strip()
+        super().__init__(model=model, max_tokens=max_tokens, retry_policy=retry_policy, api_key=api_key)
         self._base_url = base_url or OPENAI_URL
-        self._anthropic = {
+        self._anthropic_origins = {
             _origin(url) for url in (ANTHROPIC_URL, anthropic_url or os.environ.get("ANTHROPIC_BASE_URL", ""))
         }
-        self._clients = ClientPool(self._client)
-
-    @property
-    def name(self) -> str:
-        """Of the model."""
-        return self._model
-
-    @property
-    def is_configured(self) -> bool:
-        """Whether the server has a key of its own."""
-        return bool(self._key)
-
-    async def aclose(self) -> None:
-        """Close the connections of this event loop. They are closed with the loop in any case."""
-        await self._clients.aclose()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """The answer as it comes."""
-        sent = RequestInfo.from_request(
-            request,
-            model=self._model,
-            server_key=self._key,
-            timeout=self._patience.timeout_s,
-            setting="PALAVER_JOBCHAT_API_KEY",
-        )
-        stream = await self._opened(request, sent)
-        try:
-            reading = ChunkParser()
-            while (chunk := await _next_chunk(stream, sent)) is not None:
-                for happening in reading.feed(chunk):
-                    yield happening
-            for happening in reading.end():
-                yield happening
-        finally:
-            await stream.close()
-
-    def _client(self) -> AsyncOpenAI:
-        timeout = Timeout(self._patience.timeout_s, connect=_CONNECT)
-        # Never without a key, not even a wrong one: the SDK would take OPENAI_API_KEY, whosever endpoint this is.
-        return AsyncOpenAI(api_key=self._key or "none", base_url=self._base_url, timeout=timeout, max_retries=0)
-
-    async def _opened(self, asking: ModelRequest, sent: RequestInfo) -> AsyncStream[ChatCompletionChunk]:
-        check_key(sent)
-        if sent.key.startswith("sk-ant-") and _origin(self._base_url) not in self._anthropic:
+        info = self._request_info(request)
+        if info.key.startswith("sk-ant-") and _origin(self._base_url) not in self._anthropic_origins:
             message = (
                 "The key is one of Anthropic's, and the model is not. Send a key for this server's model, or none."
             )
             raise Failure("bad_request", message, status=400)
-        client = await self._clients.get()
-        if sent.key_source == "request":
-            client = client.with_options(api_key=sent.key)
-        request = self._request(asking)
+        body = self._request_body(request)
+        response = await self._open(info, lambda client: client.chat.completions.create(**body, stream=True))
         try:
-            return await retry(lambda: client.chat.completions.create(**request, stream=True), self._patience)
-        except Exception as error:
-            failed = failure_from_exception(error, sent)
-        raise failed
+            parser = ChunkParser()
+            while (chunk := await _next_chunk(response, info)) is not None:
+                for event in parser.feed(chunk):
+                    yield event
+            for event in parser.end():
+                yield event
+        finally:
+            await response.close()
 
-    def _request(self, asking: ModelRequest) -> dict[str, Any]:
-        # OpenAI's newer models refuse the old name of the limit, and other servers often do not know the new one.
+    def _create_client(self) -> AsyncOpenAI:
+        timeout = Timeout(self._retry_policy.timeout_s, connect=CONNECT_TIMEOUT_S)
+        # Always with a key, even a wrong one: otherwise the SDK sends OPENAI_API_KEY to whatever endpoint this is.
+        return AsyncOpenAI(api_key=self._key or "none", base_url=self._base_url, timeout=timeout, max_retries=0)
+
+    def _request_body(self, request: ModelRequest) -> dict[str, Any]:
+        # OpenAI's newer models reject `max_tokens`; other servers often don't know its successor.
         limit = "max_completion_tokens" if _origin(self._base_url) == _origin(OPENAI_URL) else "max_tokens"
-        request: dict[str, Any] = {
+        body: dict[str, Any] = {
             "model": self._model,
             limit: self._max_tokens,
-            "messages": openai_messages(asking.prompt),
+            "messages": openai_messages(request.prompt),
             "stream_options": {"include_usage": True},
         }
-        if not asking.prompt.tools:
-            return request
-        choice = {"type": "function", "function": {"name": _TOOL}} if asking.must_edit else "auto"
-        return {**request, "tools": openai_tools(asking.prompt), "tool_choice": choice}
+        if not request.prompt.tools:
+            return body
+        choice = {"type": "function", "function": {"name": EDIT_JOB["name"]}} if request.must_edit else "auto"
+        return {**body, "tools": openai_tools(request.prompt), "tool_choice": choice}
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:
@@ -253,12 +216,12 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
     return parts.scheme, parts.hostname, parts.port
 
 
-async def _next_chunk(stream: AsyncStream[ChatCompletionChunk], sent: RequestInfo) -> ChatCompletionChunk | None:
-    """The next chunk; none at the end."""
+async def _next_chunk(stream: AsyncStream[ChatCompletionChunk], info: RequestInfo) -> ChatCompletionChunk | None:
+    """Return the next chunk, or None at the end."""
     try:
         return await anext(stream)
     except StopAsyncIteration:
         return None
     except Exception as error:
-        failed = failure_from_exception(error, sent)
-    raise failed
+        failure = failure_from_exception(error, info)
+    raise failure

@@ -1,4 +1,8 @@
-"""Answer without a model and without a key: a script chosen by the question, played by a local fake server."""
+"""Answer without a model and without a key, for demonstrations.
+
+Requests take the usual path, through the real SDK and a socket, but to a fake server in this process. It plays a step
+that is derived from the request: small, correct edits of the caller's own job. Every answer starts by saying so.
+"""
 
 import asyncio
 import re
@@ -17,11 +21,11 @@ NOTICE: Final = {
     "level": "info",
     "text": "This is a rehearsal: no model was asked. The answer is a script's; what becomes of it is as it would be.",
 }
-"""The part `notice`, which pages show above an answer."""
+"""Value of the `notice` part, shown above the answer."""
 
 
 class RehearsalModel:
-    """A model that is none. Its server starts with the first question."""
+    """Plays `rehearsal_step`. The server starts with the first request."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = msgspec.structs.replace(settings, provider="anthropic", model="rehearsal")
@@ -30,27 +34,23 @@ class RehearsalModel:
 
     @property
     def name(self) -> str:
-        """Which says what it is."""
         return "rehearsal"
 
     @property
     def is_configured(self) -> bool:
-        """It needs nothing."""
         return True
 
     async def aclose(self) -> None:
-        """Close the connections to our own server."""
         if self._model is not None:
             await self._model.aclose()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """The answer as it comes. Nobody's key is used."""
-        model = self._model or await asyncio.to_thread(self._started)
-        async with aclosing(model.stream(msgspec.structs.replace(request, key=None))) as happenings:
-            async for happening in happenings:
-                yield happening
+        model = self._model or await asyncio.to_thread(self._start)
+        async with aclosing(model.stream(msgspec.structs.replace(request, key=None))) as events:
+            async for event in events:
+                yield event
 
-    def _started(self) -> Model:
+    def _start(self) -> Model:
         from palaver_jobchat.testing import FakeAnthropic
 
         with self._lock:
@@ -62,7 +62,7 @@ class RehearsalModel:
 
 OPENING_SENTENCE: Final = "Rehearsal: no model was asked."
 _DELAY_S: Final = 0.015
-_CHUNK_CHARACTERS: Final = 12  # Characters in a delta, about what a model sends.
+_CHUNK_CHARACTERS: Final = 12  # About what a model sends per delta.
 _MAX_CHUNKS: Final = 80
 _MAX_CONTEXT_LINES: Final = 20
 _NO_USAGE: Final = {"input_tokens": 0, "output_tokens": 0}
@@ -112,7 +112,7 @@ _MEANINGS: Final = {
 
 
 class RehearsalRequest(Protocol):
-    """What a rehearsal looks at."""
+    """The part of a request that is used here."""
 
     body: Any
 
@@ -125,26 +125,26 @@ class _Question(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def wants_change(self) -> bool:
-        """Whether it reads like an order rather than a question."""
+        """Whether the question asks for a change of the job."""
         is_question = _QUESTION_WORD.match(self.question) is not None or self.question.rstrip().endswith("?")
         return bool(_CHANGE.search(self.question)) and (not is_question or bool(_POLITE.search(self.question)))
 
 
 def rehearsal_step(request: RehearsalRequest) -> dict[str, Any]:
-    """The step that suits a request."""
+    """Return the step that answers a request."""
     body = cast("dict[str, Any]", request.body)
     if body.get("tool_choice", {}).get("type") == "tool":
-        return _step("", [])  # A correction; there is nothing that could be better the second time.
-    asked = _parse_request(body)
-    if asked.wants_change and not asked.job.strip():
-        return _create_step(asked)
-    if asked.wants_change:
-        return _change_step(asked)
-    return _step("\n\n".join(_explanation(asked)))
+        return _step("", [])  # A correction: the first edits were right.
+    question = _parse_request(body)
+    if question.wants_change and not question.job.strip():
+        return _create_step(question)
+    if question.wants_change:
+        return _change_step(question)
+    return _step("\n\n".join(_explanation(question)))
 
 
 def _parse_request(body: dict[str, Any]) -> _Question:
-    """The request's last turn: what is known of the job, and the question alone."""
+    """Extract the job's data and the question from the request's last message."""
     content = body["messages"][-1]["content"]
     blocks: list[dict[str, Any]] = [{"type": "text", "text": content}] if isinstance(content, str) else content
     texts = [str(block["text"]) for block in blocks if block.get("type") == "text"] or [""]
@@ -154,37 +154,37 @@ def _parse_request(body: dict[str, Any]) -> _Question:
     )
 
 
-def _create_step(asked: _Question) -> dict[str, Any]:
+def _create_step(question: _Question) -> dict[str, Any]:
     text = "I'll write a small job that asks for patients and logs how many there are."
-    return _suggestion(asked, text, [{"action": "rewrite", "new_code": _NEW_JOB}], shown=_NEW_JOB)
+    return _suggestion(question, text, [{"action": "rewrite", "new_code": _NEW_JOB}], code=_NEW_JOB)
 
 
-def _change_step(asked: _Question) -> dict[str, Any]:
-    rename = _RENAME.search(asked.question)
+def _change_step(question: _Question) -> dict[str, Any]:
+    rename = _RENAME.search(question.question)
     if rename is not None:
-        return _rename_step(asked, rename[1], rename[2])
-    if _LOG_STEP in asked.job.replace("\r\n", "\n"):
+        return _rename_step(question, rename[1], rename[2])
+    if _LOG_STEP in question.job.replace("\r\n", "\n"):
         return _step("The job logs how many records there are already. I leave it as it is.")
     text = "I'll add a step at the end that logs how many records there are."
-    return _suggestion(asked, text, [_append_edit(asked.job)], shown=_LOG_STEP)
+    return _suggestion(question, text, [_append_edit(question.job)], code=_LOG_STEP)
 
 
-def _rename_step(asked: _Question, old: str, new: str) -> dict[str, Any]:
-    word = re.compile(rf"(?<![\w$]){re.escape(old)}(?![\w$])")
-    places = len(word.findall(asked.job))
-    if not places:
+def _rename_step(question: _Question, old: str, new: str) -> dict[str, Any]:
+    pattern = re.compile(rf"(?<![\w$]){re.escape(old)}(?![\w$])")
+    count = len(pattern.findall(question.job))
+    if not count:
         return _step(f"There is no `{old}` in the job, so there is nothing to rename.")
-    renamed = word.sub(lambda _: new, asked.job)
-    if places == asked.job.count(old):
+    renamed = pattern.sub(lambda _: new, question.job)
+    if count == question.job.count(old):
         edit = {"action": "replace_all", "old_code": old, "new_code": new}
-    else:  # It is also a part of other words, which keep it.
+    else:  # The name is also part of other words.
         edit = {"action": "rewrite", "new_code": renamed}
-    where = "in one place" if places == 1 else f"in {places} places"
-    return _suggestion(asked, f"I'll rename `{old}` to `{new}` {where}.", [edit], shown=renamed)
+    where = "in one place" if count == 1 else f"in {count} places"
+    return _suggestion(question, f"I'll rename `{old}` to `{new}` {where}.", [edit], code=renamed)
 
 
 def _append_edit(job: str) -> dict[str, Any]:
-    """The edit that puts a step after the last line: by that line, with as many before it as make it the only one."""
+    """Return the edit that appends a step. It matches the last lines, as many as needed to be unique."""
     lines = job.rstrip().split("\n")
     for count in range(1, _MAX_CONTEXT_LINES):
         old = "\n".join(lines[-count:])
@@ -193,17 +193,17 @@ def _append_edit(job: str) -> dict[str, Any]:
     return {"action": "rewrite", "new_code": f"{job.rstrip()}\n\n{_LOG_STEP}\n"}
 
 
-def _explanation(asked: _Question) -> Iterator[str]:
-    if asked.log and (failing := _log_error(asked)):
-        yield failing
+def _explanation(question: _Question) -> Iterator[str]:
+    if question.log and (error_text := _log_error(question)):
+        yield error_text
         return
-    names = _OPERATION.findall(asked.job)
+    names = _OPERATION.findall(question.job)
     if not names:
         yield "A job is a list of operations, run in order; each takes the state that the one before it left."
         yield "This job is empty. Ask for one to be written, and a small one will be suggested."
         return
     yield f"The job has {len(names)} operation{'' if len(names) == 1 else 's'}:"
-    yield "\n".join(f"{place}. {line}" for place, line in enumerate(map(_operation_line, names), 1))
+    yield "\n".join(f"{number}. {line}" for number, line in enumerate(map(_operation_line, names), 1))
     yield "Ask for a change, such as “rename … to …”, to see how one is suggested."
 
 
@@ -212,40 +212,40 @@ def _operation_line(name: str) -> str:
     return f"`{name}` {meaning}." if meaning else f"`{name}`, a function of the adaptor."
 
 
-def _log_error(asked: _Question) -> str:
-    """Where the log says that something went wrong, and where that is in the job."""
-    for number, line in enumerate(asked.log.splitlines(), 1):
+def _log_error(question: _Question) -> str:
+    """Return a text about the first error in the log and the job's line that it concerns, or an empty one."""
+    for number, line in enumerate(question.log.splitlines(), 1):
         if _ERROR.search(line):
-            place = _job_line(asked.job.splitlines(), asked.log.splitlines()[number - 1 :])
-            told = f"Line {number} of the log tells of an error:\n\n```\n{line.strip()}\n```"
-            return f"{told}\n\n{place}" if place else told
+            location = _job_line(question.job.splitlines(), question.log.splitlines()[number - 1 :])
+            text = f"Line {number} of the log tells of an error:\n\n```\n{line.strip()}\n```"
+            return f"{text}\n\n{location}" if location else text
     return ""
 
 
 def _job_line(job: list[str], log: list[str]) -> str:
-    """The line of the job that an error is about: by its number, else by the name in it."""
+    """Return a text about the job's line that an error concerns, found by line number or else by name."""
     text = "\n".join(log)
     for match in _LINE.finditer(text):
         number = int(match[1] or match[2])
         if 1 <= number <= len(job) and job[number - 1].strip():
             return f"It is about line {number} of the job:\n\n```js\n{job[number - 1].strip()}\n```"
-    named = _NAME_IN_ERROR.search(text)
-    name = (named[1] or named[2]) if named is not None else None
+    name_match = _NAME_IN_ERROR.search(text)
+    name = (name_match[1] or name_match[2]) if name_match is not None else None
     for number, line in enumerate(job, 1):
         if name is not None and re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", line):
             return f"`{name}` stands in line {number} of the job:\n\n```js\n{line.strip()}\n```"
     return ""
 
 
-def _suggestion(asked: _Question, text: str, edits: list[dict[str, str]], *, shown: str) -> dict[str, Any]:
-    """The text with its edits; where none can be made, with the code itself."""
-    if asked.can_edit:
+def _suggestion(question: _Question, text: str, edits: list[dict[str, str]], *, code: str) -> dict[str, Any]:
+    """Return a step with edits or, in plain mode, with the code in its text."""
+    if question.can_edit:
         return _step(text, edits)
-    return _step(f"{text}\n\n```js\n{shown.rstrip()}\n```")
+    return _step(f"{text}\n\n```js\n{code.rstrip()}\n```")
 
 
 def _step(text: str, edits: list[dict[str, str]] | None = None) -> dict[str, Any]:
-    said = f"{OPENING_SENTENCE} {text}".rstrip()
+    content = f"{OPENING_SENTENCE} {text}".rstrip()
     tool: list[Mapping[str, Any]] = [] if edits is None else [{"tool": {"name": "edit_job", "input": {"edits": edits}}}]
-    chunks = min(max(len(said) // _CHUNK_CHARACTERS, 1), _MAX_CHUNKS)
-    return {"blocks": [{"text": said}, *tool], "chunks": chunks, "delay": _DELAY_S, "usage": _NO_USAGE}
+    chunks = min(max(len(content) // _CHUNK_CHARACTERS, 1), _MAX_CHUNKS)
+    return {"blocks": [{"text": content}, *tool], "chunks": chunks, "delay": _DELAY_S, "usage": _NO_USAGE}

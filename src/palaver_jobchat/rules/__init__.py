@@ -1,4 +1,14 @@
-"""The rules of good jobs, one file each: pure functions of code and, where it is known, the adaptor's description."""
+"""Rules for good jobs: pure functions of the code and, if known, the adaptor's docs.
+
+base                 Rule, Finding, and the parsed Job that rules check
+scopes               which names the code declares, and where
+operations           the calls of adaptor functions, and the functions passed to them
+structure            rules: it parses, no imports, only operations at the top level
+state                rules: how `state` is returned, kept and accessed
+adaptor_functions    rules: functions exist, paths start with `$`
+credentials          rule: no credentials in the code
+placeholders         rule: nothing is left to be written
+"""
 
 from typing import Final
 
@@ -30,13 +40,13 @@ RULES: Final[tuple[Rule, ...]] = (
 
 
 def check(code: str, docs: AdaptorDocs | None = None) -> tuple[Finding, ...]:
-    """What all rules find in a job: in their order, and within each in that of the lines."""
+    """Return the findings of all rules, by rule and line."""
     job = Job(code, docs)
     return tuple(finding for rule in RULES for finding in rule.findings(job))
 
 
 def check_text(text: str, docs: AdaptorDocs | None = None) -> tuple[Finding, ...]:
-    """What all rules find in the blocks of JavaScript of a Markdown text, with the lines of the text."""
+    """Return the findings in the JavaScript blocks of a Markdown text, with line numbers of the text."""
     return tuple(
         msgspec.structs.replace(finding, line=finding.line + block.line - 1)
         for block in javascript_blocks(text)

@@ -1,4 +1,4 @@
-"""Rules about calls of the adaptor's functions: they exist, and paths begin with `$`."""
+"""Rules about calls of adaptor functions: they exist, and paths start with `$`."""
 
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -8,7 +8,7 @@ from palaver_jobchat.javascript import SUBSTITUTION, string_value
 from palaver_jobchat.rules.base import Job, Remark, Rule
 from palaver_jobchat.rules.operations import unwrap
 
-# In every adaptor; its description is often the one of a type, and then does not name it.
+# Exists in every adaptor, but descriptions often omit it.
 _UNDOCUMENTED = frozenset({"execute"})
 
 
@@ -18,7 +18,7 @@ def _check_known_functions(job: Job) -> Iterator[Remark]:
         return
     known = {entry.name for entry in docs.entries if entry.kind == "function"} | _UNDOCUMENTED
     for operation in job.operations.all:
-        # What a namespace holds is in no description.
+        # Descriptions don't list namespaced functions.
         if not operation.is_bare or operation.name in known:
             continue
         close = get_close_matches(operation.name[:100], known, n=1)
@@ -42,13 +42,13 @@ _PATH_ARGUMENTS: Final = {
     "source": (0,),
     "sourceValue": (0,),
 }
-"""Which arguments are paths. `dataValue` and its like take a key instead."""
+"""Arguments that are paths, by function. `dataValue` and the like take a key instead."""
 
 
 def _check_json_path(job: Job) -> Iterator[Remark]:
     for operation in job.operations.all:
-        for place, argument in enumerate(operation.arguments):
-            if place not in _PATH_ARGUMENTS.get(operation.name, ()):
+        for index, argument in enumerate(operation.arguments):
+            if index not in _PATH_ARGUMENTS.get(operation.name, ()):
                 continue
             path = string_value(unwrap(argument))
             if path is not None and not path.startswith(("$", SUBSTITUTION)):

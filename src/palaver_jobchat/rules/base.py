@@ -1,4 +1,4 @@
-"""What rules have in common: a job to judge, what they say about it, and what a rule is."""
+"""What rules share: the parsed job, findings, and the Rule type."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -15,28 +15,26 @@ from palaver_jobchat.rules.operations import Operations, StateFunction, find_ope
 from palaver_jobchat.rules.scopes import Scopes
 
 MAX_FINDINGS = 20
-"""Findings of one rule that are told: nobody reads more."""
+"""Per rule."""
 MAX_DEPTH = 250
-"""Code nested deeper was not written by hand; judging it could take long."""
+"""Deeper code is not checked: that could take long, and it is not hand-written."""
 
-_COMMA = re.compile(r",(?![^<]*>)")  # None of a type's own, as in `Map<string, any>`.
+_COMMA = re.compile(r",(?![^<]*>)")  # Not inside a type such as `Map<string, any>`.
 _CALLBACK = re.compile(r"\s*callback\b")
 
 Level = Literal["error", "warning", "note"]
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What a rule found in a job."""
-
     rule: str
     level: Level
-    """An error will not run, or not as it reads; a warning may be meant; a note is worth knowing."""
+    """An error fails or misbehaves; a warning may be intended; a note is information."""
     line: int
     message: str
 
 
 class Remark(msgspec.Struct, frozen=True):
-    """What a rule says: a finding, but for the rule's name."""
+    """A finding without the rule's id."""
 
     level: Level
     line: int
@@ -44,62 +42,56 @@ class Remark(msgspec.Struct, frozen=True):
 
 
 class Job:
-    """A job as rules see it: read once for all of them."""
+    """A job's code, parsed once for all rules."""
 
     def __init__(self, code: str, docs: AdaptorDocs | None = None) -> None:
         self.program: Program = javascript.parse_program(code)
         self.docs = docs if docs is not None and docs.state == "exact" else None
-        """Only if they describe the very version that the job uses."""
+        """Only docs of exactly the job's version."""
 
     @property
     def root(self) -> Node:
-        """All of the code."""
         return self.program.root
 
     @property
     def is_too_deep(self) -> bool:
-        """Whether it is nested deeper than rules look."""
         return self.program.depth > MAX_DEPTH
 
     @cached_property
     def scopes(self) -> Scopes:
-        """Which names are declared where."""
         return Scopes(self.root)
 
     @cached_property
     def operations(self) -> Operations:
-        """The operations, and the functions that follow them."""
         return find_operations(self.root, self.scopes)
 
     @cached_property
     def steps(self) -> tuple[StateFunction, ...]:
-        """The functions that take the state and have to give it back."""
+        """The functions that take the state and must return it."""
         entries = self.docs.entries if self.docs is not None else ()
-        callbacks = {entry.name: place for entry in entries if (place := _callback_index(entry)) is not None}
+        callbacks = {entry.name: index for entry in entries if (index := _callback_index(entry)) is not None}
         return self.operations.steps(callbacks)
 
 
 def _callback_index(entry: Entry) -> int | None:
-    """Which parameter of a function is its callback; that of `map` gets an item, not the state."""
-    inside = entry.signature.partition("(")[2]
-    parameters = _COMMA.split(inside)
+    """Return the index of the callback parameter. The callback of `map` gets an item, not the state."""
+    parameter_text = entry.signature.partition("(")[2]
+    parameters = _COMMA.split(parameter_text)
     if entry.kind != "function" or entry.name == "map":
         return None
-    return next((place for place, text in enumerate(parameters) if _CALLBACK.match(text)), None)
+    return next((index for index, text in enumerate(parameters) if _CALLBACK.match(text)), None)
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that good jobs do, or do not."""
-
     id: str
     description: str
-    """What the rule asks for, as a sentence."""
+    """What the rule requires, as a sentence."""
     check: Callable[[Job], Iterator[Remark]]
     accepts_invalid_code: bool = False
-    """Whether it judges code, too, that is not JavaScript, or nested too deeply: the others would see ghosts there."""
+    """Whether it also checks code that does not parse or is nested too deeply."""
 
     def findings(self, job: Job) -> tuple[Finding, ...]:
-        """What the rule finds in a job, in no more than a screenful."""
+        """Return up to MAX_FINDINGS findings."""
         if not self.accepts_invalid_code and (not job.program.syntax.ok or job.is_too_deep):
             return ()
         remarks = islice(_without_duplicates(self.check(job)), MAX_FINDINGS)
@@ -107,9 +99,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _without_duplicates(remarks: Iterator[Remark]) -> Iterator[Remark]:
-    """What is said, but nothing twice about one line."""
-    told: set[Remark] = set()
+    seen: set[Remark] = set()
     for remark in remarks:
-        if remark not in told:
-            told.add(remark)
+        if remark not in seen:
+            seen.add(remark)
             yield remark

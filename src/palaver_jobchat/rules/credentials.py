@@ -42,17 +42,17 @@ def _check_no_credentials(job: Job) -> Iterator[Remark]:
 
 
 def _named_secret(name: Node | None, value: Node | None) -> str | None:
-    """What is wrong with a text under a name."""
+    """Return the problem of a string that is assigned to a secret name."""
     if name is None or value is None:
         return None
     if name.kind in ("member_expression", "subscript_expression"):
         name = name.child("property") or name.child("index")
-    given = string_value(unwrap(value))
-    if name is None or given is None or not given.strip() or SUBSTITUTION in given or _contains_secret(given):
+    text = string_value(unwrap(value))
+    if name is None or text is None or not text.strip() or SUBSTITUTION in text or _contains_secret(text):
         return None
-    word = _SEPARATORS.sub("", name.text).lower()
-    # "Bearer " alone has the token still to come.
-    if word not in _SECRET_NAMES or given.strip().lower() in ("basic", "bearer"):
+    key = _SEPARATORS.sub("", name.text).lower()
+    # A lone "Bearer " is completed by a token elsewhere.
+    if key not in _SECRET_NAMES or text.strip().lower() in ("basic", "bearer"):
         return None
     return f"A text stands under `{name.text.strip(chr(39) + chr(34))}`."
 

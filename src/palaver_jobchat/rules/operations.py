@@ -1,7 +1,7 @@
-"""The operations of a job, and the functions that are given to them.
+"""The operations of a job, and the functions passed to them.
 
-An operation is a call outside all functions: of a function that the job does not declare itself (`get`), or of one in
-a namespace (`http.get`). It may be an argument of another: `each($.items, post(…))`.
+An operation is a call outside of all functions, of a function that the job does not declare itself (`get`) or of one in
+a namespace (`http.get`). It may be an argument of another operation: `each($.items, post(…))`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,9 +20,9 @@ JAVASCRIPT_GLOBALS: Final = frozenset(
     parseInt process queueMicrotask require setInterval setTimeout structuredClone
     """.split()
 )
-"""Names of JavaScript's own; no operation has one of them."""
+"""Globals of JavaScript, which are not operations."""
 
-# Which arguments of the functions that all adaptors share run as steps of the job: from the first number to the last.
+# First and last argument that run as steps of the job, by common function of all adaptors.
 _STEP_ARGUMENTS: Final = {
     "fn": (0, 0),
     "alterState": (0, 0),
@@ -36,54 +36,51 @@ _WRAPPERS = frozenset({"parenthesized_expression", "await_expression"})
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """One call of an adaptor's function."""
-
     call: Node
     name: str
     """`get`, or `http.get`."""
     is_bare: bool
-    """Whether it is in no namespace."""
+    """Whether the name has no namespace."""
 
     @property
     def arguments(self) -> list[Node]:
-        """What it is given."""
         return arguments(self.call)
 
 
 class StateFunction(msgspec.Struct, frozen=True):
-    """A function that takes the state and has to give it back."""
+    """A function that takes the state and must return it."""
 
     function: Node
     callee: str
-    """What it was given to: `fn`, `.then`."""
+    """What it is passed to: `fn`, `.then`."""
     state_index: int = 0
-    """Which of its parameters the state is."""
+    """Index of the state among its parameters."""
 
 
 class Operations(msgspec.Struct, frozen=True):
-    """All operations of a job, in order, and the handlers of `.then` and `.catch` after them."""
+    """The operations of a job, in order, and the handlers of their `.then` and `.catch`."""
 
     all: tuple[Operation, ...]
     handlers: tuple[StateFunction, ...]
     functions: dict[str, Node]
-    """Those that are declared at the top level, and can be given by name."""
+    """Functions declared at the top level, which can be passed by name."""
 
     def steps(self, callbacks: Mapping[str, int]) -> tuple[StateFunction, ...]:
-        """Every function that runs as a step of the job, each once.
+        """Return the functions that run as steps of the job.
 
-        They are known of the functions that all adaptors share; `callbacks` says of others which argument is one.
+        `callbacks` gives the index of the callback argument of adaptor-specific functions.
         """
-        found = {step.function: step for step in self.handlers}
+        steps = {step.function: step for step in self.handlers}
         for operation in self.all:
-            place = callbacks.get(operation.name, -1)
-            first, last = _STEP_ARGUMENTS.get(operation.name, (place, place))
+            index = callbacks.get(operation.name, -1)
+            first, last = _STEP_ARGUMENTS.get(operation.name, (index, index))
             for argument in operation.arguments[first : last + 1] if first >= 0 else ():
                 if (function := self.function(argument)) is not None:
-                    found.setdefault(function, StateFunction(function, operation.name))
-        return tuple(found.values())
+                    steps.setdefault(function, StateFunction(function, operation.name))
+        return tuple(steps.values())
 
     def function(self, argument: Node) -> Node | None:
-        """The function that an argument is, or names."""
+        """Return the function that an argument is or names."""
         argument = unwrap(argument)
         if argument.kind == "identifier":
             return self.functions.get(argument.text)
@@ -91,8 +88,7 @@ class Operations(msgspec.Struct, frozen=True):
 
 
 def find_operations(root: Node, scopes: Scopes) -> Operations:
-    """The operations of a program."""
-    found: list[Operation] = []
+    operations: list[Operation] = []
     handlers: list[StateFunction] = []
     functions = dict(_declared_functions(root))
     outline = Operations((), (), functions)
@@ -102,40 +98,40 @@ def find_operations(root: Node, scopes: Scopes) -> Operations:
         for node in statement.walk(skip_inside=FUNCTIONS):
             if node.kind != "call_expression":
                 continue
-            if (word := chain_method(node)) is not None:
-                for place, argument in enumerate(arguments(node)[:2] if word != "finally" else ()):
+            if (method := chain_method(node)) is not None:
+                for index, argument in enumerate(arguments(node)[:2] if method != "finally" else ()):
                     if (function := outline.function(argument)) is not None:
-                        # What handles an error gets that first: in `.catch(…)`, and as the second of `.then(…, …)`.
-                        handlers.append(StateFunction(function, f".{word}", 1 if word == "catch" else place))
+                        # Error handlers get the error first: in `.catch(…)`, and as the second argument of `.then`.
+                        handlers.append(StateFunction(function, f".{method}", 1 if method == "catch" else index))
             elif (name := _operation_name(node, scopes)) is not None:
-                found.append(Operation(node, name, "." not in name))
-    return Operations(tuple(found), tuple(handlers), functions)
+                operations.append(Operation(node, name, "." not in name))
+    return Operations(tuple(operations), tuple(handlers), functions)
 
 
 def unwrap(node: Node) -> Node:
-    """An expression without the parentheses and `await` around it."""
+    """Remove parentheses and `await` around an expression."""
     while node.kind in _WRAPPERS and (inner := [child for child in node.children if child.kind != "comment"]):
         node = inner[-1]
     return node
 
 
 def arguments(call: Node) -> list[Node]:
-    """What is given in a call, without comments."""
-    given = call.child("arguments")
-    if given is None or given.kind != "arguments":
+    """Return the arguments of a call, without comments."""
+    argument_list = call.child("arguments")
+    if argument_list is None or argument_list.kind != "arguments":
         return []
-    return [child for child in given.children if child.kind != "comment"]
+    return [child for child in argument_list.children if child.kind != "comment"]
 
 
 def chain_method(call: Node) -> Literal["then", "catch", "finally"] | None:
-    """Whether a call is the `.then(…)`, `.catch(…)` or `.finally(…)` of another."""
+    """Return the method if a call is the `.then(…)`, `.catch(…)` or `.finally(…)` of another call."""
     member = call.child("function")
     if member is None or member.kind != "member_expression":
         return None
-    target, word = member.child("object"), member.child("property")
-    if target is None or word is None or unwrap(target).kind != "call_expression":
+    target, method = member.child("object"), member.child("property")
+    if target is None or method is None or unwrap(target).kind != "call_expression":
         return None
-    match word.text:
+    match method.text:
         case "then" | "catch" | "finally" as text:
             return text
         case _:
@@ -143,7 +139,7 @@ def chain_method(call: Node) -> Literal["then", "catch", "finally"] | None:
 
 
 def chain_start(call: Node) -> Node:
-    """The call that a chain begins with."""
+    """Return the first call of a chain."""
     while chain_method(call) is not None:
         member = call.child("function")
         target = member.child("object") if member is not None else None
@@ -153,10 +149,10 @@ def chain_start(call: Node) -> Node:
 
 
 def _operation_name(call: Node, scopes: Scopes) -> str | None:
-    """The operation's name, if the call is one."""
+    """Return the name if a call is an operation."""
     callee = call.child("function")
-    given = call.child("arguments")
-    if callee is None or given is None or given.kind != "arguments":
+    argument_list = call.child("arguments")
+    if callee is None or argument_list is None or argument_list.kind != "arguments":
         return None
     root = callee
     while root.kind == "member_expression" and (target := root.child("object")) is not None:
@@ -177,7 +173,7 @@ def _declared_functions(root: Node) -> Iterator[tuple[str, Node]]:
 
 
 def parameters(function: Node) -> list[Node]:
-    """The parameters of a function, without comments."""
+    """Return the parameters of a function, without comments."""
     single, several = function.child("parameter"), function.child("parameters")
     if single is not None:
         return [single]

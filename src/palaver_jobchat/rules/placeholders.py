@@ -1,4 +1,4 @@
-"""The rule that a job is complete: nothing in it stands for something still to be written."""
+"""The rule that a job is complete: no placeholders."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from palaver_jobchat.javascript import string_value
 from palaver_jobchat.rules.base import Job, Remark, Rule
 
-# No part may run on without end: in a long line that would take very long.
+# All repetitions are bounded, to avoid quadratic time on long lines.
 _IN_COMMENTS = re.compile(
     r"""
     \b(?-i:TODO|FIXME|XXX)\b | \btodo:
@@ -20,7 +20,7 @@ _IN_COMMENTS = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-# People's own texts may say "your" and "here" too: only what nobody would send to anyone.
+# Strings may contain "your" and "here" as well, so that this matches obvious placeholders only.
 _IN_STRINGS = re.compile(
     r"""
     ^\W*(?:TODO|FIXME)\b

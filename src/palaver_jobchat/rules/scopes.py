@@ -1,4 +1,4 @@
-"""Which names a program declares, and where they hold."""
+"""The names that a program declares, and their scopes."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -7,8 +7,8 @@ import msgspec
 
 from palaver_jobchat.javascript import FUNCTIONS, Node
 
-Kind = Literal["lexical", "var", "function", "parameter", "own"]
-"""`lexical` allows no second of the name beside it; `own` is the name by which a function expression calls itself."""
+Kind = Literal["lexical", "var", "function", "parameter", "self"]
+"""`lexical` names cannot be redeclared; `self` is the name of a function expression inside itself."""
 
 _BLOCKS = frozenset(
     {
@@ -26,8 +26,6 @@ _HOLD_VARS = frozenset({*FUNCTIONS, "program", "class_static_block"})
 
 
 class Declaration(msgspec.Struct, frozen=True):
-    """One place where a name is declared."""
-
     name: str
     kind: Kind
     line: int
@@ -43,7 +41,7 @@ class Scopes:
             self._declare(node)
 
     def binding(self, name: Node) -> Node | None:
-        """The scope that gives a name its meaning; nothing if the program does not declare it."""
+        """Return the scope that declares a name, or None if the program does not declare it."""
         text = name.text
         for node in name.ancestors():
             if text in self.declared.get(node, ()):
@@ -51,7 +49,7 @@ class Scopes:
         return None
 
     def free_references(self, name: str) -> Iterator[Node]:
-        """Every use of a name that the program does not declare."""
+        """Yield the uses of a name where the program does not declare it."""
         for node in self._root.walk():
             if (
                 node.kind in ("identifier", "shorthand_property_identifier")
@@ -67,23 +65,23 @@ class Scopes:
                 kind: Kind = "lexical" if node.kind == "lexical_declaration" else "var"
                 for declarator in node.children:
                     self._add(node, kind, declarator.child("name"))
-            case "for_in_statement" if (word := node.child("kind")) is not None:
-                self._add(word, "var" if word.kind == "var" else "lexical", node.child("left"))
+            case "for_in_statement" if (keyword := node.child("kind")) is not None:
+                self._add(keyword, "var" if keyword.kind == "var" else "lexical", node.child("left"))
             case "class_declaration":
                 self._add(node, "lexical", node.child("name"))
             case "function_declaration" | "generator_function_declaration":
-                # A job is a module, where only within functions a second function may take the name of the first.
-                within = self._scope(node).kind in FUNCTIONS
-                self._add(node, "function" if within else "lexical", node.child("name"))
+                # A job is a module: only inside functions may a function be declared twice.
+                in_function = self._scope(node).kind in FUNCTIONS
+                self._add(node, "function" if in_function else "lexical", node.child("name"))
                 self._parameters(node)
             case "function_expression" | "generator_function" | "arrow_function" | "method_definition":
                 name = node.child("name")
                 if name is not None and node.kind != "method_definition":
-                    self._put(node, Declaration(name.text, "own", name.line))
+                    self._record(node, Declaration(name.text, "self", name.line))
                 self._parameters(node)
             case "catch_clause":
                 for name in declared_names(node.child("parameter")):
-                    self._put(node, Declaration(name.text, "parameter", name.line))
+                    self._record(node, Declaration(name.text, "parameter", name.line))
             case "import_clause":
                 for child in node.walk():
                     if child.kind == "identifier" and child.field != "name":
@@ -96,27 +94,27 @@ class Scopes:
     def _parameters(self, function: Node) -> None:
         for field in ("parameters", "parameter"):
             for name in declared_names(function.child(field)):
-                self._put(function, Declaration(name.text, "parameter", name.line))
+                self._record(function, Declaration(name.text, "parameter", name.line))
 
     def _add(self, at: Node, kind: Kind, pattern: Node | None) -> None:
         for name in declared_names(pattern):
             declaration = Declaration(name.text, kind, name.line)
             scope = self._scope(at)
-            # A `var` belongs to the whole function, and must not meet its name in any block on the way there. One
-            # more of the name says nothing new.
+            # A `var` belongs to the function, and conflicts with its name in every block in between. A second `var` of
+            # the name adds nothing.
             while kind == "var" and scope.kind not in _HOLD_VARS and not self._has_var(scope, declaration.name):
-                self._put(scope, declaration)
+                self._record(scope, declaration)
                 scope = self._scope(scope)
-            self._put(scope, declaration)
+            self._record(scope, declaration)
 
     def _has_var(self, scope: Node, name: str) -> bool:
         return any(one.kind == "var" for one in self.declared.get(scope, {}).get(name, ())[:1])
 
-    def _put(self, scope: Node, declaration: Declaration) -> None:
+    def _record(self, scope: Node, declaration: Declaration) -> None:
         self.declared.setdefault(scope, {}).setdefault(declaration.name, []).append(declaration)
 
     def _scope(self, node: Node) -> Node:
-        """Where a declaration at this place holds; the body of a function is one with its parameters."""
+        """Return the scope of a declaration at a node. A function's body and its parameters are one scope."""
         for outer in node.ancestors():
             if outer.kind in _BLOCKS:
                 parent = outer.parent
@@ -128,18 +126,18 @@ class Scopes:
 
 
 def declared_names(pattern: Node | None) -> Iterator[Node]:
-    """The names that a pattern declares: `{ a, b: [c], ...d }` has a, c and d."""
-    waiting = [pattern] if pattern is not None else []
-    while waiting:
-        node = waiting.pop()
+    """Yield the names that a pattern declares: a, c and d for `{ a, b: [c], ...d }`."""
+    stack = [pattern] if pattern is not None else []
+    while stack:
+        node = stack.pop()
         match node.kind:
             case "identifier" | "shorthand_property_identifier_pattern":
                 yield node
             case "pair_pattern":
-                waiting += [child for child in node.children if child.field == "value"]
+                stack += [child for child in node.children if child.field == "value"]
             case "assignment_pattern" | "object_assignment_pattern":
-                waiting += [child for child in node.children if child.field == "left"]
+                stack += [child for child in node.children if child.field == "left"]
             case "object_pattern" | "array_pattern" | "rest_pattern" | "formal_parameters":
-                waiting += reversed(node.children)
+                stack += reversed(node.children)
             case _:
                 pass

@@ -20,13 +20,13 @@ _LOOPS = frozenset({"for_statement", "for_in_statement", "while_statement", "do_
 
 
 def returns_always(function: Node) -> bool:
-    """Whether every way through a function ends in `return` or `throw`."""
+    """Whether every path through a function ends in `return` or `throw`."""
     body = function.child("body")
     return body is not None and (body.kind != "statement_block" or ends(body))
 
 
 def return_statements(function: Node) -> Iterator[Node]:
-    """The `return` statements of a function itself, not of those in it."""
+    """Yield the `return` statements of a function, without those of nested functions."""
     body = function.child("body")
     if body is None or body.kind != "statement_block":
         return
@@ -36,12 +36,11 @@ def return_statements(function: Node) -> Iterator[Node]:
 
 
 def return_value(statement: Node) -> Node | None:
-    """What a `return` gives back."""
     return next((child for child in statement.children if child.kind != "comment"), None)
 
 
 def return_values(function: Node) -> Iterator[Node]:
-    """Every expression that a function may return: of a choice (`a ? b : c`) each."""
+    """Yield every expression that a function may return, with each branch of a conditional expression."""
     body = function.child("body")
     if body is not None and body.kind != "statement_block":
         yield from choices(body)
@@ -51,22 +50,22 @@ def return_values(function: Node) -> Iterator[Node]:
 
 
 def choices(expression: Node) -> Iterator[Node]:
-    """What an expression may amount to."""
-    waiting = [expression]
-    while waiting:
-        node = unwrap(waiting.pop())
+    """Yield the expressions that a conditional or logical expression may evaluate to."""
+    stack = [expression]
+    while stack:
+        node = unwrap(stack.pop())
         if node.kind == "ternary_expression":
-            waiting += [child for child in node.children if child.field in ("consequence", "alternative")]
+            stack += [child for child in node.children if child.field in ("consequence", "alternative")]
         elif node.kind == "binary_expression" and _operator(node) in ("??", "||", "&&"):
-            waiting += [child for child in node.children if child.field in ("left", "right")]
+            stack += [child for child in node.children if child.field in ("left", "right")]
         elif node.kind == "sequence_expression" and node.children:
-            waiting.append(node.children[-1])
+            stack.append(node.children[-1])
         else:
             yield node
 
 
 def ends(statement: Node) -> bool:
-    """Whether nothing after a statement is reached."""
+    """Whether a statement never completes normally, so that nothing after it is reached."""
     match statement.kind:
         case "return_statement" | "throw_statement":
             return True
@@ -105,7 +104,7 @@ def _try_ends(statement: Node) -> bool:
 
 
 def _switch_ends(statement: Node) -> bool:
-    """With a default, and nothing that leaves it: cases run into the next, so that only the last has to end."""
+    """Whether there is a default case, no `break`, and the last case ends: the others fall through to it."""
     body = statement.child("body")
     cases = [child for child in body.children if child.kind != "comment"] if body is not None else []
     if not any(case.kind == "switch_default" for case in cases) or _has_break(statement):
@@ -114,7 +113,7 @@ def _switch_ends(statement: Node) -> bool:
 
 
 def _loop_ends(statement: Node) -> bool:
-    """If it never stops by itself; or, once at least run, in the middle."""
+    """Whether a loop is endless, or its body is executed and ends."""
     body = statement.child("body")
     if _has_break(statement):
         return False
@@ -127,7 +126,7 @@ def _loop_ends(statement: Node) -> bool:
 
 
 def _has_break(statement: Node) -> bool:
-    """Whether a `break` inside leaves this loop or switch; one with a label is taken to."""
+    """Whether a `break` leaves this loop or switch. A labelled one is assumed to."""
     inner = {*FUNCTIONS, *_LOOPS, "switch_statement"}
     breaks = (node for node in statement.walk(skip_inside=FUNCTIONS) if node.kind == "break_statement")
     for node in breaks:
@@ -189,28 +188,28 @@ def _check_step(step: StateFunction) -> Iterator[Remark]:
 
 
 def _non_state_description(expression: Node, step: StateFunction) -> str | None:
-    """What an expression is, if it surely is no state."""
-    whole, parts = _state_names(step)
+    """Return what an expression is, if it is certainly not the state."""
+    state_names, parts = _state_names(step)
     match expression.kind:
         case kind if kind in _PLAIN_VALUES:
             return "a plain value"
         case "identifier" if expression.text in parts:
             return "a part of state"
-        case "member_expression" | "subscript_expression" if _root(expression) in whole:
+        case "member_expression" | "subscript_expression" if _root(expression) in state_names:
             return "a part of state"
         case "assignment_expression":
             right = expression.child("right")
             assigned = unwrap(right) if right is not None else None
-            # `state => (state = { ...state })` is odd, but right.
+            # `state => (state = { ...state })` is odd but correct.
             left = expression.child("left")
-            return None if assigned is None or (left is not None and left.text in whole) else "what it assigned"
+            return None if assigned is None or (left is not None and left.text in state_names) else "what it assigned"
         case "call_expression":
-            return _non_state_call(expression, whole)
+            return _non_state_call(expression, state_names)
         case _:
             return None
 
 
-def _non_state_call(call: Node, whole: frozenset[str]) -> str | None:
+def _non_state_call(call: Node, state_names: frozenset[str]) -> str | None:
     callee = call.child("function")
     method = callee.child("property") if callee is not None and callee.kind == "member_expression" else None
     if callee is None or method is None:
@@ -219,27 +218,27 @@ def _non_state_call(call: Node, whole: frozenset[str]) -> str | None:
     if root == "console":
         return "nothing"
     target = callee.child("object")
-    if root in whole and target is not None and target.kind != "identifier" and method.text in _LIST_METHODS:
+    if root in state_names and target is not None and target.kind != "identifier" and method.text in _LIST_METHODS:
         return "a part of state"
     return None
 
 
 def _state_names(step: StateFunction) -> tuple[frozenset[str], frozenset[str]]:
-    """What the state is called in a function, and what its parts are, if it is taken apart at once."""
-    given = parameters(step.function)
-    if len(given) <= step.state_index:
+    """Return the names of the state in a function, and those of its parts if the parameter destructures it."""
+    function_parameters = parameters(step.function)
+    if len(function_parameters) <= step.state_index:
         return frozenset(), frozenset()
-    parameter = given[step.state_index]
+    parameter = function_parameters[step.state_index]
     if parameter.kind == "identifier":
         return frozenset({parameter.text}), frozenset()
-    rests = frozenset(
+    rest_names = frozenset(
         name.text for node in parameter.children if node.kind == "rest_pattern" for name in declared_names(node)
     )
-    return frozenset(), frozenset(name.text for name in declared_names(parameter)) - rests
+    return frozenset(), frozenset(name.text for name in declared_names(parameter)) - rest_names
 
 
 def _root(node: Node) -> str:
-    """The name that `a.b[c].d` begins with; none where it begins with something else, as a call."""
+    """Return the first name of `a.b[c].d`; empty if it starts with something else, such as a call."""
     while node.kind in ("member_expression", "subscript_expression"):
         target = node.child("object")
         if target is None:
@@ -270,7 +269,7 @@ def _check_keeps_state(job: Job) -> Iterator[Remark]:
 
 
 def _last_operation(job: Job) -> Node | None:
-    """The last operation, if it is one that only makes a state: to leave a small one behind is its purpose there."""
+    """Return the last operation if it only transforms state: there it may reduce the state on purpose."""
     statements = [child for child in job.root.children if child.kind == "expression_statement"]
     expression = unwrap(statements[-1].children[0]) if statements and statements[-1].children else None
     if expression is None or expression.kind != "call_expression":
@@ -280,7 +279,7 @@ def _last_operation(job: Job) -> Node | None:
 
 
 def _spreads_state(expression: Node, parts: frozenset[str]) -> bool:
-    """Whether an object has all of state in it: by `...state`, or because it names the configuration itself."""
+    """Whether an object keeps the state: by `...state`, or by setting `configuration` itself."""
     for child in expression.children:
         key = child.child("key") if child.kind == "pair" else child
         if key is not None and key.text.strip("'\"") == "configuration":
@@ -293,10 +292,10 @@ def _spreads_state(expression: Node, parts: frozenset[str]) -> bool:
 
 
 def _part_names(step: StateFunction) -> frozenset[str]:
-    """The names of things taken out of state: `data` after `const { data, ...rest } = state`, but not `rest`."""
-    given = parameters(step.function)
-    parameter = given[step.state_index] if len(given) > step.state_index else None
-    found = _destructured_parts(parameter) if parameter is not None else set[str]()
+    """Return the names of parts of the state: `data` after `const { data, ...rest } = state`, but not `rest`."""
+    function_parameters = parameters(step.function)
+    parameter = function_parameters[step.state_index] if len(function_parameters) > step.state_index else None
+    names = _destructured_parts(parameter) if parameter is not None else set[str]()
     body = step.function.child("body")
     for node in body.walk(skip_inside=FUNCTIONS) if body is not None else ():
         if node.kind != "variable_declarator":
@@ -306,20 +305,22 @@ def _part_names(step: StateFunction) -> frozenset[str]:
             continue
         source = unwrap(value)
         if source.kind == "identifier" and source.text == parameter.text:
-            found |= _destructured_parts(name)
+            names |= _destructured_parts(name)
         elif source.kind == "member_expression" and source.text.startswith(
             (f"{parameter.text}.", f"{parameter.text}?.")
         ):
-            found |= {one.text for one in declared_names(name)}
-    return frozenset(found)
+            names |= {one.text for one in declared_names(name)}
+    return frozenset(names)
 
 
 def _destructured_parts(pattern: Node) -> set[str]:
-    """What a pattern takes out of state. A plain name takes it whole, and `...rest` what is left."""
+    """Return the names of the parts that a pattern takes from the state, without `...rest`."""
     if pattern.kind != "object_pattern":
         return set()
-    rests = {name.text for node in pattern.children if node.kind == "rest_pattern" for name in declared_names(node)}
-    return {name.text for name in declared_names(pattern)} - rests
+    rest_names = {
+        name.text for node in pattern.children if node.kind == "rest_pattern" for name in declared_names(node)
+    }
+    return {name.text for name in declared_names(pattern)} - rest_names
 
 
 KEEPS_STATE = Rule(
@@ -337,7 +338,7 @@ def _check_lazy_state(job: Job) -> Iterator[Remark]:
         elif not any(outer.kind == "arguments" and outer.parent in operations for outer in node.ancestors()):
             yield Remark("error", node.line, "`$` means something only in the arguments of an operation.")
         elif functions := [outer for outer in node.ancestors() if outer.kind in FUNCTIONS]:
-            # `$.items.map(item => …$…)` reads $ within what is read from $, which may work.
+            # `$.items.map(item => …$…)` may work.
             level = "warning" if all(_is_plain_callback(function, operations) for function in functions) else "error"
             yield Remark(level, node.line, "Inside a function `$` is not state. Use the function's own `state`.")
         elif node.field != "object":
@@ -345,7 +346,7 @@ def _check_lazy_state(job: Job) -> Iterator[Remark]:
 
 
 def _is_assigned(node: Node) -> bool:
-    """Whether it, or something of it, is on the left of an assignment, counted up or deleted."""
+    """Whether a node or a member of it is assigned, incremented or deleted."""
     child = node
     for outer in node.ancestors():
         if outer.kind in ("member_expression", "subscript_expression"):
@@ -363,7 +364,7 @@ def _is_assigned(node: Node) -> bool:
 
 
 def _is_plain_callback(function: Node, operations: set[Node]) -> bool:
-    """Whether a function is given to a call that is no operation, nor follows one."""
+    """Whether a function is passed to a call that is neither an operation nor chained to one."""
     call = function.parent.parent if function.parent is not None and function.parent.kind == "arguments" else None
     return call is not None and call not in operations and chain_method(call) is None
 
@@ -390,7 +391,7 @@ NO_BARE_STATE = Rule(
 )
 
 _STATE_NAMES: Final = frozenset({"state", "next", "nextState"})
-# These give no new state but a value out of it, and being called so is what they are for.
+# These return a value of the state and are meant to be called with it.
 _VALUE_FUNCTIONS: Final = frozenset(
     """
     asData dataPath dataValue field fields index jsonValue lastReferenceValue referencePath source sourceValue toArray
@@ -402,14 +403,14 @@ def _check_no_state_call(job: Job) -> Iterator[Remark]:
     for node in job.root.walk():
         if node.kind != "call_expression" or (name := _called_operation(job, node)) is None:
             continue
-        given = arguments(node)
-        if len(given) == 1 and given[0].kind == "identifier" and given[0].text in _STATE_NAMES:
+        values = arguments(node)
+        if len(values) == 1 and values[0].kind == "identifier" and values[0].text in _STATE_NAMES:
             message = f"`{name}(…)` is called with state by hand. Make it an operation of its own at the top level."
             yield Remark("warning", node.line, message)
 
 
 def _called_operation(job: Job, call: Node) -> str | None:
-    """The name of the operation that a call calls what it gave."""
+    """Return the operation's name if a call calls the result of an operation."""
     callee = call.child("function")
     inner = unwrap(callee) if callee is not None else None
     name = inner.child("function") if inner is not None and inner.kind == "call_expression" else None

@@ -9,9 +9,9 @@ from palaver_jobchat.rules.scopes import Declaration
 
 
 def _check_parses(job: Job) -> Iterator[Remark]:
-    for fault in job.program.syntax.errors:
-        message = f"This is not JavaScript: {fault.message} (column {fault.column})."
-        yield Remark("error", fault.line, message)
+    for problem in job.program.syntax.errors:
+        message = f"This is not JavaScript: {problem.message} (column {problem.column})."
+        yield Remark("error", problem.line, message)
     if job.program.syntax.ok and job.is_too_deep:
         yield Remark("note", 1, "This code is nested too deeply to be checked.")
 
@@ -41,7 +41,7 @@ def _check_no_import(job: Job) -> Iterator[Remark]:
 
 NO_IMPORT = Rule(id="no_import", description="There is no import, export or require.", check=_check_no_import)
 
-# Those that rules of their own speak about are passed by.
+# Imports and exports are reported by another rule.
 _ALLOWED_STATEMENTS = frozenset(
     {"comment", "empty_statement", "hash_bang_line", "import_statement", "export_statement"}
 )
@@ -73,7 +73,7 @@ def _statement_problem(statement: Node, operations: set[Node]) -> str | None:
     expressions = [child for child in statement.children if child.kind != "comment"]
     expression = unwrap(expressions[0]) if expressions else None
     if expression is None or expression.kind == "string":
-        return None  # `'use strict'` does nothing, and no harm.
+        return None  # `'use strict'` is harmless.
     if expression.kind != "call_expression":
         return "This is not an operation. Put it inside `fn`."
     first = chain_start(expression)
@@ -83,18 +83,14 @@ def _statement_problem(statement: Node, operations: set[Node]) -> str | None:
 
 
 def _is_other_rules_concern(call: Node) -> bool:
-    """Whether the call begins with `$`, or calls an operation on state, which are other rules' business."""
+    """Whether the call starts with `$` or passes state to an operation, which other rules report."""
     node = call.child("function")
     if node is not None and unwrap(node).kind == "call_expression":
-        return [argument.text for argument in _arguments(call)] == ["state"]
+        argument_list = call.child("arguments")
+        return argument_list is not None and [child.text for child in argument_list.children] == ["state"]
     while node is not None and node.kind in ("member_expression", "subscript_expression", "call_expression"):
         node = node.child("object") or node.child("function")
     return node is not None and node.text == "$"
-
-
-def _arguments(call: Node) -> list[Node]:
-    given = call.child("arguments")
-    return given.children if given is not None else []
 
 
 TOP_LEVEL_OPERATIONS = Rule(
@@ -118,27 +114,29 @@ NO_TOP_LEVEL_AWAIT = Rule(
 
 
 def _check_no_duplicate_declarations(job: Job) -> Iterator[Remark]:
-    told: set[tuple[str, int, int]] = set()
+    reported: set[tuple[str, int, int]] = set()
     for declared in job.scopes.declared.values():
         for declarations in declared.values():
             pair = _clash(declarations)
-            if pair is None or (key := (pair[0].name, pair[0].line, pair[1].line)) in told:
+            if pair is None or (key := (pair[0].name, pair[0].line, pair[1].line)) in reported:
                 continue
-            told.add(key)
+            reported.add(key)
             first, second = pair
             yield Remark("error", second.line, f"`{first.name}` is already declared in line {first.line}.")
 
 
 def _clash(declarations: list[Declaration]) -> tuple[Declaration, Declaration] | None:
-    """The first two of a name that cannot stand together. `var`, functions and one parameter can."""
-    seen: dict[str, Declaration] = {}
+    """Return the first two conflicting declarations of a name. `var`, functions and one parameter don't conflict."""
+    by_kind: dict[str, Declaration] = {}
     for one in declarations:
         clashing = ("lexical", "parameter") if one.kind == "parameter" else ("lexical",)
-        other = next((seen[kind] for kind in (seen if one.kind == "lexical" else clashing) if kind in seen), None)
+        other = next(
+            (by_kind[kind] for kind in (by_kind if one.kind == "lexical" else clashing) if kind in by_kind), None
+        )
         if other is not None:
             return (other, one) if other.line <= one.line else (one, other)
-        if one.kind != "own":
-            seen.setdefault(one.kind, one)
+        if one.kind != "self":
+            by_kind.setdefault(one.kind, one)
     return None
 
 

@@ -1,11 +1,13 @@
-"""Job Chat without a model, for tests and for a rehearsal: a provider of our own that plays a script.
+"""Job Chat without a model: a fake provider that plays a script, for tests and rehearsals.
 
     with FakeAnthropic([{"text": "Hello"}]) as fake:
         ...  # fake.url, fake.requests, fake.hung_up
 
-steps           what a script says       wire         the same as Anthropic's API would send it
-fake_anthropic  the server               connections  its HTTP        checking  what it refuses, as Anthropic does
-rehearsal       chooses steps that suit the question, for a demonstration
+The modules:
+
+    fake_anthropic        the HTTP server
+    script                the steps that it plays
+    request_validation    the requests that it rejects, as Anthropic does
 """
 
 from palaver_jobchat.testing.fake_anthropic import FakeAnthropic, ReceivedRequest, serve

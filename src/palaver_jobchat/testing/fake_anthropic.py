@@ -1,9 +1,10 @@
-"""A model's provider of our own: a real HTTP server that speaks Anthropic's Messages API and plays a script.
+"""A local HTTP server with Anthropic's Messages API that plays a script.
 
     with FakeAnthropic([{"text": "Hello"}]) as fake:
         client = AsyncAnthropic(api_key="sk-ant-any", base_url=fake.url)
 
-It runs in a thread with an event loop of its own, so that neither a busy test nor a blocked one slows it down.
+It runs in its own thread and event loop, so that a busy or blocked test does not slow it down. It is only for trusted
+clients: bodies are read completely, without limits.
 """
 
 import asyncio
@@ -36,44 +37,40 @@ RequestHandler = Callable[["HttpExchange"], Awaitable[None]]
 
 
 class HttpExchange:
-    """One request, and the way to answer it."""
+    """A request, and the methods to respond to it."""
 
     def __init__(self, connection: "Connection", method: str, path: str, headers: dict[str, str], body: bytes) -> None:
         self.method, self.path, self.headers, self.body = method, path, headers, body
         self.is_disconnected = False
-        """Whether the client went away before the answer was whole."""
+        """Whether the client disconnected before the response was complete."""
         self._connection = connection
 
     def send_json(self, status: int, body: object, headers: Mapping[str, str] | None = None) -> None:
-        """An answer in one piece, as JSON."""
         content = msgspec.json.encode(body)
         head = {"content-type": "application/json", "content-length": str(len(content)), **(headers or {})}
         self._connection.write(_head(status, head) + content)
 
     def start_stream(self, headers: Mapping[str, str]) -> None:
-        """The head of a stream of events."""
         head = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache", **headers}
         self._connection.write(_head(200, {**head, "transfer-encoding": "chunked"}))
 
     def write(self, content: bytes) -> None:
-        """A piece of the stream."""
         self._connection.write(b"%x\r\n%b\r\n" % (len(content), content))
 
     def end(self) -> None:
-        """The end of the stream."""
         self._connection.write(b"0\r\n\r\n")
 
     def drop(self) -> None:
-        """Lose the connection."""
+        """Close the connection without completing the response."""
         self._connection.close()
 
 
 class Connection(asyncio.Protocol):
-    """One client."""
+    """An HTTP/1.1 connection that handles one request after another."""
 
-    def __init__(self, answer: RequestHandler, open_ones: "set[Connection]") -> None:
-        self._answer = answer
-        self._open = open_ones
+    def __init__(self, handler: RequestHandler, open_connections: "set[Connection]") -> None:
+        self._handler = handler
+        self._open = open_connections
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpRequestParser(self)
         self._url, self._body = b"", b""
@@ -83,12 +80,11 @@ class Connection(asyncio.Protocol):
         self._lost = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client is there."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but name.
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transport has no common base class.
         self._open.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is not any more: whoever answers it stops."""
+        """Cancel the handler."""
         del exc
         self._open.discard(self)
         self._lost.set()
@@ -99,56 +95,47 @@ class Connection(asyncio.Protocol):
             self._task.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came."""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError:
             self.close()
 
     def on_message_begin(self) -> None:
-        """A request begins."""
         self._url, self._body, self._headers = b"", b"", {}
 
     def on_url(self, url: bytes) -> None:
-        """A piece of its address."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One of its headers."""
         self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        """All of them; a client that asks whether to send the body is told to."""
         if self._headers.get("expect", "").lower() == "100-continue":
             self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
-        """A piece of its body."""
         self._body += body
 
     def on_message_complete(self) -> None:
-        """The request is whole."""
         method, path = self._parser.get_method().decode(), self._url.partition(b"?")[0].decode("latin-1")
         self._exchange = HttpExchange(self, method, path, self._headers, self._body)
-        self._task = asyncio.ensure_future(self._answered(self._exchange))
+        self._task = asyncio.ensure_future(self._handle(self._exchange))
 
-    async def _answered(self, exchange: HttpExchange) -> None:
-        await self._answer(exchange)
+    async def _handle(self, exchange: HttpExchange) -> None:
+        await self._handler(exchange)
         self._exchange = None
 
     def write(self, content: bytes) -> None:
-        """Send bytes, if anybody is there."""
         if self._transport is not None:
             self._transport.write(content)
 
     def close(self) -> None:
-        """Leave; this is not the client's doing."""
+        """Close the connection. The client does not count as disconnected."""
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.close()
 
     async def aclose(self) -> None:
-        """Leave, and wait until that is done."""
         self.close()
         await self._lost.wait()
 
@@ -163,12 +150,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 def sse_frame(name: str, **data: Any) -> bytes:
-    """One event, as bytes in a stream."""
     return b"event: %b\ndata: %b\n\n" % (name.encode(), _encode({"type": name, **data}))
 
 
 def stream_frames(step: ScriptStep, *, number: int, model: str) -> Iterator[tuple[float, bytes]]:
-    """The events of an answer, each with the seconds to wait before it. One that breaks leaves its last block open."""
+    """Yield the frames of a response, each with the seconds to wait before it. An incomplete one stays open."""
     yield (
         0,
         sse_frame(
@@ -193,19 +179,18 @@ def stream_frames(step: ScriptStep, *, number: int, model: str) -> Iterator[tupl
 
 
 def complete_message(step: ScriptStep, *, number: int, model: str) -> dict[str, Any]:
-    """The same answer in one piece."""
+    """Return the response of a request that does not stream."""
     content = [_complete_block(block, number, index) for index, block in enumerate(step.content)]
     return _message(number, model, content=content, stop_reason=step.stop_reason, usage=_usage(step.usage))
 
 
 def error_body(error: ScriptError, number: int) -> dict[str, Any]:
-    """An error, as the body of an answer or the data of an event."""
-    error = {"type": error.error_type, "message": error.message}
-    return {"type": "error", "error": error, "request_id": request_id(number)}
+    """Return an error as a response body or event data."""
+    fields = {"type": error.error_type, "message": error.message}
+    return {"type": "error", "error": fields, "request_id": request_id(number)}
 
 
 def request_id(number: int) -> str:
-    """Of the request with this number."""
     return f"req_{number}"
 
 
@@ -226,7 +211,7 @@ def _usage(tokens: ScriptUsage, *, output: int | None = None) -> dict[str, int]:
 
 
 def _empty_block(block: ScriptBlock, number: int, index: int) -> dict[str, Any]:
-    """The block as it begins, with nothing in it."""
+    """Return a block as `content_block_start` has it."""
     match block:
         case ScriptBlock(text=str()):
             return {"type": "text", "text": ""}
@@ -253,39 +238,35 @@ def _deltas(block: ScriptBlock, chunks: int) -> Iterator[dict[str, Any]]:
 
 
 def _complete_block(block: ScriptBlock, number: int, index: int) -> dict[str, Any]:
-    """The block with all that is in it."""
-    opened = _empty_block(block, number, index)
+    start = _empty_block(block, number, index)
     match block:
         case ScriptBlock(text=str(text)):
-            return {**opened, "text": text}
+            return {**start, "text": text}
         case ScriptBlock(thinking=str(text)):
-            return {**opened, "thinking": text, "signature": "c2lnbmVk"}
+            return {**start, "thinking": text, "signature": "c2lnbmVk"}
         case _:
-            return {**opened, "input": {} if block.tool is None else block.tool.input}
+            return {**start, "input": {} if block.tool is None else block.tool.input}
 
 
 _PATH = "/v1/messages"
 
 
 class ReceivedRequest:
-    """A request as it came."""
-
     def __init__(self, exchange: HttpExchange) -> None:
         self.headers = exchange.headers
-        """Names in lower case; the key is among them."""
+        """Names in lower case."""
         self.body: Any = None
-        """As JSON; none where it was none."""
+        """The decoded JSON; None if it is invalid."""
         self.is_answered = False
         self._exchange = exchange
 
     @property
     def key(self) -> str:
-        """The key that it carried."""
         return request_key(self.headers)
 
     @property
     def hung_up(self) -> bool:
-        """Whether the client left before the answer was whole."""
+        """Whether the client disconnected before the response was complete."""
         return self._exchange.is_disconnected
 
 
@@ -293,13 +274,13 @@ StepChooser = Callable[[ReceivedRequest], "ScriptStep | dict[str, Any]"]
 
 
 class FakeAnthropic:
-    """Plays one step for each good request, in order. `script` may also be a function that chooses the step."""
+    """Plays one step per valid request, in order. `script` may also be a function that chooses the step."""
 
     def __init__(self, script: Sequence[Any] | StepChooser, *, port: int = 0) -> None:
         self.requests: list[ReceivedRequest] = []
-        """All of them, also those that were refused."""
+        """All requests, including rejected ones."""
         self.connections = 0
-        """How many clients have connected; one that sends several requests counts once."""
+        """Number of connections so far."""
         self._choose = script if callable(script) else _in_order(read_script(list(script)))
         self._port = port
         self._numbers = itertools.count(1)
@@ -310,21 +291,20 @@ class FakeAnthropic:
 
     @property
     def url(self) -> str:
-        """Where it listens: the base URL for an SDK."""
+        """The base URL for an SDK."""
         return f"http://127.0.0.1:{self._started.result(10)}"
 
     @property
     def hung_up(self) -> int:
-        """How many clients left before their answer was whole."""
+        """Number of requests whose client disconnected before the response was complete."""
         return sum(request.hung_up for request in self.requests)
 
     @property
     def open_connections(self) -> int:
-        """How many are connected now."""
         return len(self._open)
 
     def start(self) -> Self:
-        """Listen, until `stop` or the end of the process."""
+        """Listen until `stop` or the end of the process."""
         self._thread = threading.Thread(target=self._run, name="fake-anthropic", daemon=True)
         self._thread.start()
         self._started.result(10)
@@ -332,10 +312,10 @@ class FakeAnthropic:
         return self
 
     def stop(self) -> None:
-        """Leave all clients, and the port. Stopping twice is not an error."""
+        """Close all connections and the port. Idempotent."""
         atexit.unregister(self.stop)
         if self._thread is not None:
-            with suppress(RuntimeError):  # Its loop has ended already.
+            with suppress(RuntimeError):  # The loop has already ended.
                 self._stop()
             self._thread.join(10)
             self._thread = None
@@ -375,34 +355,32 @@ class FakeAnthropic:
         return Connection(self._answer, self._open)
 
     async def _answer(self, exchange: HttpExchange) -> None:
-        """Answer a request, or say what is wrong with it."""
         number = next(self._numbers)
-        trouble, request = self._received(exchange)
-        if trouble is not None:
-            _send_error(exchange, number, trouble)
+        error, request = self._receive(exchange)
+        if error is not None:
+            _send_error(exchange, number, error)
         else:
-            await _play(self._chosen(request), exchange, number, request.body)
+            await _play(self._next_step(request), exchange, number, request.body)
             request.is_answered = True
 
-    def _received(self, exchange: HttpExchange) -> tuple[ScriptError | None, ReceivedRequest]:
-        """The request, and what is wrong with it."""
+    def _receive(self, exchange: HttpExchange) -> tuple[ScriptError | None, ReceivedRequest]:
+        """Record a request; return it with its validation error."""
         request = ReceivedRequest(exchange)
         if exchange.path != _PATH or exchange.method != "POST":
-            is_there = exchange.path == _PATH
             message = f"{exchange.method} {exchange.path} is not what this server answers: POST {_PATH}."
-            return ScriptError(status=405 if is_there else 404, message=message), request
+            return ScriptError(status=405 if exchange.path == _PATH else 404, message=message), request
         self.requests.append(request)
         try:
             request.body = msgspec.json.decode(exchange.body)
-            wrong = validate_request(request.headers, request.body)
+            problem = validate_request(request.headers, request.body)
         except msgspec.DecodeError as error:
-            wrong = f"The request body is not valid JSON: {error}"
+            problem = f"The request body is not valid JSON: {error}"
         except MissingKey as error:
             return ScriptError(status=401, message=str(error)), request
-        return None if wrong is None else ScriptError(status=400, message=wrong), request
+        return None if problem is None else ScriptError(status=400, message=problem), request
 
-    def _chosen(self, request: ReceivedRequest) -> ScriptStep:
-        """The step for a request; whatever goes wrong here is told as a server's error."""
+    def _next_step(self, request: ReceivedRequest) -> ScriptStep:
+        """Return the step for a request. An exception becomes a server error."""
         try:
             return read_step(self._choose(request))
         except Exception as error:
@@ -411,28 +389,28 @@ class FakeAnthropic:
 
 
 def serve(script: Sequence[Any] | StepChooser, *, port: int = 0, ready: Callable[[str], object]) -> None:
-    """Play a script until the process is interrupted; `ready` is called with the address."""
+    """Serve until the process is interrupted. `ready` is called with the URL."""
     with FakeAnthropic(script, port=port) as fake, suppress(KeyboardInterrupt):
         ready(fake.url)
         threading.Event().wait()
 
 
 def _in_order(steps: list[ScriptStep]) -> StepChooser:
-    rest: Iterator[ScriptStep] = iter(steps)
-    return lambda _: next(rest)
+    remaining: Iterator[ScriptStep] = iter(steps)
+    return lambda _: next(remaining)
 
 
 async def _play(step: ScriptStep, exchange: HttpExchange, number: int, body: dict[str, Any]) -> None:
-    trouble = step.error if body.get("stream") is True else step.error or step.then_error
-    if trouble is not None:
-        _send_error(exchange, number, trouble)
+    error = step.error if body.get("stream") is True else step.error or step.then_error
+    if error is not None:
+        _send_error(exchange, number, error)
         return
-    has_begun = bool(step.content) or not step.is_incomplete or step.then_error is not None
-    if has_begun and body.get("stream") is True:
+    has_response = bool(step.content) or not step.is_incomplete or step.then_error is not None
+    if has_response and body.get("stream") is True:
         await _stream(step, exchange, number, body["model"])
     if step.hang:
         await asyncio.Event().wait()
-    elif step.drop and not (step.drop == "cleanly" and has_begun):
+    elif step.drop and not (step.drop == "cleanly" and has_response):
         exchange.drop()
     elif body.get("stream") is True:
         exchange.end()
@@ -444,17 +422,17 @@ async def _play(step: ScriptStep, exchange: HttpExchange, number: int, body: dic
 
 async def _stream(step: ScriptStep, exchange: HttpExchange, number: int, model: str) -> None:
     exchange.start_stream({"request-id": request_id(number)})
-    waiting: list[bytes] = []
+    frames: list[bytes] = []
     for delay, event in stream_frames(step, number=number, model=model):
         if delay:
-            exchange.write(b"".join(waiting))
-            waiting.clear()
+            exchange.write(b"".join(frames))
+            frames.clear()
             await asyncio.sleep(delay)
-        waiting.append(event)
-    exchange.write(b"".join(waiting))
-    await asyncio.sleep(0)  # A connection that is dropped next has sent what was said.
+        frames.append(event)
+    exchange.write(b"".join(frames))
+    await asyncio.sleep(0)  # Lets a connection that is dropped next send its data.
 
 
-def _send_error(exchange: HttpExchange, number: int, trouble: ScriptError) -> None:
-    headers = {"x-should-retry": "true" if trouble.retry else "false", **trouble.headers}
-    exchange.send_json(trouble.status, error_body(trouble, number), {"request-id": request_id(number), **headers})
+def _send_error(exchange: HttpExchange, number: int, error: ScriptError) -> None:
+    headers = {"x-should-retry": "true" if error.retry else "false", **error.headers}
+    exchange.send_json(error.status, error_body(error, number), {"request-id": request_id(number), **headers})

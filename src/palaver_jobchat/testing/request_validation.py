@@ -1,4 +1,4 @@
-"""What Anthropic's Messages API would refuse: as much of it as a client of ours could get wrong."""
+"""Validate requests as Anthropic's Messages API does, as far as Job Chat's client could violate it."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,17 +17,17 @@ _BLOCKS: Final = {
 
 
 class MissingKey(Exception):
-    """A request without a key."""
+    """The request has no API key."""
 
 
 def request_key(headers: Mapping[str, str]) -> str:
-    """The key that a request carries, in whichever header."""
+    """Return the key of a request, from either header."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "").strip()
 
 
 def validate_request(headers: Mapping[str, str], body: object) -> str | None:
-    """The first thing that is wrong with a request. Raises NoKey."""
+    """Return the first error of a request, or None. Raises MissingKey."""
     if not request_key(headers):
         raise MissingKey("x-api-key header is required")
     if not headers.get("anthropic-version"):
@@ -60,7 +60,7 @@ def _is_count(value: object) -> bool:
 
 
 def _objects(value: object, where: str) -> Iterator[str]:
-    """What is wrong with something that should be a list of objects."""
+    """Yield the errors of a value that should be a list of objects."""
     if not isinstance(value, list):
         yield f"{where}: Input should be a valid list"
         return
@@ -91,18 +91,18 @@ def _text(block: dict[str, Any], where: str) -> Iterator[str]:
 
 def _messages(messages: object) -> Iterator[str]:
     yield from _objects(messages, "messages")
-    turns = cast("list[dict[str, Any]]", messages)
-    if not turns:
+    message_list = cast("list[dict[str, Any]]", messages)
+    if not message_list:
         yield "messages: at least one message is required"
-    for index, turn in enumerate(turns):
-        yield from _message(turn, f"messages.{index}")
-    if turns[0]["role"] != "user":
+    for index, message in enumerate(message_list):
+        yield from _message(message, f"messages.{index}")
+    if message_list[0]["role"] != "user":
         yield 'messages: first message must use the "user" role'
-    yield from _tool_results(turns)
+    yield from _tool_results(message_list)
 
 
-def _message(turn: dict[str, Any], where: str) -> Iterator[str]:
-    role, content = turn.get("role"), turn.get("content")
+def _message(message: dict[str, Any], where: str) -> Iterator[str]:
+    role, content = message.get("role"), message.get("content")
     if role not in _BLOCKS:
         yield f"{where}.role: Input should be 'user' or 'assistant'"
     if isinstance(content, str):
@@ -112,16 +112,16 @@ def _message(turn: dict[str, Any], where: str) -> Iterator[str]:
     if not content:
         yield f"{where}: all messages must have non-empty content"
     for number, block in enumerate(cast("list[dict[str, Any]]", content)):
-        place = f"{where}.content.{number}"
+        block_path = f"{where}.content.{number}"
         match block.get("type"):
             case kind if kind not in _BLOCKS[cast("str", role)]:
-                yield f"{place}: Input tag {kind!r} found using 'type' does not match any of the expected tags"
+                yield f"{block_path}: Input tag {kind!r} found using 'type' does not match any of the expected tags"
             case "text":
-                yield from _text(block, place)
+                yield from _text(block, block_path)
             case "tool_use":
-                yield from _tool_use(block, place)
+                yield from _tool_use(block, block_path)
             case "tool_result" if not isinstance(block.get("tool_use_id"), str):
-                yield f"{place}.tool_use_id: Field required"
+                yield f"{block_path}.tool_use_id: Field required"
             case _:
                 pass
 
@@ -135,16 +135,16 @@ def _tool_use(block: dict[str, Any], where: str) -> Iterator[str]:
         yield f"{where}.input: Input should be an object"
 
 
-def _tool_results(turns: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Every call has its result in the turn after it, before anything else there; and no result comes from nowhere."""
+def _tool_results(message_list: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Check that each tool call has its result first in the next message, and that each result has its call."""
     open_ids: list[str] = []
-    for index, turn in enumerate(turns):
-        blocks: list[dict[str, Any]] = [] if isinstance(turn["content"], str) else turn["content"]
+    for index, message in enumerate(message_list):
+        blocks: list[dict[str, Any]] = [] if isinstance(message["content"], str) else message["content"]
         results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
         if missing := [one for one in open_ids if one not in results]:
             yield f"messages.{index}: `tool_use` ids were found without `tool_result` blocks: {', '.join(missing)}"
-        if strange := [one for one in results if one not in open_ids]:
-            yield f"messages.{index}: unexpected `tool_use_id` found in `tool_result` blocks: {', '.join(strange)}"
+        if unexpected := [one for one in results if one not in open_ids]:
+            yield f"messages.{index}: unexpected `tool_use_id` found in `tool_result` blocks: {', '.join(unexpected)}"
         if any(block["type"] != "tool_result" for block in blocks[: len(results)]):
             yield f"messages.{index}: `tool_result` blocks must come first"
         open_ids = [block["id"] for block in blocks if block["type"] == "tool_use"]
@@ -193,7 +193,7 @@ def _tool_choice(body: dict[str, Any]) -> Iterator[str]:
 
 
 def _cache_marks(value: object) -> Iterator[None]:
-    """All cache marks, wherever they stand in blocks; not inside what a tool is given."""
+    """Yield once per cache mark in blocks, but not inside tool inputs."""
     match value:
         case list():
             for item in cast("list[object]", value):

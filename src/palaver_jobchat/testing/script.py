@@ -1,4 +1,4 @@
-"""What a fake model does with one request: a step of a script, in JSON, for the fake server and the scripted model.
+"""Scripts of the fake server and the scripted model: a JSON list with one step per request.
 
 [{"text": "Hello", "chunks": 3, "delay": 0.01, "usage": {"input_tokens": 10, "output_tokens": 5}},
  {"blocks": [{"text": "I'll rename it."}, {"tool": {"name": "edit_job", "input": {"edits": []}}}]},
@@ -27,24 +27,22 @@ ERROR_TYPES: Final = {
     504: "timeout_error",
     529: "overloaded_error",
 }
-"""The type of an error by its status, as Anthropic has them."""
+"""Anthropic's error types by status."""
 
 
 class _StrictStruct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A mistyped key in a script is an error, not a step that does something else."""
+    """Rejects unknown keys, so that a typo is an error."""
 
 
 class Tool(_StrictStruct, frozen=True):
-    """A call of a tool."""
-
     name: str
     input: Any = {}
     id: str = ""
-    """Empty: one is made from the place in the script."""
+    """Empty: derived from the position."""
 
 
 class RawTool(_StrictStruct, frozen=True):
-    """A call whose input is written as it stands here, JSON or not."""
+    """A tool call with raw input text, valid JSON or not."""
 
     name: str
     json: str = ""
@@ -52,7 +50,7 @@ class RawTool(_StrictStruct, frozen=True):
 
 
 class ScriptBlock(_StrictStruct, frozen=True):
-    """A block of an answer; exactly one of these is given."""
+    """A content block. Exactly one field must be set."""
 
     text: str | None = None
     thinking: str | None = None
@@ -60,20 +58,19 @@ class ScriptBlock(_StrictStruct, frozen=True):
     raw_tool: RawTool | None = None
 
     def __post_init__(self) -> None:
-        """Refuse one that is several things, or none."""
-        if sum(one is not None for one in (self.text, self.thinking, self.tool, self.raw_tool)) != 1:
+        if sum(value is not None for value in (self.text, self.thinking, self.tool, self.raw_tool)) != 1:
             raise ValueError("A block is one of text, thinking, tool and raw_tool")
 
     @property
     def tool_call(self) -> RawTool | None:
-        """The call that this block is, with its input as JSON text."""
+        """The tool call of this block, with its input as JSON text."""
         if self.tool is None:
             return self.raw_tool
         return RawTool(self.tool.name, msgspec.json.encode(self.tool.input).decode(), self.tool.id)
 
 
 class ScriptUsage(_StrictStruct, frozen=True):
-    """What the answer costs, counted as Anthropic does: `input_tokens` is only what no cache was concerned with."""
+    """Usage as Anthropic counts it: `input_tokens` excludes cached input."""
 
     input_tokens: int = 10
     output_tokens: int = 5
@@ -82,43 +79,39 @@ class ScriptUsage(_StrictStruct, frozen=True):
 
 
 class ScriptError(_StrictStruct, frozen=True):
-    """An error of the provider's."""
-
     status: int = 500
     type: str = ""
-    """Empty: the usual one of the status."""
+    """Empty: the usual type of the status."""
     message: str = "Something went wrong."
     headers: dict[str, str] = {}
     retry: bool = False
-    """Whether the answer invites another try."""
+    """Value of the `x-should-retry` header."""
 
     @property
     def error_type(self) -> str:
-        """Its type."""
         return self.type or ERROR_TYPES.get(self.status, "api_error" if self.status >= 500 else "invalid_request_error")
 
 
 class ScriptStep(_StrictStruct, frozen=True):
-    """What is done with one request. Without text and blocks, a drop or hang comes before the first byte."""
+    """The response to one request. Without text and blocks, a drop or hang comes before the first byte."""
 
     text: str | None = None
     blocks: list[ScriptBlock] | None = None
     chunks: int = 1
-    """Into how many deltas each text and each input is cut."""
+    """Number of deltas per text and tool input."""
     delay: float = 0.0
     """Seconds before each delta."""
     usage: ScriptUsage = ScriptUsage()
     stop: str = ""
     error: ScriptError | None = None
     then_error: ScriptError | None = None
-    """An error event after all that was said."""
+    """An error event after the content."""
     drop: bool | Literal["cleanly"] = False
-    """Whether the connection is lost after all that was said; cleanly: the body ends, but the answer does not."""
+    """Whether to close the connection after the content; "cleanly": end the body, but not the message."""
     hang: bool = False
-    """Whether nothing more comes after all that was said, for ever."""
+    """Whether to send nothing more after the content and keep the connection open."""
 
     def __post_init__(self) -> None:
-        """Refuse what would be two things at once."""
         if self.text is not None and self.blocks is not None:
             raise ValueError("A step has text or blocks, not both")
         if self.chunks < 1 or self.delay < 0:
@@ -126,24 +119,23 @@ class ScriptStep(_StrictStruct, frozen=True):
 
     @property
     def content(self) -> list[ScriptBlock]:
-        """All blocks of the answer."""
+        """The content blocks."""
         if self.blocks is not None:
             return self.blocks
         return [] if self.text is None else [ScriptBlock(text=self.text)]
 
     @property
     def stop_reason(self) -> str:
-        """The stop reason."""
         return self.stop or ("tool_use" if any(block.tool_call for block in self.content) else "end_turn")
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether the answer has no end."""
+        """Whether the response does not end normally."""
         return self.then_error is not None or bool(self.drop) or self.hang
 
 
 def read_step(value: object) -> ScriptStep:
-    """A step out of JSON."""
+    """Decode a step. Raises PalaverError."""
     try:
         return value if isinstance(value, ScriptStep) else msgspec.convert(value, ScriptStep)
     except msgspec.ValidationError as error:
@@ -151,7 +143,7 @@ def read_step(value: object) -> ScriptStep:
 
 
 def read_script(value: object) -> list[ScriptStep]:
-    """All steps of a script: a list in JSON, or the file that holds one."""
+    """Decode a script: a list of steps, or the path of a JSON file. Raises PalaverError."""
     if isinstance(value, Path):
         try:
             value = msgspec.json.decode(value.read_bytes())
@@ -163,7 +155,7 @@ def read_script(value: object) -> list[ScriptStep]:
 
 
 def split_text(text: str, count: int) -> Iterator[str]:
-    """The text in so many pieces of about one size, none of them empty."""
+    """Yield the text in up to `count` non-empty parts of similar size."""
     count = min(count, len(text))
     for number in range(count):
         yield text[len(text) * number // count : len(text) * (number + 1) // count]

@@ -100,7 +100,7 @@ def test_unchanged_files_keep_their_pieces_and_vectors(folder: Path, tmp_path: P
 
     report = build_index(folder, file, embeddings=Embedding("counting", counting))
 
-    assert report == IndexReport(changed=1, kept=2, chunks=3, vectors=1)
+    assert report == IndexReport(changed=1, unchanged=2, chunks=3, vectors=1)
     assert counting.asked[1:] == ["Paper\n\n# Paper\n\nAnother page."]
     kept = [number for number, vector in vectors(file).items() if before.get(number) == vector]
     assert len(kept) >= 2
@@ -116,7 +116,7 @@ def test_another_model_makes_all_vectors_anew_and_none_forgets_them(folder: Path
     assert (
         build_index(folder, file, embeddings=Embedding("two", lambda texts: [[-1.0, 1.0] for _ in texts])).vectors == 3
     )
-    assert build_index(folder, file) == IndexReport(kept=3, chunks=3)
+    assert build_index(folder, file) == IndexReport(unchanged=3, chunks=3)
     assert (vectors(file), about(file)) == ({}, (None, None))
 
 
@@ -238,9 +238,9 @@ def test_a_text_of_unknown_words_lies_nowhere() -> None:
 
 def test_without_embeddings_numpy_is_not_imported(folder: Path, tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from palaver_jobchat.docs import index, retriever, search\n"
+        "import sys; from pathlib import Path; from palaver_jobchat.docs import index, search\n"
         f"index.build_index(Path({str(folder)!r}), Path({str(tmp_path / 'x.db')!r}))\n"
-        f"assert search.search(Path({str(tmp_path / 'x.db')!r}), search.build_query('wood for paper')).results\n"
+        f"assert search.search_index(Path({str(tmp_path / 'x.db')!r}), search.build_query('wood for paper')).results\n"
         "assert 'numpy' not in sys.modules and 'model2vec' not in sys.modules"
     )
 

@@ -128,7 +128,7 @@ def test_a_file_that_vanishes_meanwhile_is_gone(folder: Path, tmp_path: Path) ->
         if done == 1:
             (folder / "rags.md").unlink(missing_ok=True)
 
-    assert build_index(folder, tmp_path / "x.db", progress=vanish) == IndexReport(removed=1, kept=1, chunks=1)
+    assert build_index(folder, tmp_path / "x.db", progress=vanish) == IndexReport(removed=1, unchanged=1, chunks=1)
     assert paths(tmp_path / "x.db") == ["paper.md"]
 
 
@@ -180,7 +180,7 @@ def test_while_one_indexes_searches_see_the_old_and_another_waits(folder: Path, 
     first.join(30)
     second.join(30)
 
-    assert reports == [IndexReport(changed=1, chunks=1), IndexReport(kept=1, chunks=1)]
+    assert reports == [IndexReport(changed=1, chunks=1), IndexReport(unchanged=1, chunks=1)]
     assert found(file, "bamboo and straw") == ["paper.md"]
 
 

@@ -44,8 +44,8 @@ def test_indexing_again_reads_only_what_changed(folder: Path, file: Path) -> Non
     (folder / "lending.md").write_text("# Lending\n\nNobody may borrow parchment here.\n")
     (folder / "new.md").write_text("# New\n\nSomething else.\n")
 
-    assert build_index(folder, file) == IndexReport(added=1, changed=1, removed=1, kept=1, chunks=3)
-    assert build_index(folder, file) == IndexReport(kept=3, chunks=3)
+    assert build_index(folder, file) == IndexReport(added=1, changed=1, removed=1, unchanged=1, chunks=3)
+    assert build_index(folder, file) == IndexReport(unchanged=3, chunks=3)
     assert titles(file, "wood and rags for paper") == []
     assert titles(file, "how long is a loan of a book in days?") == []
     assert titles(file, "who may borrow parchment?") == ["Lending"]

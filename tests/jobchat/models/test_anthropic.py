@@ -23,7 +23,7 @@ from tests.jobchat.models.model_requests import KEY, ONCE, PLAIN, PROMPT, failed
 
 
 def model(fake: FakeAnthropic, **options: Any) -> Anthropic:
-    return Anthropic(**{"api_key": KEY, "base_url": fake.url, "patience": ONCE, **options})
+    return Anthropic(**{"api_key": KEY, "base_url": fake.url, "retry_policy": ONCE, **options})
 
 
 async def test_text_is_handed_on_piece_by_piece() -> None:

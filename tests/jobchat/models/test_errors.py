@@ -135,7 +135,7 @@ async def test_a_failure_before_the_first_word(row: str) -> None:
     with FakeAnthropic([step]) as fake:
         model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=ONCE)
 
-        assert await failed(model, fields=FIELDS) == tuple(expected)
+        assert await failed(model, field_sizes=FIELDS) == tuple(expected)
 
 
 INSIDE = {

@@ -94,7 +94,7 @@ async def listening(*script: Any) -> AsyncIterator[Endpoint]:
 
 
 def model(endpoint: Endpoint, **options: Any) -> OpenAI:
-    return OpenAI(**{"model": "m", "api_key": "server-key", "base_url": endpoint.url, "patience": ONCE, **options})
+    return OpenAI(**{"model": "m", "api_key": "server-key", "base_url": endpoint.url, "retry_policy": ONCE, **options})
 
 
 HELLO = [chunk(role="assistant", content=""), chunk(content="Hel"), chunk(content="lo"), chunk("stop"), None]
@@ -216,7 +216,7 @@ async def test_the_prompt_is_translated() -> None:
 
 
 def test_openais_own_models_know_the_limit_by_another_name() -> None:
-    request = OpenAI(model="m")._request(ModelRequest(prompt=PLAIN))
+    request = OpenAI(model="m")._request_body(ModelRequest(prompt=PLAIN))
     assert {name for name in request if name.startswith("max")} == {"max_completion_tokens"}
 
 
@@ -310,7 +310,7 @@ FAILURES: dict[str, tuple[Any, str, str, int, dict[str, Any]]] = {
         {"retry_after": 3},
     ),
     "no JSON": (
-        lambda exchange: exchange.whole(502, "Bad gateway"),
+        lambda exchange: exchange.send_json(502, "Bad gateway"),
         "provider_error",
         "The model's provider failed. Try again.",
         502,
@@ -333,7 +333,7 @@ FAILURES: dict[str, tuple[Any, str, str, int, dict[str, Any]]] = {
     "a stream without an end": ([chunk(content="Half")], "connection_error", LOST, 503, {}),
     "no connection": (lambda exchange: exchange.drop(), "connection_error", LOST, 503, {}),
     "a lost connection": (
-        lambda exchange: (exchange.begin({}), exchange.write(b"data: {}\n\n"), exchange.drop()),
+        lambda exchange: (exchange.start_stream({}), exchange.write(b"data: {}\n\n"), exchange.drop()),
         "connection_error",
         LOST,
         503,
@@ -346,13 +346,13 @@ FAILURES: dict[str, tuple[Any, str, str, int, dict[str, Any]]] = {
 async def test_a_failure_is_told_as_every_providers_is(row: str) -> None:
     step, *expected = FAILURES[row]
     async with listening(step) as endpoint:
-        assert await failed(model(endpoint), fields={"content": 3}) == tuple(expected)
+        assert await failed(model(endpoint), field_sizes={"content": 3}) == tuple(expected)
 
 
 @pytest.mark.parametrize("step", [[chunk(content="Half"), ...], [...]])
 async def test_silence_is_a_timeout(step: list[Any]) -> None:
     async with listening(step) as endpoint:
-        assert await failed(model(endpoint, patience=RetryPolicy(retries=0, timeout_s=0.3))) == (
+        assert await failed(model(endpoint, retry_policy=RetryPolicy(retries=0, timeout_s=0.3))) == (
             "timeout",
             "The model sent nothing for 0.3 seconds. Try again later.",
             504,
@@ -367,7 +367,7 @@ async def test_a_failure_before_the_first_word_is_tried_again() -> None:
         pauses.append(seconds)
 
     async with listening(refused(500, "oh"), lambda exchange: exchange.drop(), HELLO) as endpoint:
-        happenings = await heard(model(endpoint, patience=RetryPolicy(sleep=sleep, jitter=lambda: 0.0)))
+        happenings = await heard(model(endpoint, retry_policy=RetryPolicy(sleep=sleep, jitter=lambda: 0.0)))
 
     assert (happenings[-1], pauses) == (ResponseFinished("stop", "stop"), [0.5, 1.0])
 
