@@ -52,10 +52,10 @@ def workflows() -> str:
 
 def rules() -> str:
     def where(rule: Rule) -> str:
-        return "all" if rule.must == get_args(Protocol) else ", ".join(rule.must) or "-"
+        return "all" if rule.required_by == get_args(Protocol) else ", ".join(rule.required_by) or "-"
 
     def table(title: str) -> str:
-        rows = [f"| {rule.id} | {rule.says} | {where(rule)} | {rule.breaks} |" for rule in GROUPS[title]]
+        rows = [f"| {rule.id} | {rule.text} | {where(rule)} | {rule.reason} |" for rule in GROUPS[title]]
         head = ["| rule | says | must on | who breaks, or why nobody does |", "|---|---|---|---|"]
         return "\n".join([f"### {title}", "", *head, *rows])
 
@@ -81,7 +81,7 @@ def evaluators() -> str:
 
 
 def attacks() -> str:
-    rows = [f"| `{one.name}` | {one.statement} | {one.says} | {one.needs} |" for one in ATTACKS]
+    rows = [f"| `{one.name}` | {one.section} | {one.expectation} | {one.needs} |" for one in ATTACKS]
     return "\n".join(["| check | statement | what should hold | needs |", "|---|---|---|---|", *rows])
 
 

@@ -52,7 +52,7 @@ def all_held(but: set[str] | frozenset[str] = frozenset()) -> dict[str, str]:
 
 def test_attacks_have_one_name_each_and_try_these_statements() -> None:
     assert len(set(NAMES)) == len(NAMES)
-    assert {attack.statement for attack in ATTACKS} == STATEMENTS
+    assert {attack.section for attack in ATTACKS} == STATEMENTS
 
 
 def test_a_server_without_keys_holds_what_can_be_tried(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def sse(frames: Sequence[Frame], protocol: Protocol = "responses", *, end: bytes
 
 def broken(report: Report) -> list[tuple[str, int | None]]:
     """What a report says, in short."""
-    return [(one.rule, one.frame_index) for one in report.broken]
+    return [(one.rule, one.frame_index) for one in report.violations]
 
 
 def numbered(frames: Sequence[Frame]) -> list[Frame]:

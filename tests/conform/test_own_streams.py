@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palaver.conform import Protocol, grade, grade_refusal, grade_whole
+from palaver.conform import Protocol, grade, grade_body, grade_refusal
 from palaver.protocols.base import HttpRequest
 from palaver.protocols.chat_completions import adapter as chat_completions
 from palaver.protocols.responses import adapter as responses
@@ -59,7 +59,7 @@ async def check(http: httpx.AsyncClient, protocol: Protocol, script: Script, **m
         return
     whole = await http.post(PATHS[protocol], json=body)
     if whole.status_code == 200:
-        told = grade_whole(whole.content, protocol, stream=streamed.content, whole_from="another-run")
+        told = grade_body(whole.content, protocol, stream=streamed.content, body_from="another-run")
         assert told.faults == (), str(told)
 
 
@@ -174,7 +174,7 @@ def test_whatever_a_producer_gives_the_stream_of_a_service_is_lawful_and_ends_wi
 
     stream = b"".join(map(services.stream_encoder(reading, status=lambda _: 418), events))
     whole = services.encode_response(events, ServiceRequest(workflow="tutor", is_chat=is_chat), status=418).body
-    report = grade(stream, "services", whole=whole)
+    report = grade(stream, "services", body=whole)
 
     assert report.faults == (), str(report)
 
@@ -192,6 +192,6 @@ def test_whatever_a_producer_gives_the_stream_is_lawful_and_the_whole_body_is_it
 
     stream = b"".join(map(adapter.stream_encoder(reading), events))
     whole = adapter.encode_response(events, reading, status=200).body if protocol != "ui-stream" else None
-    report = grade(stream, protocol, whole=whole, history=["h1", "h2"])
+    report = grade(stream, protocol, body=whole, history=["h1", "h2"])
 
     assert report.faults == (), str(report)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.conform import Protocol, Report, grade, grade_refusal, grade_whole
+from palaver.conform import Protocol, Report, grade, grade_body, grade_refusal
 from palaver.conform.frames import MAX_FRAME_BYTES
 from tests.conform import streams
 from tests.conform.streams import Frame, numbered, sse
@@ -58,9 +58,9 @@ def test_a_responses_stream_that_was_changed_is_caught(protocol: Protocol, data:
 
     report = grade(sse(numbered(changed), protocol), protocol)
 
-    assert (report.broken == ()) == (telling(changed) == telling(frames)), report
+    assert (report.violations == ()) == (telling(changed) == telling(frames)), report
     if changed != frames:
-        assert grade(sse(changed, protocol), protocol).broken, "without fresh numbers it is caught by those"
+        assert grade(sse(changed, protocol), protocol).violations, "without fresh numbers it is caught by those"
 
 
 MISSED_BY_NOBODY = "text-delta reasoning-delta tool-input-delta source-url file message-metadata data-chart".split()
@@ -84,7 +84,7 @@ def test_a_chunk_that_is_missed_or_said_twice_is_caught(at: int) -> None:
     chunks = streams.CHAT_WITH_USAGE
 
     def graded(*changed: Frame) -> Report:
-        return grade(sse(changed, "chat-completions"), "chat-completions", whole=streams.CHAT_WHOLE)
+        return grade(sse(changed, "chat-completions"), "chat-completions", body=streams.CHAT_WHOLE)
 
     assert graded(*chunks[:at], *chunks[at + 1 :]).ok == (at == len(chunks) - 1)
     assert not graded(*chunks[: at + 1], *chunks[at:]).ok
@@ -110,7 +110,7 @@ def test_frames_in_any_order_are_graded(protocol: Protocol, data: st.DataObject)
     report = grade(sse(data.draw(st.permutations(ITEMS[protocol])), protocol), protocol)
 
     assert report.ok == (report.first is None)
-    assert all(one.frame_index is not None and one.frame_index <= report.frames for one in report.broken)
+    assert all(one.frame_index is not None and one.frame_index <= report.frames for one in report.violations)
 
 
 JSON = st.recursive(
@@ -147,10 +147,10 @@ def test_wrong_types_anywhere_never_raise(protocol: Protocol, data: st.DataObjec
     of: Any = data.draw(st.sampled_from(["same-run", "another-run"]))
 
     form: Protocol = "services" if protocol == "services" else "invocations"
-    report = grade(sse([frame for frame in frames if isinstance(frame, dict)], form), protocol, whole=whole)
+    report = grade(sse([frame for frame in frames if isinstance(frame, dict)], form), protocol, body=whole)
 
     assert isinstance(str(report), str)
-    assert isinstance(grade_whole(whole, protocol, stream=sse(frames, form), whole_from=of), Report)
+    assert isinstance(grade_body(whole, protocol, stream=sse(frames, form), body_from=of), Report)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -160,7 +160,7 @@ def test_any_bytes_are_graded(protocol: Protocol, stream: bytes, values: list[An
 
     assert not grade(events + stream, protocol).ok
     assert isinstance(grade_refusal(400, stream, protocol), Report)
-    assert isinstance(grade_whole(stream, protocol), Report)
+    assert isinstance(grade_body(stream, protocol), Report)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -174,12 +174,12 @@ def test_any_bytes_are_graded(protocol: Protocol, stream: bytes, values: list[An
     ids=["an endless line", "an endless list", "a deep object"],
 )
 def test_endless_input_is_told_as_what_it_is(protocol: Protocol, stream: bytes) -> None:
-    assert next(one.rule for one in grade(stream, protocol).broken) == "F1"
+    assert next(one.rule for one in grade(stream, protocol).violations) == "F1"
 
 
 def test_deep_and_wide_values_are_read_up_to_a_bound() -> None:
     def told(value: Any) -> tuple[Any, ...]:
-        return grade(sse(streams.run(streams.single(streams.DATA | {"value": value}))), "responses").broken
+        return grade(sse(streams.run(streams.single(streams.DATA | {"value": value}))), "responses").violations
 
     deep: Any = 1
     for _ in range(380):
@@ -193,4 +193,4 @@ def test_a_stream_that_breaks_one_rule_a_thousand_times_is_told_shortly() -> Non
     deltas = [chunk for _ in range(1000) for chunk in (streams.chunk({"content": ""}),)]
     report = grade(sse([*streams.CHAT[:1], *deltas, *streams.CHAT[1:]], "chat-completions"), "chat-completions")
 
-    assert [one.rule for one in report.broken] == ["C10"] * 20
+    assert [one.rule for one in report.violations] == ["C10"] * 20

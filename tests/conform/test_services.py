@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from palaver.cli.conform import probe_urls
-from palaver.conform import grade, grade_refusal, grade_whole
-from palaver.conform.rules import SERVICES
+from palaver.conform import grade, grade_body, grade_refusal
+from palaver.conform.rules import SERVICE_RULES
 from tests.conform import streams
 from tests.conform.streams import Frame, block, broken, event, sse
 
@@ -19,15 +19,15 @@ SILENT = event("complete", {**DOCUMENT, "response": "", "history": [{"role": "as
 
 @pytest.mark.parametrize("frames", [GOOD, FAILED, SPARSE, FAILED[-1:]])
 def test_a_stream_of_the_contract_keeps_every_rule(frames: list[Frame]) -> None:
-    report = grade(sse(frames, "services"), "services", whole=frames[-1]["data"])
+    report = grade(sse(frames, "services"), "services", body=frames[-1]["data"])
 
-    assert (report.broken, report.frames) == ((), len(frames))
+    assert (report.violations, report.frames) == ((), len(frames))
 
 
 def test_comments_between_events_are_lawful() -> None:
     stream = sse(GOOD, "services").replace(b"\n\n", b"\n\n: keep-alive\n\n")
 
-    assert grade(stream, "services", headers={"content-type": "text/event-stream"}).broken == ()
+    assert grade(stream, "services", headers={"content-type": "text/event-stream"}).violations == ()
 
 
 def put(at: int, *frames: Frame) -> list[Frame]:
@@ -112,7 +112,7 @@ def test_a_body_that_is_not_what_was_streamed_is_told() -> None:
     stream = sse(GOOD, "services")
 
     def told(whole: Any, of: Any = "same-run", streamed: bytes | None = stream) -> list[str]:
-        return [one.rule for one in grade_whole(whole, "services", stream=streamed, whole_from=of).broken]
+        return [one.rule for one in grade_body(whole, "services", stream=streamed, body_from=of).violations]
 
     assert (told(DOCUMENT), told(other), told(other, "another-run")) == ([], ["S12"], [])
     assert told(SILENT["data"], "another-run") == ["S12"]
@@ -136,7 +136,7 @@ def test_a_body_that_is_not_what_was_streamed_is_told() -> None:
 def test_the_refusal_of_a_bad_request_is_graded(status: int, body: Any, told: list[str]) -> None:
     report = grade_refusal(status, msgspec.json.encode(body), "services")
 
-    assert [one.rule for one in report.broken] == told
+    assert [one.rule for one in report.violations] == told
 
 
 @pytest.mark.parametrize(
@@ -157,4 +157,4 @@ def test_a_service_is_asked_beside_its_workflow(url: str, place: str | None) -> 
 def test_every_rule_is_broken_by_a_test_of_this_file() -> None:
     told = {rule for _, broke in BROKEN.values() for rule, _ in broke}
 
-    assert {rule.id for rule in SERVICES} - told == {"S12"}
+    assert {rule.id for rule in SERVICE_RULES} - told == {"S12"}

@@ -31,7 +31,7 @@ LAWFUL: dict[str, tuple[Protocol, list[Frame]]] = {
 def test_a_stream_of_the_contract_keeps_every_rule(protocol: Protocol, frames: list[Frame]) -> None:
     report = grade(sse(frames, protocol), protocol)
 
-    assert (report.broken, report.frames) == ((), len(frames) + 1)
+    assert (report.violations, report.frames) == ((), len(frames) + 1)
     assert (report.ok, report.first) == (True, None)
     assert str(report) == f"{protocol}, {len(frames) + 1} frames: every rule is kept"
 
@@ -40,7 +40,7 @@ def test_a_stream_of_the_contract_keeps_every_rule(protocol: Protocol, frames: l
 def test_line_ends_a_byte_order_mark_and_comments_between_frames_are_lawful(line_end: bytes) -> None:
     stream = b"\xef\xbb\xbf: hello\n\n" + sse(streams.TOOL_ROUND).replace(b"\n\n", b"\n\n: keep-alive\n\n")
 
-    assert grade(stream.replace(b"\n", line_end), "responses").broken == ()
+    assert grade(stream.replace(b"\n", line_end), "responses").violations == ()
 
 
 def test_own_items_may_stand_inside_an_open_one() -> None:
@@ -48,7 +48,7 @@ def test_own_items_may_stand_inside_an_open_one() -> None:
     frames = streams.run(said, streams.single(streams.DATA))
     data, frames = frames[9:11], [*frames[:9], *frames[11:]]
 
-    assert grade(sse(streams.numbered([*frames[:5], *data, *frames[5:]])), "responses").broken == ()
+    assert grade(sse(streams.numbered([*frames[:5], *data, *frames[5:]])), "responses").violations == ()
 
 
 def test_own_events_and_the_trace_frame_are_lawful_where_they_belong() -> None:
@@ -56,14 +56,14 @@ def test_own_events_and_the_trace_frame_are_lawful_where_they_belong() -> None:
     frames.insert(5, {"type": "palaver:data", "item_id": "dat_1", "name": "chart", "value": 1})
     traced = [*streams.numbered(frames), {"trace_id": "tr-" + "0" * 32}]
 
-    assert grade(sse(traced, "invocations"), "invocations").broken == ()
+    assert grade(sse(traced, "invocations"), "invocations").violations == ()
 
 
 def test_results_of_calls_in_the_history_are_lawful() -> None:
     ui: list[Frame] = [*UI_START, streams.part("tool-output-available", toolCallId="c0", output=1), *UI_END]
 
-    assert grade(sse(streams.run(streams.result("c0", "x"))), "responses", history=["c0"]).broken == ()
-    assert grade(sse(ui, "ui-stream"), "ui-stream", history=["c0"]).broken == ()
+    assert grade(sse(streams.run(streams.result("c0", "x"))), "responses", history=["c0"]).violations == ()
+    assert grade(sse(ui, "ui-stream"), "ui-stream", history=["c0"]).violations == ()
 
 
 UI_START, UI_END = streams.UI[:2], streams.UI[-2:]
@@ -74,19 +74,19 @@ def test_a_step_goes_on_while_one_of_its_calls_waits() -> None:
     answer = streams.part("tool-output-available", toolCallId="c2", output=None)
     frames = [*streams.UI[:5], waiting, streams.UI[5], *streams.UI[8:11], answer, *UI_END]
 
-    assert grade(sse(frames, "ui-stream"), "ui-stream", ui_version=5).broken == ()
+    assert grade(sse(frames, "ui-stream"), "ui-stream", ui_version=5).violations == ()
 
 
 def test_a_whole_body_is_compared_with_the_stream_of_its_run() -> None:
     whole: Any = streams.TOOL_ROUND[-1]["response"]
     failure = {"error": streams.ERROR, "detail": streams.ERROR["message"], "response_id": "resp_1"}
 
-    assert grade(sse(streams.TOOL_ROUND), "responses", whole=whole).broken == ()
-    assert grade(sse(streams.TOOL_ROUND), "responses", whole=msgspec.json.encode(whole)).broken == ()
-    assert grade(sse(streams.FAILED), "responses", whole=failure).broken == ()
-    assert grade(sse(streams.CHAT, "chat-completions"), "chat-completions", whole=streams.CHAT_WHOLE).broken == ()
+    assert grade(sse(streams.TOOL_ROUND), "responses", body=whole).violations == ()
+    assert grade(sse(streams.TOOL_ROUND), "responses", body=msgspec.json.encode(whole)).violations == ()
+    assert grade(sse(streams.FAILED), "responses", body=failure).violations == ()
+    assert grade(sse(streams.CHAT, "chat-completions"), "chat-completions", body=streams.CHAT_WHOLE).violations == ()
     failed = sse(streams.CHAT_FAILED, "chat-completions")
-    assert grade(failed, "chat-completions", whole={"error": streams.ERROR}).broken == ()
+    assert grade(failed, "chat-completions", body={"error": streams.ERROR}).violations == ()
 
 
 def test_an_mlflow_agent_breaks_no_must() -> None:
@@ -103,7 +103,7 @@ def test_an_mlflow_agent_breaks_no_must() -> None:
     report = grade(sse(frames, "invocations"), "invocations", strict=False)
 
     assert report.faults == ()
-    assert {one.rule for one in report.broken} == {"I1", "I3", "I4", "I5", "I7b", "I10"}
+    assert {one.rule for one in report.violations} == {"I1", "I3", "I4", "I5", "I7b", "I10"}
 
 
 def test_an_openai_stream_without_done_and_with_two_parts_breaks_no_must() -> None:
@@ -117,5 +117,5 @@ def test_an_openai_stream_without_done_and_with_two_parts_breaks_no_must() -> No
     report = grade(stream, "responses", strict=False)
 
     assert report.faults == ()
-    assert [one.rule for one in report.broken] == ["I10"] * 4 + ["I15b", "I3b"]
+    assert [one.rule for one in report.violations] == ["I10"] * 4 + ["I15b", "I3b"]
     assert DONE not in stream

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from palaver.conform import RULES, Protocol, grade, grade_refusal, grade_unanswered, grade_whole
-from palaver.conform.rules import SERVICES
+from palaver.conform import RULES, Protocol, grade, grade_body, grade_refusal, grade_unanswered
+from palaver.conform.rules import SERVICE_RULES
 from tests.conform import streams
 from tests.conform.streams import (
     DONE,
@@ -434,8 +434,8 @@ def test_a_body_that_is_not_what_was_streamed_is_told(
 ) -> None:
     stream = sse(frames, protocol)
 
-    assert broken(grade(stream, protocol, whole=whole)) == [(rule, None) for rule in told]
-    assert broken(grade_whole(whole, protocol, stream=stream)) == [(rule, None) for rule in told]
+    assert broken(grade(stream, protocol, body=whole)) == [(rule, None) for rule in told]
+    assert broken(grade_body(whole, protocol, stream=stream)) == [(rule, None) for rule in told]
 
 
 def test_a_body_of_another_run_may_say_other_things_but_not_nothing() -> None:
@@ -444,7 +444,7 @@ def test_a_body_of_another_run_may_say_other_things_but_not_nothing() -> None:
     odd["output"] = [other["output"][0] | {"more": 1}]
 
     def told(whole: Any) -> list[str]:
-        return [one.rule for one in grade_whole(whole, "responses", stream=stream, whole_from="another-run").broken]
+        return [one.rule for one in grade_body(whole, "responses", stream=stream, body_from="another-run").violations]
 
     assert (told(other), told(silent), told(odd)) == ([], ["I16"], ["I16b", "I16b"])
 
@@ -456,16 +456,16 @@ def test_a_completion_of_another_run_may_say_other_things_but_not_nothing() -> N
     silent = changed(other, at(*MESSAGE, content=""))
 
     def told(whole: Any) -> list[str]:
-        graded = grade_whole(whole, "chat-completions", stream=stream, whole_from="another-run")
-        return [one.rule for one in graded.broken]
+        graded = grade_body(whole, "chat-completions", stream=stream, body_from="another-run")
+        return [one.rule for one in graded.violations]
 
     assert (told(other), told(silent)) == ([], ["C14"])
 
 
 def test_a_body_alone_is_graded_without_a_stream() -> None:
-    assert grade_whole(WHOLE, "responses").broken == ()
-    assert grade_whole(COMPLETION, "chat-completions").broken == ()
-    assert grade_whole(b"anything", "ui-stream").ok is False
+    assert grade_body(WHOLE, "responses").violations == ()
+    assert grade_body(COMPLETION, "chat-completions").violations == ()
+    assert grade_body(b"anything", "ui-stream").ok is False
 
 
 REFUSED = b'{"error":{"message":"No.","type":"invalid_request","code":"invalid_type","param":"input"},"detail":"No."}'
@@ -502,5 +502,5 @@ def test_every_rule_is_broken_by_a_test_of_this_file() -> None:
     told |= {rule for *_, rules in BODIES.values() for rule in rules}
     told |= {rule for *_, rules in REFUSALS.values() for rule in rules}
 
-    of_services = {rule.id for rule in SERVICES}  # In test_services.py.
+    of_services = {rule.id for rule in SERVICE_RULES}  # In test_services.py.
     assert told | {"E1", "F5", "I16b", "U8", "U14"} | of_services == set(RULES)

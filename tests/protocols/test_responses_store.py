@@ -262,7 +262,7 @@ def test_a_stream_in_the_background_is_the_same_whether_it_is_watched_from_its_q
     assert watched == streamed(events, reading)
     assert len(blocks(opening)) == 2
     if profile == "open":
-        assert grade(watched, "responses").broken == ()
+        assert grade(watched, "responses").violations == ()
 
 
 # Streams that are resumed

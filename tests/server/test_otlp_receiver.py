@@ -217,7 +217,7 @@ async def test_what_passes_is_a_503_so_that_exporters_keep_their_spans(
 async def test_a_writer_that_is_behind_refuses_more(monkeypatch: pytest.MonkeyPatch) -> None:
     async with traced_server() as house:
         monkeypatch.setattr(house.server.runtime.telemetry.writer, "_max_request_bytes", 1)
-        with house.server.runtime.telemetry.writer.holding(1):
+        with house.server.runtime.telemetry.writer.reserve(1):
             behind = await post(house.http, request(span("a")), PROTOBUF)
         await send(house.http, span("a"))
 

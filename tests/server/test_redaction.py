@@ -96,11 +96,11 @@ async def test_a_hash_is_the_same_in_every_process_and_another_in_every_project(
     for number, database in enumerate(databases):
         async with serving(database, redact=rules) as (server, http):
             await send(http, span("a", trace=f"{number}", user__id="ada"))
-            await server.runtime.telemetry.writer.flushed()
+            await server.runtime.telemetry.writer.flush()
             row = (await http.get(f"/api/traces/{trace_id(f'{number}')}")).json()
             users.append(row["root"]["user"])
-            redactors = [server.runtime.redaction.house.of(project) for project in ("default", "other")]
-            values = [redactor.value("ada", "user")[0] for redactor in redactors]
+            redactors = [server.runtime.redaction.house.for_project(project) for project in ("default", "other")]
+            values = [redactor.redact_value("ada", "user")[0] for redactor in redactors]
             assert values[0] == users[0]
             assert values[1] != users[0]
 
@@ -112,7 +112,7 @@ async def test_a_hash_is_the_same_in_every_process_and_another_in_every_project(
 def test_before_its_key_is_known_a_rule_that_hashes_masks() -> None:
     server = Server(Registry([plain]), Settings(redact=({"path": "user", "action": "hash"},)))
 
-    assert server.runtime.redaction.house.of("default").value("ada", "user")[0] == MASK
+    assert server.runtime.redaction.house.for_project("default").redact_value("ada", "user")[0] == MASK
 
 
 async def test_secrets_need_no_rule(database: Database) -> None:

@@ -53,9 +53,9 @@ def eventually(found: Callable[[], bool]) -> None:
 @contextlib.contextmanager
 def begun(**more: Any) -> Iterator[RequestDecoder]:
     """One whose process is there."""
-    one = RequestDecoder(ProjectRedactors(RULES).span, lambda: RULES, cores=1, **more)
+    one = RequestDecoder(ProjectRedactors(RULES).redact, lambda: RULES, cores=1, **more)
     try:
-        eventually(lambda: one.take(sent(large()), DEFAULT_LIMITS) is not None and one.read > 0)
+        eventually(lambda: one.decode(sent(large()), DEFAULT_LIMITS) is not None and one.offloaded_count > 0)
         yield one
     finally:
         one.close()
@@ -72,10 +72,10 @@ def pid(one: RequestDecoder) -> int:
 
 def test_it_gives_what_would_be_given_here() -> None:
     with begun() as one:
-        here = ingest_request(sent(large()), ProjectRedactors(RULES).span)
-        aside = one.take(sent(large()), DEFAULT_LIMITS)
+        here = ingest_request(sent(large()), ProjectRedactors(RULES).redact)
+        aside = one.decode(sent(large()), DEFAULT_LIMITS)
 
-    assert one.read == 2
+    assert one.offloaded_count == 2
     assert alike(here, aside)
     assert aside.rejected
     assert (aside.rows[0].user, aside.rows[0].cost) == ("‹redacted›", 0.0025)
@@ -85,24 +85,24 @@ def test_it_gives_what_would_be_given_here() -> None:
 def test_it_raises_what_would_be_raised_here() -> None:
     with begun() as one:
         with pytest.raises(InvalidBody) as aside:
-            one.take(sent(b"\xff" * MIN_OFFLOAD_BYTES), DEFAULT_LIMITS)
+            one.decode(sent(b"\xff" * MIN_OFFLOAD_BYTES), DEFAULT_LIMITS)
         with pytest.raises(InvalidBody) as here:
-            ingest_request(sent(b"\xff" * MIN_OFFLOAD_BYTES), ProjectRedactors(RULES).span)
-        assert one.read == 1
+            ingest_request(sent(b"\xff" * MIN_OFFLOAD_BYTES), ProjectRedactors(RULES).redact)
+        assert one.offloaded_count == 1
 
     assert str(aside.value) == str(here.value)
 
 
 def test_what_is_small_is_read_here() -> None:
     with begun() as one:
-        assert one.take(sent(request(span())), DEFAULT_LIMITS).rows
-        assert one.read == 1
+        assert one.decode(sent(request(span())), DEFAULT_LIMITS).rows
+        assert one.offloaded_count == 1
 
 
 def test_without_a_free_core_no_process_is_begun() -> None:
-    one = RequestDecoder(ProjectRedactors(RULES).span, lambda: RULES, cores=1_000_000)
+    one = RequestDecoder(ProjectRedactors(RULES).redact, lambda: RULES, cores=1_000_000)
 
-    assert one.take(sent(large()), DEFAULT_LIMITS).rows
+    assert one.decode(sent(large()), DEFAULT_LIMITS).rows
     assert one._process is None
 
 
@@ -110,22 +110,22 @@ def test_a_request_outlives_the_process_that_reads_it(caplog: pytest.LogCaptureF
     with begun() as one, caplog.at_level(logging.WARNING):
         os.kill(pid(one), signal.SIGSTOP)  # It gets the request, and never answers.
         killed = subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -KILL {pid(one)}"])
-        assert one.take(sent(large()), DEFAULT_LIMITS).rows
+        assert one.decode(sent(large()), DEFAULT_LIMITS).rows
         assert killed.wait(PATIENCE) == 0
 
-        assert one.take(
+        assert one.decode(
             sent(large()), DEFAULT_LIMITS
         ).rows  # And another one is not begun at once, or it would die as often.
         assert one._process is None
-        assert one.read == 1
+        assert one.offloaded_count == 1
     assert "ended while it read a request; they are read in the server" in caplog.text
 
 
 def test_a_process_that_cannot_begin_is_told_of(caplog: pytest.LogCaptureFixture, monkeypatch: Any) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    one = RequestDecoder(ProjectRedactors(RULES).span, lambda: RULES, cores=1)
+    one = RequestDecoder(ProjectRedactors(RULES).redact, lambda: RULES, cores=1)
     with caplog.at_level(logging.WARNING):
-        assert one.take(sent(large()), DEFAULT_LIMITS).rows
+        assert one.decode(sent(large()), DEFAULT_LIMITS).rows
 
     assert "could not be begun" in caplog.text
 
@@ -135,7 +135,7 @@ def test_when_nobody_needs_it_it_ends_and_begins_again(caplog: pytest.LogCapture
         assert one._process is not None
         first = pid(one)
         eventually(lambda: one._process is not None and one._process.status() == 0)
-        eventually(lambda: one.take(sent(large()), DEFAULT_LIMITS) is not None and one.read > 1)
+        eventually(lambda: one.decode(sent(large()), DEFAULT_LIMITS) is not None and one.offloaded_count > 1)
         assert pid(one) != first
     assert caplog.text == ""
 

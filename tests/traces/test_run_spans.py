@@ -317,7 +317,7 @@ def test_of_a_tool_of_which_an_instrumentation_told_there_is_no_second_span() ->
     known = facts(*events, RunFinished(20))
 
     left = [
-        [span.tool.call_id for span in build_run_spans(known._replace(told=told)) if span.tool is not None]
+        [span.tool.call_id for span in build_run_spans(known._replace(reported_tools=told)) if span.tool is not None]
         for told in (
             (),
             [ReportedTool("c2", "weather")],

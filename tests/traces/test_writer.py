@@ -77,7 +77,7 @@ class House(msgspec.Struct):
 async def writing_to(**options: Any) -> AsyncIterator[House]:
     database = open_database(MEMORY_URL)
     watched: Any = Watched(database)
-    writer = SpanWriter(watched, redact=options.pop("redact", as_they_are), now=lambda: NOW, patience=0, **options)
+    writer = SpanWriter(watched, redact=options.pop("redact", as_they_are), now=lambda: NOW, retry_delay_s=0, **options)
     try:
         yield House(writer, watched)
     finally:
@@ -90,7 +90,7 @@ async def test_what_is_written_is_there_when_the_call_returns() -> None:
     async with writing_to() as house:
         lost = await house.writer.write(rows(1, 2))
 
-        assert (lost, await house.database.kept(), house.writer.written) == (0, ["span 1", "span 2"], 2)
+        assert (lost, await house.database.kept(), house.writer.stored_count) == (0, ["span 1", "span 2"], 2)
 
 
 async def test_nothing_to_write_is_no_transaction() -> None:
@@ -114,7 +114,7 @@ async def test_what_comes_while_something_is_written_shares_one_transaction() ->
 async def test_a_write_waits_a_moment_for_those_that_are_being_made_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "BATCH_WAIT_S", 60.0)
     async with writing_to() as house:
-        with house.writer.holding(1):
+        with house.writer.reserve(1):
             first = asyncio.create_task(house.writer.write(rows(1)))
             await asyncio.sleep(0)
             second = asyncio.create_task(house.writer.write(rows(2)))
@@ -127,7 +127,7 @@ async def test_a_write_waits_a_moment_for_those_that_are_being_made_ready(monkey
 
 async def test_it_does_not_wait_longer_than_that_moment() -> None:
     async with writing_to() as house:
-        with house.writer.holding(1):
+        with house.writer.reserve(1):
             assert await house.writer.write(rows(1)) == 0
 
 
@@ -135,7 +135,7 @@ async def test_enough_spans_are_not_kept_waiting(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(writer, "MAX_BATCH_SPANS", 3)
     monkeypatch.setattr(writer, "BATCH_WAIT_S", 60.0)
     async with writing_to() as house:
-        with house.writer.holding(1):
+        with house.writer.reserve(1):
             await house.writer.write(rows(1, 2, 3, 4, 5, 6))
 
         assert house.database.sizes == [3, 3]
@@ -143,20 +143,20 @@ async def test_enough_spans_are_not_kept_waiting(monkeypatch: pytest.MonkeyPatch
 
 async def test_work_is_done_in_a_thread_of_its_own() -> None:
     async with writing_to() as house:
-        name = await house.writer.off(lambda: threading.current_thread().name)
+        name = await house.writer.run_in_thread(lambda: threading.current_thread().name)
 
         assert name.startswith("palaver-spans")
 
 
 async def test_without_room_a_request_is_refused_and_the_next_is_taken_when_there_is() -> None:
     async with writing_to(room=100) as house:
-        with house.writer.holding(100):
-            with pytest.raises(Overloaded, match="send them again in a moment"), house.writer.holding(1):
+        with house.writer.reserve(100):
+            with pytest.raises(Overloaded, match="send them again in a moment"), house.writer.reserve(1):
                 pass
             with pytest.raises(Overloaded):
-                house.writer.check()
-        house.writer.check()
-        with house.writer.holding(1_000):  # One is always taken, whatever its size.
+                house.writer.check_capacity()
+        house.writer.check_capacity()
+        with house.writer.reserve(1_000):  # One is always taken, whatever its size.
             pass
 
 
@@ -166,18 +166,18 @@ async def test_rows_take_up_room_until_they_are_written() -> None:
         task = asyncio.create_task(house.writer.write(rows(1)))
         await asyncio.sleep(0)
         with pytest.raises(Overloaded):
-            house.writer.check()
+            house.writer.check_capacity()
         house.database.open.set()
         await task
 
-        house.writer.check()
+        house.writer.check_capacity()
 
 
 async def test_what_our_own_runs_leave_is_written_without_waiting() -> None:
     async with writing_to() as house:
-        house.writer.put([record(1), record(2)])
-        house.writer.put([record(3, "other")])
-        await house.writer.flushed()
+        house.writer.enqueue([record(1), record(2)])
+        house.writer.enqueue([record(3, "other")])
+        await house.writer.flush()
 
         assert await house.database.kept() == ["span 1", "span 2", "span 3"]
 
@@ -185,20 +185,20 @@ async def test_what_our_own_runs_leave_is_written_without_waiting() -> None:
 async def test_our_own_spans_are_dropped_and_counted_where_there_is_no_room() -> None:
     async with writing_to(own_room=1) as house:
         house.database.open.clear()
-        house.writer.put([record(1), record(2), record(3)])
+        house.writer.enqueue([record(1), record(2), record(3)])
         house.database.open.set()
-        await house.writer.flushed()
-        house.writer.put([record(4)])
-        await house.writer.flushed()
+        await house.writer.flush()
+        house.writer.enqueue([record(4)])
+        await house.writer.flush()
 
-        assert (house.writer.dropped, await house.database.kept()) == (2, ["span 1", "span 4"])
+        assert (house.writer.dropped_count, await house.database.kept()) == (2, ["span 1", "span 4"])
 
 
 async def test_a_flood_of_our_own_spans_leaves_room_for_requests() -> None:
     async with writing_to(own_room=1, room=100_000) as house:
         house.database.open.clear()
-        house.writer.put([record(1), record(2)])
-        house.writer.check()
+        house.writer.enqueue([record(1), record(2)])
+        house.writer.check_capacity()
 
 
 @pytest.mark.parametrize("error", [Overloaded("Away."), DiskFull("Full.")])
@@ -216,13 +216,13 @@ async def test_our_own_spans_are_tried_again_and_then_given_up() -> None:
     async with writing_to() as house:
         left = [Overloaded("Away.")] * 2
         house.database.refuse = lambda _: left.pop() if left else None
-        house.writer.put([record(1)])
-        await house.writer.flushed()
+        house.writer.enqueue([record(1)])
+        await house.writer.flush()
         house.database.refuse = lambda _: Overloaded("Away.")
-        house.writer.put([record(2)])
-        await house.writer.flushed()
+        house.writer.enqueue([record(2)])
+        await house.writer.flush()
 
-        assert (await house.database.kept(), house.writer.dropped) == (["span 1"], 1)
+        assert (await house.database.kept(), house.writer.dropped_count) == (["span 1"], 1)
         assert house.database.sizes == [1] * (3 + writer.MAX_ATTEMPTS)
 
 
@@ -254,10 +254,10 @@ async def test_a_database_that_goes_away_while_others_are_saved_is_told_to_each(
 async def test_one_of_our_own_that_cannot_be_kept_is_counted() -> None:
     async with writing_to() as house:
         house.database.refuse = lambda _: ValueError("odd")
-        house.writer.put([record(1)])
-        await house.writer.flushed()
+        house.writer.enqueue([record(1)])
+        await house.writer.flush()
 
-        assert (house.writer.dropped, house.writer.written) == (1, 0)
+        assert (house.writer.dropped_count, house.writer.stored_count) == (1, 0)
 
 
 async def test_what_cannot_be_redacted_is_not_kept() -> None:
@@ -265,10 +265,10 @@ async def test_what_cannot_be_redacted_is_not_kept() -> None:
         raise ValueError("odd")
 
     async with writing_to(redact=broken) as house:
-        house.writer.put([record(1)])
-        await house.writer.flushed()
+        house.writer.enqueue([record(1)])
+        await house.writer.flush()
 
-        assert (house.writer.dropped, await house.database.kept()) == (1, [])
+        assert (house.writer.dropped_count, await house.database.kept()) == (1, [])
 
 
 @pytest.mark.parametrize("refused", [None, Overloaded("Away.")])
@@ -282,15 +282,15 @@ async def test_whoever_waits_may_leave(refused: Exception | None) -> None:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         house.database.open.set()
-        await house.writer.flushed()
+        await house.writer.flush()
 
         assert await house.database.kept() == ([] if refused else ["span 1"])
-        house.writer.check()
+        house.writer.check_capacity()
 
 
 async def test_closing_writes_what_is_waiting() -> None:
     async with writing_to() as house:
-        house.writer.put([record(1)])
+        house.writer.enqueue([record(1)])
         await house.writer.close()
 
         assert await house.database.kept() == ["span 1"]

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from palaver.cli.output import format_json
-from palaver.conform import RULES, Protocol, Report, Violation, grade, grade_refusal, grade_unanswered, grade_whole
+from palaver.conform import RULES, Protocol, Report, Violation, grade, grade_body, grade_refusal, grade_unanswered
 from palaver.conform.ui_stream import Version
 from palaver.core import json
 from palaver.errors import PalaverError, UpstreamFailed
@@ -53,7 +53,7 @@ class Probe(Struct, frozen=True, kw_only=True):
     """For people."""
     body: dict[str, Any]
     headers: Mapping[str, str] = {}
-    below: str = ""
+    path_suffix: str = ""
     """Appended to the URL: a service streams elsewhere."""
 
 
@@ -95,7 +95,7 @@ def build_probes(
         named = {"model": model} if model is not None and protocol not in ("ui-stream", "services") else {}
         headers = {"x-palaver-ui-version": str(ui_version)} if protocol == "ui-stream" else {}
         below = "/stream" if protocol == "services" and kind == "stream" else ""
-        return Probe(protocol=protocol, kind=kind, name=name, body=named | body, headers=headers, below=below)
+        return Probe(protocol=protocol, kind=kind, name=name, body=named | body, headers=headers, path_suffix=below)
 
     message = {"role": "user", "content": prompt}
     match protocol:
@@ -145,7 +145,7 @@ class _GradeOptions(NamedTuple):
 class _GradedCheck(msgspec.Struct, frozen=True, kw_only=True):
     protocol: Protocol
     check: str
-    place: str
+    url: str
     report: Report | None
     """None if nothing could be graded."""
     note: str = ""
@@ -159,7 +159,7 @@ class _GradedCheck(msgspec.Struct, frozen=True, kw_only=True):
             return "refused" if self.refused else "not served"
         if not self.report.ok:
             return "broken"
-        return "ok" if not self.report.broken else "ok, but"
+        return "ok" if not self.report.violations else "ok, but"
 
 
 class _Response(NamedTuple):
@@ -212,7 +212,7 @@ def command(
         if protocol is None:
             raise click.UsageError("A recorded stream does not say what it is: give --protocol.")
         report = grade(recorded.read(), protocol, ui_version=version, strict=asked.strict)
-        checks = [_GradedCheck(protocol=protocol, check="stream", place="a recorded stream", report=report)]
+        checks = [_GradedCheck(protocol=protocol, check="stream", url="a recorded stream", report=report)]
     else:
         assert url is not None
         checks = asyncio.run(_grade_server(url, protocol, dict(map(_parse_header, headers)), asked))
@@ -269,20 +269,18 @@ async def _grade_endpoint(
     checks: list[_GradedCheck] = []
     streamed: bytes | None = None
     for probe in build_probes(protocol, prompt=options.prompt, model=options.model, ui_version=options.ui_version):
-        url = place + probe.below
+        url = place + probe.path_suffix
         response = await _send(http, "POST", url, json.encode(probe.body), probe.headers, options.seconds)
         if not checks and response.status in (*_NOT_SERVED, *_CREDENTIALS_WANTED):
             note, refused = (
                 f"{response.status}: {_error_message(response.body)}",
                 response.status in _CREDENTIALS_WANTED,
             )
-            return [
-                _GradedCheck(protocol=protocol, check=probe.name, place=url, report=None, note=note, refused=refused)
-            ]
+            return [_GradedCheck(protocol=protocol, check=probe.name, url=url, report=None, note=note, refused=refused)]
         report = _grade_response(probe, response, streamed, options)
         if probe.kind == "stream" and streamed is None:
             streamed = response.body
-        checks.append(_GradedCheck(protocol=protocol, check=probe.name, place=url, report=report))
+        checks.append(_GradedCheck(protocol=protocol, check=probe.name, url=url, report=report))
     return checks
 
 
@@ -297,7 +295,7 @@ def _grade_response(probe: Probe, response: _Response, streamed: bytes | None, o
             f"the answer is {response.status}: {_error_message(response.body)}", protocol, strict=strict
         )
     if probe.kind == "whole":
-        return grade_whole(response.body, protocol, stream=streamed, whole_from="another-run", strict=strict)
+        return grade_body(response.body, protocol, stream=streamed, body_from="another-run", strict=strict)
     return grade(response.body, protocol, headers=response.headers, ui_version=options.ui_version, strict=strict)
 
 
@@ -372,21 +370,21 @@ def _print_table(checks: Sequence[_GradedCheck]) -> None:
 
 def _first_violation(check: _GradedCheck) -> Violation | None:
     report = check.report
-    return None if report is None else report.first or next(iter(report.broken), None)
+    return None if report is None else report.first or next(iter(report.violations), None)
 
 
 def _detail_lines(check: _GradedCheck) -> list[str]:
     """Return each broken rule once, with the first frame that broke it."""
     lines: list[str] = []
     by_rule: dict[str, list[Violation]] = {}
-    for violation in check.report.broken if check.report is not None else ():
+    for violation in check.report.violations if check.report is not None else ():
         by_rule.setdefault(violation.rule, []).append(violation)
     for rule, violations in by_rule.items():
         first, more = violations[0], f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
         at = "" if first.frame_index is None else f", frame {first.frame_index} (line {first.line})"
         lines += [
             f"{check.protocol}, {check.check}{at}: {rule} {first.severity}{more}: {printable(first.why, 300)}",
-            f"    rule: {RULES[rule].says}",
+            f"    rule: {RULES[rule].text}",
         ]
         if first.frame:
             lines.append(f"    frame: {printable(first.frame, 300)}")
@@ -398,11 +396,11 @@ def _print_json(checks: Sequence[_GradedCheck], options: _GradeOptions) -> None:
         {
             "protocol": check.protocol,
             "check": check.check,
-            "place": check.place,
+            "place": check.url,
             "result": check.result,
             "note": printable(check.note, 300),
             "frames": check.report.frames if check.report is not None else 0,
-            "broken": [_violation_json(one) for one in check.report.broken] if check.report is not None else [],
+            "broken": [_violation_json(one) for one in check.report.violations] if check.report is not None else [],
         }
         for check in checks
     ]
@@ -415,6 +413,6 @@ def _violation_json(violation: Violation) -> dict[str, Any]:
     fields = {
         "frame": printable(violation.frame, 2000),
         "why": printable(violation.why, 500),
-        "says": RULES[violation.rule].says,
+        "says": RULES[violation.rule].text,
     }
     return msgspec.to_builtins(violation) | fields

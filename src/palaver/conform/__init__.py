@@ -15,13 +15,13 @@ Independent of our encoders, so that it can judge them.
 """
 
 from palaver.conform.findings import Report, Violation
-from palaver.conform.grade import grade, grade_refusal, grade_unanswered, grade_whole
+from palaver.conform.grade import grade, grade_body, grade_refusal, grade_unanswered
 from palaver.conform.rules import GROUPS, RULES, Protocol, Rule, Severity, severity
 
 __all__ = [
     "grade",
     "grade_refusal",
-    "grade_whole",
+    "grade_body",
     "grade_unanswered",
     "Violation",
     "GROUPS",

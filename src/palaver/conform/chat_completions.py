@@ -36,7 +36,7 @@ class ChatChecker:
     """Checks one stream."""
 
     def __init__(self, findings: Findings) -> None:
-        self._broke = findings.broke
+        self._broke = findings.add
         self._first: dict[str, Any] = {}
         self._has_role = False
         self._finished = False
@@ -201,17 +201,17 @@ def check_completion_body(findings: Findings, body: Any, streamed: ChatAnswer | 
     value = as_object(body) or {}
     if streamed is not None and streamed.error not in (None, "cancelled", "interrupted") and same_run:
         if object_in(value, "error") is None:
-            findings.broke("C14", None, f"the run failed, and the body is {quote(body)}")
+            findings.add("C14", None, f"the run failed, and the body is {quote(body)}")
         return
     choices = list_in(value, "choices") or []
     choice = as_object(choices[0]) if len(choices) == 1 else None
     message = object_in(choice or {}, "message")
     if value.get("object") != "chat.completion" or not text_in(value, "id") or choice is None or message is None:
-        findings.broke("C13", None, f"the body is {quote(body)}")
+        findings.add("C13", None, f"the body is {quote(body)}")
         return
     finish = choice.get("finish_reason")
     if message.get("role") != "assistant" or "content" not in message or finish not in _FINISH:
-        findings.broke("C13", None, f"the choice is {quote(choice)}")
+        findings.add("C13", None, f"the choice is {quote(choice)}")
     if streamed is not None:
         _compare(findings, _parse_answer(message, finish), streamed, same_run=same_run)
 
@@ -234,6 +234,6 @@ def _compare(findings: Findings, whole: ChatAnswer, streamed: ChatAnswer, *, sam
         # Text before an interruption is in both forms; only the stream reports the end.
         names = ("texts", "calls") if streamed.error else ("texts", "calls", "finish")
         if differing := [name for name in names if getattr(whole, name) != getattr(streamed, name)]:
-            findings.broke("C14", None, f"it differs from the stream in {quote(differing)}")
+            findings.add("C14", None, f"it differs from the stream in {quote(differing)}")
     elif whole.has_content() != streamed.has_content() and not streamed.error:
-        findings.broke("C14", None, "one of body and stream says something, the other nothing")
+        findings.add("C14", None, "one of body and stream says something, the other nothing")

@@ -30,13 +30,13 @@ class Violation(Struct, frozen=True):
     def __str__(self) -> str:
         at = "" if self.frame_index is None else f" at frame {self.frame_index}"
         shown = f"\n    {self.frame}" if self.frame else ""
-        return f"{self.rule} ({self.severity}){at}: {self.why}\n    rule: {RULES[self.rule].says}{shown}"
+        return f"{self.rule} ({self.severity}){at}: {self.why}\n    rule: {RULES[self.rule].text}{shown}"
 
 
 class Report(Struct, frozen=True, kw_only=True):
     protocol: Protocol
     frames: int = 0
-    broken: tuple[Violation, ...] = ()
+    violations: tuple[Violation, ...] = ()
     """In the order of the frames."""
     strict: bool = True
     """Whether a violated should-rule is a fault."""
@@ -44,7 +44,7 @@ class Report(Struct, frozen=True, kw_only=True):
     @property
     def faults(self) -> tuple[Violation, ...]:
         """The violations that fail the grade."""
-        return tuple(one for one in self.broken if self.strict or one.severity == "must")
+        return tuple(one for one in self.violations if self.strict or one.severity == "must")
 
     @property
     def ok(self) -> bool:
@@ -55,7 +55,7 @@ class Report(Struct, frozen=True, kw_only=True):
         return next(iter(self.faults), None)
 
     def __str__(self) -> str:
-        lines = "\n".join(str(one) for one in self.broken)
+        lines = "\n".join(str(one) for one in self.violations)
         return f"{self.protocol}, {self.frames} frames: " + (lines or "every rule is kept")
 
 
@@ -67,7 +67,7 @@ class Findings:
         self._broken: list[Violation] = []
         self._told: Counter[str] = Counter()
 
-    def broke(self, rule: str, frame: Frame | None, why: str) -> None:
+    def add(self, rule: str, frame: Frame | None, why: str) -> None:
         self._told[rule] += 1
         if self._told[rule] > _MAX_PER_RULE:
             return
@@ -79,7 +79,7 @@ class Findings:
     def report(self, *, frames: int = 0, strict: bool = True) -> Report:
         """Return the violations ordered by frame; those that are not about the stream come last."""
         ordered = sorted(self._broken, key=lambda one: frames + 1 if one.frame_index is None else one.frame_index)
-        return Report(protocol=self.protocol, frames=frames, broken=tuple(ordered), strict=strict)
+        return Report(protocol=self.protocol, frames=frames, violations=tuple(ordered), strict=strict)
 
 
 def quote(value: object) -> str:
@@ -87,8 +87,8 @@ def quote(value: object) -> str:
     return shorten(json.encode(value).decode(), 80)
 
 
-def shorten(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def shorten(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
 
 
 # Typed access to untyped values

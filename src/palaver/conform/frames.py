@@ -58,7 +58,7 @@ def _frames(stream: bytes) -> Iterator[Frame]:
     index, event = 0, _Event()
     for number, line in enumerate(lines, 1):
         if line:
-            event.take(line, number)
+            event.add_line(line, number)
         else:
             if event.data:
                 yield event.frame(index, closed=True)
@@ -77,7 +77,7 @@ class _Event:
         self._event: str | None = None
         self._extra: list[str] = []
 
-    def take(self, line: bytes, number: int) -> None:
+    def add_line(self, line: bytes, number: int) -> None:
         self._line = self._line or number
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")

@@ -33,7 +33,7 @@ class FramingChecker:
         self._done = False
 
     def feed(self, frame: Frame) -> None:
-        broke = self._findings.broke
+        broke = self._findings.add
         self._frames += 1
         if self._done:
             broke("F6", frame, "it stands after [DONE]")
@@ -48,12 +48,12 @@ class FramingChecker:
 
     def end(self, past: Frame) -> None:
         if not self._frames:
-            self._findings.broke("F1", past, "there is no event in it")
+            self._findings.add("F1", past, "there is no event in it")
         elif not self._done and self._findings.protocol in _DONE_RULES:
-            self._findings.broke(_DONE_RULES[self._findings.protocol], past, "there is no [DONE]")
+            self._findings.add(_DONE_RULES[self._findings.protocol], past, "there is no [DONE]")
 
     def _name(self, frame: Frame) -> None:
-        broke = self._findings.broke
+        broke = self._findings.add
         if self._findings.protocol == "services":
             return  # The name is checked by S1.
         if self._findings.protocol != "responses":
@@ -71,40 +71,40 @@ def check_head(findings: Findings, headers: Mapping[str, str]) -> None:
     """Check the headers of a streamed response, with names in lower case."""
     kind = headers.get("content-type", "")
     if kind.partition(";")[0].strip().lower() != "text/event-stream":
-        findings.broke("F5", None, f"the content type is {quote(kind)}")
+        findings.add("F5", None, f"the content type is {quote(kind)}")
     version = headers.get("x-vercel-ai-ui-message-stream")
     if findings.protocol == "ui-stream" and version != "v1":
-        findings.broke("U14", None, f"the header is {quote(version)}")
+        findings.add("U14", None, f"the header is {quote(version)}")
 
 
 def check_refusal(findings: Findings, status: int, body: bytes) -> None:
     """Check the response to a malformed request."""
     if not 400 <= status < 500:
-        findings.broke("E2", None, f"the answer is {status}: {_body_text(body)}")
+        findings.add("E2", None, f"the answer is {status}: {_body_text(body)}")
         return
     text = body.decode("utf-8", "replace")
     value = json.parse_or_text(text)
     if findings.protocol == "ui-stream":
         if not text.strip() or not isinstance(value, str):
-            findings.broke("E3", None, f"the body is {_body_text(body)}")
+            findings.add("E3", None, f"the body is {_body_text(body)}")
         return
     document = as_object(value) or {}
     if findings.protocol == "services":
         if number_in(document, "code") != status or not text_in(document, "message") or not text_in(document, "type"):
-            findings.broke("E3", None, f"the body is {_body_text(body)}")
+            findings.add("E3", None, f"the body is {_body_text(body)}")
         return
     error = object_in(document, "error") or {}
     if not text_in(error, "message"):
-        findings.broke("E3", None, f"the body is {_body_text(body)}")
+        findings.add("E3", None, f"the body is {_body_text(body)}")
     elif not error.keys() >= {"type", "code", "param"} or not text_in(document, "detail"):
-        findings.broke("E4", None, f"the body is {_body_text(body)}")
+        findings.add("E4", None, f"the body is {_body_text(body)}")
 
 
 def _body_text(body: bytes) -> str:
     return quote(shorten(body[:1000].decode("utf-8", "replace"), 200)) if body else "nothing"
 
 
-WholeFrom = Literal["same-run", "another-run"]
+BodySource = Literal["same-run", "another-run"]
 """Whether the complete body is of the run that was streamed, or of another one with the same prompt."""
 
 _Checker = responses.ResponsesChecker | chat_completions.ChatChecker | ui_stream.UIChecker | services.ServiceChecker
@@ -114,8 +114,8 @@ def grade(
     stream: bytes,
     protocol: Protocol,
     *,
-    whole: Any = None,
-    whole_from: WholeFrom = "same-run",
+    body: Any = None,
+    body_from: BodySource = "same-run",
     history: Collection[str] = (),
     headers: Mapping[str, str] | None = None,
     ui_version: Version = 6,
@@ -130,23 +130,23 @@ def grade(
     checker, count = _follow(findings, stream, history, ui_version)
     if headers is not None:
         check_head(findings, {name.lower(): value for name, value in headers.items()})
-    if whole is not None:
-        _check_whole(findings, whole, checker, whole_from)
+    if body is not None:
+        _check_whole(findings, body, checker, body_from)
     return findings.report(frames=count, strict=strict)
 
 
-def grade_whole(
-    whole: Any,
+def grade_body(
+    body: Any,
     protocol: Protocol,
     *,
     stream: bytes | None = None,
-    whole_from: WholeFrom = "same-run",
+    body_from: BodySource = "same-run",
     strict: bool = True,
 ) -> Report:
     """Check a body that was not streamed, and compare it with the stream, which is not graded here."""
     findings = Findings(protocol)
     checker = None if stream is None else _follow(Findings(protocol), stream, (), 6)[0]
-    _check_whole(findings, whole, checker, whole_from)
+    _check_whole(findings, body, checker, body_from)
     return findings.report(strict=strict)
 
 
@@ -160,7 +160,7 @@ def grade_refusal(status: int, body: bytes, protocol: Protocol, *, strict: bool 
 def grade_unanswered(why: str, protocol: Protocol, *, strict: bool = True) -> Report:
     """Return the report for a prompt without an answer that could be graded."""
     findings = Findings(protocol)
-    findings.broke("E1", None, why)
+    findings.add("E1", None, why)
     return findings.report(strict=strict)
 
 
@@ -190,14 +190,14 @@ def _checker(findings: Findings, history: Collection[str], ui_version: Version) 
             assert_never(findings.protocol)
 
 
-def _check_whole(findings: Findings, whole: Any, checker: _Checker | None, whole_from: WholeFrom) -> None:
+def _check_whole(findings: Findings, whole: Any, checker: _Checker | None, whole_from: BodySource) -> None:
     body, same_run = whole, whole_from == "same-run"
     if isinstance(whole, bytes):
         body, fault = decode_object(whole)
         if fault == NOT_AN_OBJECT and findings.protocol == "services":
             body = msgspec.json.decode(whole)
         elif fault is not None:
-            findings.broke("F3", None, f"the body is {quote(whole[:200].decode('utf-8', 'replace'))}: {fault}")
+            findings.add("F3", None, f"the body is {quote(whole[:200].decode('utf-8', 'replace'))}: {fault}")
             return
     if findings.protocol == "chat-completions":
         answer = checker.answer if isinstance(checker, chat_completions.ChatChecker) else None

@@ -60,7 +60,7 @@ _COMPARED_KEYS = ("type", "id", "call_id", "name", "arguments", "output", "text"
 
 def check_response(findings: Findings, frame: Frame | None, body: dict[str, Any], event: str) -> None:
     """Check a response object; `event` is the last word of its event's type, or `whole`."""
-    broke = findings.broke
+    broke = findings.add
     if list_in(body, "output") is None:
         broke("F3", frame, f"output is {quote(body.get('output'))}, not a list")
     if body.get("object") != "response" or not text_in(body, "id"):
@@ -78,7 +78,7 @@ def check_response(findings: Findings, frame: Frame | None, body: dict[str, Any]
 
 def check_item(findings: Findings, frame: Frame | None, item: dict[str, Any]) -> None:
     """Check a finished item, which has a type."""
-    broke, kind = findings.broke, str(item.get("type"))
+    broke, kind = findings.add, str(item.get("type"))
     if findings.protocol == "invocations":
         if kind not in _MLFLOW_ITEMS:
             broke("I14", frame, f"MLflow knows no item type {quote(kind)}")
@@ -106,7 +106,7 @@ def _is_summary(parts: list[Any] | None) -> bool:
 
 
 def _check_message(findings: Findings, frame: Frame | None, item: dict[str, Any]) -> None:
-    broke, content = findings.broke, list_in(item, "content")
+    broke, content = findings.add, list_in(item, "content")
     if item.get("role") != "assistant":
         broke("I15", frame, f"role is {quote(item.get('role'))}")
     if not content:
@@ -132,7 +132,7 @@ def _check_message(findings: Findings, frame: Frame | None, item: dict[str, Any]
 def _check_annotations(findings: Findings, frame: Frame | None, part: dict[str, Any]) -> None:
     annotations = list_in(part, "annotations")
     if annotations is None:
-        findings.broke("I15", frame, f"annotations is {quote(part.get('annotations'))}")
+        findings.add("I15", frame, f"annotations is {quote(part.get('annotations'))}")
         return
     for annotation in annotations:
         match annotation:
@@ -141,7 +141,7 @@ def _check_annotations(findings: Findings, frame: Frame | None, part: dict[str, 
             case {"type": str()} if findings.protocol == "responses":
                 pass
             case _:
-                findings.broke("I18", frame, f"an annotation is {quote(annotation)}")
+                findings.add("I18", frame, f"an annotation is {quote(annotation)}")
 
 
 def check_output(findings: Findings, frame: Frame, output: list[Any], finished: Mapping[int, dict[str, Any]]) -> None:
@@ -150,9 +150,9 @@ def check_output(findings: Findings, frame: Frame, output: list[Any], finished: 
     if output == done:
         return
     if [comparable(item) for item in output] == [comparable(item) for item in done]:
-        findings.broke("I12b", frame, _output_difference(output, done))
+        findings.add("I12b", frame, _output_difference(output, done))
     else:
-        findings.broke("I12", frame, _output_difference(output, done))
+        findings.add("I12", frame, _output_difference(output, done))
 
 
 def comparable(value: Any) -> Any:
@@ -177,15 +177,15 @@ def _output_difference(output: list[Any], done: list[dict[str, Any]]) -> str:
 def _check_keys(findings: Findings, frame: Frame | None, body: dict[str, Any]) -> None:
     for name, types in _TYPES.items():
         if body.get(name) is not None and not isinstance(body[name], types):
-            findings.broke("F3", frame, f"{name} is {quote(body[name])}")
+            findings.add("F3", frame, f"{name} is {quote(body[name])}")
     if findings.protocol == "invocations":
         if nulls := [name for name, value in body.items() if value is None]:
-            findings.broke("B3", frame, f"null: {quote(nulls)}")
+            findings.add("B3", frame, f"null: {quote(nulls)}")
         return
     if missing := [name for name in (*_NEVER_NULL, *_MAY_BE_NULL) if name not in body]:
-        findings.broke("B2", frame, f"missing: {quote(missing)}")
+        findings.add("B2", frame, f"missing: {quote(missing)}")
     if nulls := [name for name in _NEVER_NULL if name in body and body[name] is None]:
-        findings.broke("B2", frame, f"null: {quote(nulls)}")
+        findings.add("B2", frame, f"null: {quote(nulls)}")
 
 
 def _check_usage(findings: Findings, frame: Frame | None, usage: Any) -> None:
@@ -198,7 +198,7 @@ def _check_usage(findings: Findings, frame: Frame | None, usage: Any) -> None:
     cached = number_in(object_in(counts_object, "input_tokens_details") or {}, "cached_tokens")
     reasoning = number_in(object_in(counts_object, "output_tokens_details") or {}, "reasoning_tokens")
     if not counts or cached is None or reasoning is None:
-        findings.broke("B4", frame, f"usage is {quote(usage)}")
+        findings.add("B4", frame, f"usage is {quote(usage)}")
 
 
 def _has_error_text(error: dict[str, Any] | None) -> bool:
@@ -208,9 +208,9 @@ def _has_error_text(error: dict[str, Any] | None) -> bool:
 class _Stem(NamedTuple):
     """A text that grows by deltas: `response.{stem}.delta`, then `response.{stem}.done`."""
 
-    done: str
+    text_field: str
     """The field of `.done` with the whole text."""
-    place: str | None
+    index_field: str | None
     """The field with the index of its part."""
 
 
@@ -241,11 +241,11 @@ class _Item:
     index: int | None
     call: object = None
     """Its `call_id` when it was added."""
-    announced: bool = True
+    was_added: bool = True
     """Whether it started with `added`, and not with a delta or complete."""
-    done: bool = False
+    is_done: bool = False
     pieces: dict[_Key, list[str]] = field(default_factory=dict[_Key, list[str]])
-    whole: set[_Key] = field(default_factory=set[_Key])
+    complete_texts: set[_Key] = field(default_factory=set[_Key])
     """Texts with a `.done`."""
     parts: dict[_Key, bool] = field(default_factory=dict[_Key, bool])
     """The added parts, and whether they are still open."""
@@ -254,14 +254,14 @@ class _Item:
     def text(self, stem: str, index: int) -> str | None:
         """Return the joined deltas; None if there were none and none are required."""
         pieces = self.pieces.get((stem, index))
-        return "".join(pieces) if pieces is not None else "" if self.announced else None
+        return "".join(pieces) if pieces is not None else "" if self.was_added else None
 
 
 class ItemChecker:
     """Checks every item. `asked` are the calls of the input without a result."""
 
     def __init__(self, findings: Findings, unanswered: Collection[str]) -> None:
-        self._broke = findings.broke
+        self._broke = findings.add
         self._findings = findings
         self._items: dict[str, _Item] = {}
         self._open: list[_Item] = []
@@ -297,7 +297,7 @@ class ItemChecker:
         """The run is over: nothing may be open."""
         for item in self._open:
             self._broke("I7", frame, f"the item {quote(item.id)} has no done")
-            item.done = True
+            item.is_done = True
         self._open.clear()
 
     # Start and end of an item
@@ -335,14 +335,14 @@ class ItemChecker:
                 self._broke("I7b", frame, "the item is done, but was never added")
                 item = self._begin(frame, identity, text_in(item_object, "type"), value, announced=False)
                 assert item is not None
-        elif item.done:
+        elif item.is_done:
             self._broke("I7", frame, "the item was done before")
             return
         self._check_place(frame, item, value)
         self._check_texts(frame, item, item_object)
         self._check_call(frame, item_object)
         check_item(self._findings, frame, item_object)
-        item.done = True
+        item.is_done = True
         self._open.remove(item)
         self.finished[item.index if item.index is not None else len(self.finished)] = item_object
 
@@ -359,7 +359,7 @@ class ItemChecker:
         # Palaver's own items may be inside another one: clients skip unknown types.
         if self._open and not (_is_palaver_item(kind) and not _is_palaver_item(self._open[-1].type)):
             self._broke("I8", frame, f"it begins while {quote(self._open[-1].id)} is open")
-        item = _Item(identity, kind, index, announced=announced)
+        item = _Item(identity, kind, index, was_added=announced)
         self._items[identity] = item
         self._open.append(item)
         return item
@@ -370,7 +370,7 @@ class ItemChecker:
         if item is None:
             self._broke("I7b", frame, f"no item {quote(identity)} was added")
             return self._begin(frame, identity, None, value, announced=False)
-        if item.done:
+        if item.is_done:
             self._broke("I7", frame, f"the item {quote(identity)} is done")
             return None
         self._check_place(frame, item, value)
@@ -386,7 +386,7 @@ class ItemChecker:
             self._broke(
                 "I5", frame, f"the item was added as {quote(item.type)} and is done as {quote(item_object['type'])}"
             )
-        elif item_object is not None and item.announced and item.call != item_object.get("call_id"):
+        elif item_object is not None and item.was_added and item.call != item_object.get("call_id"):
             self._broke("I5", frame, f"call_id was {quote(item.call)} and is {quote(item_object.get('call_id'))}")
 
     def _misplaced(self, frame: Frame, value: dict[str, Any], expected: str) -> None:
@@ -424,25 +424,25 @@ class ItemChecker:
 
     def _text(self, frame: Frame, item: _Item, stem: str, verb: str, value: dict[str, Any]) -> None:
         fields = _STEMS[stem]
-        index = self._index(frame, value, fields.place)
+        index = self._index(frame, value, fields.index_field)
         key = (stem, index)
-        name = "delta" if verb == "delta" else fields.done
+        name = "delta" if verb == "delta" else fields.text_field
         text = text_in(value, name)
         if text is None:
             self._broke("F3", frame, f"{name} is {quote(value.get(name))}, not a string")
             return
-        if key in item.whole:
+        if key in item.complete_texts:
             self._broke("I7", frame, f"this {stem} is done")
             return
         part = _PART_OF.get(stem)
-        if part is not None and item.announced and not item.parts.get((part, index)):
+        if part is not None and item.was_added and not item.parts.get((part, index)):
             self._broke("I7b", frame, f"it has no open {part}")
         if verb == "delta":
             if stem == "output_text" and item.annotations.get(index):
                 self._broke("I10b", frame, "an annotation stands before it")
             item.pieces.setdefault(key, []).append(text)
             return
-        item.whole.add(key)
+        item.complete_texts.add(key)
         self._compare(frame, item, key, text, "the done text")
 
     def _part(self, frame: Frame, item: _Item, stem: str, verb: str, value: dict[str, Any]) -> None:
@@ -456,16 +456,16 @@ class ItemChecker:
                 self._broke("I7b", frame, "the part was added before")
             item.parts[key] = True
             return
-        if not item.parts.get(key) and item.announced:
+        if not item.parts.get(key) and item.was_added:
             self._broke("I7b", frame, "the part is done, but not open")
         item.parts[key] = False
         self._compare_part(frame, item, index, part)
 
     def _check_texts(self, frame: Frame, item: _Item, item_object: dict[str, Any]) -> None:
         """Compare the finished item with its frames."""
-        if item.announced:
+        if item.was_added:
             needed = {("function_call_arguments", 0)} if item_object["type"] == "function_call" else set[_Key]()
-            for key in (item.pieces.keys() | needed) - item.whole:
+            for key in (item.pieces.keys() | needed) - item.complete_texts:
                 self._broke("I7b", frame, f"its {key[0]} has no done")
             for key in (key for key, is_open in item.parts.items() if is_open):
                 self._broke("I7b", frame, f"its {key[0]} has no done")
@@ -480,7 +480,7 @@ class ItemChecker:
             case {"type": "output_text", "text": str(text)}:
                 self._compare(frame, item, ("output_text", index), text, "the text of the part")
                 annotations, added = list_in(part, "annotations") or [], item.annotations.get(index, [])
-                if item.announced and annotations != added:
+                if item.was_added and annotations != added:
                     self._broke("I10b", frame, f"annotations are {quote(annotations)}, added were {quote(added)}")
             case {"type": "refusal", "refusal": str(text)}:
                 self._compare(frame, item, ("refusal", index), text, "the refusal")

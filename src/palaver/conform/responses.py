@@ -16,7 +16,7 @@ class ResponsesChecker:
     """Checks one run. `history` are the ids of calls in the input without a result."""
 
     def __init__(self, findings: Findings, *, history: Collection[str] = ()) -> None:
-        self._broke = findings.broke
+        self._broke = findings.add
         self._findings = findings
         self._items = ItemChecker(findings, history)
         self._created = False
@@ -139,11 +139,11 @@ def check_response_body(findings: Findings, body: Any, terminal: dict[str, Any] 
     """Check a response that was not streamed; `terminal` is the response object that ended a stream, if any."""
     value = as_object(body)
     if value is None:
-        findings.broke("F3", None, f"the body is {quote(body)}, not an object")
+        findings.add("F3", None, f"the body is {quote(body)}, not an object")
         return
     if terminal is not None and terminal.get("status") == "failed" and same_run:
         if value.get("response_id") != terminal.get("id") or "error" not in value:
-            findings.broke("I16", None, f"the run failed, and the body is {quote(value)}")
+            findings.add("I16", None, f"the run failed, and the body is {quote(value)}")
         return
     check_response(findings, None, value, "whole")
     output = list_in(value, "output") or []
@@ -151,12 +151,12 @@ def check_response_body(findings: Findings, body: Any, terminal: dict[str, Any] 
         if (item_object := as_object(item)) is not None and text_in(item_object, "type") is not None:
             check_item(findings, None, item_object)
         else:
-            findings.broke("F3", None, f"an item is {quote(item)}")
+            findings.add("F3", None, f"an item is {quote(item)}")
     if terminal is None:
         return
     if same_run:
         if value != terminal:
-            findings.broke("I16", None, _body_difference(value, terminal))
+            findings.add("I16", None, _body_difference(value, terminal))
     else:
         _compare_loosely(findings, value, terminal)
 
@@ -171,13 +171,13 @@ def _compare_loosely(findings: Findings, body: dict[str, Any], terminal: dict[st
     """Compare two runs of one prompt: text and the number of items may differ."""
     items, streamed = list_in(body, "output") or [], list_in(terminal, "output") or []
     if bool(items) != bool(streamed):
-        findings.broke("I16", None, f"output has {len(items)} items, the stream's had {len(streamed)}")
+        findings.add("I16", None, f"output has {len(items)} items, the stream's had {len(streamed)}")
     if odd := sorted(body.keys() ^ terminal.keys()):
-        findings.broke("I16b", None, f"only one of body and stream has {quote(odd)}")
+        findings.add("I16b", None, f"only one of body and stream has {quote(odd)}")
     whole, stream_keys = _keys_by_type(items), _keys_by_type(streamed)
     for kind in sorted(whole.keys() & stream_keys.keys()):
         if odd := sorted(whole[kind] ^ stream_keys[kind]):
-            findings.broke("I16b", None, f"of two {kind} items only one has {quote(odd)}")
+            findings.add("I16b", None, f"of two {kind} items only one has {quote(odd)}")
 
 
 def _keys_by_type(items: list[Any]) -> dict[str, set[str]]:

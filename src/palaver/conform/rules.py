@@ -16,16 +16,16 @@ Severity = Literal["must", "should"]
 
 class Rule(Struct, frozen=True):
     id: str
-    says: str
-    must: tuple[Protocol, ...]
+    text: str
+    required_by: tuple[Protocol, ...]
     """The protocols whose clients break without it. For the others it is a should."""
-    breaks: str
+    reason: str
     """Which clients break, or why it is only a should."""
 
 
 _SERVICES: tuple[Protocol, ...] = ("services",)
 
-SERVICES = (
+SERVICE_RULES = (
     Rule("S1", "every event has a name that the protocol knows", _SERVICES, "readers go by it, and pass over others"),
     Rule(
         "S2",
@@ -361,7 +361,7 @@ UI_STREAM = (
     ),
 )
 
-ANSWERS = (
+ANSWER_RULES = (
     Rule("E1", "a plain prompt is answered with 200, in time", _ALL, "everyone"),
     Rule(
         "E2",
@@ -385,11 +385,11 @@ GROUPS: Mapping[str, tuple[Rule, ...]] = {
     "Responses": RESPONSES,
     "Chat Completions": CHAT_COMPLETIONS,
     "UI message stream": UI_STREAM,
-    "Services": SERVICES,
-    "Answers, all protocols": ANSWERS,
+    "Services": SERVICE_RULES,
+    "Answers, all protocols": ANSWER_RULES,
 }
 RULES: Mapping[str, Rule] = {rule.id: rule for group in GROUPS.values() for rule in group}
 
 
 def severity(rule: str, protocol: Protocol) -> Severity:
-    return "must" if protocol in RULES[rule].must else "should"
+    return "must" if protocol in RULES[rule].required_by else "should"

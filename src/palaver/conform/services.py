@@ -27,7 +27,7 @@ class ServiceChecker:
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
-        self._broke = findings.broke
+        self._broke = findings.add
         self._frames = 0
         self._open: str | None = None
         """The kind of the open block."""
@@ -147,7 +147,7 @@ def _check_fields(findings: Findings, frame: Frame, name: str, value: Any) -> No
         "tool_result": text_in(fields, "call_id") is not None and fields.keys() >= {"output", "is_error"},
     }
     if not good.get(name, True):
-        findings.broke("F3", frame, f"the data of {name} is {quote(value)}")
+        findings.add("F3", frame, f"the data of {name} is {quote(value)}")
 
 
 def _check_error(findings: Findings, frame: Frame | None, value: Any) -> None:
@@ -160,7 +160,7 @@ def _check_error(findings: Findings, frame: Frame | None, value: Any) -> None:
         or not text_in(fields, "message")
         or not has_details
     ):
-        findings.broke("S9", frame, f"the error is {quote(value)}")
+        findings.add("S9", frame, f"the error is {quote(value)}")
 
 
 def _is_document(findings: Findings, frame: Frame | None, value: Any) -> bool:
@@ -170,7 +170,7 @@ def _is_document(findings: Findings, frame: Frame | None, value: Any) -> bool:
     counts = all(number_in(usage, name) is not None for name in _COUNTS)
     ends = turns[-1] == {"role": "assistant", "content": response}
     if response is None or not counts or not ends or object_in(fields, "meta") is None:
-        findings.broke("S10", frame, f"the document is {quote(value)}")
+        findings.add("S10", frame, f"the document is {quote(value)}")
     return response is not None
 
 
@@ -184,8 +184,8 @@ def check_service_body(findings: Findings, body: Any, streamed: ServiceChecker |
         return
     if same_run:
         if body != streamed.last_data:
-            findings.broke("S12", None, f"the body is {quote(body)}, {streamed.ended} said {quote(streamed.last_data)}")
+            findings.add("S12", None, f"the body is {quote(body)}, {streamed.ended} said {quote(streamed.last_data)}")
     elif streamed.started and streamed.ended == "complete" and _is_document(findings, None, body):
         document: dict[str, Any] = as_object(streamed.last_data) or {}
         if bool(body["response"]) != bool(document.get("response")):
-            findings.broke("S12", None, "one of body and stream says something, the other nothing")
+            findings.add("S12", None, "one of body and stream says something, the other nothing")

@@ -66,7 +66,7 @@ class UIChecker:
     """Checks one UI message. `history` are the calls of the request's last message, which may get results here."""
 
     def __init__(self, findings: Findings, *, version: Version = 6, history: Collection[str] = ()) -> None:
-        self._broke = findings.broke
+        self._broke = findings.add
         self._version = version
         self._fields = {**_FIELDS, **(_SINCE_6 if version >= 6 else {}), **(_SINCE_7 if version >= 7 else {})}
         self._parts = 0

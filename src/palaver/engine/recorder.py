@@ -454,15 +454,18 @@ def _redact_batch(
 
     def redactor(name: str) -> "RunRedactor | None":
         run, state = states[name]
-        if state.redactor is not None and not state.redactor.has_asked:
-            state.redactor.call(run.call)  # What is redacted in the call is redacted in the reply as well.
+        if state.redactor is not None and not state.redactor.has_seen_request:
+            state.redactor.redact_call(run.call)  # What is redacted in the call is redacted in the reply as well.
         return state.redactor
 
     return (
-        [one if (r := states[one.started.run_id][1].redactor) is None else r.new(one) for one in new],
-        [one if (r := redactor(one.run)) is None else replace(one, events=r.events(one.events)) for one in batches],
+        [one if (r := states[one.started.run_id][1].redactor) is None else r.redact_new_run(one) for one in new],
         [
-            one if (r := redactor(one.started.run_id)) is None else replace(one, events=r.events(one.events))
+            one if (r := redactor(one.run)) is None else replace(one, events=r.redact_events(one.events))
+            for one in batches
+        ],
+        [
+            one if (r := redactor(one.started.run_id)) is None else replace(one, events=r.redact_events(one.events))
             for one in ended
         ],
     )

@@ -127,10 +127,10 @@ class StepRecorder:
         if any(word in _letters(scope) for scope in list(place.scopes) for word in step.teller):
             return True
         if step.kind in ("llm", "embedding"):
-            for call in list(place.models):
+            for call in list(place.model_calls):
                 if step.began_at <= call[0] and (step.ended_at is None or call[1] <= step.ended_at):
                     with suppress(ValueError):  # Another thread may have matched it.
-                        place.models.remove(call)
+                        place.model_calls.remove(call)
                         return True
         return False
 
@@ -299,10 +299,10 @@ class RunTracer:
             events=run.log,
             ended_at=last.at or run.time(),
             first_output_at=run.first_output_at,
-            left_at=left_at,
+            disconnected_at=left_at,
             times=times,
-            told=[*(() if place is None else place.tools), *(() if recorder is None else recorder.tools)],
-            is_cut=recorder is not None and recorder.is_cut,
+            reported_tools=[*(() if place is None else place.tools), *(() if recorder is None else recorder.tools)],
+            has_dropped_steps=recorder is not None and recorder.is_cut,
         )
         self.add_run(facts)
 

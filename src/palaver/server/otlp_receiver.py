@@ -45,13 +45,15 @@ class OtlpReceiver:
 
         media_type = exchange.headers.get("content-type", "")
         form = parse_media_type(media_type)
-        self._writer.check()
+        self._writer.check_capacity()
         settings = self._settings
         limits = RequestLimits(
-            wire=settings.otlp_max_body, unpacked=settings.otlp_max_unpacked, ratio=settings.otlp_max_ratio
+            compressed_bytes=settings.otlp_max_body,
+            decompressed_bytes=settings.otlp_max_unpacked,
+            ratio=settings.otlp_max_ratio,
         )
         body = await exchange.body(settings)
-        with self._writer.holding(len(body)):
+        with self._writer.reserve(len(body)):
             sent = TraceRequest(
                 project=exchange.caller.project,
                 body=body,
@@ -59,7 +61,7 @@ class OtlpReceiver:
                 encoding=exchange.headers.get("content-encoding"),
                 received_at=self._now(),
             )
-            found = await self._writer.off(self._reader.take, sent, limits)
+            found = await self._writer.run_in_thread(self._reader.decode, sent, limits)
         del sent, body  # Free the memory while the spans wait to be written.
         try:
             lost = await self._writer.write(found.rows)
@@ -70,8 +72,8 @@ class OtlpReceiver:
 
     async def close(self) -> None:
         """Write pending spans, and stop the threads and processes."""
-        await self._writer.flushed()
-        await self._writer.off(self._reader.close)
+        await self._writer.flush()
+        await self._writer.run_in_thread(self._reader.close)
         await self._writer.close()
 
 

@@ -50,13 +50,13 @@ class RedactionPolicy:
 
     def warm(self) -> None:
         """Import the redaction modules."""
-        self.house.of("")
+        self.house.for_project("")
 
     # Traces
 
     def span(self, span: "Span") -> "Span":
         """Redact a span by the server-wide rules, and add its cost."""
-        return self.house.span(span)
+        return self.house.redact(span)
 
     @property
     def house(self) -> "ProjectRedactors":
@@ -78,7 +78,7 @@ class RedactionPolicy:
         rules = self._authors.get(workflow)
         if rules is None or not any("traces" in rule.scope for rule in rules):
             return None
-        return lambda span: self._by_author(project, workflow).span(span)
+        return lambda span: self._by_author(project, workflow).redact_span(span)
 
     # Runs and conversations
 
@@ -99,15 +99,15 @@ class RedactionPolicy:
 
     def messages(self, project: str, workflow: str | None, messages: Sequence[Message]) -> Sequence[Message]:
         redactor = self.run(project, workflow)
-        return messages if redactor is None else redactor.messages(messages)
+        return messages if redactor is None else redactor.redact_messages(messages)
 
     def inputs(self, project: str, workflow: str | None, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         redactor = self.run(project, workflow)
-        return inputs if redactor is None else redactor.inputs(inputs)
+        return inputs if redactor is None else redactor.redact_mapping(inputs)
 
     def call(self, project: str, workflow: str, call: Call, reading: Any) -> tuple[Call, Any]:
         redactor = self.run(project, workflow)
-        return (call, reading) if redactor is None else (redactor.call(call), redactor.value(reading))
+        return (call, reading) if redactor is None else (redactor.redact_call(call), redactor.redact_value(reading))
 
     # Test sets
 

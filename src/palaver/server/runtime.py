@@ -47,22 +47,22 @@ class Telemetry:
         redact = redaction.span
         self.writer = SpanWriter(database, redact=redact, now=utc_now)
         self.exporter = OtlpExporter(configured_endpoint(settings), redact=redact)
-        sink = combine_sinks(self.writer.put, self.exporter)
+        sink = combine_sinks(self.writer.enqueue, self.exporter)
         self.tracing = RunTracer(sink, content=settings.trace_content, clean=redaction.by_author)
         reader = RequestDecoder(redact, redaction.house_rules, cores=settings.workers + 1)
         self.receiver = OtlpReceiver(self.writer, reader, settings, now=utc_now)
 
     def follow(self, metrics: Metrics) -> None:
         """Add our counters to /metrics."""
-        metrics.follow("palaver_spans_written", "Spans that were kept.", lambda: self.writer.written)
-        metrics.follow("palaver_spans_dropped", "Spans of runs that were not.", lambda: self.writer.dropped)
+        metrics.follow("palaver_spans_written", "Spans that were kept.", lambda: self.writer.stored_count)
+        metrics.follow("palaver_spans_dropped", "Spans of runs that were not.", lambda: self.writer.dropped_count)
         metrics.follow("palaver_spans_sent", "Spans of runs that were sent on.", lambda: self.exporter.sent)
         metrics.follow("palaver_spans_unsent", "Spans of runs that were not.", lambda: self.exporter.dropped)
 
     async def flushed(self) -> None:
         """Wait until the spans of all runs so far are written or dropped."""
         await self.tracing.flush()
-        await self.writer.flushed()
+        await self.writer.flush()
 
     async def close(self) -> None:
         """Write and export what is left, and release threads and connections."""

@@ -39,16 +39,16 @@ def repeated_prefix_length(first: Sequence[Message], then: Sequence[Message]) ->
     return len(first) if is_same else 0
 
 
-def has_more_steps(history: Sequence[Message], given: Sequence[Message], answered: Sequence[Message]) -> bool:
+def has_more_steps(history: Sequence[Message], messages_in: Sequence[Message], messages_out: Sequence[Message]) -> bool:
     """Whether `history` starts with `given`, ends with the same text as `answered`, and has more messages between."""
-    history_keys, given_keys = _key_messages(history, _exact_key), _key_messages(given, _exact_key)
+    history_keys, given_keys = _key_messages(history, _exact_key), _key_messages(messages_in, _exact_key)
     if (
         not given_keys
         or _common_prefix_length(history_keys, given_keys) < len(given_keys)
-        or len(history_keys) <= len(given_keys) + len(answered)
+        or len(history_keys) <= len(given_keys) + len(messages_out)
     ):
         return False
-    last_text = _last_assistant_text(answered)
+    last_text = _last_assistant_text(messages_out)
     return bool(last_text) and last_text == _last_assistant_text(history)
 
 

@@ -54,34 +54,34 @@ class RequestDecoder:
     def __init__(
         self,
         redact: "RedactSpan",
-        rules: "Callable[[], RedactionConfig]",
+        redaction_config: "Callable[[], RedactionConfig]",
         *,
         cores: int = 2,
-        idle: float = IDLE_TIMEOUT_S,
+        idle_timeout_s: float = IDLE_TIMEOUT_S,
     ) -> None:
         """Use a child process if there are at least `cores` cores: one per server process, and one more."""
         self._redact = redact
-        self._rules = rules
+        self._rules = redaction_config
         self._has_core = _available_cores() >= cores
-        self._idle = idle
+        self._idle = idle_timeout_s
         self._process: _WorkerProcess | None = None
         self._restart_after = 0.0
-        self.read = 0
+        self.offloaded_count = 0
         """Number of requests that the child process decoded."""
 
-    def take(self, sent: "TraceRequest", limits: "RequestLimits") -> "IngestResult":
+    def decode(self, request: "TraceRequest", limits: "RequestLimits") -> "IngestResult":
         """Build the rows of a request. Raises what decoding raises."""
         from palaver.traces.ingest import ingest_request
 
-        if self._has_core and len(sent.body) >= MIN_OFFLOAD_BYTES and (process := self._ready()) is not None:
+        if self._has_core and len(request.body) >= MIN_OFFLOAD_BYTES and (process := self._ready()) is not None:
             try:
-                answer = process.run((sent, limits))
+                answer = process.run((request, limits))
             except (OSError, EOFError, msgspec.DecodeError):
                 self._discard("ended while it read a request")
             else:
-                self.read += 1
+                self.offloaded_count += 1
                 return answer
-        return ingest_request(sent, self._redact, limits)
+        return ingest_request(request, self._redact, limits)
 
     def close(self) -> None:
         if self._process is not None:
@@ -224,13 +224,13 @@ def main() -> None:
     with contextlib.suppress(EOFError, BrokenPipeError):
         rules, idle = msgspec.msgpack.decode(_receive_message(input_), type=tuple[RedactionConfig, float])
         redactors = ProjectRedactors(rules)
-        redactors.of("")
+        redactors.for_project("")
         _send_message(output, b"begun")
         while select.select([input_], [], [], idle)[0]:
             sent, limits = jobs.decode(_receive_message(input_))
             result: JobResult
             try:
-                result = None, ingest_request(sent, redactors.span, limits)
+                result = None, ingest_request(sent, redactors.redact, limits)
             except PalaverError as error:
                 result = DecodeFailure(type(error).__name__, error.message), None
             _send_message(output, msgspec.msgpack.encode(result))

@@ -41,13 +41,13 @@ class RunFacts(NamedTuple):
     ended_at: datetime
     """End time of a run that broke off."""
     first_output_at: datetime | None = None
-    left_at: datetime | None = None
+    disconnected_at: datetime | None = None
     """When the client disconnected, if that was before the end."""
     times: Mapping[int, datetime] = {}
     """Time of each tool event by its sequence number. Events that arrived together share one datetime object."""
-    told: Sequence[ReportedTool] = ()
+    reported_tools: Sequence[ReportedTool] = ()
     """Tools for which an instrumentation has made a span already, with more detail."""
-    is_cut: bool = False
+    has_dropped_steps: bool = False
     """Whether steps beyond the limit were left out."""
 
 
@@ -65,5 +65,5 @@ class SpanOwner(NamedTuple):
     session: str
     run_id: str
     record: RecordMode
-    known: Sequence[str] = ()
+    secrets: Sequence[str] = ()
     """Secrets that the caller passed to this run."""

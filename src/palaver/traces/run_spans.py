@@ -65,12 +65,12 @@ class SpanAttributes:
     def dropped(self) -> dict[str, int]:
         return {"bytes": self._dropped_bytes} if self._dropped_bytes else {}
 
-    def label(self, name: str, value: Any) -> None:
+    def set_label(self, name: str, value: Any) -> None:
         """Set an attribute that is not content, unless the value is None."""
         if value is not None:
             self.attributes[name] = value
 
-    def value(self, name: str, value: Any) -> Any:
+    def set_json(self, name: str, value: Any) -> Any:
         """Set a JSON attribute; return the recorded value, or None."""
         if not self._is_full:
             return None
@@ -86,16 +86,16 @@ class SpanAttributes:
             text = json.encode(value)
         return value if self._fits(name, text) else None
 
-    def text(self, name: str, value: Any) -> Any:
+    def set_text(self, name: str, value: Any) -> Any:
         """Like `value`, but a string is not encoded again; returns its parsed JSON if it is JSON."""
         if not isinstance(value, str):
-            return self.value(name, value)
+            return self.set_json(name, value)
         if not self._is_full:
             return None
         text = self._clean(json.replace_surrogates(value))
         return json.parse_or_text(text) if self._fits(name, text.encode()) else None
 
-    def messages(self, name: str, messages: Sequence[Message]) -> tuple[Message, ...]:
+    def set_messages(self, name: str, messages: Sequence[Message]) -> tuple[Message, ...]:
         """Set messages in gen_ai's format, without their sender's ids; return those that are recorded."""
         if not messages or not self._is_full:
             return ()
@@ -198,25 +198,25 @@ def _run_span(
     call, origin, usage = facts.call, facts.origin, reply.usage
     start = started.at or facts.ended_at
     failed = last if isinstance(last, RunFailed) else None
-    contents.label("gen_ai.operation.name", "invoke_workflow")
-    contents.label("gen_ai.workflow.name", facts.workflow)
-    contents.label("gen_ai.conversation.id", started.session)
+    contents.set_label("gen_ai.operation.name", "invoke_workflow")
+    contents.set_label("gen_ai.workflow.name", facts.workflow)
+    contents.set_label("gen_ai.conversation.id", started.session)
     inputs, parameters, value, messages_in, messages_out = _set_contents(facts, reply, contents)
     set_usage(usage, contents)
-    contents.label("gen_ai.response.finish_reasons", [reply.finish])
+    contents.set_label("gen_ai.response.finish_reasons", [reply.finish])
     if facts.first_output_at is not None:
-        contents.label("gen_ai.response.time_to_first_chunk", (facts.first_output_at - start).total_seconds())
-    contents.label("error.type", failed.code if failed else None)
-    contents.label("palaver.run.id", started.run_id)
-    contents.label("palaver.project", origin.project)
-    contents.label("palaver.protocol", origin.protocol or None)
-    contents.label("palaver.is_chat", facts.is_chat)
-    contents.label("palaver.user", call.user)
-    contents.label("palaver.cost", usage.cost if usage else None)
-    contents.label("palaver.finish", reply.finish)
-    contents.label("palaver.disconnected", True if facts.left_at else None)
-    contents.label("palaver.variant", origin.variant)
-    contents.label("palaver.key", origin.key)
+        contents.set_label("gen_ai.response.time_to_first_chunk", (facts.first_output_at - start).total_seconds())
+    contents.set_label("error.type", failed.code if failed else None)
+    contents.set_label("palaver.run.id", started.run_id)
+    contents.set_label("palaver.project", origin.project)
+    contents.set_label("palaver.protocol", origin.protocol or None)
+    contents.set_label("palaver.is_chat", facts.is_chat)
+    contents.set_label("palaver.user", call.user)
+    contents.set_label("palaver.cost", usage.cost if usage else None)
+    contents.set_label("palaver.finish", reply.finish)
+    contents.set_label("palaver.disconnected", True if facts.disconnected_at else None)
+    contents.set_label("palaver.variant", origin.variant)
+    contents.set_label("palaver.key", origin.key)
     return Span(
         trace_id=started.trace_id,
         span_id=started.span_id or derive_span_id(started.run_id),
@@ -248,7 +248,7 @@ def _run_span(
         attributes=contents.attributes,
         events=(*_disconnect_events(facts), *((_exception_event(failed),) if failed else ())),
         dropped=contents.dropped,
-        notes=(*contents.notes, NOTE_STEPS_CUT) if facts.is_cut else contents.notes,
+        notes=(*contents.notes, NOTE_STEPS_CUT) if facts.has_dropped_steps else contents.notes,
     )
 
 
@@ -257,13 +257,13 @@ def _set_contents(
 ) -> tuple[Any, Any, Any, tuple[Message, ...], tuple[Message, ...]]:
     """Set and return inputs, parameters, value, and the messages of both sides, as far as they are recorded."""
     call, is_chat = facts.call, facts.is_chat
-    messages_in = contents.messages("gen_ai.input.messages", call.messages if is_chat else ())
+    messages_in = contents.set_messages("gen_ai.input.messages", call.messages if is_chat else ())
     # A workflow that is not a chat shows its messages only if it returned no value.
     shows_messages = is_chat or reply.value is UNSET
-    messages_out = contents.messages("gen_ai.output.messages", reply.messages if shows_messages else ())
-    inputs = contents.value("palaver.inputs", dict(call.inputs)) if call.inputs or not is_chat else None
-    parameters = contents.value("palaver.parameters", dict(call.parameters)) if call.parameters else None
-    value = None if reply.value is UNSET else contents.value("palaver.value", reply.value)
+    messages_out = contents.set_messages("gen_ai.output.messages", reply.messages if shows_messages else ())
+    inputs = contents.set_json("palaver.inputs", dict(call.inputs)) if call.inputs or not is_chat else None
+    parameters = contents.set_json("palaver.parameters", dict(call.parameters)) if call.parameters else None
+    value = None if reply.value is UNSET else contents.set_json("palaver.value", reply.value)
     return (
         inputs,
         parameters,
@@ -280,11 +280,11 @@ def _find_messages(value: Any, side: Prefer) -> tuple[Message, ...]:
 
 def set_usage(usage: Usage | None, contents: SpanAttributes) -> None:
     if usage is not None:
-        contents.label("gen_ai.usage.input_tokens", usage.input_tokens)
-        contents.label("gen_ai.usage.output_tokens", usage.output_tokens)
-        contents.label("gen_ai.usage.cache_read.input_tokens", usage.cached_input_tokens)
-        contents.label("gen_ai.usage.cache_creation.input_tokens", usage.cache_creation_input_tokens)
-        contents.label("gen_ai.usage.reasoning.output_tokens", usage.reasoning_tokens)
+        contents.set_label("gen_ai.usage.input_tokens", usage.input_tokens)
+        contents.set_label("gen_ai.usage.output_tokens", usage.output_tokens)
+        contents.set_label("gen_ai.usage.cache_read.input_tokens", usage.cached_input_tokens)
+        contents.set_label("gen_ai.usage.cache_creation.input_tokens", usage.cache_creation_input_tokens)
+        contents.set_label("gen_ai.usage.reasoning.output_tokens", usage.reasoning_tokens)
 
 
 def _caller_span_id(call: Call) -> str | None:
@@ -294,7 +294,7 @@ def _caller_span_id(call: Call) -> str | None:
 
 def _disconnect_events(facts: RunFacts) -> tuple[SpanEvent, ...]:
     """An event for the client's disconnection: why the run was stopped, or that no client saw its end."""
-    return () if facts.left_at is None else (SpanEvent("palaver.disconnected", facts.left_at, {}),)
+    return () if facts.disconnected_at is None else (SpanEvent("palaver.disconnected", facts.disconnected_at, {}),)
 
 
 def _exception_event(failed: RunFailed) -> SpanEvent:
@@ -336,8 +336,8 @@ def _tool_executions(facts: RunFacts) -> Iterator[_ToolExecution]:
 
 def _unreported_executions(facts: RunFacts) -> Iterator[_ToolExecution]:
     """Yield executions without a span of their own. A reported tool without a call id matches the first of its name."""
-    calls = {truncate_id(reported.call_id) for reported in facts.told if reported.call_id}
-    names = Counter(reported.name for reported in facts.told if not reported.call_id)
+    calls = {truncate_id(reported.call_id) for reported in facts.reported_tools if reported.call_id}
+    names = Counter(reported.name for reported in facts.reported_tools if not reported.call_id)
     for execution in _tool_executions(facts):
         if execution.returned.call_id in calls:
             continue
@@ -356,12 +356,12 @@ def _tool_span(execution: _ToolExecution, root: Span, facts: RunFacts, contents:
     call, returned = execution.call, execution.returned
     at = facts.times.get(returned.seq)
     start = execution.started_at or at or root.start
-    contents.label("gen_ai.operation.name", "execute_tool")
-    contents.label("gen_ai.conversation.id", root.session)
-    contents.label("gen_ai.tool.name", call.name)
-    contents.label("gen_ai.tool.call.id", returned.call_id)
-    contents.label("error.type", "tool_error" if returned.is_error else None)
-    contents.label("palaver.run.id", root.run_id)
+    contents.set_label("gen_ai.operation.name", "execute_tool")
+    contents.set_label("gen_ai.conversation.id", root.session)
+    contents.set_label("gen_ai.tool.name", call.name)
+    contents.set_label("gen_ai.tool.call.id", returned.call_id)
+    contents.set_label("error.type", "tool_error" if returned.is_error else None)
+    contents.set_label("palaver.run.id", root.run_id)
     return Span(
         trace_id=root.trace_id,
         span_id=derive_span_id(f"{root.span_id}/{returned.item}"),
@@ -372,8 +372,8 @@ def _tool_span(execution: _ToolExecution, root: Span, facts: RunFacts, contents:
         status="error" if returned.is_error else "ok",
         start=start,
         duration_ms=elapsed_ms(start, at or start),
-        inputs=contents.text("gen_ai.tool.call.arguments", call.arguments if call.arguments.strip() else "{}"),
-        outputs=contents.text("gen_ai.tool.call.result", returned.output),
+        inputs=contents.set_text("gen_ai.tool.call.arguments", call.arguments if call.arguments.strip() else "{}"),
+        outputs=contents.set_text("gen_ai.tool.call.result", returned.output),
         tool=Tool(name=call.name, call_id=returned.call_id),
         session=root.session,
         run_id=root.run_id,

@@ -33,14 +33,14 @@ _MAX_OPEN_SPANS = 10_000
 class RunSpanSink:
     """Receives the spans that end below a run."""
 
-    __slots__ = ("models", "owner", "put", "scopes", "tools")
+    __slots__ = ("model_calls", "owner", "scopes", "submit", "tools")
 
     def __init__(self, owner: SpanOwner, put: Callable[[SpanFactory], None]) -> None:
         self.owner = owner
-        self.put = put  # Called from any thread; does not block.
+        self.submit = put  # Called from any thread; does not block.
         self.tools: list[ReportedTool] = []
         """Tools that an instrumentation has reported below the run."""
-        self.models: list[tuple[datetime, datetime]] = []
+        self.model_calls: list[tuple[datetime, datetime]] = []
         """Start and end of model calls below the run."""
         self.scopes: set[str] = set()
         """Names of the instrumentation scopes that started spans below the run."""
@@ -119,8 +119,8 @@ def _make_processor() -> "SpanProcessor":
                 if (tool := _reported_tool(attributes)) is not None:
                     sink.tools.append(tool)
                 elif _is_model_call(attributes) and span.start_time and span.end_time:
-                    sink.models.append((to_datetime(span.start_time), to_datetime(span.end_time)))
-                sink.put(partial(build_sdk_spans, span, sink.owner))
+                    sink.model_calls.append((to_datetime(span.start_time), to_datetime(span.end_time)))
+                sink.submit(partial(build_sdk_spans, span, sink.owner))
 
     return RunSpanProcessor()
 

@@ -41,8 +41,8 @@ def build_sdk_spans(span: "ReadableSpan", owner: SpanOwner) -> Sequence[Span]:
 
 def to_run_span(raw: RawSpan, owner: SpanOwner) -> Span:
     """Build the record with the run's project, session and recording level."""
-    if owner.known:
-        raw = _mask_secrets(raw, owner.known)
+    if owner.secrets:
+        raw = _mask_secrets(raw, owner.secrets)
     if owner.record != "full":
         raw = strip_content(raw)
     span = to_span(raw, project=owner.project)

@@ -95,7 +95,7 @@ class _FieldCollector:
         self.names: dict[Name, None] = {}
         self.notes: list[str] = []
 
-    def ask(self, convention: Convention, raw: RawSpan) -> None:
+    def collect(self, convention: Convention, raw: RawSpan) -> None:
         try:
             fields = convention.read_fields(raw)
         except Exception:  # A bug in the convention's reader: the other conventions still apply.
@@ -109,7 +109,7 @@ class _FieldCollector:
             self.fields[field] = value
             self.names[convention.NAME] = None
 
-    def label(self, field: str, attributes: Mapping[str, Any], *names: str) -> None:
+    def collect_label(self, field: str, attributes: Mapping[str, Any], *names: str) -> None:
         """Set a label from attributes that belong to no convention."""
         for name in names:
             if field not in self.fields and (text := parse_label(attributes.get(name))) is not None:
@@ -131,16 +131,16 @@ def _collect_fields(raw: RawSpan) -> _FieldCollector:
     roots = {name.partition(".")[0] for name in attributes}
     for convention in _PRIMARY:
         if not convention.ROOTS.isdisjoint(roots):
-            collector.ask(convention, raw)
-    collector.label("session", attributes, "session.id")
-    collector.label("user", attributes, "user.id", "enduser.id")
+            collector.collect(convention, raw)
+    collector.collect_label("session", attributes, "session.id")
+    collector.collect_label("user", attributes, "user.id", "enduser.id")
     for convention in _VENDORS:
         if not convention.ROOTS.isdisjoint(roots) or (convention is events and raw.events):
-            collector.ask(convention, raw)
+            collector.collect(convention, raw)
     if "gen_ai" in roots and ("input_tokens" not in collector.fields or "output_tokens" not in collector.fields):
-        collector.ask(pydantic_ai, raw)
-    collector.label("session", attributes, "langfuse.session.id")
-    collector.label("user", attributes, "langfuse.user.id", "llm.user")
+        collector.collect(pydantic_ai, raw)
+    collector.collect_label("session", attributes, "langfuse.session.id")
+    collector.collect_label("user", attributes, "langfuse.user.id", "llm.user")
     return collector
 
 

@@ -103,27 +103,27 @@ def _name(step: Step, details: StepDetails) -> str:
 def _set_labels(
     step: Step, details: StepDetails, home: RunSpanContext, contents: SpanAttributes, finish: str | None
 ) -> None:
-    contents.label("gen_ai.operation.name", _OPERATIONS[step.kind])
-    contents.label("gen_ai.conversation.id", home.session or None)
+    contents.set_label("gen_ai.operation.name", _OPERATIONS[step.kind])
+    contents.set_label("gen_ai.conversation.id", home.session or None)
     match step.kind:
         case "agent":
-            contents.label("gen_ai.agent.name", step.name or None)
+            contents.set_label("gen_ai.agent.name", step.name or None)
         case "tool":
-            contents.label("gen_ai.tool.name", step.name)
-            contents.label("gen_ai.tool.call.id", step.call_id)
+            contents.set_label("gen_ai.tool.name", step.name)
+            contents.set_label("gen_ai.tool.call.id", step.call_id)
         case "guardrail":
-            contents.label("openinference.span.kind", "GUARDRAIL")
+            contents.set_label("openinference.span.kind", "GUARDRAIL")
         case _:
             pass
-    contents.label("gen_ai.response.model" if step.kind == "llm" else "gen_ai.request.model", details.model)
-    contents.label("gen_ai.provider.name", details.provider)
+    contents.set_label("gen_ai.response.model" if step.kind == "llm" else "gen_ai.request.model", details.model)
+    contents.set_label("gen_ai.provider.name", details.provider)
     set_usage(details.usage, contents)
-    contents.label("gen_ai.response.finish_reasons", [details.finish] if details.finish else None)
+    contents.set_label("gen_ai.response.finish_reasons", [details.finish] if details.finish else None)
     if step.error is not None and not step.was_cancelled:
-        contents.label("error.type", _error_type(step.error))
-    contents.label("palaver.run.id", home.run_id)
-    contents.label("palaver.cost", details.usage.cost if details.usage else None)
-    contents.label("palaver.finish", finish)
+        contents.set_label("error.type", _error_type(step.error))
+    contents.set_label("palaver.run.id", home.run_id)
+    contents.set_label("palaver.cost", details.usage.cost if details.usage else None)
+    contents.set_label("palaver.finish", finish)
 
 
 def _set_contents(step: Step, details: StepDetails, contents: SpanAttributes) -> dict[str, Any]:
@@ -132,18 +132,18 @@ def _set_contents(step: Step, details: StepDetails, contents: SpanAttributes) ->
         _parse_side(details.messages_in, "input"), _parse_side(details.messages_out, "output")
     )
     fields: dict[str, tuple[str, Any]] = {
-        "messages_in": (_INPUT_MESSAGES, contents.messages(_INPUT_MESSAGES, messages_in)),
-        "messages_out": (_OUTPUT_MESSAGES, contents.messages(_OUTPUT_MESSAGES, messages_out)),
+        "messages_in": (_INPUT_MESSAGES, contents.set_messages(_INPUT_MESSAGES, messages_in)),
+        "messages_out": (_OUTPUT_MESSAGES, contents.set_messages(_OUTPUT_MESSAGES, messages_out)),
     }
-    write = contents.text if step.kind == "tool" else contents.value
+    write = contents.set_text if step.kind == "tool" else contents.set_json
     for field, value in (("inputs", details.inputs), ("outputs", details.outputs)):
         if value is not None:
             name = (_TOOL_VALUE_ATTRIBUTES if step.kind == "tool" else _VALUE_ATTRIBUTES)[field]
             fields[field] = (name, write(name, value))
     if details.parameters:
-        contents.value("palaver.parameters", dict(details.parameters))
+        contents.set_json("palaver.parameters", dict(details.parameters))
     if details.tools:
-        contents.value("gen_ai.tool.definitions", list(details.tools))
+        contents.set_json("gen_ai.tool.definitions", list(details.tools))
     return {field: value for field, (name, value) in fields.items() if value and name not in contents.attributes}
 
 

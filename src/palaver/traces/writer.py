@@ -68,16 +68,16 @@ class SpanWriter:
         *,
         redact: "RedactSpan",
         now: Callable[[], datetime],
-        room: int = MAX_PENDING_BYTES,
-        own_room: int = MAX_LOCAL_PENDING_BYTES,
-        patience: float = RETRY_DELAY_S,
+        max_request_bytes: int = MAX_PENDING_BYTES,
+        max_local_bytes: int = MAX_LOCAL_PENDING_BYTES,
+        retry_delay_s: float = RETRY_DELAY_S,
     ) -> None:
         self._database = database
         self.redact = redact
         self._now = now
-        self._max_request_bytes = room
-        self._max_local_bytes = own_room
-        self._retry_delay_s = patience
+        self._max_request_bytes = max_request_bytes
+        self._max_local_bytes = max_local_bytes
+        self._retry_delay_s = retry_delay_s
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="palaver-spans")
         self._request_bytes = 0  # Bytes.
         self._local_bytes = 0
@@ -89,20 +89,20 @@ class SpanWriter:
         self._batch_ready = asyncio.Event()
         self._local_task: asyncio.Task[None] | None = None
         self._write_task: asyncio.Task[None] | None = None
-        self.written = 0
+        self.stored_count = 0
         """Number of stored spans."""
-        self.dropped = 0
+        self.dropped_count = 0
         """Number of local runs' spans that were dropped."""
 
     # Requests
 
-    def check(self) -> None:
+    def check_capacity(self) -> None:
         """Raise Overloaded while there is no room, before the body is read."""
         if self._request_bytes >= self._max_request_bytes:
             raise _overloaded()
 
     @contextmanager
-    def holding(self, size: int) -> Generator[None]:
+    def reserve(self, size: int) -> Generator[None]:
         """Reserve the bytes of a request while it is decoded, or raise Overloaded. `write` counts its rows."""
         if self._request_bytes and self._request_bytes + size > self._max_request_bytes:
             raise _overloaded()
@@ -116,7 +116,7 @@ class SpanWriter:
             self._preparing -= 1
             self._update_batch_ready()
 
-    async def off(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def run_in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function in the writer's thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, partial(work, *args, **kwargs))
 
@@ -135,11 +135,11 @@ class SpanWriter:
 
     # Local runs
 
-    def put(self, given: "Iterable[Span]") -> None:
+    def enqueue(self, new_spans: "Iterable[Span]") -> None:
         """Store spans of local runs in the background, or drop them if there is no room."""
-        for span in given:
+        for span in new_spans:
             if self._local_bytes >= self._max_local_bytes:
-                self.dropped += 1
+                self.dropped_count += 1
                 continue
             size = _approximate_bytes(span)
             self._local_bytes += size
@@ -154,8 +154,8 @@ class SpanWriter:
             while self._local_spans:
                 await self._wait_for_local()
                 chunk = [self._local_spans.popleft() for _ in range(min(_LOCAL_CHUNK_SPANS, len(self._local_spans)))]
-                rows = await self.off(_build_rows, [span for span, _ in chunk], self.redact)
-                self.dropped += len(chunk) - len(rows)
+                rows = await self.run_in_thread(_build_rows, [span for span, _ in chunk], self.redact)
+                self.dropped_count += len(chunk) - len(rows)
                 self._add(_PendingRows(rows, sum(size for _, size in chunk), None))
         finally:
             self._local_task = None
@@ -170,7 +170,7 @@ class SpanWriter:
 
     # Writing
 
-    async def flushed(self) -> None:
+    async def flush(self) -> None:
         """Wait until all pending spans are written or given up."""
         self._local_wake.set()
         while tasks := [task for task in (self._local_task, self._write_task) if task is not None]:
@@ -178,7 +178,7 @@ class SpanWriter:
 
     async def close(self) -> None:
         """Flush and shut the thread down."""
-        await self.flushed()
+        await self.flush()
         await asyncio.to_thread(self._thread.shutdown)
 
     def _add(self, piece: _PendingRows) -> None:
@@ -251,9 +251,9 @@ class SpanWriter:
         return 0
 
     def _finish(self, piece: _PendingRows, lost: int) -> None:
-        self.written += len(piece.rows) - lost
+        self.stored_count += len(piece.rows) - lost
         if piece.done is None:
-            self.dropped += lost
+            self.dropped_count += lost
         elif not piece.done.done():  # The request may have been cancelled.
             piece.done.set_result(lost)
         self._release(piece)
@@ -268,7 +268,7 @@ class SpanWriter:
                 continue
             if piece.done is None:
                 log.warning("%d spans of our own runs were dropped: %s", len(piece.rows), error.message)
-                self.dropped += len(piece.rows)
+                self.dropped_count += len(piece.rows)
             elif not piece.done.done():
                 piece.done.set_exception(type(error)(error.message))
             self._release(piece)

@@ -261,7 +261,7 @@ async def test_a_reply_that_tells_tokens_alone_costs_what_its_trace_costs(
     await tracing.close()
 
     assert found.answer.usage == msgspec.structs.replace(usage, cost=cost)
-    kept = [ProjectRedactors(RedactionConfig(prices=PRICES)).span(span) for span in spans]
+    kept = [ProjectRedactors(RedactionConfig(prices=PRICES)).redact(span) for span in spans]
     costs = [span.cost for span in kept if span.kind in ("llm", "embedding") and span.cost is not None]
     assert usage.cost is not None or (sum(costs) if costs else None) == cost
 

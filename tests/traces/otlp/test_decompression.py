@@ -50,15 +50,15 @@ def test_no_other_encoding_is_read(encoding: str) -> None:
 @pytest.mark.parametrize("encoding", [None, "gzip"])
 def test_a_body_may_be_so_large_on_the_wire(encoding: str | None) -> None:
     with pytest.raises(TooLarge, match="larger than 4 bytes"):
-        decompress(b"spans", encoding, RequestLimits(wire=4))
+        decompress(b"spans", encoding, RequestLimits(compressed_bytes=4))
 
 
 def test_a_body_may_be_so_large_once_unpacked() -> None:
     body = gzip.compress(b"spans")
 
-    assert decompress(body, "gzip", RequestLimits(unpacked=5)) == b"spans"
+    assert decompress(body, "gzip", RequestLimits(decompressed_bytes=5)) == b"spans"
     with pytest.raises(TooLarge, match="more than 4 bytes"):
-        decompress(body, "gzip", RequestLimits(unpacked=4))
+        decompress(body, "gzip", RequestLimits(decompressed_bytes=4))
 
 
 def test_the_ratio_counts_from_a_mebibyte_on() -> None:
@@ -75,15 +75,15 @@ def test_a_bomb_costs_little_memory_and_time() -> None:
 
     def unpack(body: bytes, most: int) -> None:
         with pytest.raises(TooLarge):
-            decompress(body, "gzip", RequestLimits(ratio=2_000, unpacked=most))
+            decompress(body, "gzip", RequestLimits(ratio=2_000, decompressed_bytes=most))
 
     assert_bounded(partial(unpack, most=4 * MIB), bomb, 8)
     large = bomb(512)
     tracemalloc.start()
-    unpack(large, DEFAULT_LIMITS.unpacked)
+    unpack(large, DEFAULT_LIMITS.decompressed_bytes)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 2.5 * DEFAULT_LIMITS.unpacked
+    assert peak < 2.5 * DEFAULT_LIMITS.decompressed_bytes
 
 
 @pytest.mark.parametrize(

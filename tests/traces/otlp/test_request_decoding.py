@@ -196,9 +196,9 @@ def test_a_link_that_names_no_span_is_left_out(decoded: Decoded) -> None:
 
 
 def test_a_request_may_have_so_many_spans(decoded: Decoded) -> None:
-    assert len(decoded(request(span(), span()), limits=RequestLimits(spans=2)).spans) == 2
+    assert len(decoded(request(span(), span()), limits=RequestLimits(max_spans=2)).spans) == 2
     with pytest.raises(TooLarge, match="more than 1 spans"):
-        decoded(request(span(), span()), limits=RequestLimits(spans=1))
+        decoded(request(span(), span()), limits=RequestLimits(max_spans=1))
 
 
 def test_no_other_form_is_read() -> None:

@@ -56,7 +56,7 @@ SPANS: dict[str, dict[str, Any]] = {
 def stored(body: bytes, media_type: str) -> list[Span]:
     batch = decode_request(body, media_type, NOW)
     assert batch.rejected == []
-    return [REDACT.span(to_span(raw, project="default")) for raw in batch.spans]
+    return [REDACT.redact_span(to_span(raw, project="default")) for raw in batch.spans]
 
 
 @pytest.mark.parametrize("name", SPANS)

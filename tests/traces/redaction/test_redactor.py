@@ -328,9 +328,12 @@ def test_rules_of_another_scope_do_not_apply() -> None:
     rules = parse_rules([{"detector": "email", "scope": "runs"}, {"path": "inputs.a", "scope": ["testsets"]}])
 
     assert redact_span(record(name=MAIL), rules, KEY).name == MAIL
-    assert Redactor(rules, KEY, "runs").value({"a": MAIL}) == ({"a": MASK}, (Redaction("inputs.a", "email"),))
-    assert Redactor(rules, KEY, "testsets").value({"a": MAIL}) == ({"a": MASK}, (Redaction("inputs.a", "inputs.a"),))
-    assert Redactor(parse_rules([{"path": "inputs", "action": "drop"}]), KEY).value(7)[0] is None
+    assert Redactor(rules, KEY, "runs").redact_value({"a": MAIL}) == ({"a": MASK}, (Redaction("inputs.a", "email"),))
+    assert Redactor(rules, KEY, "testsets").redact_value({"a": MAIL}) == (
+        {"a": MASK},
+        (Redaction("inputs.a", "inputs.a"),),
+    )
+    assert Redactor(parse_rules([{"path": "inputs", "action": "drop"}]), KEY).redact_value(7)[0] is None
 
 
 def test_what_was_removed_is_told_briefly() -> None:

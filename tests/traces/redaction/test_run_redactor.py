@@ -48,7 +48,7 @@ def text(*pieces: str, item: str = "i1", first: int = 1, **ended: Any) -> list[E
 def test_what_stands_across_deltas_is_found_and_every_event_stays() -> None:
     said = [RunStarted(0, "run_1"), *text("to ada@exa", "mple.org", " and on"), RunFinished(6)]
 
-    assert redactor(EMAIL).events(said) == [
+    assert redactor(EMAIL).redact_events(said) == [
         RunStarted(0, "run_1"),
         TextStarted(1, "i1", "m1"),
         TextDelta(2, "i1", f"to {MASK} and on"),
@@ -63,7 +63,7 @@ def test_what_says_nothing_of_the_kind_is_the_same() -> None:
     note = Annotation(kind="url", url="https://a.example", start=0, end=2)
     said = [RunStarted(0), *text("He", "llo", annotations=(note,)), UsageAdded(5), RunCancelled(6)]
 
-    assert redactor(EMAIL).events(said) == said
+    assert redactor(EMAIL).redact_events(said) == said
 
 
 def test_one_item_is_redacted_and_another_is_not() -> None:
@@ -74,7 +74,7 @@ def test_one_item_is_redacted_and_another_is_not() -> None:
         TextDelta(21, "c", "x@y.org"),
     ]
 
-    new = redactor(EMAIL).events(said)
+    new = redactor(EMAIL).redact_events(said)
 
     assert new[:3] == text(MASK, item="a")
     assert new[3:6] == said[3:6]
@@ -97,7 +97,7 @@ def test_reasoning_arguments_results_parts_values_and_failures_too() -> None:
         RunFailed(10, "bad", f"no {mail}", 400, {"of": mail}),
     ]
 
-    assert redactor(EMAIL).events(said) == [
+    assert redactor(EMAIL).redact_events(said) == [
         ReasoningStarted(0, "r"),
         ReasoningDelta(1, "r", MASK),
         ReasoningEnded(2, "r", MASK),
@@ -110,30 +110,34 @@ def test_reasoning_arguments_results_parts_values_and_failures_too() -> None:
         PartAdded(9, "p", "m3", Refusal(f"not to {MASK}")),
         RunFailed(10, "bad", f"no {MASK}", 400, {"of": MASK}),
     ]
-    finished = redactor(EMAIL).events([RunFinished(0, value={"to": mail}), RunFinished(1), RunFinished(2, value=None)])
+    finished = redactor(EMAIL).redact_events(
+        [RunFinished(0, value={"to": mail}), RunFinished(1), RunFinished(2, value=None)]
+    )
     assert [event.value for event in finished if isinstance(event, RunFinished)] == [{"to": MASK}, UNSET, None]
 
 
 def test_what_was_removed_from_the_question_is_removed_from_the_answer() -> None:
     one = redactor({"path": "inputs.patient.name"})
-    call = one.call(
+    call = one.redact_call(
         Call(workflow="w", inputs={"patient": {"name": "Ada Lovelace", "ward": "B"}}, user="u", session="s")
     )
 
     assert call == Call(workflow="w", inputs={"patient": {"name": MASK, "ward": "B"}}, user="u", session="s")
-    assert one.events(text("Dear Ada ", "Lovelace!"))[1] == TextDelta(2, "i1", f"Dear {MASK}!")
+    assert one.redact_events(text("Dear Ada ", "Lovelace!"))[1] == TextDelta(2, "i1", f"Dear {MASK}!")
 
 
 @pytest.mark.parametrize("path", ["messages_in.*.text", "messages_in.0.parts.1.text", "messages_in"])
 def test_paths_name_what_is_asked_whatever_its_number(path: str) -> None:
     said = (Message.system("Be kind."), Message.user("Hi", "there"))
-    call = redactor({"path": path}).call(Call(workflow="w", messages=said))
+    call = redactor({"path": path}).redact_call(Call(workflow="w", messages=said))
 
     assert call.messages == (Message.system(MASK), Message.user(MASK, MASK))
 
 
 def test_a_part_that_is_dropped_leaves_its_message() -> None:
-    call = redactor({"path": "messages_in", "action": "drop"}).call(Call(workflow="w", messages=(Message.user("Hi"),)))
+    call = redactor({"path": "messages_in", "action": "drop"}).redact_call(
+        Call(workflow="w", messages=(Message.user("Hi"),))
+    )
 
     assert call.messages == (Message(role="user", parts=()),)
 
@@ -153,7 +157,7 @@ def test_ids_and_the_bytes_of_files_stay() -> None:
         ),
         metadata={"card": "4111111111111111"},
     )
-    (new,) = redactor({"detector": ["card", "email"]}).messages([said])
+    (new,) = redactor({"detector": ["card", "email"]}).redact_messages([said])
 
     assert new == Message(
         role="assistant",
@@ -168,7 +172,7 @@ def test_ids_and_the_bytes_of_files_stay() -> None:
         ),
         metadata={"card": MASK},
     )
-    (named,) = redactor({"path": "messages_in.*.data"}).messages([Message.user(image)])
+    (named,) = redactor({"path": "messages_in.*.data"}).redact_messages([Message.user(image)])
     assert named.parts == (File(media_type="image/png", data=MASK, filename="a@b.org"),)
 
 
@@ -177,14 +181,14 @@ def test_a_new_run_is_kept_without_it() -> None:
     call = Call(workflow="w", messages=(Message.user("I am ada@example.org"),), parameters={"to": "ada@example.org"})
     run = NewRun(started=RunStarted(0, "run_1"), workflow="w", call=call, origin=origin, process="p")
 
-    new = redactor(EMAIL).new(run)
+    new = redactor(EMAIL).redact_new_run(run)
 
     assert new.call.messages == new.origin.said == (Message.user(f"I am {MASK}"),)
     assert new.call.parameters == {"to": MASK}
     assert new.origin.reading == {"instructions": f"Mail {MASK}"}
     assert (
         redactor(EMAIL)
-        .new(NewRun(started=RunStarted(0), workflow="w", call=call, origin=Origin(), process=None))
+        .redact_new_run(NewRun(started=RunStarted(0), workflow="w", call=call, origin=Origin(), process=None))
         .origin
         == Origin()
     )
@@ -196,9 +200,9 @@ def test_what_cannot_be_looked_through_is_masked() -> None:
 
     one = redactor(EMAIL)
 
-    assert one.messages([Message.tool("c", Odd())]) == (Message(role="tool", parts=(Text(MASK),)),)
-    assert one.events([ToolReturned(0, "u", "m", "c", Odd())]) == [ToolReturned(0, "u", "m", "c", MASK)]
+    assert one.redact_messages([Message.tool("c", Odd())]) == (Message(role="tool", parts=(Text(MASK),)),)
+    assert one.redact_events([ToolReturned(0, "u", "m", "c", Odd())]) == [ToolReturned(0, "u", "m", "c", MASK)]
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
-    assert one.value(deep) == MASK
+    assert one.redact_value(deep) == MASK

@@ -133,7 +133,7 @@ async def _forwarded(server: ProbedServer) -> AttackOutcome:
         )
         for path in ("/", "/openapi.json", "/api/bootstrap", "/services")
     ]
-    visible = await run_attempts(attempts, lambda reply: bool(reply.status) and not reply.holds(INVALID_HOST))
+    visible = await run_attempts(attempts, lambda reply: bool(reply.status) and not reply.contains(INVALID_HOST))
     if visible.verdict == "broken" or not server.target.is_loopback:
         return visible
     headers = [("X-Forwarded-Host", "localhost"), ("Forwarded", "host=localhost")]

@@ -59,7 +59,7 @@ class RawReply(NamedTuple):
         """Whether the request was rejected, by a reply or by closing the connection."""
         return self.fault == CLOSED or 400 <= self.status < 500 or self.status == 501
 
-    def holds(self, text: str) -> bool:
+    def contains(self, text: str) -> bool:
         """Whether headers or body contain a text."""
         return text.encode() in self.body or any(text in f"{name}: {value}" for name, value in self.headers.items())
 
@@ -203,15 +203,15 @@ class ProbedServer(NamedTuple):
 
 class AttackOutcome(NamedTuple):
     verdict: Verdict
-    sent: str
-    came: str
+    request: str
+    reply: str
 
 
 class Attack(NamedTuple):
     name: str
-    statement: str
+    section: str
     """The section of the security contract."""
-    says: str
+    expectation: str
     """What should hold."""
     run: Callable[[ProbedServer], Awaitable[AttackOutcome]]
     needs: Requirement = "nothing"
@@ -231,7 +231,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 class Attempt(NamedTuple):
     """One request of an attack."""
 
-    sent: str
+    request: str
     """A short description."""
     send: Callable[[], Awaitable[RawReply]]
 
@@ -242,8 +242,8 @@ async def run_attempts(attempts: Iterable[Attempt], is_good: Callable[[RawReply]
     for attempt in attempts:
         reply = await attempt.send()
         if not is_good(reply):
-            return AttackOutcome("broken", attempt.sent, _describe_reply(reply))
-        first, count = first or attempt.sent, count + 1
+            return AttackOutcome("broken", attempt.request, _describe_reply(reply))
+        first, count = first or attempt.request, count + 1
         replies[reply.summary] = None
     return AttackOutcome("held", f"{first}, and {count - 1} more" if count > 1 else first, ", ".join(replies))
 
@@ -287,11 +287,11 @@ async def run_attack(attack: Attack, server: ProbedServer) -> Finding:
     outcome = await attack.run(server) if is_possible else not_applicable(_MISSING_REQUIREMENT[missing])
     return Finding(
         name=attack.name,
-        statement=attack.statement,
-        says=attack.says,
-        sent=printable(_mask_key(server.key, outcome.sent), 160),
+        statement=attack.section,
+        says=attack.expectation,
+        sent=printable(_mask_key(server.key, outcome.request), 160),
         came=printable(
-            _mask_key(server.key, outcome.came), 160
+            _mask_key(server.key, outcome.reply), 160
         ),  # Truncated afterwards, so that no part of a key is left.
         verdict=outcome.verdict,
     )

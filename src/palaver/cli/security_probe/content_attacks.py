@@ -84,7 +84,7 @@ async def _errors(server: ProbedServer) -> AttackOutcome:
         Attempt("GET /api/traces with a filter that is none", partial(server.send, "GET", "/api/traces?limit=-1")),
     ]
     return await run_attempts(
-        attempts, lambda reply: 400 <= reply.status < 500 and not any(map(reply.holds, _LEAKED_TEXTS))
+        attempts, lambda reply: 400 <= reply.status < 500 and not any(map(reply.contains, _LEAKED_TEXTS))
     )
 
 
@@ -111,7 +111,7 @@ async def _echoed_key(server: ProbedServer) -> AttackOutcome:
             partial(server.send_without_key, "PUT", "/api/session", JSON_HEADER, body=login),
         )
     )
-    return await run_attempts(attempts, lambda reply: not reply.holds(WRONG_KEY))
+    return await run_attempts(attempts, lambda reply: not reply.contains(WRONG_KEY))
 
 
 async def _still_healthy(server: ProbedServer) -> AttackOutcome:
@@ -160,7 +160,7 @@ async def _file_paths(server: ProbedServer) -> AttackOutcome:
     attempts = [Attempt(f"GET /assets/{name}", partial(server.send, "GET", f"/assets/{name}")) for name in names]
     outcome = await run_attempts(attempts, lambda reply: reply.is_refused and b"root:" not in reply.body)
     if outcome.verdict == "broken":  # The content of such a file must not end up in a log.
-        return outcome._replace(came=f"{outcome.came.partition(':')[0]}, with a body that is not shown")
+        return outcome._replace(reply=f"{outcome.reply.partition(':')[0]}, with a body that is not shown")
     return outcome
 
 
@@ -338,7 +338,7 @@ async def _internal_urls(server: ProbedServer) -> AttackOutcome:
 
 def _is_guarded(reply: RawReply) -> bool:
     """Whether the URL guard rejected it, rather than a failed connection, and without a reason."""
-    return reply.status == 422 and reply.holds('"url_refused"')
+    return reply.status == 422 and reply.contains('"url_refused"')
 
 
 URL_ATTACKS = (

@@ -332,7 +332,7 @@ class _FileImporter:
         kind = MEDIA_TYPES[request.form]
         try:
             trace_request = TraceRequest(project=self._project, body=body, media_type=kind, received_at=_now())
-            result = ingest_request(trace_request, self._redact, RequestLimits(wire=MAX_LINE_BYTES))
+            result = ingest_request(trace_request, self._redact, RequestLimits(compressed_bytes=MAX_LINE_BYTES))
         except PalaverError as error:  # As a server would reject it.
             self._reject(number, error.message)
             return []

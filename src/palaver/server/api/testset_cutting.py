@@ -121,10 +121,10 @@ def _cleaned(happened: RecordedCall, redactor: "RunRedactor | None") -> Recorded
     if redactor is None:
         return happened
     return RecordedCall(
-        redactor.messages(happened.messages),
-        redactor.inputs(happened.inputs),
-        redactor.messages(happened.reply, "messages_out"),
-        UNSET if happened.value is UNSET else redactor.value(happened.value, "outputs"),
+        redactor.redact_messages(happened.messages),
+        redactor.redact_mapping(happened.inputs),
+        redactor.redact_messages(happened.reply, "messages_out"),
+        UNSET if happened.value is UNSET else redactor.redact_value(happened.value, "outputs"),
     )
 
 

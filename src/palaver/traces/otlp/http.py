@@ -27,12 +27,12 @@ _MAX_GZIP_MEMBERS = 64
 class RequestLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of one request."""
 
-    wire: int = 16 * _MIB
+    compressed_bytes: int = 16 * _MIB
     """Bytes of the body as sent."""
-    unpacked: int = 64 * _MIB
+    decompressed_bytes: int = 64 * _MIB
     ratio: int = 100
     """Decompressed bytes per sent byte; ignored below one mebibyte."""
-    spans: int = 100_000
+    max_spans: int = 100_000
 
 
 DEFAULT_LIMITS = RequestLimits()
@@ -51,13 +51,15 @@ def parse_media_type(media_type: str) -> WireFormat:
 
 def decompress(body: bytes, encoding: str | None, limits: RequestLimits = DEFAULT_LIMITS) -> bytes:
     """Undo the content encoding. Bytes are counted while they are decompressed."""
-    if len(body) > limits.wire:
-        raise TooLarge(f"The body is larger than {limits.wire} bytes: let the exporter send smaller batches.")
+    if len(body) > limits.compressed_bytes:
+        raise TooLarge(
+            f"The body is larger than {limits.compressed_bytes} bytes: let the exporter send smaller batches."
+        )
     match (encoding or "identity").strip().lower():
         case "identity":
             return body
         case "gzip" | "x-gzip":
-            return _gunzip(body, min(limits.unpacked, max(_MIB, limits.ratio * len(body))))
+            return _gunzip(body, min(limits.decompressed_bytes, max(_MIB, limits.ratio * len(body))))
         case other:
             raise UnsupportedMediaType(f"The content encoding {other[:80]!r} is not read: send gzip, or none.")
 
@@ -129,8 +131,8 @@ def decode_request(
     Raises InvalidBody, TooLarge or UnsupportedMediaType.
     """
     if parse_media_type(media_type) == "json":
-        return json.decode(body, received_at, limits.spans)
-    return protobuf.decode(body, received_at, limits.spans)
+        return json.decode(body, received_at, limits.max_spans)
+    return protobuf.decode(body, received_at, limits.max_spans)
 
 
 MEDIA_TYPES: dict[WireFormat, str] = {"protobuf": "application/x-protobuf", "json": "application/json"}

@@ -99,14 +99,14 @@ def _replacement_for(match: re.Match[str]) -> str:
     return _REPLACEMENT * len(match[0])
 
 
-def truncate_text(text: str, name: str, losses: Losses, most: int = MAX_TEXT_BYTES) -> str:
+def truncate_text(text: str, name: str, losses: Losses, max_bytes: int = MAX_TEXT_BYTES) -> str:
     """Replace control characters, and truncate to `most` bytes of UTF-8 at a character boundary."""
-    if len(text) * 4 <= most:
+    if len(text) * 4 <= max_bytes:
         return replace_control_chars(text)
-    start = replace_control_chars(text[:most])
+    start = replace_control_chars(text[:max_bytes])
     data = start.encode()
-    if len(data) > most:
-        start = data[:most].decode(errors="ignore")
+    if len(data) > max_bytes:
+        start = data[:max_bytes].decode(errors="ignore")
     if len(start) < len(text):
         losses.bytes += len(text[len(start) :].encode())
         losses.note(f"cut:{name}")
@@ -140,13 +140,13 @@ def collect_attributes(
     pairs: Iterable[tuple[str, _Value]],
     read: Callable[[_Value, str, Losses], Any],
     losses: Losses,
-    most: int = MAX_ATTRIBUTES,
+    max_count: int = MAX_ATTRIBUTES,
 ) -> dict[str, Any]:
     """Collect up to `most` attributes; of equal names the last wins. Dropped values are not decoded."""
     attributes: dict[str, Any] = {}
     for text, value in pairs:
         name = attribute_name(text)
-        if name is None or (len(attributes) >= most and name not in attributes):
+        if name is None or (len(attributes) >= max_count and name not in attributes):
             losses.attributes += 1
         else:
             attributes[name] = read(value, name, losses)

@@ -50,7 +50,7 @@ class Redactor:
         ]
         self._only_secrets = not self._paths and self._text_redactor.names == ("secrets",)
 
-    def span(self, span: Span) -> Span:
+    def redact_span(self, span: Span) -> Span:
         """Return the redacted record; the same object if nothing was removed."""
         if self._only_secrets:
             text = _encode(span).decode()
@@ -69,14 +69,14 @@ class Redactor:
         changed: dict[str, Any] = {}
         for name, value in values.items():
             before = tally.changes
-            new = redactor.field(name, value)
+            new = redactor.redact_field(name, value)
             if tally.changes > before:
                 changed[name] = new
         if redactor.removed:
             scrubber = RemovedValueScrubber(redactor.removed, tally)
             for name, value in values.items():
                 before = tally.changes
-                new = scrubber.field(name, changed.get(name, value), as_sent=name in _SENT_FIELDS)
+                new = scrubber.scrub_field(name, changed.get(name, value), as_sent=name in _SENT_FIELDS)
                 if tally.changes > before:
                     changed[name] = new
         if not changed:
@@ -89,16 +89,16 @@ class Redactor:
         """Return a redactor for values of one record or run."""
         return ValueRedactor(self._paths, self._text_redactor)
 
-    def value(self, value: Any, field: str = "inputs") -> tuple[Any, tuple[Redaction, ...]]:
+    def redact_value(self, value: Any, field: str = "inputs") -> tuple[Any, tuple[Redaction, ...]]:
         """Redact a value as if it were this field of a record; None if it is dropped."""
         redactor = self.value_redactor()
-        new = redactor.field(field, value)
+        new = redactor.redact_field(field, value)
         return None if new is DROPPED else new, redactor.tally.redactions()
 
 
 def redact_span(span: Span, rules: Sequence[Rule], key: bytes) -> Span:
     """Redact one record. For many, create one Redactor."""
-    return Redactor(rules, key).span(span)
+    return Redactor(rules, key).redact_span(span)
 
 
 def _any_index(path: str) -> str:
@@ -132,11 +132,11 @@ class ProjectRedactors:
         self._config = config
         self._redactors: dict[str, Redactor] = {}
 
-    def span(self, span: Span) -> Span:
+    def redact(self, span: Span) -> Span:
         """Set the cost of a span and redact it."""
-        return self.of(span.project).span(add_cost(span, self._config.prices))
+        return self.for_project(span.project).redact_span(add_cost(span, self._config.prices))
 
-    def of(self, project: str) -> Redactor:
+    def for_project(self, project: str) -> Redactor:
         """Return the redactor of a project."""
         key = self._config.key
         project = project if key else ""  # Without a key all projects share one.
@@ -172,42 +172,42 @@ class RunRedactor:
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor.value_redactor()
-        self.has_asked = False
+        self.has_seen_request = False
         """Whether it has seen the request."""
 
     # Request
 
-    def new(self, run: NewRun) -> NewRun:
-        origin, call = run.origin, self.call(run.call)
-        said = None if origin.said is None else self.messages(origin.said)
-        reading = None if origin.reading is None else self.value(_to_builtins(origin.reading))
+    def redact_new_run(self, run: NewRun) -> NewRun:
+        origin, call = run.origin, self.redact_call(run.call)
+        said = None if origin.said is None else self.redact_messages(origin.said)
+        reading = None if origin.reading is None else self.redact_value(_to_builtins(origin.reading))
         return replace(run, call=call, origin=replace(origin, said=said, reading=reading))
 
-    def call(self, call: Call) -> Call:
+    def redact_call(self, call: Call) -> Call:
         """Redact the request. Labels stay, as runs are found by them."""
-        self.has_asked = True
+        self.has_seen_request = True
         return replace(
             call,
-            messages=self.messages(call.messages),
-            inputs=self.inputs(call.inputs),
-            parameters=self.inputs(call.parameters, "parameters"),
-            references=self.inputs(call.references, "attributes"),
-            tags=self.inputs(call.tags, "attributes"),
+            messages=self.redact_messages(call.messages),
+            inputs=self.redact_mapping(call.inputs),
+            parameters=self.redact_mapping(call.parameters, "parameters"),
+            references=self.redact_mapping(call.references, "attributes"),
+            tags=self.redact_mapping(call.tags, "attributes"),
         )
 
-    def inputs(self, inputs: Mapping[str, Any], field: str = "inputs") -> Mapping[str, Any]:
-        new = self.value(dict(inputs), field) if inputs else inputs
+    def redact_mapping(self, inputs: Mapping[str, Any], field: str = "inputs") -> Mapping[str, Any]:
+        new = self.redact_value(dict(inputs), field) if inputs else inputs
         return cast("Mapping[str, Any]", new) if isinstance(new, Mapping) else {}
 
-    def messages(self, messages: Sequence[Message], field: str = "messages_in") -> tuple[Message, ...]:
+    def redact_messages(self, messages: Sequence[Message], field: str = "messages_in") -> tuple[Message, ...]:
         return tuple(self._message(message, field) for message in messages)
 
-    def value(self, value: Any, field: str = "inputs") -> Any:
+    def redact_value(self, value: Any, field: str = "inputs") -> Any:
         """Redact a value as this field; None if it is dropped."""
         try:
-            new = self._redactor.field(field, value)
+            new = self._redactor.redact_field(field, value)
             if new is not DROPPED and self._redactor.removed:
-                new = RemovedValueScrubber(self._redactor.removed, self._redactor.tally).field(
+                new = RemovedValueScrubber(self._redactor.removed, self._redactor.tally).scrub_field(
                     field, new, as_sent=False
                 )
         except Exception:  # Fail closed.
@@ -216,7 +216,7 @@ class RunRedactor:
 
     # Output
 
-    def events(self, events: Sequence[Event]) -> list[Event]:
+    def redact_events(self, events: Sequence[Event]) -> list[Event]:
         """Redact events whose items are complete. Returns as many events, with the same numbers."""
         texts = self._texts(events)
         started: set[str] = set()
@@ -269,14 +269,14 @@ class RunRedactor:
                 part_in = {"type": "tool-result", "call_id": call_id, "output": _to_builtins(output)}
                 return replace(event, output=self._part(part_in, "tool", "messages_out").get("output"))
             case PartAdded(part=File() | Refusal() | Data() as part):
-                (message,) = self.messages([Message(role="assistant", parts=(part,))], "messages_out")
+                (message,) = self.redact_messages([Message(role="assistant", parts=(part,))], "messages_out")
                 new = message.parts[0] if message.parts else _REDACTED_PART
                 return replace(event, part=new if isinstance(new, File | Refusal | Data) else _REDACTED_PART)
             case RunFinished(value=value) if value is not msgspec.UNSET:
-                return replace(event, value=self.value(_to_builtins(value), "outputs"))
+                return replace(event, value=self.redact_value(_to_builtins(value), "outputs"))
             case RunFailed(message=message, details=details):
-                text = self.value(message, "status_message")
-                return replace(event, message=text or "", details=self.inputs(details, "outputs"))
+                text = self.redact_value(message, "status_message")
+                return replace(event, message=text or "", details=self.redact_mapping(details, "outputs"))
             case _:
                 return event
 
@@ -289,13 +289,13 @@ class RunRedactor:
             new = msgspec.convert([part for part in redacted if part], tuple[Part, ...])
         except Exception:  # Fail closed.
             new = (Text(text=MASK),)
-        metadata = self.inputs(message.metadata, "attributes") if message.metadata else message.metadata
+        metadata = self.redact_mapping(message.metadata, "attributes") if message.metadata else message.metadata
         return replace(message, parts=new, metadata=dict(metadata))
 
     def _part(self, part: dict[str, Any], role: str, field: str) -> dict[str, Any]:
         """Redact a part in the context of its message; empty if it is dropped."""
         visible = {**part, "data": _BYTES_PLACEHOLDER} if part["type"] == "file" and "data" in part else part
-        new = self.value([{"role": role, "parts": [visible]}], field)
+        new = self.redact_value([{"role": role, "parts": [visible]}], field)
         try:
             (message,) = new
             (redacted,) = message["parts"]

@@ -50,7 +50,7 @@ class RedactionTally:
     def redactions(self) -> tuple[Redaction, ...]:
         return tuple(Redaction(path, by, count) for (path, by), count in self._counts.items())
 
-    def words(self) -> tuple[str, ...]:
+    def enum_keys(self) -> tuple[str, ...]:
         """Return the keys of the current map whose values are our own words and times."""
         match self.at:
             case ["messages_in" | "messages_out", _]:
@@ -66,9 +66,9 @@ class RedactionTally:
             case _:
                 return ()
 
-    def structure(self) -> tuple[str, ...]:
+    def structural_keys(self) -> tuple[str, ...]:
         """Return these keys and the ones by which parts refer to each other."""
-        words = self.words()
+        words = self.enum_keys()
         return (*words, "call_id", "media_type") if words == ("type",) else words
 
 
@@ -102,7 +102,7 @@ class ValueRedactor:
         self.removed: dict[Any, tuple[str, str]] = {}
         """Values removed by path rules, with their placeholder and rule."""
 
-    def field(self, name: str, value: Any) -> Any:
+    def redact_field(self, name: str, value: Any) -> Any:
         """Return the redacted field, or DROPPED."""
         self.tally.at = [name]
         return self._value(value)
@@ -138,7 +138,7 @@ class ValueRedactor:
 
     def _map(self, value: dict[str, Any]) -> dict[str, Any]:
         redacted: dict[str, Any] = {}
-        words = self.tally.words()
+        words = self.tally.enum_keys()
         for key, item in value.items():
             if key in words:
                 redacted[key] = item
@@ -226,7 +226,7 @@ class ValueRedactor:
                     for index, item in enumerate(cast("list[Any]", value))
                 ]
             case dict():
-                structure = self.tally.structure()
+                structure = self.tally.structural_keys()
                 return {
                     key: item if key in structure else self._empty_item(key, item, pattern, action)
                     for key, item in cast("dict[str, Any]", value).items()
@@ -280,7 +280,7 @@ class RemovedValueScrubber:
         self._tally = tally
         self._work = 0
 
-    def field(self, name: str, value: Any, *, as_sent: bool) -> Any:
+    def scrub_field(self, name: str, value: Any, *, as_sent: bool) -> Any:
         """Return the field without removed values. Sent fields are also searched inside texts and for names."""
         self._tally.at = [name]
         return self._scrub(value, _MIN_SENT_CHARS if as_sent else _MIN_DERIVED_CHARS)
@@ -302,7 +302,7 @@ class RemovedValueScrubber:
 
     def _map(self, value: dict[str, Any], min_chars: int) -> dict[str, Any]:
         scrubbed: dict[str, Any] = {}
-        structure = self._tally.structure()
+        structure = self._tally.structural_keys()
         at = self._tally.at
         has_free_names = at[0] == "attributes" or (
             min_chars == _MIN_SENT_CHARS and len(at) > 2
