@@ -7,7 +7,7 @@ import pytest
 
 from palaver import Message, demo
 from palaver.demo.calculator import plan
-from palaver.demo.eliza import answer, turn_around
+from palaver.demo.eliza import answer, reflect
 from palaver.testing import client
 
 FOLDER = Path(demo.__file__).parent
@@ -36,7 +36,7 @@ def test_eliza_turns_things_around(said: list[str], expected: str) -> None:
 
 def test_eliza_never_breaks_on_braces_and_backslashes() -> None:
     assert answer([r"I am {0} \1 {name}"]) == r"How long have you been {0} \1 {name}?"
-    assert turn_around("") == ""
+    assert reflect("") == ""
 
 
 async def test_eliza_says_it_word_by_word() -> None:

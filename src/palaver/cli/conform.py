@@ -35,7 +35,7 @@ _PATH_ENDINGS: Mapping[str, Protocol] = {
     "/chat/completions": "chat-completions",
     "/api/chat": "ui-stream",
 }
-_SERVICE = re.compile(r"(?P<place>(?P<root>.*)/services/[^/]+)(/stream)?")
+_SERVICE = re.compile(r"(?P<url>(?P<root>.*)/services/[^/]+)(/stream)?")
 
 
 class ProbeUrls(Struct, frozen=True):
@@ -45,7 +45,7 @@ class ProbeUrls(Struct, frozen=True):
 
 
 class Probe(Struct, frozen=True, kw_only=True):
-    """One request, and what its response is checked for."""
+    """One request, and how its response is graded."""
 
     protocol: Protocol
     kind: Kind
@@ -58,7 +58,7 @@ class Probe(Struct, frozen=True, kw_only=True):
 
 
 def probe_urls(url: str, protocol: Protocol | None = None) -> ProbeUrls:
-    """Return the endpoints below a base URL, with or without `/v1`; the URL of an endpoint is used as it is."""
+    """Return the endpoints below a base URL, with or without `/v1`; the URL of an endpoint is used unchanged."""
     parts = urlsplit(url)
     path = parts.path.rstrip("/")
     service = _SERVICE.fullmatch(path)
@@ -69,8 +69,8 @@ def probe_urls(url: str, protocol: Protocol | None = None) -> ProbeUrls:
         return parts._replace(path=path, query="", fragment="").geturl()
 
     if service is not None and protocol in (None, "services"):
-        return ProbeUrls({"services": at(service["place"])}, at(f"{service['root']}/v1/models"))
-    usual: dict[Protocol, str] = {
+        return ProbeUrls({"services": at(service["url"])}, at(f"{service['root']}/v1/models"))
+    defaults: dict[Protocol, str] = {
         "responses": at(f"{root}/v1/responses"),
         "invocations": at(f"{root}/invocations"),
         "chat-completions": at(f"{root}/v1/chat/completions"),
@@ -78,12 +78,12 @@ def probe_urls(url: str, protocol: Protocol | None = None) -> ProbeUrls:
     }
     above, _, name = root.rpartition("/")
     if name:  # The services of a server are at its root. The default workflow has no name here.
-        usual["services"] = at(f"{above}/services/{name}")
+        defaults["services"] = at(f"{above}/services/{name}")
     if ending is not None:
-        found: dict[Protocol, str] = {protocol or _PATH_ENDINGS[ending]: at(path)}
+        endpoints: dict[Protocol, str] = {protocol or _PATH_ENDINGS[ending]: at(path)}
     else:
-        found = {spoken: place for spoken, place in usual.items() if protocol in (None, spoken)}
-    return ProbeUrls(found, at(f"{root}/v1/models"))
+        endpoints = {name: endpoint for name, endpoint in defaults.items() if protocol in (None, name)}
+    return ProbeUrls(endpoints, at(f"{root}/v1/models"))
 
 
 def build_probes(
@@ -92,10 +92,12 @@ def build_probes(
     """Return the requests for one protocol, in the order in which they are sent: the first one streams."""
 
     def probe(kind: Kind, name: str, **body: Any) -> Probe:
-        named = {"model": model} if model is not None and protocol not in ("ui-stream", "services") else {}
+        model_field = {"model": model} if model is not None and protocol not in ("ui-stream", "services") else {}
         headers = {"x-palaver-ui-version": str(ui_version)} if protocol == "ui-stream" else {}
-        below = "/stream" if protocol == "services" and kind == "stream" else ""
-        return Probe(protocol=protocol, kind=kind, name=name, body=named | body, headers=headers, path_suffix=below)
+        path_suffix = "/stream" if protocol == "services" and kind == "stream" else ""
+        return Probe(
+            protocol=protocol, kind=kind, name=name, body=model_field | body, headers=headers, path_suffix=path_suffix
+        )
 
     message = {"role": "user", "content": prompt}
     match protocol:
@@ -207,17 +209,17 @@ def command(
     if (url is None) == (recorded is None):
         raise click.UsageError("Give a URL, or --file with a recorded stream.")
     version = cast("Literal[5, 6, 7]", int(ui_version))
-    asked = _GradeOptions(**options, ui_version=version, seconds=timeout)
+    grade_options = _GradeOptions(**options, ui_version=version, seconds=timeout)
     if recorded is not None:
         if protocol is None:
             raise click.UsageError("A recorded stream does not say what it is: give --protocol.")
-        report = grade(recorded.read(), protocol, ui_version=version, strict=asked.strict)
+        report = grade(recorded.read(), protocol, ui_version=version, strict=grade_options.strict)
         checks = [_GradedCheck(protocol=protocol, check="stream", url="a recorded stream", report=report)]
     else:
         assert url is not None
-        checks = asyncio.run(_grade_server(url, protocol, dict(map(_parse_header, headers)), asked))
+        checks = asyncio.run(_grade_server(url, protocol, dict(map(_parse_header, headers)), grade_options))
     if as_json:
-        _print_json(checks, asked)
+        _print_json(checks, grade_options)
     else:
         _print_table(checks)
     if all(check.report is None for check in checks):
@@ -246,8 +248,8 @@ async def _grade_server(
         async with outbound(headers=headers, timeout=options.seconds) as http:
             model = options.model or await _only_model(http, endpoints)
             checks: list[_GradedCheck] = []
-            for spoken_protocol, place in endpoints.endpoints.items():
-                checks += await _grade_endpoint(http, spoken_protocol, place, options._replace(model=model))
+            for endpoint_protocol, endpoint in endpoints.endpoints.items():
+                checks += await _grade_endpoint(http, endpoint_protocol, endpoint, options._replace(model=model))
             return checks
     except PalaverError as error:  # An unusable URL or header, or an unreachable server.
         raise click.ClickException(printable(error.message, 500)) from None
@@ -264,12 +266,12 @@ async def _only_model(http: "httpx.AsyncClient", endpoints: ProbeUrls) -> str | 
 
 
 async def _grade_endpoint(
-    http: "httpx.AsyncClient", protocol: Protocol, place: str, options: _GradeOptions
+    http: "httpx.AsyncClient", protocol: Protocol, endpoint: str, options: _GradeOptions
 ) -> list[_GradedCheck]:
     checks: list[_GradedCheck] = []
     streamed: bytes | None = None
     for probe in build_probes(protocol, prompt=options.prompt, model=options.model, ui_version=options.ui_version):
-        url = place + probe.path_suffix
+        url = endpoint + probe.path_suffix
         response = await _send(http, "POST", url, json.encode(probe.body), probe.headers, options.seconds)
         if not checks and response.status in (*_NOT_SERVED, *_CREDENTIALS_WANTED):
             note, refused = (

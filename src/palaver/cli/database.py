@@ -53,9 +53,11 @@ def sqlite_path(url: str) -> Path | None:
     return None if url.startswith(("postgresql:", "postgres:", "postgresql+psycopg:")) else sqlite_path(url)
 
 
-def postgres_command(*words: str) -> str:
+def postgres_command(*arguments: str) -> str:
     """Return a shell command for a PostgreSQL program, without passwords in URLs."""
-    return " ".join(shlex.quote(_PASSWORD.sub(r"\1\2", word).replace("+psycopg://", "://")) for word in words)
+    return " ".join(
+        shlex.quote(_PASSWORD.sub(r"\1\2", argument).replace("+psycopg://", "://")) for argument in arguments
+    )
 
 
 def new_id(prefix: str) -> str:

@@ -88,7 +88,7 @@ async def _fill(url: str, open_page: Callable[[str], None]) -> None:
 
     start, has_filled = time.monotonic(), False
 
-    def tell(line: str) -> None:
+    def print_progress(line: str) -> None:
         nonlocal has_filled
         has_filled = True
         click.echo(f"  filling the demo: {line}", err=True)
@@ -98,10 +98,12 @@ async def _fill(url: str, open_page: Callable[[str], None]) -> None:
     try:
         async with outbound() as http:
             http.base_url = url
-            await create_sample_data(http, tell)
-        took = time.monotonic() - start
+            await create_sample_data(http, print_progress)
+        elapsed_s = time.monotonic() - start
         status = (
-            f"Everything is there, after {took:.1f} s" if has_filled else "All is as you left it; --fresh begins anew"
+            f"Everything is there, after {elapsed_s:.1f} s"
+            if has_filled
+            else "All is as you left it; --fresh begins anew"
         )
         click.echo(f"{status}: open {url}", err=True)
     except (httpx.HTTPError, PalaverError) as error:
@@ -124,7 +126,7 @@ def _open_nothing(url: str) -> None:
 
 
 def _open_browser(url: str) -> None:
-    # Without a display there is no browser to find; webbrowser returns False.
+    # Without a display webbrowser finds no browser and returns False.
     if (
         os.environ.get("DISPLAY")
         or os.environ.get("WAYLAND_DISPLAY")

@@ -57,15 +57,15 @@ def command(file: str, prefer: Prefer | None, as_json: bool, strict: bool) -> in
     options = _ExtractOptions(prefer, strict, as_json)
     counts: Counter[str] = Counter()
     by_lines = True
-    with open_input(file) as stream, read_progress(stream) as (read, say):
-        for record in read_records(read, file):
+    with open_input(file) as stream, read_progress(stream) as (input_stream, print_line):
+        for record in read_records(input_stream, file):
             by_lines = record.line is not None
             report = _report_record(record, options)
             counts[report.result] += 1
             if report.text:
-                say(report.text)
+                print_line(report.text)
             if report.stderr:
-                say(report.stderr, err=True)
+                print_line(report.stderr, err=True)
     if by_lines:
         echo(_summary(counts), err=True)
     return 0 if counts["found"] and not counts["bad"] else 1

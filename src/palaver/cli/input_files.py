@@ -199,6 +199,6 @@ class _BufferedPrinter:
             self._lines.clear()
 
     def flush(self) -> None:
-        """Print what is left once the bar is gone."""
+        """Print the remaining lines once the bar is gone."""
         for text, err in self._lines:
             echo(text, err=err)

@@ -41,7 +41,7 @@ def command() -> None:
 @click.option("--name", default="unnamed", show_default=True, help="What to call it in lists.")
 @click.option(
     "--scope",
-    "words",
+    "scopes",
     multiple=True,
     default=("invoke", "read"),
     help="invoke: call workflows; read: look at what is kept; admin: everything. Repeat it. (invoke and read)",
@@ -50,7 +50,9 @@ def command() -> None:
 @click.option("--expires", metavar="WHEN", help="90d, 12h, or the last day: 2026-12-31. (never)")
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
 @db_option
-def create(name: str, words: tuple[str, ...], project: str, expires: str | None, as_json: bool, db: str | None) -> None:
+def create(
+    name: str, scopes: tuple[str, ...], project: str, expires: str | None, as_json: bool, db: str | None
+) -> None:
     """Make a key and print it, this once: only a hash of it is kept.
 
     \b
@@ -63,7 +65,7 @@ def create(name: str, words: tuple[str, ...], project: str, expires: str | None,
     try:
         options = {
             "name": api_keys.check_key_name(name),
-            "scopes": api_keys.parse_scopes(words),
+            "scopes": api_keys.parse_scopes(scopes),
             "project": api_keys.check_project(project),
             "expires_at": api_keys.parse_expiry(expires, now=now) if expires is not None else None,
         }

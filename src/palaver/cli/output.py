@@ -77,8 +77,8 @@ def _file_summary(part: File) -> str:
 def _lines(text: str, first: str = "") -> list[str]:
     """Split a text into printable lines, keeping tabs; `first` precedes the first line and indents the others."""
     lines = (first + text.replace("\r\n", "\n")).split("\n")
-    shown = ["\t".join(map(one_line, line.split("\t"))) for line in lines]
-    return [shown[0], *(f"{_INDENT}{line}" if first and line else line for line in shown[1:])]
+    cleaned = ["\t".join(map(one_line, line.split("\t"))) for line in lines]
+    return [cleaned[0], *(f"{_INDENT}{line}" if first and line else line for line in cleaned[1:])]
 
 
 def echo(text: str | bytes, *, err: bool = False) -> None:
@@ -94,8 +94,8 @@ def format_json(value: Any) -> str:
     return printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
-def format_count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'s' * (number != 1)}"
+def format_count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 @contextmanager

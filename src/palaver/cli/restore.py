@@ -41,6 +41,6 @@ def command(file: Path, db: str | None, force: bool, as_json: bool) -> None:
         report = {"database": str(path), "schema": manifest.schema, "made_at": manifest.made_at, "aside": kept_paths}
         click.echo(msgspec.json.encode(report).decode())
         return
-    made = f"{manifest.made_at:%Y-%m-%d %H:%M} UTC, form {manifest.schema}"
+    backup_time = f"{manifest.made_at:%Y-%m-%d %H:%M} UTC, form {manifest.schema}"
     note = f" What was there before is kept as {' and '.join(kept_paths)}." if kept_paths else ""
-    click.echo(printable(f"{path} is as it was at {made}.{note}", 2000))
+    click.echo(printable(f"{path} is as it was at {backup_time}.{note}", 2000))

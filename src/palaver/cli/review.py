@@ -105,8 +105,8 @@ async def _export(db: str | None, project: str, review: str, write: Callable[[by
         after: str | None = None
         while True:
             page = await database.read(review_items.list_items, project, review, Window(200, after))
-            places = [item.place for item in page.data]
-            answers = await database.read(review_items.list_answers, project, review, places)
+            positions = [item.place for item in page.data]
+            answers = await database.read(review_items.list_answers, project, review, positions)
             for item in page.data:
                 for line in _answer_lines(review_row, item, answers[item.place]):
                     write(line + b"\n")

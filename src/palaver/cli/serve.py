@@ -50,8 +50,8 @@ def command(targets: tuple[str, ...], reload: bool, inherit: str | None, **flags
     if reload:
         from palaver.server.supervisor import run_with_reload
 
-        again = [argument for argument in sys.argv[1:] if argument != "--reload"]
-        return run_with_reload([sys.executable, "-m", "palaver.cli", *again], _folders(targets))
+        arguments = [argument for argument in sys.argv[1:] if argument != "--reload"]
+        return run_with_reload([sys.executable, "-m", "palaver.cli", *arguments], _folders(targets))
     if inherit is None:
         print_unknown_settings(Path.cwd())
     if settings.workers > 1 and inherit is None:

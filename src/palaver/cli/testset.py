@@ -480,7 +480,7 @@ async def _load_diff(db: str | None, project: str, name: str, before: str, after
     from palaver.testsets import diff
 
     def load(connection: "Connection", cursor: str | None) -> "Difference":
-        sides = [require_revision(connection, project, name, named)[1] for named in (before, after)]
+        sides = [require_revision(connection, project, name, reference)[1] for reference in (before, after)]
         return diff.diff_revisions(connection, project, sides[0], sides[1], Window(_DIFF_PAGE_ROWS, cursor))
 
     pages: list[Difference] = []

@@ -36,7 +36,7 @@ class ChatChecker:
     """Checks one stream."""
 
     def __init__(self, findings: Findings) -> None:
-        self._broke = findings.add
+        self._add = findings.add
         self._first: dict[str, Any] = {}
         self._has_role = False
         self._finished = False
@@ -50,95 +50,95 @@ class ChatChecker:
         if value is None:
             return
         if self._usage is not None or self.answer.error:
-            self._broke("C5", frame, "it stands after usage" if self._usage else "it stands after the error")
+            self._add("C5", frame, "it stands after usage" if self._usage else "it stands after the error")
         if value.get("error") is not None:
             self._error(frame, value["error"])
             return
-        self._same(frame, value)
+        self._check_identity(frame, value)
         choices = list_in(value, "choices")
         if choices is None:
-            self._broke("F3", frame, f"choices is {quote(value.get('choices'))}, not a list")
+            self._add("F3", frame, f"choices is {quote(value.get('choices'))}, not a list")
             return
-        self._count(frame, value, choices)
+        self._check_usage(frame, value, choices)
         if not choices:
             return
         choice = as_object(choices[0])
         if choice is None or len(choices) > 1 or number_in(choice, "index") != 0:
-            self._broke("C2", frame, f"choices is {quote(choices)}")
+            self._add("C2", frame, f"choices is {quote(choices)}")
         if choice is not None:
             self._choice(frame, choice)
 
     def end(self, past: Frame) -> None:
         if not self._has_role and not self.answer.error:
-            self._broke("C3", past, "no choice said role: assistant")
+            self._add("C3", past, "no choice said role: assistant")
         if not self._finished and not self.answer.error:
-            self._broke("C4", past, "the stream ends without finish_reason")
+            self._add("C4", past, "the stream ends without finish_reason")
 
     def _error(self, frame: Frame, error: Any) -> None:
         error_object = as_object(error) or {}
         self.answer.error = error_object.get("code") or True
         if text_in(error_object, "message") is None or not error_object.keys() >= {"type", "code", "param"}:
-            self._broke("C11", frame, f"the error is {quote(error)}")
+            self._add("C11", frame, f"the error is {quote(error)}")
         if self._finished:
-            self._broke("C5", frame, "it stands after finish_reason")
+            self._add("C5", frame, "it stands after finish_reason")
 
-    def _same(self, frame: Frame, value: dict[str, Any]) -> None:
+    def _check_identity(self, frame: Frame, value: dict[str, Any]) -> None:
         self._first = self._first or value
         if value.get("object") != "chat.completion.chunk" or not text_in(value, "id"):
-            self._broke("C1", frame, f"object is {quote(value.get('object'))}, id is {quote(value.get('id'))}")
+            self._add("C1", frame, f"object is {quote(value.get('object'))}, id is {quote(value.get('id'))}")
         elif value["id"] != self._first.get("id"):
-            self._broke("C1", frame, f"id is {quote(value['id'])}, it was {quote(self._first.get('id'))}")
+            self._add("C1", frame, f"id is {quote(value['id'])}, it was {quote(self._first.get('id'))}")
         for name in ("created", "model"):
             if value.get(name) is None or value[name] != self._first.get(name):
                 was = quote(self._first.get(name))
-                self._broke("C1b", frame, f"{name} is {quote(value.get(name))}, it was {was}")
+                self._add("C1b", frame, f"{name} is {quote(value.get(name))}, it was {was}")
 
-    def _count(self, frame: Frame, value: dict[str, Any], choices: list[Any]) -> None:
+    def _check_usage(self, frame: Frame, value: dict[str, Any], choices: list[Any]) -> None:
         """Check usage and its position."""
         usage = value.get("usage")
         if self._has_usage is None:
             self._has_usage = "usage" in value
         if usage is None:
             if not choices:
-                self._broke("C2", frame, "it has no choice, and no usage either")
+                self._add("C2", frame, "it has no choice, and no usage either")
             elif ("usage" in value) != self._has_usage:
-                self._broke("C6", frame, "some chunks have the key usage and some have not")
+                self._add("C6", frame, "some chunks have the key usage and some have not")
             return
         counts = as_object(usage) or {}
         if any(number_in(counts, name) is None for name in ("prompt_tokens", "completion_tokens", "total_tokens")):
-            self._broke("F3", frame, f"usage is {quote(usage)}")
+            self._add("F3", frame, f"usage is {quote(usage)}")
         if choices or not self._finished:
-            self._broke("C6", frame, "usage stands beside a choice" if choices else "usage stands before finish_reason")
+            self._add("C6", frame, "usage stands beside a choice" if choices else "usage stands before finish_reason")
         if not choices:
             self._usage = frame
             if not self._has_usage:
-                self._broke("C6", frame, "it has usage, and no chunk before it has the key")
+                self._add("C6", frame, "it has usage, and no chunk before it has the key")
 
     def _choice(self, frame: Frame, choice: dict[str, Any]) -> None:
         delta, finish = object_in(choice, "delta"), choice.get("finish_reason")
         if delta is None:
-            self._broke("F3", frame, f"delta is {quote(choice.get('delta'))}, not an object")
+            self._add("F3", frame, f"delta is {quote(choice.get('delta'))}, not an object")
             return
         if choice.get("logprobs") is not None and object_in(choice, "logprobs") is None:
-            self._broke("F3", frame, f"logprobs is {quote(choice['logprobs'])}, not an object")
+            self._add("F3", frame, f"logprobs is {quote(choice['logprobs'])}, not an object")
         if not choice.keys() >= {"logprobs", "finish_reason"}:
-            self._broke("C2b", frame, f"the choice has {quote(sorted(choice))}")
+            self._add("C2b", frame, f"the choice has {quote(sorted(choice))}")
         if self._finished:
-            self._broke("C5", frame, "a choice stands after finish_reason")
+            self._add("C5", frame, "a choice stands after finish_reason")
         is_first = self._role(frame, delta)
         has_content = self._delta(frame, delta)
         if finish is None:
             if not has_content and not is_first:
-                self._broke("C10", frame, f"the delta is {quote(delta)}")
+                self._add("C10", frame, f"the delta is {quote(delta)}")
             return
         self._finished = True
         self.answer.finish = finish if isinstance(finish, str) else None
         if finish not in _FINISH:
-            self._broke("C4", frame, f"finish_reason is {quote(finish)}")
+            self._add("C4", frame, f"finish_reason is {quote(finish)}")
         elif finish == "tool_calls" and not self.answer.calls:
-            self._broke("C9", frame, "there was no call")
+            self._add("C9", frame, "there was no call")
         if has_content:
-            self._broke("C4b", frame, f"the delta is {quote(delta)}")
+            self._add("C4b", frame, f"the delta is {quote(delta)}")
 
     def _role(self, frame: Frame, delta: dict[str, Any]) -> bool:
         """Whether this choice has the role."""
@@ -146,10 +146,10 @@ class ChatChecker:
         if not self._has_role:
             self._has_role = True  # Reported once.
             if role != "assistant":
-                self._broke("C3", frame, f"role of the first choice is {quote(role)}")
+                self._add("C3", frame, f"role of the first choice is {quote(role)}")
             return True
         if role is not None:
-            self._broke("C3b", frame, f"role is {quote(role)}")
+            self._add("C3b", frame, f"role is {quote(role)}")
         return False
 
     def _delta(self, frame: Frame, delta: dict[str, Any]) -> bool:
@@ -158,14 +158,14 @@ class ChatChecker:
         for name in _TEXTS:
             piece = delta.get(name)
             if piece is not None and not isinstance(piece, str):
-                self._broke("F3", frame, f"{name} is {quote(piece)}, not a string")
+                self._add("F3", frame, f"{name} is {quote(piece)}, not a string")
             elif piece:
                 has_content = True
                 self.answer.texts[name] = self.answer.texts.get(name, "") + piece
         for name in ("tool_calls", "annotations"):
             pieces = list_in(delta, name)
             if pieces is None and delta.get(name) is not None:
-                self._broke("F3", frame, f"{name} is {quote(delta[name])}, not a list")
+                self._add("F3", frame, f"{name} is {quote(delta[name])}, not a list")
             has_content = has_content or bool(pieces)
         for piece in list_in(delta, "tool_calls") or ():
             self._call(frame, as_object(piece) or {})
@@ -176,28 +176,28 @@ class ChatChecker:
         function = object_in(piece, "function") or {}
         arguments = function.get("arguments", "")
         if index is None or not 0 <= index <= len(calls):
-            self._broke("C7", frame, f"index of the call is {quote(piece.get('index'))}, {len(calls)} is next")
+            self._add("C7", frame, f"index of the call is {quote(piece.get('index'))}, {len(calls)} is next")
             return
         if not isinstance(arguments, str):
-            self._broke("F3", frame, f"arguments is {quote(arguments)}, not a string")
+            self._add("F3", frame, f"arguments is {quote(arguments)}, not a string")
             return
         if index == len(calls):
             identity, name = text_in(piece, "id"), text_in(function, "name")
             if not identity or name is None or piece.get("type") != "function":
-                self._broke("C7", frame, f"the first piece of the call is {quote(piece)}")
+                self._add("C7", frame, f"the first piece of the call is {quote(piece)}")
             elif any(call.id == identity for call in calls):
-                self._broke("C7", frame, f"there was a call {quote(identity)} before")
+                self._add("C7", frame, f"there was a call {quote(identity)} before")
             calls.append(_Call(identity or "", name or ""))
         else:
             if piece.get("id") is not None or function.get("name") is not None:
-                self._broke("C7", frame, f"a later piece of the call has {quote(piece)}")
+                self._add("C7", frame, f"a later piece of the call has {quote(piece)}")
             if index != len(calls) - 1:
-                self._broke("C8", frame, f"call {index} goes on after call {len(calls) - 1} began")
+                self._add("C8", frame, f"call {index} goes on after call {len(calls) - 1} began")
         calls[index].arguments += arguments
 
 
 def check_completion_body(findings: Findings, body: Any, streamed: ChatAnswer | None, *, same_run: bool) -> None:
-    """Check a response that was not streamed; `streamed` is what a stream added up to, if there was one."""
+    """Check a response that was not streamed; `streamed` is the answer of a stream, if there was one."""
     value = as_object(body) or {}
     if streamed is not None and streamed.error not in (None, "cancelled", "interrupted") and same_run:
         if object_in(value, "error") is None:
@@ -229,11 +229,11 @@ def _parse_answer(message: dict[str, Any], finish: Any) -> ChatAnswer:
     )
 
 
-def _compare(findings: Findings, whole: ChatAnswer, streamed: ChatAnswer, *, same_run: bool) -> None:
+def _compare(findings: Findings, body: ChatAnswer, streamed: ChatAnswer, *, same_run: bool) -> None:
     if same_run:
         # Text before an interruption is in both forms; only the stream reports the end.
         names = ("texts", "calls") if streamed.error else ("texts", "calls", "finish")
-        if differing := [name for name in names if getattr(whole, name) != getattr(streamed, name)]:
+        if differing := [name for name in names if getattr(body, name) != getattr(streamed, name)]:
             findings.add("C14", None, f"it differs from the stream in {quote(differing)}")
-    elif whole.has_content() != streamed.has_content() and not streamed.error:
+    elif body.has_content() != streamed.has_content() and not streamed.error:
         findings.add("C14", None, "one of body and stream says something, the other nothing")

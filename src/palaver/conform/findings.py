@@ -1,4 +1,4 @@
-"""Violations: which rule, where, and why; and the report."""
+"""Violations of rules, the report, and typed access to JSON values."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -29,8 +29,8 @@ class Violation(Struct, frozen=True):
 
     def __str__(self) -> str:
         at = "" if self.frame_index is None else f" at frame {self.frame_index}"
-        shown = f"\n    {self.frame}" if self.frame else ""
-        return f"{self.rule} ({self.severity}){at}: {self.why}\n    rule: {RULES[self.rule].text}{shown}"
+        frame = f"\n    {self.frame}" if self.frame else ""
+        return f"{self.rule} ({self.severity}){at}: {self.why}\n    rule: {RULES[self.rule].text}{frame}"
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -64,21 +64,21 @@ class Findings:
 
     def __init__(self, protocol: Protocol) -> None:
         self.protocol: Protocol = protocol
-        self._broken: list[Violation] = []
-        self._told: Counter[str] = Counter()
+        self._violations: list[Violation] = []
+        self._counts: Counter[str] = Counter()
 
     def add(self, rule: str, frame: Frame | None, why: str) -> None:
-        self._told[rule] += 1
-        if self._told[rule] > _MAX_PER_RULE:
+        self._counts[rule] += 1
+        if self._counts[rule] > _MAX_PER_RULE:
             return
-        index, line, shown = (
+        index, line, text = (
             (frame.index, frame.line, shorten(frame.text, _MAX_FRAME_TEXT)) if frame else (None, None, "")
         )
-        self._broken.append(Violation(rule, severity(rule, self.protocol), index, line, shown, why))
+        self._violations.append(Violation(rule, severity(rule, self.protocol), index, line, text, why))
 
     def report(self, *, frames: int = 0, strict: bool = True) -> Report:
-        """Return the violations ordered by frame; those that are not about the stream come last."""
-        ordered = sorted(self._broken, key=lambda one: frames + 1 if one.frame_index is None else one.frame_index)
+        """Return the violations ordered by frame; violations outside the stream come last."""
+        ordered = sorted(self._violations, key=lambda one: frames + 1 if one.frame_index is None else one.frame_index)
         return Report(protocol=self.protocol, frames=frames, violations=tuple(ordered), strict=strict)
 
 
@@ -95,13 +95,13 @@ def shorten(text: str, max_chars: int) -> str:
 
 
 def text_in(value: Mapping[str, Any], key: str) -> str | None:
-    found = value.get(key)
-    return found if isinstance(found, str) else None
+    item = value.get(key)
+    return item if isinstance(item, str) else None
 
 
 def number_in(value: Mapping[str, Any], key: str) -> int | None:
-    found = value.get(key)
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+    item = value.get(key)
+    return item if isinstance(item, int) and not isinstance(item, bool) else None
 
 
 def object_in(value: Mapping[str, Any], key: str) -> dict[str, Any] | None:
@@ -109,8 +109,8 @@ def object_in(value: Mapping[str, Any], key: str) -> dict[str, Any] | None:
 
 
 def list_in(value: Mapping[str, Any], key: str) -> list[Any] | None:
-    found: Any = value.get(key)
-    return found if isinstance(found, list) else None  # pyright: ignore[reportUnknownVariableType]
+    item: Any = value.get(key)
+    return item if isinstance(item, list) else None  # pyright: ignore[reportUnknownVariableType]
 
 
 def as_object(value: Any) -> dict[str, Any] | None:

@@ -31,7 +31,7 @@ class Frame(Struct, frozen=True, kw_only=True):
     value: dict[str, Any] | None = None
     """Its JSON object."""
     fault: str | None = None
-    """Why there is none."""
+    """Why it has no object."""
 
     @property
     def is_done(self) -> bool:
@@ -48,7 +48,7 @@ def parse_frames(stream: bytes) -> list[Frame]:
 
 
 def end_frame(frames: list[Frame]) -> Frame:
-    """Return an empty frame after the last one, for what is missing."""
+    """Return an empty frame after the last one, to report what is missing."""
     last = frames[-1].line if frames else 1
     return Frame(index=len(frames), line=last, data=b"")
 
@@ -107,7 +107,7 @@ class _Event:
 
 
 def decode_object(data: bytes) -> tuple[dict[str, Any] | None, str | None]:
-    """Return the JSON object, or why there is none."""
+    """Return the JSON object, or a fault."""
     if len(data) > MAX_FRAME_BYTES:
         return None, f"it has more than {MAX_FRAME_BYTES} bytes"
     try:
@@ -120,7 +120,7 @@ def decode_object(data: bytes) -> tuple[dict[str, Any] | None, str | None]:
 
 
 def frame_value(frame: Frame) -> Any:
-    """Return the JSON value of any type; None if there is none."""
+    """Return the JSON value of any type, or None."""
     return msgspec.json.decode(frame.data) if frame.fault == NOT_AN_OBJECT else frame.value
 
 

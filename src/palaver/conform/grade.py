@@ -25,46 +25,46 @@ _DONE_RULES: Mapping[Protocol, str] = {
 
 
 class FramingChecker:
-    """Checks each frame as it is on the wire, and the end of the stream."""
+    """Checks the framing of each event, and the end of the stream."""
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
         self._frames = 0
-        self._done = False
+        self._has_done = False
 
     def feed(self, frame: Frame) -> None:
-        broke = self._findings.add
+        add = self._findings.add
         self._frames += 1
-        if self._done:
-            broke("F6", frame, "it stands after [DONE]")
-        self._done = self._done or frame.is_done
+        if self._has_done:
+            add("F6", frame, "it stands after [DONE]")
+        self._has_done = self._has_done or frame.is_done
         if frame.fault and not (self._findings.protocol == "services" and frame.fault == NOT_AN_OBJECT):
-            broke("F1", frame, frame.fault)
+            add("F1", frame, frame.fault)
         if not frame.closed:
-            broke("F2", frame, "the stream ends without the empty line that closes it")
+            add("F2", frame, "the stream ends without the empty line that closes it")
         if frame.extra:
-            broke("F4", frame, f"it has {', '.join(frame.extra)}")
-        self._name(frame)
+            add("F4", frame, f"it has {', '.join(frame.extra)}")
+        self._check_name(frame)
 
     def end(self, past: Frame) -> None:
         if not self._frames:
             self._findings.add("F1", past, "there is no event in it")
-        elif not self._done and self._findings.protocol in _DONE_RULES:
+        elif not self._has_done and self._findings.protocol in _DONE_RULES:
             self._findings.add(_DONE_RULES[self._findings.protocol], past, "there is no [DONE]")
 
-    def _name(self, frame: Frame) -> None:
-        broke = self._findings.add
+    def _check_name(self, frame: Frame) -> None:
+        add = self._findings.add
         if self._findings.protocol == "services":
             return  # The name is checked by S1.
         if self._findings.protocol != "responses":
             if frame.event is not None:
-                broke("F4", frame, f"it has event: {quote(frame.event)}")
+                add("F4", frame, f"it has event: {quote(frame.event)}")
             return
         kind = text_in(frame.value, "type") if frame.value is not None else None
         if kind is not None and frame.event is None:
-            broke("F4", frame, "it has no event: line")
+            add("F4", frame, "it has no event: line")
         elif frame.event is not None and frame.event != kind:
-            broke("F4", frame, f"event: is {quote(frame.event)}, type is {quote(kind)}")
+            add("F4", frame, f"event: is {quote(frame.event)}, type is {quote(kind)}")
 
 
 def check_head(findings: Findings, headers: Mapping[str, str]) -> None:
@@ -123,7 +123,7 @@ def grade(
 ) -> Report:
     """Check a stream against all rules of its protocol.
 
-    `whole` is the body (decoded, or bytes) of the same run when it was not streamed; `history` the ids of calls in the
+    `body` is the body (decoded, or bytes) of the same run when it was not streamed; `history` the ids of calls in the
     request without a result; `headers` those of the streamed response. With `strict`, a should-rule is a fault too.
     """
     findings = Findings(protocol)
@@ -131,7 +131,7 @@ def grade(
     if headers is not None:
         check_head(findings, {name.lower(): value for name, value in headers.items()})
     if body is not None:
-        _check_whole(findings, body, checker, body_from)
+        _check_body(findings, body, checker, body_from)
     return findings.report(frames=count, strict=strict)
 
 
@@ -146,7 +146,7 @@ def grade_body(
     """Check a body that was not streamed, and compare it with the stream, which is not graded here."""
     findings = Findings(protocol)
     checker = None if stream is None else _follow(Findings(protocol), stream, (), 6)[0]
-    _check_whole(findings, body, checker, body_from)
+    _check_body(findings, body, checker, body_from)
     return findings.report(strict=strict)
 
 
@@ -190,14 +190,14 @@ def _checker(findings: Findings, history: Collection[str], ui_version: Version) 
             assert_never(findings.protocol)
 
 
-def _check_whole(findings: Findings, whole: Any, checker: _Checker | None, whole_from: BodySource) -> None:
-    body, same_run = whole, whole_from == "same-run"
-    if isinstance(whole, bytes):
-        body, fault = decode_object(whole)
+def _check_body(findings: Findings, raw: Any, checker: _Checker | None, body_from: BodySource) -> None:
+    body, same_run = raw, body_from == "same-run"
+    if isinstance(raw, bytes):
+        body, fault = decode_object(raw)
         if fault == NOT_AN_OBJECT and findings.protocol == "services":
-            body = msgspec.json.decode(whole)
+            body = msgspec.json.decode(raw)
         elif fault is not None:
-            findings.add("F3", None, f"the body is {quote(whole[:200].decode('utf-8', 'replace'))}: {fault}")
+            findings.add("F3", None, f"the body is {quote(raw[:200].decode('utf-8', 'replace'))}: {fault}")
             return
     if findings.protocol == "chat-completions":
         answer = checker.answer if isinstance(checker, chat_completions.ChatChecker) else None

@@ -59,46 +59,46 @@ _COMPARED_KEYS = ("type", "id", "call_id", "name", "arguments", "output", "text"
 
 
 def check_response(findings: Findings, frame: Frame | None, body: dict[str, Any], event: str) -> None:
-    """Check a response object; `event` is the last word of its event's type, or `whole`."""
-    broke = findings.add
+    """Check a response object; `event` is the last part of its event's type, or `whole` for a complete body."""
+    add = findings.add
     if list_in(body, "output") is None:
-        broke("F3", frame, f"output is {quote(body.get('output'))}, not a list")
+        add("F3", frame, f"output is {quote(body.get('output'))}, not a list")
     if body.get("object") != "response" or not text_in(body, "id"):
-        broke("B1", frame, f"object is {quote(body.get('object'))}, id is {quote(body.get('id'))}")
+        add("B1", frame, f"object is {quote(body.get('object'))}, id is {quote(body.get('id'))}")
     status = body.get("status")
     if status not in _STATUSES[event]:
-        broke("B1", frame, f"status is {quote(status)}")
+        add("B1", frame, f"status is {quote(status)}")
     elif status == "failed" and not _has_error_text(object_in(body, "error")):
-        broke("B1", frame, f"it failed, and error is {quote(body.get('error'))}")
+        add("B1", frame, f"it failed, and error is {quote(body.get('error'))}")
     elif status in ("incomplete", "cancelled") and not text_in(object_in(body, "incomplete_details") or {}, "reason"):
-        broke("B1", frame, f"it is {status}, and incomplete_details is {quote(body.get('incomplete_details'))}")
+        add("B1", frame, f"it is {status}, and incomplete_details is {quote(body.get('incomplete_details'))}")
     _check_keys(findings, frame, body)
     _check_usage(findings, frame, body.get("usage"))
 
 
 def check_item(findings: Findings, frame: Frame | None, item: dict[str, Any]) -> None:
     """Check a finished item, which has a type."""
-    broke, kind = findings.add, str(item.get("type"))
+    add, kind = findings.add, str(item.get("type"))
     if findings.protocol == "invocations":
         if kind not in _MLFLOW_ITEMS:
-            broke("I14", frame, f"MLflow knows no item type {quote(kind)}")
+            add("I14", frame, f"MLflow knows no item type {quote(kind)}")
     elif kind not in _OPENAI_ITEMS and not kind.startswith("palaver:"):
-        broke("I14b", frame, f"OpenAI knows no item type {quote(kind)}, and it does not begin palaver:")
+        add("I14b", frame, f"OpenAI knows no item type {quote(kind)}, and it does not begin palaver:")
     for name in ("id", *_REQUIRED_FIELDS.get(kind, ())):
         if not isinstance(item.get(name), str) and (findings.protocol == "responses" or name != "id" or name in item):
-            broke("I15", frame, f"{name} of the {kind} is {quote(item.get(name))}")
+            add("I15", frame, f"{name} of the {kind} is {quote(item.get(name))}")
     # OpenAI's outputs may be lists of parts; ours are strings, as MLflow requires.
     allowed = str if findings.protocol == "invocations" else (str, list)
     if kind == "function_call_output" and not isinstance(item.get("output"), allowed):
-        broke("I15", frame, f"output is {quote(item.get('output'))}")
+        add("I15", frame, f"output is {quote(item.get('output'))}")
     status = item.get("status")
-    known = findings.protocol == "responses" or kind not in _WITH_STATUS or status in _ITEM_STATUSES
-    if status is not None and not (isinstance(status, str) and known):
-        broke("F3", frame, f"status of the {kind} is {quote(status)}")
+    is_valid = findings.protocol == "responses" or kind not in _WITH_STATUS or status in _ITEM_STATUSES
+    if status is not None and not (isinstance(status, str) and is_valid):
+        add("F3", frame, f"status of the {kind} is {quote(status)}")
     if kind == "message":
         _check_message(findings, frame, item)
     elif kind == "reasoning" and not _is_summary(list_in(item, "summary")):
-        broke("I15", frame, f"summary is {quote(item.get('summary'))}")
+        add("I15", frame, f"summary is {quote(item.get('summary'))}")
 
 
 def _is_summary(parts: list[Any] | None) -> bool:
@@ -106,27 +106,27 @@ def _is_summary(parts: list[Any] | None) -> bool:
 
 
 def _check_message(findings: Findings, frame: Frame | None, item: dict[str, Any]) -> None:
-    broke, content = findings.add, list_in(item, "content")
+    add, content = findings.add, list_in(item, "content")
     if item.get("role") != "assistant":
-        broke("I15", frame, f"role is {quote(item.get('role'))}")
+        add("I15", frame, f"role is {quote(item.get('role'))}")
     if not content:
-        broke("I15", frame, f"content is {quote(item.get('content'))}")
+        add("I15", frame, f"content is {quote(item.get('content'))}")
         return
     if len(content) > 1:
-        broke("I15b", frame, f"it has {len(content)} parts")
+        add("I15b", frame, f"it has {len(content)} parts")
     for part in content:
         match part:
             case {"type": "output_text", "text": str(text)}:
                 if not text:
-                    broke("I15b", frame, "its text is empty")
+                    add("I15b", frame, "its text is empty")
                 _check_annotations(findings, frame, part)
             case {"type": "refusal", "refusal": str(text)}:
                 if not text:
-                    broke("I15b", frame, "its refusal is empty")
+                    add("I15b", frame, "its refusal is empty")
                 if findings.protocol == "invocations":
-                    broke("I18", frame, "it has a refusal part")
+                    add("I18", frame, "it has a refusal part")
             case _:
-                broke("I15", frame, f"a part is {quote(part)}")
+                add("I15", frame, f"a part is {quote(part)}")
 
 
 def _check_annotations(findings: Findings, frame: Frame | None, part: dict[str, Any]) -> None:
@@ -146,32 +146,32 @@ def _check_annotations(findings: Findings, frame: Frame | None, part: dict[str, 
 
 def check_output(findings: Findings, frame: Frame, output: list[Any], finished: Mapping[int, dict[str, Any]]) -> None:
     """Compare the terminal output with the finished items."""
-    done = [item for _, item in sorted(finished.items())]
-    if output == done:
+    items = [item for _, item in sorted(finished.items())]
+    if output == items:
         return
-    if [comparable(item) for item in output] == [comparable(item) for item in done]:
-        findings.add("I12b", frame, _output_difference(output, done))
+    if [comparable(item) for item in output] == [comparable(item) for item in items]:
+        findings.add("I12b", frame, _output_difference(output, items))
     else:
-        findings.add("I12", frame, _output_difference(output, done))
+        findings.add("I12", frame, _output_difference(output, items))
 
 
 def comparable(value: Any) -> Any:
-    """Return what clients use of an item."""
+    """Return the fields of an item that clients use."""
     item = as_object(value)
     if item is None:
         return value
-    kept: dict[str, Any] = {name: item[name] for name in _COMPARED_KEYS if name in item}
+    fields: dict[str, Any] = {name: item[name] for name in _COMPARED_KEYS if name in item}
     for name in ("content", "summary"):
         if (parts := list_in(item, name)) is not None:
-            kept[name] = [comparable(part) for part in parts]
-    return kept
+            fields[name] = [comparable(part) for part in parts]
+    return fields
 
 
-def _output_difference(output: list[Any], done: list[dict[str, Any]]) -> str:
-    if len(output) != len(done):
-        return f"output has {len(output)} items, {len(done)} were done"
-    index = next(index for index, (one, other) in enumerate(zip(output, done, strict=True)) if one != other)
-    return f"output[{index}] is {quote(output[index])}, done was {quote(done[index])}"
+def _output_difference(output: list[Any], items: list[dict[str, Any]]) -> str:
+    if len(output) != len(items):
+        return f"output has {len(output)} items, {len(items)} were done"
+    index = next(index for index, (one, other) in enumerate(zip(output, items, strict=True)) if one != other)
+    return f"output[{index}] is {quote(output[index])}, done was {quote(items[index])}"
 
 
 def _check_keys(findings: Findings, frame: Frame | None, body: dict[str, Any]) -> None:
@@ -258,10 +258,10 @@ class _Item:
 
 
 class ItemChecker:
-    """Checks every item. `asked` are the calls of the input without a result."""
+    """Checks every item. `unanswered` are the calls of the input without a result."""
 
     def __init__(self, findings: Findings, unanswered: Collection[str]) -> None:
-        self._broke = findings.add
+        self._add = findings.add
         self._findings = findings
         self._items: dict[str, _Item] = {}
         self._open: list[_Item] = []
@@ -277,26 +277,26 @@ class ItemChecker:
             item_object = object_in(value, "item")
             identity = self._identity(item_object) if item_object is not None else None
             if item_object is None or text_in(item_object, "type") is None:
-                self._broke("F3", frame, "it has no item with a type")
+                self._add("F3", frame, "it has no item with a type")
             elif identity is None:
-                self._broke("I15", frame, f"the id of its item is {quote(item_object.get('id'))}")
+                self._add("I15", frame, f"the id of its item is {quote(item_object.get('id'))}")
             elif kind == "output_item.added":
-                self._added(frame, identity, item_object, value)
+                self._item_added(frame, identity, item_object, value)
             else:
-                self._done(frame, identity, item_object, value)
+                self._item_done(frame, identity, item_object, value)
             return
         identity = text_in(value, "item_id")
         if identity is None:
-            self._broke("F3", frame, f"its item_id is {quote(value.get('item_id'))}")
+            self._add("F3", frame, f"its item_id is {quote(value.get('item_id'))}")
             return
-        item = self._of(frame, identity, value)
+        item = self._find_item(frame, identity, value)
         if item is not None:
-            self._grow(frame, item, kind, value)
+            self._add_content(frame, item, kind, value)
 
     def end(self, frame: Frame) -> None:
         """The run is over: nothing may be open."""
         for item in self._open:
-            self._broke("I7", frame, f"the item {quote(item.id)} has no done")
+            self._add("I7", frame, f"the item {quote(item.id)} has no done")
             item.is_done = True
         self._open.clear()
 
@@ -308,37 +308,37 @@ class ItemChecker:
             return f"{item_object.get('type')} of {item_object['call_id']}"
         return text_in(item_object, "id")
 
-    def _added(self, frame: Frame, identity: str, item_object: dict[str, Any], value: dict[str, Any]) -> None:
+    def _item_added(self, frame: Frame, identity: str, item_object: dict[str, Any], value: dict[str, Any]) -> None:
         kind = text_in(item_object, "type") or ""
-        item = self._begin(frame, identity, kind, value)
+        item = self._start_item(frame, identity, kind, value)
         if item is None:
             return
         item.call = item_object.get("call_id")
         if kind in _LISTS and list_in(item_object, _LISTS[kind]) is None:
-            self._broke("F3", frame, f"the added {kind} has no list as {_LISTS[kind]}")
+            self._add("F3", frame, f"the added {kind} has no list as {_LISTS[kind]}")
         if kind == "function_call":
             arguments = text_in(item_object, "arguments")
             if arguments is None:
-                self._broke("F3", frame, f"arguments is {quote(item_object.get('arguments'))}, not a string")
+                self._add("F3", frame, f"arguments is {quote(item_object.get('arguments'))}, not a string")
             elif arguments:  # Deltas continue it.
                 item.pieces["function_call_arguments", 0] = [arguments]
 
-    def _done(self, frame: Frame, identity: str, item_object: dict[str, Any], value: dict[str, Any]) -> None:
+    def _item_done(self, frame: Frame, identity: str, item_object: dict[str, Any], value: dict[str, Any]) -> None:
         item = self._items.get(identity)
         if item is None:
             index = number_in(value, "output_index")
             other = next((one for one in self._open if one.index == index and index is not None), None)
             if other is not None:
-                self._broke("I5", frame, f"the item was added as {quote(other.id)} and is done as {quote(identity)}")
+                self._add("I5", frame, f"the item was added as {quote(other.id)} and is done as {quote(identity)}")
                 item = self._items[identity] = other
             else:
-                self._broke("I7b", frame, "the item is done, but was never added")
-                item = self._begin(frame, identity, text_in(item_object, "type"), value, announced=False)
+                self._add("I7b", frame, "the item is done, but was never added")
+                item = self._start_item(frame, identity, text_in(item_object, "type"), value, announced=False)
                 assert item is not None
         elif item.is_done:
-            self._broke("I7", frame, "the item was done before")
+            self._add("I7", frame, "the item was done before")
             return
-        self._check_place(frame, item, value)
+        self._check_position(frame, item, value)
         self._check_texts(frame, item, item_object)
         self._check_call(frame, item_object)
         check_item(self._findings, frame, item_object)
@@ -346,56 +346,56 @@ class ItemChecker:
         self._open.remove(item)
         self.finished[item.index if item.index is not None else len(self.finished)] = item_object
 
-    def _begin(
+    def _start_item(
         self, frame: Frame, identity: str, kind: str | None, value: dict[str, Any], *, announced: bool = True
     ) -> _Item | None:
         if identity in self._items:
-            self._broke("I6", frame, f"there was an item {quote(identity)} before")
+            self._add("I6", frame, f"there was an item {quote(identity)} before")
             return None
         index = number_in(value, "output_index")
         if index != self._next:
-            self._misplaced(frame, value, f"{self._next} is next")
+            self._report_index(frame, value, f"{self._next} is next")
         self._next = self._next + 1 if index is None else max(self._next, index + 1)
         # Palaver's own items may be inside another one: clients skip unknown types.
         if self._open and not (_is_palaver_item(kind) and not _is_palaver_item(self._open[-1].type)):
-            self._broke("I8", frame, f"it begins while {quote(self._open[-1].id)} is open")
+            self._add("I8", frame, f"it begins while {quote(self._open[-1].id)} is open")
         item = _Item(identity, kind, index, was_added=announced)
         self._items[identity] = item
         self._open.append(item)
         return item
 
-    def _of(self, frame: Frame, identity: str, value: dict[str, Any]) -> _Item | None:
+    def _find_item(self, frame: Frame, identity: str, value: dict[str, Any]) -> _Item | None:
         """Return the item of a frame, if the frame is allowed."""
         item = self._items.get(identity)
         if item is None:
-            self._broke("I7b", frame, f"no item {quote(identity)} was added")
-            return self._begin(frame, identity, None, value, announced=False)
+            self._add("I7b", frame, f"no item {quote(identity)} was added")
+            return self._start_item(frame, identity, None, value, announced=False)
         if item.is_done:
-            self._broke("I7", frame, f"the item {quote(identity)} is done")
+            self._add("I7", frame, f"the item {quote(identity)} is done")
             return None
-        self._check_place(frame, item, value)
+        self._check_position(frame, item, value)
         return item
 
-    def _check_place(self, frame: Frame, item: _Item, value: dict[str, Any]) -> None:
+    def _check_position(self, frame: Frame, item: _Item, value: dict[str, Any]) -> None:
         if number_in(value, "output_index") != item.index:
-            self._misplaced(frame, value, f"its item has {item.index}")
+            self._report_index(frame, value, f"its item has {item.index}")
         if self._open[-1] is not item:
-            self._broke("I8", frame, f"it stands between the frames of {quote(self._open[-1].id)}")
+            self._add("I8", frame, f"it stands between the frames of {quote(self._open[-1].id)}")
         item_object = object_in(value, "item")
         if item_object is not None and item.type not in (None, item_object["type"]):
-            self._broke(
+            self._add(
                 "I5", frame, f"the item was added as {quote(item.type)} and is done as {quote(item_object['type'])}"
             )
         elif item_object is not None and item.was_added and item.call != item_object.get("call_id"):
-            self._broke("I5", frame, f"call_id was {quote(item.call)} and is {quote(item_object.get('call_id'))}")
+            self._add("I5", frame, f"call_id was {quote(item.call)} and is {quote(item_object.get('call_id'))}")
 
-    def _misplaced(self, frame: Frame, value: dict[str, Any], expected: str) -> None:
+    def _report_index(self, frame: Frame, value: dict[str, Any], expected: str) -> None:
         is_odd = "output_index" in value and number_in(value, "output_index") is None
-        self._broke("F3" if is_odd else "I5", frame, f"output_index is {quote(value.get('output_index'))}, {expected}")
+        self._add("F3" if is_odd else "I5", frame, f"output_index is {quote(value.get('output_index'))}, {expected}")
 
     # Content
 
-    def _grow(self, frame: Frame, item: _Item, kind: str, value: dict[str, Any]) -> None:
+    def _add_content(self, frame: Frame, item: _Item, kind: str, value: dict[str, Any]) -> None:
         stem, _, verb = kind.rpartition(".")
         if stem in _STEMS and verb in ("delta", "done"):
             self._text(frame, item, stem, verb, value)
@@ -405,10 +405,10 @@ class ItemChecker:
             at = self._index(frame, value, "content_index")
             added = item.annotations.setdefault(at, [])
             if object_in(value, "annotation") is None:
-                self._broke("F3", frame, f"annotation is {quote(value.get('annotation'))}, not an object")
+                self._add("F3", frame, f"annotation is {quote(value.get('annotation'))}, not an object")
             if number_in(value, "annotation_index") != len(added):
                 received = quote(value.get("annotation_index"))
-                self._broke("I10b", frame, f"annotation_index is {received}, not {len(added)}")
+                self._add("I10b", frame, f"annotation_index is {received}, not {len(added)}")
             added.append(value.get("annotation"))
 
     def _index(self, frame: Frame, value: dict[str, Any], name: str | None) -> int:
@@ -419,7 +419,7 @@ class ItemChecker:
             # SDKs need this index. MLflow's own agents omit it, and their clients don't use it.
             is_left_out = self._findings.protocol == "invocations" and name not in value
             rule = "F3" if index is None and not is_left_out else "I10"
-            self._broke(rule, frame, f"{name} is {quote(value.get(name))}")
+            self._add(rule, frame, f"{name} is {quote(value.get(name))}")
         return index or 0
 
     def _text(self, frame: Frame, item: _Item, stem: str, verb: str, value: dict[str, Any]) -> None:
@@ -429,17 +429,17 @@ class ItemChecker:
         name = "delta" if verb == "delta" else fields.text_field
         text = text_in(value, name)
         if text is None:
-            self._broke("F3", frame, f"{name} is {quote(value.get(name))}, not a string")
+            self._add("F3", frame, f"{name} is {quote(value.get(name))}, not a string")
             return
         if key in item.complete_texts:
-            self._broke("I7", frame, f"this {stem} is done")
+            self._add("I7", frame, f"this {stem} is done")
             return
         part = _PART_OF.get(stem)
         if part is not None and item.was_added and not item.parts.get((part, index)):
-            self._broke("I7b", frame, f"it has no open {part}")
+            self._add("I7b", frame, f"it has no open {part}")
         if verb == "delta":
             if stem == "output_text" and item.annotations.get(index):
-                self._broke("I10b", frame, "an annotation stands before it")
+                self._add("I10b", frame, "an annotation stands before it")
             item.pieces.setdefault(key, []).append(text)
             return
         item.complete_texts.add(key)
@@ -449,15 +449,15 @@ class ItemChecker:
         index = self._index(frame, value, _PARTS[stem])
         key, part = (stem, index), object_in(value, "part")
         if part is None or text_in(part, "type") is None:
-            self._broke("F3", frame, "it has no part with a type")
+            self._add("F3", frame, "it has no part with a type")
             return
         if verb == "added":
             if key in item.parts:
-                self._broke("I7b", frame, "the part was added before")
+                self._add("I7b", frame, "the part was added before")
             item.parts[key] = True
             return
         if not item.parts.get(key) and item.was_added:
-            self._broke("I7b", frame, "the part is done, but not open")
+            self._add("I7b", frame, "the part is done, but not open")
         item.parts[key] = False
         self._compare_part(frame, item, index, part)
 
@@ -466,9 +466,9 @@ class ItemChecker:
         if item.was_added:
             needed = {("function_call_arguments", 0)} if item_object["type"] == "function_call" else set[_Key]()
             for key in (item.pieces.keys() | needed) - item.complete_texts:
-                self._broke("I7b", frame, f"its {key[0]} has no done")
+                self._add("I7b", frame, f"its {key[0]} has no done")
             for key in (key for key, is_open in item.parts.items() if is_open):
-                self._broke("I7b", frame, f"its {key[0]} has no done")
+                self._add("I7b", frame, f"its {key[0]} has no done")
         for name in ("content", "summary"):
             for index, part in enumerate(list_in(item_object, name) or ()):
                 self._compare_part(frame, item, index, as_object(part) or {})
@@ -481,7 +481,7 @@ class ItemChecker:
                 self._compare(frame, item, ("output_text", index), text, "the text of the part")
                 annotations, added = list_in(part, "annotations") or [], item.annotations.get(index, [])
                 if item.was_added and annotations != added:
-                    self._broke("I10b", frame, f"annotations are {quote(annotations)}, added were {quote(added)}")
+                    self._add("I10b", frame, f"annotations are {quote(annotations)}, added were {quote(added)}")
             case {"type": "refusal", "refusal": str(text)}:
                 self._compare(frame, item, ("refusal", index), text, "the refusal")
             case {"type": "summary_text", "text": str(text)}:
@@ -492,7 +492,7 @@ class ItemChecker:
     def _compare(self, frame: Frame, item: _Item, key: _Key, text: str, what: str) -> None:
         deltas = item.text(*key)
         if deltas is not None and deltas != text:
-            self._broke("I9", frame, f"{what} is {quote(text)}, the deltas said {quote(deltas)}")
+            self._add("I9", frame, f"{what} is {quote(text)}, the deltas said {quote(deltas)}")
 
     def _check_call(self, frame: Frame, item_object: dict[str, Any]) -> None:
         call = text_in(item_object, "call_id")
@@ -500,12 +500,12 @@ class ItemChecker:
             return
         if item_object["type"] == "function_call":
             if call in self._calls:
-                self._broke("I6", frame, f"there was a call {quote(call)} before")
+                self._add("I6", frame, f"there was a call {quote(call)} before")
             self._calls.add(call)
             self._unanswered.add(call)
         elif item_object["type"] == "function_call_output":
             if call not in self._unanswered:
-                self._broke("I11", frame, f"it answers {quote(call)}, which is no open call")
+                self._add("I11", frame, f"it answers {quote(call)}, which is no open call")
             self._unanswered.discard(call)
 
 

@@ -16,7 +16,7 @@ class ResponsesChecker:
     """Checks one run. `history` are the ids of calls in the input without a result."""
 
     def __init__(self, findings: Findings, *, history: Collection[str] = ()) -> None:
-        self._broke = findings.add
+        self._add = findings.add
         self._findings = findings
         self._items = ItemChecker(findings, history)
         self._created = False
@@ -35,104 +35,104 @@ class ResponsesChecker:
             return
         kind = text_in(value, "type")
         if kind is None:
-            self._untyped(frame, value)
+            self._check_untyped(frame, value)
             return
         if self._ended:
-            self._broke("I3", frame, "it stands after the terminal frame")
-        self._number(frame, value)
+            self._add("I3", frame, "it stands after the terminal frame")
+        self._check_number(frame, value)
         if not self._typed and kind != "response.created":
-            self._broke("I1", frame, "the first frame is not response.created")
+            self._add("I1", frame, "the first frame is not response.created")
         self._typed += 1
-        self._one(frame, kind, value)
+        self._check_event(frame, kind, value)
         self._before = kind
 
     def end(self, past: Frame) -> None:
         if not self._typed:
-            self._broke("I1", past, "there is no response.created")
+            self._add("I1", past, "there is no response.created")
         if not self._ended:
             self._items.end(past)
-            self._broke("I3", past, "the stream ends without response.completed, .failed or .incomplete")
+            self._add("I3", past, "the stream ends without response.completed, .failed or .incomplete")
 
-    def _one(self, frame: Frame, kind: str, value: dict[str, Any]) -> None:
-        word = kind.removeprefix("response.")
+    def _check_event(self, frame: Frame, kind: str, value: dict[str, Any]) -> None:
+        event = kind.removeprefix("response.")
         if kind == "error":
             self._error(frame, value)
         elif kind == "responses.completed":
-            self._plural(frame, value)
-        elif word == kind:
+            self._check_mlflow_completed(frame, value)
+        elif event == kind:
             if self._findings.protocol == "responses" or kind not in _PALAVER_EVENTS:
-                self._broke("I14", frame, f"clients do not know events of type {quote(kind)}")
-        elif word in _LIFECYCLE:
-            self._lifecycle(frame, word, value)
-        elif word.startswith("output_item.") or "item_id" in value:
-            self._items.feed(frame, word, value)
+                self._add("I14", frame, f"clients do not know events of type {quote(kind)}")
+        elif event in _LIFECYCLE:
+            self._lifecycle(frame, event, value)
+        elif event.startswith("output_item.") or "item_id" in value:
+            self._items.feed(frame, event, value)
         else:
-            self._broke("I1", frame, f"{kind} belongs to no item")
+            self._add("I1", frame, f"{kind} belongs to no item")
 
-    def _number(self, frame: Frame, value: dict[str, Any]) -> None:
+    def _check_number(self, frame: Frame, value: dict[str, Any]) -> None:
         number = number_in(value, "sequence_number")
         if number != self._next:
-            self._broke("I4", frame, f"sequence_number is {quote(value.get('sequence_number'))}, not {self._next}")
+            self._add("I4", frame, f"sequence_number is {quote(value.get('sequence_number'))}, not {self._next}")
         self._next = (self._next if number is None else number) + 1
 
-    def _untyped(self, frame: Frame, value: dict[str, Any]) -> None:
+    def _check_untyped(self, frame: Frame, value: dict[str, Any]) -> None:
         if value.keys() != {"trace_id"} or not isinstance(value["trace_id"], str):
-            self._broke("F3", frame, f"its type is {quote(value.get('type'))}")
+            self._add("F3", frame, f"its type is {quote(value.get('type'))}")
         elif not self._ended:
-            self._broke("I1", frame, "the trace frame stands before the terminal one")
+            self._add("I1", frame, "the trace frame stands before the terminal one")
 
-    def _lifecycle(self, frame: Frame, word: str, value: dict[str, Any]) -> None:
-        if word == "created":
+    def _lifecycle(self, frame: Frame, event: str, value: dict[str, Any]) -> None:
+        if event == "created":
             if self._created:
-                self._broke("I1", frame, "response.created comes again")
+                self._add("I1", frame, "response.created comes again")
             self._created = True
         body = object_in(value, "response")
         if body is None:
-            self._broke("F3", frame, f"response is {quote(value.get('response'))}, not an object")
+            self._add("F3", frame, f"response is {quote(value.get('response'))}, not an object")
             body = {}
         else:
-            check_response(self._findings, frame, body, word)
-            self._same_id(frame, body)
-        if word in _TERMINAL:
-            self._terminal(frame, word, body)
+            check_response(self._findings, frame, body, event)
+            self._check_id(frame, body)
+        if event in _TERMINAL:
+            self._terminal(frame, event, body)
 
-    def _same_id(self, frame: Frame, body: dict[str, Any]) -> None:
+    def _check_id(self, frame: Frame, body: dict[str, Any]) -> None:
         response_id = text_in(body, "id")
         self._id = self._id or response_id
         if response_id != self._id:
-            self._broke("I2", frame, f"the response id is {quote(response_id)}, it was {quote(self._id)}")
+            self._add("I2", frame, f"the response id is {quote(response_id)}, it was {quote(self._id)}")
 
-    def _terminal(self, frame: Frame, word: str, body: dict[str, Any]) -> None:
+    def _terminal(self, frame: Frame, event: str, body: dict[str, Any]) -> None:
         if self._ended:
             return  # Already reported as a frame after the end.
         self._ended, self.terminal = True, body
         self._items.end(frame)
         if (output := list_in(body, "output")) is not None:
             check_output(self._findings, frame, output, self._items.finished)
-        if (word == "failed") != (self._failed is not None):
-            self._broke("I13", frame, "no error stands before it" if word == "failed" else "an error stands before it")
+        if (event == "failed") != (self._failed is not None):
+            self._add("I13", frame, "no error stands before it" if event == "failed" else "an error stands before it")
         if self._findings.protocol == "invocations" and self._before != "responses.completed":
-            self._broke("I17b", frame, "there is no responses.completed directly before it")
+            self._add("I17b", frame, "there is no responses.completed directly before it")
 
     def _error(self, frame: Frame, value: dict[str, Any]) -> None:
         self._failed = frame
         nested = object_in(value, "error")
         if text_in(value, "message") is None and text_in(nested or {}, "message") is None:
-            self._broke("F3", frame, "the error has no message")
+            self._add("F3", frame, "the error has no message")
             return
         fields = ("code", "message", "param")
         if not value.keys() >= set(fields) or nested is None or any(nested.get(key) != value[key] for key in fields):
-            self._broke("I13b", frame, "it is not spelled in both ways")
+            self._add("I13b", frame, "it is not spelled in both ways")
 
-    def _plural(self, frame: Frame, value: dict[str, Any]) -> None:
+    def _check_mlflow_completed(self, frame: Frame, value: dict[str, Any]) -> None:
         if self._findings.protocol == "responses":
-            self._broke("I14", frame, "clients do not know events of this type")
+            self._add("I14", frame, "clients do not know events of this type")
             return
         if self._before == "responses.completed":
-            self._broke("I17b", frame, "it comes again")
+            self._add("I17b", frame, "it comes again")
         body = object_in(value, "response") or {}
         if object_in(body, "usage") is None or text_in(body, "status") is None:
-            self._broke("I17", frame, f"the response is {quote(body)}")
+            self._add("I17", frame, f"the response is {quote(body)}")
 
 
 def check_response_body(findings: Findings, body: Any, terminal: dict[str, Any] | None, *, same_run: bool) -> None:
@@ -174,9 +174,9 @@ def _compare_loosely(findings: Findings, body: dict[str, Any], terminal: dict[st
         findings.add("I16", None, f"output has {len(items)} items, the stream's had {len(streamed)}")
     if odd := sorted(body.keys() ^ terminal.keys()):
         findings.add("I16b", None, f"only one of body and stream has {quote(odd)}")
-    whole, stream_keys = _keys_by_type(items), _keys_by_type(streamed)
-    for kind in sorted(whole.keys() & stream_keys.keys()):
-        if odd := sorted(whole[kind] ^ stream_keys[kind]):
+    body_keys, stream_keys = _keys_by_type(items), _keys_by_type(streamed)
+    for kind in sorted(body_keys.keys() & stream_keys.keys()):
+        if odd := sorted(body_keys[kind] ^ stream_keys[kind]):
             findings.add("I16b", None, f"of two {kind} items only one has {quote(odd)}")
 
 

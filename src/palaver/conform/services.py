@@ -19,7 +19,7 @@ _DELTAS: Mapping[str, tuple[str, str]] = {
     "tool_use": ("input_json_delta", "partial_json"),
 }
 _COUNTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-_WORD = re.compile(r"[A-Z0-9_]+")
+_ERROR_TYPE = re.compile(r"[A-Z0-9_]+")
 
 
 class ServiceChecker:
@@ -27,7 +27,7 @@ class ServiceChecker:
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
-        self._broke = findings.add
+        self._add = findings.add
         self._frames = 0
         self._open: str | None = None
         """The kind of the open block."""
@@ -45,17 +45,17 @@ class ServiceChecker:
         self._frames += 1
         name, value = frame.event, frame_value(frame)
         if self.ended:
-            self._broke("S6", frame, f"it stands after {self.ended}")
+            self._add("S6", frame, f"it stands after {self.ended}")
             return
         if name not in _NAMES:
-            self._broke("S1", frame, f"its name is {quote(name)}")
+            self._add("S1", frame, f"its name is {quote(name)}")
             return
         fields = as_object(value) or {}
         if name not in _UNTYPED and fields.get("type") != name:
-            self._broke("S2", frame, f"type is {quote(fields.get('type'))}, the event is {quote(name)}")
-        self._begin(frame, name, fields)
+            self._add("S2", frame, f"type is {quote(fields.get('type'))}, the event is {quote(name)}")
+        self._check_start(frame, name, fields)
         if self._stopping and name not in (*_END, "complete", "error"):
-            self._broke("S8", frame, f"{name} stands after message_delta")
+            self._add("S8", frame, f"{name} stands after message_delta")
         match name:
             case "content_block_start" | "content_block_delta" | "content_block_stop":
                 self._block(frame, name, fields)
@@ -68,31 +68,31 @@ class ServiceChecker:
 
     def end(self, past: Frame) -> None:
         if not self.ended:
-            self._broke("S6", past, "the stream ends without complete or error")
+            self._add("S6", past, "the stream ends without complete or error")
 
-    def _begin(self, frame: Frame, name: str, fields: dict[str, Any]) -> None:
+    def _check_start(self, frame: Frame, name: str, fields: dict[str, Any]) -> None:
         if name == "message_start":
             if self._frames > 1:
-                self._broke("S3", frame, "it is not the first event")
+                self._add("S3", frame, "it is not the first event")
             elif not text_in(object_in(fields, "message") or {}, "id"):
-                self._broke("S3", frame, f"the message is {quote(fields.get('message'))}")
+                self._add("S3", frame, f"the message is {quote(fields.get('message'))}")
             self.started = True
         elif not self.started and name not in _SIDE_EVENTS:
-            self._broke("S3", frame, f"{name} stands in a stream without message_start")
+            self._add("S3", frame, f"{name} stands in a stream without message_start")
 
     def _block(self, frame: Frame, name: str, fields: dict[str, Any]) -> None:
         index, starts = number_in(fields, "index"), name == "content_block_start"
         if starts == (self._open is not None):
             why = f"block {self._index} is open" if starts else "no block is open"
-            self._broke("S4", frame, why)
+            self._add("S4", frame, why)
         elif index != (self._index + 1 if starts else self._index):
-            self._broke("S5", frame, f"index is {quote(fields.get('index'))} after block {self._index}")
+            self._add("S5", frame, f"index is {quote(fields.get('index'))} after block {self._index}")
         if starts:
             self._index += 1
             kind = text_in(object_in(fields, "content_block") or {}, "type")
             self._open = kind or ""
             if kind not in _DELTAS:
-                self._broke("F3", frame, f"the block is {quote(fields.get('content_block'))}")
+                self._add("F3", frame, f"the block is {quote(fields.get('content_block'))}")
         elif name == "content_block_stop":
             self._open = None
         elif self._open is not None:
@@ -100,42 +100,42 @@ class ServiceChecker:
 
     def _delta(self, frame: Frame, kind: str, fields: dict[str, Any]) -> None:
         delta = object_in(fields, "delta") or {}
-        wanted, key = _DELTAS.get(kind, (delta.get("type"), ""))
+        expected, key = _DELTAS.get(kind, (delta.get("type"), ""))
         piece = delta.get(key, "")
-        if delta.get("type") != wanted:
-            self._broke("S4", frame, f"{quote(delta.get('type'))} stands in a block of {quote(kind)}")
+        if delta.get("type") != expected:
+            self._add("S4", frame, f"{quote(delta.get('type'))} stands in a block of {quote(kind)}")
         elif not isinstance(piece, str) or key not in (*delta, ""):
-            self._broke("F3", frame, f"the delta is {quote(delta)}")
+            self._add("F3", frame, f"the delta is {quote(delta)}")
         elif kind == "text":
             self._text += piece
 
     def _stop(self, frame: Frame, name: str, fields: dict[str, Any]) -> None:
         if self._open is not None:
-            self._broke("S7", frame, f"block {self._index} is open")
+            self._add("S7", frame, f"block {self._index} is open")
             self._open = None
         if self._stopping != _END.index(name):
-            self._broke("S8", frame, f"{name} is out of its place")
+            self._add("S8", frame, f"{name} is out of its place")
         self._stopping = _END.index(name) + 1
         if name == "message_delta":
             reason = text_in(object_in(fields, "delta") or {}, "stop_reason")
             if reason is None or number_in(object_in(fields, "usage") or {}, "output_tokens") is None:
-                self._broke("F3", frame, "it has no stop_reason, or no count of output_tokens")
+                self._add("F3", frame, "it has no stop_reason, or no count of output_tokens")
 
     def _end(self, frame: Frame, name: str, value: Any) -> None:
         self.ended, self.last_data = name, value
         if self._open is not None:
-            self._broke("S7", frame, f"block {self._index} is open")
+            self._add("S7", frame, f"block {self._index} is open")
         if name == "error":
             if self._stopping:
-                self._broke("S8", frame, "it stands after message_delta")
+                self._add("S8", frame, "it stands after message_delta")
             _check_error(self._findings, frame, value)
         elif self.started:
             if self._stopping != len(_END):
-                self._broke("S8", frame, "message_delta and message_stop do not stand before it")
+                self._add("S8", frame, "message_delta and message_stop do not stand before it")
             if _is_document(self._findings, frame, value) and _without_whitespace(self._text) != _without_whitespace(
                 value["response"]
             ):
-                self._broke("S11", frame, f"the deltas said {quote(self._text)}")
+                self._add("S11", frame, f"the deltas said {quote(self._text)}")
 
 
 def _check_fields(findings: Findings, frame: Frame, name: str, value: Any) -> None:
@@ -152,11 +152,11 @@ def _check_fields(findings: Findings, frame: Frame, name: str, value: Any) -> No
 
 def _check_error(findings: Findings, frame: Frame | None, value: Any) -> None:
     fields = as_object(value) or {}
-    word = text_in(fields, "type") or ""
+    error_type = text_in(fields, "type") or ""
     has_details = "details" not in fields or object_in(fields, "details") is not None
     if (
         number_in(fields, "code") is None
-        or not _WORD.fullmatch(word)
+        or not _ERROR_TYPE.fullmatch(error_type)
         or not text_in(fields, "message")
         or not has_details
     ):

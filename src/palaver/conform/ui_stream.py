@@ -66,7 +66,7 @@ class UIChecker:
     """Checks one UI message. `history` are the calls of the request's last message, which may get results here."""
 
     def __init__(self, findings: Findings, *, version: Version = 6, history: Collection[str] = ()) -> None:
-        self._broke = findings.add
+        self._add = findings.add
         self._version = version
         self._fields = {**_FIELDS, **(_SINCE_6 if version >= 6 else {}), **(_SINCE_7 if version >= 7 else {})}
         self._parts = 0
@@ -85,30 +85,30 @@ class UIChecker:
             return
         kind = text_in(value, "type")
         if kind is None:
-            self._broke("F3", frame, f"its type is {quote(value.get('type'))}")
+            self._add("F3", frame, f"its type is {quote(value.get('type'))}")
             return
         if self._ended:
-            self._broke("U3", frame, "it stands after the last part")
+            self._add("U3", frame, "it stands after the last part")
         if (self._parts == 0) != (kind == "start"):
-            self._broke("U2", frame, "start comes again" if kind == "start" else "the first part is not start")
+            self._add("U2", frame, "start comes again" if kind == "start" else "the first part is not start")
         self._parts += 1
-        if self._is_whole(frame, kind, value):
-            self._step_of(frame, kind)
-            self._one(frame, kind, value)
+        if self._has_required_fields(frame, kind, value):
+            self._check_step(frame, kind)
+            self._check_part(frame, kind, value)
 
     def end(self, past: Frame) -> None:
         if not self._ended:
-            self._all_ended(past, "the end")
-            self._broke("U3", past, "the stream ends without finish or abort")
+            self._require_ended(past, "the end")
+            self._add("U3", past, "the stream ends without finish or abort")
 
-    def _is_whole(self, frame: Frame, kind: str, value: dict[str, Any]) -> bool:
+    def _has_required_fields(self, frame: Frame, kind: str, value: dict[str, Any]) -> bool:
         """Whether it has the required fields of its type. Unknown and malformed parts are not checked further."""
         if kind.startswith("data-"):
             needed: Mapping[str, str] = {"data": "any"}
         elif kind in self._fields:
             needed = self._fields[kind]
         else:
-            self._broke("U1", frame, f"clients of version {self._version} do not know the type {quote(kind)}")
+            self._add("U1", frame, f"clients of version {self._version} do not know the type {quote(kind)}")
             return False
         faulty = [
             name
@@ -116,39 +116,39 @@ class UIChecker:
             if name not in value or (kind == "str" and type(value[name]) is not str)
         ]
         if faulty:
-            self._broke("F3", frame, f"missing or of the wrong type: {', '.join(faulty)}")
+            self._add("F3", frame, f"missing or of the wrong type: {', '.join(faulty)}")
         return not faulty
 
-    def _step_of(self, frame: Frame, kind: str) -> None:
+    def _check_step(self, frame: Frame, kind: str) -> None:
         if not self._in_step and kind not in _BETWEEN and not kind.startswith("data-"):
-            self._broke("U4", frame, "it stands outside a step")
+            self._add("U4", frame, "it stands outside a step")
         # A pending call keeps its step open: its output must be in the same step (U8).
         if self._answered_in_step and kind in _STARTS and not self._has_pending_call():
-            self._broke("U9", frame, "it starts in the step of a tool's output")
+            self._add("U9", frame, "it starts in the step of a tool's output")
             self._answered_in_step = False  # Reported once for each step.
 
     def _has_pending_call(self) -> bool:
         """Whether a call in this step has no output yet."""
         return any(tool.stage != "answered" for tool in self._tools.values() if tool.step == self._step)
 
-    def _one(self, frame: Frame, kind: str, value: dict[str, Any]) -> None:
+    def _check_part(self, frame: Frame, kind: str, value: dict[str, Any]) -> None:
         match kind:
             case "start":
                 if not text_in(value, "messageId"):
-                    self._broke("U2", frame, f"messageId is {quote(value.get('messageId'))}")
+                    self._add("U2", frame, f"messageId is {quote(value.get('messageId'))}")
             case "start-step":
                 if self._in_step:
-                    self._broke("U4", frame, "the step before it is not finished")
+                    self._add("U4", frame, "the step before it is not finished")
                 self._in_step, self._answered_in_step = True, False
                 self._step += 1
             case "finish-step":
-                self._all_ended(frame, kind)
+                self._require_ended(frame, kind)
                 self._in_step = False
             case "error":
-                self._all_ended(frame, kind)
+                self._require_ended(frame, kind)
                 self._failed = True
             case "finish" | "abort":
-                self._last(frame, kind, value)
+                self._check_last(frame, kind, value)
             case _ if kind.startswith("tool-"):
                 self._tool(frame, kind, value)
             case _ if kind.startswith(("text-", "reasoning-")):
@@ -156,25 +156,25 @@ class UIChecker:
             case _:
                 pass
 
-    def _last(self, frame: Frame, kind: str, value: dict[str, Any]) -> None:
+    def _check_last(self, frame: Frame, kind: str, value: dict[str, Any]) -> None:
         self._ended = True
-        self._all_ended(frame, kind)
+        self._require_ended(frame, kind)
         for call, tool in self._tools.items():
             if tool.stage == "streaming":
-                self._broke("U7", frame, f"the input of {quote(call)} never became available")
+                self._add("U7", frame, f"the input of {quote(call)} never became available")
         if kind == "abort":
             return
         if self._in_step:
-            self._broke("U4", frame, "the last step is not finished")
+            self._add("U4", frame, "the last step is not finished")
         reason = value.get("finishReason")
         if reason is not None and reason not in _FINISH:
-            self._broke("U12", frame, f"finishReason is {quote(reason)}")
+            self._add("U12", frame, f"finishReason is {quote(reason)}")
         elif self._failed and reason != "error":
-            self._broke("U11", frame, f"there was an error, and finishReason is {quote(reason)}")
+            self._add("U11", frame, f"there was an error, and finishReason is {quote(reason)}")
 
-    def _all_ended(self, frame: Frame, before: str) -> None:
+    def _require_ended(self, frame: Frame, before: str) -> None:
         for kind, identity in sorted(self._open):
-            self._broke("U6", frame, f"the {kind} {quote(identity)} is not ended before {before}")
+            self._add("U6", frame, f"the {kind} {quote(identity)} is not ended before {before}")
         self._closed |= self._open
         self._open.clear()
 
@@ -185,12 +185,12 @@ class UIChecker:
         key = (what, value["id"])
         if verb == "start":
             if key in self._open:
-                self._broke("U5", frame, f"the {what} {quote(key[1])} is open already")
+                self._add("U5", frame, f"the {what} {quote(key[1])} is open already")
             elif key in self._closed:
-                self._broke("U5b", frame, f"there was a {what} {quote(key[1])} before")
+                self._add("U5b", frame, f"there was a {what} {quote(key[1])} before")
             self._open.add(key)
         elif key not in self._open:
-            self._broke("U5", frame, f"no {what} {quote(key[1])} is open")
+            self._add("U5", frame, f"no {what} {quote(key[1])} is open")
         elif verb == "end":
             self._open.remove(key)
             self._closed.add(key)
@@ -200,22 +200,22 @@ class UIChecker:
         tool = self._tools.get(call)
         name = text_in(value, "toolName")
         if tool is not None and tool.name is not None and name not in (None, tool.name):
-            self._broke("U7", frame, f"the tool was {quote(tool.name)}, and is {quote(name)}")
+            self._add("U7", frame, f"the tool was {quote(tool.name)}, and is {quote(name)}")
         match kind:
             case "tool-input-start":
                 if tool is not None and not tool.is_old:
-                    self._broke("U7", frame, f"the input of {quote(call)} started before")
+                    self._add("U7", frame, f"the input of {quote(call)} started before")
                 self._tools[call] = _Tool(self._step, "streaming", name)
             case "tool-input-delta":
                 if tool is None or tool.stage != "streaming":
-                    self._broke("U7", frame, f"no input of {quote(call)} is being streamed")
+                    self._add("U7", frame, f"no input of {quote(call)} is being streamed")
                 else:
                     tool.pieces += value["inputTextDelta"]
             case "tool-input-available" | "tool-input-error":
                 self._available(frame, call, tool, value)
             case "tool-approval-request":
                 if tool is None or tool.stage == "streaming":
-                    self._broke("U7", frame, f"nobody knows a call {quote(call)}")
+                    self._add("U7", frame, f"nobody knows a call {quote(call)}")
             case _:
                 self._output(frame, call, tool, value)
 
@@ -224,22 +224,22 @@ class UIChecker:
             self._tools[call] = _Tool(self._step, "available", text_in(value, "toolName"))
             return
         if tool.stage != "streaming":
-            self._broke("U7", frame, f"the input of {quote(call)} was available before")
+            self._add("U7", frame, f"the input of {quote(call)} was available before")
             return
         tool.stage = "available"
-        joined = json.parse_or_text(tool.pieces) if tool.pieces else value["input"]
-        if joined != value["input"] and tool.pieces != value["input"]:
-            self._broke("U10", frame, f"the input is {quote(value['input'])}, the deltas said {quote(tool.pieces)}")
+        parsed_input = json.parse_or_text(tool.pieces) if tool.pieces else value["input"]
+        if parsed_input != value["input"] and tool.pieces != value["input"]:
+            self._add("U10", frame, f"the input is {quote(value['input'])}, the deltas said {quote(tool.pieces)}")
 
     def _output(self, frame: Frame, call: str, tool: _Tool | None, value: dict[str, Any]) -> None:
         if tool is None or tool.stage == "streaming":
-            self._broke("U7", frame, f"nobody knows a call {quote(call)} whose input is available")
+            self._add("U7", frame, f"nobody knows a call {quote(call)} whose input is available")
             return
         if tool.stage == "answered":
-            self._broke("U7", frame, f"the call {quote(call)} was answered before")
+            self._add("U7", frame, f"the call {quote(call)} was answered before")
         elif not tool.is_old and tool.step != self._step:
             rule = "U8" if self._version == 5 else "U8b"
-            self._broke(rule, frame, f"the call {quote(call)} stands in step {tool.step}, this is step {self._step}")
+            self._add(rule, frame, f"the call {quote(call)} stands in step {tool.step}, this is step {self._step}")
         if value.get("preliminary") is not True:
             tool.stage = "answered"
             self._answered_in_step = True

@@ -1,4 +1,4 @@
-"""A chat that plans arithmetic, calls a tool for each step, and shows what came back. There is no model behind it."""
+"""A chat that plans arithmetic, calls a tool for each step, and shows the results. It uses no model."""
 
 import json
 import re
@@ -21,8 +21,8 @@ Order = Annotated[Literal["products first", "as written"], Parameter(description
 @chat
 def calculator(messages: list[Message], order: Order = "products first") -> Iterator[object]:
     """Works out sums like (2 + 3) * 4, one tool call at a time."""
-    asked = next((message.text for message in reversed(messages) if message.role == "user"), "")
-    tokens = re.findall(r"\d+(?:\.\d+)?|[-+*/()]", asked.replace("×", "*").replace("÷", "/"))
+    question = next((message.text for message in reversed(messages) if message.role == "user"), "")
+    tokens = re.findall(r"\d+(?:\.\d+)?|[-+*/()]", question.replace("×", "*").replace("÷", "/"))
     try:
         steps = plan(tokens, first="*/" if order == "products first" else "")
     except (IndexError, ValueError):
@@ -34,19 +34,19 @@ def calculator(messages: list[Message], order: Order = "products first") -> Iter
         name, operation = TOOLS[sign]
         a, b = (results[side] if isinstance(side, int) else side for side in (left, right))
         call = f"call_{len(messages)}_{number}"
-        yield ToolCall(call_id=call, name=name, arguments=json.dumps({"a": shown(a), "b": shown(b)}))
+        yield ToolCall(call_id=call, name=name, arguments=json.dumps({"a": to_number(a), "b": to_number(b)}))
         try:
             results.append(operation(a, b))
         except ArithmeticError as error:
             yield ToolResult(call_id=call, output=type(error).__name__, is_error=True)
-            yield f"I cannot {name} {shown(a)} by {shown(b)}, so there is no answer."
+            yield f"I cannot {name} {to_number(a)} by {to_number(b)}, so there is no answer."
             return
-        yield ToolResult(call_id=call, output=shown(results[-1]))
-    yield f"The answer is {shown(results[-1])}."
+        yield ToolResult(call_id=call, output=to_number(results[-1]))
+    yield f"The answer is {to_number(results[-1])}."
 
 
 def plan(tokens: list[str], *, first: str = "*/") -> list[Step]:
-    """The steps: brackets first, then these signs before the others. Raises for what is no arithmetic."""
+    """Return the steps: brackets first, then `first` before other signs. Raises for invalid arithmetic."""
     steps: list[Step] = []
     values: list[Decimal | int] = []
     signs: list[str] = []
@@ -74,6 +74,6 @@ def plan(tokens: list[str], *, first: str = "*/") -> list[Step]:
     return steps
 
 
-def shown(number: Decimal) -> int | float:
-    """The number as JSON has it."""
+def to_number(number: Decimal) -> int | float:
+    """Return the number as a JSON value."""
     return int(number) if number == number.to_integral_value() else float(number)

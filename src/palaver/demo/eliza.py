@@ -1,4 +1,4 @@
-"""A chat after Joseph Weizenbaum's of 1966: it turns what you say around and asks on. The script is our own."""
+"""A chat modelled on Joseph Weizenbaum's ELIZA of 1966, with a script of our own."""
 
 import asyncio
 import re
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from palaver import Message, chat
 
-# In order of weight: what the words look like, and what may be asked then; {0} is what was said, turned around.
+# In order of weight: a pattern, and its replies; {0} is the matched text, reflected.
 SCRIPT = [
     (
         r"\b(?:hello|hi|hey|good (?:morning|evening))\b",
@@ -30,8 +30,8 @@ SCRIPT = [
     (r"\?\s*$", ["What do you think yourself?", "Why does that question matter to you?"]),
     (r"\b(yes|no)\b", ["You seem quite sure.", "I see. And how is that for you?"]),
 ]
-OTHERWISE = ["Please go on.", "What does that suggest to you?", "I am not sure I follow. Say it another way?"]
-TURNED = {
+DEFAULT_REPLIES = ["Please go on.", "What does that suggest to you?", "I am not sure I follow. Say it another way?"]
+REFLECTIONS = {
     "i": "you", "me": "you", "my": "your", "mine": "yours", "am": "are", "i'm": "you're", "myself": "yourself",
     "you": "I", "your": "my", "yours": "mine", "are": "am", "was": "were", "i've": "you've", "i'd": "you'd",
 }  # fmt: skip
@@ -40,24 +40,24 @@ TURNED = {
 @chat
 async def eliza(messages: list[Message]) -> AsyncIterator[str]:
     """Listens, and asks back. Nothing you say leaves this machine."""
-    said = [message.text for message in messages if message.role == "user"]
-    for word in re.findall(r"\S+\s*", answer(said)):
+    lines = [message.text for message in messages if message.role == "user"]
+    for word in re.findall(r"\S+\s*", answer(lines)):
         yield word
-        await asyncio.sleep(0.03)  # At the pace of somebody who thinks about it.
+        await asyncio.sleep(0.03)  # At the pace of a person who thinks.
 
 
-def answer(said: list[str]) -> str:
+def answer(lines: list[str]) -> str:
     """What to reply: the first rule that fits; of its replies the one that was not used just before."""
-    last = said[-1].strip() if said else "hello"
-    for look, replies in SCRIPT:
-        if found := re.search(look, last, re.IGNORECASE):
-            # The same remark again gets the next reply, so that nobody hears the same thing twice in a row.
-            before = sum(1 for earlier in said[:-1] if re.search(look, earlier, re.IGNORECASE))
-            return replies[before % len(replies)].format(*(turn_around(group) for group in found.groups()))
-    return OTHERWISE[(len(said) - 1) % len(OTHERWISE)]
+    last = lines[-1].strip() if lines else "hello"
+    for pattern, replies in SCRIPT:
+        if match := re.search(pattern, last, re.IGNORECASE):
+            # A repeated remark gets the next reply.
+            before = sum(1 for earlier in lines[:-1] if re.search(pattern, earlier, re.IGNORECASE))
+            return replies[before % len(replies)].format(*(reflect(group) for group in match.groups()))
+    return DEFAULT_REPLIES[(len(lines) - 1) % len(DEFAULT_REPLIES)]
 
 
-def turn_around(text: str) -> str:
-    """The words as the other one would say them: "my work" is "your work"."""
+def reflect(text: str) -> str:
+    """Swap first and second person: "my work" becomes "your work"."""
     words = re.split(r"[.!?;,]", text, maxsplit=1)[0].split()
-    return " ".join(TURNED.get(word.lower(), word) for word in words)
+    return " ".join(REFLECTIONS.get(word.lower(), word) for word in words)

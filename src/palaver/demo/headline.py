@@ -1,4 +1,4 @@
-"""A workflow that is no chat: text in, a headline out."""
+"""A workflow that is not a chat: text in, a headline out."""
 
 import re
 from collections import Counter
@@ -27,23 +27,23 @@ def headline(
     sentences = [sentence.split() for sentence in re.split(r"(?<=[.!?])\s+", text.strip()) if sentence]
     if not sentences:
         raise Failure("nothing_to_say", "There is no text to make a headline of.", status=422)
-    weight = Counter(_bare(word) for sentence in sentences for word in sentence)
+    weight = Counter(_normalize(word) for sentence in sentences for word in sentence)
 
-    def says(sentence: list[str]) -> float:
-        telling = [weight[_bare(word)] for word in sentence if _bare(word) not in _SMALL]
-        return sum(telling) / (len(sentence) + 3)  # A little in favour of longer ones.
+    def score(sentence: list[str]) -> float:
+        weights = [weight[_normalize(word)] for word in sentence if _normalize(word) not in _SMALL]
+        return sum(weights) / (len(sentence) + 3)  # A little in favour of longer ones.
 
-    best = max(sentences, key=says)[:words]
-    while len(best) > 1 and _bare(best[-1]) in _SMALL:
+    best = max(sentences, key=score)[:words]
+    while len(best) > 1 and _normalize(best[-1]) in _SMALL:
         best.pop()  # No headline ends with "of the".
     line = " ".join(best).rstrip(".,;:!?")
-    return _titled(line) if style == "title" else line
+    return _to_title_case(line) if style == "title" else line
 
 
-def _bare(word: str) -> str:
+def _normalize(word: str) -> str:
     return word.lower().strip(".,;:!?\"'()")
 
 
-def _titled(line: str) -> str:
+def _to_title_case(line: str) -> str:
     words = line.split()
     return " ".join(word if i and word in _SMALL else word[:1].upper() + word[1:] for i, word in enumerate(words))

@@ -8,17 +8,16 @@ from typing import Any
 import httpx
 import msgspec
 
-HASTY = {"name": "hasty", "parameters": {"order": "as written"}, "message": "Quicker, but is it right?"}
-"""A variant of the calculator, to be compared with its default."""
+HASTY_VARIANT = {"name": "hasty", "parameters": {"order": "as written"}, "message": "Quicker, but is it right?"}
 
-TALKS: list[tuple[str, str | None, list[str]]] = [
+CONVERSATIONS: list[tuple[str, str | None, list[str]]] = [
     ("eliza", None, ["Hello!", "I am worried about my release on Friday.", "Because nobody has tested it."]),
     ("eliza", None, ["My boss wants an answer today.", "I don't have one."]),
     ("calculator", None, ["What is (2 + 3) * 4?", "And 100 / 8 - 2?"]),
     ("calculator", None, ["Four people share 7 pizzas of 12.50: 7 * 12.5 / 4", "And what is 10 / 0?"]),
     ("calculator", "hasty", ["What is 2 + 3 * 4?"]),
 ]
-"""Conversations: the workflow, its variant, and what somebody says, turn by turn."""
+"""Conversations: the workflow, its variant, and the user's messages."""
 
 BOARD: dict[str, Any] = {
     "name": "Two orders of working it out",
@@ -29,11 +28,10 @@ BOARD: dict[str, Any] = {
     ],
     "rows": [{"id": "r1"}, {"id": "r2"}, {"id": "r3"}],
 }
-"""Two variants side by side in three threads,"""
-BOARD_SAYS = {"r1": "2 + 3 * 4", "r2": "(2 + 3) * 4", "r3": "20 - 12 / 4"}
-"""and what each thread is asked."""
+BOARD_MESSAGES = {"r1": "2 + 3 * 4", "r2": "(2 + 3) * 4", "r3": "20 - 12 / 4"}
+"""The message of each row of the board."""
 
-HEADLINES: dict[str, Any] = {
+HEADLINE_BOARD: dict[str, Any] = {
     "name": "Headlines, in two styles",
     "mode": "single",
     "columns": [
@@ -73,7 +71,7 @@ mixed   | 1 + 6 / 3          | 3    | divide add
 mixed   | 2 * 3 + 4          | 10   | multiply add
 """
 
-SUMS_ARE = "What a pocket calculator should know."
+TESTSET_DESCRIPTION = "What a pocket calculator should know."
 EVALUATORS: list[dict[str, Any]] = [
     {"key": "contains"},
     {"key": "tool_sequence", "parameters": {"expected_from": "tools"}},
@@ -83,21 +81,16 @@ QUESTIONS: list[dict[str, Any]] = [
     {"key": "clear", "type": "boolean", "title": "Would a child understand it?"},
     {"key": "note", "type": "text", "title": "What would you say instead?", "required": False},
 ]
-"""What people are asked about answers,"""
-RULE: dict[str, Any] = {
+LIVE_EVALUATOR: dict[str, Any] = {
     "name": "Tools are not called twice",
     "filter": {"field": "workflow", "op": "eq", "value": "calculator"},
     "sample": 1.0,
     "evaluators": [{"key": "no_repeated_tool_call"}],
 }
-"""and what is asked of those that are given live."""
 
 
 def testset_rows() -> list[dict[str, Any]]:
-    """Cases for the calculator: a question, its answer, the tools that are called for it, and of what kind it is.
-
-    The question stands as messages, as a turn does that somebody adds from the playground.
-    """
+    """Return cases for the calculator: messages as the playground adds them, the answer, the tools and a kind."""
     table = [[cell.strip() for cell in line.split("|")] for line in _SUMS.strip().splitlines()]
     return [
         {
@@ -111,44 +104,44 @@ def testset_rows() -> list[dict[str, Any]]:
 
 
 _SECOND = 1_000_000_000
-_ASKED = "Is there a train to Bergen tonight?"
-_FOUND = {"departs": "23:25", "arrives": "06:52", "berths": 3}
-_SAID = "Yes: the night train leaves at 23:25 and arrives at 06:52. Three berths are left."
+_QUESTION = "Is there a train to Bergen tonight?"
+_TIMETABLE = {"departs": "23:25", "arrives": "06:52", "berths": 3}
+_ANSWER = "Yes: the night train leaves at 23:25 and arrives at 06:52. Three berths are left."
 _CALL = {"type": "tool_call", "id": "call_1", "name": "timetable", "arguments": {"to": "Bergen", "after": "20:00"}}
-_BACK = {"type": "tool_call_response", "id": "call_1", "response": _FOUND}
+_TOOL_RESULT = {"type": "tool_call_response", "id": "call_1", "response": _TIMETABLE}
 
 
 def sample_trace(now: int) -> dict[str, Any]:
-    """An OTLP request, as if that program had answered just before `now` (nanoseconds)."""
-    begun = now - 3 * _SECOND
+    """Return an OTLP request: the trace of another program's agent that ended just before `now` (nanoseconds)."""
+    start = now - 3 * _SECOND
     trace = f"{now:016x}" * 2
     model = {"gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-4o-mini", "gen_ai.operation.name": "chat"}
-    asked = [_message("user", {"type": "text", "content": _ASKED})]
-    called = _message("assistant", _CALL)
-    answer = _message("assistant", {"type": "text", "content": _SAID})
+    messages_in = [_message("user", {"type": "text", "content": _QUESTION})]
+    call_message = _message("assistant", _CALL)
+    answer = _message("assistant", {"type": "text", "content": _ANSWER})
     spans = [
-        _span(trace, 1, None, "invoke_agent travel desk", begun, 2.9, {
+        _span(trace, 1, None, "invoke_agent travel desk", start, 2.9, {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": "travel desk",
             "gen_ai.conversation.id": "desk-7",
-            "gen_ai.input.messages": asked,
+            "gen_ai.input.messages": messages_in,
             "gen_ai.output.messages": [answer],
         }),
-        _span(trace, 2, 1, "chat gpt-4o-mini", begun + _SECOND // 10, 1.1, model | {
-            "gen_ai.input.messages": asked,
-            "gen_ai.output.messages": [called],
+        _span(trace, 2, 1, "chat gpt-4o-mini", start + _SECOND // 10, 1.1, model | {
+            "gen_ai.input.messages": messages_in,
+            "gen_ai.output.messages": [call_message],
             "gen_ai.usage.input_tokens": 212,
             "gen_ai.usage.output_tokens": 24,
         }),
-        _span(trace, 3, 1, "execute_tool timetable", begun + 12 * _SECOND // 10, 0.4, {
+        _span(trace, 3, 1, "execute_tool timetable", start + 12 * _SECOND // 10, 0.4, {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": "timetable",
             "gen_ai.tool.call.id": "call_1",
             "gen_ai.tool.call.arguments": _CALL["arguments"],
-            "gen_ai.tool.call.result": _FOUND,
+            "gen_ai.tool.call.result": _TIMETABLE,
         }),
-        _span(trace, 4, 1, "chat gpt-4o-mini", begun + 17 * _SECOND // 10, 1.2, model | {
-            "gen_ai.input.messages": [*asked, called, _message("tool", _BACK)],
+        _span(trace, 4, 1, "chat gpt-4o-mini", start + 17 * _SECOND // 10, 1.2, model | {
+            "gen_ai.input.messages": [*messages_in, call_message, _message("tool", _TOOL_RESULT)],
             "gen_ai.output.messages": [answer],
             "gen_ai.usage.input_tokens": 261,
             "gen_ai.usage.output_tokens": 31,
@@ -163,7 +156,7 @@ def _message(role: str, part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _span(
-    trace: str, number: int, parent: int | None, name: str, begun: int, seconds: float, attributes: dict[str, Any]
+    trace: str, number: int, parent: int | None, name: str, start: int, seconds: float, attributes: dict[str, Any]
 ) -> dict[str, Any]:
     return {
         "traceId": trace,
@@ -171,8 +164,8 @@ def _span(
         "parentSpanId": "" if parent is None else f"{parent:016x}",
         "name": name,
         "kind": 1,
-        "startTimeUnixNano": str(begun),
-        "endTimeUnixNano": str(begun + int(seconds * _SECOND)),
+        "startTimeUnixNano": str(start),
+        "endTimeUnixNano": str(start + int(seconds * _SECOND)),
         "attributes": _attributes(attributes),
         "status": {},
     }
@@ -188,86 +181,88 @@ def _value(value: Any) -> dict[str, Any]:
     return {"stringValue": value if isinstance(value, str) else msgspec.json.encode(value).decode()}
 
 
-_WHERE_IT_IS = ("threads", "boards", "testsets", "evaluations")
+_LISTS = ("threads", "boards", "testsets", "evaluations")
 
 
-async def create_sample_data(http: httpx.AsyncClient, tell: Callable[[str], None]) -> None:
-    """Give a new demo something to look at; one in which there is something already is left as it is."""
-    if any([(await _get(http, f"/api/{name}?limit=1"))["data"] for name in _WHERE_IT_IS]):
+async def create_sample_data(http: httpx.AsyncClient, report_progress: Callable[[str], None]) -> None:
+    """Fill a new demo; one with any data is left unchanged."""
+    if any([(await _get(http, f"/api/{name}?limit=1"))["data"] for name in _LISTS]):
         return
-    await _post(http, "/api/workflows/calculator/variants", HASTY)
-    tell("a test set, and two evaluations over it")
-    await _evaluations(http)
-    tell("boards: variants side by side")
-    await _headlines(http)
-    await _side_by_side(http)  # The page opens with the board that was saved last.
-    tell("conversations, and a trace of another program")  # Last, so that lists of traces begin with them.
-    await _post(http, "/api/online", RULE)
-    await asyncio.gather(*(_talk(http, workflow, variant, said) for workflow, variant, said in TALKS))
+    await _post(http, "/api/workflows/calculator/variants", HASTY_VARIANT)
+    report_progress("a test set, and two evaluations over it")
+    await _create_evaluations(http)
+    report_progress("boards: variants side by side")
+    await _create_headline_board(http)
+    await _create_chat_board(http)  # The page opens with the board that was saved last.
+    report_progress("conversations, and a trace of another program")  # Last, so that lists of traces begin with them.
+    await _post(http, "/api/online", LIVE_EVALUATOR)
+    await asyncio.gather(
+        *(_create_thread(http, workflow, variant, messages) for workflow, variant, messages in CONVERSATIONS)
+    )
     await _post(http, "/v1/traces", sample_trace(time.time_ns()))
 
 
-async def _talk(http: httpx.AsyncClient, workflow: str, variant: str | None, said: list[str]) -> None:
+async def _create_thread(http: httpx.AsyncClient, workflow: str, variant: str | None, messages: list[str]) -> None:
     thread = await _post(http, "/api/threads", {"workflow": workflow, "variant": variant})
     run = ""
-    for line in said:
-        run = await _say(http, thread["id"], line)
-    rated = await http.put(f"/api/runs/{run}/feedback", json={"rating": "down" if variant else "up"})
-    rated.raise_for_status()
+    for line in messages:
+        run = await _send_message(http, thread["id"], line)
+    response = await http.put(f"/api/runs/{run}/feedback", json={"rating": "down" if variant else "up"})
+    response.raise_for_status()
 
 
-async def _say(http: httpx.AsyncClient, thread: str, line: str) -> str:
-    """Say it in a thread and hear the answer to its end; the run that answered."""
+async def _send_message(http: httpx.AsyncClient, thread: str, line: str) -> str:
+    """Send a message, wait for the end of the answer, and return the run's id."""
     body = {"messages": [{"role": "user", "content": line}]}
-    answer = await http.post(f"/api/threads/{thread}/turns", json=body, headers={"accept": "text/event-stream"})
-    return answer.raise_for_status().headers["x-palaver-run-id"]
+    response = await http.post(f"/api/threads/{thread}/turns", json=body, headers={"accept": "text/event-stream"})
+    return response.raise_for_status().headers["x-palaver-run-id"]
 
 
-async def _side_by_side(http: httpx.AsyncClient) -> None:
+async def _create_chat_board(http: httpx.AsyncClient) -> None:
     board = await _post(http, "/api/boards", BOARD)
 
     async def fill_cell(row: str, column: dict[str, Any]) -> None:
         cell = {"board": board["id"], "row": row, "column": column["id"]}
         body = {"workflow": column["workflow"], "variant": column.get("variant"), "cell": cell}
         thread = await _post(http, "/api/threads", body)
-        await _say(http, thread["id"], BOARD_SAYS[row])
+        await _send_message(http, thread["id"], BOARD_MESSAGES[row])
 
     cells = [(row["id"], column) for row in BOARD["rows"] for column in BOARD["columns"]]
     await asyncio.gather(*(fill_cell(row, column) for row, column in cells))
 
 
-async def _headlines(http: httpx.AsyncClient) -> None:
-    board = await _post(http, "/api/boards", HEADLINES)
+async def _create_headline_board(http: httpx.AsyncClient) -> None:
+    board = await _post(http, "/api/boards", HEADLINE_BOARD)
     await _post(http, f"/api/boards/{board['id']}/run", {"cells": "all"})
 
 
-async def _evaluations(http: httpx.AsyncClient) -> None:
+async def _create_evaluations(http: httpx.AsyncClient) -> None:
     rows = [{"data": row} for row in testset_rows()]
-    testset = await _post(http, "/api/testsets", {"name": "Sums", "description": SUMS_ARE, "rows": rows})
-    await _evaluated(http, testset["id"], "Products first", {})
-    hasty = await _evaluated(http, testset["id"], "As written", {"variant": "hasty"})
-    asked = {"name": "Was that clear?", "items": {"run": hasty}, "questions": QUESTIONS}
-    await _post(http, "/api/reviews", asked)
+    testset = await _post(http, "/api/testsets", {"name": "Sums", "description": TESTSET_DESCRIPTION, "rows": rows})
+    await _run_evaluation(http, testset["id"], "Products first", {})
+    hasty = await _run_evaluation(http, testset["id"], "As written", {"variant": "hasty"})
+    body = {"name": "Was that clear?", "items": {"run": hasty}, "questions": QUESTIONS}
+    await _post(http, "/api/reviews", body)
 
 
-async def _evaluated(http: httpx.AsyncClient, testset: str, name: str, variant: dict[str, str]) -> str:
-    """Run it to its end; its id."""
-    asked = {
+async def _run_evaluation(http: httpx.AsyncClient, testset: str, name: str, variant: dict[str, str]) -> str:
+    """Run an evaluation to its end and return its id."""
+    body = {
         "name": name,
         "testset": {"id": testset},
         "variants": [{"name": "calculator", "workflow": "calculator", **variant}],
         "evaluators": EVALUATORS,
     }
-    begun = await _post(http, "/api/evaluations", asked)
-    await http.get(f"/api/evaluations/{begun['id']}/events")  # It ends when the evaluation does.
-    return begun["id"]
+    evaluation = await _post(http, "/api/evaluations", body)
+    await http.get(f"/api/evaluations/{evaluation['id']}/events")  # The stream ends with the evaluation.
+    return evaluation["id"]
 
 
 async def _get(http: httpx.AsyncClient, path: str) -> Any:
-    answer = await http.get(path)
-    return answer.raise_for_status().json()
+    response = await http.get(path)
+    return response.raise_for_status().json()
 
 
 async def _post(http: httpx.AsyncClient, path: str, body: Any) -> Any:
-    answer = await http.post(path, json=body)
-    return answer.raise_for_status().json()
+    response = await http.post(path, json=body)
+    return response.raise_for_status().json()

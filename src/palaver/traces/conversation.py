@@ -101,9 +101,11 @@ def find_branch_point(history: Sequence[Message], threads: Sequence[Sequence[Mes
 
 def drop_known_instructions(history: Sequence[Message], thread: Sequence[Message]) -> Sequence[Message]:
     """Drop leading instructions of `history` that `thread` already holds."""
-    known = {_role_and_text(message) for message in thread if message.role in _INSTRUCTIONS}
+    instructions = {_role_and_text(message) for message in thread if message.role in _INSTRUCTIONS}
     first = 0
-    while first < len(history) and history[first].role in _INSTRUCTIONS and _role_and_text(history[first]) in known:
+    while (
+        first < len(history) and history[first].role in _INSTRUCTIONS and _role_and_text(history[first]) in instructions
+    ):
         first += 1
     return history[first:]
 
@@ -160,8 +162,8 @@ def _visible_key(message: Message) -> object:
     """The visible text and attachments; None for messages without any."""
     if message.role not in ("user", "assistant"):
         return None
-    others = _attachment_keys(message)
-    return (*_role_and_text(message), others) if message.text.strip() or others else None
+    attachments = _attachment_keys(message)
+    return (*_role_and_text(message), attachments) if message.text.strip() or attachments else None
 
 
 def _attachment_keys(message: Message) -> tuple[str, ...]:
@@ -213,7 +215,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where a tab leaves another: which one, and after how many of its steps, those of its own origin included."""
+    """Where a tab branches off: the other tab, and the number of its steps before that, inherited ones included."""
 
     tab: int
     steps: int
@@ -371,7 +373,7 @@ def _add_turn(builders: list[_TabBuilder], turn: Turn) -> None:
 
 
 def build_live(head: Span, turn: Turn, source: Span | None = None, *, upto: int | None = None) -> Live:
-    """Build what is needed to continue from a trace or one of its spans, after its first `upto` messages."""
+    """Collect the values for continuing from a trace or one of its spans, after its first `upto` messages."""
     messages = (*turn.messages_in, *turn.messages_out)
     first = source or head
     return Live(

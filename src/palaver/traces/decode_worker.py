@@ -89,7 +89,7 @@ class RequestDecoder:
             self._process = None
 
     def _ready(self) -> "_WorkerProcess | None":
-        """Return the process if it is ready; start one if there is none."""
+        """Return the process if it is ready; start one if needed."""
         if self._process is not None and (status := self._process.status()) is not None:
             if status == 0:  # It was idle.
                 self.close()
@@ -227,10 +227,10 @@ def main() -> None:
         redactors.for_project("")
         _send_message(output, b"begun")
         while select.select([input_], [], [], idle)[0]:
-            sent, limits = jobs.decode(_receive_message(input_))
+            request, limits = jobs.decode(_receive_message(input_))
             result: JobResult
             try:
-                result = None, ingest_request(sent, redactors.redact, limits)
+                result = None, ingest_request(request, redactors.redact, limits)
             except PalaverError as error:
                 result = DecodeFailure(type(error).__name__, error.message), None
             _send_message(output, msgspec.msgpack.encode(result))

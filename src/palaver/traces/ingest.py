@@ -97,14 +97,14 @@ def input_preview(span: Span) -> Preview:
 
 def output_preview(span: Span) -> Preview:
     """Preview the last answer, or else the outputs, or else the error."""
-    shown = preview_messages(span.messages_out, "output", CELL) if span.messages_out else EmptyPreview()
-    if not shown.text and span.outputs is not None:
+    result = preview_messages(span.messages_out, "output", CELL) if span.messages_out else EmptyPreview()
+    if not result.text and span.outputs is not None:
         value = preview(span.outputs, "output", CELL)
-        shown = shown if isinstance(value, EmptyPreview) else value
-    if shown.text or span.status != "error":
-        return shown
+        result = result if isinstance(value, EmptyPreview) else value
+    if result.text or span.status != "error":
+        return result
     error = span.exception.message if span.exception and span.exception.message else span.status_message
-    return preview({"output": error}, "output", CELL) if error else shown
+    return preview({"output": error}, "output", CELL) if error else result
 
 
 # Words
@@ -116,27 +116,26 @@ def _search_text(span: Span, *previews: Preview) -> str:
     error = span.exception.message if span.exception else None
     names = (span.name, span.workflow, span.model, span.service, tool, error, span.status_message)
     text = " ".join([*(name[:MAX_LABEL_CHARS] for name in names if name), *_leading_texts(span)])
-    for shown in previews:
-        if (text_shown := _preview_text(shown)) and not _contains_words(
-            text, text_shown
-        ):  # Most previews repeat a message.
-            text = f"{text} {text_shown}"
+    for item in previews:
+        excerpt = _preview_text(item)
+        if excerpt and not _contains_words(text, excerpt):  # Most previews repeat a message.
+            text = f"{text} {excerpt}"
     return text
 
 
-def _contains_words(text: str, shown: str) -> bool:
+def _contains_words(text: str, excerpt: str) -> bool:
     """Whether `text` contains the preview as whole words. The last word of a long preview may be truncated."""
-    return f" {shown} " in f" {text} " or (len(shown) >= _MIN_CUT_PREVIEW_CHARS and f" {shown}" in text)
+    return f" {excerpt} " in f" {text} " or (len(excerpt) >= _MIN_CUT_PREVIEW_CHARS and f" {excerpt}" in text)
 
 
-def _preview_text(shown: Preview) -> str:
-    match shown:
+def _preview_text(result: Preview) -> str:
+    match result:
         case TextPreview(body=body) | JsonPreview(body=body):
             return body
         case ChatPreview(text=text) | EmptyPreview(text=text):
             return text
         case _:
-            assert_never(shown)
+            assert_never(result)
 
 
 def _leading_texts(span: Span) -> Iterator[str]:
@@ -185,7 +184,7 @@ def encode_filter_attributes(attributes: dict[str, Any]) -> str:
         encoded = json.encode(values)
     except UnicodeEncodeError:  # A lone surrogate.
         encoded = _ESCAPED_NUL
-    if _ESCAPED_NUL in encoded:  # Rare, so that most texts need no check of their own.
+    if _ESCAPED_NUL in encoded:  # Rare, so that texts need not be checked one by one.
         values = {
             _storable_text(name): _storable_text(value) if type(value) is str else value
             for name, value in values.items()
@@ -211,10 +210,10 @@ def _filter_value(value: Any) -> Any:
 # Texts and numbers
 
 
-def _truncate_column(text: str | None, most: int = MAX_INDEXED_CHARS) -> str | None:
+def _truncate_column(text: str | None, max_chars: int = MAX_INDEXED_CHARS) -> str | None:
     if not text:
         return None
-    return _storable_text(text if len(text) <= most else text[: before(text, most)])
+    return _storable_text(text if len(text) <= max_chars else text[: before(text, max_chars)])
 
 
 def _storable_text(text: str) -> str:
@@ -252,13 +251,15 @@ class IngestResult(msgspec.Struct, frozen=True):
     """Number of notices about unfinished spans, which are neither stored nor rejected."""
 
 
-def ingest_request(sent: TraceRequest, redact: RedactSpan, limits: RequestLimits = DEFAULT_LIMITS) -> IngestResult:
+def ingest_request(request: TraceRequest, redact: RedactSpan, limits: RequestLimits = DEFAULT_LIMITS) -> IngestResult:
     """Build the rows of a request. Raises InvalidBody, TooLarge or UnsupportedMediaType."""
-    batch = decode_request(decompress(sent.body, sent.encoding, limits), sent.media_type, sent.received_at, limits)
+    batch = decode_request(
+        decompress(request.body, request.encoding, limits), request.media_type, request.received_at, limits
+    )
     rows: list[SpanRow] = []
     rejected = list(batch.rejected)
     for index, raw in enumerate(batch.spans):
-        row = _build_row_or_log(lambda raw=raw: redact(to_span(raw, project=sent.project)), raw)
+        row = _build_row_or_log(lambda raw=raw: redact(to_span(raw, project=request.project)), raw)
         if row is None:
             rejected.append(RejectedSpan(index, f"the span {raw.span_id} could not be read"))
         else:

@@ -80,7 +80,7 @@ class RawSpan(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its OTLP status is ERROR."""
     status_message: str = ""
     attributes: dict[str, Any] = {}
-    """Flat: a name is one key, whatever dots it has."""
+    """Flat: a dotted name is one key."""
     resource: dict[str, Any] = {}
     events: tuple[SpanEvent, ...] = ()
     links: tuple[Link, ...] = ()

@@ -37,7 +37,7 @@ from palaver.traces.otlp.limits import MAX_SPAN_BYTES, MAX_TEXT_BYTES
 from palaver.traces.run_facts import NO_PARENT_ID, RunFacts, effective_record
 
 MAX_CONTENT_BYTES = MAX_SPAN_BYTES // 4
-"""Of one content as JSON. A longer one is dropped; one too long for an attribute is kept in its field only."""
+"""Of one content as JSON. A longer one is dropped; one too long for an attribute is stored in its field only."""
 
 _MESSAGES_TYPE = tuple[Message, ...]
 
@@ -84,19 +84,19 @@ class SpanAttributes:
                 self._notes[f"unwritable:{name}"] = None
                 return None
             text = json.encode(value)
-        return value if self._fits(name, text) else None
+        return value if self._set_if_short(name, text) else None
 
     def set_text(self, name: str, value: Any) -> Any:
-        """Like `value`, but a string is not encoded again; returns its parsed JSON if it is JSON."""
+        """Like `set_json`, but a string is not encoded again; returns its parsed JSON if it is JSON."""
         if not isinstance(value, str):
             return self.set_json(name, value)
         if not self._is_full:
             return None
         text = self._clean(json.replace_surrogates(value))
-        return json.parse_or_text(text) if self._fits(name, text.encode()) else None
+        return json.parse_or_text(text) if self._set_if_short(name, text.encode()) else None
 
     def set_messages(self, name: str, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Set messages in gen_ai's format, without their sender's ids; return those that are recorded."""
+        """Set messages in gen_ai's format, without their sender's ids; return the recorded ones."""
         if not messages or not self._is_full:
             return ()
         recorded = tuple([Message(message.role, tuple(message.parts), None, message.name) for message in messages])
@@ -117,12 +117,12 @@ class SpanAttributes:
             self._notes[f"cut:{name}"] = None
             recorded, text = lighter, _encode_messages(lighter)
             self._dropped_bytes -= len(text)
-        return recorded if self._fits(name, text) else ()
+        return recorded if self._set_if_short(name, text) else ()
 
     def _clean(self, value: Any) -> Any:
         return masking.mask_values(value, self._secrets) if self._secrets else value
 
-    def _fits(self, name: str, text: bytes) -> bool:
+    def _set_if_short(self, name: str, text: bytes) -> bool:
         """Set the attribute if it is short enough; return whether the field may keep the value."""
         if len(text) <= MAX_TEXT_BYTES:
             self.attributes[name] = text.decode()
@@ -143,7 +143,7 @@ def _convert_messages(value: Any) -> tuple[Message, ...]:
 
 
 def _without_file_data(messages: Sequence[Message]) -> tuple[Message, ...] | None:
-    """Return the messages without file data; None if there is none."""
+    """Return the messages without file data; None if no file has data."""
     if not any(type(part) is File and part.data for message in messages for part in message.parts):
         return None
     return tuple(
@@ -185,7 +185,10 @@ def build_run_spans(facts: RunFacts, content: RecordMode = "full") -> list[Span]
     root = _run_span(facts, started, last, fold(events), SpanAttributes(facts.call, record))
     return [
         root,
-        *(_tool_span(seen, root, facts, SpanAttributes(facts.call, record)) for seen in _unreported_executions(facts)),
+        *(
+            _tool_span(execution, root, facts, SpanAttributes(facts.call, record))
+            for execution in _unreported_executions(facts)
+        ),
     ]
 
 
@@ -335,7 +338,7 @@ def _tool_executions(facts: RunFacts) -> Iterator[_ToolExecution]:
 
 
 def _unreported_executions(facts: RunFacts) -> Iterator[_ToolExecution]:
-    """Yield executions without a span of their own. A reported tool without a call id matches the first of its name."""
+    """Yield executions that no instrumentation reported. A reported tool without a call id matches by name."""
     calls = {truncate_id(reported.call_id) for reported in facts.reported_tools if reported.call_id}
     names = Counter(reported.name for reported in facts.reported_tools if not reported.call_id)
     for execution in _tool_executions(facts):

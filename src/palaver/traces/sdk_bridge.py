@@ -35,9 +35,9 @@ class RunSpanSink:
 
     __slots__ = ("model_calls", "owner", "scopes", "submit", "tools")
 
-    def __init__(self, owner: SpanOwner, put: Callable[[SpanFactory], None]) -> None:
+    def __init__(self, owner: SpanOwner, submit: Callable[[SpanFactory], None]) -> None:
         self.owner = owner
-        self.submit = put  # Called from any thread; does not block.
+        self.submit = submit  # Called from any thread; does not block.
         self.tools: list[ReportedTool] = []
         """Tools that an instrumentation has reported below the run."""
         self.model_calls: list[tuple[datetime, datetime]] = []

@@ -51,14 +51,14 @@ def to_run_span(raw: RawSpan, owner: SpanOwner) -> Span:
     return msgspec.structs.replace(span, run_id=owner.run_id, session=span.session or owner.session or None)
 
 
-def _mask_secrets(raw: RawSpan, known: Sequence[str]) -> RawSpan:
+def _mask_secrets(raw: RawSpan, secrets: Sequence[str]) -> RawSpan:
     return msgspec.structs.replace(
         raw,
-        name=masking.mask_values(raw.name, known),
-        status_message=masking.mask_values(raw.status_message, known),
-        attributes=masking.mask_values(raw.attributes, known),
+        name=masking.mask_values(raw.name, secrets),
+        status_message=masking.mask_values(raw.status_message, secrets),
+        attributes=masking.mask_values(raw.attributes, secrets),
         events=tuple(
-            msgspec.structs.replace(event, attributes=masking.mask_values(event.attributes, known))
+            msgspec.structs.replace(event, attributes=masking.mask_values(event.attributes, secrets))
             for event in raw.events
         ),
     )

@@ -154,8 +154,8 @@ def _find_messages(value: Any, side: Prefer) -> tuple[Message, ...]:
 def _usage(fields: Mapping[str, Any]) -> Usage | None:
     if fields.keys().isdisjoint(_TOKENS):
         return None
-    known_in, known_out, *rest = (fields.get(name) for name in _TOKENS)
-    return Usage(known_in or 0, known_out or 0, *rest)
+    input_tokens, output_tokens, *details = (fields.get(name) for name in _TOKENS)
+    return Usage(input_tokens or 0, output_tokens or 0, *details)
 
 
 def _status(raw: RawSpan) -> SpanStatus:

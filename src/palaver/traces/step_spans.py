@@ -80,9 +80,9 @@ def build_step_spans(step: Step, home: RunSpanContext, finish: str | None = None
 def _merge_details(step: Step, losses: Losses) -> StepDetails:
     """Merge the details given at start and at end; the later ones win."""
     merged: dict[str, Any] = {}
-    for tell in step.tells:
+    for read_details in step.tells:
         try:
-            details = tell()
+            details = read_details()
         except Exception:  # The framework, or our reading of it, failed; the step still happened.
             losses.note(NOTE_UNREADABLE)
             continue

@@ -1,8 +1,8 @@
 """The span writer: batches the spans of concurrent requests into one transaction and reports when they are durable.
 
-There is one per process. Requests wait for their spans to be durable; spans of local runs are passed to `put`, which
-never waits: without room they are dropped and counted. Slow work happens in one thread of the writer, so that a flood
-of spans occupies neither the event loop nor other threads.
+There is one per process. Requests wait for their spans to be durable; spans of local runs are passed to `enqueue`,
+which never waits: when the queue is full they are dropped and counted. Slow work happens in one thread of the writer,
+so that a flood of spans occupies neither the event loop nor other threads.
 """
 
 import asyncio
@@ -50,12 +50,12 @@ _SPAN_OVERHEAD_BYTES = 512
 class _PendingRows:
     """Rows of one request or one local chunk, and the future of the request."""
 
-    __slots__ = ("attempts", "done", "rows", "size")
+    __slots__ = ("attempts", "future", "rows", "size")
 
-    def __init__(self, rows: Sequence[SpanRow], size: int, done: "asyncio.Future[int] | None") -> None:
+    def __init__(self, rows: Sequence[SpanRow], size: int, future: "asyncio.Future[int] | None") -> None:
         self.rows = rows
         self.size = size
-        self.done = done  # None for local runs.
+        self.future = future  # None for local runs.
         self.attempts = 0
 
 
@@ -79,7 +79,7 @@ class SpanWriter:
         self._max_local_bytes = max_local_bytes
         self._retry_delay_s = retry_delay_s
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="palaver-spans")
-        self._request_bytes = 0  # Bytes.
+        self._request_bytes = 0
         self._local_bytes = 0
         self._preparing = 0
         self._local_spans: deque[tuple[Span, int]] = deque()  # With sizes in bytes.
@@ -97,7 +97,7 @@ class SpanWriter:
     # Requests
 
     def check_capacity(self) -> None:
-        """Raise Overloaded while there is no room, before the body is read."""
+        """Raise Overloaded while the queue is full, before the body is read."""
         if self._request_bytes >= self._max_request_bytes:
             raise _overloaded()
 
@@ -126,17 +126,17 @@ class SpanWriter:
         futures: list[asyncio.Future[int]] = []
         for start in range(0, len(rows), MAX_BATCH_SPANS):
             chunk = rows[start : start + MAX_BATCH_SPANS]
-            done: asyncio.Future[int] = loop.create_future()
-            futures.append(done)
+            future: asyncio.Future[int] = loop.create_future()
+            futures.append(future)
             size = sum(row.bytes + _SPAN_OVERHEAD_BYTES for row in chunk)
             self._request_bytes += size
-            self._add(_PendingRows(chunk, size, done))
+            self._add(_PendingRows(chunk, size, future))
         return sum(await asyncio.gather(*futures))
 
     # Local runs
 
     def enqueue(self, new_spans: "Iterable[Span]") -> None:
-        """Store spans of local runs in the background, or drop them if there is no room."""
+        """Store spans of local runs in the background, or drop them if the queue is full."""
         for span in new_spans:
             if self._local_bytes >= self._max_local_bytes:
                 self.dropped_count += 1
@@ -252,10 +252,10 @@ class SpanWriter:
 
     def _finish(self, piece: _PendingRows, lost: int) -> None:
         self.stored_count += len(piece.rows) - lost
-        if piece.done is None:
+        if piece.future is None:
             self.dropped_count += lost
-        elif not piece.done.done():  # The request may have been cancelled.
-            piece.done.set_result(lost)
+        elif not piece.future.done():  # The request may have been cancelled.
+            piece.future.set_result(lost)
         self._release(piece)
 
     async def _retry_or_fail(self, batch: Sequence[_PendingRows], error: PalaverError) -> None:
@@ -263,14 +263,14 @@ class SpanWriter:
         reattempts: list[_PendingRows] = []
         for piece in batch:
             piece.attempts += 1
-            if piece.done is None and piece.attempts < MAX_ATTEMPTS:
+            if piece.future is None and piece.attempts < MAX_ATTEMPTS:
                 reattempts.append(piece)
                 continue
-            if piece.done is None:
+            if piece.future is None:
                 log.warning("%d spans of our own runs were dropped: %s", len(piece.rows), error.message)
                 self.dropped_count += len(piece.rows)
-            elif not piece.done.done():
-                piece.done.set_exception(type(error)(error.message))
+            elif not piece.future.done():
+                piece.future.set_exception(type(error)(error.message))
             self._release(piece)
         if reattempts:
             await asyncio.sleep(self._retry_delay_s)
@@ -279,7 +279,7 @@ class SpanWriter:
             self._update_batch_ready()
 
     def _release(self, piece: _PendingRows) -> None:
-        if piece.done is None:
+        if piece.future is None:
             self._local_bytes -= piece.size
         else:
             self._request_bytes -= piece.size

@@ -44,19 +44,19 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.says} {self.do}".rstrip()
 
 
-def ok(subject: str, says: str, do: str = "") -> Check:
+def ok(subject: str, message: str, do: str = "") -> Check:
     """A passed check; `do` is optional advice."""
-    return Check(subject=subject, sign="ok", says=says, do=do)
+    return Check(subject=subject, sign="ok", says=message, do=do)
 
 
-def warning(subject: str, says: str, do: str) -> Check:
+def warning(subject: str, message: str, do: str) -> Check:
     """Something works, but perhaps not as intended."""
-    return Check(subject=subject, sign="warning", says=says, do=do)
+    return Check(subject=subject, sign="warning", says=message, do=do)
 
 
-def problem(subject: str, says: str, do: str) -> Check:
+def problem(subject: str, message: str, do: str) -> Check:
     """Something does not work, or is not safe."""
-    return Check(subject=subject, sign="problem", says=says, do=do)
+    return Check(subject=subject, sign="problem", says=message, do=do)
 
 
 _SIGNS: dict[CheckLevel, tuple[str, str]] = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
@@ -67,9 +67,9 @@ def print_checks(checks: Sequence[Check]) -> None:
     width = max(len(check.subject) for check in checks)
     for check in checks:
         mark, colour = _SIGNS[check.sign]
-        word = "" if check.sign == "ok" else f"{check.sign}: "
+        label = "" if check.sign == "ok" else f"{check.sign}: "
         sign = click.style(f"{mark} {check.subject:<{width}}", fg=colour)
-        click.echo(f"{sign}  {word}{printable(check.line, 600)}")
+        click.echo(f"{sign}  {label}{printable(check.line, 600)}")
     click.echo(f"\n{summarize_checks(checks)}")
 
 
@@ -82,8 +82,8 @@ def summarize_checks(checks: Sequence[Check]) -> str:
     return f"{_format_plural(problems, 'problem') if problems else 'No problems'}{warning_part}."
 
 
-def _format_plural(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
+def _format_plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 EXTRA_PURPOSES = {
@@ -243,8 +243,8 @@ def _check_opened(report: DatabaseReport, location: str) -> Iterator[Check]:
     elif report.state.version is None:
         yield ok("database", "It is empty: a server makes its tables when it starts.")
     else:
-        known = upgrade.SCHEMA_VERSION
-        message = f"Its form is {report.state.version}; this Palaver knows {known}, and a server brings it there."
+        current = upgrade.SCHEMA_VERSION
+        message = f"Its form is {report.state.version}; this Palaver knows {current}, and a server brings it there."
         yield warning("database", message, "To do so now: palaver backup FILE, then palaver migrate.")
     if report.write_obstacle:
         advice = "End who holds it, or give this user the right to write."
@@ -290,7 +290,7 @@ def _format_bytes(count: int) -> str:
 
 
 _CONNECT_TIMEOUT_S = 2.0
-_LOOPBACK_OF_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what is looked for, not where we listen
+_LOOPBACK_OF_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - an address to compare with, not to listen on
 
 
 def check_port(settings: Settings) -> Iterator[Check]:

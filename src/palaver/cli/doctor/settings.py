@@ -50,8 +50,8 @@ def _check_unknown(folder: Path, env: Mapping[str, str]) -> Iterator[Check]:
         if name in FILE_ONLY_SETTINGS:
             yield warning("settings", f"{variable} is not read.", f"Write {name} into palaver.toml.")
         elif similar := [other for other in closest_names(name) if other not in FILE_ONLY_SETTINGS]:
-            says = f"{printable(variable, 60)} is set, and no setting has that name."
-            yield warning("settings", says, f"Is {_PREFIX}{similar[0].upper()} meant?")
+            message = f"{printable(variable, 60)} is set, and no setting has that name."
+            yield warning("settings", message, f"Is {_PREFIX}{similar[0].upper()} meant?")
 
 
 def _check_exposure(settings: Settings, has_key: bool | None) -> Iterator[Check]:

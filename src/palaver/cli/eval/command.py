@@ -62,12 +62,12 @@ def read_agenta_file(path: str) -> list[WantedEvaluator]:
 
 def parse_variant(text: str, workflow: str) -> WantedVariant:
     """Parse `short:params.json` or `short:{…}` with parameters, or `short` or `short:3`, a stored variant."""
-    name, colon, rest = text.partition(":")
+    name, colon, value = text.partition(":")
     if not name:
         raise click.BadParameter(f"{text[:80]!r} is no variant: write NAME:FILE.json, NAME:{{…}}, NAME or NAME:3.")
-    if not colon or (rest.isascii() and rest.isdecimal()):
+    if not colon or (value.isascii() and value.isdecimal()):
         return WantedVariant(workflow=workflow, variant=text)
-    raw = rest if rest.startswith("{") else _read_text(Path(rest))
+    raw = value if value.startswith("{") else _read_text(Path(value))
     return WantedVariant(name=name, workflow=workflow, parameters=_parse_object(raw, f"--variant {name}"))
 
 
@@ -194,10 +194,7 @@ def _print_outcome(outcome: "EvalOutcome", flags: Mapping[str, Any]) -> int:
     eval_report.print_failed_gates(outcome.failed)
     if outcome.evaluation.state == "cancelled":
         return 130
-    if outcome.evaluation.state in (
-        "queued",
-        "running",
-    ):  # The database became unavailable, and the rest is not recorded.
+    if outcome.evaluation.state in ("queued", "running"):  # The database became unavailable meanwhile.
         return 2
     return 1 if outcome.failed else 2 if outcome.evaluation.state == "failed" else 0
 
@@ -213,9 +210,9 @@ def _load_registry(target: str) -> "tuple[Registry, Workflow]":
     if not is_target(target) or is_url(target):
         return Registry([workflow]), workflow
     # Other workflows of its file may judge, or play the user.
-    others = {other.description.name: other for other in load_modules_of(target)}
-    others.pop(workflow.description.name, None)
-    return Registry([workflow, *others.values()], evaluators=load_evaluators([target])), workflow
+    siblings = {sibling.description.name: sibling for sibling in load_modules_of(target)}
+    siblings.pop(workflow.description.name, None)
+    return Registry([workflow, *siblings.values()], evaluators=load_evaluators([target])), workflow
 
 
 def _build_request(workflow: "Workflow", testset: str, flags: Mapping[str, Any]) -> "EvalRequest":

@@ -181,9 +181,9 @@ def format_progress(evaluation: Evaluation, pace: EvaluationProgress) -> str:
 
 
 def _format_seconds(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
 def _progress_bar() -> "Progress":
@@ -227,7 +227,7 @@ class EvalOutcome(msgspec.Struct, frozen=True, kw_only=True):
     failures: list[str]
     """Errors of the first failed calls."""
     note: str | None = None
-    """Why there is no comparison."""
+    """Why nothing was compared."""
 
 
 async def load_outcome(
@@ -264,7 +264,7 @@ async def load_outcome(
 
 
 async def resolve_base(database: Database, compare: str | None, plan: Plan) -> tuple[str | None, str | None]:
-    """Return the evaluation to compare with, as `ev_…` or `ev_…:variant`, or a note if there is none."""
+    """Return the evaluation to compare with, as `ev_…` or `ev_…:variant`, or a note why there is none."""
     if compare is None:
         return None, None
     if compare != LAST_EVALUATION:
@@ -333,19 +333,21 @@ async def run_evaluation(
     database: Database,
     registry: Registry,
     settings: Settings,
-    wanted: EvalRequest,
+    eval_request: EvalRequest,
     write_report: "Callable[[Report], None]",
 ) -> EvalOutcome:
-    """Run to the end, or until Ctrl+C. `tell` is called with the report in a thread, while the database is open."""
-    known = EvaluatorRegistry(registry.evaluators, served=registry.names)
-    reach = create_evaluator_context(known, registry, settings, allow_private=True)
-    testset = await resolve_testset_id(database, DEFAULT_PROJECT, wanted.testset, wanted.file, types=wanted.types)
-    testset_ref = WantedTestset(id=testset, rows=wanted.request.testset.rows)
-    request = msgspec.structs.replace(wanted.request, testset=testset_ref)
-    planned = await create_planner(registry, database, settings, known, reach).plan(DEFAULT_PROJECT, request)
-    check_gate_names(wanted.gates, [one.name for one in planned.plan.evaluators])
-    base, note = await resolve_base(database, wanted.compare, planned.plan)
-    async with evaluation_runtime(registry, settings, database, known) as runs:
+    """Run to the end, or until Ctrl+C. `write_report` is called in a thread, while the database is open."""
+    evaluators = EvaluatorRegistry(registry.evaluators, served=registry.names)
+    context = create_evaluator_context(evaluators, registry, settings, allow_private=True)
+    testset = await resolve_testset_id(
+        database, DEFAULT_PROJECT, eval_request.testset, eval_request.file, types=eval_request.types
+    )
+    testset_ref = WantedTestset(id=testset, rows=eval_request.request.testset.rows)
+    request = msgspec.structs.replace(eval_request.request, testset=testset_ref)
+    planned = await create_planner(registry, database, settings, evaluators, context).plan(DEFAULT_PROJECT, request)
+    check_gate_names(eval_request.gates, [one.name for one in planned.plan.evaluators])
+    base, note = await resolve_base(database, eval_request.compare, planned.plan)
+    async with evaluation_runtime(registry, settings, database, evaluators) as runs:
         evaluation_row = new_evaluation(new_id("ev"), planned)
         evaluation, slices = await database.write(
             evaluation_claims.create_claimed_evaluation, DEFAULT_PROJECT, evaluation_row, runs.process, utc_now()
@@ -353,7 +355,7 @@ async def run_evaluation(
         local_run = LocalRunner(runs, evaluation, slices, planned.plan.limits.concurrency)
         async with show_progress(database, DEFAULT_PROJECT, evaluation.id), _interruptible(local_run):
             ended = await local_run.run()
-    outcome = await load_outcome(database, ended, planned.plan, base, wanted.gates)
+    outcome = await load_outcome(database, ended, planned.plan, base, eval_request.gates)
     outcome = msgspec.structs.replace(outcome, note=note)
     await asyncio.to_thread(write_report, build_report(database, outcome))
     return outcome
@@ -361,7 +363,7 @@ async def run_evaluation(
 
 @asynccontextmanager
 async def _interruptible(local_run: LocalRunner) -> AsyncGenerator[None]:
-    """Let Ctrl+C end the evaluation with what is recorded; a second one interrupts."""
+    """Let Ctrl+C end the evaluation, keeping recorded results; a second one interrupts."""
     loop = asyncio.get_running_loop()
     cancelling: set[asyncio.Task[None]] = set()
 

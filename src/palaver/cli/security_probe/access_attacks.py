@@ -50,8 +50,8 @@ async def _foreign_host(server: ProbedServer) -> AttackOutcome:
 
 
 async def _one_host(server: ProbedServer) -> AttackOutcome:
-    own = server.target.authority
-    two = partial(server.send_without_key, "GET", "/health", ("Host", own))
+    authority = server.target.authority
+    two = partial(server.send_without_key, "GET", "/health", ("Host", authority))
     none = partial(server.send_without_key, "GET", "/health", host="")
     return await run_attempts(
         [Attempt("GET /health without Host", none), Attempt("GET /health with two Hosts", two)], _is_refused
@@ -137,9 +137,9 @@ async def _forwarded(server: ProbedServer) -> AttackOutcome:
     if visible.verdict == "broken" or not server.target.is_loopback:
         return visible
     headers = [("X-Forwarded-Host", "localhost"), ("Forwarded", "host=localhost")]
-    sent = f"GET /health with Host: {INVALID_HOST} and X-Forwarded-Host: localhost"
+    request = f"GET /health with Host: {INVALID_HOST} and X-Forwarded-Host: localhost"
     send_hidden = partial(send_request, server.target, "GET", "/health", headers, host=INVALID_HOST)
-    outcome = await run_attempts([Attempt(sent, send_hidden)], status_in(400, 403, 421))
+    outcome = await run_attempts([Attempt(request, send_hidden)], status_in(400, 403, 421))
     return outcome if outcome.verdict == "broken" else visible
 
 
@@ -228,34 +228,34 @@ async def _two_keys(server: ProbedServer) -> AttackOutcome:
 async def _wrong_login(server: ProbedServer) -> AttackOutcome:
     body = json.encode({"key": WRONG_KEY})
     send = partial(server.send_without_key, "POST", _SESSION_PATH, JSON_HEADER, body=body)
-    sent = f"POST {_SESSION_PATH} with a wrong key, once"
+    request = f"POST {_SESSION_PATH} with a wrong key, once"
     return await run_attempts(
-        [Attempt(sent, send)], lambda reply: reply.status in (401, 429) and "set-cookie" not in reply.headers
+        [Attempt(request, send)], lambda reply: reply.status in (401, 429) and "set-cookie" not in reply.headers
     )
 
 
 async def _cookie(server: ProbedServer) -> AttackOutcome:
     """Log in, check the cookie, and log out again."""
-    sent = f"POST {_SESSION_PATH} with the key, then DELETE {_SESSION_PATH}"
+    request = f"POST {_SESSION_PATH} with the key, then DELETE {_SESSION_PATH}"
     reply = await server.send_without_key("POST", _SESSION_PATH, JSON_HEADER, body=json.encode({"key": server.key}))
     cookie = reply.headers.get("set-cookie", "")
-    pair, *rest = (part.strip() for part in cookie.split(";"))
+    pair, *attributes = (part.strip() for part in cookie.split(";"))
     if not cookie:
-        return AttackOutcome("broken", sent, f"{reply.summary}, and no cookie")
-    flags = {flag.lower() for flag in rest}
-    wanted = {"httponly", "samesite=strict"}
+        return AttackOutcome("broken", request, f"{reply.summary}, and no cookie")
+    flags = {flag.lower() for flag in attributes}
+    required = {"httponly", "samesite=strict"}
     if not server.target.is_loopback:
-        wanted.add("secure")
-    missing = sorted(wanted - flags)
+        required.add("secure")
+    missing = sorted(required - flags)
     logout = await server.send_without_key("DELETE", _SESSION_PATH, ("Cookie", pair))
     reply_after = await server.send_without_key("GET", _SESSION_PATH, ("Cookie", pair))
     if missing:
-        return AttackOutcome("broken", sent, f"a cookie without {', '.join(missing)}")
+        return AttackOutcome("broken", request, f"a cookie without {', '.join(missing)}")
     if reply_after.status != 401:
         return AttackOutcome(
-            "broken", sent, f"logging out: {logout.summary}; with the old cookie then: {reply_after.summary}"
+            "broken", request, f"logging out: {logout.summary}; with the old cookie then: {reply_after.summary}"
         )
-    return AttackOutcome("held", sent, f"a cookie with {', '.join(sorted(flags & wanted))}; after logging out 401")
+    return AttackOutcome("held", request, f"a cookie with {', '.join(sorted(flags & required))}; after logging out 401")
 
 
 CREDENTIAL_ATTACKS = (

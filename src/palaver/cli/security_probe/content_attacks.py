@@ -38,9 +38,9 @@ async def _page_headers(server: ProbedServer) -> AttackOutcome:
 def _missing_headers(reply: RawReply) -> list[str]:
     """Return the security headers that the page lacks."""
     policy = {
-        words[0]: words[1:]
+        tokens[0]: tokens[1:]
         for part in reply.headers.get("content-security-policy", "").split(";")
-        if (words := part.split())
+        if (tokens := part.split())
     }
     scripts = policy.get("script-src", policy.get("default-src", ["*"]))
     results = {
@@ -214,7 +214,7 @@ async def _odd_json(server: ProbedServer) -> AttackOutcome:
 
 
 async def _two_lengths(server: ProbedServer) -> AttackOutcome:
-    sent: dict[str, Headers] = {
+    headers_by_name: dict[str, Headers] = {
         "Content-Length and Transfer-Encoding": [("Content-Length", "4"), ("Transfer-Encoding", "chunked")],
         "two Content-Lengths": [("Content-Length", "4"), ("Content-Length", "5")],
         "a Content-Length of +4": [("Content-Length", "+4")],
@@ -225,7 +225,7 @@ async def _two_lengths(server: ProbedServer) -> AttackOutcome:
             f"POST {CALL_PATH} with {name}",
             partial(server.send, "POST", CALL_PATH, JSON_HEADER, *headers, body=b"0\r\n\r\n"),
         )
-        for name, headers in sent.items()
+        for name, headers in headers_by_name.items()
     ]
     return await run_attempts(attempts, lambda reply: reply.is_refused and reply.status not in (404, 405))
 
@@ -244,13 +244,13 @@ async def _large_body(server: ProbedServer) -> AttackOutcome:
 
 
 async def _large_head(server: ProbedServer) -> AttackOutcome:
-    many = [(f"x-{number}", "1") for number in range(200)]
+    many_headers = [(f"x-{number}", "1") for number in range(200)]
     attempts = [
         Attempt("GET /health?aaa… of 32 KiB", partial(server.send, "GET", f"/health?{'a' * 32 * _KIB}")),
         Attempt(
             "GET /health with a header of 64 KiB", partial(server.send, "GET", "/health", ("x-long", "a" * 64 * _KIB))
         ),
-        Attempt("GET /health with 200 headers", partial(server.send, "GET", "/health", *many)),
+        Attempt("GET /health with 200 headers", partial(server.send, "GET", "/health", *many_headers)),
     ]
     return await run_attempts(attempts, lambda reply: reply.is_refused)
 
@@ -298,14 +298,14 @@ async def _histories(server: ProbedServer) -> AttackOutcome:
     def chat_body(*messages: Any) -> bytes:
         return json.encode({"model": model, "messages": messages})
 
-    sent = {
+    bodies = {
         f"a file at {url}": chat_body({"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]})
         for url in _FILE_URLS
     }
-    sent["a result that answers no call"] = chat_body({"role": "tool", "tool_call_id": "call_none", "content": "4"})
+    bodies["a result that answers no call"] = chat_body({"role": "tool", "tool_call_id": "call_none", "content": "4"})
     attempts = [
         Attempt(f"POST {CALL_PATH} with {name}", partial(server.send, "POST", CALL_PATH, JSON_HEADER, body=body))
-        for name, body in sent.items()
+        for name, body in bodies.items()
     ]
     return await run_attempts(attempts, status_in(400, 413, 422))
 

@@ -112,7 +112,7 @@ def _plain_chunks(stream: _Buffered, name: str) -> Iterator[FileChunk]:
     body = _read_rest(stream, b"", name)
     if not body.strip(_BLANK):
         return
-    if b"\x12" not in body:  # The tag of a scope's spans: without it there are none, and it is probably a text file.
+    if b"\x12" not in body:  # The tag of a scope's spans: without it, it is probably a text file.
         raise InvalidBody(f"{name} holds no spans: give what palaver trace export writes, or OTLP.")
     yield OtlpRequest(FileLine(None, body), "protobuf")
 
@@ -134,7 +134,7 @@ def _split_lines(stream: _Buffered, name: str) -> Iterator[FileLine | LineFault]
             if _is_json(body) or not _has_lines(body):
                 yield FileLine(None, body)
             else:
-                yield from (FileLine(place, text) for place, text in enumerate(body.split(b"\n"), 1))
+                yield from (FileLine(number, text) for number, text in enumerate(body.split(b"\n"), 1))
             return
         yield line
 

@@ -130,7 +130,7 @@ def parse_time(text: str | None, option: str) -> datetime | None:
 
 
 def require_trace_id(db: "Connection", project: str, text: str) -> str:
-    """Return the trace id that is or begins with `text`. Raises NotFound if there is none, or several."""
+    """Return the trace id that is or begins with `text`. Raises NotFound unless exactly one matches."""
     from palaver.storage.spans import queries as span_arrivals
 
     prefix = text.strip().rstrip("…").lower()
@@ -143,5 +143,5 @@ def require_trace_id(db: "Connection", project: str, text: str) -> str:
         return ids[0]
     if not ids:
         raise NotFound(f"There is no trace {text[:80]!r} in the project {project}: see palaver trace tail.")
-    listed = ", ".join(ids[:_MAX_LISTED_IDS]) + (", …" if len(ids) > _MAX_LISTED_IDS else "")
-    raise NotFound(f"Several traces begin with {prefix}: {listed}")
+    names = ", ".join(ids[:_MAX_LISTED_IDS]) + (", …" if len(ids) > _MAX_LISTED_IDS else "")
+    raise NotFound(f"Several traces begin with {prefix}: {names}")

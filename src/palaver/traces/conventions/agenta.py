@@ -72,9 +72,9 @@ def _merge_value(attribute: Any, keys: Entry, messages: str) -> Any:
     return value["__default__"] if is_object(value) and value.keys() == _DEFAULT_KEY_ONLY else value
 
 
-def _is_message_key(key: str, word: str) -> bool:
-    first, dot, rest = key.partition(".")
-    return first == word and bool(dot) and rest.partition(".")[0].isdecimal()
+def _is_message_key(key: str, root: str) -> bool:
+    first, dot, suffix = key.partition(".")
+    return first == root and bool(dot) and suffix.partition(".")[0].isdecimal()
 
 
 def _parse_value(value: Any) -> Any:

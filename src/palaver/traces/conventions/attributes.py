@@ -162,9 +162,9 @@ def collect_indexed(attributes: Attributes, prefix: str) -> list[Entry]:
     entries: dict[int, Entry] = {}
     for name, value in attributes.items():
         if name.startswith(start):
-            digits, _, rest = name[offset:].partition(".")
+            digits, _, suffix = name[offset:].partition(".")
             if len(digits) <= _MAX_INDEX_DIGITS and digits.isdecimal() and digits.isascii():
-                entries.setdefault(int(digits), {})[rest] = value
+                entries.setdefault(int(digits), {})[suffix] = value
     return [entries[index] for index in sorted(entries)[:MAX_ENTRIES]]
 
 
@@ -252,7 +252,7 @@ class Convention(Protocol):
 
     NAME: Name
     ROOTS: frozenset[str]
-    """First words of all names that it reads (`llm` of `llm.model_name`). It is not asked for spans without any."""
+    """First words of all names that it reads (`llm` of `llm.model_name`). Spans without any of them are skipped."""
 
     def read_fields(self, raw: RawSpan) -> SpanFields:
         """Read a span; returns empty fields if none of its attributes is there. Pure."""

@@ -45,7 +45,7 @@ _GENERATED_ID = re.compile(r"call_[0-9_]+")
 _PART_TYPES_TO_TIDY = frozenset((ToolCall, ToolResult, Data))
 _SERVER_CALL, _SERVER_RESULT = "gen-ai:server_tool_call", "gen-ai:server_tool_call_response"
 _OLD_THINKING = "ui-message:thinking"
-"""A message that consists of reasoning by its older name is attributed to no dialect of its own."""
+"""The older name of reasoning, which alone identifies no dialect."""
 
 
 def parse_messages(value: Any, side: Prefer) -> tuple[Message, ...]:
@@ -69,9 +69,9 @@ def parse_messages(value: Any, side: Prefer) -> tuple[Message, ...]:
     if is_object(value) and (conversation := read_conversation(value, side)) is not None:
         return tidy_conversation(conversation.messages, value)
     elements = list_items(value) if is_list(value) else [value]
-    first, rest = elements[:MAX_ENTRIES], elements[MAX_ENTRIES:]
+    first, remaining = elements[:MAX_ENTRIES], elements[MAX_ENTRIES:]
     messages = [message for index, element in enumerate(first) for message in _parse_element(element, side, index)]
-    return _tidy([*messages, _unreadable_message(rest, side)] if rest else messages)
+    return _tidy([*messages, _unreadable_message(remaining, side)] if remaining else messages)
 
 
 def parse_parts(content: Any) -> Any:
@@ -125,8 +125,10 @@ def _parse_element(element: Any, side: Prefer, index: int) -> Iterable[Message]:
 
 def _unreadable_message(element: Any, side: Prefer) -> Message:
     role = dict_or_empty(element).get("role")
-    known = ROLE_ALIASES.get(role.lower(), _DEFAULT_ROLES[side]) if isinstance(role, str) else _DEFAULT_ROLES[side]
-    return Message(known, (Data(UNREADABLE, element if json.is_encodable(element) else None),))
+    message_role = (
+        ROLE_ALIASES.get(role.lower(), _DEFAULT_ROLES[side]) if isinstance(role, str) else _DEFAULT_ROLES[side]
+    )
+    return Message(message_role, (Data(UNREADABLE, element if json.is_encodable(element) else None),))
 
 
 # Cleanup
@@ -167,9 +169,9 @@ def _known_part(part: Data) -> Part:
         return Reasoning(text) if text else part
     if part.name == _SERVER_CALL:
         value = dict_or_empty(part.value)
-        given = value.get("server_tool_call", value.get("arguments"))
-        name = optional_str(value.get("name")) or optional_str(dict_or_empty(given).get("type")) or ""
-        return ToolCall(optional_str(value.get("id")) or "", name, argument_text(given))
+        arguments = value.get("server_tool_call", value.get("arguments"))
+        name = optional_str(value.get("name")) or optional_str(dict_or_empty(arguments).get("type")) or ""
+        return ToolCall(optional_str(value.get("id")) or "", name, argument_text(arguments))
     if part.name == _SERVER_RESULT:
         value = dict_or_empty(part.value)
         answer = value.get("server_tool_call_response", value.get("response", value.get("result")))
@@ -208,7 +210,7 @@ def assign_call_ids(
 
 
 class _CallIds:
-    """Call ids of one span: those in use, and which result answers which call."""
+    """Call ids of one span: the ids in use, and which result answers which call."""
 
     __slots__ = ("_answers", "_last", "_names", "_renamed", "_results", "_taken")
 
@@ -258,26 +260,26 @@ def _pair_calls(parts: Sequence[ToolCall | ToolResult]) -> tuple[dict[int, str],
     Returns the id that a result has for its call, by call number, and the call number of results without an id, by
     result number.
     """
-    called = {_trim_id(part.call_id) for part in parts if type(part) is ToolCall}
-    answered = {_trim_id(part.call_id) for part in parts if type(part) is ToolResult}
+    call_ids = {_trim_id(part.call_id) for part in parts if type(part) is ToolCall}
+    result_ids = {_trim_id(part.call_id) for part in parts if type(part) is ToolResult}
     renamed: dict[int, str] = {}
-    answers: dict[int, int] = {}
-    waiting: deque[int] = deque()
+    call_by_result: dict[int, int] = {}
+    unanswered: deque[int] = deque()
     calls = results = 0
     for part in parts:
         name = _trim_id(part.call_id)
         if type(part) is ToolCall:
-            if not name or name not in answered:
-                waiting.append(calls)
+            if not name or name not in result_ids:
+                unanswered.append(calls)
             calls += 1
             continue
-        if waiting and not name:
-            answers[results] = waiting.popleft()
-        elif waiting and name not in called:
-            renamed[waiting.popleft()] = name
-            called.add(name)
+        if unanswered and not name:
+            call_by_result[results] = unanswered.popleft()
+        elif unanswered and name not in call_ids:
+            renamed[unanswered.popleft()] = name
+            call_ids.add(name)
         results += 1
-    return renamed, answers
+    return renamed, call_by_result
 
 
 def _trim_id(call_id: str) -> str:

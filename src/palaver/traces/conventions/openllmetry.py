@@ -26,7 +26,7 @@ _FUNCTIONS = "llm.request.functions"
 _PROMPTS, _COMPLETIONS = ("gen_ai.prompt", "llm.prompts"), ("gen_ai.completion", "llm.completions")
 """Prefixes of indexed messages; the second ones are of the first versions."""
 _PREFIXES = (*(f"{name}." for name in (*_PROMPTS, *_COMPLETIONS, _FUNCTIONS)), "traceloop.", "llm.request.type")
-"""Prefixes of all names that it reads. It is asked for every gen_ai span, and most have none."""
+"""Prefixes of all names that it reads. Every gen_ai span is tested, and most have none."""
 _NO_FIELDS = SpanFields()
 _ENTITY, _ASSOCIATION = "traceloop.entity.", "traceloop.association.properties."
 _SESSIONS = tuple(_ASSOCIATION + name for name in ("session_id", "conversation_id", "thread_id", "chat_id"))
@@ -81,7 +81,7 @@ def _message_entry(entry: Entry) -> Entry:
 
 
 def _inputs(value: Any) -> Any:
-    """Unwrap the input from what a framework, or a Python call, puts around it."""
+    """Unwrap the input from the envelope of a framework or a Python call."""
     if not is_object(value):
         return value
     if "inputs" in value:

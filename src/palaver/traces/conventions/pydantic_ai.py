@@ -61,8 +61,8 @@ def _split_sides(elements: list[Any], index: int) -> Sides:
     messages, of which one may become two here: it can only be too small.
     """
     before, messages = parse_messages(elements[:index], "input"), parse_messages(elements[index:], "input")
-    cut = _first_answer(messages) if index and before else _after_last_user(messages)
-    return (*before, *messages[:cut]), messages[cut:]
+    split = _first_answer(messages) if index and before else _after_last_user(messages)
+    return (*before, *messages[:split]), messages[split:]
 
 
 def _first_answer(messages: Sequence[Message]) -> int:

@@ -1,4 +1,4 @@
-"""Translate the words of conventions for kinds of spans and finish reasons. Case does not matter."""
+"""Translate span kinds and finish reasons of the conventions. Case does not matter."""
 
 from collections.abc import Mapping
 from typing import Any, get_args
@@ -91,11 +91,11 @@ _FINISHES: Mapping[str, str] = {
 
 
 def lookup_kind(value: Any, kinds: Kinds) -> SpanKind | UnsetType:
-    """Look a word up; UNSET if it is unknown or not a string."""
+    """Return the kind; UNSET if the value is unknown or not a string."""
     if not isinstance(value, str):
         return UNSET
-    known = kinds.get(value)
-    return known if known is not None else kinds.get(value.strip().lower(), UNSET)
+    kind = kinds.get(value)
+    return kind if kind is not None else kinds.get(value.strip().lower(), UNSET)
 
 
 def operation_kind(value: Any) -> SpanKind | UnsetType:
@@ -108,8 +108,8 @@ def operation_kind(value: Any) -> SpanKind | UnsetType:
 
 def ai_sdk_kind(value: Any) -> SpanKind | UnsetType:
     """Read `ai.operationId`: `ai.streamText` is a loop with sums, `ai.streamText.doStream` one model call."""
-    words = value.strip().lower().split(".", 3) if isinstance(value, str) else []
-    match words:
+    segments = value.strip().lower().split(".", 3) if isinstance(value, str) else []
+    match segments:
         case ["ai", "toolcall"]:
             return "tool"
         case ["ai", name, *_] if name.startswith("embed"):

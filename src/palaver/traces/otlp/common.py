@@ -56,11 +56,11 @@ def parse_span_id(data: bytes) -> str:
     return _parse_id(data, 8, "span id")
 
 
-def _parse_id(data: bytes, size: int, word: str) -> str:
+def _parse_id(data: bytes, size: int, label: str) -> str:
     if len(data) != size:
-        raise InvalidSpan(f"{word} has {len(data)} bytes")
+        raise InvalidSpan(f"{label} has {len(data)} bytes")
     if not any(data):
-        raise InvalidSpan(f"{word} is zero")
+        raise InvalidSpan(f"{label} is zero")
     return data.hex()
 
 

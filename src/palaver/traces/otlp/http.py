@@ -64,10 +64,10 @@ def decompress(body: bytes, encoding: str | None, limits: RequestLimits = DEFAUL
             raise UnsupportedMediaType(f"The content encoding {other[:80]!r} is not read: send gzip, or none.")
 
 
-def _gunzip(body: bytes, most: int) -> bytes:
+def _gunzip(body: bytes, max_bytes: int) -> bytes:
     """Decompress all members of a gzip body."""
     chunks: list[bytes] = []
-    remaining = most
+    remaining = max_bytes
     for _ in range(_MAX_GZIP_MEMBERS):
         member = zlib.decompressobj(_GZIP_WBITS)
         try:
@@ -76,7 +76,7 @@ def _gunzip(body: bytes, most: int) -> bytes:
             raise InvalidBody(f"The body is not gzip: {error}.") from None
         remaining -= len(chunks[-1])
         if remaining < 0:
-            raise TooLarge(f"The body unpacks to more than {most} bytes: let the exporter send smaller batches.")
+            raise TooLarge(f"The body unpacks to more than {max_bytes} bytes: let the exporter send smaller batches.")
         if not member.eof:
             raise InvalidBody("The body is not gzip: it ends too early.")
         body = member.unused_data

@@ -166,8 +166,8 @@ _decode_json_span = msgspec.json.Decoder(JsonSpan).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def decode(body: bytes, received_at: datetime, most: int) -> SpanBatch:
-    """Decode up to `most` spans. Raises InvalidBody or TooLarge."""
+def decode(body: bytes, received_at: datetime, max_spans: int) -> SpanBatch:
+    """Decode up to `max_spans` spans. Raises InvalidBody or TooLarge."""
     if len(body) > _LARGE_BODY_BYTES and _count_objects(body) * _MIN_BYTES_PER_OBJECT > len(body):
         raise TooLarge("The body consists of empty objects.")
     request = _decode_request(body)
@@ -180,8 +180,8 @@ def decode(body: bytes, received_at: datetime, most: int) -> SpanBatch:
         for scope in group.scope_spans or ():
             context = SpanContext(received_at, resource, _decode_scope(scope.scope))
             for sent in scope.spans or ():
-                if count >= most:
-                    raise TooLarge(f"The request has more than {most} spans: let the exporter send fewer at once.")
+                if count >= max_spans:
+                    raise TooLarge(f"The request has more than {max_spans} spans: let the exporter send fewer at once.")
                 count += 1
                 try:
                     span = _decode_span(sent, context, budget)
@@ -295,11 +295,11 @@ def _note_text(text: str) -> str:
     return replace_control_chars(text[:MAX_NOTE_CHARS])
 
 
-def _hex_id(text: str | None, word: str) -> bytes:
+def _hex_id(text: str | None, label: str) -> bytes:
     try:
         return bytes.fromhex(text or "")
     except ValueError:
-        raise InvalidSpan(f"{word} is not hexadecimal") from None
+        raise InvalidSpan(f"{label} is not hexadecimal") from None
 
 
 def _optional_hex_id(text: str | None) -> bytes:
@@ -358,11 +358,13 @@ def _decode_links(sent: Sequence[JsonLink], losses: Losses) -> tuple[Link, ...]:
     return tuple(links)
 
 
-def _decode_attributes(sent: Sequence[KeyValue] | None, losses: Losses, most: int = MAX_ATTRIBUTES) -> dict[str, Any]:
+def _decode_attributes(
+    sent: Sequence[KeyValue] | None, losses: Losses, max_count: int = MAX_ATTRIBUTES
+) -> dict[str, Any]:
     if not sent:
         return {}
     losses.budget.spend(len(sent))
-    return collect_attributes(((pair.key or "", pair.value) for pair in sent), _decode_value, losses, most)
+    return collect_attributes(((pair.key or "", pair.value) for pair in sent), _decode_value, losses, max_count)
 
 
 def _decode_value(value: AnyValue | None, name: str, losses: Losses, depth: int = 0) -> Any:

@@ -1,4 +1,4 @@
-"""Limits on the size of spans, and the helpers that enforce them and count what is lost (contract: traces, 5).
+"""Limits on the size of spans, and the helpers that enforce them and count losses (contract: traces, 5).
 
 Names and values come from clients: long ones are truncated or dropped, control characters are replaced by U+FFFD, and
 each loss is counted. Both formats of OTLP are decoded through these helpers.
@@ -79,7 +79,7 @@ class Losses:
             ("links", self.links),
             ("bytes", self.bytes),
         )
-        return {word: count for word, count in counts if count}
+        return {name: count for name, count in counts if count}
 
 
 def replace_control_chars(text: str) -> str:
@@ -100,7 +100,7 @@ def _replacement_for(match: re.Match[str]) -> str:
 
 
 def truncate_text(text: str, name: str, losses: Losses, max_bytes: int = MAX_TEXT_BYTES) -> str:
-    """Replace control characters, and truncate to `most` bytes of UTF-8 at a character boundary."""
+    """Replace control characters, and truncate to `max_bytes` bytes of UTF-8 at a character boundary."""
     if len(text) * 4 <= max_bytes:
         return replace_control_chars(text)
     start = replace_control_chars(text[:max_bytes])
@@ -142,7 +142,7 @@ def collect_attributes(
     losses: Losses,
     max_count: int = MAX_ATTRIBUTES,
 ) -> dict[str, Any]:
-    """Collect up to `most` attributes; of equal names the last wins. Dropped values are not decoded."""
+    """Collect up to `max_count` attributes; of equal names the last wins. Dropped values are not decoded."""
     attributes: dict[str, Any] = {}
     for text, value in pairs:
         name = attribute_name(text)

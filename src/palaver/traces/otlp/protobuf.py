@@ -1,4 +1,4 @@
-"""OTLP in protobuf: requests are split by hand, and each span is decoded and encoded by the library.
+"""OTLP in protobuf: requests are split by our own reader, and each span is decoded and encoded by the library.
 
 So an undecodable span (e.g. invalid UTF-8) is rejected individually. The library makes objects of every value, forty
 bytes for two bytes on the wire; so what exceeds the limits is cut out of large spans before they are decoded.
@@ -123,7 +123,7 @@ class WireReader:
             if not self._budget:
                 raise TooLarge("The request has too many fields: let the exporter send smaller batches.")
             self._budget -= 1
-            begin = at
+            field_start = at
             tag = data[at]
             tag, at = (tag, at + 1) if tag < 0x80 else self._varint(at)
             wire = tag & 7
@@ -138,7 +138,7 @@ class WireReader:
                 raise MalformedMessage(f"wire type {wire} is not read")
             if end > stop or tag < 8:
                 raise MalformedMessage("a field is longer than its message" if end > stop else "a field has no number")
-            yield Field(tag >> 3, wire, begin, at, end)
+            yield Field(tag >> 3, wire, field_start, at, end)
             at = end
 
     def messages(self, number: int, at: int, stop: int) -> Iterator[Field]:
@@ -151,7 +151,7 @@ class WireReader:
             raise MalformedMessage("a long value is nested too deeply")
         pieces: list[bytes] = []
         names: set[bytes] = set()
-        kept = at
+        copied_to = at
         for field in self.fields(at, stop):
             replacement = (
                 self._shortened(kind, field, losses, depth) if field.size > SMALL_MESSAGE_BYTES + _SLACK_BYTES else None
@@ -160,9 +160,9 @@ class WireReader:
                 losses.attributes += 1
                 replacement = b""
             if replacement is not None:
-                pieces += self.data[kept : field.at], replacement
-                kept = field.stop
-        pieces.append(self.data[kept:stop])
+                pieces += self.data[copied_to : field.at], replacement
+                copied_to = field.stop
+        pieces.append(self.data[copied_to:stop])
         return b"".join(pieces)
 
     def _shortened(self, kind: str, field: Field, losses: Losses, depth: int) -> bytes | None:
@@ -305,8 +305,8 @@ def _valid_text(text: str) -> str:
     return json.replace_surrogates(text)
 
 
-def decode(body: bytes, received_at: datetime, most: int) -> SpanBatch:
-    """Decode up to `most` spans. Raises InvalidBody or TooLarge."""
+def decode(body: bytes, received_at: datetime, max_spans: int) -> SpanBatch:
+    """Decode up to `max_spans` spans. Raises InvalidBody or TooLarge."""
     spans: list[RawSpan] = []
     rejected: list[RejectedSpan] = []
     reader, budget = WireReader(body), ValueBudget()
@@ -317,8 +317,10 @@ def decode(body: bytes, received_at: datetime, most: int) -> SpanBatch:
             for scope in reader.messages(2, group.start, group.stop):
                 context = SpanContext(received_at, resource, _decode_scope(reader, scope))
                 for field in reader.messages(2, scope.start, scope.stop):
-                    if count >= most:
-                        raise TooLarge(f"The request has more than {most} spans: let the exporter send fewer at once.")
+                    if count >= max_spans:
+                        raise TooLarge(
+                            f"The request has more than {max_spans} spans: let the exporter send fewer at once."
+                        )
                     count += 1
                     try:
                         span = _decode_span(reader, field, context, budget)
@@ -440,9 +442,9 @@ def _decode_links(messages: Collection[SpanMessage.Link], losses: Losses) -> tup
     return tuple(links)
 
 
-def _decode_attributes(pairs: Collection[KeyValue], losses: Losses, most: int = MAX_ATTRIBUTES) -> dict[str, Any]:
+def _decode_attributes(pairs: Collection[KeyValue], losses: Losses, max_count: int = MAX_ATTRIBUTES) -> dict[str, Any]:
     losses.budget.spend(len(pairs))
-    return collect_attributes(((pair.key, pair.value) for pair in pairs), _decode_value, losses, most)
+    return collect_attributes(((pair.key, pair.value) for pair in pairs), _decode_value, losses, max_count)
 
 
 def _decode_value(value: AnyValue, name: str, losses: Losses, depth: int = 0) -> Any:

@@ -67,7 +67,7 @@ class DetectorContext:
 
 
 def replace_secrets(text: str, context: DetectorContext) -> tuple[str, int]:
-    """Mask keys, tokens and passwords in the shapes that `core` knows, whatever the rule's action."""
+    """Mask keys, tokens and passwords in the shapes that `core.masking` recognizes. The rule's action is ignored."""
     context.tick()
     masked = masking.mask_secrets(text)
     return (text, 0) if masked == text else (masked, max(1, masked.count(masking.MASK) - text.count(masking.MASK)))
@@ -76,20 +76,20 @@ def replace_secrets(text: str, context: DetectorContext) -> tuple[str, int]:
 def replace_emails(text: str, context: DetectorContext) -> tuple[str, int]:
     """Replace email addresses, searching from their @ in both directions."""
     pieces: list[str] = []
-    done = at = 0
+    copied_to = at = 0
     while (at := text.find("@", at)) >= 0:
         context.tick()
         start = at
-        while start > max(done, at - _MAX_EMAIL_LOCAL_CHARS) and (
+        while start > max(copied_to, at - _MAX_EMAIL_LOCAL_CHARS) and (
             text[start - 1].isalnum() or text[start - 1] in _EMAIL_LOCAL_CHARS
         ):
             start -= 1
         host = _HOST.match(text, at + 1) if start < at else None
         at += 1
         if host:
-            pieces += text[done:start], context.replace(text[start : host.end()])
-            done = at = host.end()
-    pieces.append(text[done:])
+            pieces += text[copied_to:start], context.replace(text[start : host.end()])
+            copied_to = at = host.end()
+    pieces.append(text[copied_to:])
     return "".join(pieces), len(pieces) // 2
 
 
@@ -118,18 +118,18 @@ def replace_ip_addresses(text: str, context: DetectorContext) -> tuple[str, int]
 def _replace_ipv6(text: str, context: DetectorContext) -> tuple[str, int]:
     """Searched from a pair of near colons, which are rare in most texts."""
     pieces: list[str] = []
-    done = at = 0
+    copied_to = at = 0
     while inside := _V6_INSIDE.search(text, at):
         context.tick()
         start = inside.start()
-        while start > max(done, inside.start() - 4) and text[start - 1] in _HEX:
+        while start > max(copied_to, inside.start() - 4) and text[start - 1] in _HEX:
             start -= 1
         match = _V6.match(text, start)
         at = inside.start() + 1
         if match and not (start and (text[start - 1].isalnum() or text[start - 1] in "_:")) and _is_v6(match[0]):
-            pieces += text[done:start], context.replace(match[0])
-            done = at = match.end()
-    pieces.append(text[done:])
+            pieces += text[copied_to:start], context.replace(match[0])
+            copied_to = at = match.end()
+    pieces.append(text[copied_to:])
     return "".join(pieces), len(pieces) // 2
 
 
@@ -148,15 +148,15 @@ def _replace_matches(
 ) -> tuple[str, int]:
     """Replace matches of `shape`; `length` returns how many of the matched characters are real, or 0."""
     pieces: list[str] = []
-    done = at = 0
+    copied_to = at = 0
     while match := shape.search(text, at):
         context.tick()
         size = length(match[0])
         at = match.start() + max(1, size)
         if size:
-            pieces += text[done : match.start()], context.replace(text[match.start() : at])
-            done = at
-    pieces.append(text[done:])
+            pieces += text[copied_to : match.start()], context.replace(text[match.start() : at])
+            copied_to = at
+    pieces.append(text[copied_to:])
     return "".join(pieces), len(pieces) // 2
 
 
@@ -187,10 +187,10 @@ def _iban_length(text: str) -> int:
     """Return how many characters belong to an IBAN; following words may match the pattern too."""
     end = len(text)
     while end > 0:
-        plain = text[:end].replace(" ", "")
+        compact = text[:end].replace(" ", "")
         if (
-            15 <= len(plain) <= 34
-            and int("".join([str(int(character, 36)) for character in plain[4:] + plain[:4]])) % 97 == 1
+            15 <= len(compact) <= 34
+            and int("".join([str(int(character, 36)) for character in compact[4:] + compact[:4]])) % 97 == 1
         ):
             return end
         end = text.rfind(" ", 0, end)

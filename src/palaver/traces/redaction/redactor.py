@@ -179,9 +179,9 @@ class RunRedactor:
 
     def redact_new_run(self, run: NewRun) -> NewRun:
         origin, call = run.origin, self.redact_call(run.call)
-        said = None if origin.said is None else self.redact_messages(origin.said)
-        reading = None if origin.reading is None else self.redact_value(_to_builtins(origin.reading))
-        return replace(run, call=call, origin=replace(origin, said=said, reading=reading))
+        new_messages = None if origin.said is None else self.redact_messages(origin.said)
+        protocol_note = None if origin.reading is None else self.redact_value(_to_builtins(origin.reading))
+        return replace(run, call=call, origin=replace(origin, said=new_messages, reading=protocol_note))
 
     def redact_call(self, call: Call) -> Call:
         """Redact the request. Labels stay, as runs are found by them."""
@@ -233,7 +233,7 @@ class RunRedactor:
                 case ToolEnded(item=item) if item in texts:
                     redacted.append(replace(event, arguments=texts[item]))
                 case _:
-                    redacted.append(self._other(event))
+                    redacted.append(self._redact_event(event))
         return redacted
 
     def _texts(self, events: Sequence[Event]) -> dict[str, str]:
@@ -254,16 +254,16 @@ class RunRedactor:
                     pieces[item], kinds[item] = [arguments], "arguments"
                 case _:
                     pass
-        whole = {item: "".join(chunks) for item, chunks in pieces.items()}
-        redacted = {item: self._text(text, kinds[item]) for item, text in whole.items() if text}
-        return {item: text for item, text in redacted.items() if text != whole[item]}
+        texts = {item: "".join(chunks) for item, chunks in pieces.items()}
+        redacted = {item: self._text(text, kinds[item]) for item, text in texts.items() if text}
+        return {item: text for item, text in redacted.items() if text != texts[item]}
 
     def _text(self, text: str, kind: str) -> str:
         part = {"type": "text", "text": text} if kind == "text" else {"type": "tool-call", "arguments": text}
         new = self._part(part, "assistant", "messages_out").get(kind, "")
         return new if isinstance(new, str) else MASK
 
-    def _other(self, event: Event) -> Event:
+    def _redact_event(self, event: Event) -> Event:
         match event:
             case ToolReturned(call_id=call_id, output=output):
                 part_in = {"type": "tool-result", "call_id": call_id, "output": _to_builtins(output)}

@@ -61,14 +61,14 @@ def _parse_rule(table: Mapping[str, Any], number: int) -> Rule:
     return rule
 
 
-def _choices_hint(given: Mapping[str, Any]) -> str:
-    """Return the allowed words of the first field that has a wrong one."""
+def _choices_hint(table: Mapping[str, Any]) -> str:
+    """Return the allowed values of the first field that has an invalid one."""
     choices = {"detector": get_args(DetectorName), "action": get_args(Action), "scope": get_args(RuleScope)}
-    for field, words in choices.items():
-        value: Any = given.get(field, [])
-        listed = cast("list[Any]", value if isinstance(value, list) else [value])
-        if any(word not in words for word in listed):
-            return f"Known for {field}: {', '.join(words)}."
+    for field, allowed in choices.items():
+        value: Any = table.get(field, [])
+        values = cast("list[Any]", value if isinstance(value, list) else [value])
+        if any(item not in allowed for item in values):
+            return f"Known for {field}: {', '.join(allowed)}."
     return ""
 
 
@@ -92,19 +92,19 @@ def _rule_error(number: int, what: str) -> SettingsError:
 
 def compile_path(pattern: str) -> PathMatcher:
     """Compile a path pattern. Matching takes one pass over the path, however many stars there are."""
-    first, *rest = pattern.split("*")
-    if not rest:
+    first, *pieces = pattern.split("*")
+    if not pieces:
         return lambda path: path == pattern
 
     def matches(path: str) -> bool:
         at = len(first)
         if not path.startswith(first):
             return False
-        for piece in rest[:-1]:
+        for piece in pieces[:-1]:
             index = path.find(piece, at + 1)
             if index < 0:
                 return False
             at = index + len(piece)
-        return len(path) - len(rest[-1]) > at and path.endswith(rest[-1])
+        return len(path) - len(pieces[-1]) > at and path.endswith(pieces[-1])
 
     return matches

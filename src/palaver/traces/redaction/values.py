@@ -24,7 +24,7 @@ _MAX_STEP_CHARS = 512
 
 
 class RedactionTally:
-    """The current path in a record, and counts of what was removed at each path."""
+    """The current path in a record, and counts of removals at each path."""
 
     def __init__(self) -> None:
         self.at: list[str | int] = []
@@ -51,7 +51,7 @@ class RedactionTally:
         return tuple(Redaction(path, by, count) for (path, by), count in self._counts.items())
 
     def enum_keys(self) -> tuple[str, ...]:
-        """Return the keys of the current map whose values are our own words and times."""
+        """Return the keys of the current map whose values are enumerations, times and ids, not content."""
         match self.at:
             case ["messages_in" | "messages_out", _]:
                 return ("role",)
@@ -68,8 +68,8 @@ class RedactionTally:
 
     def structural_keys(self) -> tuple[str, ...]:
         """Return these keys and the ones by which parts refer to each other."""
-        words = self.enum_keys()
-        return (*words, "call_id", "media_type") if words == ("type",) else words
+        keys = self.enum_keys()
+        return (*keys, "call_id", "media_type") if keys == ("type",) else keys
 
 
 DROPPED: Any = object()
@@ -83,7 +83,7 @@ _REQUIRED_FIELD_DEPTHS = {
     "exception": (2,),
     "events": (3,),
 }
-"""Depths at which the record has required fields of its own."""
+"""Depths at which the record has required fields."""
 _TYPED_FIELDS = frozenset({*_REQUIRED_FIELD_DEPTHS, "links"})
 _MAP_FIELDS = frozenset({"attributes", "parameters"})
 
@@ -138,9 +138,9 @@ class ValueRedactor:
 
     def _map(self, value: dict[str, Any]) -> dict[str, Any]:
         redacted: dict[str, Any] = {}
-        words = self.tally.enum_keys()
+        keys = self.tally.enum_keys()
         for key, item in value.items():
-            if key in words:
+            if key in keys:
                 redacted[key] = item
                 continue
             name = self._name(key, redacted)
