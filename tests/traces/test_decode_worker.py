@@ -131,7 +131,7 @@ def test_a_process_that_cannot_begin_is_told_of(caplog: pytest.LogCaptureFixture
 
 
 def test_when_nobody_needs_it_it_ends_and_begins_again(caplog: pytest.LogCaptureFixture) -> None:
-    with begun(idle=0.2) as one, caplog.at_level(logging.WARNING):
+    with begun(idle_timeout_s=0.2) as one, caplog.at_level(logging.WARNING):
         assert one._process is not None
         first = pid(one)
         eventually(lambda: one._process is not None and one._process.status() == 0)

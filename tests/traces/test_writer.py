@@ -149,7 +149,7 @@ async def test_work_is_done_in_a_thread_of_its_own() -> None:
 
 
 async def test_without_room_a_request_is_refused_and_the_next_is_taken_when_there_is() -> None:
-    async with writing_to(room=100) as house:
+    async with writing_to(max_request_bytes=100) as house:
         with house.writer.reserve(100):
             with pytest.raises(Overloaded, match="send them again in a moment"), house.writer.reserve(1):
                 pass
@@ -161,7 +161,7 @@ async def test_without_room_a_request_is_refused_and_the_next_is_taken_when_ther
 
 
 async def test_rows_take_up_room_until_they_are_written() -> None:
-    async with writing_to(room=100) as house:
+    async with writing_to(max_request_bytes=100) as house:
         house.database.open.clear()
         task = asyncio.create_task(house.writer.write(rows(1)))
         await asyncio.sleep(0)
@@ -183,7 +183,7 @@ async def test_what_our_own_runs_leave_is_written_without_waiting() -> None:
 
 
 async def test_our_own_spans_are_dropped_and_counted_where_there_is_no_room() -> None:
-    async with writing_to(own_room=1) as house:
+    async with writing_to(max_local_bytes=1) as house:
         house.database.open.clear()
         house.writer.enqueue([record(1), record(2), record(3)])
         house.database.open.set()
@@ -195,7 +195,7 @@ async def test_our_own_spans_are_dropped_and_counted_where_there_is_no_room() ->
 
 
 async def test_a_flood_of_our_own_spans_leaves_room_for_requests() -> None:
-    async with writing_to(own_room=1, room=100_000) as house:
+    async with writing_to(max_local_bytes=1, max_request_bytes=100_000) as house:
         house.database.open.clear()
         house.writer.enqueue([record(1), record(2)])
         house.writer.check_capacity()

@@ -373,7 +373,7 @@ def test_a_record_that_cannot_be_looked_through_is_emptied(monkeypatch: pytest.M
     def fail(*_: Any) -> None:
         raise RecursionError
 
-    monkeypatch.setattr(module.ValueRedactor, "field", fail)
+    monkeypatch.setattr(module.ValueRedactor, "redact_field", fail)
 
     assert redact_span(record(name="anything", inputs=1), parse_rules([{"detector": "email"}]), KEY) == record(
         redactions=(Redaction("*", "failure"),)
