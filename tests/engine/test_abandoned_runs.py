@@ -46,7 +46,7 @@ class Process:
         self.recorder = Recorder(database, process="p", now=utc_now, delay=0.01)
         self.engine = Engine(store=self.recorder)
         self.orphans = AbandonedRuns(database, seconds=seconds)
-        self.records = RunReader(self.engine, self.recorder, database, now=utc_now, orphans=self.orphans)
+        self.records = RunReader(self.engine, self.recorder, database, now=utc_now, abandoned=self.orphans)
 
     async def left(self, workflow: Workflow, origin: Origin = MINE) -> Run:
         run = self.engine.start(workflow, call(), origin=origin)
@@ -111,7 +111,7 @@ async def test_those_who_read_are_counted(memory: Database) -> None:
 
 async def test_whoever_started_it_counts_until_it_leaves(memory: Database) -> None:
     here = Process(memory, seconds=300)
-    run = here.engine.start(LEFT, call(), attend=lambda _: None, origin=MINE)
+    run = here.engine.start(LEFT, call(), consumer=lambda _: None, origin=MINE)
     before = here.orphans.count_readers(run)
 
     here.orphans.add(run)

@@ -185,7 +185,7 @@ async def test_a_generator_that_yields_while_it_is_closed_was_cancelled_all_the_
             attending.set()
             await gate.wait()
 
-    run = new_engine().start(stubborn, call(), attend=attend)
+    run = new_engine().start(stubborn, call(), consumer=attend)
     await until(attending)
     run.cancel()
     gate.set()
@@ -256,7 +256,7 @@ async def test_a_send_is_never_interrupted_by_a_cancellation() -> None:
             await gate.wait()
         told.extend(events)
 
-    run = new_engine().start(fast, call(), attend=attend)
+    run = new_engine().start(fast, call(), consumer=attend)
     await until(sending)
     run.cancel()
     gate.set()
@@ -281,7 +281,7 @@ async def test_a_message_that_is_being_sent_is_sent_to_its_end() -> None:
             await gate.wait()
         told.extend(events)
 
-    run = new_engine().start(fast, call(), attend=attend)
+    run = new_engine().start(fast, call(), consumer=attend)
     await until(sending)
     run.cancel()
     gate.set()
@@ -305,7 +305,7 @@ async def test_a_reader_that_takes_nothing_does_not_keep_a_cancelled_run_alive_f
             await gate.wait()
         told.extend(events)
 
-    run = new_engine().start(fast, call(), attend=attend)
+    run = new_engine().start(fast, call(), consumer=attend)
     await until(sending)
     run.cancel()
     async with asyncio.timeout(10):
@@ -332,7 +332,7 @@ async def test_a_reader_that_takes_nothing_of_what_was_emitted_does_not_either(i
             await gate.wait()
         told.extend(events)
 
-    run = new_engine().start(busy, call(), attend=attend)
+    run = new_engine().start(busy, call(), consumer=attend)
     await until(sending)
     await asyncio.sleep(0)
     run.cancel()
@@ -406,7 +406,7 @@ async def test_sync_code_that_waits_for_its_reader_is_let_go() -> None:
             sending.set()
             await gate.wait()
 
-    run = new_engine().start(endless, call(), attend=attend)
+    run = new_engine().start(endless, call(), consumer=attend)
     await until(sending)
     run.cancel()
     gate.set()
@@ -451,9 +451,9 @@ async def test_no_thread_is_left_when_cancelled_sync_code_has_returned() -> None
     await until(waits)
     run.cancel()
     await over(run)
-    busy = engine.threads.busy
+    busy = engine.thread_pool.busy
     release.set()
-    await eventually(lambda: engine.threads.busy == 0)
+    await eventually(lambda: engine.thread_pool.busy == 0)
 
     assert busy == 1
     assert [thread for thread in threading.enumerate() if thread.name == "palaver-workflow"] == []
@@ -461,8 +461,8 @@ async def test_no_thread_is_left_when_cancelled_sync_code_has_returned() -> None
 
 async def test_a_run_that_waits_for_a_thread_can_be_cancelled() -> None:
     engine, loop, waits, release = new_engine(), asyncio.get_running_loop(), asyncio.Event(), threading.Event()
-    engine.threads.most = 1
-    engine.threads._slots = asyncio.Semaphore(1)
+    engine.thread_pool.most = 1
+    engine.thread_pool._slots = asyncio.Semaphore(1)
 
     @workflow
     def slow() -> None:

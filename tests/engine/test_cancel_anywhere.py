@@ -84,7 +84,7 @@ async def disturbed(run: Run, seed: int) -> list[Event]:
     chance = random.Random(-seed)
     follower = asyncio.create_task(followed(run))
     for _ in range(chance.choice([0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 10_000])):
-        if run.finished:
+        if run.is_finished:
             break
         await asyncio.sleep(0)
     run.cancel()
@@ -102,7 +102,7 @@ async def test_a_run_is_lawful_whenever_it_is_stopped(kind: Any) -> None:
     before = len(asyncio.all_tasks())
     for seed in range(1, 60):
         reader = Reader(random.Random(seed))
-        run = engine.start(kind, call(inputs={"seed": seed}), attend=reader.attend)
+        run = engine.start(kind, call(inputs={"seed": seed}), consumer=reader.attend)
         seen = await disturbed(run, seed)
 
         assert reader.told == run.log == seen, seed
@@ -110,7 +110,7 @@ async def test_a_run_is_lawful_whenever_it_is_stopped(kind: Any) -> None:
         assert [event.seq for event in run.log] == list(range(len(run.log))), seed
         assert [isinstance(event, TERMINAL_EVENTS) for event in run.log[:-1]] == [False] * (len(run.log) - 1), seed
         assert isinstance(run.log[-1], TERMINAL_EVENTS), seed
-    await eventually(lambda: engine.threads.busy == 0)
+    await eventually(lambda: engine.thread_pool.busy == 0)
     await eventually(lambda: len(asyncio.all_tasks()) <= before)
     await eventually(lambda: not [t for t in threading.enumerate() if t.name == "palaver-workflow"])
     gc.collect()  # So that asyncio complains now of what nobody asked for.

@@ -105,7 +105,7 @@ async def test_what_was_left_out_of_the_history_is_logged(caplog: pytest.LogCapt
     ],
 )
 async def test_a_workflows_own_limits_go_before_the_servers(limits: Limits, bounds: RunLimits) -> None:
-    run = await ran(workflow(lambda: 1, name="w", limits=limits), engine=new_engine(bounds=RunLimits(1, 2, 3)))
+    run = await ran(workflow(lambda: 1, name="w", limits=limits), engine=new_engine(limits=RunLimits(1, 2, 3)))
 
     assert run._limits == bounds
 
@@ -182,7 +182,7 @@ async def test_a_store_is_told_of_every_step_and_of_the_end_before_anybody_else(
     async def short(messages: Any) -> AsyncIterator[str]:
         yield "Hi."
 
-    run = await over(new_engine(store=store).start(short, call(), attend=attend))
+    run = await over(new_engine(store=store).start(short, call(), consumer=attend))
 
     assert store.notes == [
         "checked",
@@ -260,7 +260,7 @@ async def test_draining_lets_runs_end_and_takes_no_more() -> None:
     go_on.set()
     await asyncio.wait_for(draining, 10)
 
-    assert engine.draining
+    assert engine.is_draining
     assert came_to(run) == reply(Message.assistant("Hi."))
 
 
@@ -284,7 +284,7 @@ async def test_draining_an_engine_without_runs_is_over_at_once() -> None:
     await asyncio.wait_for(engine.drain(30), 5)
     await asyncio.wait_for(engine.drain(0), 5)
 
-    assert engine.draining
+    assert engine.is_draining
 
 
 async def test_a_drain_does_not_wait_for_ever_for_a_run_that_will_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,7 +327,7 @@ async def test_runs_wait_for_a_thread_and_all_of_them_get_one() -> None:
             running -= 1
         return 1
 
-    engine = new_engine(threads=ThreadPool(3))
+    engine = new_engine(thread_pool=ThreadPool(3))
     runs = [engine.start(work, call()) for _ in range(20)]
     for run in runs:
         await over(run)
@@ -348,7 +348,7 @@ async def test_a_stuck_thread_keeps_its_slot_until_it_returns() -> None:
     def quick() -> str:
         return "here"
 
-    engine = new_engine(threads=ThreadPool(1))
+    engine = new_engine(thread_pool=ThreadPool(1))
     first = engine.start(stick, call())
     await until(stuck)
     first.cancel()
@@ -356,7 +356,7 @@ async def test_a_stuck_thread_keeps_its_slot_until_it_returns() -> None:
     second = engine.start(quick, call())
     for _ in range(20):
         await asyncio.sleep(0)
-    waited = not second.finished
+    waited = not second.is_finished
     release.set()
     await over(second)
 
@@ -370,7 +370,7 @@ async def test_sync_code_that_gives_iterators_needs_no_second_thread() -> None:
         for _ in range(50):  # More than there is room for ahead of the reader.
             yield (piece for piece in "ab")
 
-    run = await ran(nested, engine=new_engine(threads=ThreadPool(1)))
+    run = await ran(nested, engine=new_engine(thread_pool=ThreadPool(1)))
 
     assert came_to(run) == reply(Message.assistant("ab" * 50))
 
@@ -412,5 +412,5 @@ async def test_memory_keeps_the_promise_of_a_store_and_costs_nothing() -> None:
 
     run = await ran(answer, engine=new_engine(store=store))
 
-    assert run.finished
+    assert run.is_finished
     assert vars(store) == {}

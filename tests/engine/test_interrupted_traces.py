@@ -46,7 +46,7 @@ async def test_whoever_notices_makes_its_span(database: Database) -> None:
     spans: list[Span] = []
     tracing = RunTracer(spans.extend)
     engine = Engine(now=lambda: NOW)
-    presence = Heartbeat("p2", database, engine, kind="server", version="1", now=lambda: NOW, tracing=tracing)
+    presence = Heartbeat("p2", database, engine, kind="server", version="1", now=lambda: NOW, tracer=tracing)
 
     await presence.start(only_server=True)
     await presence.stop()

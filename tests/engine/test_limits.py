@@ -86,7 +86,7 @@ async def test_the_limits_of_the_server_hold_where_a_workflow_has_none() -> None
     async def slow(messages: Any) -> None:
         await asyncio.Event().wait()
 
-    run = await ran(slow, engine=new_engine(bounds=RunLimits(seconds=0.01)))
+    run = await ran(slow, engine=new_engine(limits=RunLimits(seconds=0.01)))
 
     assert end_of(run) == failed("timeout", "The run took longer than 0.01 seconds.")
 
@@ -140,7 +140,7 @@ async def test_events_are_counted_whoever_gives_them() -> None:
         while True:
             ctx.log("x")
 
-    engine = new_engine(bounds=RunLimits(events=10))
+    engine = new_engine(limits=RunLimits(events=10))
     for each in (texts, texts_in_a_thread, parts, values, one_list, nested, emitted, emitted_in_a_thread):
         run = await ran(each, engine=engine)
 
@@ -219,7 +219,7 @@ async def test_bytes_are_counted_whoever_gives_them(size: int) -> None:
         yield {"text": piece}
         yield "never said"
 
-    engine = new_engine(bounds=RunLimits(bytes=100))
+    engine = new_engine(limits=RunLimits(bytes=100))
     for each in (text, message, data, in_a_thread, emitted, value):
         run = await ran(each, engine=engine)
 
@@ -263,7 +263,7 @@ async def test_a_workflow_that_never_waits_leaves_room_for_others(given: str | N
 
     async def attend(events: Sequence[Event]) -> None: ...
 
-    run = new_engine().start(busy, call(), attend=attend)
+    run = new_engine().start(busy, call(), consumer=attend)
     for _ in range(5):
         await asyncio.sleep(0)  # It would never come back.
     stop = True

@@ -35,7 +35,7 @@ async def test_the_first_reader_is_told_every_event_once_and_in_order() -> None:
     async def attend(events: Sequence[Event]) -> None:
         batches.append(events)
 
-    run = await over(new_engine().start(counting, call(), attend=attend))
+    run = await over(new_engine().start(counting, call(), consumer=attend))
 
     assert [event for batch in batches for event in batch] == run.log
     assert [said(batch) for batch in batches] == [
@@ -52,9 +52,9 @@ async def test_the_run_is_finished_when_its_last_events_are_told_and_not_before(
     seen: list[tuple[bool, str]] = []
 
     async def attend(events: Sequence[Event]) -> None:
-        seen.append((runs[0].finished, said(events)[-1]))
+        seen.append((runs[0].is_finished, said(events)[-1]))
 
-    runs.append(new_engine().start(counting, call(), attend=attend))
+    runs.append(new_engine().start(counting, call(), consumer=attend))
     await over(runs[0])
 
     assert seen == [
@@ -82,7 +82,7 @@ async def test_an_async_workflow_goes_at_the_pace_of_its_first_reader() -> None:
         told.set()
         await steps.acquire()
 
-    run = new_engine().start(endless, call(), attend=attend)
+    run = new_engine().start(endless, call(), consumer=attend)
     ahead: list[int] = []
     for _ in range(6):
         await until(told)
@@ -115,7 +115,7 @@ async def test_a_sync_workflow_is_never_more_than_a_few_values_ahead() -> None:
         if "TextDelta x" in said(events):
             await gate.wait()
 
-    run = new_engine().start(endless, call(), attend=attend)
+    run = new_engine().start(endless, call(), consumer=attend)
     got_ahead = await asyncio.to_thread(stuck.wait, 0.2)
     before = made
     gate.set()
@@ -135,7 +135,7 @@ async def test_a_message_of_many_parts_is_told_in_one_go() -> None:
     async def attend(events: Sequence[Event]) -> None:
         batches.append(said(events))
 
-    await over(new_engine().start(one, call(), attend=attend))
+    await over(new_engine().start(one, call(), consumer=attend))
 
     assert batches == [
         ["RunStarted"],
@@ -157,7 +157,7 @@ async def test_what_is_emitted_is_told_while_the_workflow_goes_on() -> None:
         if "PartAdded" in said(events):
             told.set()
 
-    run = new_engine().start(working, call(), attend=attend)
+    run = new_engine().start(working, call(), consumer=attend)
     await until(told)
     go_on.set()
     await over(run)
@@ -200,7 +200,7 @@ async def test_a_task_that_emits_while_others_are_told_is_told_in_its_turn(pause
         await task
 
     reader = OneAtATime()
-    run = await over(new_engine().start(two_voices, call(), attend=reader.attend))
+    run = await over(new_engine().start(two_voices, call(), consumer=reader.attend))
 
     assert reader.told == run.log
     assert reader.overlaps == 0

@@ -45,7 +45,7 @@ async def test_a_run_is_whole_in_the_database_when_its_end_is_told(database: Dat
         if isinstance(batch[-1], RunFinished):
             told.append(await database.read(runs.get_stored_run, "theirs", run.id))
 
-    run = engine.start(short, call(Message.user("Hi.")), attend=attend, origin=THEIRS)
+    run = engine.start(short, call(Message.user("Hi.")), consumer=attend, origin=THEIRS)
     await run.wait_ended()
 
     (found,) = told

@@ -62,7 +62,13 @@ async def test_a_run_starts_says_and_ends() -> None:
         TextEnded(4, item=MSG, text="Hello"),
         RunFinished(5, at=NOW),
     ]
-    assert (run.id, run.name, run.started.session, run.finished, run.on_disconnect) == (RUN, "tutor", "s-1", True, None)
+    assert (run.id, run.name, run.started.session, run.is_finished, run.on_disconnect) == (
+        RUN,
+        "tutor",
+        "s-1",
+        True,
+        None,
+    )
     assert run.started == RunStarted(0, run_id=RUN, session="s-1", at=NOW, trace_id="a" * 32, span_id=started.span_id)
 
 
@@ -193,7 +199,7 @@ async def test_a_blocked_workflow_does_not_delay_another() -> None:
     engine = new_engine()
     slow = engine.start(blocked, call())
     fast = await ran(quick, engine=engine)
-    still = slow.finished
+    still = slow.is_finished
     release.set()
     await over(slow)
 
@@ -294,7 +300,7 @@ async def test_what_is_emitted_stays_in_order_with_what_is_yielded(kind: Any, st
         await asyncio.sleep(0)
         told.extend(events)
 
-    run = await over(new_engine().start(kind, call(), attend=attend if attended else None))
+    run = await over(new_engine().start(kind, call(), consumer=attend if attended else None))
 
     assert described(run) == [str(number) for number in range(1, steps + 1)]
     assert [event.seq for event in run.log] == list(range(len(run.log)))

@@ -20,7 +20,7 @@ async def test_whoever_waits_looks_often_until_it_is_told_for_the_first_time(mon
     monkeypatch.setattr(run_reader, "NOTIFIED_POLL_INTERVAL_S", 3600)  # Who looks rarely would wait until the timeout.
     watched = RunWaiters(Told())  # type: ignore[arg-type]
 
-    with watched.waiting_for("run_1") as news, watched.waiting_for("run_1") as also:
+    with watched.waiter("run_1") as news, watched.waiter("run_1") as also:
         async with asyncio.timeout(30):
             for told in ([], ["run_2"], ["run_1"]):
                 watched.wake(told)
@@ -38,7 +38,7 @@ async def test_a_file_is_looked_at_often_whatever_was_told(monkeypatch: pytest.M
     watched = RunWaiters(database)
 
     async with asyncio.timeout(30):
-        with watched.waiting_for("run_1") as news:
+        with watched.waiter("run_1") as news:
             news.wake()
             for _ in range(3):
                 await news.wait()
@@ -50,7 +50,7 @@ async def test_all_are_woken_when_something_may_have_been_missed(monkeypatch: py
     watched = RunWaiters(Told())  # type: ignore[arg-type]
 
     async with asyncio.timeout(5):
-        with watched.waiting_for("run_1") as one, watched.waiting_for("run_2") as other:
+        with watched.waiter("run_1") as one, watched.waiter("run_2") as other:
             watched.wake_all()
             await one.wait()
             await other.wait()

@@ -206,7 +206,7 @@ async def test_a_step_ends_once() -> None:
 def test_without_opentelemetry_each_step_is_handed_on_once() -> None:
     put: list[Any] = []
     home = RunSpanContext("a" * 32, "b" * 16, "default", "s-1", "run_1", call(ASKED), "full")
-    listener = hearing.StepRecorder(home, put.append, lambda: NOW, most=5)
+    listener = hearing.StepRecorder(home, put.append, lambda: NOW, max_steps=5)
     step = listener.begin(TELLER, "llm", "gpt", tell=lambda: StepDetails(usage=Usage(3, 1)))
     assert step is not None
 
@@ -301,7 +301,7 @@ async def test_a_step_is_handed_on_when_it_ends_and_not_with_its_run() -> None:
             await arrived.wait()
         return "Done."
 
-    await ran(long, ASKED, engine=Engine(tracing=tracing))
+    await ran(long, ASKED, engine=Engine(tracer=tracing))
     await tracing.close()
 
     assert [span.name for span in spans] == ["early", "invoke_workflow long"]
@@ -383,7 +383,7 @@ async def plain(messages):
 
 async def main():
     tracing = RunTracer(lambda spans: print(len(spans)))
-    run = Engine(tracing=tracing).start(plain, Call(workflow="plain", messages=(Message.user("?"),)))
+    run = Engine(tracer=tracing).start(plain, Call(workflow="plain", messages=(Message.user("?"),)))
     await run.wait_ended()
     await tracing.close()
 

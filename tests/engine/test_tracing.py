@@ -35,7 +35,7 @@ async def traced(of: Any, *messages: Message, **given: Any) -> Kept:
     """The spans of one run."""
     spans: Kept = []
     tracing = RunTracer(spans.extend)
-    await ran(of, *messages, engine=Engine(tracing=tracing, now=ticking()), **given)
+    await ran(of, *messages, engine=Engine(tracer=tracing, now=ticking()), **given)
     await tracing.close()
     return spans
 
@@ -60,7 +60,7 @@ async def test_its_span_has_the_ids_that_the_run_tells() -> None:
     spans: Kept = []
     tracing = RunTracer(spans.extend)
 
-    run = await ran(answer, ASKED, engine=Engine(tracing=tracing), trace_parent=f"00-{'a' * 32}-{'b' * 16}-01")
+    run = await ran(answer, ASKED, engine=Engine(tracer=tracing), trace_parent=f"00-{'a' * 32}-{'b' * 16}-01")
     await tracing.close()
 
     assert [(span.trace_id, span.span_id, span.parent_id) for span in spans] == [
@@ -111,7 +111,7 @@ async def test_a_run_that_was_stopped_leaves_what_it_had_said() -> None:
         said.set()
         await asyncio.Event().wait()
 
-    run = Engine(tracing=tracing).start(endless, call(ASKED))
+    run = Engine(tracer=tracing).start(endless, call(ASKED))
     await said.wait()
     run.cancel()
     await over(run)
@@ -156,7 +156,7 @@ async def test_a_run_that_begins_anew_elsewhere_leaves_no_span_here() -> None:
     spans: Kept = []
     tracing = RunTracer(spans.extend)
 
-    await ran(answer, engine=Engine(tracing=tracing, store=Leaving()))
+    await ran(answer, engine=Engine(tracer=tracing, store=Leaving()))
     await tracing.close()
 
     assert spans == []
@@ -166,8 +166,8 @@ async def test_spans_are_made_in_a_thread_after_the_end_was_told() -> None:
     threads: list[str] = []
     tracing = RunTracer(lambda spans: threads.append(threading.current_thread().name), delay=60)
 
-    run = await ran(answer, ASKED, engine=Engine(tracing=tracing))
-    assert (run.finished, threads) == (True, [])
+    run = await ran(answer, ASKED, engine=Engine(tracer=tracing))
+    assert (run.is_finished, threads) == (True, [])
     await tracing.flush()
 
     assert threads == [threading.current_thread().name]  # Made elsewhere, they are handed on here.
@@ -178,7 +178,7 @@ async def test_without_being_asked_they_come_soon() -> None:
     came: asyncio.Queue[Sequence[Span]] = asyncio.Queue()
     tracing = RunTracer(came.put_nowait)
 
-    await ran(answer, ASKED, engine=Engine(tracing=tracing))
+    await ran(answer, ASKED, engine=Engine(tracer=tracing))
     async with asyncio.timeout(10):
         [span] = await came.get()
 
@@ -190,7 +190,7 @@ async def test_without_being_asked_they_come_soon() -> None:
 async def test_runs_that_end_meanwhile_are_next() -> None:
     spans: Kept = []
     tracing = RunTracer(spans.extend, delay=0)
-    engine = Engine(tracing=tracing)
+    engine = Engine(tracer=tracing)
 
     for _ in range(20):
         await ran(answer, ASKED, engine=engine)
@@ -201,8 +201,8 @@ async def test_runs_that_end_meanwhile_are_next() -> None:
 
 async def test_where_too_much_waits_spans_are_dropped_and_no_run_waits(caplog: pytest.LogCaptureFixture) -> None:
     spans: Kept = []
-    tracing = RunTracer(spans.extend, delay=60, most=2)
-    engine = Engine(tracing=tracing)
+    tracing = RunTracer(spans.extend, delay=60, max_pending=2)
+    engine = Engine(tracer=tracing)
 
     for _ in range(5):
         await ran(answer, ASKED, engine=engine)
@@ -216,8 +216,8 @@ async def test_where_too_much_waits_spans_are_dropped_and_no_run_waits(caplog: p
 
 async def test_events_that_wait_are_bounded_too_but_one_run_is_always_taken() -> None:
     spans: Kept = []
-    tracing = RunTracer(spans.extend, delay=60, most_events=3)
-    engine = Engine(tracing=tracing)
+    tracing = RunTracer(spans.extend, delay=60, max_pending_events=3)
+    engine = Engine(tracer=tracing)
 
     for _ in range(2):
         await ran(answer, ASKED, engine=engine)
@@ -235,7 +235,7 @@ async def test_a_sink_that_raises_costs_its_spans_and_no_others(caplog: pytest.L
         spans.extend(given)
 
     tracing = RunTracer(picky)
-    engine = Engine(tracing=tracing)
+    engine = Engine(tracer=tracing)
     await ran(answer, ASKED, engine=engine)
     await tracing.flush()
     await ran(answer, ASKED, engine=engine)
@@ -261,7 +261,7 @@ async def test_a_run_that_cannot_be_read_costs_no_other(
     monkeypatch.setattr(run_spans, "build_run_spans", fragile)
     spans: Kept = []
     tracing = RunTracer(spans.extend, delay=60)
-    engine = Engine(tracing=tracing)
+    engine = Engine(tracer=tracing)
     for _ in range(2):
         await ran(answer, ASKED, engine=engine)
     await tracing.close()
@@ -334,7 +334,7 @@ async def test_so_do_those_of_sync_code_in_its_thread(tracer: Any) -> None:
 async def test_a_span_below_a_run_is_in_its_project_whatever_trace_a_caller_names(tracer: Any) -> None:
     spans: Kept = []
     tracing = RunTracer(spans.extend)
-    engine = Engine(tracing=tracing)
+    engine = Engine(tracer=tracing)
 
     @chat
     async def looks(messages: Any) -> AsyncIterator[str]:
@@ -362,7 +362,7 @@ async def test_a_span_that_belongs_to_no_run_is_nobodys(tracer: Any) -> None:
     tracing = RunTracer(spans.extend)
 
     with tracer.start_as_current_span("elsewhere"):
-        await ran(answer, ASKED, engine=Engine(tracing=tracing))
+        await ran(answer, ASKED, engine=Engine(tracer=tracing))
     await tracing.close()
 
     assert [span.name for span in spans] == ["invoke_workflow answer"]
@@ -371,7 +371,7 @@ async def test_a_span_that_belongs_to_no_run_is_nobodys(tracer: Any) -> None:
 async def test_when_a_run_is_over_its_task_is_where_it_was(tracer: Any) -> None:
     from opentelemetry import trace
 
-    engine = Engine(tracing=RunTracer(lambda _: None))
+    engine = Engine(tracer=RunTracer(lambda _: None))
     run, producer = engine.open(answer, call(ASKED))
     before = trace.get_current_span()
 
@@ -391,7 +391,7 @@ async def test_of_a_run_that_is_not_recorded_its_spans_are_not_either(tracer: An
 
     spans: Kept = []
     tracing = RunTracer(spans.extend)
-    run: Run = await ran(looks, ASKED, engine=Engine(tracing=tracing))
+    run: Run = await ran(looks, ASKED, engine=Engine(tracer=tracing))
     await tracing.close()
 
     assert spans == []

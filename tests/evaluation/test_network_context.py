@@ -215,7 +215,7 @@ async def test_of_an_evaluation_no_key_is_kept_or_logged(
         settings = Settings(trace_content="full", providers=openai(fake.url))
         async with serving(memory, says, settings=settings) as server:
             await memory.write(put, "ev_1", plan(variant("says"), evaluators=[judge], concurrency=1), rows(2))
-            server.runtime.runner.wake()
+            server.runtime.evaluation_worker.wake()
             done = await ended(memory)
             found = await results(memory)
             await server.runtime.recorder.flush()

@@ -196,16 +196,16 @@ async def test_a_thread_in_which_a_run_answers_is_not_freed(database: Database) 
 
 async def test_a_key_that_has_expired_stays_so(database: Database) -> None:
     wall, seconds = [NOW], [0.0]
-    callers = Authenticator(database, Settings(), wall=lambda: wall[0], monotonic=lambda: seconds[0])
+    callers = Authenticator(database, Settings(), clock=lambda: wall[0], monotonic=lambda: seconds[0])
     made, text = api_keys.new_api_key(
         project="team", name="", scopes=frozenset({"invoke"}), now=NOW, expires_at=NOW + timedelta(minutes=1)
     )
     await database.write(api_keys.insert_key, made)
-    good = await callers.of_key(text)
+    good = await callers.caller_of_key(text)
     wall[0], seconds[0] = NOW + timedelta(minutes=2), 120.0
-    expired = await callers.of_key(text)
+    expired = await callers.caller_of_key(text)
     wall[0] += BACK
-    still = await callers.of_key(text)
+    still = await callers.caller_of_key(text)
     await callers.close()
 
     assert (good is not None, expired, still) == (True, None, None)

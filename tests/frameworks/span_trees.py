@@ -19,7 +19,7 @@ async def traced(workflow: Workflow, *messages: Message, **given: Any) -> list[S
     spans: list[Span] = []
     tracing = RunTracer(spans.extend)
     said = messages or ((ASKED,) if workflow.description.is_chat else ())
-    await ran(workflow, *said, engine=Engine(tracing=tracing), **given)
+    await ran(workflow, *said, engine=Engine(tracer=tracing), **given)
     await tracing.close()
     return ordered(spans)
 
@@ -28,7 +28,7 @@ async def stopped(workflow: Workflow, when: asyncio.Event, **given: Any) -> list
     """The spans of a run that is cancelled at that moment."""
     spans: list[Span] = []
     tracing = RunTracer(spans.extend)
-    run = Engine(tracing=tracing).start(workflow, call(ASKED, **given))
+    run = Engine(tracer=tracing).start(workflow, call(ASKED, **given))
     async with asyncio.timeout(10):
         await when.wait()
     run.cancel()

@@ -34,7 +34,7 @@ DELTA = event("message_delta", id="m", message="m", delta="Hel")
 async def ran(workflow: Workflow, *, attend: Any = None, **call: Any) -> Run:
     """A run of a workflow, from its start to its end."""
     asked = Call(**({"workflow": workflow.description.name, "messages": HELLO} | call))
-    run = Engine().start(workflow, asked, attend=attend)
+    run = Engine().start(workflow, asked, consumer=attend)
     await run.wait_ended()
     return run
 
@@ -334,7 +334,7 @@ async def test_a_remote_is_read_no_faster_than_its_reader_reads() -> None:
 
     with stranger(answer) as far:
         workflow = far.workflow()
-        run = Engine().start(workflow, Call(workflow="far", messages=HELLO), attend=attend)
+        run = Engine().start(workflow, Call(workflow="far", messages=HELLO), consumer=attend)
         await run.wait_ended()
 
     assert stalled.is_set()
@@ -354,7 +354,7 @@ async def test_cancelling_closes_the_connection() -> None:
             asyncio.get_running_loop().call_soon(run.cancel)
 
     with stranger(answer) as far:
-        run = Engine().start(far.workflow(), Call(workflow="far", messages=HELLO), attend=attend)
+        run = Engine().start(far.workflow(), Call(workflow="far", messages=HELLO), consumer=attend)
         await run.wait_ended()
         assert await asyncio.to_thread(closed.wait, 10)
 

@@ -41,7 +41,7 @@ DONE = b"data: [DONE]\n\n"
 
 async def ran(workflow: Workflow, *, attend: Any = None, **call: Any) -> Run:
     asked = Call(**({"workflow": workflow.description.name, "messages": HELLO} | call))
-    run = Engine().start(workflow, asked, attend=attend)
+    run = Engine().start(workflow, asked, consumer=attend)
     await run.wait_ended()
     return run
 
@@ -182,7 +182,7 @@ async def test_cancelling_closes_the_strangers_connection_at_once(dialect: str, 
             asyncio.get_running_loop().call_soon(run.cancel)
 
     with stranger(waiting) as far:
-        run = Engine().start(far.workflow(dialect=dialect), Call(workflow="far", messages=HELLO), attend=attend)
+        run = Engine().start(far.workflow(dialect=dialect), Call(workflow="far", messages=HELLO), consumer=attend)
         await run.wait_ended()
         assert await asyncio.to_thread(closed.wait, 10)
 
@@ -460,7 +460,7 @@ async def test_cancelling_here_cancels_there(ours: str, route: str) -> None:
             asyncio.get_running_loop().call_soon(run.cancel)
 
     call = Call(workflow="scripted", messages=HELLO, inputs={"script": script})
-    run = Engine().start(connected(ours, scripted, route), call, attend=attend)
+    run = Engine().start(connected(ours, scripted, route), call, consumer=attend)
     await asyncio.wait_for(run.wait_ended(), 10)
 
     assert isinstance(run.log[-1], RunCancelled)

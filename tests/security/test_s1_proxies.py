@@ -96,7 +96,7 @@ CLIENTS: dict[str, tuple[str, str, str]] = {
 
 @pytest.mark.parametrize(("peer", "sent", "client"), CLIENTS.values(), ids=CLIENTS)
 def test_who_asks_is_the_last_that_is_no_proxy(peer: str, sent: str, client: str) -> None:  # S1.6
-    seen = TrustedProxies(TRUSTED["trusted_proxies"]).seen(scope(peer, (b"x-forwarded-for", sent.encode())))
+    seen = TrustedProxies(TRUSTED["trusted_proxies"]).resolve(scope(peer, (b"x-forwarded-for", sent.encode())))
 
     assert seen["client"][0] == client
 
@@ -107,21 +107,21 @@ def test_what_a_proxy_names_twice_or_in_no_form_is_left_as_it_was() -> None:  # 
     proxies = TrustedProxies(["10.0.0.1"])
 
     for headers in (odd, twice):
-        seen = proxies.seen(scope("10.0.0.1", *headers))
+        seen = proxies.resolve(scope("10.0.0.1", *headers))
         assert (seen["scheme"], seen["headers"], ORIGINAL_HOST in seen) == (
             "http",
             scope("10.0.0.1", *headers)["headers"],
             False,
         )
-    assert proxies.seen(scope(None, *odd)) == scope(None, *odd)
-    socket = proxies.seen(scope("10.0.0.1", (b"x-forwarded-proto", b"http, https"), kind="websocket"))
+    assert proxies.resolve(scope(None, *odd)) == scope(None, *odd)
+    socket = proxies.resolve(scope("10.0.0.1", (b"x-forwarded-proto", b"http, https"), kind="websocket"))
     assert socket["scheme"] == "wss"
 
 
 @given(st.binary(max_size=40), st.binary(max_size=40), st.binary(max_size=40))
 def test_no_header_breaks_a_request(sent: bytes, scheme: bytes, host: bytes) -> None:  # S1.6
     headers = [(b"x-forwarded-for", sent), (b"x-forwarded-proto", scheme), (b"x-forwarded-host", host)]
-    seen = TrustedProxies(["10.0.0.1"]).seen(scope("10.0.0.1", *headers))
+    seen = TrustedProxies(["10.0.0.1"]).resolve(scope("10.0.0.1", *headers))
 
     assert seen["scheme"] in ("http", "https")
     assert len(seen["headers"]) == 4

@@ -312,7 +312,7 @@ async def test_whoever_only_reads_along_is_turned_away_and_the_run_goes_on(
                         pass
         alive = house.server.engine.find(run)
         assert alive is not None
-        assert not alive.finished
+        assert not alive.is_finished
 
 
 def _with_text(body: Any, text: str) -> Any:

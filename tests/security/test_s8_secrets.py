@@ -303,7 +303,7 @@ async def test_what_breaks_in_the_server_itself_is_told_by_a_number_alone(
     def broken(*_: Any) -> Any:
         raise RuntimeError("/srv/app/db.py: SELECT * FROM patients; password=hunter2")
 
-    monkeypatch.setattr(endpoints.ServerEndpoints, "answer", broken)
+    monkeypatch.setattr(endpoints.ServerEndpoints, "response", broken)
     monkeypatch.setattr(endpoints, "inspect_workflow", broken)
     async with client(early) as http:
         answer = await http.get("/version")

@@ -57,7 +57,7 @@ async def test_what_a_run_says_of_secrets_is_in_no_trace(database: Database, sco
         (
             await http.post("/talker/v1/responses", json={"input": TOLD, "user": "u", "metadata": {"k": PROVIDER}})
         ).raise_for_status()
-        await server.runtime.telemetry.flushed()
+        await server.runtime.telemetry.flush()
         await server.runtime.recorder.flush()
         exported = [(await http.get(f"/api/traces/export?format={form}")).text for form in ("jsonl", "otlp")]
         listed = [(await http.get(path)).text for path in ("/api/traces", "/api/sessions")]

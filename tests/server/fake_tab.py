@@ -98,7 +98,7 @@ class FakeConnection:
 
     def __init__(self) -> None:
         self.tab: FakeTab
-        self.leaving: Callable[[], None] | None = None
+        self.on_shutdown: Callable[[], None] | None = None
         self.aborted = False
 
     def abort(self) -> None:

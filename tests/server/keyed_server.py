@@ -31,7 +31,7 @@ class KeyedServer:
         held = frozenset(scopes) or ALL_SCOPES
         key, secret = kept.new_api_key(project=project, name="test", scopes=held, now=datetime.now(UTC), **more)
         await self.database.write(kept.insert_key, key)
-        self.server.authenticator.changed(key.id)
+        self.server.authenticator.invalidate(key.id)
         return key, {"authorization": f"Bearer {secret}"}
 
 

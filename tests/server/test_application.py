@@ -249,11 +249,13 @@ async def test_the_pulse_never_speaks_after_the_end_nor_opens_twice(finished: bo
     scope = {"type": "http", "method": "POST", "path": "/", "headers": [], "query_string": b""}
     reading = AgentaRequest(form="text/event-stream")
     exchange = Exchange(scope, asyncio.Event().wait, send)  # type: ignore[arg-type]
-    stream = RunStream(exchange, cast("Any", invoke), reading, column="a", cancels=True, leave=lambda _: None)
+    stream = RunStream(
+        exchange, cast("Any", invoke), reading, column="a", cancels_on_disconnect=True, on_abandoned=lambda _: None
+    )
     stream.run = cast("Any", SimpleNamespace(finished=finished, log=[]))
     stream._head = invoke.response_head(RunStarted(run_id="run_1", session="s"), reading)
 
-    decided = [stream.break_silence(), stream.break_silence(), stream.break_silence()]
+    decided = [stream.send_keep_alive(), stream.send_keep_alive(), stream.send_keep_alive()]
     for breaking in decided:
         await breaking
 

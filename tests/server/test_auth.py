@@ -34,7 +34,7 @@ class House:
 
     def another(self, settings: Settings = LOCAL) -> Authenticator:
         """The callers of another process."""
-        return Authenticator(self, settings, wall=lambda: self.now, monotonic=lambda: self.seconds)  # type: ignore[arg-type]
+        return Authenticator(self, settings, clock=lambda: self.now, monotonic=lambda: self.seconds)  # type: ignore[arg-type]
 
     def later(self, **time: float) -> None:
         passed = timedelta(**time)
@@ -116,7 +116,7 @@ async def test_a_key_of_another_process_closes_the_server_within_two_seconds(hou
 async def test_a_key_of_this_process_closes_it_at_once(house: House) -> None:
     await house.ask()
     key, _ = await house.give()
-    house.callers.changed(key.id)
+    house.callers.invalidate(key.id)
 
     assert await house.is_refused()
 
@@ -202,7 +202,9 @@ async def test_a_use_that_cannot_be_written_down_fails_nobody(house: House) -> N
     await house.ask(bearer(secret))
     await house.callers.close()
     house.later(minutes=2)
-    await house.callers.gone([Caller("default", ALL_SCOPES, secret.split("_")[1], "key")])  # Knows the key again.
+    await house.callers.find_revoked(
+        [Caller("default", ALL_SCOPES, secret.split("_")[1], "key")]
+    )  # Knows the key again.
     house.away = True
 
     assert (await house.ask(bearer(secret))).kind == "key"
@@ -217,7 +219,7 @@ async def test_a_revoked_key_is_refused_at_once_here_and_within_two_seconds_else
     await house.ask(bearer(secret), callers=elsewhere)
 
     await house.database.write(api_keys.revoke_key, "default", key.id, at=house.now)
-    house.callers.changed(key.id)
+    house.callers.invalidate(key.id)
 
     assert await house.is_refused(bearer(secret))
     house.later(seconds=2)
@@ -269,7 +271,7 @@ async def test_while_the_database_is_away_nobody_new_comes_in(house: House) -> N
 async def logged_in(house: House, **more: Any) -> tuple[Caller, tuple[str, str]]:
     _, secret = await house.give(frozenset({"read", "invoke"}), project="team-a", **more)
     caller = await house.ask(bearer(secret))
-    value, _ = await house.callers.begin_session(caller)
+    value, _ = await house.callers.create_session(caller)
     return caller, ("cookie", f"palaver={value}")
 
 
@@ -301,7 +303,7 @@ async def test_a_session_ends_with_its_key(house: House) -> None:  # S2.6, S2.7
     await house.ask(cookie)
     assert caller.key is not None
     await house.database.write(lambda db: api_keys.revoke_key(db, "team-a", caller.key or "", at=NOW) and None)
-    house.callers.changed(caller.key)
+    house.callers.invalidate(caller.key)
 
     assert await house.is_refused(cookie)
 
@@ -336,27 +338,27 @@ async def test_what_is_open_learns_that_its_key_is_gone(house: House) -> None:  
     )
     erased = await house.give(project="team-b")
     open_ = [await house.ask(bearer(secret)) for _, secret in (kept, revoked, expiring, erased)]
-    assert await callers.gone([*open_, LOOPBACK_CALLER]) == set()
+    assert await callers.find_revoked([*open_, LOOPBACK_CALLER]) == set()
 
     await house.database.write(api_keys.revoke_key, "default", revoked[0].id, at=NOW)
     await house.database.write(projects.revoke_access, "team-b")
     house.asked.clear()
     house.later(seconds=2)
-    assert await callers.gone(open_) == {open_[1], open_[3]}
+    assert await callers.find_revoked(open_) == {open_[1], open_[3]}
     assert house.asked == ["find_keys"]  # One question for all.
     house.later(seconds=7)
-    assert await callers.gone(open_) == {open_[1], open_[2], open_[3]}
+    assert await callers.find_revoked(open_) == {open_[1], open_[2], open_[3]}
     await callers.close()
 
 
 async def test_what_is_open_learns_that_its_session_ended(house: House) -> None:
     _, cookie = await logged_in(house)
     by_cookie = await house.ask(cookie)
-    assert await house.callers.gone([by_cookie]) == set()
+    assert await house.callers.find_revoked([by_cookie]) == set()
     await house.database.write(api_keys.delete_session, by_cookie.session or b"")
     house.later(seconds=2)
 
-    assert await house.callers.gone([by_cookie]) == {by_cookie}
+    assert await house.callers.find_revoked([by_cookie]) == {by_cookie}
 
 
 async def test_while_the_database_is_away_what_is_open_goes_on_as_far_as_is_known(house: House) -> None:
@@ -366,10 +368,10 @@ async def test_while_the_database_is_away_what_is_open_goes_on_as_far_as_is_know
     stranger = Caller("default", ALL_SCOPES, "00000000", "key")
     house.away = True
     house.later(seconds=5)
-    assert await house.callers.gone([*open_, stranger]) == set()
+    assert await house.callers.find_revoked([*open_, stranger]) == set()
     house.later(seconds=5)
 
-    assert await house.callers.gone([*open_, stranger]) == {open_[1]}
+    assert await house.callers.find_revoked([*open_, stranger]) == {open_[1]}
 
 
 # Reach

@@ -69,12 +69,12 @@ async def test_the_pages_of_a_project_are_told() -> None:
     changes, _ = made()
     told: dict[str, list[Change]] = {"one": [], "two": [], "other": []}
     with (
-        changes.told("default", told["one"].append),
-        changes.told("default", told["two"].append),
-        changes.told("other", told["other"].append),
+        changes.subscribe("default", told["one"].append),
+        changes.subscribe("default", told["two"].append),
+        changes.subscribe("other", told["other"].append),
     ):
-        changes.tell(Change("default", "thread", "conv_1", "run_1"))
-    changes.tell(Change("default", "thread", "conv_2"))
+        changes.publish(Change("default", "thread", "conv_1", "run_1"))
+    changes.publish(Change("default", "thread", "conv_2"))
 
     assert told == {
         "one": [Change("default", "thread", "conv_1", "run_1")],
@@ -86,8 +86,8 @@ async def test_the_pages_of_a_project_are_told() -> None:
 async def test_what_all_projects_share_is_told_to_all() -> None:
     changes, _ = made()
     told: list[Change] = []
-    with changes.told("one", told.append), changes.told("two", told.append):
-        changes.tell(Change(ALL_PROJECTS, "workflow", "tutor"))
+    with changes.subscribe("one", told.append), changes.subscribe("two", told.append):
+        changes.publish(Change(ALL_PROJECTS, "workflow", "tutor"))
 
     assert told == [Change(ALL_PROJECTS, "workflow", "tutor")] * 2
 
@@ -100,11 +100,11 @@ async def test_what_changes_all_the_time_is_told_four_times_a_second_and_at_last
     told: list[str | None] = []
     loop = asyncio.get_running_loop()
     since = loop.time()
-    with changes.told("default", lambda change: told.append(change.run)):
+    with changes.subscribe("default", lambda change: told.append(change.run)):
         for number in range(200):
-            changes.tell(Change("default", "thread", "conv_1", f"run_{number}"))
+            changes.publish(Change("default", "thread", "conv_1", f"run_{number}"))
             await asyncio.sleep(0.001)
-        changes.tell(Change("default", "thread", "conv_1", "run_last"))
+        changes.publish(Change("default", "thread", "conv_1", "run_last"))
         await until(lambda: told[-1] == "run_last")
         lasted = loop.time() - since
         await until(lambda: not changes._recent)
@@ -118,11 +118,11 @@ async def test_of_very_many_runs_some_are_told_and_threads_always(monkeypatch: p
     monkeypatch.setattr(changing, "REPEAT_INTERVAL_S", 0.05)
     changes, _ = made()
     told: list[Change] = []
-    with changes.told("default", told.append):
-        changes.tell(*(Change("default", "run", f"run_{number}") for number in range(500)))
-        changes.tell(*(Change("default", "thread", f"conv_{number}") for number in range(100)))
+    with changes.subscribe("default", told.append):
+        changes.publish(*(Change("default", "run", f"run_{number}") for number in range(500)))
+        changes.publish(*(Change("default", "thread", f"conv_{number}") for number in range(100)))
         await until(lambda: not changes._recent)
-        changes.tell(Change("default", "run", "run_later"))
+        changes.publish(Change("default", "run", "run_later"))
 
     kinds = [change.kind for change in told]
     assert (kinds.count("run"), kinds.count("thread")) == (33, 100)
@@ -134,14 +134,14 @@ async def test_others_are_told_together_and_we_do_not_hear_ourselves() -> None:
     other, _ = made("postgresql")
     mine: list[Change] = []
     theirs: list[Change] = []
-    with changes.told("default", mine.append), other.told("default", theirs.append):
-        changes.tell(Change("default", "thread", "conv_1", "run_1"), Change("default", "run", "run_1"))
-        changes.tell(Change("default", "board", "brd_1"))
-        await changes.end()
+    with changes.subscribe("default", mine.append), other.subscribe("default", theirs.append):
+        changes.publish(Change("default", "thread", "conv_1", "run_1"), Change("default", "run", "run_1"))
+        changes.publish(Change("default", "board", "brd_1"))
+        await changes.stop()
         (notice,) = [Notification("changed", names) for _, names in database.told]
         for one in (changes, other):
-            one.heard(notice.names)
-            one.heard(["", "a/b", "x/default/nothing/ref/", "x/default/thread/conv_1/run_1/more"])
+            one.on_notification(notice.names)
+            one.on_notification(["", "a/b", "x/default/nothing/ref/", "x/default/thread/conv_1/run_1/more"])
 
     wanted = [Change("default", "thread", "conv_1", "run_1"), Change("default", "run", "run_1")]
     wanted.append(Change("default", "board", "brd_1"))
@@ -152,13 +152,13 @@ async def test_a_database_that_is_away_loses_notices_and_nothing_else() -> None:
     changes, database = made("postgresql")
     database.fault = Overloaded("away")
     with pytest.raises(Overloaded):
-        await changes.begin()
-    changes.tell(Change("default", "run", "run_1"))
-    await changes.end()
+        await changes.start()
+    changes.publish(Change("default", "run", "run_1"))
+    await changes.stop()
     database.fault = None
-    await changes.begin()
-    changes.tell(Change("default", "run", "run_2"))
-    await changes.end()
+    await changes.start()
+    changes.publish(Change("default", "run", "run_2"))
+    await changes.stop()
 
     assert [names[0].rpartition("run/")[2] for _, names in database.told] == ["run_2/"]
     assert database.touched is not None
@@ -176,14 +176,14 @@ async def test_new_spans_and_what_rules_score_are_told_seldom_and_at_last(
     told: list[float] = []
     loop = asyncio.get_running_loop()
     since = loop.time()
-    with changes.told("default", lambda _: told.append(loop.time())):
+    with changes.subscribe("default", lambda _: told.append(loop.time())):
         for _ in range(200):
-            changes.tell(change)
+            changes.publish(change)
             await asyncio.sleep(0.001)
-        changes.tell(change)
+        changes.publish(change)
         last = loop.time()
         await until(lambda: not changes._recent and not changes._slow)
-        await changes.end()
+        await changes.stop()
         lasted = loop.time() - since
 
     assert told[-1] >= last
@@ -195,15 +195,15 @@ async def test_new_spans_and_what_rules_score_are_told_seldom_and_at_last(
 async def test_whoever_leaves_tells_others_of_the_last_spans() -> None:
     changes, database = made("postgresql")
     other, _ = made("postgresql")
-    changes.tell(SPANS)
-    await changes.end()
-    changes.tell(SPANS)
-    changes.tell(SPANS)
+    changes.publish(SPANS)
+    await changes.stop()
+    changes.publish(SPANS)
+    changes.publish(SPANS)
     assert len(database.told) == 1
-    await changes.end()
+    await changes.stop()
     heard: list[Change] = []
-    with other.told("default", heard.append):
-        other.heard(database.told[1][1])
+    with other.subscribe("default", heard.append):
+        other.on_notification(database.told[1][1])
 
     assert len(database.told) == 2
     assert heard == [SPANS]

@@ -273,7 +273,7 @@ async def test_a_login_that_fails_does_not_tell_why(house: KeyedServer) -> None:
     _, header = await house.give("read")
     revoked, of_revoked = await house.give("read")
     await house.database.write(kept.revoke_key, "default", revoked.id, at=datetime.now(UTC))
-    house.server.authenticator.changed(revoked.id)
+    house.server.authenticator.invalidate(revoked.id)
     _, of_expired = await house.give("read", expires_at=datetime.now(UTC) - timedelta(hours=1))
     wrong = secret_of(header)[:-4] + "0000"
 

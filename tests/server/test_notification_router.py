@@ -84,7 +84,7 @@ async def test_a_run_that_waits_begins_where_somebody_is_free(postgres_url: str)
 
     assert "response.completed" in told.text
     assert row is not None
-    assert row.process == other.runtime.presence._process.id
+    assert row.process == other.runtime.heartbeat._process.id
 
 
 async def test_a_key_that_is_made_or_revoked_elsewhere_is_known_at_once(postgres_url: str) -> None:
@@ -115,9 +115,9 @@ async def test_after_a_silence_everything_is_looked_at(postgres_url: str) -> Non
         await server.runtime.database.write(api_keys.insert_key, key)
         headers = {"x-api-key": shown}
         assert (await http.get("/api/workflows", headers=headers)).status_code == 200
-        server.runtime.notifications.heard(Notification("missed", ()))
+        server.runtime.notifications.dispatch(Notification("missed", ()))
 
-        assert not server.authenticator._keys.knows(key.id)
+        assert not server.authenticator._keys.contains(key.id)
         assert (await http.get("/api/workflows", headers=headers)).status_code == 200
 
 
@@ -126,11 +126,11 @@ async def test_that_followers_cannot_be_told_is_no_harm(postgres_url: str, monke
         raise Overloaded("gone")
 
     async with serving(postgres_url) as (server, http):
-        monkeypatch.setattr(server.runtime.records, "report_growth", fail)
+        monkeypatch.setattr(server.runtime.run_reader, "report_growth", fail)
         body = {"messages": [], "flags": {"stream": True}, "inputs": {"script": [{"text": "a"}, {"sleep": 0.2}]}}
         async with http.stream("POST", "/scripted/invoke", json=body) as answer:
-            server.runtime.notifications.heard(Notification("followed", [answer.headers["x-palaver-run-id"]]))
-            server.runtime.notifications.heard(Notification("followed", ["run_of_others"]))
+            server.runtime.notifications.dispatch(Notification("followed", [answer.headers["x-palaver-run-id"]]))
+            server.runtime.notifications.dispatch(Notification("followed", ["run_of_others"]))
             lines = [line async for line in answer.aiter_lines()]
 
     assert lines

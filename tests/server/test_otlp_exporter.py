@@ -37,7 +37,7 @@ from tests.server.keyed_server import keyed_server
 from tests.server.traced_server import chat, send
 from tests.server_process import WORKFLOWS, server_process
 
-FAST = ExportTiming(gather=0.0, first=0.01, longest=0.02, patience=20, end=10)
+FAST = ExportTiming(batch_delay_s=0.0, first_retry_s=0.01, max_retry_s=0.02, give_up_s=20, close_timeout_s=10)
 Answer = tuple[int, dict[str, str], bytes]
 GOOD: Answer = (200, {}, b"")
 
@@ -106,7 +106,7 @@ def unchanged(given: Span) -> Span:
 async def test_what_passes_is_sent_again_until_it_is_taken(status: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "palaver.traces")
     async with receiving((status, {"retry-after": "0"}, b"no"), (status, {}, b"")) as receiver:
-        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, pace=FAST)
+        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, timing=FAST)
         sender.put([span("a"), span("b")])
         await until(lambda: sender.sent == 2)
         await sender.close()
@@ -123,7 +123,7 @@ async def test_an_endpoint_is_left_alone_as_long_as_it_asks_for(seconds: str) ->
     soon = datetime.now(UTC) + timedelta(seconds=2)
     asked = seconds if seconds != "date" else format_datetime(soon, usegmt=True)
     async with receiving((503, {"retry-after": asked}, b"")) as receiver:
-        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, pace=FAST)
+        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, timing=FAST)
         loop = asyncio.get_running_loop()
         begun = loop.time()
         sender.put([span()])
@@ -137,7 +137,7 @@ async def test_an_endpoint_is_left_alone_as_long_as_it_asks_for(seconds: str) ->
 @pytest.mark.parametrize("status", [301, 400, 401, 404, 413, 500])
 async def test_what_does_not_pass_is_dropped_and_counted(status: int) -> None:
     async with receiving((status, {"location": "http://127.0.0.1:1/"}, b"")) as receiver:
-        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, pace=FAST)
+        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, timing=FAST)
         sender.put([span("a")])
         await until(lambda: sender.dropped == 1)
         sender.put([span("b")])
@@ -157,7 +157,7 @@ async def test_what_is_refused_of_a_request_is_counted(form: Any) -> None:
     }
     answers: list[Answer] = [(200, {}, told[form]), (200, {}, b"\xff{"), (200, {"content-encoding": "br"}, b"x")]
     async with receiving(*answers) as receiver:
-        sender = OtlpExporter(OtlpEndpoint(url=receiver.url, form=form), redact=unchanged, pace=FAST)
+        sender = OtlpExporter(OtlpEndpoint(url=receiver.url, wire_format=form), redact=unchanged, timing=FAST)
         for number in range(1, 4):
             sender.put([span("a"), span("b")])
             await until(lambda number=number: sender.sent + sender.dropped == 2 * number)
@@ -170,8 +170,10 @@ async def test_what_is_refused_of_a_request_is_counted(form: Any) -> None:
 
 
 async def test_an_endpoint_that_is_away_costs_no_more_than_the_room_there_is() -> None:
-    pace = ExportTiming(gather=0.0, first=0.01, longest=0.02, patience=60, end=0.05)
-    sender = OtlpExporter(OtlpEndpoint(url="http://127.0.0.1:1/v1/traces"), redact=unchanged, pace=pace, room=4_000)
+    pace = ExportTiming(batch_delay_s=0.0, first_retry_s=0.01, max_retry_s=0.02, give_up_s=60, close_timeout_s=0.05)
+    sender = OtlpExporter(
+        OtlpEndpoint(url="http://127.0.0.1:1/v1/traces"), redact=unchanged, timing=pace, max_pending_bytes=4_000
+    )
     for _ in range(50):
         sender.put([span(attributes={"text": "x" * 500})])
     assert sender.dropped == 47  # Of a thousand bytes each, three have room.
@@ -184,9 +186,9 @@ async def test_an_endpoint_that_is_away_costs_no_more_than_the_room_there_is() -
 
 
 async def test_a_request_that_is_never_taken_is_given_up() -> None:
-    pace = ExportTiming(gather=0.0, first=0.01, longest=0.02, patience=0.1, end=1)
+    pace = ExportTiming(batch_delay_s=0.0, first_retry_s=0.01, max_retry_s=0.02, give_up_s=0.1, close_timeout_s=1)
     async with receiving(*[(503, {}, b"")] * 1000) as receiver:
-        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, pace=pace)
+        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, timing=pace)
         sender.put([span()])
         await until(lambda: sender.dropped == 1)
         await sender.close()
@@ -196,7 +198,11 @@ async def test_a_request_that_is_never_taken_is_given_up() -> None:
 
 async def test_what_is_left_is_sent_at_the_end() -> None:
     async with receiving() as receiver:
-        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, pace=ExportTiming(gather=3600, end=20))
+        sender = OtlpExporter(
+            OtlpEndpoint(url=receiver.url),
+            redact=unchanged,
+            timing=ExportTiming(batch_delay_s=3600, close_timeout_s=20),
+        )
         sender.put([span("a")])
         await asyncio.sleep(0)
         sender.put([span("b")])
@@ -214,7 +220,7 @@ async def test_a_span_that_cannot_be_redacted_or_written_is_not_sent(caplog: pyt
         return given
 
     async with receiving() as receiver:
-        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=redact, pace=FAST)
+        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=redact, timing=FAST)
         sender.put([span("secret"), span("a")])
         await until(lambda: sender.sent == 1)
         sender.put([span("odd", trace_id="no hex")])
@@ -228,7 +234,9 @@ async def test_a_span_that_cannot_be_redacted_or_written_is_not_sent(caplog: pyt
 
 async def test_many_spans_go_in_requests_of_a_hundred() -> None:
     async with receiving() as receiver:
-        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, pace=ExportTiming(gather=0.2, end=20))
+        sender = OtlpExporter(
+            OtlpEndpoint(url=receiver.url), redact=unchanged, timing=ExportTiming(batch_delay_s=0.2, close_timeout_s=20)
+        )
         sender.put([span(str(number)) for number in range(250)])
         await until(lambda: sender.sent == 250)
         await sender.close()
@@ -262,7 +270,7 @@ def test_a_bare_address_means_the_usual_place(given: str, url: str) -> None:
         Settings(otlp_endpoint=given, otlp_headers="Authorization=Bearer%20x, b = c ", otlp_protocol="http/json")
     )
 
-    assert found == OtlpEndpoint(url=url, headers={"authorization": "Bearer x", "b": "c"}, form="json")
+    assert found == OtlpEndpoint(url=url, headers={"authorization": "Bearer x", "b": "c"}, wire_format="json")
 
 
 @pytest.mark.parametrize("given", ["collector:4318", "grpc://collector:4317", "http://user:pass@collector", "http://"])
@@ -308,7 +316,7 @@ async def test_a_real_server_is_sent_our_runs_and_keeps_equal_records(protocol: 
             failed = {"messages": [{"role": "user", "content": "fail: no"}]}
             (await house.http.post("/scripted/invoke", json=failed)).raise_for_status()
             await send(house.http, chat("foreign", "Hi", "Ho"))
-            await house.server.runtime.telemetry.flushed()
+            await house.server.runtime.telemetry.flush()
             await until(lambda: house.server.runtime.telemetry.exporter.sent >= 2)
             metrics = (await house.http.get("/metrics")).text
             ours, theirs = await records(house.http), await records(there)

@@ -27,7 +27,7 @@ class Reader:
         return ResponseQueue(number, self.outbox, lambda: self.over.append(number))
 
     def take(self) -> Any:
-        message = self.outbox.take()
+        message = self.outbox.next_message()
         return None if message is None else msgspec.json.decode(message)
 
     def take_all(self) -> list[Any]:
@@ -171,8 +171,8 @@ async def test_what_is_no_text_is_shown_as_such() -> None:
 async def test_of_changes_that_wait_the_last_is_told() -> None:
     reader = Reader()
     for run in ("run_1", "run_2"):
-        reader.outbox.change(Change("default", "thread", "conv_1", run))
-    reader.outbox.change(Change("default", "board", "brd_1"))
+        reader.outbox.put_change(Change("default", "thread", "conv_1", run))
+    reader.outbox.put_change(Change("default", "board", "brd_1"))
 
     assert reader.take_all() == [
         {"changed": "thread", "ref": "conv_1", "run": "run_2"},
@@ -183,14 +183,14 @@ async def test_of_changes_that_wait_the_last_is_told() -> None:
 async def test_there_is_an_end_to_changes_that_wait() -> None:
     reader = Reader()
     for number in range(5_000):
-        reader.outbox.change(Change("default", "run", f"run_{number}"))
+        reader.outbox.put_change(Change("default", "run", f"run_{number}"))
 
     assert len(reader.take_all()) == 1_000
 
 
 async def test_there_is_an_end_to_notes_that_wait() -> None:
     reader = Reader()
-    noting = [asyncio.create_task(reader.outbox.note(b"1")) for _ in range(100)]
+    noting = [asyncio.create_task(reader.outbox.put_message(b"1")) for _ in range(100)]
     await asyncio.sleep(0)
     done = sum(task.done() for task in noting)
     taken = len(reader.take_all())

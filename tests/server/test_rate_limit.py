@@ -31,7 +31,7 @@ def test_there_are_never_more_than_that_in_any_minute_and_never_fewer_than_could
     for step in steps:
         clock.seconds += step
         recently = [time for time in taken if time + 60 - clock.seconds > 0]
-        wait = counted.take("a")
+        wait = counted.count("a")
         assert (wait == 0) is (len(recently) < most)
         if wait == 0:
             taken.append(clock.seconds)
@@ -47,41 +47,41 @@ def test_what_is_given_back_does_not_count(steps: list[tuple[bool, float]]) -> N
     for fails, step in steps:
         clock.seconds += step
         recently = [time for time in taken if time + 60 - clock.seconds > 0]
-        assert (counted.take("a") == 0) is (len(recently) < 3)
+        assert (counted.count("a") == 0) is (len(recently) < 3)
         if len(recently) < 3:
             if fails:
                 taken.append(clock.seconds)
             else:
-                counted.give_back("a")
+                counted.uncount("a")
 
 
 def test_each_key_has_its_own_minute() -> None:
     clock = Clock()
     rates = RateLimits(Settings(rate_per_minute=2), monotonic=clock)
-    rates.request(ONE)
+    rates.count_request(ONE)
     clock.seconds += 20
-    rates.request(ONE)
-    rates.request(TWO)
+    rates.count_request(ONE)
+    rates.count_request(TWO)
 
     with pytest.raises(RateLimited) as raised:
-        rates.request(ONE)
+        rates.count_request(ONE)
 
     assert raised.value.message == "This key may send 2 requests a minute: try again in 40 seconds."
     assert raised.value.retry_after == 40
     clock.seconds += 39.5
     with pytest.raises(RateLimited, match=r"try again in 1 second\.$"):
-        rates.request(ONE)
+        rates.count_request(ONE)
     clock.seconds += 0.5
-    rates.request(ONE)
+    rates.count_request(ONE)
 
 
 def test_nobody_is_counted_without_a_key_or_a_limit() -> None:
     rates = RateLimits(Settings(rate_per_minute=1, max_runs=1, max_streams=1))
     unlimited = RateLimits(Settings(rate_per_minute=0, max_runs=0, max_streams=0))
     for _ in range(3):
-        rates.request(LOOPBACK_CALLER)
+        rates.count_request(LOOPBACK_CALLER)
         rates.runs.acquire(LOOPBACK_CALLER)
-        unlimited.request(ONE)
+        unlimited.count_request(ONE)
         unlimited.streams.acquire(ONE)
     for _ in range(3):
         rates.runs.release(LOOPBACK_CALLER)
@@ -89,20 +89,20 @@ def test_nobody_is_counted_without_a_key_or_a_limit() -> None:
 
 
 def test_no_more_names_are_remembered_than_fit() -> None:
-    counted = SlidingWindow(1, monotonic=Clock(), names=2)
+    counted = SlidingWindow(1, monotonic=Clock(), max_names=2)
 
-    assert [counted.take(name) for name in ("a", "b", "a", "c", "a", "b")] == [0, 0, 60, 0, 60, 0]
-    counted.give_back("nobody")
+    assert [counted.count(name) for name in ("a", "b", "a", "c", "a", "b")] == [0, 0, 60, 0, 60, 0]
+    counted.uncount("nobody")
 
 
 def test_runs_at_once_are_counted_until_they_end() -> None:
     runs = ConcurrencyLimit("runs", 2)
     runs.acquire(ONE)
-    with runs.held(ONE):
+    with runs.slot(ONE):
         runs.acquire(TWO)
         with pytest.raises(RateLimited) as raised:
             runs.acquire(ONE)
-        with pytest.raises(RateLimited), runs.held(ONE):
+        with pytest.raises(RateLimited), runs.slot(ONE):
             pass
     runs.acquire(ONE)
 
@@ -114,18 +114,18 @@ def test_an_address_may_fail_ten_times_a_minute() -> None:  # S2.8
     clock = Clock()
     rates = RateLimits(Settings(), monotonic=clock)
     for _ in range(20):
-        rates.try_login("192.0.2.7")
-        rates.logged_in("192.0.2.7")
+        rates.count_login("192.0.2.7")
+        rates.uncount_login("192.0.2.7")
     for _ in range(10):
-        rates.try_login("192.0.2.7")
+        rates.count_login("192.0.2.7")
 
     with pytest.raises(RateLimited) as raised:
-        rates.try_login("192.0.2.7")
+        rates.count_login("192.0.2.7")
 
     assert raised.value.message == "Too many failed logins from this address: try again in 60 seconds."
-    rates.try_login("192.0.2.8")
+    rates.count_login("192.0.2.8")
     clock.seconds += 60
-    rates.try_login("192.0.2.7")
+    rates.count_login("192.0.2.7")
 
 
 @pytest.mark.parametrize(
@@ -142,10 +142,10 @@ def test_an_address_may_fail_ten_times_a_minute() -> None:  # S2.8
 def test_of_a_long_address_its_network_counts(one: str, other: str, same: bool) -> None:
     rates = RateLimits(Settings(), monotonic=Clock())
     for _ in range(10):
-        rates.try_login(one)
+        rates.count_login(one)
 
     if same:
         with pytest.raises(RateLimited):
-            rates.try_login(other)
+            rates.count_login(other)
     else:
-        rates.try_login(other)
+        rates.count_login(other)

@@ -47,7 +47,7 @@ async def serving(
 
 async def spans_of(server: Server, http: httpx.AsyncClient) -> list[dict[str, Any]]:
     """All of them, whole."""
-    await server.runtime.telemetry.flushed()
+    await server.runtime.telemetry.flush()
     rows = (await http.post("/api/spans/query", json={})).json()["data"]
     found = [await http.get(f"/api/spans/{row['trace_id']}/{row['span_id']}") for row in rows]
     return [one.json() for one in found]
@@ -99,7 +99,9 @@ async def test_a_hash_is_the_same_in_every_process_and_another_in_every_project(
             await server.runtime.telemetry.writer.flush()
             row = (await http.get(f"/api/traces/{trace_id(f'{number}')}")).json()
             users.append(row["root"]["user"])
-            redactors = [server.runtime.redaction.house.for_project(project) for project in ("default", "other")]
+            redactors = [
+                server.runtime.redaction.server_redactors.for_project(project) for project in ("default", "other")
+            ]
             values = [redactor.redact_value("ada", "user")[0] for redactor in redactors]
             assert values[0] == users[0]
             assert values[1] != users[0]
@@ -112,7 +114,7 @@ async def test_a_hash_is_the_same_in_every_process_and_another_in_every_project(
 def test_before_its_key_is_known_a_rule_that_hashes_masks() -> None:
     server = Server(Registry([plain]), Settings(redact=({"path": "user", "action": "hash"},)))
 
-    assert server.runtime.redaction.house.for_project("default").redact_value("ada", "user")[0] == MASK
+    assert server.runtime.redaction.server_redactors.for_project("default").redact_value("ada", "user")[0] == MASK
 
 
 async def test_secrets_need_no_rule(database: Database) -> None:
@@ -157,7 +159,7 @@ def test_tables_come_from_the_file_alone(tmp_path: Path) -> None:
 
     assert settings.redact == ({"detector": "email"},)
     assert settings.prices["gpt-*"].input == 2.5
-    assert (settings.spans_kept.days, settings.spans_kept.of_projects) == (3, {"shop": 7})
+    assert (settings.span_retention.days, settings.span_retention.of_projects) == (3, {"shop": 7})
     assert {name: sources[name] for name in ("redact", "prices", "projects")} == dict.fromkeys(
         ("redact", "prices", "projects"), "file"
     )

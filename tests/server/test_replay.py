@@ -34,7 +34,7 @@ async def going_on(house: KeyedServer, header: dict[str, str]) -> str:
     made = (await house.http.post("/v1/responses", json=body, headers=header)).json()
     run = made["id"].replace("resp_", "run_")
     async with asyncio.timeout(20):
-        while len(await house.server.runtime.records.read_log("default", run)) < 3:  # noqa: ASYNC110 - nobody tells
+        while len(await house.server.runtime.run_reader.read_log("default", run)) < 3:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
     return run
 
@@ -47,7 +47,7 @@ async def turned_away_from(house: KeyedServer, path: str, header: dict[str, str]
         async for piece in answer.aiter_text():
             if said in piece and said not in heard:
                 await house.database.write(kept.revoke_key, "default", key, at=house.server.authenticator.now())
-                house.server.authenticator.changed(key)
+                house.server.authenticator.invalidate(key)
             heard += piece
     return [msgspec.json.decode(line) for line in re.findall(r"^data: (\{.*\})$", heard, re.MULTILINE)]
 

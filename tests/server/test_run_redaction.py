@@ -167,11 +167,13 @@ async def test_a_run_that_waited_is_given_all_and_kept_without_it_in_the_end(dat
 async def test_a_run_that_never_began_is_kept_without_it(database: Database) -> None:
     async with serving(database, *FLOWS, redact=RULES) as (server, _):
         call = Call(workflow="parrot", messages=(Message.user(f"Mail {MAIL}"),), background=True)
-        started = await server.runtime.backlog.enqueue(parrot, call, Origin(background=True, stored=True), "run_waits")
+        started = await server.runtime.run_queue.enqueue(
+            parrot, call, Origin(background=True, stored=True), "run_waits"
+        )
         waiting = await database.read(everything)
-        row = await server.runtime.records.cancel("default", started.run_id)
+        row = await server.runtime.run_reader.cancel("default", started.run_id)
         kept = await database.read(everything)
-        await server.runtime.records.cancel("default", started.run_id)
+        await server.runtime.run_reader.cancel("default", started.run_id)
 
     assert row.status == "cancelled"
     assert (MAIL in waiting, MAIL in kept, f"Mail {MASK}" in kept) == (True, False, True)
@@ -182,7 +184,7 @@ async def test_only_the_last_runs_are_remembered_whole(monkeypatch: pytest.Monke
     async with serving(open_database(MEMORY_URL), *FLOWS, redact=RULES) as (server, http):
         answers = [await http.post("/parrot/invoke", json=ASKED) for _ in range(3)]
         runs = [answer.headers["x-palaver-run-id"] for answer in answers]
-        said = [str([batch async for batch in server.runtime.records.follow("default", run)]) for run in runs]
+        said = [str([batch async for batch in server.runtime.run_reader.follow("default", run)]) for run in runs]
         theirs = server.runtime.recorder.recent_events("theirs", runs[-1])
 
     assert [MASK in text for text in said] == [True, False, False]

@@ -39,7 +39,7 @@ async def test_if_a_part_fails_to_start_those_before_it_are_stopped(
         raise Overloaded("The database is away.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(runtime.connections, "begin", fail)
+        patch.setattr(runtime.connection_sync, "start", fail)
         with pytest.raises(Overloaded):
             await runtime.start()
 
@@ -71,7 +71,7 @@ async def test_a_part_that_fails_to_stop_does_not_keep_the_others(
     async def fail() -> None:
         raise Overloaded("Not now.")
 
-    monkeypatch.setattr(runtime.change_feed, "end", fail)
+    monkeypatch.setattr(runtime.change_feed, "stop", fail)
     await runtime.start()
     before = asyncio.all_tasks()
     with pytest.raises(Overloaded):

@@ -129,7 +129,7 @@ def test_every_route_of_our_own_has_a_rule() -> None:  # S2.1
 
 
 def test_a_route_without_a_rule_is_for_admins() -> None:
-    forgotten = RouteMatch(Endpoint("own", ("GET",)), None, "forgotten")
+    forgotten = RouteMatch(Endpoint("server", ("GET",)), None, "forgotten")
 
     assert routing.required_scope(forgotten, "GET", "/forgotten") == "admin"
 

@@ -603,8 +603,8 @@ async def test_a_server_that_stops_lets_a_call_end_and_closes(server: Server) ->
     async with open_tab(server, path="/services/tutor", connection=connection) as tab:
         start(tab, content="x", wait=True)
         await until(lambda: any(message.get("type") == "content_block_delta" for message in tab.said))
-        assert connection.leaving is not None
-        connection.leaving()
+        assert connection.on_shutdown is not None
+        connection.on_shutdown()
         await server.engine.drain(0)
         await until(lambda: tab.closed)
 
@@ -615,9 +615,9 @@ async def test_a_server_that_stops_lets_a_call_end_and_closes(server: Server) ->
 async def test_an_idle_socket_is_closed_when_the_server_stops(server: Server) -> None:
     connection = FakeConnection()
     async with open_tab(server, path="/services/tutor", connection=connection) as tab:
-        await until(lambda: connection.leaving)
-        assert connection.leaving is not None
-        connection.leaving()
+        await until(lambda: connection.on_shutdown)
+        assert connection.on_shutdown is not None
+        connection.on_shutdown()
         await until(lambda: tab.closed)
 
     assert tab.closed == (1012, "the server stops")

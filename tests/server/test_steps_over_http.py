@@ -28,7 +28,7 @@ SPENT = {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18}
 
 
 async def settled(server: Server) -> None:
-    await server.runtime.telemetry.flushed()
+    await server.runtime.telemetry.flush()
 
 
 async def only(http: httpx.AsyncClient, server: Server) -> dict[str, Any]:

@@ -109,13 +109,13 @@ def test_one_that_does_not_end_is_killed(
 def test_a_worker_has_a_number_a_socket_and_a_line(listening: socket.socket) -> None:
     ours, theirs = socket.socketpair()
     with ours:
-        inherited = InheritedSockets.read(f"2:1:{os.dup(listening.fileno())}:{theirs.detach()}")
-        inherited.ready()
+        inherited = InheritedSockets.parse(f"2:1:{os.dup(listening.fileno())}:{theirs.detach()}")
+        inherited.report_ready()
         said = ours.recv(1)
         ours.close()
-        inherited.ready()  # Nobody hears it any more, which is no harm.
-        with inherited.listening, inherited.line:
-            found = (inherited.number, inherited.speaks, inherited.listening.getsockname(), said)
+        inherited.report_ready()  # Nobody hears it any more, which is no harm.
+        with inherited.listening, inherited.parent_socket:
+            found = (inherited.number, inherited.is_announcer, inherited.listening.getsockname(), said)
 
     assert found == (2, True, listening.getsockname(), b"r")
 

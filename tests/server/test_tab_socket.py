@@ -291,13 +291,13 @@ async def test_a_server_that_stops_closes_an_idle_socket(server: Server) -> None
     async with open_tab(server, connection=connection) as tab:
         tab.send(1, "/health")
         await tab.over(1)
-        assert connection.leaving is not None
-        connection.leaving()
-        connection.leaving()
+        assert connection.on_shutdown is not None
+        connection.on_shutdown()
+        connection.on_shutdown()
         await until(lambda: tab.closed)
 
     assert tab.closed == (1012, "the server stops")
-    assert connection.leaving is None
+    assert connection.on_shutdown is None
 
 
 async def test_a_server_that_stops_lets_answers_end_and_begins_none(server: Server) -> None:
@@ -306,8 +306,8 @@ async def test_a_server_that_stops_lets_answers_end_and_begins_none(server: Serv
         tab.send(1, "/scripted/invocations", asked({"text": "begin "}, {"sleep": 0.3}, {"text": "end"}))
         tab.send(2, "/scripted/invocations", asked(*FOREVER))
         await until(lambda: "begin " in tab.text(1) and "begin " in tab.text(2))
-        assert connection.leaving is not None
-        connection.leaving()
+        assert connection.on_shutdown is not None
+        connection.on_shutdown()
         tab.send(3, "/health")
         (refused,) = await tab.over(3)
         await tab.over(1)
@@ -458,7 +458,7 @@ async def test_a_key_that_is_revoked_closes_its_sockets(monkeypatch: pytest.Monk
             tab.send(1, "/scripted/invocations", asked(*FOREVER))
             await until(lambda: "begin " in tab.text(1))
             await house.database.write(api_keys.revoke_key, key.project, key.id, at=datetime.now(UTC))
-            house.server.authenticator.changed(key.id)
+            house.server.authenticator.invalidate(key.id)
             await until(lambda: tab.closed, 5)
             await until(lambda: house.server.engine.active_count == 0, 5)
             other.send(1, "/health")

@@ -38,7 +38,7 @@ CALLS: dict[str, tuple[str, Any, dict[str, str]]] = {
 
 async def traced(http: httpx.AsyncClient, server: Any, trace: str = TRACE) -> list[dict[str, Any]]:
     """The spans of a trace, the earliest first."""
-    await server.runtime.telemetry.flushed()
+    await server.runtime.telemetry.flush()
     answer = await http.get(f"/api/traces/{trace}/skeleton")
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]

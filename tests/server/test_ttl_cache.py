@@ -34,7 +34,7 @@ class Source:
                 await asyncio.sleep(0)
 
     def recent(self, most: int = 100) -> TTLCache[str, int]:
-        return TTLCache(self.ask, monotonic=lambda: self.seconds, most=most)
+        return TTLCache(self.ask, monotonic=lambda: self.seconds, max_entries=most)
 
 
 async def test_an_answer_is_good_for_two_seconds() -> None:
@@ -70,12 +70,12 @@ async def test_what_was_dropped_is_asked_again_and_an_answer_of_before_is_not_ke
     source = Source()
     recent = source.recent()
     await recent.get("a")
-    recent.drop("a")
+    recent.invalidate("a")
     source.go.clear()
     before = asyncio.create_task(recent.get("a"))
     await source.was_asked(2)
     source.values = {"a": 2}
-    recent.drop("a")
+    recent.invalidate("a")
     after = asyncio.create_task(recent.get("a"))
     await source.was_asked(3)
     source.go.set()
@@ -93,7 +93,7 @@ async def test_many_are_refreshed_with_one_question() -> None:
     await recent.refresh([])
 
     assert source.asked == [["a"], ["b", "c"]]
-    assert [(recent.knows(name), recent.last(name)) for name in "abcd"] == [
+    assert [(recent.contains(name), recent.peek(name)) for name in "abcd"] == [
         (True, 1),
         (True, None),
         (True, None),
@@ -108,7 +108,7 @@ async def test_no_more_is_kept_than_fits_and_the_oldest_goes() -> None:
         source.seconds += 3
         await recent.get(name)
 
-    assert [recent.knows(name) for name in "abc"] == [True, False, True]
+    assert [recent.contains(name) for name in "abc"] == [True, False, True]
 
 
 async def test_an_error_reaches_all_who_wait_and_is_not_kept() -> None:

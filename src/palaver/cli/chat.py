@@ -270,7 +270,7 @@ class ChatSession:
             session=self._session,
         )
         try:
-            run = engine.start(self._workflow, call, attend=self._screen.show_events)
+            run = engine.start(self._workflow, call, consumer=self._screen.show_events)
         except PalaverError as error:
             self._screen.error(error.message)
             return

@@ -86,8 +86,8 @@ def _run_as_worker(targets: tuple[str, ...], settings: Settings, sources: Mappin
     """Serve as one of the worker processes."""
     from palaver.server.supervisor import InheritedSockets
 
-    inherited = InheritedSockets.read(inherit)
-    workflows = _load(targets) if inherited.speaks else _load_silently(targets)
+    inherited = InheritedSockets.parse(inherit)
+    workflows = _load(targets) if inherited.is_announcer else _load_silently(targets)
     serve(workflows, settings, sources=sources, inherited=inherited, evaluators=load_evaluators(targets))
 
 
@@ -117,9 +117,9 @@ def serve(
         registry = Registry(workflows, connections=connections, default=settings.default, evaluators=evaluators)
         server = Server(registry, settings, database=database, only_server=is_only_server, sources=sources)
         if inherited is not None:
-            if inherited.speaks:
+            if inherited.is_announcer:
                 _announce(registry, settings, inherited.listening.getsockname()[1])
-            run_server(server, inherited.listening, started=inherited.ready, parent=inherited.line)
+            run_server(server, inherited.listening, started=inherited.report_ready, parent=inherited.parent_socket)
             return
         listening = open_socket(settings, or_next=or_next)
         url = _announce(registry, settings, listening.getsockname()[1])

@@ -19,16 +19,16 @@ from palaver.conform.grade import grade, grade_body, grade_refusal, grade_unansw
 from palaver.conform.rules import GROUPS, RULES, Protocol, Rule, Severity, severity
 
 __all__ = [
-    "grade",
-    "grade_refusal",
-    "grade_body",
-    "grade_unanswered",
-    "Violation",
     "GROUPS",
-    "Protocol",
     "RULES",
+    "Protocol",
     "Report",
     "Rule",
     "Severity",
+    "Violation",
+    "grade",
+    "grade_body",
+    "grade_refusal",
+    "grade_unanswered",
     "severity",
 ]

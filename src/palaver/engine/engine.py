@@ -91,11 +91,11 @@ def _strictest(*wanted: RecordMode) -> RecordMode:
 class Admission(Protocol):
     """Limits the number of concurrent runs per caller."""
 
-    def acquire(self, who: Origin) -> None:
+    def acquire(self, owner: Origin) -> None:
         """Count a run of this caller. Raises when the limit is reached."""
         ...
 
-    def release(self, who: Origin) -> None:
+    def release(self, owner: Origin) -> None:
         """Release a counted run."""
         ...
 
@@ -109,23 +109,23 @@ class Engine:
         store: RunStore | None = None,
         fetch: FileFetch | None = None,
         admission: Admission | None = None,
-        threads: ThreadPool | None = None,
-        tracing: RunTracer | None = None,
-        bounds: RunLimits | None = None,
-        history: HistoryBounds = HISTORY,
+        thread_pool: ThreadPool | None = None,
+        tracer: RunTracer | None = None,
+        limits: RunLimits | None = None,
+        history_limits: HistoryBounds = HISTORY,
         record: RecordMode = "full",
         now: Callable[[], datetime] = utc_now,
         new_id: Callable[[], str] = new_run_id,
         debug: bool = False,
     ) -> None:
-        self.threads = threads or ThreadPool()
-        self.draining = False
+        self.thread_pool = thread_pool or ThreadPool()
+        self.is_draining = False
         self._services = RunServices(
-            store or MemoryRunStore(), self.threads, now, debug, self._note_end, fetch or FileFetcher(), tracing
+            store or MemoryRunStore(), self.thread_pool, now, debug, self._note_end, fetch or FileFetcher(), tracer
         )
         self._admission = admission
-        self._bounds = bounds or RunLimits()
-        self._history = history
+        self._bounds = limits or RunLimits()
+        self._history = history_limits
         self._record: RecordMode = record
         self._new_id = new_id
         self._alive: dict[str, Run] = {}
@@ -142,12 +142,12 @@ class Engine:
         workflow: Workflow,
         call: Call,
         *,
-        attend: EventConsumer | None = None,
+        consumer: EventConsumer | None = None,
         origin: Origin = LOCAL_ORIGIN,
         run_id: str | None = None,
     ) -> Run:
         """Start a run. Raises when the workflow cannot take the call or the engine is shutting down."""
-        run, producer = self.open(workflow, call, attend=attend, origin=origin, run_id=run_id)
+        run, producer = self.open(workflow, call, consumer=consumer, origin=origin, run_id=run_id)
         run.start(producer)
         return run
 
@@ -156,7 +156,7 @@ class Engine:
         workflow: Workflow,
         call: Call,
         *,
-        attend: EventConsumer | None = None,
+        consumer: EventConsumer | None = None,
         origin: Origin = LOCAL_ORIGIN,
         run_id: str | None = None,
     ) -> tuple[Run, Producer]:
@@ -166,7 +166,7 @@ class Engine:
         if self._admission is not None and not origin.background:
             self._admission.acquire(origin)
         started = self._started(call, run_id or self._new_id())
-        run = Run(self._services, workflow, call, origin, started, self._bounds_of(workflow), attend)
+        run = Run(self._services, workflow, call, origin, started, self._bounds_of(workflow), consumer)
         for warning in warnings:
             log.info("run %s: %s", run.id, warning)
         self._services.store.on_start(run)
@@ -186,14 +186,14 @@ class Engine:
 
     def promise_run(self, call: Call, run_id: str) -> RunStarted:
         """Return the first event of a run that starts later, without validating its call."""
-        if self.draining:
+        if self.is_draining:
             raise ShuttingDown("The server is shutting down: try again in a moment.")
         self._services.store.check()
         return self._started(call, run_id)
 
     def _checked(self, workflow: Workflow, call: Call) -> tuple[Call, Sequence[str]]:
         """Return the call with a valid history, and warnings about what was left out of it."""
-        if self.draining:
+        if self.is_draining:
             raise ShuttingDown("The server is shutting down: try again in a moment.")
         self._services.store.check()
         messages, warnings = validate_history(call.messages, system=workflow.options.system, bounds=self._history)
@@ -219,7 +219,7 @@ class Engine:
 
         Background runs are interrupted, or handed over to another process.
         """
-        self.draining = True
+        self.is_draining = True
         await self._ends(seconds)
         self._services.store.begin_handover()
         for run in list(self._alive.values()):
@@ -255,8 +255,8 @@ class Engine:
         del self._alive[run.id]
         if self._admission is not None and not run.origin.background:
             self._admission.release(run.origin)
-        if self._services.tracing is not None:
-            self._services.tracing.on_end(run)
+        if self._services.tracer is not None:
+            self._services.tracer.on_end(run)
 
     def _bounds_of(self, workflow: Workflow) -> RunLimits:
         limits, bounds = workflow.options.limits, self._bounds

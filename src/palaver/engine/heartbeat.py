@@ -53,7 +53,7 @@ class Heartbeat:
         now: Callable[[], datetime],
         monotonic: Callable[[], float] = time.monotonic,
         interval: float = HEARTBEAT_INTERVAL_S,
-        tracing: RunTracer | None = None,
+        tracer: RunTracer | None = None,
         on_dead: Callable[[Sequence[str]], Awaitable[None]] | None = None,
     ) -> None:
         at = now()
@@ -68,7 +68,7 @@ class Heartbeat:
         )
         self._database = database
         self._engine = engine
-        self._tracing = tracing
+        self._tracing = tracer
         self._on_dead = on_dead  # Called with dead process ids before they are removed.
         self._now = now
         self._monotonic = monotonic

@@ -86,7 +86,7 @@ class RunQueue:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _poll(self) -> float:
-        free = 0 if self._engine.draining else self._max_runs - len(self._tasks)
+        free = 0 if self._engine.is_draining else self._max_runs - len(self._tasks)
         if free > 0:
             await self._take(free)
         return self._poll_interval
@@ -109,7 +109,7 @@ class RunQueue:
             run = self._start(waiting)
         except (ShuttingDown, Overloaded):  # This process cannot start it, another one may.
             await self._database.write(queue.unclaim_run, row)
-            if not self._engine.draining:
+            if not self._engine.is_draining:
                 await asyncio.sleep(self._poll_interval)
         except Exception as error:  # The code may have changed since and no longer accept the call.
             log.warning("The run %s, which waited, could not begin: %s", row.id, error)

@@ -51,13 +51,13 @@ class RunServices(NamedTuple):
     """What all runs of an engine share."""
 
     store: RunStore
-    threads: ThreadPool
+    thread_pool: ThreadPool
     now: Callable[[], datetime]
     debug: bool
-    ended: Callable[["Run"], None]
+    on_end: Callable[["Run"], None]
     """Called when a run is over."""
     fetch: FileFetch
-    tracing: RunTracer | None = None
+    tracer: RunTracer | None = None
 
 
 class Run:
@@ -83,10 +83,10 @@ class Run:
         "call",
         "context",
         "expires_at",
-        "finished",
         "first_output_at",
         "id",
         "is_chat",
+        "is_finished",
         "is_over",
         "log",
         "name",
@@ -114,12 +114,12 @@ class Run:
         self.started = started
         self.is_chat = description.is_chat
         self.on_disconnect: OnDisconnect | None = workflow.options.on_disconnect
-        self.context = Context(started, call, description.flags, self._emit, services.threads, self._fetch)
+        self.context = Context(started, call, description.flags, self._emit, services.thread_pool, self._fetch)
         self.log: list[Event] = []
         self.warnings: Sequence[str] = ()
         """What was repaired or left out of the workflow's output; complete when the run has ended."""
         self.first_output_at: datetime | None = None
-        self.finished = False
+        self.is_finished = False
         self.is_over = False
         """Whether everything has been recorded and sent to the consumer."""
         self._loop = asyncio.get_running_loop()
@@ -168,7 +168,7 @@ class Run:
 
     def note_disconnect(self) -> None:
         """Note that the client disconnected. Does not cancel the run."""
-        if (tracing := self._services.tracing) is not None:
+        if (tracing := self._services.tracer) is not None:
             tracing.on_disconnect(self)
 
     async def wait_ended(self) -> None:
@@ -195,7 +195,7 @@ class Run:
             if batch := self.log[position:]:
                 position += len(batch)
                 yield batch
-            elif self.finished:
+            elif self.is_finished:
                 return
             else:
                 waiter = self._loop.create_future()
@@ -229,7 +229,7 @@ class Run:
 
     def _append(self, events: Sequence[Event]) -> None:
         self.log += events
-        if not self.finished:  # The store has the last events already, and has released the run.
+        if not self.is_finished:  # The store has the last events already, and has released the run.
             self._note_output()
             if self._store.on_events is not None:
                 self._store.on_events(self)
@@ -283,7 +283,7 @@ class Run:
     async def drive(self, producer: Producer) -> None:
         """Run the workflow to its end. The task that awaits this becomes the run's task."""
         self._task = asyncio.current_task(self._loop)
-        leave = None if (tracing := self._services.tracing) is None else tracing.on_start(self)
+        leave = None if (tracing := self._services.tracer) is None else tracing.on_start(self)
         try:
             if (sending := self._send(self._grammar.start(self.started))) is not None:
                 await sending
@@ -388,7 +388,7 @@ class Run:
                 return
 
     def _make_events(self, item: OutputValue) -> Sequence[Event]:
-        events, tracing = self._grammar.feed(item), self._services.tracing
+        events, tracing = self._grammar.feed(item), self._services.tracer
         if tracing is not None and events and (len(events) > 1 or type(events[0]) in TOOL_EVENTS):
             tracing.note_tools(self, events)  # Never for a delta, which comes alone.
         return events
@@ -440,7 +440,7 @@ class Run:
                     waiter.set_result(None)
             if self._replies is not None:
                 self.warnings = self._replies.warnings
-            self._services.ended(self)
+            self._services.on_end(self)
             # Others may hold the run for a while: release the connection and the state machines, and break the
             # reference cycles, which only the garbage collector could free.
             self._consumer = None
@@ -457,7 +457,7 @@ class Run:
             self._store.record_later(self, last)
         if self._unsent_from is not None:
             await asyncio.wait([self._spawn(self._flush())], timeout=_CANCEL_RETRY_S)
-        self.finished = True
+        self.is_finished = True
         if (sending := self._send(last)) is not None:
             await sending
 

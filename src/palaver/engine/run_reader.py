@@ -142,29 +142,29 @@ class RunWaiters:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._watched: dict[str, set[RunWaiter]] = {}
+        self._waiters: dict[str, set[RunWaiter]] = {}
 
     @contextmanager
-    def waiting_for(self, run: str) -> Generator[RunWaiter]:
+    def waiter(self, run: str) -> Generator[RunWaiter]:
         """Register a follower of a run."""
         waiter = RunWaiter(self._database)
-        self._watched.setdefault(run, set()).add(waiter)
+        self._waiters.setdefault(run, set()).add(waiter)
         try:
             yield waiter
         finally:
-            self._watched[run].discard(waiter)
-            if not self._watched[run]:
-                del self._watched[run]
+            self._waiters[run].discard(waiter)
+            if not self._waiters[run]:
+                del self._waiters[run]
 
     def wake(self, names: Collection[str]) -> None:
         """Wake the followers of runs that grew or ended in other processes."""
-        for name in self._watched.keys() & names:
-            for waiter in self._watched[name]:
+        for name in self._waiters.keys() & names:
+            for waiter in self._waiters[name]:
                 waiter.wake()
 
     def wake_all(self) -> None:
         """Wake all followers: notifications may have been lost."""
-        self.wake(self._watched.keys())
+        self.wake(self._waiters.keys())
 
 
 T = TypeVar("T")
@@ -184,9 +184,9 @@ class RunReader:
         database: Database,
         *,
         now: Callable[[], datetime],
-        orphans: AbandonedRuns | None = None,
+        abandoned: AbandonedRuns | None = None,
     ) -> None:
-        self.abandoned = orphans or AbandonedRuns(database, seconds=inf)
+        self.abandoned = abandoned or AbandonedRuns(database, seconds=inf)
         self._engine = engine
         self._recorder = recorder
         self._database = database
@@ -242,7 +242,7 @@ class RunReader:
 
     async def _follow_elsewhere(self, project: str, run: str, after: int) -> AsyncGenerator[Sequence[Event]]:
         """Follow a run of another process until it ends or starts in this one."""
-        with self.waiters.waiting_for(run) as waiter:
+        with self.waiters.waiter(run) as waiter:
             note_at, known = -inf, False
             while True:
                 try:
@@ -274,14 +274,14 @@ class RunReader:
         if row.status == "queued" and await self._database.write(run_log.cancel_queued_run, project, run, self._now()):
             return await self.get_row(project, run)
         if row.is_alive:
-            with self.waiters.waiting_for(run) as waiter:
+            with self.waiters.waiter(run) as waiter:
                 await self._database.write(runs.request_cancel, project, run, self._now())
                 async with asyncio.timeout(_CANCEL_TIMEOUT_S):
                     while (row := await self.get_row(project, run)).is_alive:
                         await waiter.wait()
         return row
 
-    async def report_growth(self, names: Collection[str]) -> None:
+    async def announce_growth(self, names: Collection[str]) -> None:
         """Start announcing the growth of these runs, as far as they are active in this process."""
         new = [
             name for name in names if self._engine.find(name) is not None and name not in self._recorder.followed_runs

@@ -51,16 +51,16 @@ class StepRecorder:
         put: Callable[[SpanFactory], None],
         now: Callable[[], datetime],
         *,
-        place: RunSpanSink | None = None,
-        most: int,
-        also: StepCallback | None = None,
+        span_sink: RunSpanSink | None = None,
+        max_steps: int,
+        observer: StepCallback | None = None,
     ) -> None:
         self._run = run
         self._put = put  # Thread-safe, returns immediately.
         self._now = now
-        self._place = place
-        self._also = also
-        self._left = most
+        self._place = span_sink
+        self._also = observer
+        self._left = max_steps
         self._numbers = count()
         self._open: dict[int, Step] = {}
         self._closed = False
@@ -146,7 +146,7 @@ def new_step_recorder(
     home = RunSpanContext(
         started.trace_id, started.span_id, run.origin.project, started.session, run.id, run.call, record
     )
-    return StepRecorder(home, put, now, place=place, most=MAX_STEPS, also=current_observer())
+    return StepRecorder(home, put, now, span_sink=place, max_steps=MAX_STEPS, observer=current_observer())
 
 
 def _step_spans(step: Step, run: RunSpanContext, finish: str | None) -> "Sequence[Span]":
@@ -226,17 +226,17 @@ class RunTracer:
         sink: SpanSink,
         *,
         content: RecordMode = "full",
-        clean: SpanRedactorLookup | None = None,
+        redact: SpanRedactorLookup | None = None,
         delay: float = TRACE_DELAY_S,
-        most: int = MAX_PENDING,
-        most_events: int = MAX_PENDING_EVENTS,
+        max_pending: int = MAX_PENDING,
+        max_pending_events: int = MAX_PENDING_EVENTS,
     ) -> None:
         self._sink = sink
         self._content: RecordMode = content
-        self._redaction = clean
+        self._redaction = redact
         self._delay = delay
-        self._max_pending = most
-        self._max_events = most_events
+        self._max_pending = max_pending
+        self._max_events = max_pending_events
         self._times: dict[str, dict[int, datetime]] = {}  # When tools were called, by run and event seq.
         self._places: dict[str, RunSpanSink] = {}  # By run, if OpenTelemetry is loaded.
         self._step_recorders: dict[str, StepRecorder] = {}  # By run.

@@ -61,16 +61,16 @@ class Server:
         self.runtime = runtime = ProcessRuntime(
             registry, settings, database, only_server=only_server, admission=self.rate_limits.runs
         )
-        database, engine, records = runtime.database, runtime.engine, runtime.records
+        database, engine, records = runtime.database, runtime.engine, runtime.run_reader
         self.engine = engine
         self.authenticator = runtime.authenticator
         self.pages = WebPages(web, registry, root_path=settings.root_path)
         self.metrics = Metrics(engine)
-        runtime.telemetry.follow(self.metrics)
+        runtime.telemetry.register_metrics(self.metrics)
         self._proxies = TrustedProxies(settings.trusted_proxies)
-        lock = TurnLock(database, records, most_queued=settings.max_queued, seconds=settings.run_seconds)
-        resolver = ConversationResolver(database, records, lock, bounds=settings.history_bounds, now=utc_now)
-        self.thread_runner = ThreadRunner(registry, settings, engine, records, resolver, runtime.backlog)
+        lock = TurnLock(database, records, max_queued=settings.max_queued, timeout_s=settings.run_seconds)
+        resolver = ConversationResolver(database, records, lock, history_limits=settings.history_limits, now=utc_now)
+        self.thread_runner = ThreadRunner(registry, settings, engine, records, resolver, runtime.run_queue)
         self.calls = CallHandler(
             registry,
             settings,
@@ -80,16 +80,22 @@ class Server:
             database,
             self.rate_limits,
             self.authenticator,
-            runtime.backlog,
+            runtime.run_queue,
         )
         health = HealthChecks(registry, database, version=VERSION)
         self.services = ServiceEndpoints(registry, settings, self.authenticator, self.calls, health, VERSION)
         self._stored_responses = StoredResponses(settings, database, records, now=utc_now)
         self.rest_api = LazyApi(partial(self._load_api, sources or {}))
         self._endpoints = ServerEndpoints(registry, engine, health, self.metrics, self.rest_api)
-        self._service_sockets = ServiceSockets(self, settings, engine, self.refusal, self.note)
+        self._service_sockets = ServiceSockets(self, settings, engine, self.error_response, self.record_request)
         self._tab_sockets = TabSockets(
-            self, settings, self.authenticator, runtime.change_feed, self.rate_limits, self.refusal, self.note
+            self,
+            settings,
+            self.authenticator,
+            runtime.change_feed,
+            self.rate_limits,
+            self.error_response,
+            self.record_request,
         )
         self._served = ServedWorkflows(
             find=registry.find,
@@ -107,26 +113,30 @@ class Server:
             return
         if not self.runtime.is_started:
             await self.runtime.start()
-        exchange = Exchange(self._proxies.seen(scope), receive, send)
+        exchange = Exchange(self._proxies.resolve(scope), receive, send)
         route: RouteMatch | None = None
         try:
             place = routing.resolve_path(self.settings.root_path, exchange.path, scope.get("raw_path") or b"")
-            route = place.found
+            route = place.route
             security.check_request(
                 exchange, self.settings
             )  # After routing, which knows the format of errors; before 404.
             need = routing.required_scope(route, exchange.method, place.path, web=self.pages.are_built)
-            exchange.callers = self.authenticator
+            exchange.authenticator = self.authenticator
             exchange.caller = caller = ANONYMOUS if need == "nothing" else await self._caller(exchange, route)
             routing.require_scope(need, caller)
-            self.rate_limits.request(caller)
+            self.rate_limits.count_request(caller)
             if route is None:
-                raise security.unnormalized_path(exchange.path) if place.bad else routing.path_not_found(place.path)
+                raise (
+                    security.unnormalized_path(exchange.path)
+                    if place.is_unnormalized
+                    else routing.path_not_found(place.path)
+                )
             routing.require_method(route.endpoint, exchange.method, place.path)
             match route.endpoint.kind:
                 case "call":
-                    await self.calls.answer(exchange, route)
-                case "question":
+                    await self.calls.handle(exchange, route)
+                case "metadata":
                     await self._question(exchange, route)
                 case "stored":
                     await self._stored(exchange, route)
@@ -135,22 +145,24 @@ class Server:
                 case "stop":
                     await self._stop(exchange, route)
                 case "service":
-                    await self.services.answer(exchange, route)
+                    await self.services.handle(exchange, route)
                 case "api":
                     await self._rest(exchange, place.path)
-                case "own" | "page" | "traces":
-                    await exchange.answer(await self._document(exchange, route, place.path))
+                case "server" | "page" | "traces":
+                    await exchange.respond(await self._document(exchange, route, place.path))
         except PalaverError as error:
-            await exchange.answer(self.refusal(error, route, exchange))
+            await exchange.respond(self.error_response(error, route, exchange))
         except ClientDisconnected:
             exchange.status = 499
         except Exception:
             log.exception("%s %s failed", exchange.method, exchange.path)
             if exchange.status:
                 raise  # The headers are sent: the server closes the connection.
-            await exchange.answer(self.refusal(PalaverError(f"Something broke ({exchange.id})."), route, exchange))
+            await exchange.respond(
+                self.error_response(PalaverError(f"Something broke ({exchange.id})."), route, exchange)
+            )
         finally:
-            self.note(exchange, route.name if route else "none")
+            self.record_request(exchange, route.name if route else "none")
 
     def _caller(self, exchange: Exchange, route: RouteMatch | None) -> Awaitable[Caller]:
         if route is not None and route.endpoint.kind == "service":
@@ -162,7 +174,7 @@ class Server:
             await self._lifespan(receive, send)
         else:
             await self.runtime.start()
-            seen = self._proxies.seen(scope)
+            seen = self._proxies.resolve(scope)
             sockets = self._service_sockets if is_service_socket(self.settings, seen) else self._tab_sockets
             await sockets.handle(seen, receive, send)
 
@@ -170,24 +182,24 @@ class Server:
 
     def _document(self, exchange: Exchange, route: RouteMatch, path: str) -> Awaitable[HttpResponse]:
         if route.endpoint.kind == "page":
-            return self.pages.answer(exchange, route, path)
+            return self.pages.response(exchange, route, path)
         if route.endpoint.kind == "traces":
-            return self.runtime.telemetry.receiver.answer(exchange)
-        return self._endpoints.answer(route.name)
+            return self.runtime.telemetry.receiver.response(exchange)
+        return self._endpoints.response(route.name)
 
     async def _question(self, exchange: Exchange, route: RouteMatch) -> None:
-        ask = route.endpoint.ask
+        ask = route.endpoint.metadata_handler
         assert ask is not None
-        await exchange.answer(ask(await self.calls.read(exchange, route), self._served))
+        await exchange.respond(ask(await self.calls.read_request(exchange, route), self._served))
 
     async def _stored(self, exchange: Exchange, route: RouteMatch) -> None:
-        asks = route.endpoint.asks
+        asks = route.endpoint.stored_handler
         assert asks is not None
         if route.workflow is not None:
             self.registry.find(route.workflow)
-        answer = await asks(self._stored_responses, exchange, await self.calls.read(exchange, route))
+        answer = await asks(self._stored_responses, exchange, await self.calls.read_request(exchange, route))
         if answer is not None:
-            await exchange.answer(answer)
+            await exchange.respond(answer)
 
     async def _rest(self, exchange: Exchange, path: str) -> None:
         api, scope = await self.rest_api.get(), exchange.scope
@@ -198,10 +210,10 @@ class Server:
     async def _resume(self, exchange: Exchange, route: RouteMatch) -> None:
         """Stream a chat's running response from its start. The AI SDK expects 204 if there is none."""
         project, workflow = exchange.caller.project, self.registry.find(route.workflow).name
-        records = self.runtime.records
-        row = await self.calls.going(project, workflow, route.parameters["id"])
+        records = self.runtime.run_reader
+        row = await self.calls.find_active_run(project, workflow, route.parameters["id"])
         if row is None:
-            await exchange.answer(HttpResponse(status=204))
+            await exchange.respond(HttpResponse(status=204))
             return
         whole = await records.get_run(project, row)
         reading = restore_ui_request(whole.reading)
@@ -216,28 +228,30 @@ class Server:
     async def _stop(self, exchange: Exchange, route: RouteMatch) -> None:
         """Cancel the runs of a chat, if any."""
         workflow = self.registry.find(route.workflow).name
-        await self.calls.interrupt(exchange.caller.project, workflow, route.parameters["id"])
-        await exchange.answer(HttpResponse(status=204))
+        await self.calls.interrupt_session(exchange.caller.project, workflow, route.parameters["id"])
+        await exchange.respond(HttpResponse(status=204))
 
     def _routes(self, workflow: str) -> dict[str, str]:
         return {name: self.settings.root_path + path for name, path in routing.workflow_paths(workflow).items()}
 
-    def refusal(self, error: PalaverError, route: RouteMatch | None, exchange: Exchange | None = None) -> HttpResponse:
+    def error_response(
+        self, error: PalaverError, route: RouteMatch | None, exchange: Exchange | None = None
+    ) -> HttpResponse:
         """Encode an error outside of a run in the format of its route."""
-        status = error_status(error, route.endpoint.column if route else "a")
+        status = error_status(error, route.endpoint.status_column if route else "a")
         if route is not None and route.endpoint.kind == "traces" and exchange is not None:
             answer = otlp_error(error, exchange, status=status)
-        elif route is not None and route.endpoint.fails is not None:
-            answer = route.endpoint.fails(error, None, status=status)
+        elif route is not None and route.endpoint.encode_error is not None:
+            answer = route.endpoint.encode_error(error, None, status=status)
         else:
             answer = json_response(status, {"error": {"code": error.code, "message": error.message}})
         if isinstance(error, MethodNotAllowed):
             answer = add_headers(answer, ("allow", ", ".join(error.allowed)))
         return with_error_headers(answer, error)
 
-    def note(self, exchange: Exchange, route: str) -> None:
+    def record_request(self, exchange: Exchange, route: str) -> None:
         """Count and log a request that was answered."""
-        seconds = time.perf_counter() - exchange.since
+        seconds = time.perf_counter() - exchange.started_at
         self.metrics.count(route, exchange.status, seconds)
         if logging_setup.access_logger.isEnabledFor(logging.INFO):
             path, run_id = exchange.path[:200], exchange.run_id
@@ -266,7 +280,7 @@ class Server:
         from palaver.server.api.app import ApiDependencies, create_api
 
         preload_decoder()
-        self.runtime.redaction.warm()
+        self.runtime.redaction.preload()
         return create_api(
             ApiDependencies(
                 runtime=self.runtime,

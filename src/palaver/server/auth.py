@@ -103,14 +103,14 @@ class TTLCache(Generic[K, V]):
 
     def __init__(
         self,
-        ask: Callable[[Collection[K]], Awaitable[Mapping[K, V]]],
+        load: Callable[[Collection[K]], Awaitable[Mapping[K, V]]],
         *,
         monotonic: Callable[[], float] = time.monotonic,
-        most: int = MAX_CACHE_ENTRIES,
+        max_entries: int = MAX_CACHE_ENTRIES,
     ) -> None:
-        self._load = ask
+        self._load = load
         self._monotonic = monotonic
-        self._most = most
+        self._most = max_entries
         self._entries: dict[K, _CacheEntry[V]] = {}
         self._loading: dict[K, asyncio.Task[V | None]] = {}
         self._invalidations = 0
@@ -133,22 +133,22 @@ class TTLCache(Generic[K, V]):
         if old:
             await self._load_many(old)
 
-    def knows(self, name: K) -> bool:
+    def contains(self, name: K) -> bool:
         """Whether there is a value, even an expired one."""
         return name in self._entries
 
-    def last(self, name: K) -> V | None:
+    def peek(self, name: K) -> V | None:
         """The last value, even if it has expired."""
         entry = self._entries.get(name)
         return None if entry is None else entry.value
 
-    def drop(self, name: K) -> None:
+    def invalidate(self, name: K) -> None:
         """Remove a value that has changed. A load in progress may have read the old one, so it is not stored either."""
         self._invalidations += 1
         self._entries.pop(name, None)
         self._loading.pop(name, None)
 
-    def drop_all(self) -> None:
+    def invalidate_all(self) -> None:
         self._invalidations += 1
         self._entries.clear()
         self._loading.clear()
@@ -215,11 +215,11 @@ class Authenticator:
         database: Database,
         settings: Settings,
         *,
-        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.cookie = cookie_name(settings)
-        self.now = steady_clock(wall, monotonic)
+        self.now = steady_clock(clock, monotonic)
         self._database = database
         self._is_loopback = settings.is_loopback
         self._monotonic = monotonic
@@ -227,7 +227,7 @@ class Authenticator:
         self._any_key: TTLCache[str, bool] = TTLCache(self._load_any_key, monotonic=monotonic)
         self._keys: TTLCache[str, ApiKey] = TTLCache(self._load_keys, monotonic=monotonic)
         self._sessions: TTLCache[bytes, LoginSession] = TTLCache(self._load_sessions, monotonic=monotonic)
-        self._watched: dict[object, tuple[Caller, Callable[[], object]]] = {}
+        self._watches: dict[object, tuple[Caller, Callable[[], object]]] = {}
         self._watcher: asyncio.Task[None] | None = None
         self._use_written_at: dict[str, datetime] = {}
         self._use_writes: set[asyncio.Task[None]] = set()
@@ -240,7 +240,9 @@ class Authenticator:
         caller = None
         if credential is not None:
             caller = await (
-                self.of_key(credential.text) if credential.kind == "key" else self._of_cookie(credential.text)
+                self.caller_of_key(credential.text)
+                if credential.kind == "key"
+                else self._caller_of_cookie(credential.text)
             )
         if caller is None:
             raise Unauthorized
@@ -252,7 +254,7 @@ class Authenticator:
             self._has_keys = True
         return self._has_keys
 
-    async def of_key(self, text: str) -> Caller | None:
+    async def caller_of_key(self, text: str) -> Caller | None:
         """The caller of a valid key, or None."""
         parsed = api_keys.parse_key(text)
         if parsed is None:
@@ -266,7 +268,7 @@ class Authenticator:
         self._note_use(key, now)
         return Caller(key.project, key.scopes, key.id, "key")
 
-    async def _of_cookie(self, text: str) -> Caller | None:
+    async def _caller_of_cookie(self, text: str) -> Caller | None:
         if not api_keys.is_token(text):
             return None
         session = await self._sessions.get(api_keys.hash_secret(text))
@@ -280,7 +282,7 @@ class Authenticator:
 
     # Sessions
 
-    async def begin_session(self, caller: Caller) -> tuple[str, LoginSession]:
+    async def create_session(self, caller: Caller) -> tuple[str, LoginSession]:
         """Create a session for a key: the token, which is not stored, and the stored session."""
         assert caller.key is not None
         value, now = api_keys.generate_token(secrets.randbits), self.now()
@@ -297,13 +299,13 @@ class Authenticator:
             expires_at=ends,
         )
         await self._database.write(kept_sessions.insert_session, session)
-        self._sessions.drop(session.hash)
+        self._sessions.invalidate(session.hash)
         return value, session
 
     async def end_session(self, caller: Caller) -> None:
         if caller.session is not None:
             await self._database.write(kept_sessions.delete_session, caller.session)
-            self._sessions.drop(caller.session)
+            self._sessions.invalidate(caller.session)
 
     async def expires_at(self, caller: Caller) -> datetime | None:
         """When the caller's credential expires, if it does."""
@@ -315,18 +317,18 @@ class Authenticator:
 
     # Changes
 
-    def changed(self, *keys: str) -> None:
+    def invalidate(self, *keys: str) -> None:
         """Forget keys that were created, changed or revoked, here or in another process."""
         for key in keys:
-            self._keys.drop(key)
-        self._any_key.drop("")
+            self._keys.invalidate(key)
+        self._any_key.invalidate("")
 
-    def changed_all(self) -> None:
+    def invalidate_all(self) -> None:
         """Forget all: notifications may have been missed."""
         for recent in (self._any_key, self._keys, self._sessions):
-            recent.drop_all()
+            recent.invalidate_all()
 
-    async def gone(self, callers: Iterable[Caller]) -> set[Caller]:
+    async def find_revoked(self, callers: Iterable[Caller]) -> set[Caller]:
         """Those of `callers` whose credential is no longer valid; while the database is away, by the last known rows.
 
         Called every two seconds for all open streams, with one or two queries in all.
@@ -335,39 +337,39 @@ class Authenticator:
         with suppress(PalaverError):
             await self._keys.refresh({caller.key for caller in watched if caller.key is not None})
             await self._sessions.refresh({caller.session for caller in watched if caller.session is not None})
-        return {caller for caller in watched if self._is_gone(caller)}
+        return {caller for caller in watched if self._is_revoked(caller)}
 
-    def _is_gone(self, caller: Caller) -> bool:
+    def _is_revoked(self, caller: Caller) -> bool:
         now = self.now()
-        if caller.session is not None and self._sessions.knows(caller.session):
-            session = self._sessions.last(caller.session)
+        if caller.session is not None and self._sessions.contains(caller.session):
+            session = self._sessions.peek(caller.session)
             if session is None or now >= session.expires_at:
                 return True
-        if caller.key is None or not self._keys.knows(caller.key):
+        if caller.key is None or not self._keys.contains(caller.key):
             return False
-        key = self._keys.last(caller.key)
+        key = self._keys.peek(caller.key)
         return key is None or not key.is_good(now)
 
     @contextmanager
-    def watched(self, caller: Caller, end: Callable[[], object]) -> Generator[None]:
+    def watch(self, caller: Caller, end: Callable[[], object]) -> Generator[None]:
         """Call `end` if the caller's credential becomes invalid within the block."""
         if caller.key is None:
             yield
             return
         mark = object()
-        self._watched[mark] = caller, end
+        self._watches[mark] = caller, end
         if self._watcher is None or self._watcher.done():
             self._watcher = asyncio.get_running_loop().create_task(self._watch())
         try:
             yield
         finally:
-            del self._watched[mark]
+            del self._watches[mark]
 
     async def _watch(self) -> None:
-        while self._watched:
+        while self._watches:
             await asyncio.sleep(_WATCH_INTERVAL_S)
-            gone = await self.gone({caller for caller, _ in self._watched.values()})
-            for caller, end in list(self._watched.values()):
+            gone = await self.find_revoked({caller for caller, _ in self._watches.values()})
+            for caller, end in list(self._watches.values()):
                 if caller in gone:
                     end()
 

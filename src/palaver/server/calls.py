@@ -106,51 +106,51 @@ class CallHandler:
         self._rate_limits = rate_limits
         self._backlog = backlog
         self._stores_runs = settings.record == "full"
-        self._bounds = settings.json_bounds
+        self._bounds = settings.json_limits
         self._padded = streaming.padded_adapters() if settings.obfuscate else {}
         self._abandon = records.abandoned.add
-        self.pulse = StreamMonitor(stall=settings.stream_stall, callers=authenticator)
+        self.stream_monitor = StreamMonitor(stall=settings.stream_stall, authenticator=authenticator)
 
-    async def answer(self, exchange: Exchange, route: RouteMatch) -> None:
+    async def handle(self, exchange: Exchange, route: RouteMatch) -> None:
         endpoint, stream, unresolved = route.endpoint, None, None
         adapter = self._padded.get(endpoint.protocol, endpoint.adapter)
         assert adapter is not None
         try:
             named = route.workflow
-            if (named is None and not endpoint.picks) or (named is not None and named not in self._registry):
+            if (named is None and not endpoint.workflow_in_body) or (named is not None and named not in self._registry):
                 self._registry.find(named)  # Raises before the body is read.
             if self._engine.active_count >= self._settings.max_streams_total:
                 raise Overloaded("This server answers as many calls as it can: try again in a moment.")
-            request = await self.read(exchange, route)
+            request = await self.read_request(exchange, route)
             call, reading = adapter.decode(request, self._registry.find)
             stream = RunStream(
                 exchange,
                 adapter,
                 reading,
-                column=endpoint.column,
-                cancels=endpoint.cancels,
-                leave=self._abandon,
+                column=endpoint.status_column,
+                cancels_on_disconnect=endpoint.cancels_on_disconnect,
+                on_abandoned=self._abandon,
             )
             caller, call_headers = exchange.caller, read_call_headers(exchange.headers)
             origin = Origin(
                 project=caller.project,
                 key=caller.key,
                 protocol=endpoint.protocol,
-                reading=reading if endpoint.keeps else None,
+                reading=reading if endpoint.stores_request else None,
                 stored=call.stored and self._stores_runs,
                 background=call.background,
             )
             unresolved = ResolvedCall(call, reading, origin)
             if call_headers.key is not None:
                 unresolved = await self._claim_key(exchange, call_headers, request, unresolved)
-                if unresolved.said_before is not None:
-                    await self._replay_run(exchange, endpoint, reading, unresolved.said_before)
+                if unresolved.earlier_run is not None:
+                    await self._replay_run(exchange, endpoint, reading, unresolved.earlier_run)
                     return
-            if endpoint.interrupts and call_headers.thread is None:
+            if endpoint.interrupts_session and call_headers.thread is None:
                 if call.session is not None and call.session.startswith(conversations.THREAD_ID_PREFIX):
                     call_headers = call_headers._replace(thread=call.session)
                 else:
-                    await self.interrupt(caller.project, call.workflow, call.session)
+                    await self.interrupt_session(caller.project, call.workflow, call.session)
             if has_files(call.messages):
                 unresolved = await self._with_files(
                     exchange, request, unresolved, is_copy=call_headers.thread is not None
@@ -159,35 +159,35 @@ class CallHandler:
             if call.background:
                 await self._answer_in_background(exchange, adapter, context or nullcontext(unresolved))
                 return
-            with self._rate_limits.streams.held(caller):
+            with self._rate_limits.streams.slot(caller):
                 self._open(stream, unresolved) if context is None else await self._open_in_context(stream, context)
                 # Thousands of streams may be open for hours: free what is not needed any more.
                 exchange.headers = NO_HEADERS
                 unresolved = None
                 del call, reading, origin, request, context
-                await stream.tell(self.pulse)
+                await stream.serve(self.stream_monitor)
         except PalaverError as error:
-            if unresolved is not None and unresolved.said_before is None:
+            if unresolved is not None and unresolved.earlier_run is None:
                 await self._release(unresolved)
-            await exchange.answer(_error_answer(adapter, error, stream, endpoint))
+            await exchange.respond(_error_answer(adapter, error, stream, endpoint))
 
     def _open(self, stream: RunStream, unresolved: ResolvedCall) -> None:
         stream.open(self._engine, self._registry.workflow(unresolved.call.workflow), unresolved)
 
     async def _open_in_context(self, stream: RunStream, context: _CallContext) -> None:
         async with context as resolved:
-            stream.reading = resolved.reading
+            stream.protocol_request = resolved.protocol_request
             self._open(stream, resolved)
             if resolved.origin.thread is not None:
-                stream.cancels = False  # The thread keeps the answer even if this client leaves.
-            if resolved.origin.thread is not None or resolved.once is not None:
+                stream.cancels_on_disconnect = False  # The thread keeps the answer even if this client leaves.
+            if resolved.origin.thread is not None or resolved.claim is not None:
                 await self._records.flush()  # Whoever finds it taken must find the run that took it.
 
     async def _answer_in_background(self, exchange: Exchange, adapter: Adapter, context: _CallContext) -> None:
         """Queue the run and respond with its status; if a stream was requested, with its events as they come."""
         later, caller = cast("BackgroundAdapter", adapter), exchange.caller
         async with context as resolved:
-            reading = later.with_queued_at(resolved.reading, utc_now())
+            reading = later.with_queued_at(resolved.protocol_request, utc_now())
             origin = replace(resolved.origin, reading=reading)
             workflow = self._registry.workflow(resolved.call.workflow)
             self._backlog.start()  # Servers without lifespan events don't start it.
@@ -195,11 +195,11 @@ class CallHandler:
         exchange.run_id = first.run_id
         head = adapter.response_head(first, reading)
         if head is None:
-            await exchange.answer(later.encode_queued(first, reading))
+            await exchange.respond(later.encode_queued(first, reading))
             return
         opening, frames = later.queued_stream(first, reading)
         following = self._records.follow(caller.project, first.run_id)
-        with self._rate_limits.streams.held(caller):
+        with self._rate_limits.streams.slot(caller):
             stall = self._settings.stream_stall
             await replay_events(exchange, head, frames, following, stall=stall, opening=opening)
 
@@ -255,13 +255,13 @@ class CallHandler:
             return self._responses_context(caller, route, unresolved) or nullcontext(unresolved)
         if call.previous is not None or call.conversation is not None:
             raise ConflictingFields("A call that answers in a thread goes on from nothing else.")
-        thread = await self._resolver.thread(project, call_headers.thread, workflow)
+        thread = await self._resolver.get_thread(project, call_headers.thread, workflow)
         unresolved = await self._resolver.with_variant(project, workflow, unresolved, call_headers.variant, thread)
         if call_headers.answer is not None:
             plan = conversations.plan_answer(call_headers.answer, call.messages[call.preface :])
         else:
-            plan = conversations.plan_ui_chat(call.messages, cast("UIRequest", unresolved.reading))
-        policy = "interrupt" if route.endpoint.interrupts else workflow.options.turns
+            plan = conversations.plan_ui_chat(call.messages, cast("UIRequest", unresolved.protocol_request))
+        policy = "interrupt" if route.endpoint.interrupts_session else workflow.options.turns
         return self._resolver.in_thread(thread, workflow, policy, unresolved, plan)
 
     # Idempotency
@@ -275,12 +275,12 @@ class CallHandler:
         once = idempotency_claim(call_headers, exchange.caller, route, (query, request.body), utc_now())
         run = new_run_id()
         before = await self._database.write(claims.claim_for_run, once, run)
-        return unresolved._replace(run_id=run, once=once, said_before=None if before is None else before.run)
+        return unresolved._replace(run_id=run, claim=once, earlier_run=None if before is None else before.run)
 
     async def _release(self, unresolved: ResolvedCall) -> None:
         """Release the claim of a run that was not started, so that a retry can start it."""
-        if unresolved.once is not None and unresolved.run_id is not None:
-            await self._database.write(claims.release_claim, unresolved.once, unresolved.run_id)
+        if unresolved.claim is not None and unresolved.run_id is not None:
+            await self._database.write(claims.release_claim, unresolved.claim, unresolved.run_id)
 
     async def _replay_run(self, exchange: Exchange, endpoint: Endpoint, reading: Any, run: str) -> None:
         """Respond with the run of an earlier request, as far as it has come."""
@@ -288,7 +288,7 @@ class CallHandler:
         assert adapter is not None
         row = await idempotency.wait_for_run(self._records, caller.project, run)
         exchange.run_id = run
-        with self._rate_limits.streams.held(caller):
+        with self._rate_limits.streams.slot(caller):
             head = adapter.response_head(await self._records.get_started_event(row), reading)
             if head is not None:
                 following = self._records.follow(caller.project, run)
@@ -306,19 +306,19 @@ class CallHandler:
         log = await self._records.read_log(caller.project, run)
         if not log:
             raise RunNotFound(f"What the run {run!r} said was not kept.")
-        status = final_status(log[-1], endpoint.column)
-        await exchange.answer(
+        status = final_status(log[-1], endpoint.status_column)
+        await exchange.respond(
             add_headers(adapter.encode_response(log, reading, status=status), idempotency.REPLAYED_HEADER)
         )
 
     # Sessions
 
-    async def interrupt(self, project: str, workflow: str, session: str | None) -> None:
+    async def interrupt_session(self, project: str, workflow: str, session: str | None) -> None:
         """Cancel the runs of a session, in any process, and wait until their end is recorded."""
         if not session:
             return
         if session.startswith(conversations.THREAD_ID_PREFIX):
-            if (run := await self.going(project, workflow, session)) is not None:
+            if (run := await self.find_active_run(project, workflow, session)) is not None:
                 await self._records.cancel(project, run)
             return
         alive = [run for run in self._engine.list_session_runs(workflow, session) if run.origin.project == project]
@@ -330,7 +330,7 @@ class CallHandler:
             for row in await self._database.read(runs.list_active_in_session, project, workflow, session):
                 await self._records.cancel(project, row.id)
 
-    async def going(self, project: str, workflow: str, session: str) -> str | None:
+    async def find_active_run(self, project: str, workflow: str, session: str) -> str | None:
         """The newest run of a session that is still alive, in any process."""
         if session.startswith(conversations.THREAD_ID_PREFIX):
             row = await self._database.read(_active_run, project, session)
@@ -341,7 +341,7 @@ class CallHandler:
         rows = await self._database.read(runs.list_active_in_session, project, workflow, session)
         return rows[-1].id if rows else None
 
-    async def read(self, exchange: Exchange, route: RouteMatch) -> HttpRequest:
+    async def read_request(self, exchange: Exchange, route: RouteMatch) -> HttpRequest:
         """Read a JSON request. Raises for another media type, or a body over the limits."""
         security.check_json(exchange)
         return HttpRequest(
@@ -365,8 +365,10 @@ def _active_run(db: Connection, project: str, thread: str) -> RunRow | None:
 
 
 def _error_answer(adapter: Adapter, error: PalaverError, stream: RunStream | None, endpoint: Endpoint) -> HttpResponse:
-    reading = stream.reading if stream is not None else None
-    return with_error_headers(adapter.encode_error(error, reading, status=error_status(error, endpoint.column)), error)
+    reading = stream.protocol_request if stream is not None else None
+    return with_error_headers(
+        adapter.encode_error(error, reading, status=error_status(error, endpoint.status_column)), error
+    )
 
 
 TURNS_PROTOCOL = "turns"
@@ -400,13 +402,13 @@ class ThreadRunner:
         self.engine = engine
         self._records = records
         self._resolver = resolver
-        self.backlog = backlog
+        self.run_queue = backlog
 
-    async def take(
+    async def start_turn(
         self, caller: Caller, thread: str, plan: TurnPlan, options: TurnOptions, run_id: str | None = None
     ) -> ResolvedCall:
         """Append messages to a thread and start the run that answers; both are stored when this returns."""
-        conversation = await self._resolver.thread(caller.project, thread, None)
+        conversation = await self._resolver.get_thread(caller.project, thread, None)
         workflow = self._registry.workflow(conversation.workflow)
         if self.engine.active_count >= self._settings.max_streams_total:
             raise Overloaded("This server answers as many calls as it can: try again in a moment.")
@@ -422,15 +424,15 @@ class ThreadRunner:
         unresolved = await self._resolver.with_variant(
             caller.project, workflow, unresolved, options.variant, conversation
         )
-        return await self._begin(conversation, workflow, unresolved, plan)
+        return await self._start_run(conversation, workflow, unresolved, plan)
 
-    async def _begin(
+    async def _start_run(
         self, thread: Thread, workflow: Workflow, unresolved: ResolvedCall, plan: TurnPlan
     ) -> ResolvedCall:
         async with self._resolver.in_thread(thread, workflow, workflow.options.turns, unresolved, plan) as resolved:
             if unresolved.call.background:
-                self.backlog.start()  # Servers without lifespan events don't start it.
-                await self.backlog.enqueue(workflow, resolved.call, resolved.origin, resolved.run_id)
+                self.run_queue.start()  # Servers without lifespan events don't start it.
+                await self.run_queue.enqueue(workflow, resolved.call, resolved.origin, resolved.run_id)
                 return resolved
             run, producer = self.engine.open(workflow, resolved.call, origin=resolved.origin, run_id=resolved.run_id)
             await self._records.flush()  # Whoever finds the thread taken must find the run that took it.

@@ -36,7 +36,7 @@ _MAX_CONCURRENT_REFRESHES = 8
 class SyncedConnection(msgspec.Struct, frozen=True):
     """A connection in this process."""
 
-    mark: ConnectionVersion
+    version: ConnectionVersion
     workflow: RemoteWorkflow | None = None
     problem: str | None = None
     """Why it is not served."""
@@ -51,41 +51,41 @@ class ConnectionSync:
         database: Database,
         settings: Settings,
         *,
-        alone: bool,
+        is_only_process: bool,
         now: Callable[[], datetime],
     ) -> None:
         self._registry = registry
         self._database = database
         self._settings = settings
-        self._alone = alone  # No other process changes the table.
+        self._alone = is_only_process  # No other process changes the table.
         self._now = now
         self._here: dict[str, SyncedConnection] = {}
         self._changing = asyncio.Lock()  # What is written is served before the table is read again.
         self._news = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def begin(self, *, stored: bool) -> None:
+    async def start(self, *, stored: bool) -> None:
         """Serve stored connections (if `stored`), and refresh those that this process has not asked yet."""
         loop = asyncio.get_running_loop()
         if stored:
-            await self.look()
+            await self.sync()
             if not self._alone:
                 self._tasks.append(loop.create_task(self._look_on()))
         unsure = [one for one in self._registry if isinstance(one, RemoteWorkflow) and self._is_unsure(one)]
         if unsure:
             self._tasks.append(loop.create_task(self._ask_all(unsure)))
 
-    async def end(self) -> None:
+    async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
 
-    def changed(self) -> None:
+    def wake(self) -> None:
         """Called when another process changed the table."""
         self._news.set()
 
-    def wanted(self, url: str, options: kept.ConnectionOptions) -> ConnectionConfig:
+    def connection_config(self, url: str, options: kept.ConnectionOptions) -> ConnectionConfig:
         """The definition of a connection made over HTTP; requests to it are checked against SSRF."""
         from palaver.outbound.ssrf import GuardedTransport, UrlPolicy  # Late: few servers have connections.
 
@@ -99,19 +99,19 @@ class ConnectionSync:
             transport=lambda: GuardedTransport(rules),
         )
 
-    async def changing(self, work: Callable[[], Awaitable[_T]]) -> _T:
+    async def apply_change(self, work: Callable[[], Awaitable[_T]]) -> _T:
         """Run `work`, which changes the table, and serve the result."""
         async with self._changing:
             done = await work()
             await self._look()
             return done
 
-    async def look(self) -> None:
+    async def sync(self) -> None:
         """Read the table and serve what has changed."""
         async with self._changing:
             await self._look()
 
-    def all_here(self) -> list[SyncedConnection]:
+    def list_synced(self) -> list[SyncedConnection]:
         """All connections of this process, by name."""
         return [self._here[name] for name in sorted(self._here)]
 
@@ -126,14 +126,14 @@ class ConnectionSync:
 
     async def _look(self) -> None:
         marks = await self._database.read(kept.list_connection_versions, DEFAULT_PROJECT)
-        if marks == [one.mark for one in self.all_here()]:
+        if marks == [one.version for one in self.list_synced()]:
             return
         rows = await self._database.read(kept.list_connections, DEFAULT_PROJECT)
         for name in self._here.keys() - {row.name for row in rows}:
             self._drop(name)
         for row in rows:
             known = self._here.get(row.name)
-            if known is not None and known.mark.created_at != row.created_at:
+            if known is not None and known.version.created_at != row.created_at:
                 self._drop(row.name)  # It was removed and added again.
                 known = None
             self._here[row.name] = self._made(row) if known is None else self._told(known, row)
@@ -145,14 +145,14 @@ class ConnectionSync:
             return self._failed(row, error.message)
         if row.name in self._registry:
             return self._failed(row, "A workflow of this name comes from code or settings: connect it under another.")
-        workflow = remote_workflow(self.wanted(row.url, row.options), row.name, _stored_service(row))
+        workflow = remote_workflow(self.connection_config(row.url, row.options), row.name, _stored_service(row))
         workflow.checked_at = row.checked_at
         self._registry.put(workflow)
         return SyncedConnection(row.version, workflow)
 
     def _told(self, known: SyncedConnection, row: StoredConnection) -> SyncedConnection:
         service, at = _stored_service(row), row.checked_at
-        if known.workflow is not None and service is not None and at is not None and at != known.mark.checked_at:
+        if known.workflow is not None and service is not None and at is not None and at != known.version.checked_at:
             known.workflow.tell(service, at)
         return SyncedConnection(row.version, known.workflow, known.problem)
 
@@ -169,8 +169,8 @@ class ConnectionSync:
         if here is None or here.workflow is not workflow or service is None or not workflow.reachable:
             return
         at = workflow.checked_at or self._now()
-        await self.changing(
-            lambda: self._database.write(kept.update_evidence, DEFAULT_PROJECT, here.mark, service, at=at)
+        await self.apply_change(
+            lambda: self._database.write(kept.update_evidence, DEFAULT_PROJECT, here.version, service, at=at)
         )
 
     # Background refresh
@@ -200,7 +200,7 @@ class ConnectionSync:
                 ):
                     await self._news.wait()
             self._news.clear()
-            await self._carefully(self.look)
+            await self._carefully(self.sync)
 
     async def _carefully(self, work: Callable[[], Awaitable[None]]) -> None:
         try:

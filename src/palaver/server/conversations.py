@@ -100,7 +100,7 @@ class ThreadTurn(NamedTuple):
     """The id of the message that `said` follows; without new messages, the one to answer."""
     stored: tuple[Message, ...]
     """The branch that ends with `parent`."""
-    said: tuple[Message, ...] = ()
+    new_messages: tuple[Message, ...] = ()
 
 
 TurnPlan = Callable[[Connection, str, str], ThreadTurn]
@@ -225,24 +225,24 @@ _POLL_INTERVAL_S = 0.05
 class TurnLock:
     """Serializes runs per conversation, by the workflow's `turns` policy."""
 
-    def __init__(self, database: Database, records: RunReader, *, most_queued: int, seconds: float) -> None:
+    def __init__(self, database: Database, run_reader: RunReader, *, max_queued: int, timeout_s: float) -> None:
         self._database = database
-        self._records = records
-        self._most_queued = most_queued
-        self._seconds = seconds
-        self._waiting: dict[tuple[str, str], int] = {}
+        self._records = run_reader
+        self._most_queued = max_queued
+        self._seconds = timeout_s
+        self._queued_count: dict[tuple[str, str], int] = {}
 
     @asynccontextmanager
-    async def taken(self, project: str, thread: str, run: str, policy: TurnPolicy) -> AsyncGenerator[None]:
+    async def held(self, project: str, thread: str, run: str, policy: TurnPolicy) -> AsyncGenerator[None]:
         """Lock the thread for a run. The end of the run releases it; so does an exception in the block."""
-        await self._take(project, thread, run, policy)
+        await self._acquire(project, thread, run, policy)
         try:
             yield
         except BaseException:
             await asyncio.shield(self._database.write(threads.release_thread, project, thread, run))
             raise
 
-    async def _take(self, project: str, thread: str, run: str, policy: TurnPolicy) -> None:
+    async def _acquire(self, project: str, thread: str, run: str, policy: TurnPolicy) -> None:
         if await self._database.write(threads.claim_thread, project, thread, run):
             return
         match policy:
@@ -274,32 +274,32 @@ class TurnLock:
 
     async def _queue(self, project: str, thread: str, run: str) -> None:
         place = project, thread
-        if self._waiting.get(place, 0) >= self._most_queued:
+        if self._queued_count.get(place, 0) >= self._most_queued:
             raise RateLimited(f"{self._most_queued} turns wait in the conversation {thread!r} already.", retry_after=1)
-        self._waiting[place] = self._waiting.get(place, 0) + 1
+        self._queued_count[place] = self._queued_count.get(place, 0) + 1
         try:
             await poll_until(partial(self._try_lock, project, thread, run), timeout_s=self._seconds)
         except TimeoutError:
             raise ConversationLocked(f"The turns before this one in {thread!r} have not ended.") from None
         finally:
-            self._waiting[place] -= 1
-            if not self._waiting[place]:
-                del self._waiting[place]
+            self._queued_count[place] -= 1
+            if not self._queued_count[place]:
+                del self._queued_count[place]
 
 
 class ResolvedCall(NamedTuple):
     """A call with the history that it continues."""
 
     call: Call
-    reading: Any
+    protocol_request: Any
     origin: Origin
     run_id: str | None = None
     """The id of the run, if it has to be known before the run starts: it holds a lock or a claim."""
-    said: Sequence[Node] = ()
+    added_nodes: Sequence[Node] = ()
     """The messages that it added to a thread."""
-    once: IdempotentRequest | None = None
+    claim: IdempotentRequest | None = None
     """The idempotency claim held by this run."""
-    said_before: str | None = None
+    earlier_run: str | None = None
     """The run of an earlier request with the same Idempotency-Key."""
 
 
@@ -309,21 +309,21 @@ class ConversationResolver:
     def __init__(
         self,
         database: Database,
-        records: RunReader,
-        turns: TurnLock,
+        run_reader: RunReader,
+        turn_lock: TurnLock,
         *,
-        bounds: HistoryLimits,
+        history_limits: HistoryLimits,
         now: Callable[[], datetime],
     ) -> None:
         self._database = database
-        self._records = records
-        self._turns = turns
-        self._bounds = bounds
+        self._records = run_reader
+        self._turns = turn_lock
+        self._bounds = history_limits
         self._now = now
 
     # Threads, and variants
 
-    async def thread(self, project: str, name: str, workflow: Workflow | None) -> Thread:
+    async def get_thread(self, project: str, name: str, workflow: Workflow | None) -> Thread:
         """Return a thread of the project. Raises ThreadNotFound, also for a thread of another workflow."""
         row = await self._database.read(threads.require_thread, project, name)
         if workflow is not None and row.workflow not in (None, workflow.description.name):
@@ -362,21 +362,21 @@ class ConversationResolver:
         self, thread: Thread, workflow: Workflow, policy: TurnPolicy, unresolved: ResolvedCall, plan: TurnPlan
     ) -> AsyncGenerator[ResolvedCall]:
         """A call that answers in a thread. Open the run inside of the block, as for `responses`."""
-        call, reading, origin = unresolved.call, unresolved.reading, unresolved.origin
+        call, reading, origin = unresolved.call, unresolved.protocol_request, unresolved.origin
         project, run = origin.project, unresolved.run_id or new_run_id()
-        async with self._turns.taken(project, thread.id, run, policy):
+        async with self._turns.held(project, thread.id, run, policy):
             turn = await self._database.read(_plan_turn, plan, project, thread.id)
             preface = call.messages[: call.preface]
-            call = replace(call, messages=(*preface, *turn.stored, *turn.said), session=thread.id)
+            call = replace(call, messages=(*preface, *turn.stored, *turn.new_messages), session=thread.id)
             # Raise for a call that the workflow rejects before anything is stored.
             validate_history(call.messages, system=workflow.options.system, bounds=self._bounds)
             workflow.bind(call)
             added: Sequence[Node] = ()
-            if turn.said:
+            if turn.new_messages:
                 added = await self._database.write(_append_messages, project, thread.id, turn, self._now())
                 # The stored messages may be redacted; the run gets the original ones.
                 stored_messages = [
-                    with_node_id(message, node.id) for message, node in zip(turn.said, added, strict=True)
+                    with_node_id(message, node.id) for message, node in zip(turn.new_messages, added, strict=True)
                 ]
                 call = replace(call, messages=(*preface, *turn.stored, *stored_messages))
             reading = with_message_id(reading, run) if isinstance(reading, UIRequest) else reading
@@ -394,7 +394,7 @@ class ConversationResolver:
 
         Open the run inside of the block: if that fails, the conversation is unlocked.
         """
-        call, reading = unresolved.call, unresolved.reading
+        call, reading = unresolved.call, unresolved.protocol_request
         if reading.references:
             run = store.run_of_previous(call.previous) if call.previous is not None else None
             around = (run, call.conversation)
@@ -404,7 +404,7 @@ class ConversationResolver:
             if has_files(call.messages):
                 messages = await self._database.read(_resolve_files, caller.project, call.messages, sent)
                 call = replace(call, messages=messages)
-        unresolved = unresolved._replace(call=call, reading=reading)
+        unresolved = unresolved._replace(call=call, protocol_request=reading)
         if call.previous is not None:
             yield await self._after_previous(caller, named, unresolved)
         elif call.conversation is not None:
@@ -414,7 +414,7 @@ class ConversationResolver:
             yield unresolved
 
     async def _after_previous(self, caller: Caller, named: str | None, unresolved: ResolvedCall) -> ResolvedCall:
-        call, reading, origin = unresolved.call, unresolved.reading, unresolved.origin
+        call, reading, origin = unresolved.call, unresolved.protocol_request, unresolved.origin
         assert call.previous is not None
         run = store.run_of_previous(call.previous)
         if self._records.find_active(caller.project, run) is not None:
@@ -429,19 +429,21 @@ class ConversationResolver:
         call, reading = continue_history(call, reading, messages)
         new_messages = (*call.messages[:before], *call.messages[before + len(messages) :])
         call = replace(call, session=call.session or last.session)
-        return unresolved._replace(call=call, reading=reading, origin=replace(origin, previous=run, said=new_messages))
+        return unresolved._replace(
+            call=call, protocol_request=reading, origin=replace(origin, previous=run, said=new_messages)
+        )
 
     @asynccontextmanager
     async def _in_conversation(
         self, caller: Caller, workflow: Workflow, unresolved: ResolvedCall
     ) -> AsyncGenerator[ResolvedCall]:
-        call, reading, origin = unresolved.call, unresolved.reading, unresolved.origin
+        call, reading, origin = unresolved.call, unresolved.protocol_request, unresolved.origin
         project, thread, run = caller.project, call.conversation, unresolved.run_id or new_run_id()
         assert thread is not None
         row = await self._database.read(threads.get_thread, project, thread)
         if row is None or row.workflow not in (None, workflow.description.name):
             raise ConversationNotFound(thread, pointer="/conversation")
-        async with self._turns.taken(project, thread, run, workflow.options.turns):
+        async with self._turns.held(project, thread, run, workflow.options.turns):
             stored = await self._database.read(_branch_messages, project, thread)
             before = call.preface + len(stored)
             call, reading = continue_history(call, reading, stored)
@@ -460,7 +462,7 @@ def with_message_id(client: UIRequest, run: str) -> UIRequest:
 
 def _append_messages(db: Connection, project: str, thread: str, turn: ThreadTurn, at: datetime) -> list[Node]:
     """Append the new messages; the current branch ends there."""
-    return threads.append_messages(db, project, thread, turn.parent, turn.said, origin="client", at=at)
+    return threads.append_messages(db, project, thread, turn.parent, turn.new_messages, origin="client", at=at)
 
 
 def _append_question(
@@ -476,8 +478,12 @@ def _append_question(
 def _plan_turn(db: Connection, plan: TurnPlan, project: str, thread: str) -> ThreadTurn:
     """The turn with its files. Raises NotFound for a missing file of a new message."""
     turn = plan(db, project, thread)
-    new_messages = file_references.require_files(db, project, turn.said) if has_files(turn.said) else turn.said
-    return turn._replace(stored=tuple(files.replace_missing_files(db, project, turn.stored)), said=new_messages)
+    new_messages = (
+        file_references.require_files(db, project, turn.new_messages)
+        if has_files(turn.new_messages)
+        else turn.new_messages
+    )
+    return turn._replace(stored=tuple(files.replace_missing_files(db, project, turn.stored)), new_messages=new_messages)
 
 
 def _resolve_files(db: Connection, project: str, messages: tuple[Message, ...], sent: object) -> tuple[Message, ...]:

@@ -73,7 +73,7 @@ class ServerEndpoints:
         self._metrics = metrics
         self._api = api
 
-    async def answer(self, route: str) -> HttpResponse:
+    async def response(self, route: str) -> HttpResponse:
         """Answer a GET of one of `routing.SERVER_ROUTES`."""
         match route:
             case "health":
@@ -83,7 +83,7 @@ class ServerEndpoints:
             case "version" | "livez":
                 return add_headers(json_response(200, {"version": VERSION}), _VERSION_HEADER)
             case "status":
-                return await self._health.answer()
+                return await self._health.response()
             case "metrics":
                 return HttpResponse(
                     status=200, headers=(("content-type", METRICS_CONTENT_TYPE),), body=self._metrics.text()
@@ -96,7 +96,7 @@ class ServerEndpoints:
                 return json_response(200, document)
 
     def _ready(self) -> HttpResponse:
-        if self._engine.draining:
+        if self._engine.is_draining:
             return json_response(503, {"status": "not ready", "waiting": ["shutdown"]})
         if not self._api.is_loaded:
             return json_response(503, {"status": "not ready", "waiting": ["api"]})
@@ -180,7 +180,7 @@ class HealthChecks:
             document = {**status, **document}
         return {**document, "version": self._version}
 
-    async def answer(self) -> HttpResponse:
+    async def response(self) -> HttpResponse:
         body = json.encode(await self.document())
         headers = (("content-type", "application/json"), ("x-api-version", self._version))
         return HttpResponse(status=200, headers=(*headers, ("cache-control", "no-store")), body=body)

@@ -70,7 +70,7 @@ def create_slice_runner(
         evaluators=evaluators,
         context=create_evaluator_context(evaluators, registry, settings, engine, allow_private=allow_private),
         now=utc_now,
-        redact=redaction.run if redaction.cleans else None,
+        redact=redaction.run_redactor if redaction.redacts_runs else None,
         prices=settings.prices,
     )
 
@@ -125,4 +125,4 @@ def create_live_scorer(
         evaluators = EvaluatorRegistry(registry.evaluators)
         return LiveScorer(database, evaluators, create_evaluator_context(evaluators, registry, settings, engine))
 
-    return LiveEvaluationWorker(database, process=process, make=make, draining=lambda: engine.draining, now=utc_now)
+    return LiveEvaluationWorker(database, process=process, make=make, draining=lambda: engine.is_draining, now=utc_now)

@@ -30,7 +30,7 @@ class Metrics:
         alive = Gauge("palaver_runs_alive", "Runs that have not ended.", registry=registry)
         alive.set_function(lambda: engine.active_count)
         busy = Gauge("palaver_threads_busy", "Threads that sync workflows hold.", registry=registry)
-        busy.set_function(lambda: engine.threads.busy)
+        busy.set_function(lambda: engine.thread_pool.busy)
 
     def count(self, route: str, status: int, seconds: float) -> None:
         key = route, status
@@ -38,7 +38,7 @@ class Metrics:
         self._buckets[bisect_left(_BUCKETS, seconds)] += 1
         self._seconds += seconds
 
-    def follow(self, name: str, says: str, count: Callable[[], int]) -> None:
+    def add_counter(self, name: str, says: str, count: Callable[[], int]) -> None:
         """Add a counter that is kept elsewhere."""
         self._others.append((name, says, count))
 

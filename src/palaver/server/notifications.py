@@ -56,7 +56,7 @@ class ChangeFeed:
         """The same for other processes, of slow kinds."""
         self._telling: asyncio.Task[None] | None = None
 
-    async def begin(self) -> None:
+    async def start(self) -> None:
         """Watch the writes of this process: from the first page on; with other processes, from the start."""
         if not self._is_watching:
             self._is_watching = True
@@ -67,12 +67,12 @@ class ChangeFeed:
                 raise
 
     @property
-    def has_others(self) -> bool:
+    def notifies_others(self) -> bool:
         """Whether other processes receive our notices."""
         return self._database.kind == "postgresql"
 
     @contextmanager
-    def told(self, project: str, tell: ChangeListener) -> Generator[None]:
+    def subscribe(self, project: str, tell: ChangeListener) -> Generator[None]:
         """Send the changes of a project to a page, within the block."""
         self._tabs.setdefault(project, set()).add(tell)
         try:
@@ -82,11 +82,11 @@ class ChangeFeed:
             if not self._tabs[project]:
                 del self._tabs[project]
 
-    def tell(self, *changes: Change) -> None:
+    def publish(self, *changes: Change) -> None:
         """Report changes that are not in the database."""
         self._touched(changes)
 
-    def heard(self, names: Collection[str]) -> None:
+    def on_notification(self, names: Collection[str]) -> None:
         """Handle notices of other processes. Our own come back, and are ignored."""
         for name in names:
             who, *rest = name.split("/")
@@ -94,7 +94,7 @@ class ChangeFeed:
                 project, kind, ref, run = rest
                 self._tell(Change(project, cast("ChangeKind", kind), ref, run or None))
 
-    async def end(self) -> None:
+    async def stop(self) -> None:
         """Send what is pending for other processes."""
         waiting, self._slow = self._slow, {}
         for change in waiting.values():
@@ -112,7 +112,7 @@ class ChangeFeed:
         for change in together.values():
             if self._tabs:
                 self._tell(change)
-            if self.has_others:
+            if self.notifies_others:
                 self._tell_elsewhere(change)
 
     def _tell(self, change: Change) -> None:
@@ -215,7 +215,7 @@ class NotificationRouter:
         self._runner = runner
         self._answering: set[asyncio.Task[None]] = set()
 
-    def heard(self, notice: Notification) -> None:
+    def dispatch(self, notice: Notification) -> None:
         match notice.kind:
             case "grew":
                 self._records.waiters.wake(notice.names)
@@ -228,22 +228,22 @@ class NotificationRouter:
                 self._backlog.wake()
                 self._runner.wake()
             case "key":
-                self._callers.changed(*notice.names)
+                self._callers.invalidate(*notice.names)
             case "connection":
-                self._connected.changed()
+                self._connected.wake()
             case "changed":
-                self._changes.heard(notice.names)
+                self._changes.on_notification(notice.names)
             case "missed":
                 self._records.waiters.wake_all()
                 self._presence.wake()
                 self._backlog.wake()
                 self._runner.wake()
-                self._callers.changed_all()
-                self._connected.changed()
+                self._callers.invalidate_all()
+                self._connected.wake()
             case _:
                 assert_never(notice.kind)
 
-    async def end(self) -> None:
+    async def stop(self) -> None:
         """Wait for pending replies."""
         await asyncio.gather(*self._answering)
 
@@ -257,6 +257,6 @@ class NotificationRouter:
 
     async def _answer(self, notice: Notification) -> None:
         try:
-            await self._records.report_growth(notice.names)
+            await self._records.announce_growth(notice.names)
         except PalaverError as error:
             log.debug("Those who follow a run of ours could not be told: %s", error.message)

@@ -37,7 +37,7 @@ _TRACES_PATH = "/v1/traces"
 class OtlpEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     headers: dict[str, str] = {}
-    form: "WireFormat" = "protobuf"
+    wire_format: "WireFormat" = "protobuf"
 
 
 def configured_endpoint(settings: Settings) -> OtlpEndpoint | None:
@@ -47,7 +47,7 @@ def configured_endpoint(settings: Settings) -> OtlpEndpoint | None:
     return OtlpEndpoint(
         url=_endpoint_url(settings.otlp_endpoint),
         headers=parse_headers(settings.otlp_headers),
-        form="json" if settings.otlp_protocol == "http/json" else "protobuf",
+        wire_format="json" if settings.otlp_protocol == "http/json" else "protobuf",
     )
 
 
@@ -102,15 +102,15 @@ _RETRYABLE_STATUSES = frozenset({408, 429, 502, 503, 504})
 class ExportTiming(msgspec.Struct, frozen=True, kw_only=True):
     """Delays and timeouts, in seconds."""
 
-    gather: float = 1.0
+    batch_delay_s: float = 1.0
     """How long to collect spans for a request."""
-    first: float = 1.0
+    first_retry_s: float = 1.0
     """Delay before the first retry; it doubles for each further one,"""
-    longest: float = 30.0
+    max_retry_s: float = 30.0
     """up to this."""
-    patience: float = 300.0
+    give_up_s: float = 300.0
     """How long to retry a request before dropping it."""
-    end: float = 5.0
+    close_timeout_s: float = 5.0
     """How long close() waits for pending spans."""
 
 
@@ -133,13 +133,13 @@ class OtlpExporter:
         endpoint: OtlpEndpoint | None,
         *,
         redact: Callable[["Span"], "Span"],
-        room: int = MAX_PENDING_BYTES,
-        pace: ExportTiming = DEFAULT_TIMING,
+        max_pending_bytes: int = MAX_PENDING_BYTES,
+        timing: ExportTiming = DEFAULT_TIMING,
     ) -> None:
         self.endpoint = endpoint
         self._redact = redact
-        self._room = room
-        self._pace = pace
+        self._room = max_pending_bytes
+        self._pace = timing
         self._waiting: deque[Span] = deque()
         self._held = 0
         self._enough = asyncio.Event()
@@ -174,7 +174,7 @@ class OtlpExporter:
         self._is_closing = True
         self._enough.set()
         if self._working is not None:
-            _, late = await asyncio.wait([self._working], timeout=self._pace.end)
+            _, late = await asyncio.wait([self._working], timeout=self._pace.close_timeout_s)
             for task in late:
                 task.cancel()
                 await asyncio.wait([task])
@@ -192,7 +192,7 @@ class OtlpExporter:
             while self._waiting:
                 if not self._is_closing and len(self._waiting) < _BATCH_SPANS:
                     self._enough.clear()
-                    timer = asyncio.get_running_loop().call_later(self._pace.gather, self._enough.set)
+                    timer = asyncio.get_running_loop().call_later(self._pace.batch_delay_s, self._enough.set)
                     await self._enough.wait()
                     timer.cancel()
                 await self._send_some(to)
@@ -203,7 +203,7 @@ class OtlpExporter:
         some = [self._waiting.popleft() for _ in range(min(_BATCH_SPANS, len(self._waiting)))]
         size, left = sum(map(_span_bytes, some)), len(some)
         try:
-            requests = await asyncio.to_thread(_encode_requests, some, self._redact, to.form)
+            requests = await asyncio.to_thread(_encode_requests, some, self._redact, to.wire_format)
             lost = len(some) - sum(request.spans for request in requests)
             if lost:
                 self._drop(lost, "they could not be written")
@@ -222,7 +222,7 @@ class OtlpExporter:
 
     async def _deliver(self, request: "EncodedRequest", to: OtlpEndpoint) -> None:
         """Send a request, with retries."""
-        pause, until = self._pace.first, time.monotonic() + self._pace.patience
+        pause, until = self._pace.first_retry_s, time.monotonic() + self._pace.give_up_s
         while True:
             trouble = await self._sent(request, to)
             if trouble is None:
@@ -236,7 +236,7 @@ class OtlpExporter:
                 self._drop(request.spans, trouble.why)
                 return
             await asyncio.sleep(wait)
-            pause = min(2 * pause, self._pace.longest)
+            pause = min(2 * pause, self._pace.max_retry_s)
 
     async def _sent(self, request: "EncodedRequest", to: OtlpEndpoint) -> _ExportFailure | None:
         import httpx
@@ -244,7 +244,7 @@ class OtlpExporter:
         from palaver.traces.otlp import MEDIA_TYPES, rejected_span_count
 
         http = self._http = self._http or client(headers=to.headers, timeout=_REQUEST_TIMEOUT_S)
-        headers = {"content-type": MEDIA_TYPES[to.form], "content-encoding": "gzip"}
+        headers = {"content-type": MEDIA_TYPES[to.wire_format], "content-encoding": "gzip"}
         body = b""
         try:
             async with http.stream("POST", to.url, content=request.body, headers=headers) as response:
@@ -254,7 +254,7 @@ class OtlpExporter:
             return _ExportFailure(f"it cannot be reached ({type(error).__name__})", passes=True)
         status = response.status_code
         if 200 <= status < 300:
-            self._taken(request, rejected_span_count(body, to.form))
+            self._taken(request, rejected_span_count(body, to.wire_format))
             return None
         after = _parse_retry_after(response.headers.get("retry-after", ""))
         return _ExportFailure(f"it answered {status}", passes=status in _RETRYABLE_STATUSES, after=after)

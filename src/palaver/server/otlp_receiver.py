@@ -37,7 +37,7 @@ class OtlpReceiver:
         self._now = now
         self._settings = msgspec.structs.replace(settings, max_body=settings.otlp_max_body)
 
-    async def answer(self, exchange: Exchange) -> HttpResponse:
+    async def response(self, exchange: Exchange) -> HttpResponse:
         """Store the spans of a request, in the caller's project."""
         # Late: slow to import, and not every server receives spans. preload_decoder() has usually loaded it.
         from palaver.traces.ingest import TraceRequest

@@ -32,24 +32,24 @@ class RateLimits:
         self.streams = ConcurrencyLimit("streams", settings.max_streams)
         self.sockets = ConcurrencyLimit("sockets", settings.max_streams)
 
-    def request(self, caller: Caller) -> None:
+    def count_request(self, caller: Caller) -> None:
         """Count a request. Raises RateLimited."""
         if caller.key is None:
             return
-        wait = self._requests.take(caller.key)
+        wait = self._requests.count(caller.key)
         if wait:
-            most = self._requests.most
+            most = self._requests.max_events
             raise RateLimited(f"This key may send {most} requests a minute: {_retry_hint(wait)}.", retry_after=wait)
 
-    def try_login(self, address: str) -> None:
+    def count_login(self, address: str) -> None:
         """Count a login attempt up front, so that concurrent attempts are limited too."""
-        wait = self._logins.take(_network(address))
+        wait = self._logins.count(_network(address))
         if wait:
             raise RateLimited(f"Too many failed logins from this address: {_retry_hint(wait)}.", retry_after=wait)
 
-    def logged_in(self, address: str) -> None:
+    def uncount_login(self, address: str) -> None:
         """Take back the count of an attempt that succeeded."""
-        self._logins.give_back(_network(address))
+        self._logins.uncount(_network(address))
 
 
 class HasKey(Protocol):
@@ -63,66 +63,66 @@ class ConcurrencyLimit:
     """How many runs, streams or sockets a key has open."""
 
     def __init__(self, what: str, most: int) -> None:
-        self.most = most
+        self.max_open = most
         self._what = what
         self._open: dict[str, int] = {}
 
-    def acquire(self, who: HasKey) -> None:
+    def acquire(self, owner: HasKey) -> None:
         """Count one more. Raises RateLimited."""
-        if who.key is None or not self.most:
+        if owner.key is None or not self.max_open:
             return
-        count = self._open.get(who.key, 0)
-        if count >= self.most:
-            raise RateLimited(f"This key may have {self.most} {self._what} at once: wait for one of them to end.")
-        self._open[who.key] = count + 1
+        count = self._open.get(owner.key, 0)
+        if count >= self.max_open:
+            raise RateLimited(f"This key may have {self.max_open} {self._what} at once: wait for one of them to end.")
+        self._open[owner.key] = count + 1
 
-    def release(self, who: HasKey) -> None:
-        if who.key is None or not self.most:
+    def release(self, owner: HasKey) -> None:
+        if owner.key is None or not self.max_open:
             return
-        count = self._open[who.key] - 1
+        count = self._open[owner.key] - 1
         if count:
-            self._open[who.key] = count
+            self._open[owner.key] = count
         else:
-            del self._open[who.key]  # Keeps only keys that are in use.
+            del self._open[owner.key]  # Keeps only keys that are in use.
 
-    def held(self, who: HasKey) -> AbstractContextManager[None]:
+    def slot(self, owner: HasKey) -> AbstractContextManager[None]:
         """Count one for the duration of the block."""
-        return _UNCOUNTED if who.key is None else self._held(who)
+        return _UNCOUNTED if owner.key is None else self._slot(owner)
 
     @contextmanager
-    def _held(self, who: HasKey) -> Generator[None]:
-        self.acquire(who)
+    def _slot(self, owner: HasKey) -> Generator[None]:
+        self.acquire(owner)
         try:
             yield
         finally:
-            self.release(who)
+            self.release(owner)
 
 
 class SlidingWindow:
     """At most `most` events in any 60 seconds, by name; 0 means unlimited."""
 
     def __init__(
-        self, most: int, *, monotonic: Callable[[], float] = time.monotonic, names: int = MAX_TRACKED_NAMES
+        self, most: int, *, monotonic: Callable[[], float] = time.monotonic, max_names: int = MAX_TRACKED_NAMES
     ) -> None:
-        self.most = most
+        self.max_events = most
         self._monotonic = monotonic
-        self._names = names
+        self._names = max_names
         self._rings: dict[str, _TimeRing] = {}
 
-    def take(self, name: str) -> int:
+    def count(self, name: str) -> int:
         """Count one more and return 0; over the limit, the whole seconds until the next is allowed."""
-        if not self.most:
+        if not self.max_events:
             return 0
-        ring = self._rings.pop(name, None) or _TimeRing(self.most)
+        ring = self._rings.pop(name, None) or _TimeRing(self.max_events)
         self._rings[name] = ring  # At the end: the least recent come first.
         if len(self._rings) > self._names:
             del self._rings[next(iter(self._rings))]
-        return math.ceil(ring.take(self._monotonic()))
+        return math.ceil(ring.add(self._monotonic()))
 
-    def give_back(self, name: str) -> None:
+    def uncount(self, name: str) -> None:
         ring = self._rings.get(name)
         if ring is not None:
-            ring.give_back()
+            ring.remove_last()
 
 
 class _TimeRing:
@@ -135,7 +135,7 @@ class _TimeRing:
         self._times = array("d")
         self._first = 0  # Index of the oldest, once the ring is full.
 
-    def take(self, now: float) -> float:
+    def add(self, now: float) -> float:
         if len(self._times) < self._most:
             self._times.append(now)
             return 0
@@ -146,7 +146,7 @@ class _TimeRing:
         self._first = (self._first + 1) % self._most
         return 0
 
-    def give_back(self) -> None:
+    def remove_last(self) -> None:
         if len(self._times) < self._most:
             if self._times:
                 self._times.pop()

@@ -38,7 +38,7 @@ class RedactionPolicy:
         self._house: ProjectRedactors | None = None
         self._made: dict[tuple[str, str, RuleScope], Redactor] = {}
 
-    async def begin(self, database: Database, now: Callable[[], datetime]) -> None:
+    async def load_hash_key(self, database: Database, now: Callable[[], datetime]) -> None:
         """Load the hash key, if a rule needs it."""
         rules = [rule for some in (self._rules, *self._authors.values()) for rule in some]
         if any(rule.action == "hash" for rule in rules):
@@ -48,32 +48,32 @@ class RedactionPolicy:
             self._house = None
             self._made.clear()
 
-    def warm(self) -> None:
+    def preload(self) -> None:
         """Import the redaction modules."""
-        self.house.for_project("")
+        self.server_redactors.for_project("")
 
     # Traces
 
-    def span(self, span: "Span") -> "Span":
+    def redact_span(self, span: "Span") -> "Span":
         """Redact a span by the server-wide rules, and add its cost."""
-        return self.house.redact(span)
+        return self.server_redactors.redact(span)
 
     @property
-    def house(self) -> "ProjectRedactors":
+    def server_redactors(self) -> "ProjectRedactors":
         """What does so."""
         if self._house is None:
             from palaver.traces.redaction.redactor import ProjectRedactors
 
-            self._house = ProjectRedactors(self.house_rules())
+            self._house = ProjectRedactors(self.server_config())
         return self._house
 
-    def house_rules(self) -> "RedactionConfig":
+    def server_config(self) -> "RedactionConfig":
         """By what it is done."""
         from palaver.traces.redaction.redactor import RedactionConfig
 
         return RedactionConfig(rules=self._rules, prices=self._prices, key=self._key)
 
-    def by_author(self, project: str, workflow: str) -> "Callable[[Span], Span] | None":
+    def workflow_span_redactor(self, project: str, workflow: str) -> "Callable[[Span], Span] | None":
         """The redaction of a workflow's own rules for spans, if it has any."""
         rules = self._authors.get(workflow)
         if rules is None or not any("traces" in rule.scope for rule in rules):
@@ -83,11 +83,11 @@ class RedactionPolicy:
     # Runs and conversations
 
     @property
-    def cleans(self) -> bool:
+    def redacts_runs(self) -> bool:
         """Whether any rule applies to runs."""
         return any("runs" in rule.scope for some in (self._rules, *self._authors.values()) for rule in some)
 
-    def run(self, project: str, workflow: str | None) -> "RunRedactor | None":
+    def run_redactor(self, project: str, workflow: str | None) -> "RunRedactor | None":
         """The redactor for a run, if any rule applies."""
         rules = [*self._authors.get(workflow or "", ()), *self._rules]
         if not any("runs" in rule.scope for rule in rules):
@@ -98,20 +98,20 @@ class RedactionPolicy:
         return RunRedactor(self._redactor(project, author, "runs", rules))
 
     def messages(self, project: str, workflow: str | None, messages: Sequence[Message]) -> Sequence[Message]:
-        redactor = self.run(project, workflow)
+        redactor = self.run_redactor(project, workflow)
         return messages if redactor is None else redactor.redact_messages(messages)
 
     def inputs(self, project: str, workflow: str | None, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        redactor = self.run(project, workflow)
+        redactor = self.run_redactor(project, workflow)
         return inputs if redactor is None else redactor.redact_mapping(inputs)
 
     def call(self, project: str, workflow: str, call: Call, reading: Any) -> tuple[Call, Any]:
-        redactor = self.run(project, workflow)
+        redactor = self.run_redactor(project, workflow)
         return (call, reading) if redactor is None else (redactor.redact_call(call), redactor.redact_value(reading))
 
     # Test sets
 
-    def case(self, project: str, workflow: str | None) -> "RunRedactor | None":
+    def case_redactor(self, project: str, workflow: str | None) -> "RunRedactor | None":
         """The redactor for test cases created from traces, if any rule applies."""
         rules = [*self._authors.get(workflow or "", ()), *self._rules]
         if not any("testsets" in rule.scope for rule in rules):

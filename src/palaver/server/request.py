@@ -23,12 +23,12 @@ _Pairs = Sequence[tuple[bytes, bytes]]
 class RequestHeaders(Mapping[str, str]):
     """Headers by name, decoded on access. Repeated headers are joined with commas (RFC 9110)."""
 
-    __slots__ = ("raw", "repeats")
+    __slots__ = ("has_repeats", "raw")
 
     def __init__(self, headers: _Pairs) -> None:
         self.raw: dict[bytes, bytes] = dict(headers)  # ASGI gives the names in lower case.
-        self.repeats = len(self.raw) != len(headers)
-        if self.repeats:
+        self.has_repeats = len(self.raw) != len(headers)
+        if self.has_repeats:
             self.raw = _join_repeated(headers)
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -79,8 +79,9 @@ class Exchange:
 
     __slots__ = (
         "_id",
+        "authenticator",
+        "cached_body",
         "caller",
-        "callers",
         "headers",
         "method",
         "path",
@@ -88,10 +89,9 @@ class Exchange:
         "run_id",
         "scope",
         "send",
-        "since",
+        "started_at",
         "status",
-        "taken",
-        "wire",
+        "writer",
     )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,14 +101,14 @@ class Exchange:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         wire_of = scope.get("extensions", _NO_EXTENSIONS).get(SOCKET_WRITER_EXTENSION)
-        self.wire: SocketWriter | None = wire_of(receive) if wire_of is not None else None
+        self.writer: SocketWriter | None = wire_of(receive) if wire_of is not None else None
         self.headers = RequestHeaders(scope["headers"])
         self._id: str | None = None
-        self.since = time.perf_counter()
+        self.started_at = time.perf_counter()
         self.status = 0
         self.run_id: str | None = None
-        self.taken: bytes | None = None  # The body, if it was read for authentication.
-        self.callers: Authenticator | None = None  # To notice revoked credentials on long streams.
+        self.cached_body: bytes | None = None  # The body, if it was read for authentication.
+        self.authenticator: Authenticator | None = None  # To notice revoked credentials on long streams.
         self.caller: Caller  # Set once the request is authenticated.
 
     @property
@@ -127,13 +127,13 @@ class Exchange:
 
     async def body(self, settings: Settings) -> bytes:
         """Read the whole body. Raises TooLarge as soon as it exceeds `max_body`."""
-        if self.taken is not None:
-            taken, self.taken = self.taken, None
+        if self.cached_body is not None:
+            taken, self.cached_body = self.cached_body, None
             return taken
         declared = self.headers.raw.get(b"content-length", b"0")
         if declared.isdigit() and int(declared) > settings.max_body:
             raise _too_large(settings)
-        whole = self.wire.take_body() if self.wire is not None else None
+        whole = self.writer.take_body() if self.writer is not None else None
         if whole is not None:
             if len(whole) > settings.max_body:
                 raise _too_large(settings)
@@ -141,7 +141,7 @@ class Exchange:
         pieces: list[bytes] = []
         size = 0
         while True:
-            message = await self._received(settings.body_seconds)
+            message = await self._receive_message(settings.body_seconds)
             if message["type"] == "http.disconnect":
                 raise ClientDisconnected
             piece = message.get("body", b"")
@@ -152,39 +152,39 @@ class Exchange:
             if not message.get("more_body", False):
                 return b"".join(pieces)
 
-    async def _received(self, seconds: float) -> MutableMapping[str, Any]:
+    async def _receive_message(self, seconds: float) -> MutableMapping[str, Any]:
         try:
             async with asyncio.timeout(seconds):
                 return await self.receive()
         except TimeoutError:
             raise RequestTimeout(f"The body stopped coming for {seconds:g} seconds.") from None
 
-    async def open(self, status: int, headers: Headers) -> None:
+    async def start_response(self, status: int, headers: Headers) -> None:
         """Send the status and headers."""
         self.status = status
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         encoded.append((b"x-request-id", self.id.encode()))
         await self.send({"type": "http.response.start", "status": status, "headers": encoded})
 
-    def answer_now(self, answer: HttpResponse) -> Awaitable[None] | None:
+    def respond_now(self, answer: HttpResponse) -> Awaitable[None] | None:
         """Write a whole response to the socket; where that is not possible, return what to await."""
-        if self.wire is not None:
+        if self.writer is not None:
             headers = (*answer.headers, ("x-request-id", self.id))
-            if self.wire.answer(answer.status, headers, answer.body):
+            if self.writer.write_response(answer.status, headers, answer.body):
                 self.status = answer.status
                 return None
-        return self._send_answer(answer)
+        return self._send_response(answer)
 
-    async def answer(self, answer: HttpResponse) -> None:
-        if (sending := self.answer_now(answer)) is not None:
+    async def respond(self, answer: HttpResponse) -> None:
+        if (sending := self.respond_now(answer)) is not None:
             await sending
 
-    async def _send_answer(self, answer: HttpResponse) -> None:
+    async def _send_response(self, answer: HttpResponse) -> None:
         # The length of a 304 would be that of the representation.
         length = () if answer.status == 304 else (("content-length", str(len(answer.body))),)
-        await self.open(answer.status, (*answer.headers, *length))
-        if self.wire is not None:
-            self.wire.let_it_read()
+        await self.start_response(answer.status, (*answer.headers, *length))
+        if self.writer is not None:
+            self.writer.linger()
         await self.send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else answer.body})
 
 

@@ -25,7 +25,7 @@ from palaver.server.request import Exchange
 from palaver.server.security import is_unnormalized
 from palaver.server.stored_responses import StoredResponses
 
-EndpointKind = Literal["call", "question", "stored", "resume", "stop", "service", "traces", "own", "api", "page"]
+EndpointKind = Literal["call", "metadata", "stored", "resume", "stop", "service", "traces", "server", "api", "page"]
 MetadataHandler = Callable[[HttpRequest, ServedWorkflows], HttpResponse]
 StoredHandler = Callable[[StoredResponses, Exchange, HttpRequest], Awaitable[HttpResponse | None]]
 _READ = ("GET", "HEAD")
@@ -43,20 +43,20 @@ class Endpoint(NamedTuple):
 
     kind: EndpointKind
     methods: tuple[str, ...]
-    fails: ErrorEncoder | None = None
+    encode_error: ErrorEncoder | None = None
     adapter: Adapter | None = None
     """Of a call."""
-    ask: MetadataHandler | None = None
-    asks: StoredHandler | None = None
-    cancels: bool = True
+    metadata_handler: MetadataHandler | None = None
+    stored_handler: StoredHandler | None = None
+    cancels_on_disconnect: bool = True
     """Of a call: whether a disconnect cancels the run, unless the workflow says otherwise."""
-    interrupts: bool = False
+    interrupts_session: bool = False
     """Of a call: whether it cancels a run of the same session."""
-    picks: bool = False
+    workflow_in_body: bool = False
     """Of a call: whether its body may name the workflow."""
-    keeps: bool = True
+    stores_request: bool = True
     """Of a call: whether its request options are stored with the run."""
-    column: StatusColumn = "a"
+    status_column: StatusColumn = "a"
     protocol: str = ""
 
 
@@ -73,9 +73,9 @@ def call_endpoint(
     protocol: ModuleType,
     *,
     column: StatusColumn = "b",
-    picks: bool = False,
-    cancels: bool = True,
-    interrupts: bool = False,
+    workflow_in_body: bool = False,
+    cancels_on_disconnect: bool = True,
+    interrupts_session: bool = False,
 ) -> Endpoint:
     """The endpoint of a protocol."""
     adapter = cast("Adapter", protocol)
@@ -86,10 +86,10 @@ def call_endpoint(
         ("POST",),
         fails,
         adapter,
-        cancels=cancels,
-        interrupts=interrupts,
-        picks=picks,
-        column=column,
+        cancels_on_disconnect=cancels_on_disconnect,
+        interrupts_session=interrupts_session,
+        workflow_in_body=workflow_in_body,
+        status_column=column,
         protocol=name,
     )
 
@@ -101,7 +101,7 @@ def _metadata_endpoint(
     *,
     column: StatusColumn = "b",
 ) -> Endpoint:
-    return Endpoint("question", methods, cast("ErrorEncoder", fails), ask=ask, column=column)
+    return Endpoint("metadata", methods, cast("ErrorEncoder", fails), metadata_handler=ask, status_column=column)
 
 
 def _openai_error(error: PalaverError, reading: None, *, status: int) -> HttpResponse:  # noqa: ARG001 - an ErrorEncoder
@@ -113,11 +113,11 @@ WORKFLOW_ROUTES: dict[str, Endpoint] = {
     "invoke": call_endpoint(invoke, column="a"),
     "run": call_endpoint(run, column="a"),
     "test": call_endpoint(run, column="a"),
-    "invocations": call_endpoint(responses, picks=True),
-    "responses": call_endpoint(responses, picks=True),
-    "v1/responses": call_endpoint(responses, picks=True),
-    "v1/chat/completions": call_endpoint(chat_completions, picks=True),
-    "api/chat": call_endpoint(ui_stream, cancels=False, interrupts=True),
+    "invocations": call_endpoint(responses, workflow_in_body=True),
+    "responses": call_endpoint(responses, workflow_in_body=True),
+    "v1/responses": call_endpoint(responses, workflow_in_body=True),
+    "v1/chat/completions": call_endpoint(chat_completions, workflow_in_body=True),
+    "api/chat": call_endpoint(ui_stream, cancels_on_disconnect=False, interrupts_session=True),
     "v1/models": _metadata_endpoint(endpoints.list_models, _openai_error),
     "agent/info": _metadata_endpoint(endpoints.agent_info, _openai_error),
 }
@@ -125,15 +125,19 @@ WORKFLOW_ROUTES: dict[str, Endpoint] = {
 
 
 def _stored_endpoint(asks: StoredHandler, *methods: str) -> Endpoint:
-    return Endpoint("stored", methods, _openai_error, asks=asks, column="b")
+    return Endpoint("stored", methods, _openai_error, stored_handler=asks, status_column="b")
 
 
 _PATTERNS: Sequence[tuple[str, re.Pattern[str], Endpoint]] = [
     (name, re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", name)), endpoint)
     for name, endpoint in {
         "v1/models/{model}": _metadata_endpoint(endpoints.get_model, _openai_error),
-        "api/chat/{id}/stream": Endpoint("resume", _READ, cast("ErrorEncoder", ui_stream.encode_error), column="b"),
-        "api/chat/{id}/stop": Endpoint("stop", ("POST",), cast("ErrorEncoder", ui_stream.encode_error), column="b"),
+        "api/chat/{id}/stream": Endpoint(
+            "resume", _READ, cast("ErrorEncoder", ui_stream.encode_error), status_column="b"
+        ),
+        "api/chat/{id}/stop": Endpoint(
+            "stop", ("POST",), cast("ErrorEncoder", ui_stream.encode_error), status_column="b"
+        ),
         "(v1/)?responses/{id}": _stored_endpoint(StoredResponses.response, "GET", "HEAD", "DELETE"),
         "(v1/)?responses/{id}/cancel": _stored_endpoint(StoredResponses.cancel, "POST"),
         "(v1/)?responses/{id}/input_items": _stored_endpoint(StoredResponses.input_items, "GET", "HEAD"),
@@ -150,7 +154,7 @@ def _service_endpoint() -> Endpoint:
     """The endpoint of services, whose streams contain the HTTP status of errors."""
     own = SimpleNamespace(**vars(services))
     own.stream_encoder = partial(services.stream_encoder, status=partial(final_status, column="b"))
-    return call_endpoint(cast("ModuleType", own))._replace(kind="service", keeps=False)
+    return call_endpoint(cast("ModuleType", own))._replace(kind="service", stores_request=False)
 
 
 _SERVICE = _service_endpoint()
@@ -163,10 +167,10 @@ SERVICE_ROUTES: Mapping[str, Endpoint] = {
 _UNKNOWN_SERVICE = _SERVICE._replace(methods=(*_READ, "POST", "PUT", "PATCH", "DELETE"))
 
 SERVER_ROUTES: Mapping[str, Endpoint] = {
-    path: Endpoint("own", _READ)
+    path: Endpoint("server", _READ)
     for path in ("health", "ready", "livez", "version", "status", "metrics", "openapi.json")
 }
-OTLP_ROUTES: Mapping[str, Endpoint] = {"v1/traces": Endpoint("traces", ("POST",), column="b")}
+OTLP_ROUTES: Mapping[str, Endpoint] = {"v1/traces": Endpoint("traces", ("POST",), status_column="b")}
 """OTLP spans; logs and metrics are not supported."""
 _API = Endpoint("api", ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
 _PAGE = Endpoint("page", _READ)
@@ -209,9 +213,9 @@ class ResolvedPath(NamedTuple):
     """A path without the proxy's prefix, and its route."""
 
     path: str
-    bad: bool
+    is_unnormalized: bool
     """Whether the path is not normalized."""
-    found: RouteMatch | None
+    route: RouteMatch | None
 
 
 def resolve_path(prefix: str, path: str, raw_path: bytes) -> ResolvedPath:
@@ -269,10 +273,10 @@ Requirement = Literal["nothing", "credential"] | Scope
 class ScopeRule(NamedTuple):
     """What a section of the REST API needs, by method."""
 
-    looking: Requirement
+    on_read: Requirement
     """GET, HEAD and a POST to …/query."""
-    posting: Requirement
-    changing: Requirement
+    on_post: Requirement
+    on_change: Requirement
     """Every other method."""
 
 
@@ -333,13 +337,13 @@ def required_scope(found: RouteMatch | None, method: str, path: str, *, web: boo
     if found is None:
         return "credential"
     match found.endpoint.kind:
-        case "call" | "question" | "stored" | "resume" | "stop" | "traces":
+        case "call" | "metadata" | "stored" | "resume" | "stop" | "traces":
             return "invoke"
         case "service":
             return "nothing" if method == "HEAD" and found.name == "services/{w}" else "invoke"
         case "api":
             return _api_requirement(method, path)
-        case "own":
+        case "server":
             return SERVER_RULES.get(found.name, "admin")
         case "page":
             return "nothing" if web or found.name == "asset" or method == "HEAD" else "read"
@@ -351,12 +355,12 @@ def _api_requirement(method: str, path: str) -> Requirement:
     section, _, rest = path.strip("/").removeprefix("api").strip("/").partition("/")
     rule = API_RULES.get(section, _ADMIN)
     if (section, rest.rpartition("/")[2]) in _MUTATING_READS:
-        return rule.changing
+        return rule.on_change
     if method in ("GET", "HEAD") or (method == "POST" and rest.rpartition("/")[2] == "query"):
-        return rule.looking
-    if method != "POST" or (rest and rule.posting == "nothing"):  # Only the section's own path is public.
-        return rule.changing
-    return rule.posting
+        return rule.on_read
+    if method != "POST" or (rest and rule.on_post == "nothing"):  # Only the section's own path is public.
+        return rule.on_change
+    return rule.on_post
 
 
 def require_scope(need: Requirement, caller: Caller) -> None:

@@ -44,29 +44,29 @@ class Telemetry:
     """Spans of our own runs, which are stored and exported, and those that other programs send over OTLP."""
 
     def __init__(self, settings: Settings, database: Database, redaction: RedactionPolicy) -> None:
-        redact = redaction.span
+        redact = redaction.redact_span
         self.writer = SpanWriter(database, redact=redact, now=utc_now)
         self.exporter = OtlpExporter(configured_endpoint(settings), redact=redact)
         sink = combine_sinks(self.writer.enqueue, self.exporter)
-        self.tracing = RunTracer(sink, content=settings.trace_content, clean=redaction.by_author)
-        reader = RequestDecoder(redact, redaction.house_rules, cores=settings.workers + 1)
+        self.tracer = RunTracer(sink, content=settings.trace_content, redact=redaction.workflow_span_redactor)
+        reader = RequestDecoder(redact, redaction.server_config, cores=settings.workers + 1)
         self.receiver = OtlpReceiver(self.writer, reader, settings, now=utc_now)
 
-    def follow(self, metrics: Metrics) -> None:
+    def register_metrics(self, metrics: Metrics) -> None:
         """Add our counters to /metrics."""
-        metrics.follow("palaver_spans_written", "Spans that were kept.", lambda: self.writer.stored_count)
-        metrics.follow("palaver_spans_dropped", "Spans of runs that were not.", lambda: self.writer.dropped_count)
-        metrics.follow("palaver_spans_sent", "Spans of runs that were sent on.", lambda: self.exporter.sent)
-        metrics.follow("palaver_spans_unsent", "Spans of runs that were not.", lambda: self.exporter.dropped)
+        metrics.add_counter("palaver_spans_written", "Spans that were kept.", lambda: self.writer.stored_count)
+        metrics.add_counter("palaver_spans_dropped", "Spans of runs that were not.", lambda: self.writer.dropped_count)
+        metrics.add_counter("palaver_spans_sent", "Spans of runs that were sent on.", lambda: self.exporter.sent)
+        metrics.add_counter("palaver_spans_unsent", "Spans of runs that were not.", lambda: self.exporter.dropped)
 
-    async def flushed(self) -> None:
+    async def flush(self) -> None:
         """Wait until the spans of all runs so far are written or dropped."""
-        await self.tracing.flush()
+        await self.tracer.flush()
         await self.writer.flush()
 
     async def close(self) -> None:
         """Write and export what is left, and release threads and connections."""
-        await self.tracing.close()
+        await self.tracer.close()
         await self.receiver.close()
         await self.exporter.close()
 
@@ -82,24 +82,26 @@ class WorkflowRuntime:
         self.database = database
         self.process = new_process_id()
         self.redaction = RedactionPolicy(settings, registry)
-        self.redact_run = self.redaction.run if self.redaction.cleans else None
+        self.redact_run = self.redaction.run_redactor if self.redaction.redacts_runs else None
         if self.redact_run is not None:
             database.set_redactor(self.redaction)
         self.recorder = Recorder(database, process=self.process, now=utc_now, redact=self.redact_run)
         self.telemetry = Telemetry(settings, database, self.redaction)
         self.engine = Engine(
             store=self.recorder,
-            tracing=self.telemetry.tracing,
+            tracer=self.telemetry.tracer,
             fetch=FileFetcher(database, allow_private=settings.allow_private_urls),
             admission=admission,
-            threads=ThreadPool(settings.threads),
-            bounds=settings.run_bounds,
-            history=settings.history_bounds,
+            thread_pool=ThreadPool(settings.threads),
+            limits=settings.run_limits,
+            history_limits=settings.history_limits,
             record=settings.record,
             debug=settings.debug,
         )
 
-    def heartbeat(self, kind: ProcessKind, died: Callable[[Sequence[str]], Awaitable[None]] | None = None) -> Heartbeat:
+    def create_heartbeat(
+        self, kind: ProcessKind, died: Callable[[Sequence[str]], Awaitable[None]] | None = None
+    ) -> Heartbeat:
         """The heartbeat of this process; `died` is called with the ids of processes that ended without a word."""
         return Heartbeat(
             self.process,
@@ -109,7 +111,7 @@ class WorkflowRuntime:
             version=VERSION,
             now=utc_now,
             interval=self.settings.heartbeat_seconds,
-            tracing=self.telemetry.tracing,
+            tracer=self.telemetry.tracer,
             on_dead=died,
         )
 
@@ -130,8 +132,8 @@ async def evaluation_runtime(
     runtime = WorkflowRuntime(registry, settings, database)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(runtime.flush)
-        await runtime.redaction.begin(database, utc_now)
-        heartbeat = runtime.heartbeat("worker")
+        await runtime.redaction.load_hash_key(database, utc_now)
+        heartbeat = runtime.create_heartbeat("worker")
         stack.push_async_callback(heartbeat.stop)
         await heartbeat.start(only_server=False)
         stack.push_async_callback(runtime.engine.drain, 0)
@@ -163,14 +165,14 @@ class ProcessRuntime(WorkflowRuntime):
         super().__init__(registry, settings, database or LazyDatabase(settings.db or MEMORY_URL), admission=admission)
         database, engine = self.database, self.engine
         self._only_server = only_server  # Of its database: then the runs of all other processes are dead.
-        self.runner = create_runner(engine, database, registry, settings, self.redaction, self.process)
-        self.live_scorer = create_live_scorer(engine, database, registry, settings, self.process)
-        self.presence = self.heartbeat(kind, self.runner.release_slices_of)
+        self.evaluation_worker = create_runner(engine, database, registry, settings, self.redaction, self.process)
+        self.live_worker = create_live_scorer(engine, database, registry, settings, self.process)
+        self.heartbeat = self.create_heartbeat(kind, self.evaluation_worker.release_slices_of)
         orphans = AbandonedRuns(database, seconds=settings.orphan_seconds)
-        self.records = RunReader(engine, self.recorder, database, now=utc_now, orphans=orphans)
+        self.run_reader = RunReader(engine, self.recorder, database, now=utc_now, abandoned=orphans)
         self.authenticator = Authenticator(database, settings)
-        self.retention = RetentionTask(database, run_days=settings.run_days, spans=settings.spans_kept, now=utc_now)
-        self.backlog = RunQueue(
+        self.retention = RetentionTask(database, run_days=settings.run_days, spans=settings.span_retention, now=utc_now)
+        self.run_queue = RunQueue(
             engine,
             database,
             process=self.process,
@@ -179,23 +181,23 @@ class ProcessRuntime(WorkflowRuntime):
             max_runs=settings.background_runs,
             now=utc_now,
         )
-        self.connections = ConnectionSync(registry, database, settings, alone=only_server, now=utc_now)
+        self.connection_sync = ConnectionSync(registry, database, settings, is_only_process=only_server, now=utc_now)
         self.change_feed = ChangeFeed(database)
         self.notifications = NotificationRouter(
             engine,
-            self.records,
-            self.presence,
-            self.backlog,
+            self.run_reader,
+            self.heartbeat,
+            self.run_queue,
             self.authenticator,
-            self.connections,
+            self.connection_sync,
             self.change_feed,
-            self.runner,
+            self.evaluation_worker,
         )
         self.is_started = False
         self._is_listening = False
         self._starting = asyncio.Lock()
         self._stack = AsyncExitStack()
-        for close in (self.database.close, self.flush, self.authenticator.close, self.notifications.end):
+        for close in (self.database.close, self.flush, self.authenticator.close, self.notifications.stop):
             self._stack.push_async_callback(close)
 
     async def start(self) -> None:
@@ -212,25 +214,25 @@ class ProcessRuntime(WorkflowRuntime):
         is_shared = not isinstance(self.database, LazyDatabase) or bool(
             self.settings.db
         )  # Else only this process can use it.
-        await self.redaction.begin(self.database, utc_now)
+        await self.redaction.load_hash_key(self.database, utc_now)
         if is_shared:
-            stack.push_async_callback(self.presence.stop)
-            await self.presence.start(only_server=self._only_server)
+            stack.push_async_callback(self.heartbeat.stop)
+            await self.heartbeat.start(only_server=self._only_server)
             if not self._is_listening:  # It cannot be undone, and a start that failed may be tried again.
-                await self.database.listen(self.notifications.heard)
+                await self.database.listen(self.notifications.dispatch)
                 self._is_listening = True
-            stack.push_async_callback(self.change_feed.end)
-            if self.change_feed.has_others:
-                await self.change_feed.begin()
-        stack.push_async_callback(self.connections.end)
-        await self.connections.begin(stored=is_shared)
-        stack.push_async_callback(self.backlog.stop)
+            stack.push_async_callback(self.change_feed.stop)
+            if self.change_feed.notifies_others:
+                await self.change_feed.start()
+        stack.push_async_callback(self.connection_sync.stop)
+        await self.connection_sync.start(stored=is_shared)
+        stack.push_async_callback(self.run_queue.stop)
         if is_shared:
-            self.backlog.start()
-        stack.push_async_callback(self.runner.end)
-        self.runner.begin(polls=is_shared)
-        stack.push_async_callback(self.live_scorer.end)
-        self.live_scorer.begin(polls=is_shared)
+            self.run_queue.start()
+        stack.push_async_callback(self.evaluation_worker.end)
+        self.evaluation_worker.begin(polls=is_shared)
+        stack.push_async_callback(self.live_worker.end)
+        self.live_worker.begin(polls=is_shared)
         stack.push_async_callback(self.retention.stop)
         self.retention.start()
 

@@ -37,7 +37,7 @@ class TrustedProxies:
     def __init__(self, listed: Iterable[str]) -> None:
         self._networks = [_parse_network(one) for one in listed]
 
-    def seen(self, scope: Scope) -> Scope:
+    def resolve(self, scope: Scope) -> Scope:
         """Return the scope as a trusted proxy saw it; of any other client unchanged."""
         client: Sequence[str] | None = scope.get("client") if self._networks else None
         if client is None or not self._trusts(_parse_address(client[0])):
@@ -106,7 +106,7 @@ def check_request(exchange: Exchange, settings: Settings) -> None:
     _check_size(exchange, settings)
     raw = exchange.headers.raw
     host = raw.get(b"host")
-    if host is None or (exchange.headers.repeats and _count_header(exchange, b"host") != 1):
+    if host is None or (exchange.headers.has_repeats and _count_header(exchange, b"host") != 1):
         raise InvalidValue("A request must have exactly one Host header.")
     if settings.is_loopback:
         server = exchange.scope.get("server")

@@ -85,32 +85,32 @@ class ServiceEndpoints:
         credential = read_credential(exchange.headers, self._callers.cookie)
         caller = None if credential is None else await self._callers.resolve(exchange)
         security.check_json(exchange)
-        exchange.taken = await exchange.body(self._settings)
-        text = find_palaver_key(exchange.taken, self._settings.json_bounds)
+        exchange.cached_body = await exchange.body(self._settings)
+        text = find_palaver_key(exchange.cached_body, self._settings.json_limits)
         if text is None:
             return caller or await self._callers.resolve(exchange)
         if credential is not None and (credential.kind, credential.text) != ("key", text):
             raise ConflictingFields("This request has two different credentials: send one.")
-        caller = await self._callers.of_key(text)
+        caller = await self._callers.caller_of_key(text)
         if caller is None:
             raise Unauthorized("This api_key is not, or no longer, good: send another, or leave it out.")
         return caller
 
-    async def answer(self, exchange: Exchange, route: RouteMatch) -> None:
+    async def handle(self, exchange: Exchange, route: RouteMatch) -> None:
         if route.name not in routing.SERVICE_ROUTES:
             raise routing.path_not_found(exchange.path)
         if route.endpoint.adapter is not None and exchange.method == "POST":
             await self._call(exchange, route)
         elif route.workflow is None:
             listed = [self._entry(name) for name in sorted({*BUILT_IN_SERVICES, *self._registry.names()})]
-            await exchange.answer(document_response({"services": listed}, stream=False))
+            await exchange.respond(document_response({"services": listed}, stream=False))
         elif route.name.endswith("README.md"):
             service, readme = self._described(route.workflow)
-            await exchange.answer(markdown_response(readme or adapter.default_readme(service)))
+            await exchange.respond(markdown_response(readme or adapter.default_readme(service)))
         else:
             service, _ = self._described(route.workflow)
             entry = {**self._entry(route.workflow), "inputs": service.schemas.inputs}
-            await exchange.answer(document_response({} if exchange.method == "HEAD" else entry, stream=False))
+            await exchange.respond(document_response({} if exchange.method == "HEAD" else entry, stream=False))
 
     def _described(self, name: str) -> tuple[Description, str]:
         if name in BUILT_IN_SERVICES and name not in self._registry:
@@ -127,15 +127,15 @@ class ServiceEndpoints:
         name = route.workflow
         assert name is not None
         if name in BUILT_IN_SERVICES and name not in self._registry:
-            await exchange.answer(await self._built_in(exchange, route, name))
+            await exchange.respond(await self._built_in(exchange, route, name))
         else:
-            await self._calling.answer(exchange, route)
+            await self._calling.handle(exchange, route)
 
     async def _built_in(self, exchange: Exchange, route: RouteMatch, name: str) -> HttpResponse:
         stream = route.name == STREAM_ROUTE
         if name == "status":
             return document_response(await self._health.document(), stream=stream)
-        request = await self._calling.read(exchange, route)
+        request = await self._calling.read_request(exchange, route)
         payload = parse_payload_object(request) if request.body else {}
         inputs = {key: value for key, value in payload.items() if key not in CONTROL_FIELDS}
         try:
@@ -159,7 +159,7 @@ _ACCEPT_HEADERS = [(b"x-api-version", VERSION.encode())]
 
 
 def is_service_socket(settings: Settings, scope: Scope) -> bool:
-    route = routing.resolve_path(settings.root_path, scope["path"], scope.get("raw_path") or b"").found
+    route = routing.resolve_path(settings.root_path, scope["path"], scope.get("raw_path") or b"").route
     return route is not None and route.name == "services/{w}"
 
 
@@ -227,18 +227,18 @@ class ServiceSocket:
         """Serve until either side closes it. That counts as a disconnect for its call."""
         await self._send({"type": "websocket.accept", "headers": _ACCEPT_HEADERS})
         if self._connection is not None:
-            self._connection.leaving = self._leave
+            self._connection.on_shutdown = self._leave
         try:
             while (message := await self._heard())["type"] != "websocket.disconnect":
                 try:
                     await self._take(message.get("text") or "")
                 except PalaverError as error:
-                    await self.tell(error_message(error, status=error_status(error)))
+                    await self.send(error_message(error, status=error_status(error)))
         except TimeoutError:
             await self._close(_POLICY_VIOLATION, "nothing was started")
         finally:
             if self._connection is not None:
-                self._connection.leaving = None
+                self._connection.on_shutdown = None
             if self._call is not None:
                 self._call.left.set()
             if self._task is not None:
@@ -277,11 +277,11 @@ class ServiceSocket:
             log.debug("A call on a socket broke off: %r", error)  # The application has logged it.
         self._let_in = self._let_in or call.status not in _REJECTED_STATUSES
         self._call = None  # Before the last message: the client may start the next call at once.
-        await self.tell(call.last or complete_message(json.encode(call.unended)))
+        await self.send(call.last or complete_message(json.encode(call.unended)))
         if self._is_leaving:
             await self._close(_SERVICE_RESTART, "the server stops")
 
-    async def tell(self, message: str) -> None:
+    async def send(self, message: str) -> None:
         """Send a message; abort a connection that reads nothing."""
         try:
             async with asyncio.timeout(self._sockets.settings.stream_stall):
@@ -349,7 +349,7 @@ class _ServiceCall:
             if self._frames.ended and self.last is None:
                 self.last = messages.pop()
             for text in messages:
-                await self._socket.tell(text)
+                await self._socket.send(text)
         else:
             self._body += body
         if not message.get("more_body", False):

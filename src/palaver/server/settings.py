@@ -179,7 +179,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return _is_loopback(self.host)
 
     @property
-    def spans_kept(self) -> RetentionPolicy:
+    def span_retention(self) -> RetentionPolicy:
         """How long spans are kept, and how much of them."""
         own = {name: one.trace_retention_days for name, one in self.projects.items()}
         days = {name: number for name, number in own.items() if number is not None}
@@ -196,19 +196,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def run_bounds(self) -> RunLimits:
+    def run_limits(self) -> RunLimits:
         """How far a run may go, unless its author says otherwise."""
         return RunLimits(seconds=self.run_seconds, events=self.run_events, bytes=self.run_bytes)
 
     @property
-    def history_bounds(self) -> history.HistoryLimits:
+    def history_limits(self) -> history.HistoryLimits:
         """How much the history of a call may hold."""
         return history.HistoryLimits(
             messages=self.max_messages, parts=self.max_parts, files=self.max_files, file=self.max_file
         )
 
     @property
-    def json_bounds(self) -> json.JsonLimits:
+    def json_limits(self) -> json.JsonLimits:
         """How much a JSON body may hold."""
         return json.JsonLimits(
             depth=self.max_json_depth, keys=self.max_json_keys, items=self.max_json_items, string=self.max_string

@@ -69,8 +69,8 @@ class RunStream:
         "_send",
         "_sent",
         "_wire",
-        "cancels",
-        "reading",
+        "cancels_on_disconnect",
+        "protocol_request",
         "run",
     )
 
@@ -78,23 +78,25 @@ class RunStream:
         self,
         exchange: Exchange,
         adapter: Adapter,
-        reading: Any,
+        protocol_request: Any,
         *,
         column: StatusColumn,
-        cancels: bool,
-        leave: Callable[[Run], None],
+        cancels_on_disconnect: bool,
+        on_abandoned: Callable[[Run], None],
     ) -> None:
         self.run: Run  # Set by open().
         self._exchange = exchange
         self._adapter = adapter
-        self.reading = reading
+        self.protocol_request = protocol_request
         self._column: StatusColumn = column
-        self.cancels = cancels  # Cancel the run on disconnect, unless the workflow says otherwise.
-        self._leave = leave  # Called with a run that continues without its client.
+        self.cancels_on_disconnect = (
+            cancels_on_disconnect  # Cancel the run on disconnect, unless the workflow says otherwise.
+        )
+        self._leave = on_abandoned  # Called with a run that continues without its client.
         self._frames: EventEncoder = _no_frames  # Until tell() knows that this is a stream.
         self._head: HttpResponse | None = None
         self._keep_alive = b""
-        self._wire = exchange.wire
+        self._wire = exchange.writer
         self._send = exchange.send if self._wire is not None else self._careful
         self._open = False
         self._left = False  # The client disconnected, or was too slow.
@@ -107,20 +109,20 @@ class RunStream:
     def open(self, engine: Engine, workflow: Workflow, asked: "ResolvedCall") -> None:
         """Register the run with the engine; tell() starts it."""
         run, self._producer = engine.open(
-            workflow, asked.call, attend=self.attend, origin=asked.origin, run_id=asked.run_id
+            workflow, asked.call, consumer=self.send_events, origin=asked.origin, run_id=asked.run_id
         )
         self.run = run
 
-    async def tell(self, pulse: "StreamMonitor") -> None:
+    async def serve(self, pulse: "StreamMonitor") -> None:
         """Start the run and send it to its end, or until the client disconnects."""
         run, producer = self.run, self._producer
         del self._producer
         self._exchange.run_id = run.id
-        self._head = self._adapter.response_head(run.started, self.reading)
+        self._head = self._adapter.response_head(run.started, self.protocol_request)
         if self._wire is not None:
             self._wire.watch(self._gone)
         if self._head is not None:
-            self._frames = self._adapter.stream_encoder(self.reading)
+            self._frames = self._adapter.stream_encoder(self.protocol_request)
             pulse.add(self)
         elif self._wire is not None:
             await run.drive(producer)  # In this task: another would cost as much as a short response.
@@ -140,8 +142,8 @@ class RunStream:
         """Handle a disconnect."""
         self._left, self._open = True, False
         run = self.run
-        cancels = self.cancels if run.on_disconnect is None else run.on_disconnect == "cancel"
-        if run.finished:
+        cancels = self.cancels_on_disconnect if run.on_disconnect is None else run.on_disconnect == "cancel"
+        if run.is_finished:
             return
         run.note_disconnect()
         if cancels:
@@ -149,7 +151,7 @@ class RunStream:
         else:
             self._leave(run)
 
-    def attend(self, events: Sequence[Event]) -> Awaitable[None] | None:
+    def send_events(self, events: Sequence[Event]) -> Awaitable[None] | None:
         """Send events. The hot path: once the stream is open, bytes go to the socket without an await."""
         if not self._open:
             return self._begin(events)
@@ -158,25 +160,25 @@ class RunStream:
         if not body.isascii():
             body = escape_line_separators(body)
         self._sent += 1  # As _put(), inlined.
-        finished = self.run.finished
+        finished = self.run.is_finished
         if not body and not finished:
             return None
-        if not finished and self._wire is not None and self._wire.piece(body):
+        if not finished and self._wire is not None and self._wire.write_chunk(body):
             return None
         return self._send({"type": "http.response.body", "body": body, "more_body": not finished})
 
     def _put(self, body: bytes) -> Awaitable[None]:
         self._sent += 1
-        return self._send({"type": "http.response.body", "body": body, "more_body": not self.run.finished})
+        return self._send({"type": "http.response.body", "body": body, "more_body": not self.run.is_finished})
 
     def _begin(self, events: Sequence[Event]) -> Awaitable[None] | None:
         if self._left:
             return None
         run = self.run
         if self._head is None:
-            return self._whole(run) if run.finished else None
+            return self._whole(run) if run.is_finished else None
         body = b"".join(map(self._frames, events))
-        if run.finished and isinstance(events[-1], RunFailed):
+        if run.is_finished and isinstance(events[-1], RunFailed):
             return self._whole(run)
         return self._start_with(self._head, body) if body else None
 
@@ -187,14 +189,14 @@ class RunStream:
     async def _start(self, head: HttpResponse) -> None:
         self._open = True
         self._keep_alive = head.keep_alive
-        self._head = self.reading = None  # Free memory: thousands of streams may be open for hours.
+        self._head = self.protocol_request = None  # Free memory: thousands of streams may be open for hours.
         self._sent += 1
-        await self._exchange.open(head.status, head.headers)
+        await self._exchange.start_response(head.status, head.headers)
 
     def _whole(self, run: Run) -> Awaitable[None] | None:
         self._sent += 1
         status = final_status(run.log[-1], self._column)
-        return self._exchange.answer_now(self._adapter.encode_response(run.log, self.reading, status=status))
+        return self._exchange.respond_now(self._adapter.encode_response(run.log, self.protocol_request, status=status))
 
     async def _careful(self, message: MutableMapping[str, Any]) -> None:
         """Send under another ASGI server; some raise after a disconnect."""
@@ -211,20 +213,20 @@ class RunStream:
             self._seen, self._quiet = self._sent, 0
             return
         self._quiet += 1
-        if self._wire is not None and self._wire.unread:
+        if self._wire is not None and self._wire.unread_bytes:
             if self._quiet >= stall:
                 self._wire.abort()  # Counts as a disconnect.
         elif self._quiet >= (KEEP_ALIVE_INTERVAL_S if self._open else FIRST_FRAME_TIMEOUT_S):
-            task = asyncio.create_task(self.break_silence())
+            task = asyncio.create_task(self.send_keep_alive())
             _keep_alive_tasks.add(task)  # The loop holds tasks weakly.
             task.add_done_callback(_keep_alive_tasks.discard)
 
-    async def break_silence(self) -> None:
+    async def send_keep_alive(self) -> None:
         """Send the status line or a keep-alive, unless the run has sent something or ended since tick()."""
         try:
-            if self._open and self._keep_alive and not self.run.finished:
+            if self._open and self._keep_alive and not self.run.is_finished:
                 await self._put(self._keep_alive)
-            elif self._head is not None and not self._left and not self.run.finished:
+            elif self._head is not None and not self._left and not self.run.is_finished:
                 await self._start(self._head)
         except (OSError, RuntimeError):
             pass  # The response was completed meanwhile.
@@ -233,8 +235,8 @@ class RunStream:
 class StreamMonitor:
     """Calls tick() of all open streams once a second, so that no stream needs its own timer."""
 
-    def __init__(self, *, stall: float, callers: Authenticator | None = None, interval: float = 1.0) -> None:
-        self._callers = callers
+    def __init__(self, *, stall: float, authenticator: Authenticator | None = None, interval: float = 1.0) -> None:
+        self._callers = authenticator
         self.streams: set[RunStream] = set()
         self._stall = stall
         self._interval = interval
@@ -260,7 +262,7 @@ class StreamMonitor:
 
     async def _turn_away(self, callers: Authenticator) -> None:
         """Cancel streams whose caller's credential is no longer valid."""
-        gone = await callers.gone({stream.caller for stream in self.streams if stream.caller.key is not None})
+        gone = await callers.find_revoked({stream.caller for stream in self.streams if stream.caller.key is not None})
         for stream in list(self.streams) if gone else ():
             if stream.caller in gone:
                 stream.run.cancel(CREDENTIAL_ENDED)
@@ -335,7 +337,7 @@ async def replay_events(
             away.set_result(None)
         loop.call_later(_CREDENTIAL_GRACE_S, telling.cancel)
 
-    watched = exchange.callers.watched(exchange.caller, turn_away) if exchange.callers else nullcontext()
+    watched = exchange.authenticator.watch(exchange.caller, turn_away) if exchange.authenticator else nullcontext()
     try:
         with watched:
             await asyncio.wait([telling, leaving], return_when=asyncio.FIRST_COMPLETED)
@@ -362,7 +364,7 @@ async def _send_events(
     stall: float,
     away: "asyncio.Future[None]",
 ) -> None:
-    await exchange.open(head.status, head.headers)
+    await exchange.start_response(head.status, head.headers)
     await _send_chunk(exchange, opening, stall)
     unended = OpenItems()
     async with aclosing(batches) as following:
@@ -427,6 +429,6 @@ async def _send_chunk(exchange: Exchange, body: bytes, stall: float, *, more: bo
         async with asyncio.timeout(stall):
             await exchange.send(message)
     except TimeoutError:
-        if exchange.wire is not None:
-            exchange.wire.abort()
+        if exchange.writer is not None:
+            exchange.writer.abort()
         raise

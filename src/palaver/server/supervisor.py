@@ -44,13 +44,13 @@ class InheritedSockets(NamedTuple):
     """What a worker inherits from its parent."""
 
     number: int
-    speaks: bool
+    is_announcer: bool
     """Whether it prints what is served, for all workers."""
     listening: socket.socket
-    line: socket.socket
+    parent_socket: socket.socket
 
     @classmethod
-    def read(cls, text: str) -> Self:
+    def parse(cls, text: str) -> Self:
         """Parse the argument of --inherit: two numbers and two file descriptors."""
         number, speaks, *files = map(int, text.split(":"))
         for file in files:
@@ -60,18 +60,18 @@ class InheritedSockets(NamedTuple):
         line.setblocking(False)
         return cls(number, bool(speaks), listening, line)
 
-    def ready(self) -> None:
+    def report_ready(self) -> None:
         """Tell the parent that this worker serves."""
         with suppress(OSError):
-            self.line.send(_READY_BYTE)
+            self.parent_socket.send(_READY_BYTE)
 
 
 class _WorkerProcess:
     def __init__(self, number: int, process: "subprocess.Popen[bytes]", line: socket.socket, began: float) -> None:
         self.number = number
         self.process = process
-        self.began = began
-        self.told = 0
+        self.started_at = began
+        self.forwarded_stops = 0
         self._line = line
         self._is_ready = False
 
@@ -82,11 +82,11 @@ class _WorkerProcess:
                 self._is_ready = self._line.recv(1) == _READY_BYTE
         return self._is_ready
 
-    def tell(self, stops: int) -> None:
+    def forward_stops(self, stops: int) -> None:
         """Pass on signals to stop; the second one ends it at once."""
-        for _ in range(stops - self.told):
+        for _ in range(stops - self.forwarded_stops):
             self.process.send_signal(signal.SIGTERM)
-        self.told = stops
+        self.forwarded_stops = stops
 
     def close(self) -> None:
         self._line.close()
@@ -163,7 +163,7 @@ class WorkerSupervisor:
         worker.close()
         del self._workers[worker.number]
         now, before = self._monotonic(), self._pauses.get(worker.number, _RESTART_DELAYS_S[0] / 2)
-        pause = min(before * 2, _RESTART_DELAYS_S[1]) if now - worker.began < _EARLY_EXIT_S else 0.0
+        pause = min(before * 2, _RESTART_DELAYS_S[1]) if now - worker.started_at < _EARLY_EXIT_S else 0.0
         self._pauses[worker.number] = max(pause, _RESTART_DELAYS_S[0] / 2)
         self._due[worker.number] = now + pause
 
@@ -173,7 +173,7 @@ class WorkerSupervisor:
         until = self._monotonic() + self._seconds
         while len(self._ended()) < len(self._workers):
             for worker in self._workers.values():
-                worker.tell(self._stops)
+                worker.forward_stops(self._stops)
             if self._monotonic() > until:
                 for worker in self._workers.values():
                     worker.process.kill()

@@ -52,12 +52,12 @@ class SocketWriter:
         if self._cycle.disconnected:
             gone()
         else:
-            self._connection.gone = gone
+            self._connection.on_disconnect = gone
 
     def unwatch(self, gone: Callable[[], None]) -> None:
         """Remove the callback, unless the next request on this connection has set its own."""
-        if self._connection.gone == gone:
-            self._connection.gone = None
+        if self._connection.on_disconnect == gone:
+            self._connection.on_disconnect = None
 
     def take_body(self) -> bytes | None:
         """The body, if it has arrived completely, even if the client has disconnected since; else None."""
@@ -69,7 +69,7 @@ class SocketWriter:
         return body
 
     @property
-    def unread(self) -> int:
+    def unread_bytes(self) -> int:
         """Bytes that the client has not read yet."""
         return self._transport.get_write_buffer_size()
 
@@ -77,7 +77,7 @@ class SocketWriter:
         """End the connection, whatever is under way."""
         self._transport.abort()
 
-    def piece(self, piece: bytes) -> bool:
+    def write_chunk(self, piece: bytes) -> bool:
         """Write a chunk of a streamed body, not the last. False: use `send`, which may wait."""
         cycle = self._cycle
         if self._flow.write_paused or cycle.disconnected or not cycle.chunked_encoding:
@@ -85,7 +85,7 @@ class SocketWriter:
         self._transport.write(b"".join((b"%x\r\n" % len(piece), piece, b"\r\n")))
         return True
 
-    def answer(self, status: int, headers: Headers, body: bytes) -> bool:
+    def write_response(self, status: int, headers: Headers, body: bytes) -> bool:
         """Write a whole response. False: use `send`, which may wait."""
         cycle = self._cycle
         if self._flow.write_paused or cycle.disconnected or cycle.response_started or not cycle.keep_alive:
@@ -104,14 +104,14 @@ class SocketWriter:
         _pending.append((self, whole, cycle.on_response))
         return True
 
-    def let_it_read(self) -> None:
+    def linger(self) -> None:
         """If the connection closes after this response while the body still arrives, let the client read it first."""
         cycle = self._cycle
         if cycle.more_body and not cycle.keep_alive:
             cycle.keep_alive = True  # We close it, not uvicorn; the headers already say so.
-            self._connection.drop_rest()
+            self._connection.discard_rest()
 
-    def put(self, answer: bytes, complete: Callable[[], None]) -> None:
+    def write(self, answer: bytes, complete: Callable[[], None]) -> None:
         """Write a pending response, unless its client has disconnected."""
         if self._transport.is_closing():
             return
@@ -125,7 +125,7 @@ def flush_pending() -> None:
     written = _pending.copy()
     _pending.clear()
     for wire, data, complete in written:
-        wire.put(data, complete)
+        wire.write(data, complete)
 
 
 class _ServerHeaders:
@@ -167,25 +167,25 @@ class HttpConnection(HttpToolsProtocol):
     """An HTTP connection with limits on the size of a request's head, and the time it takes."""
 
     # Without slots the 31st attribute would give each connection a dictionary of 1.4 KiB.
-    __slots__ = ("_dropping", "_head_bytes", "_reading_head", "_timer", "gone")
+    __slots__ = ("_dropping", "_head_bytes", "_reading_head", "_timer", "on_disconnect")
 
-    header_seconds: float
-    largest_head: int
+    head_timeout_s: float
+    max_head_bytes: int
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._reading_head, self._head_bytes = True, 0
         self._dropping = False  # Drop what still arrives.
         self._timer: asyncio.TimerHandle | None = None  # Times out a slow head, or a lingering close.
-        self.gone: Callable[[], None] | None = None  # Called when the client disconnects.
+        self.on_disconnect: Callable[[], None] | None = None  # Called when the client disconnects.
         self._start_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called when the connection is closed by either side."""
         self._stop_timer()
         super().connection_lost(exc)
-        if self.gone is not None:
-            self.gone()
+        if self.on_disconnect is not None:
+            self.on_disconnect()
 
     def shutdown(self) -> None:
         """Called when the server stops: write pending responses before closing."""
@@ -197,7 +197,7 @@ class HttpConnection(HttpToolsProtocol):
             return
         if self._reading_head:
             self._head_bytes += len(data)
-            if self._head_bytes > self.largest_head and not _ends_head(data):
+            if self._head_bytes > self.max_head_bytes and not _ends_head(data):
                 self._refuse(b"431 Request Header Fields Too Large")
                 return
         super().data_received(data)
@@ -227,7 +227,7 @@ class HttpConnection(HttpToolsProtocol):
         if self._dropping and not self.transport.is_closing():
             self._timer = close_lingering(self.loop, self.transport)
 
-    def drop_rest(self) -> None:
+    def discard_rest(self) -> None:
         """Drop the rest of a body that was answered early."""
         self._dropping = True
 
@@ -237,7 +237,7 @@ class HttpConnection(HttpToolsProtocol):
         return last is not None and last.response_complete and last.more_body and self.transport.get_protocol() is self
 
     def _start_head_timer(self) -> None:
-        self._timer = self.loop.call_later(self.header_seconds, self._refuse, b"408 Request Timeout")
+        self._timer = self.loop.call_later(self.head_timeout_s, self._refuse, b"408 Request Timeout")
 
     def _stop_timer(self) -> None:
         self._reading_head = False
@@ -261,8 +261,8 @@ def http_protocol(settings: Settings) -> type[HttpConnection]:
     class Limited(HttpConnection):
         __slots__ = ()
 
-        header_seconds = settings.header_seconds
-        largest_head = settings.max_headers + settings.max_url + _HEAD_SLACK_BYTES
+        head_timeout_s = settings.header_seconds
+        max_head_bytes = settings.max_headers + settings.max_url + _HEAD_SLACK_BYTES
 
     return Limited
 
@@ -280,7 +280,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
     """A WebSocket that can be aborted, and lets responses end when the server stops."""
 
     settings = Settings()
-    leaving: Callable[[], None] | None = None
+    on_shutdown: Callable[[], None] | None = None
     """Called when the server stops; it closes the socket once its responses have ended."""
 
     def data_received(self, data: bytes) -> None:
@@ -317,8 +317,8 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         self.loop.call_later(_ABORT_DELAY_S, self.abort)
 
     def shutdown(self) -> None:
-        if self.leaving is not None and not self.close_sent:
-            self.leaving()
+        if self.on_shutdown is not None and not self.close_sent:
+            self.on_shutdown()
         else:
             super().shutdown()
 

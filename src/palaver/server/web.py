@@ -91,7 +91,7 @@ class WebPages:
     def are_built(self) -> bool:
         return self._document is not None
 
-    async def answer(self, exchange: Exchange, route: RouteMatch, path: str) -> HttpResponse:
+    async def response(self, exchange: Exchange, route: RouteMatch, path: str) -> HttpResponse:
         if route.name == "asset":
             return await self._file(route.parameters["file"], exchange.headers)
         if self._document is not None:

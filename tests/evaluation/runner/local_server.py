@@ -85,12 +85,12 @@ async def serving(
         yield server
     finally:
         await server.engine.drain(0)
-        await server.runtime.runner.end()
-        await server.runtime.backlog.stop()
+        await server.runtime.evaluation_worker.end()
+        await server.runtime.run_queue.stop()
         await server.runtime.retention.stop()
-        await server.runtime.connections.end()
-        await server.runtime.presence.stop()
-        await server.runtime.change_feed.end()
+        await server.runtime.connection_sync.stop()
+        await server.runtime.heartbeat.stop()
+        await server.runtime.change_feed.stop()
         await server.runtime.recorder.flush()
         await server.runtime.telemetry.close()
 

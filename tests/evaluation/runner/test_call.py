@@ -255,7 +255,7 @@ async def test_a_reply_that_tells_tokens_alone_costs_what_its_trace_costs(
 ) -> None:
     spans: list[Span] = []
     tracing = RunTracer(spans.extend)
-    calling = WorkflowCaller(Engine(tracing=tracing), timeout=5, retries=0, prices=PRICES)
+    calling = WorkflowCaller(Engine(tracer=tracing), timeout=5, retries=0, prices=PRICES)
 
     found = await calling.call(asking(*told, usage=usage), ASKED, Origin(protocol="evaluation"))
     await tracing.close()
@@ -268,7 +268,7 @@ async def test_a_reply_that_tells_tokens_alone_costs_what_its_trace_costs(
 
 @pytest.mark.parametrize("prices", [None, {}, PRICES])
 async def test_without_a_list_or_without_tokens_nothing_is_priced(prices: Any) -> None:
-    engine = Engine(tracing=RunTracer(lambda _: None))
+    engine = Engine(tracer=RunTracer(lambda _: None))
     usage = None if prices else Usage(1, 1)
 
     found = await WorkflowCaller(engine, timeout=5, retries=0, prices=prices).call(

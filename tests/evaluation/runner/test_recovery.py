@@ -64,8 +64,8 @@ async def test_two_processes_share_one_evaluation(database: Database) -> None:
     mine, theirs = Counted(waits_after=0, seconds=0.05), Counted(waits_after=0, seconds=0.05)
     async with serving(database, mine.chat) as server, serving(database, theirs.chat) as other:
         await database.write(put, "ev_1", plan(variant("counted"), concurrency=8), rows(60))
-        server.runtime.runner.wake()
-        other.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
+        other.runtime.evaluation_worker.wake()
         done = await ended(database)
 
     assert (done.state, done.done) == ("succeeded", 60)
@@ -77,7 +77,7 @@ async def test_a_cancelled_evaluation_stops_its_calls_and_keeps_what_it_has(data
     counted = Counted(waits_after=6)
     async with serving(database, counted.chat) as server:
         await database.write(put, "ev_1", plan(variant("counted"), concurrency=4), rows(40))
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         await counted.waits(4)
         before = await recorded(database, 6)
 
@@ -96,17 +96,17 @@ async def test_a_process_that_stops_gives_back_what_it_has_at_once(database: Dat
     first, second = Counted(waits_after=7), Counted()
     async with serving(database, first.chat) as server:
         await database.write(put, "ev_1", plan(variant("counted"), concurrency=3), rows(20))
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         await first.waits(3)
         before = await recorded(database, 7)
         began = time.monotonic()
         draining = asyncio.create_task(server.engine.drain(20))
-        await until(lambda: not server.runtime.runner.running)
+        await until(lambda: not server.runtime.evaluation_worker.running)
         seconds = time.monotonic() - began
         left = await database.read(evaluations.get_evaluation, "default", "ev_1")
         await draining
     async with serving(database, second.chat) as other:
-        other.runtime.runner.wake()
+        other.runtime.evaluation_worker.wake()
         done = await ended(database)
 
     assert seconds < 10
@@ -123,7 +123,7 @@ async def test_slices_of_a_process_that_died_go_on(database: Database) -> None:
     beats = Settings(trace_content="off", heartbeat_seconds=0.05)
     async with serving(database, counted.chat, settings=beats) as server:
         if database.kind == "sqlite" and database.path is None:
-            await server.runtime.runner.release_slices_of(["the-dead"])
+            await server.runtime.evaluation_worker.release_slices_of(["the-dead"])
         done = await ended(database)
 
     assert len(taken) > 1
@@ -136,13 +136,13 @@ async def test_a_process_that_was_taken_for_dead_and_comes_back_records_nothing(
     full = Settings(trace_content="off", threads=4)  # It has no room for what it loses.
     async with serving(database, slow.chat, settings=full) as server:
         await database.write(put, "ev_1", plan(variant("counted"), concurrency=2), rows(2))
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         await slow.waits(2)
         await database.write(lambda db: db.execute(update(evaluation_slices).values(process="the-dead")))
         async with serving(database, quick.chat) as other:
-            await other.runtime.runner.release_slices_of(["the-dead"])
+            await other.runtime.evaluation_worker.release_slices_of(["the-dead"])
             done = await ended(database)
-        await until(lambda: not server.runtime.runner.running)
+        await until(lambda: not server.runtime.evaluation_worker.running)
 
     assert (done.state, done.done, done.recorded, quick.asked.total()) == ("succeeded", 2, 2, 2)
 
@@ -152,7 +152,7 @@ async def test_a_cell_that_takes_every_process_with_it_is_found(database: Databa
     await database.write(put, "ev_1", plan(variant("counted"), concurrency=8), rows(2))
     await database.write(lambda db: db.execute(update(evaluation_slices).values(attempts=5)))
     async with serving(database, counted.chat) as server:
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         done = await ended(database)
 
     found = await results(database)
@@ -175,11 +175,11 @@ async def test_what_failed_is_run_again_into_the_same_evaluation(database: Datab
 
     async with serving(database, mended) as server:
         await database.write(put, "ev_1", plan(variant("mended")), rows(5))
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         before = await ended(database)
         is_broken = False
         await database.write(evaluations.rerun_evaluation, "default", "ev_1", "failed", utc_now())
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         after = await ended(database)
 
     assert [(one.state, one.done, one.failed) for one in (before, after)] == [("partly", 3, 2), ("succeeded", 5, 0)]
@@ -190,11 +190,11 @@ async def test_an_evaluation_that_is_deleted_is_left(database: Database) -> None
     counted = Counted(waits_after=0)
     async with serving(database, counted.chat) as server:
         await database.write(put, "ev_1", plan(variant("counted"), concurrency=2), rows(8))
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         await counted.waits(2)
         await database.write(evaluations.delete_evaluation, "default", "ev_1")
-        server.runtime.runner.wake()
-        await until(lambda: not server.runtime.runner.running)
+        server.runtime.evaluation_worker.wake()
+        await until(lambda: not server.runtime.evaluation_worker.running)
 
     assert (counted.stopped, counted.asked.total()) == (2, 2)
 
@@ -208,13 +208,13 @@ async def test_what_cannot_be_loaded_is_left_to_others(
         raise ImportError("not here")
 
     async with serving(database, counted.chat) as server:
-        monkeypatch.setattr(server.runtime.runner, "_make", broken)
+        monkeypatch.setattr(server.runtime.evaluation_worker, "_make", broken)
         await database.write(put, "ev_1", plan(variant("counted")), rows(2))
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         await until(lambda: "Evaluations that wait could not be looked for" in caplog.messages)
         left = await database.read(slices.has_waiting_slices)
         async with serving(database, counted.chat) as other:
-            other.runtime.runner.wake()
+            other.runtime.evaluation_worker.wake()
             done = await ended(database)
 
     assert (left, done.state, counted.asked.total()) == (True, "succeeded", 2)
@@ -229,7 +229,7 @@ async def test_a_plan_that_cannot_be_read_is_left_to_others(
         good = plan(variant("counted"))
         await database.write(put, "ev_1", good, rows(2))
         await database.write(lambda db: db.execute(update(evaluations_table).values(plan={"of": "another version"})))
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         await until(lambda: len(caplog.messages) > 1)
         await database.write(lambda db: db.execute(update(evaluations_table).values(plan=good)))
         done = await ended(database)
@@ -244,7 +244,7 @@ async def test_an_evaluation_in_memory_needs_nobody_who_looks() -> None:
     await server.runtime.start()
     try:
         await server.runtime.database.write(put, "ev_1", plan(variant("counted")), rows(3))
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         done = await ended(server.runtime.database)
     finally:
         await server.engine.drain(0)

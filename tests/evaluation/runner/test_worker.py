@@ -41,7 +41,7 @@ async def test_every_cell_is_asked_and_scored(database: Database) -> None:
     async with serving(database, answer) as server:
         planned = plan(variant(), variant(name="again"), repeats=2)
         await database.write(put, "ev_1", planned, [*rows(3), {"messages": "x"}])
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         done = await ended(database)
 
     found = await results(database)
@@ -59,7 +59,7 @@ async def test_every_cell_is_asked_and_scored(database: Database) -> None:
 async def test_a_result_is_kept_whole_and_the_run_without_what_was_said(database: Database) -> None:
     async with serving(database, answer) as server:
         await database.write(put, "ev_1", plan(), [{"messages": [{"role": "user", "content": "Hi"}], "expected": "Hi"}])
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         await ended(database)
         await server.runtime.recorder.flush()
         found = await whole(database)
@@ -99,7 +99,7 @@ async def test_values_columns_and_faulty_rows(database: Database) -> None:
     data: list[dict[str, Any]] = [{"n": 2, "expected": 4, "old": 5}, {"n": "two", "expected": 4}]
     async with serving(database, double) as server:
         await database.write(put, "ev_1", planned, data)
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         done = await ended(database)
 
     found = await results(database)
@@ -133,7 +133,7 @@ async def test_a_row_without_messages_is_asked_its_question_and_one_with_nothing
     planned = plan(variant("heard", map=columns), variant(name="nobody maps", workflow="heard", map=ColumnMap()))
     async with serving(database, heard) as server:
         await database.write(put, "ev_1", planned, data)
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         done = await ended(database)
 
     lacking = {
@@ -159,7 +159,7 @@ async def test_a_row_that_is_gone_fails_its_cells(database: Database) -> None:
     async with serving(database, answer) as server:
         await database.write(put, "ev_1", plan(), rows(1))
         await database.write(lambda db: db.execute(delete(testset_contents)))
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         done = await ended(database)
 
     [found] = await results(database)
@@ -196,7 +196,7 @@ async def test_a_script_is_played_in_one_session_and_trace(database: Database) -
     async with serving(database, weather) as server:
         played = variant("weather", map=ColumnMap(script="script"))
         await database.write(put, "ev_1", plan(played, evaluators=scored), [{"script": script}])
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         done = await ended(database)
 
     found = await whole(database)
@@ -218,7 +218,7 @@ async def test_evaluators_that_fail_or_are_not_there_are_shown_and_not_counted(d
     planned = [PlannedEvaluator(key=key, name=key) for key in ("events", "broken", "gone")]
     async with serving(database, answer, evaluators=[events, broken]) as server:
         await database.write(put, "ev_1", plan(evaluators=planned), rows(1))
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         done = await ended(database)
 
     [found] = await results(database)
@@ -239,7 +239,7 @@ async def test_what_a_run_spends_is_counted_and_ends_it_when_it_is_enough(databa
 
     async with serving(database, dear) as server:
         await database.write(put, "ev_1", plan(variant("dear"), concurrency=1, max_cost=1.0), rows(200))
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         done = await ended(database)
 
     assert (done.state, done.reason is not None and done.reason["code"]) == ("failed", "max_cost")
@@ -264,7 +264,7 @@ async def test_what_reports_tokens_alone_costs_what_the_operators_list_says(data
     settings = Settings(prices={"gpt-*": Price(input=6)})
     async with serving(database, advisor, settings=settings) as server:
         await database.write(put, "ev_1", plan(variant("advisor"), evaluators=[budget], max_cost=4), rows(1))
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         done = await ended(database)
 
     (found,) = await results(database)
@@ -279,7 +279,7 @@ async def test_too_many_failures_end_it(database: Database) -> None:
 
     async with serving(database, failing) as server:
         await database.write(put, "ev_1", plan(variant("failing"), concurrency=2, max_errors=0.1), rows(100))
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         done = await ended(database)
 
     assert (done.state, done.done, done.reason is not None and done.reason["code"]) == ("failed", 0, "max_errors")
@@ -302,8 +302,8 @@ async def test_no_more_run_at_once_than_may_nor_faster(database: Database) -> No
         limited = plan(variant("counted"), concurrency=3, rate=Rate(calls=100, seconds=1))
         await database.write(put, "ev_1", limited, rows(30))
         begun = asyncio.get_running_loop().time()
-        server.runtime.runner.wake()
-        other.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
+        other.runtime.evaluation_worker.wake()
         done = await ended(database)
         seconds = asyncio.get_running_loop().time() - begun
 
@@ -326,7 +326,7 @@ async def test_a_process_runs_no_more_cells_than_half_of_what_it_can(database: D
 
     async with serving(database, counted, settings=Settings(trace_content="off", threads=10)) as server:
         await database.write(put, "ev_1", plan(variant("counted"), concurrency=100), rows(40))
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         await ended(database)
 
     assert most == 5
@@ -335,12 +335,12 @@ async def test_a_process_runs_no_more_cells_than_half_of_what_it_can(database: D
 async def test_a_server_that_takes_nothing_from_the_background_leaves_it_to_workers(database: Database) -> None:
     async with serving(database, answer, settings=Settings(trace_content="off", background_runs=0)) as server:
         await database.write(put, "ev_1", plan(), rows(2))
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         async with serving(database, answer) as worker:
-            worker.runtime.runner.wake()
+            worker.runtime.evaluation_worker.wake()
             done = await ended(database)
 
-    assert (done.state, server.runtime.runner.running) == ("succeeded", 0)
+    assert (done.state, server.runtime.evaluation_worker.running) == ("succeeded", 0)
 
 
 async def test_what_is_not_to_be_kept_is_scored_and_not_kept(database: Database) -> None:
@@ -353,7 +353,7 @@ async def test_what_is_not_to_be_kept_is_scored_and_not_kept(database: Database)
     settings = Settings(trace_content="off", redact=({"detector": "email", "scope": ["runs"]},))
     async with serving(database, answer, settings=settings, evaluators=[quoting]) as server:
         await database.write(put, "ev_1", plan(evaluators=scored), data)
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         await ended(database)
 
     found = await whole(database)
@@ -381,7 +381,7 @@ async def test_results_wait_for_a_database_that_is_away(database: Database, monk
     monkeypatch.setattr(result_writer, "RETRY_INTERVAL_S", 0.01)
     async with serving(database, answer) as server:
         await database.write(put, "ev_1", plan(concurrency=1), rows(3))
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         done = await ended(database)
 
     assert (done.state, done.done, away) == ("succeeded", 3, 0)
@@ -400,7 +400,7 @@ async def test_a_mistake_of_ours_fails_its_cell_and_no_other(
     monkeypatch.setattr(cell, "read_cell_input", asked)
     async with serving(database, answer) as server:
         await database.write(put, "ev_1", plan(), rows(3))
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         done = await ended(database)
 
     found = await results(database)
@@ -421,7 +421,7 @@ async def test_an_evaluator_that_never_ends_is_left(database: Database, monkeypa
     scored = [PlannedEvaluator(key=key, name=key) for key in ("endless", "exact_match")]
     async with serving(database, answer, evaluators=[endless]) as server:
         await database.write(put, "ev_1", plan(evaluators=scored, timeout=5), rows(1))
-        server.runtime.runner.wake()
+        server.runtime.evaluation_worker.wake()
         done = await ended(database)
 
     [found] = await results(database)

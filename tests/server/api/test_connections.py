@@ -288,7 +288,7 @@ async def test_a_run_that_goes_on_ends_and_one_that_waits_is_refused(house: Keye
         async for line in lines:
             if "begin" in line:
                 break
-        house.server.runtime.backlog._max_runs = 0
+        house.server.runtime.run_queue._max_runs = 0
         later = await house.http.post("/v1/responses", json={"model": "far", "input": "x", "background": True})
         gone = await house.http.delete("/api/connections/far")
         said = "\n".join([line async for line in lines])
@@ -487,7 +487,7 @@ async def test_what_was_kept_and_cannot_be_read_is_asked_again(tmp_path: Path, f
 
         async def is_kept() -> bool:
             rows = await server.runtime.database.read(kept.list_connections, "default")
-            return all(row.evidence and row.evidence["dialect"] == "invoke" for row in rows)
+            return all((row.evidence or {}).get("dialect") == "invoke" for row in rows)
 
         await until(is_kept)
     await server.close()
@@ -529,7 +529,7 @@ async def test_every_process_serves_it_and_lets_it_go(
     monkeypatch.setattr(remote, "REFRESH_INTERVAL_S", 0)
     here, there = await served(postgres_url), await served(postgres_url)
     if kind == "looking":
-        monkeypatch.setattr(there.runtime.connections, "changed", lambda: None)
+        monkeypatch.setattr(there.runtime.connection_sync, "wake", lambda: None)
     async with client(here) as http:
         (await http.post("/api/connections", json={"url": f"{far}/scripted", "name": "far"})).raise_for_status()
 
@@ -541,8 +541,8 @@ async def test_every_process_serves_it_and_lets_it_go(
         refreshed = (await http.post("/api/workflows/far/refresh")).json()["checked_at"]
 
         async def is_told() -> bool:
-            (one,) = there.runtime.connections.all_here()
-            return connection_sync.msgspec.to_builtins(one.mark.checked_at)[:23] == refreshed[:23]
+            (one,) = there.runtime.connection_sync.list_synced()
+            return connection_sync.msgspec.to_builtins(one.version.checked_at)[:23] == refreshed[:23]
 
         await until(is_told)
         same = there.registry.workflow("far") is first

@@ -28,7 +28,7 @@ def back(messages: list[Message]) -> str:
 @pytest.fixture
 async def server(database: Database) -> AsyncIterator[Server]:
     made = Server(Registry([back]), Settings(), database=database)
-    made.runtime.live_scorer._quiet, made.runtime.live_scorer._look = timedelta(0), 0.01
+    made.runtime.live_worker._quiet, made.runtime.live_worker._look = timedelta(0), 0.01
     yield made
     await made.close()
 
@@ -91,7 +91,7 @@ async def test_what_evaluations_call_is_not_scored(server: Server, http: httpx.A
     run = (await http.post("/api/evaluations", json=body)).json()["id"]
     await http.get(f"/api/evaluations/{run}/events")
     trace = (await http.get(f"/api/evaluations/{run}/results/cell_0")).json()["trace_id"]
-    await server.runtime.telemetry.flushed()
+    await server.runtime.telemetry.flush()
     await scores(http, await said(http, "Hi"))
 
     assert (await http.get(f"/api/traces/{trace}/scores")).json() == {"data": []}

@@ -33,7 +33,7 @@ async def told(server: Server, http: httpx.AsyncClient, text: str, *ratings: dic
     run, trace = answer.headers["x-palaver-run-id"], answer.headers["x-palaver-trace-id"]
     for rating in ratings:
         assert (await http.put(f"/api/runs/{run}/feedback", json=rating)).status_code == 200
-    await server.runtime.telemetry.flushed()
+    await server.runtime.telemetry.flush()
     return run, trace
 
 
@@ -108,7 +108,7 @@ async def test_a_thread_goes_with_its_traces_if_one_says_so(server: Server, http
         said = {"messages": [{"role": "user", "content": "Hi"}]}
         (await http.post(f"/api/threads/{thread}/turns", json=said, headers=stream)).raise_for_status()
         await send(http, span("outside", trace=thread[-8:], session__id=thread))
-        await server.runtime.telemetry.flushed()
+        await server.runtime.telemetry.flush()
         gone = await http.delete(f"/api/threads/{thread}", params={"traces": traces})
         assert gone.status_code == 204
         rows = (await http.get("/api/traces")).json()["data"]

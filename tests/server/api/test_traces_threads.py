@@ -261,7 +261,7 @@ async def test_an_export_ends_for_one_whose_key_was_revoked(monkeypatch: pytest.
             asyncio.get_running_loop().call_soon(end)
             yield
 
-        monkeypatch.setattr(house.server.authenticator, "watched", revoked)
+        monkeypatch.setattr(house.server.authenticator, "watch", revoked)
         is_whole = False
         with suppress(TimeoutError, RuntimeError):  # Whoever reads without a socket waits for what does not come.
             async with asyncio.timeout(2):

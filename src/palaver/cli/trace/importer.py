@@ -278,11 +278,11 @@ async def _import(db: str | None, project: str, files: Sequence[str], counts: _I
     settings, _ = read_settings(env=os.environ, folder=Path.cwd())
     redacting = RedactionPolicy(settings, Registry([]))
     async with use_database(db) as database:
-        await redacting.begin(database, _now)
+        await redacting.load_hash_key(database, _now)
         for name in files:
             display_name = "standard input" if name == "-" else printable(name)
             with open_input(name) as stream, read_progress(stream) as (input_stream, printer):
-                importer = _FileImporter(display_name, project, database, redacting.span, counts, printer)
+                importer = _FileImporter(display_name, project, database, redacting.redact_span, counts, printer)
                 for chunk in read_chunks(input_stream, display_name):
                     await importer.store(chunk)
 

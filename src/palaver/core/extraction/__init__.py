@@ -25,11 +25,11 @@ __all__ = [
     "Reason",
     "Whole",
     "dialect_of",
+    "explain_absence",
     "extract_chat_messages",
     "full",
     "is_chat_messages",
     "preview",
     "preview_messages",
     "read_conversation",
-    "explain_absence",
 ]

@@ -182,7 +182,7 @@ class WorkflowCaller:
             raise
         last = run.log[-1] if run.log else RunCancelled()
         if isinstance(last, RunCancelled) or (isinstance(last, RunFinished) and last.finish == "interrupted"):
-            if self._engine.draining:
+            if self._engine.is_draining:
                 raise EvaluationAborted
             return RunFailed(code="cancelled", message="Somebody stopped the run.")
         if isinstance(last, RunFailed) and last.code == ShuttingDown.code:

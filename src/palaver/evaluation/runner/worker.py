@@ -95,7 +95,7 @@ class EvaluationWorker:
         if self._going:
             return RUNNING_POLL_INTERVAL_S
         if waits:
-            return self._look if self._engine.draining else BUSY_POLL_INTERVAL_S
+            return self._look if self._engine.is_draining else BUSY_POLL_INTERVAL_S
         if self._runs is not None:
             self._runs.drop_unused()
         return self._look if self._polls else None
@@ -106,7 +106,7 @@ class EvaluationWorker:
 
     async def _heed(self) -> None:
         """Stop slices of stopped evaluations; return all if the process is draining."""
-        if self._engine.draining:
+        if self._engine.is_draining:
             self._leave()
         elif named := {run.slice.evaluation_key for run in self._going.values()}:
             for of in await self._database.read(slices.find_stopped, named):
@@ -119,7 +119,7 @@ class EvaluationWorker:
 
     async def _take(self) -> bool:
         """Take slices while there is room. True if any slice waits."""
-        if self._engine.draining:
+        if self._engine.is_draining:
             return False
         free = self._most - sum(run.slice.width for run in self._going.values())
         if not await self._database.read(slices.has_waiting_slices):

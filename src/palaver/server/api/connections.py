@@ -110,8 +110,8 @@ class ConnectionController(ApiController):
 
     @get(operation_id="list_connections", summary="All services that are connected here, by name")
     async def list_connections(self, request: Asked, after: After = None, limit: Limit = 50) -> Page[ConnectionRow]:
-        await self.connection_sync.look()
-        added = [_row(one) for one in self.connection_sync.all_here()]
+        await self.connection_sync.sync()
+        added = [_row(one) for one in self.connection_sync.list_synced()]
         names = {row.name for row in added if row.state != "failed"}
         remotes = [one for one in self.registry if isinstance(one, RemoteWorkflow)]
         fixed = [_fixed_row(one, self.settings) for one in remotes if one.description.name not in names]
@@ -132,7 +132,7 @@ class ConnectionController(ApiController):
         options = ConnectionOptions(
             is_chat=body.is_chat, dialect=body.dialect, model=body.model, timeout_seconds=body.timeout_seconds
         )
-        wanted = self.connection_sync.wanted(_checked_url(body.url), options)
+        wanted = self.connection_sync.connection_config(_checked_url(body.url), options)
         given = None if body.name is None else _free(body.name, self.registry)
         found = await _found(wanted, given)
         name = given or _free(default_name(wanted.url, found.name), self.registry)
@@ -165,12 +165,12 @@ class ConnectionController(ApiController):
             known = variants.list_variants(db, DEFAULT_PROJECT, workflow=name, window=_EVERY).data
             return shown_as(shown(known), status=201, location=f"{self.settings.root_path}/api/workflows/{name}")
 
-        return await self.connection_sync.changing(lambda: once(request, self.database, raw, work))
+        return await self.connection_sync.apply_change(lambda: once(request, self.database, raw, work))
 
     @delete("/{name:str}", operation_id="disconnect", summary="Serve it no longer; its threads stay")
     async def disconnect(self, request: Asked, name: FromPath[str]) -> None:
         of_default(request)
-        if not await self.connection_sync.changing(
+        if not await self.connection_sync.apply_change(
             lambda: self.database.write(kept.delete_connection, DEFAULT_PROJECT, name)
         ):
             raise _not_removed(request, name, self.registry, self.settings)
@@ -238,7 +238,7 @@ def _place(row: ConnectionRow) -> str:
 
 
 def _row(one: SyncedConnection) -> ConnectionRow:
-    far, mark = one.workflow, one.mark
+    far, mark = one.workflow, one.version
     checked_at = mark.checked_at if far is None else far.checked_at
     return ConnectionRow(
         name=mark.name,

@@ -46,6 +46,7 @@ __all__ = [
     "etag_of",
     "exchange_of",
     "new_id",
+    "parse_timestamp",
     "raw_body",
     "read_as",
     "read_body",
@@ -54,7 +55,6 @@ __all__ = [
     "takes",
     "told_time",
     "unless_stale",
-    "parse_timestamp",
     "utc_now",
 ]
 
@@ -129,7 +129,7 @@ def exchange_of(request: Asked) -> Exchange:
     """The request as our own routes have it, to read a body that is no JSON."""
     asgi = cast("Any", request)  # Litestar's names for ASGI's types are its own.
     exchange = Exchange(asgi.scope, asgi.receive, asgi.send)
-    exchange.caller, exchange.callers = caller_of(request), asgi.scope.get("palaver.callers")
+    exchange.caller, exchange.authenticator = caller_of(request), asgi.scope.get("palaver.callers")
     return exchange
 
 
@@ -143,7 +143,7 @@ async def read_body(request: Asked, settings: Settings, kind: type[T]) -> tuple[
 
 def read_as(raw: bytes, kind: type[T], settings: Settings) -> T:
     """A body as one of our Structs, or the error that points at what does not fit. Unknown keys are ignored."""
-    return decode_struct(json.decode(raw, settings.json_bounds), kind)
+    return decode_struct(json.decode(raw, settings.json_limits), kind)
 
 
 # Answers and ETags

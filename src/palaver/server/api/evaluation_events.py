@@ -72,7 +72,7 @@ class EvaluationEventController(ApiController):
         following = followed(self.database, caller.project, found, shown.plan_of(kept), seen, utc_now)
 
         async def told(exchange: Exchange) -> None:
-            with self.rate_limits.streams.held(caller):
+            with self.rate_limits.streams.slot(caller):
                 await tell(exchange, b"", following, self.settings.stream_stall, HEAD.headers)
 
         return Told(told)

@@ -88,7 +88,7 @@ class EvaluationFigureController(ApiController):
         first = await anext(lines, b"")
 
         async def told(exchange: Exchange) -> None:
-            with self.rate_limits.streams.held(caller):
+            with self.rate_limits.streams.slot(caller):
                 await tell(exchange, first, lines, self.settings.stream_stall, headers(found.id, form))
 
         return Told(told)

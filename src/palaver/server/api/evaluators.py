@@ -83,7 +83,7 @@ class EvaluatorController(ApiController):
         operation_class=takes(dict[str, Any]),
     )
     async def import_evaluators(self, request: Asked) -> Response[ImportedEvaluators]:
-        document = json.decode(await raw_body(request, self.settings), self.settings.json_bounds)
+        document = json.decode(await raw_body(request, self.settings), self.settings.json_limits)
         found = await asyncio.to_thread(agenta.import_evaluators, document)
         return answer(request, ImportedEvaluators([_imported(one) for one in found]))
 

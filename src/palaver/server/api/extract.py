@@ -72,7 +72,7 @@ class ExtractController(ApiController):
 
 
 def _answer(body: bytes, settings: Settings) -> bytes:
-    value, prefer = _asked(json.decode(body, settings.json_bounds))
+    value, prefer = _asked(json.decode(body, settings.json_limits))
     return json.encode(Extracted(read_conversation(value, prefer), preview(value, prefer)))
 
 

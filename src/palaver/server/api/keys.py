@@ -108,7 +108,7 @@ class KeyController(ApiController):
             made_by=caller.key,
         )
         await self.database.write(kept.insert_key, key)
-        self.authenticator.changed(key.id)
+        self.authenticator.invalidate(key.id)
         location = f"{self.settings.root_path}/api/keys/{api_keys.format_key_id(key.id)}"
         return answer(request, shown_once(key, secret), status=201, location=location)
 
@@ -124,7 +124,7 @@ class KeyController(ApiController):
         changed = await self.database.write(
             _if_fresh, unless_stale(request, row), caller_of(request).project, key_id, kept.update_key, changes
         )
-        self.authenticator.changed(changed.id)
+        self.authenticator.invalidate(changed.id)
         return answer(request, row(changed))
 
     @delete("/{key_id:str}", operation_id="revoke_key", summary="Revoke it; its row stays")
@@ -133,7 +133,7 @@ class KeyController(ApiController):
         changed = await self.database.write(
             _if_fresh, unless_stale(request, row), caller_of(request).project, key_id, revoke
         )
-        self.authenticator.changed(changed.id)
+        self.authenticator.invalidate(changed.id)
 
 
 def _if_fresh(

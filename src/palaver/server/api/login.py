@@ -47,13 +47,13 @@ class SessionController(ApiController):
         small = msgspec.structs.replace(self.settings, max_body=_MAX_LOGIN_BYTES)
         given = read_as(await raw_body(request, small), Login, small)
         address = request.client.host if request.client else ""
-        self.rate_limits.try_login(address)
-        caller = await self.authenticator.of_key(given.key.strip())
+        self.rate_limits.count_login(address)
+        caller = await self.authenticator.caller_of_key(given.key.strip())
         if caller is None:
             raise Unauthorized("This is not a valid key.")  # Unknown, expired or revoked: nobody is told.
-        self.rate_limits.logged_in(address)
-        self.rate_limits.request(caller)
-        value, session = await self.authenticator.begin_session(caller)
+        self.rate_limits.uncount_login(address)
+        self.rate_limits.count_request(caller)
+        value, session = await self.authenticator.create_session(caller)
         lasting = session.expires_at - session.created_at
         return _with_cookie(request, self.settings, value, int(lasting.total_seconds()))
 

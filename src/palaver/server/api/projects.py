@@ -87,7 +87,7 @@ class ProjectController(ApiController):
             project=name, name="the first key", scopes=ALL_SCOPES, now=now, made_by=caller.key
         )
         await self.database.write(_made, project, key)
-        self.authenticator.changed(key.id)
+        self.authenticator.invalidate(key.id)
         made = NewProject(name=name, created_at=told_time(now), key=shown_once(key, secret))
         return answer(request, made, status=201, location=f"{self.settings.root_path}/api/projects/{name}")
 
@@ -95,7 +95,7 @@ class ProjectController(ApiController):
     async def erase_project(self, request: Asked, name: FromPath[str], confirm: Confirm = None) -> None:
         of_default(request)
         for key in await self.database.write(_closed, name, confirm):
-            self.authenticator.changed(key)
+            self.authenticator.invalidate(key)
         task = asyncio.get_running_loop().create_task(_erased(self.database, name))
         _erasure_tasks.add(task)
         task.add_done_callback(_erasure_tasks.discard)

@@ -149,7 +149,7 @@ class Told(Response[Any]):
 
         async def application(scope: Any, receive: Any, send: Any) -> None:
             exchange = Exchange(scope, receive, send)
-            exchange.caller, exchange.callers = scope["palaver.caller"], scope["palaver.callers"]
+            exchange.caller, exchange.authenticator = scope["palaver.caller"], scope["palaver.callers"]
             await self._tell(exchange)
 
         return cast("Any", application)

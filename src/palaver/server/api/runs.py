@@ -120,7 +120,7 @@ class RunController(ApiController):
         following = self.run_reader.follow(caller.project, run, seen)
 
         async def tell(exchange: Exchange) -> None:
-            with self.rate_limits.streams.held(caller):
+            with self.rate_limits.streams.slot(caller):
                 await replay_events(exchange, HEAD, frames(seen), following, stall=self.settings.stream_stall)
 
         return Told(tell)

@@ -80,7 +80,9 @@ class TestSetCaseController(ApiController):
         raw, body = await read_body(request, self.settings, NewCase)
         if (before := await answered(request, self.database, raw)) is not None:
             return before
-        found = await self.database.read(_cut, caller.project, testset, body, self.redaction.case, self.settings)
+        found = await self.database.read(
+            _cut, caller.project, testset, body, self.redaction.case_redactor, self.settings
+        )
         written = CommitInfo(message=body.message, key=caller.key, at=utc_now())
 
         def work(db: Connection) -> HttpResponse:

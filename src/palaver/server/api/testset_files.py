@@ -150,7 +150,7 @@ class TestSetFileController(ApiController):
         headers = (("content-type", MEDIA_TYPES[form]), ("content-disposition", attached))
 
         async def told(exchange: Exchange) -> None:
-            with self.rate_limits.streams.held(caller):
+            with self.rate_limits.streams.slot(caller):
                 await tell(exchange, first, pieces, self.settings.stream_stall, headers)
 
         return Told(told)

@@ -140,7 +140,7 @@ def _read(raw: bytes, settings: Settings) -> tuple[list[ThreadFile], list[dict[s
         if not text.strip():
             continue
         try:
-            files.append(thread_files.parse_thread_file(json.decode(text, settings.json_bounds)))
+            files.append(thread_files.parse_thread_file(json.decode(text, settings.json_limits)))
         except RequestError as error:
             faults.append(_fault(number, error))
     return files, faults[:20]

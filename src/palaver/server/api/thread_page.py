@@ -11,7 +11,7 @@ from palaver.storage.threads.import_export import branch_paths, encode_thread
 from palaver.storage.threads.message_tree import Node
 from palaver.storage.threads.repository import Thread, require_thread
 
-__all__ = ["POLICY", "shown", "page"]
+__all__ = ["POLICY", "page", "shown"]
 
 
 def shown(db: Connection, project: str, thread: str) -> bytes:

@@ -234,7 +234,7 @@ def said(request: Asked, given: Any, settings: Settings, *, most: int) -> list[M
         messages = list(file_references.resolve_file_urls(messages, host=host, root_path=settings.root_path))
     if len(messages) > most:
         raise InvalidValue(f"There are {len(messages)} messages; at most {most} are taken.", pointer="/messages")
-    check_history_limits(messages, settings.history_bounds)
+    check_history_limits(messages, settings.history_limits)
     return messages
 
 

@@ -65,7 +65,7 @@ class TraceExportController(ApiController):
         first = await anext(lines, b"")  # So that what is wrong with the question is told as such.
 
         async def told(exchange: Exchange) -> None:
-            with self.rate_limits.streams.held(caller):
+            with self.rate_limits.streams.slot(caller):
                 await tell(exchange, first, lines, self.settings.stream_stall)
 
         return Told(told)
@@ -106,7 +106,7 @@ async def tell(
     loop = asyncio.get_running_loop()
     sending = loop.create_task(_send(exchange, first, lines, stall, headers))
     leaving = loop.create_task(_left(exchange))
-    watched = exchange.callers.watched(exchange.caller, sending.cancel) if exchange.callers else nullcontext()
+    watched = exchange.authenticator.watch(exchange.caller, sending.cancel) if exchange.authenticator else nullcontext()
     try:
         with watched:
             await asyncio.wait([sending, leaving], return_when=asyncio.FIRST_COMPLETED)
@@ -117,14 +117,14 @@ async def tell(
         await asyncio.wait([sending, leaving])
     if not sending.cancelled():
         sending.result()  # Its error is ours.
-    elif not is_gone and exchange.wire is not None:
-        exchange.wire.abort()  # So that nobody takes it for the whole.
+    elif not is_gone and exchange.writer is not None:
+        exchange.writer.abort()  # So that nobody takes it for the whole.
     elif not is_gone:
         raise ClientDisconnected
 
 
 async def _send(exchange: Exchange, first: bytes, lines: AsyncGenerator[bytes], stall: float, headers: Headers) -> None:
-    await exchange.open(200, headers)
+    await exchange.start_response(200, headers)
     async with aclosing(lines):
         await _put(exchange, first, stall)
         async for piece in lines:
@@ -139,8 +139,8 @@ async def _put(exchange: Exchange, body: bytes, stall: float) -> None:
         async with asyncio.timeout(stall):
             await exchange.send({"type": "http.response.body", "body": body, "more_body": True})
     except TimeoutError:
-        if exchange.wire is not None:
-            exchange.wire.abort()
+        if exchange.writer is not None:
+            exchange.writer.abort()
         raise
 
 

@@ -40,7 +40,7 @@ class TracePageController(ApiController):
         first = await anext(page)  # So that what is not there is told as such.
 
         async def telling(exchange: Exchange) -> None:
-            with self.rate_limits.streams.held(caller):
+            with self.rate_limits.streams.slot(caller):
                 await tell(exchange, first, page, self.settings.stream_stall, _headers(name))
 
         return Told(telling)

@@ -97,7 +97,7 @@ class TurnController(ApiController):
             if before is not None:
                 return await self._given_again(request, once, before)
         try:
-            joined = await self.thread_runner.take(caller, thread, look, given, run)
+            joined = await self.thread_runner.start_turn(caller, thread, look, given, run)
         except BaseException:
             if once is not None:
                 await asyncio.shield(self.database.write(idempotency.release_claim, once, run))
@@ -115,9 +115,13 @@ class TurnController(ApiController):
         project, thread = joined.origin.project, joined.origin.thread
         assert thread is not None
         beside: dict[str | None, list[str]] = {}
-        if joined.said:
-            beside = await self.database.read(message_tree.list_children_ids, project, thread, [joined.said[0].parent])
-        shown = Taken(run_view(row, self.run_reader), [node_view(node, dict(beside), {}) for node in joined.said])
+        if joined.added_nodes:
+            beside = await self.database.read(
+                message_tree.list_children_ids, project, thread, [joined.added_nodes[0].parent]
+            )
+        shown = Taken(
+            run_view(row, self.run_reader), [node_view(node, dict(beside), {}) for node in joined.added_nodes]
+        )
         whole = shown_as(shown, status=202, location=f"{self.settings.root_path}/api/runs/{row.id}")
         return add_headers(whole, *named)
 
@@ -127,7 +131,7 @@ class TurnController(ApiController):
         head = add_headers(HEAD, *named, *((REPLAYED_HEADER,) if replayed else ()))
 
         async def tell(exchange: Exchange) -> None:
-            with self.rate_limits.streams.held(caller):
+            with self.rate_limits.streams.slot(caller):
                 await replay_events(exchange, head, frames(), following, stall=self.settings.stream_stall)
 
         return Told(tell)

@@ -94,7 +94,7 @@ def _read(raw: bytes, registry: Registry, settings: Settings) -> tuple[list[Vari
         if not text.strip():
             continue
         try:
-            file = decode_variant_file(text, settings.json_bounds)
+            file = decode_variant_file(text, settings.json_limits)
             found: list[RequestError] = [*find_parameter_faults(registry.workflow(file.workflow), file.parameters)]
         except RequestError as error:
             faults.append(_fault(number, error))

@@ -68,7 +68,7 @@ class ResponseQueue:
         self._emptied()
         self._outbox.remove(self)
 
-    def take(self) -> bytes | None:
+    def next_message(self) -> bytes | None:
         """The next message, if any."""
         if self._head is not None:
             message, self._head = self._head, None
@@ -115,7 +115,7 @@ class Outbox:
     def remove(self, line: ResponseQueue) -> None:
         self._turns.pop(line, None)
 
-    async def note(self, message: bytes) -> None:
+    async def put_message(self, message: bytes) -> None:
         """Add a message without a response; waits if there are many."""
         while len(self._notes) >= _MAX_NOTES:
             room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -124,14 +124,14 @@ class Outbox:
         self._notes.append(message)
         self._wake()
 
-    def change(self, change: Change) -> None:
+    def put_change(self, change: Change) -> None:
         """Add a change notice; it replaces a pending one of the same object."""
         key = change.kind, change.ref
         if key in self._changes or len(self._changes) < _MAX_CHANGES:
             self._changes[key] = change
             self._wake()
 
-    def take(self) -> bytes | None:
+    def next_message(self) -> bytes | None:
         """The next message, if any."""
         if self._notes:
             message = self._notes.popleft()
@@ -145,7 +145,7 @@ class Outbox:
         while self._turns:
             line = next(iter(self._turns))
             del self._turns[line]
-            message = line.take()
+            message = line.next_message()
             if line.has_more:
                 self._turns[line] = None  # At the end of the line.
             if message is not None:

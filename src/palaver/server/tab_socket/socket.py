@@ -70,7 +70,7 @@ class TabSockets:
         finally:
             self._rate_limits.sockets.release(caller)
             self._log_request(exchange, "socket")
-        await socket.ended()
+        await socket.wait_ended()
 
     async def _admit(self, exchange: Exchange) -> Caller:
         """Return the caller, and count the socket as one more of theirs."""
@@ -79,11 +79,11 @@ class TabSockets:
         security.check_request(exchange, settings)
         security.check_origin(exchange, settings)  # Any page can open a WebSocket, and do more on it than read.
         caller = await self.authenticator.resolve(exchange)
-        if place.bad or place.path.rstrip("/") != SOCKET_PATH:
+        if place.is_unnormalized or place.path.rstrip("/") != SOCKET_PATH:
             raise NotFound(f"There is no socket at {place.path[:80]}.")
-        routing.require_scope(routing.required_scope(place.found, exchange.method, place.path), caller)
-        self._rate_limits.request(caller)
-        await self.change_feed.begin()
+        routing.require_scope(routing.required_scope(place.route, exchange.method, place.path), caller)
+        self._rate_limits.count_request(caller)
+        await self.change_feed.start()
         self._rate_limits.sockets.acquire(caller)
         return caller
 
@@ -122,10 +122,10 @@ class TabSocket:
         """Serve until either side closes it. That counts as a disconnect for its requests."""
         await self._send({"type": "websocket.accept"})
         if self._connection is not None:
-            self._connection.leaving = self._leave
+            self._connection.on_shutdown = self._leave
         self._reading = asyncio.get_running_loop().create_task(self._read_on())
-        watched = self._sockets.authenticator.watched(self._caller, self._turn_away)
-        subscribed = self._sockets.change_feed.told(self._caller.project, self._outbox.change)
+        watched = self._sockets.authenticator.watch(self._caller, self._turn_away)
+        subscribed = self._sockets.change_feed.subscribe(self._caller.project, self._outbox.put_change)
         try:
             with watched, subscribed:
                 await asyncio.wait([self._reading])
@@ -138,11 +138,11 @@ class TabSocket:
             if self._writing is not None:
                 self._writing.cancel()
             if self._connection is not None:
-                self._connection.leaving = None
+                self._connection.on_shutdown = None
         if not self._reading.cancelled():
             self._reading.result()
 
-    async def ended(self) -> None:
+    async def wait_ended(self) -> None:
         """Wait for requests that continue after the disconnect."""
         if self._tasks:
             await asyncio.wait(self._tasks)
@@ -203,7 +203,7 @@ class TabSocket:
         self._check_left()
 
     async def _tell_problem(self, number: int | None, error: PalaverError) -> None:
-        await self._outbox.note(envelopes.encode_error(number, error.code, error.message))
+        await self._outbox.put_message(envelopes.encode_error(number, error.code, error.message))
 
     # Out
 
@@ -213,7 +213,7 @@ class TabSocket:
 
     async def _write_on(self) -> None:
         try:
-            while (message := self._outbox.take()) is not None:
+            while (message := self._outbox.next_message()) is not None:
                 async with asyncio.timeout(self._sockets.settings.stream_stall):
                     await self._send({"type": "websocket.send", "text": message.decode()})
             self._writing = None

@@ -35,20 +35,20 @@ from palaver.testsets.rows import Row
 
 __all__ = [
     "MEDIA_TYPES",
+    "CellTypes",
+    "FileReport",
+    "FileRow",
+    "FileRows",
     "Format",
     "RowLike",
-    "FileRow",
     "RowReader",
-    "FileRows",
-    "FileReport",
-    "CellTypes",
     "RowWriter",
     "format_of",
-    "read_file",
     "open_reader",
+    "open_writer",
+    "read_file",
     "with_ids",
     "write_file",
-    "open_writer",
 ]
 
 _WRITE_BATCH_ROWS = 500

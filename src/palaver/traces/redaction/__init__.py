@@ -12,4 +12,4 @@ from palaver.traces.redaction.detectors import MASK
 from palaver.traces.redaction.redactor import Redactor, redact_span
 from palaver.traces.redaction.rules import Action, Rule, RuleScope, parse_rules
 
-__all__ = ["redact_span", "Redactor", "parse_rules", "Rule", "Action", "RuleScope", "MASK"]
+__all__ = ["MASK", "Action", "Redactor", "Rule", "RuleScope", "parse_rules", "redact_span"]
