@@ -159,7 +159,7 @@ pieces = st.sampled_from(["", "a", "ab", "b", "{}", "ünï"])
 hostile_pieces = pieces | st.text(st.characters(exclude_categories=[]), max_size=3)
 
 
-def given_parts(names: st.SearchStrategy[str], said: st.SearchStrategy[str]) -> st.SearchStrategy[Part]:
+def output_parts(names: st.SearchStrategy[str], said: st.SearchStrategy[str]) -> st.SearchStrategy[Part]:
     return st.one_of(
         st.builds(Text, text=said, annotations=notes),
         st.builds(Reasoning, text=said, encrypted=maybe(said)),
@@ -171,9 +171,9 @@ def given_parts(names: st.SearchStrategy[str], said: st.SearchStrategy[str]) -> 
     )
 
 
-def givens(names: st.SearchStrategy[str], said: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
+def output_values(names: st.SearchStrategy[str], said: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
     """What a producer gives: bare text (`str`), parts, messages, usage, events."""
-    part = given_parts(names, said)
+    part = output_parts(names, said)
     message = st.builds(Message, role=roles, parts=st.lists(part, max_size=3), id=maybe(names))
     event = events(names, said)
     return st.one_of(said, said, event, event, event, part, message, usages)
@@ -209,7 +209,7 @@ _broken: st.SearchStrategy[Any] = st.sampled_from(
 @st.composite
 def exchanges(draw: st.DrawFn, names: st.SearchStrategy[str], said: st.SearchStrategy[str]) -> list[Any]:
     """A tool call, whole or in pieces, something in between, and its result: random ids alone would seldom meet."""
-    call_id, between = f"c{draw(st.integers(1, 12))}", st.lists(givens(names, said), max_size=2)
+    call_id, between = f"c{draw(st.integers(1, 12))}", st.lists(output_values(names, said), max_size=2)
     item = draw(st.sampled_from(["", f"call {call_id}"]))
     whole: list[Any] = [ToolCall(call_id=call_id, name="now", arguments=draw(said))]
     open_call: list[Any] = [ToolStarted(item=item, call_id=call_id), ToolDelta(item=item, delta=draw(said))]
@@ -223,15 +223,15 @@ def speech(names: st.SearchStrategy[str], said: st.SearchStrategy[str]) -> st.Se
     return st.lists(piece, max_size=4)
 
 
-def _joined(chunks: list[list[Any]]) -> list[Any]:
+def _flatten(chunks: list[list[Any]]) -> list[Any]:
     return [value for chunk in chunks for value in chunk]
 
 
 def _chunks(names: st.SearchStrategy[str], said: st.SearchStrategy[str]) -> st.SearchStrategy[list[Any]]:
-    return speech(names, said) | exchanges(names, said) | st.lists(givens(names, said), max_size=2)
+    return speech(names, said) | exchanges(names, said) | st.lists(output_values(names, said), max_size=2)
 
 
-sloppy = st.lists(_chunks(ids, pieces), max_size=6).map(_joined)
+sloppy = st.lists(_chunks(ids, pieces), max_size=6).map(_flatten)
 hostile = st.lists(_chunks(hostile_ids, hostile_pieces) | st.lists(terminals | _broken, max_size=1), max_size=6).map(
-    _joined
+    _flatten
 )

@@ -99,7 +99,7 @@ class _Stream:
                 raise AssertionError("a run starts once and ends once")
 
 
-def check(stream: Sequence[Event], *, asked: Collection[str] = ()) -> None:
+def check_stream(stream: Sequence[Event], *, asked: Collection[str] = ()) -> None:
     """Raise AssertionError or KeyError unless the stream is lawful; `asked` are the history's calls without result."""
     first, *inner, last = stream
     assert [event.seq for event in stream] == list(range(len(stream)))

@@ -31,7 +31,7 @@ from palaver.core.messages import Message, Reasoning, Text, ToolCall, ToolResult
 from palaver.core.runs import Reply
 from palaver.errors import BadStream
 from tests.core.strategies import RUN, hostile, sloppy, terminals
-from tests.core.stream_checker import check
+from tests.core.stream_checker import check_stream
 
 lawful = settings(max_examples=120)
 """Harder than elsewhere: what is lawful here is lawful on every wire."""
@@ -59,19 +59,19 @@ def stream_of(values: Sequence[Any], terminal: TerminalEvent | None = None) -> l
 @lawful
 @given(sloppy)
 def test_a_sloppy_producer_gives_a_lawful_stream(values: Sequence[Any]) -> None:
-    check(stream_of(values), asked={"h1"})
+    check_stream(stream_of(values), asked={"h1"})
 
 
 @lawful
 @given(hostile)
 def test_a_hostile_producer_gives_a_lawful_stream(values: Sequence[Any]) -> None:
-    check(stream_of(values), asked={"h1"})
+    check_stream(stream_of(values), asked={"h1"})
 
 
 @lawful
 @given(sloppy, terminals)
 def test_however_a_run_is_ended_the_stream_is_lawful(values: Sequence[Any], terminal: TerminalEvent) -> None:
-    check(stream_of(values, terminal), asked={"h1"})
+    check_stream(stream_of(values, terminal), asked={"h1"})
 
 
 @lawful

@@ -210,7 +210,7 @@ def test_files_at_any_other_url_are_refused(url: str) -> None:  # S5.4
 )
 def test_every_bound_can_be_set(bounds: HistoryLimits, parts: list[str | Part], message: str) -> None:  # S4.3
     with pytest.raises(RequestError) as caught:
-        validate_history([Message.user(*parts)], bounds=bounds)
+        validate_history([Message.user(*parts)], limits=bounds)
 
     assert caught.value.message == message
 

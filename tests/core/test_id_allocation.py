@@ -65,7 +65,7 @@ def test_a_message_that_we_named_may_be_named_by_its_producer() -> None:
 def test_names_that_a_producer_guessed_are_passed_over() -> None:
     names = IdAllocator("run_r")
     names.message_for("msg_r_1")
-    names.item("rs_r_2")
+    names.claim_item("rs_r_2")
 
     assert [names.new("msg"), names.new("rs")] == ["msg_r_2", "rs_r_3"]
 
@@ -73,25 +73,34 @@ def test_names_that_a_producer_guessed_are_passed_over() -> None:
 def test_an_item_is_named_once() -> None:
     names = IdAllocator("run_r")
 
-    assert [names.is_item("x"), names.item("x"), names.is_item("x"), names.item("x")] == [False, "x", True, None]
+    assert [names.is_item("x"), names.claim_item("x"), names.is_item("x"), names.claim_item("x")] == [
+        False,
+        "x",
+        True,
+        None,
+    ]
 
 
 def test_an_item_that_never_was_may_be_named_again() -> None:
     names = IdAllocator("run_r")
-    names.item("x")
-    names.forget_item("x")
+    names.claim_item("x")
+    names.release_item("x")
 
-    assert names.item("x") == "x"
+    assert names.claim_item("x") == "x"
 
 
 def test_a_call_answers_to_its_producers_name_its_items_and_its_own() -> None:
     names = IdAllocator("run_r")
-    item = names.call_item("c", given="call no. 1")
+    item = names.claim_call_item("c", given="call no. 1")
 
     assert item == "fc_c"
-    assert [names.called("call no. 1"), names.called("fc_c"), names.called("c")] == ["fc_c", "fc_c", "fc_c"]
-    assert names.call_item("c", given="call no. 2") is None
-    assert names.called("call no. 2") == "fc_call no. 2"
+    assert [names.call_item_id("call no. 1"), names.call_item_id("fc_c"), names.call_item_id("c")] == [
+        "fc_c",
+        "fc_c",
+        "fc_c",
+    ]
+    assert names.claim_call_item("c", given="call no. 2") is None
+    assert names.call_item_id("call no. 2") == "fc_call no. 2"
 
 
 def test_every_name_is_cut_to_length() -> None:
@@ -100,9 +109,9 @@ def test_every_name_is_cut_to_length() -> None:
     made = [
         names.message_for(long * 2),
         names.result_message(long * 3),
-        names.item(long * 4),
-        names.call_item(long, given=""),
+        names.claim_item(long * 4),
+        names.claim_call_item(long, given=""),
     ]
 
     assert [len(name or "") for name in made] == [53, 53, 53, 53]
-    assert names.called(long) == made[3]
+    assert names.call_item_id(long) == made[3]

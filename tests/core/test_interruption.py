@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from palaver.core.events import ReasoningStarted, RunFinished, RunStarted, TextDelta, TextEnded, TextStarted
 from palaver.core.runs import interruption_events
 from tests.core.strategies import hostile, sloppy
-from tests.core.stream_checker import check
+from tests.core.stream_checker import check_stream
 from tests.core.test_grammar_laws import HISTORY, stream_of
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -24,7 +24,7 @@ def test_whatever_was_logged_comes_to_a_lawful_end(values: list[Any], data: st.D
         logged.pop()  # What opens is logged with the first that it says.
     ended = [*logged, *interruption_events(logged, NOW)]
 
-    check(ended, asked=OPEN)
+    check_stream(ended, asked=OPEN)
     assert ended[-1] == RunFinished(len(ended) - 1, finish="interrupted", at=NOW)
 
 

@@ -31,7 +31,7 @@ def test_a_path_goes_from_the_root_to_a_node() -> None:
 def test_all_below_a_node_is_found_however_it_branches() -> None:
     tree = ThreadTree(LINKS)
 
-    assert tree.below("a") == ["a", "b", "d", "c", "e"]
+    assert tree.descendants("a") == ["a", "b", "d", "c", "e"]
     assert [child.id for child in tree.children(None)] == ["r"]
     assert tree.children("c") == ()
 
@@ -74,4 +74,4 @@ def test_through_any_node_above_one_comes_back_to_where_one_was(links: list[Thre
 
         assert {after.leaf(node) for node in path} == {after.leaf(head)}
         assert after.leaf(after.leaf(head)) == after.leaf(head)
-        assert set(after.below(path[0])) >= set(path)
+        assert set(after.descendants(path[0])) >= set(path)

@@ -461,7 +461,7 @@ async def test_no_thread_is_left_when_cancelled_sync_code_has_returned() -> None
 
 async def test_a_run_that_waits_for_a_thread_can_be_cancelled() -> None:
     engine, loop, waits, release = new_engine(), asyncio.get_running_loop(), asyncio.Event(), threading.Event()
-    engine.thread_pool.most = 1
+    engine.thread_pool.max_threads = 1
     engine.thread_pool._slots = asyncio.Semaphore(1)
 
     @workflow

@@ -121,9 +121,13 @@ async def test_spans_are_kept_for_so_many_days(database: Database) -> None:
 async def test_a_project_may_keep_them_for_longer_or_shorter(database: Database) -> None:
     await three_days(database)
 
-    assert await kept(database, RetentionPolicy(days=1, of_projects={"mine": 30})) == [ALL[0], *ALL[2:]]
-    assert await kept(database, RetentionPolicy(days=1, of_projects={"mine": 0}), days=1) == [ALL[0], ALL[2], *ALL[4:]]
-    assert await kept(database, RetentionPolicy(of_projects={"mine": 1}), days=2) == [ALL[5]]
+    assert await kept(database, RetentionPolicy(days=1, days_by_project={"mine": 30})) == [ALL[0], *ALL[2:]]
+    assert await kept(database, RetentionPolicy(days=1, days_by_project={"mine": 0}), days=1) == [
+        ALL[0],
+        ALL[2],
+        *ALL[4:],
+    ]
+    assert await kept(database, RetentionPolicy(days_by_project={"mine": 1}), days=2) == [ALL[5]]
 
 
 async def test_the_oldest_days_go_when_there_is_too_much(database: Database) -> None:

@@ -63,7 +63,7 @@ async def test_a_step_says_all_that_is_known_of_it() -> None:
     )
 
     def tell(listener: StepListener) -> None:
-        step = listener.begin(TELLER, "llm", "gpt", tell=lambda: asked)
+        step = listener.begin(TELLER, "llm", "gpt", details=lambda: asked)
         assert step is not None
         step.end(lambda: answered)
 
@@ -119,7 +119,7 @@ async def test_a_tool_that_was_told_of_is_not_found_again_among_the_events() -> 
     @chat
     async def uses(messages: list[Message]) -> AsyncIterator[Any]:
         yield ToolCall("c1", "add", "{}")
-        begin("tool", "add", call_id="c1", tell=lambda: StepDetails(inputs="{}")).end(lambda: StepDetails(outputs=3))
+        begin("tool", "add", call_id="c1", details=lambda: StepDetails(inputs="{}")).end(lambda: StepDetails(outputs=3))
         yield ToolResult("c1", 3)
         yield ToolCall("c2", "other", "{}")
         yield ToolResult("c2", 4)
@@ -157,7 +157,7 @@ async def test_what_is_still_open_ends_with_the_run_as_what_it_is() -> None:
 
     @chat
     async def waits(messages: list[Message]) -> AsyncIterator[str]:
-        begin("llm", "gpt", tell=lambda: StepDetails(messages_out=[{"role": "assistant", "content": "On and"}]))
+        begin("llm", "gpt", details=lambda: StepDetails(messages_out=[{"role": "assistant", "content": "On and"}]))
         yield "On and"
         begun.set()
         await asyncio.Event().wait()
@@ -207,7 +207,7 @@ def test_without_opentelemetry_each_step_is_handed_on_once() -> None:
     put: list[Any] = []
     home = RunSpanContext("a" * 32, "b" * 16, "default", "s-1", "run_1", call(ASKED), "full")
     listener = hearing.StepRecorder(home, put.append, lambda: NOW, max_steps=5)
-    step = listener.begin(TELLER, "llm", "gpt", tell=lambda: StepDetails(usage=Usage(3, 1)))
+    step = listener.begin(TELLER, "llm", "gpt", details=lambda: StepDetails(usage=Usage(3, 1)))
     assert step is not None
 
     step.end()
@@ -252,7 +252,7 @@ async def test_a_step_that_cannot_say_what_was_in_it_still_happened() -> None:
         raise RuntimeError("a mistake")
 
     def tell(_: StepListener) -> None:
-        begin("task", "odd", tell=lambda: StepDetails(inputs=1)).end(bad)
+        begin("task", "odd", details=lambda: StepDetails(inputs=1)).end(bad)
         begin("task", "mad").end(lambda: StepDetails(outputs=object()))
 
     _, odd, mad = await traced(telling(tell))
@@ -263,7 +263,7 @@ async def test_a_step_that_cannot_say_what_was_in_it_still_happened() -> None:
 
 async def test_a_callers_secret_is_in_no_step() -> None:
     def tell(_: StepListener) -> None:
-        begin("task", "t", tell=lambda: StepDetails(inputs={"key": "open-sesame"})).end(
+        begin("task", "t", details=lambda: StepDetails(inputs={"key": "open-sesame"})).end(
             error=ValueError("open-sesame!")
         )
 
@@ -353,11 +353,11 @@ async def test_a_models_call_that_its_own_library_tells_of_is_not_counted_twice(
     tracer = provider.get_tracer("opentelemetry.instrumentation.openai")
 
     def tell(_: StepListener) -> None:
-        first = begin("llm", "gpt", tell=lambda: StepDetails(usage=Usage(3, 1)))
+        first = begin("llm", "gpt", details=lambda: StepDetails(usage=Usage(3, 1)))
         with tracer.start_as_current_span("chat theirs", attributes=said):
             pass
         first.end()
-        begin("llm", "other", tell=lambda: StepDetails(usage=Usage(5, 5))).end()
+        begin("llm", "other", details=lambda: StepDetails(usage=Usage(5, 5))).end()
 
     spans = await traced(telling(tell))
 

@@ -58,7 +58,7 @@ class Stranger:
             RemoteService(url=f"{self.url}/{dialect}", dialect=dialect, description=description),
             unknown=description,
             url=self.url,
-            look=_never,
+            discover=_never,
             headers=headers or {},
             timeout=timeout,
         )

@@ -23,7 +23,7 @@ from palaver.core.messages import Annotation
 from palaver.engine.run import Run
 from palaver.errors import BadStream
 from palaver.frameworks.langchain import Reader
-from tests.core.stream_checker import check
+from tests.core.stream_checker import check_stream
 from tests.engine.run_factory import ASKED, RUN, came_to, ran, reply
 from tests.frameworks.langchain_models import asking, call, calling, lines, words
 
@@ -468,7 +468,7 @@ def spoken(values: list[Any]) -> Any:
 @hypothesis_given(st.lists(wholes, max_size=6))
 def test_any_whole_messages_make_a_lawful_stream_that_says_all_their_text(messages: list[AIMessage]) -> None:
     events = spoken(messages)
-    check(events)
+    check_stream(events)
     heard = "".join(message.text for message in fold(events).messages)
 
     assert heard == "".join(message.text for message in messages)
@@ -477,7 +477,7 @@ def test_any_whole_messages_make_a_lawful_stream_that_says_all_their_text(messag
 @hypothesis_given(st.lists(st.builds(AIMessageChunk, content=contents, id=ids), max_size=8))
 def test_any_chunks_make_a_lawful_stream_that_says_all_their_text(given: list[AIMessageChunk]) -> None:
     events = spoken(given)
-    check(events)
+    check_stream(events)
 
     heard = sorted("".join(message.text for message in fold(events).messages))
     assert heard == sorted("".join(each.text for each in given))
@@ -488,4 +488,4 @@ answers = st.builds(ToolMessage, content=texts, tool_call_id=st.sampled_from(["c
 
 @hypothesis_given(st.lists(chunks | wholes | answers, max_size=10))
 def test_whatever_comes_the_stream_is_lawful(given: list[Any]) -> None:
-    check(spoken(given))
+    check_stream(spoken(given))

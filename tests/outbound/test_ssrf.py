@@ -217,7 +217,7 @@ async def test_an_operator_who_opens_the_private_network_opens_its_ports() -> No
 )
 async def test_a_host_is_refused_for_any_of_its_addresses(addresses: list[str]) -> None:
     network = Elsewhere()
-    transport = GuardedTransport(UrlPolicy(), resolve=found(*addresses), below=network)
+    transport = GuardedTransport(UrlPolicy(), resolve=found(*addresses), backend=network)
 
     with pytest.raises(UrlRefused) as refused:
         await fetch_document("http://host.example/", transport=transport)
@@ -249,7 +249,7 @@ async def test_the_connection_goes_to_the_address_that_was_looked_at_under_the_n
     with stranger(whole("Hi")) as far:
         network = Elsewhere(port=httpx.URL(far.url).port or 0)
         monkeypatch.setattr(Watched, "peer", (PUBLIC, 443))
-        transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC, "1.1.1.1"), below=network)
+        transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC, "1.1.1.1"), backend=network)
 
         assert (await fetch_document("https://host.example/x?y=1#z", transport=transport)).body == b'"Hi"'
 
@@ -277,7 +277,7 @@ async def test_a_peer_that_is_not_the_one_looked_up_is_refused_before_a_word_is_
     monkeypatch.setattr(Watched, "peer", peer)
     with stranger(whole("Hi")) as far:
         network = Elsewhere(port=httpx.URL(far.url).port or 0)
-        transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC), below=network)
+        transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC), backend=network)
 
         with pytest.raises(UrlRefused) as refused:
             await fetch_document("http://host.example/", transport=transport)
@@ -295,7 +295,7 @@ async def test_a_second_answer_of_the_dns_does_not_matter() -> None:
         return answers.pop(0)
 
     network = Elsewhere(None)
-    transport = GuardedTransport(UrlPolicy(), resolve=rebinding, below=network)
+    transport = GuardedTransport(UrlPolicy(), resolve=rebinding, backend=network)
     with pytest.raises(UpstreamFailed):
         await fetch_document("http://host.example/", transport=transport)
 
@@ -305,7 +305,7 @@ async def test_a_second_answer_of_the_dns_does_not_matter() -> None:
 
 async def test_the_next_address_is_tried_where_one_does_not_answer() -> None:
     network = Elsewhere(None)
-    transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC, "1.1.1.1"), below=network)
+    transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC, "1.1.1.1"), backend=network)
 
     with pytest.raises(UpstreamFailed) as failed:
         await fetch_document("http://host.example/", transport=transport)
@@ -315,7 +315,7 @@ async def test_the_next_address_is_tried_where_one_does_not_answer() -> None:
 
 
 async def test_a_host_that_does_not_answer_is_given_up_in_time() -> None:
-    backend = GuardedBackend(UrlPolicy(), resolve=found(PUBLIC), below=Elsewhere(silent=True))
+    backend = GuardedBackend(UrlPolicy(), resolve=found(PUBLIC), backend=Elsewhere(silent=True))
 
     with pytest.raises(httpcore.ConnectTimeout):
         await backend.connect_tcp("host.example", 80, timeout=0.01)
@@ -331,7 +331,7 @@ async def test_a_resolver_that_does_not_answer_is_given_up_in_time() -> None:
 
 async def test_waiting_is_left_to_the_network_below() -> None:
     with pytest.raises(AssertionError, match="nothing is tried again"):
-        await GuardedBackend(UrlPolicy(), below=Elsewhere()).sleep(1)
+        await GuardedBackend(UrlPolicy(), backend=Elsewhere()).sleep(1)
 
 
 # Answers

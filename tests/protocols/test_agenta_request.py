@@ -383,7 +383,7 @@ def test_a_body_is_held_to_its_bounds() -> None:
     with pytest.raises(InvalidJson):
         parse_object(HttpRequest(body=b"{"))
     with pytest.raises(RequestError):
-        parse_object(HttpRequest(body=b'{"a":[[1]]}', bounds=json.JsonLimits(depth=2)))
+        parse_object(HttpRequest(body=b'{"a":[[1]]}', json_limits=json.JsonLimits(depth=2)))
 
 
 VALUES = st.recursive(

@@ -72,7 +72,7 @@ def status(line: Any) -> PartAdded:
 
 
 def taken(body: Any, **more: Any) -> tuple[Call, ServiceRequest]:
-    asked = msgspec.structs.replace(request(body, **more), route="services/{w}", fresh="fresh-1")
+    asked = msgspec.structs.replace(request(body, **more), route="services/{w}", new_id="fresh-1")
     return services.decode(asked, find)
 
 
@@ -217,7 +217,7 @@ def test_a_session_is_the_clients_label_or_a_new_one(meta: Any, session: str) ->
 )
 def test_what_a_workflow_does_not_name_is_dropped_unless_it_takes_anything(schema: Any, inputs: Any) -> None:
     described = Description(name="tutor", flags={"is_chat": True}, schemas=Schemas(inputs=schema))
-    asked = msgspec.structs.replace(request({"content": "Hi", "subject": "maths", "odd": 1}), fresh="fresh-1")
+    asked = msgspec.structs.replace(request({"content": "Hi", "subject": "maths", "odd": 1}), new_id="fresh-1")
 
     assert services.decode(asked, lambda _: described)[0].inputs == inputs
 
@@ -787,7 +787,7 @@ def test_a_socket_tells_what_a_stream_tells_however_it_is_cut(run: list[Event], 
     ],
 )
 def test_a_key_of_ours_is_found_in_a_body(body: bytes, key: str | None) -> None:
-    assert find_palaver_key(body, request({}).bounds) == key
+    assert find_palaver_key(body, request({}).json_limits) == key
 
 
 @pytest.mark.parametrize(

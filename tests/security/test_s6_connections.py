@@ -32,7 +32,7 @@ class World:
             return self.addresses
 
         def transport(rules: ssrf.UrlPolicy) -> ssrf.GuardedTransport:
-            return real(rules, resolve=resolve, below=self.network)
+            return real(rules, resolve=resolve, backend=self.network)
 
         monkeypatch.setattr(Watched, "peer", (PUBLIC, 80))
         monkeypatch.setattr(ssrf, "GuardedTransport", transport)

@@ -38,7 +38,7 @@ async def test_a_url_that_two_readers_could_read_differently_is_refused(url: str
         raise AssertionError("it was looked up")
 
     with pytest.raises(UrlRefused) as refused:
-        await fetch_document(url, transport=GuardedTransport(UrlPolicy(), resolve=never, below=Elsewhere(None)))
+        await fetch_document(url, transport=GuardedTransport(UrlPolicy(), resolve=never, backend=Elsewhere(None)))
 
     assert (refused.value.code, refused.value.message) == ("url_refused", REFUSED)
 
@@ -52,7 +52,7 @@ INNER += ["64:ff9b::7f00:1", "64:ff9b:1::1", "2002:7f00:1::", "2001:0:7f00:1::",
 async def test_a_host_with_an_address_within_is_refused_whatever_else_it_has(address: str) -> None:  # S6.2
     network = Elsewhere(None)
     for addresses in ([address], [PUBLIC, address], [address, PUBLIC]):
-        transport = GuardedTransport(UrlPolicy(), resolve=found(*addresses), below=network)
+        transport = GuardedTransport(UrlPolicy(), resolve=found(*addresses), backend=network)
         with pytest.raises(UrlRefused) as refused:
             await fetch_document("http://a.example/", transport=transport)
         assert refused.value.message == REFUSED
@@ -73,7 +73,7 @@ async def test_the_connection_goes_where_it_was_looked_and_nowhere_else(
     with stranger(whole("Hi")) as far:
         network = Elsewhere(port=httpx.URL(far.url).port or 0)
         await fetch_document(
-            "http://a.example/", transport=GuardedTransport(UrlPolicy(), resolve=rebinding, below=network)
+            "http://a.example/", transport=GuardedTransport(UrlPolicy(), resolve=rebinding, backend=network)
         )
 
     assert network.asked == [(PUBLIC, 80)]
@@ -85,7 +85,7 @@ async def test_a_peer_that_is_another_hears_nothing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Watched, "peer", ("127.0.0.1", 80))
     with stranger(whole("Hi")) as far:
         network = Elsewhere(port=httpx.URL(far.url).port or 0)
-        transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC), below=network)
+        transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC), backend=network)
         with pytest.raises(UrlRefused):
             await fetch_document("http://a.example/", transport=transport)
 

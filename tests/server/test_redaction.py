@@ -159,7 +159,7 @@ def test_tables_come_from_the_file_alone(tmp_path: Path) -> None:
 
     assert settings.redact == ({"detector": "email"},)
     assert settings.prices["gpt-*"].input == 2.5
-    assert (settings.span_retention.days, settings.span_retention.of_projects) == (3, {"shop": 7})
+    assert (settings.span_retention.days, settings.span_retention.days_by_project) == (3, {"shop": 7})
     assert {name: sources[name] for name in ("redact", "prices", "projects")} == dict.fromkeys(
         ("redact", "prices", "projects"), "file"
     )

@@ -124,7 +124,7 @@ async def test_a_palaver_that_calls_a_palaver_is_one_trace() -> None:
             service,
             unknown=described,
             url="http://localhost/behind",
-            look=look,
+            discover=look,
             headers={},
             timeout=10,
             transport=lambda: in_process_transport(other),

@@ -92,10 +92,10 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     ]
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: entries)
     adapters._adapters.cache_clear()
-    adapters._KNOWN.clear()
+    adapters._ADAPTER_BY_CLASS.clear()
     yield module
     adapters._adapters.cache_clear()
-    adapters._KNOWN.clear()
+    adapters._ADAPTER_BY_CLASS.clear()
 
 
 # Whose it is

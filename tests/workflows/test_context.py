@@ -75,7 +75,7 @@ def test_a_thread_of_sync_code_speaks_its_own_way_and_others_do_not() -> None:
     ctx = context(direct.append)
 
     def sync_code() -> None:
-        with ctx.speaking(mine.append):
+        with ctx.redirect_emit(mine.append):
             ctx.emit("sync")
             in_a_thread(lambda: ctx.emit("helper"))
         ctx.emit("after")
@@ -93,7 +93,7 @@ def test_the_loop_speaks_directly_while_sync_code_runs() -> None:
     ready, done = threading.Event(), threading.Event()
 
     def sync_code() -> None:
-        with ctx.speaking(mine.append):
+        with ctx.redirect_emit(mine.append):
             ready.set()
             done.wait(10)
 
@@ -114,7 +114,7 @@ def test_two_threads_of_sync_code_speak_each_its_own_way() -> None:
 
     def sync_code(name: str) -> Callable[[], None]:
         def work() -> None:
-            with ctx.speaking(said[name].append):
+            with ctx.redirect_emit(said[name].append):
                 both.wait(10)
                 ctx.emit(name)
                 both.wait(10)

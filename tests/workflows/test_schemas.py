@@ -233,7 +233,7 @@ def test_a_default_is_shown_where_a_caller_could_send_it(case: str) -> None:
     signature = read_signature(taking(annotation, default), is_chat=False, name="w")
     inputs: Any = schemas_of(signature, is_chat=False).inputs
 
-    assert list(defaults_of(signature.of("input")).items()) == [("x", value) for value in shown]
+    assert list(defaults_of(signature.by_use("input")).items()) == [("x", value) for value in shown]
     assert [inputs["properties"]["x"]["default"] for _ in shown] == shown
     assert "default" in inputs["properties"]["x"] or not shown
     assert "required" not in inputs

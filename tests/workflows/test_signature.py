@@ -67,7 +67,7 @@ def test_each_parameter_has_its_use() -> None:
         "top": "parameter",
         "words": "input",
     }
-    assert read.open
+    assert read.accepts_extra
     assert list(read.settings) == ["top", "heat"]
 
 
@@ -189,7 +189,9 @@ def test_objects_methods_and_partials_are_read_like_functions() -> None:
     assert uses(agent) == {"messages": "messages", "subject": "input"}
     assert uses(agent.method) == {"messages": "messages", "subject": "input"}
     assert uses(Agent.of_class) == uses(Agent.of_none) == {"messages": "messages"}
-    assert [(a.name, a.default, a.required) for a in signature(fixed).of("input")] == [("subject", "physics", False)]
+    assert [(a.name, a.default, a.required) for a in signature(fixed).by_use("input")] == [
+        ("subject", "physics", False)
+    ]
     assert {signature(f).dialect for f in (agent, agent.method, Agent.of_class, fixed)} == {"palaver"}
 
 

@@ -154,7 +154,7 @@ def _excerpt(conversation: Conversation) -> str:
     """Return an excerpt of the last user message, else of the first message with text."""
     users = [message for message in conversation.messages if message.role == "user"]
     for message in (*reversed(users), *conversation.messages):
-        text = excerpts.line(message, 2 * _EXCERPT_CHARS)
+        text = excerpts.message_line(message, 2 * _EXCERPT_CHARS)
         if text:
             return f"  {message.role}: {printable(text, _EXCERPT_CHARS)}"
     return ""

@@ -331,12 +331,12 @@ class Grammar:
                 raise _Misplaced(f"call {call_id!r} already has a result")
             case None:
                 raise _Misplaced(f"no call {call_id!r} was made")
-        item = self._ids.item(f"fco_{call_id}") or self._claim_item_id(self._ids.new("fco"))
+        item = self._ids.claim_item(f"fco_{call_id}") or self._claim_item_id(self._ids.new("fco"))
         self._closed[item] = ""
         for silent in [other for other in self._open.values() if not other.started]:
             # It would start after this result in an earlier message, so it is reopened when it continues.
             del self._open[silent.id]
-            self._ids.forget_item(silent.id)
+            self._ids.release_item(silent.id)
         message = self._ids.result_message(given.message)
         self._count(given.output)
         self._emit(msgspec.structs.replace(given, item=item, message=message, call_id=call_id))
@@ -360,7 +360,7 @@ class Grammar:
     def _open_call(self, given: ToolStarted) -> None:
         self._end_current_item()
         call_id = truncate_id(given.call_id) or self._ids.new("call")
-        item = self._ids.call_item(call_id, given=given.item)
+        item = self._ids.claim_call_item(call_id, given=given.item)
         if item is None:
             raise _Misplaced(f"call {call_id!r} was already made")
         call = ToolItem(item, self._ids.message_for(given.message))
@@ -443,10 +443,10 @@ class Grammar:
             self._close(self._current)
 
     def _key(self, kind: type[Item], name: str) -> str:
-        return self._ids.called(name) if kind is ToolItem else truncate_id(name)
+        return self._ids.call_item_id(name) if kind is ToolItem else truncate_id(name)
 
     def _claim_item_id(self, name: str) -> str:
-        item = self._ids.item(name)
+        item = self._ids.claim_item(name)
         if item is None:
             raise _Misplaced(f"item {name!r} was already opened")
         return item

@@ -30,16 +30,16 @@ DEFAULT_HISTORY_LIMITS = HistoryLimits()
 
 
 def validate_history(
-    messages: Sequence[Message], *, system: SystemPolicy = "keep", bounds: HistoryLimits = DEFAULT_HISTORY_LIMITS
+    messages: Sequence[Message], *, system: SystemPolicy = "keep", limits: HistoryLimits = DEFAULT_HISTORY_LIMITS
 ) -> tuple[tuple[Message, ...], list[str]]:
     """Return the messages that a workflow may receive, and warnings about what was dropped.
 
     A result must answer an earlier call without one. Calls without a result are dropped, since models reject them.
     System messages from a client are marked, dropped or rejected, as the author declared in `system`.
     """
-    if len(messages) <= bounds.messages and all(map(_is_plain, messages)):
+    if len(messages) <= limits.messages and all(map(_is_plain, messages)):
         return messages if isinstance(messages, tuple) else tuple(messages), []
-    check_history_limits(messages, bounds)
+    check_history_limits(messages, limits)
     warnings: list[str] = []
     taken: dict[int, Message] = {}
     for index, message in enumerate(messages):
@@ -82,7 +82,7 @@ def _open_calls(messages: Mapping[int, Message]) -> Mapping[int, Mapping[int, st
         for place, part in enumerate(message.parts):
             if isinstance(part, ToolCall):
                 if part.call_id in waiting:
-                    _note(unanswered, part.call_id, waiting[part.call_id])
+                    _add_unanswered(unanswered, part.call_id, waiting[part.call_id])
                 waiting[part.call_id] = index, place
             elif isinstance(part, ToolResult):
                 if waiting.pop(part.call_id, None) is None:
@@ -96,7 +96,7 @@ def _open_calls(messages: Mapping[int, Message]) -> Mapping[int, Mapping[int, st
     approved = _approvals(messages.values()) if waiting else ()
     for call_id, where in waiting.items():
         if call_id not in approved:
-            _note(unanswered, call_id, where)
+            _add_unanswered(unanswered, call_id, where)
     return unanswered
 
 
@@ -110,32 +110,32 @@ def _is_approval(part: Part) -> TypeGuard[Data]:
     return isinstance(part, Data) and part.name == APPROVAL_RESPONSE
 
 
-def _note(calls: dict[int, dict[int, str]], call_id: str, where: tuple[int, int]) -> None:
+def _add_unanswered(calls: dict[int, dict[int, str]], call_id: str, where: tuple[int, int]) -> None:
     index, place = where
     calls.setdefault(index, {})[place] = call_id
 
 
-def check_history_limits(messages: Sequence[Message], bounds: HistoryLimits = DEFAULT_HISTORY_LIMITS) -> None:
+def check_history_limits(messages: Sequence[Message], limits: HistoryLimits = DEFAULT_HISTORY_LIMITS) -> None:
     """Raise if the messages exceed the limits."""
-    if len(messages) > bounds.messages:
+    if len(messages) > limits.messages:
         raise InvalidValue(
-            f"There are {len(messages)} messages; at most {bounds.messages} are taken.", pointer="/messages"
+            f"There are {len(messages)} messages; at most {limits.messages} are taken.", pointer="/messages"
         )
     files = 0
     for index, message in enumerate(messages):
         pointer = f"/messages/{index}"
-        if len(message.parts) > bounds.parts:
+        if len(message.parts) > limits.parts:
             raise InvalidValue(
-                f"Message {index} has {len(message.parts)} parts; at most {bounds.parts} are taken.", pointer=pointer
+                f"Message {index} has {len(message.parts)} parts; at most {limits.parts} are taken.", pointer=pointer
             )
         if any(len(given) > MAX_ID_LENGTH for given in _ids(message)):
             raise InvalidValue(f"An id in message {index} is longer than {MAX_ID_LENGTH} characters.", pointer=pointer)
         for part in message.parts:
             if isinstance(part, File):
                 files += 1
-                _check_file(part, index, bounds)
-    if files > bounds.files:
-        raise TooLarge(f"There are {files} files; at most {bounds.files} are taken.", pointer="/messages")
+                _check_file(part, index, limits)
+    if files > limits.files:
+        raise TooLarge(f"There are {files} files; at most {limits.files} are taken.", pointer="/messages")
 
 
 def _ids(message: Message) -> Iterable[str]:

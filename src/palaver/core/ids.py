@@ -46,18 +46,18 @@ class IdAllocator:
 
     def __init__(self, run_id: str) -> None:
         self._tail = run_id.removeprefix("run_")
-        self._made = 0
+        self._count = 0
         self._message: str | None = None
         self._since_result: dict[str, str] = {}  # A producer's message id -> ours.
-        self._taken: dict[str, int] = {}  # Id -> bits for message and item. One dict, to save memory per run.
+        self._used: dict[str, int] = {}  # Id -> bits for message and item. One dict, to save memory per run.
         self._calls: dict[str, str] = {}  # A producer's name of a call's item -> our id.
 
     def new(self, prefix: str) -> str:
         """Return an unused id."""
         while True:
-            self._made += 1
-            made = f"{prefix}_{self._tail}_{self._made}"
-            if made not in self._taken:  # A producer may have guessed it.
+            self._count += 1
+            made = f"{prefix}_{self._tail}_{self._count}"
+            if made not in self._used:  # A producer may have guessed it.
                 return made
 
     # Messages
@@ -69,14 +69,14 @@ class IdAllocator:
         """
         if not given:
             if self._message is None:
-                self._message = self._take(self.new("msg"))
+                self._message = self._claim_message(self.new("msg"))
             return self._message
         known = self._since_result.get(given)
         if known is None:
             known = truncate_id(given)
-            if self._is(known, _MESSAGE) and known != self._message:
+            if self._is_used(known, _MESSAGE) and known != self._message:
                 known = self.new("msg")
-            self._since_result[given] = self._since_result[known] = self._take(known)
+            self._since_result[given] = self._since_result[known] = self._claim_message(known)
         self._message = known
         return known
 
@@ -89,41 +89,41 @@ class IdAllocator:
         self._message = None
         self._since_result = {}
         message = truncate_id(given)
-        return self._take(message if message and not self._is(message, _MESSAGE) else self.new("msg"))
+        return self._claim_message(message if message and not self._is_used(message, _MESSAGE) else self.new("msg"))
 
-    def _take(self, message: str) -> str:
-        self._taken[message] = self._taken.get(message, 0) | _MESSAGE
+    def _claim_message(self, message: str) -> str:
+        self._used[message] = self._used.get(message, 0) | _MESSAGE
         return message
 
-    def _is(self, name: str, kind: int) -> bool:
-        return self._taken.get(name, 0) & kind != 0
+    def _is_used(self, name: str, kind: int) -> bool:
+        return self._used.get(name, 0) & kind != 0
 
     # Items
 
     def is_item(self, item: str) -> bool:
         """Whether an item has or had this id."""
-        return self._is(item, _ITEM)
+        return self._is_used(item, _ITEM)
 
-    def item(self, name: str) -> str | None:
+    def claim_item(self, name: str) -> str | None:
         """Claim the id for an item named `name`; None if it is already taken."""
         item = truncate_id(name)
-        if self._is(item, _ITEM):
+        if self._is_used(item, _ITEM):
             return None
-        self._taken[item] = self._taken.get(item, 0) | _ITEM
+        self._used[item] = self._used.get(item, 0) | _ITEM
         return item
 
-    def forget_item(self, item: str) -> None:
+    def release_item(self, item: str) -> None:
         """Release an item's id so that it can be reused."""
-        self._taken[item] &= ~_ITEM
+        self._used[item] &= ~_ITEM
 
-    def call_item(self, call_id: str, *, given: str) -> str | None:
+    def claim_call_item(self, call_id: str, *, given: str) -> str | None:
         """Claim the id of a call's item and remember the producer's name for it; None if taken."""
-        item = self.item(f"fc_{call_id}")
+        item = self.claim_item(f"fc_{call_id}")
         if item is not None and given:
             self._calls[given] = item
         return item
 
-    def called(self, name: str) -> str:
+    def call_item_id(self, name: str) -> str:
         """Return the item id of a call, given the producer's name, the item id (fc_…) or the call id."""
         item = self._calls.get(name) or truncate_id(name)
-        return item if self._is(item, _ITEM) else truncate_id(f"fc_{name}")
+        return item if self._is_used(item, _ITEM) else truncate_id(f"fc_{name}")

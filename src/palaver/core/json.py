@@ -75,24 +75,24 @@ def is_json(text: str) -> bool:
     return parse_or_text(text) is not text
 
 
-def decode(body: bytes, bounds: JsonLimits = DEFAULT_LIMITS) -> Any:
+def decode(body: bytes, limits: JsonLimits = DEFAULT_LIMITS) -> Any:
     """Decode untrusted JSON. Raises a RequestError if it is invalid or exceeds the limits."""
     try:
         value = _decode_json(body)
     except RecursionError:
-        raise _too_deep_error(bounds) from None
+        raise _too_deep_error(limits) from None
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise InvalidJson(f"The body is not valid JSON: {_decode_error_text(error)}.") from None
     # A body without many bytes, brackets or escapes cannot exceed a limit, so most skip the walk.
     size = len(body)
     if (
-        size > min(bounds.keys, bounds.items, bounds.string)
-        or (size > 2 * bounds.depth and body.count(b"[") + body.count(b"{") > bounds.depth)
+        size > min(limits.keys, limits.items, limits.string)
+        or (size > 2 * limits.depth and body.count(b"[") + body.count(b"{") > limits.depth)
         or ((b"\\" in body or not body.isascii() or b"\x7f" in body) and _MAY_BE_CONTROL.search(body))
     ):
         for depth, level in enumerate(_levels(value)):
             for item in level:
-                _check(item, depth, bounds)
+                _check(item, depth, limits)
     return value
 
 

@@ -79,10 +79,10 @@ class Linearizer:
             self.pieces.append(event.delta)
             return (event,)
         out: list[Event] = []
-        self._take(event, out)
+        self._process(event, out)
         return out
 
-    def _take(self, event: Event, out: list[Event]) -> None:
+    def _process(self, event: Event, out: list[Event]) -> None:
         match event:
             case TextDelta() | ReasoningDelta() | ToolDelta() | TextEnded() | ReasoningEnded() | ToolEnded():
                 if event.item in self._queued:
@@ -156,7 +156,7 @@ class Linearizer:
                 break
             del self._queued[item]
             for event in unit:
-                self._take(event, out)
+                self._process(event, out)
         self._releasing = False
 
     # Text and reasoning

@@ -118,20 +118,20 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     board: str | None = None
     """The board whose cell it fills. A board limits how many of its runs are active."""
     variant: str | None = None
-    waited: bool = False
+    was_queued: bool = False
     """Whether it was queued and stored before it started."""
-    said: tuple[Message, ...] | None = None
+    stored_messages: tuple[Message, ...] | None = None
     """The messages stored with the run; None means all of the call's. The rest is stored elsewhere."""
 
     @property
-    def is_cell(self) -> bool:
+    def is_evaluation_cell(self) -> bool:
         """Whether it is a cell of an evaluation, which stores the content itself."""
         return self.protocol == "evaluation"
 
     @property
-    def is_needed(self) -> bool:
+    def must_be_stored(self) -> bool:
         """Whether it must be stored regardless of the record mode: it can be continued, or starts later."""
-        return self.stored or (self.background and not self.is_cell) or self.thread is not None
+        return self.stored or (self.background and not self.is_evaluation_cell) or self.thread is not None
 
 
 LOCAL_ORIGIN = Origin()
@@ -195,7 +195,7 @@ class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Retention limits; 0 means unlimited."""
 
     days: int = 0
-    of_projects: Mapping[str, int] = {}
+    days_by_project: Mapping[str, int] = {}
     """Days per project, for projects with their own limit."""
     bytes: int = 0
 
@@ -210,7 +210,7 @@ class OpenItems:
     def __init__(self) -> None:
         self._opened: dict[str, type[TextStarted | ReasoningStarted | ToolStarted]] = {}
         self._texts: dict[str, list[str]] = {}
-        self.is_over = False
+        self.is_ended = False
         """Whether the log has a terminal event."""
 
     def feed(self, event: Event) -> None:
@@ -226,11 +226,11 @@ class OpenItems:
                 self._opened.pop(event.item, None)
                 self._texts.pop(event.item, None)
             case RunFinished() | RunFailed() | RunCancelled():
-                self.is_over = True
+                self.is_ended = True
             case _:
                 pass
 
-    def closing(self, numbers: Iterator[int]) -> list[Event]:
+    def closing_events(self, numbers: Iterator[int]) -> list[Event]:
         """Return the events that close the open items, with the given sequence numbers."""
         return [
             _end_event(kind, next(numbers), item, "".join(self._texts[item])) for item, kind in self._opened.items()
@@ -242,12 +242,12 @@ def interruption_events(events: Sequence[Event], at: datetime) -> list[Event]:
     open_items, numbers = OpenItems(), count(len(events))
     for event in events:
         open_items.feed(event)
-    return [*open_items.closing(numbers), RunFinished(next(numbers), finish="interrupted", at=at)]
+    return [*open_items.closing_events(numbers), RunFinished(next(numbers), finish="interrupted", at=at)]
 
 
 def rejection_events(open_items: OpenItems, last: RunFailed) -> list[Event]:
     """Return the events that end one reader's stream while the run continues. They are not part of the log."""
-    return [*open_items.closing(repeat(NO_SEQ)), last]
+    return [*open_items.closing_events(repeat(NO_SEQ)), last]
 
 
 def _end_event(kind: type[TextStarted | ReasoningStarted | ToolStarted], seq: int, item: str, text: str) -> Event:

@@ -54,54 +54,54 @@ class Step:
 
     __slots__ = (
         "_listener",
-        "began_at",
         "call_id",
+        "details",
         "ended_at",
         "error",
+        "framework",
         "kind",
         "name",
         "number",
         "parent",
-        "teller",
-        "tells",
+        "started_at",
     )
 
     def __init__(
         self,
         listener: "StepListener",
-        teller: Sequence[str],
+        framework: Sequence[str],
         kind: StepKind,
         name: str,
         *,
         number: int,
-        began_at: datetime,
+        started_at: datetime,
         parent: "Step | None" = None,
         call_id: str | None = None,
-        tell: DetailsProvider | None = None,
+        details: DetailsProvider | None = None,
     ) -> None:
         self._listener = listener
-        self.teller = teller
+        self.framework = framework
         """Names under which instrumentations of the framework are known: lower case letters and digits."""
         self.kind: StepKind = kind
         self.name = name
         """Name of the tool, agent, node or guardrail; for a model call, the model if known."""
         self.number = number
         """Index among the steps of the run."""
-        self.began_at = began_at
+        self.started_at = started_at
         self.ended_at: datetime | None = None
         self.parent = parent
         """The enclosing step; None directly below the run."""
         self.call_id = call_id
         """The tool call that it answers."""
         self.error: BaseException | StepError | None = None
-        self.tells: tuple[DetailsProvider, ...] = () if tell is None else (tell,)
+        self.details: tuple[DetailsProvider, ...] = () if details is None else (details,)
 
-    def end(self, tell: DetailsProvider | None = None, *, error: BaseException | StepError | None = None) -> None:
+    def end(self, details: DetailsProvider | None = None, *, error: BaseException | StepError | None = None) -> None:
         """Mark the step as finished. `tell` overrides details given at the start; later calls are ignored."""
         if self.ended_at is not None:
             return
-        if tell is not None:
-            self.tells = (*self.tells, tell)
+        if details is not None:
+            self.details = (*self.details, details)
         self.error = error
         self._listener.ended(self)
 
@@ -121,13 +121,13 @@ class StepListener(Protocol):
 
     def begin(
         self,
-        teller: Sequence[str],
+        framework: Sequence[str],
         kind: StepKind,
         name: str,
         *,
         parent: Step | None = None,
         call_id: str | None = None,
-        tell: DetailsProvider | None = None,
+        details: DetailsProvider | None = None,
     ) -> Step | None:
         """Start a step; None if the limit of steps is reached."""
         ...
@@ -147,9 +147,9 @@ def current_listener() -> StepListener | None:
     return _LISTENER.get()
 
 
-def set_listener(hearing: StepListener) -> Token[StepListener | None]:
+def set_listener(listener: StepListener) -> Token[StepListener | None]:
     """Install the listener for this task and its children; returns a token for `reset_listener`."""
-    return _LISTENER.set(hearing)
+    return _LISTENER.set(listener)
 
 
 def current_observer() -> StepCallback | None:
@@ -158,9 +158,9 @@ def current_observer() -> StepCallback | None:
 
 
 @contextmanager
-def observe_steps(heard: StepCallback) -> Generator[None]:
+def observe_steps(callback: StepCallback) -> Generator[None]:
     """Call `heard` with every step that ends in traced runs started inside this context, from any thread."""
-    token = _OBSERVER.set(heard)
+    token = _OBSERVER.set(callback)
     try:
         yield
     finally:

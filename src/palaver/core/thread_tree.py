@@ -51,7 +51,7 @@ class ThreadTree:
             node = self._links[node].parent
         return found[::-1]
 
-    def below(self, node: str) -> list[str]:
+    def descendants(self, node: str) -> list[str]:
         """Return the node and all its descendants."""
         found = [node]
         for each in found:  # `found` grows during iteration (breadth-first).

@@ -79,7 +79,7 @@ def remote_workflow(config: ConnectionConfig, name: str, service: RemoteService 
             remote=True,
         ),
         url=config.place,
-        look=lambda: _find_service(config, name),
+        discover=lambda: _find_service(config, name),
         headers=config.headers,
         timeout=config.timeout,
         transport=config.transport,

@@ -196,7 +196,7 @@ class Engine:
         if self.is_draining:
             raise ShuttingDown("The server is shutting down: try again in a moment.")
         self._services.store.check()
-        messages, warnings = validate_history(call.messages, system=workflow.options.system, bounds=self._history)
+        messages, warnings = validate_history(call.messages, system=workflow.options.system, limits=self._history)
         if messages is not call.messages:
             preface = 0 if workflow.options.system == "drop" else call.preface
             call = msgspec.structs.replace(call, messages=messages, preface=preface)

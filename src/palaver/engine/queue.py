@@ -137,7 +137,7 @@ class RunQueue:
             previous=row.previous,
             board=row.board,
             variant=row.variant,
-            waited=True,
+            was_queued=True,
         )
         traced = f"00-{row.trace_id}-{NO_PARENT_ID}-01" if row.trace_id else None
         call = replace(waiting.call, trace_parent=waiting.call.trace_parent or traced)

@@ -143,11 +143,13 @@ class _RunState:
 
     def __init__(self, run: RecordableRun, redactor: "RunRedactor | None") -> None:
         self.redactor = redactor
-        self.is_new = not run.origin.waited
+        self.is_new = not run.origin.was_queued
         self.written = 0
         self.has_output = False  # Whether first_output_at is recorded.
         self.fault: Exception | None = None  # Why this run cannot be recorded.
-        self.keeps_content = (run.call.record == "full" and not run.origin.is_cell) or run.origin.is_needed
+        self.keeps_content = (
+            run.call.record == "full" and not run.origin.is_evaluation_cell
+        ) or run.origin.must_be_stored
 
 
 class _RunEnd(NamedTuple):
@@ -197,7 +199,7 @@ class Recorder:
             raise type(self._fault)(self._fault.message)  # A new one each time: an exception keeps its traceback.
 
     def on_start(self, run: RecordableRun) -> None:
-        if run.call.record != "off" or run.origin.is_needed:
+        if run.call.record != "off" or run.origin.must_be_stored:
             redactor = None if self._redact is None else self._redact(run.origin.project, run.name)
             self._states[run] = _RunState(run, redactor)
             self._touched.add(run)
@@ -211,7 +213,7 @@ class Recorder:
             return
         if state.fault is not None:
             raise state.fault
-        if self._is_leaving and run.origin.waited and _is_interrupted(last) and await self._hand_over(run):
+        if self._is_leaving and run.origin.was_queued and _is_interrupted(last) and await self._hand_over(run):
             raise RunHandedOver
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ends.append(_RunEnd(run, state, last, durable))
@@ -366,7 +368,7 @@ class Recorder:
             if events and state.keeps_content
         ]
         # A notification makes every other write slower, so only runs with followers are announced.
-        notified = [run.id for run, _, _ in pending if run.id in self.followed_runs or run.origin.waited]
+        notified = [run.id for run, _, _ in pending if run.id in self.followed_runs or run.origin.was_queued]
         try:
             ended = [_ended_run(end) for end in ends]
             if any(state.redactor is not None for _, state, _ in pending):

@@ -76,13 +76,13 @@ class StepRecorder:
 
     def begin(
         self,
-        teller: Sequence[str],
+        framework: Sequence[str],
         kind: StepKind,
         name: str,
         *,
         parent: Step | None = None,
         call_id: str | None = None,
-        tell: DetailsProvider | None = None,
+        details: DetailsProvider | None = None,
     ) -> Step | None:
         """Begin a step. Returns None if there were too many, or the run is over."""
         if self._closed:
@@ -91,7 +91,9 @@ class StepRecorder:
         if self._left < 0:
             return None
         number, now = next(self._numbers), self._now()
-        step = Step(self, teller, kind, name, number=number, began_at=now, parent=parent, call_id=call_id, tell=tell)
+        step = Step(
+            self, framework, kind, name, number=number, started_at=now, parent=parent, call_id=call_id, details=details
+        )
         self._open[number] = step
         return step
 
@@ -124,11 +126,11 @@ class StepRecorder:
         place = self._place
         if place is None:
             return False
-        if any(word in _letters(scope) for scope in list(place.scopes) for word in step.teller):
+        if any(word in _letters(scope) for scope in list(place.scopes) for word in step.framework):
             return True
         if step.kind in ("llm", "embedding"):
             for call in list(place.model_calls):
-                if step.began_at <= call[0] and (step.ended_at is None or call[1] <= step.ended_at):
+                if step.started_at <= call[0] and (step.ended_at is None or call[1] <= step.ended_at):
                     with suppress(ValueError):  # Another thread may have matched it.
                         place.model_calls.remove(call)
                         return True

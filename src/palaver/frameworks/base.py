@@ -15,7 +15,7 @@ from palaver.workflows.workflow import FunctionWorkflow, Options, Producer
 class AdoptedWorkflow(FunctionWorkflow):
     """A graph, an agent or a runnable, served as it is."""
 
-    reads_ids = False
+    resolves_file_ids = False
 
     def __init__(
         self,

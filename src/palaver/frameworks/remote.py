@@ -101,7 +101,7 @@ class RemoteWorkflow:
         *,
         unknown: Description,
         url: str,
-        look: Callable[[], Awaitable[RemoteService | None]],
+        discover: Callable[[], Awaitable[RemoteService | None]],
         headers: Mapping[str, str],
         timeout: float,
         transport: "Callable[[], httpx.AsyncBaseTransport | None]" = lambda: None,
@@ -110,7 +110,7 @@ class RemoteWorkflow:
         self.url = url
         self._service = service
         self._unknown = unknown
-        self._look = look
+        self._discover = discover
         self._headers = headers
         self._timeout = timeout
         self._transport = transport
@@ -145,14 +145,14 @@ class RemoteWorkflow:
             if self._refreshed_at is not None and now - self._refreshed_at < REFRESH_INTERVAL_S:
                 return
             try:
-                service = await self._look()
+                service = await self._discover()
             except PalaverError as error:
                 log.warning("%r: %s", self, error.message)
                 service = None
             self._refreshed_at = asyncio.get_running_loop().time()
             self._service, self.reachable, self.checked_at = service or self._service, service is not None, _now()
 
-    def tell(self, service: RemoteService, checked_at: datetime) -> None:
+    def set_service(self, service: RemoteService, checked_at: datetime) -> None:
         """Take over what another process has discovered."""
         self._service, self.reachable, self.checked_at = service, True, checked_at
 
@@ -219,7 +219,7 @@ class RemoteWorkflow:
                 raise UpstreamFailed(message, details=upstream.RETRYABLE)
             self._discovered_at, self.checked_at = now, _now()
             try:
-                self._service = await self._look()
+                self._service = await self._discover()
             except PalaverError as error:
                 log.warning("%r: %s", self, error.message)  # It contains addresses: for the operator only.
                 raise UpstreamFailed(f"{name} cannot be called: it does not say what it is.") from None
@@ -234,7 +234,7 @@ class RemoteWorkflow:
         if 300 <= status < 400:
             raise UpstreamFailed(f"{name} answered {status}: it redirects, which is not followed.")
         if not 200 <= status < 300:
-            words = upstream.error_message(await body.beginning())
+            words = upstream.error_message(await body.read_start())
             message = f"{name} answered {status}{f': {printable(words)}' if words else '.'}"
             raise UpstreamFailed(
                 message, details=upstream.retry_details(status, response.headers.get("retry-after", ""))
@@ -290,7 +290,7 @@ class _ReplyBody:
         self.size += len(piece or b"")
         return piece
 
-    async def beginning(self) -> bytes:
+    async def read_start(self) -> bytes:
         """Return as much as an error document needs."""
         body = b""
         while len(body) < _MAX_ERROR_BYTES and (piece := await self.next()) is not None:

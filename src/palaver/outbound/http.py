@@ -20,9 +20,9 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u
 _LEFT_BY_JSON = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
-def printable(text: str, most: int = 200) -> str:
+def printable(text: str, max_length: int = 200) -> str:
     """Return foreign text for display: one line, at most `most` characters, control characters escaped."""
-    cut = text if len(text) <= most else text[: most - 1] + "…"
+    cut = text if len(text) <= max_length else text[: max_length - 1] + "…"
     return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), cut)
 
 

@@ -70,7 +70,7 @@ def is_public(address: str) -> bool:
         return _is_public_4(parsed)
     if parsed.scope_id is not None:
         return False  # Scoped to this machine.
-    if not all(_is_public_4(inner) for inner in _carried(parsed)):
+    if not all(_is_public_4(inner) for inner in _embedded_ipv4(parsed)):
         return False
     if parsed in _MAPPED or parsed in _TRANSLATED:
         return True
@@ -81,7 +81,7 @@ def _is_public_4(address: IPv4Address) -> bool:
     return not any(address in network for network in _NOT_PUBLIC)
 
 
-def _carried(address: IPv6Address) -> Iterator[IPv4Address]:
+def _embedded_ipv4(address: IPv6Address) -> Iterator[IPv4Address]:
     """Yield the IPv4 addresses embedded in an IPv6 address."""
     number = int(address)
     lowest = IPv4Address(number & 0xFFFFFFFF)
@@ -95,7 +95,7 @@ HostResolver = Callable[[str, int], Awaitable[Sequence[str]]]
 """Returns all addresses of a host and port."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-_LONGEST_NAME = 254  # With a trailing dot.
+_MAX_HOST_LENGTH = 254  # With a trailing dot.
 _NAME = re.compile(r"([a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\.?")
 # Resolvers read such a name as an address: 127.1, 0x7f.1, 2130706433.
 _ENDS_IN_A_NUMBER = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)\.?")
@@ -132,7 +132,7 @@ def _is_plain(host: str) -> bool:
     try:
         ip_address(host)
     except ValueError:
-        if len(host) > _LONGEST_NAME or not _NAME.fullmatch(host):
+        if len(host) > _MAX_HOST_LENGTH or not _NAME.fullmatch(host):
             return False
         return not _ENDS_IN_A_NUMBER.fullmatch(host)
     return "%" not in host  # A zone id is local to this machine.
@@ -147,10 +147,10 @@ async def resolve_host(host: str, port: int) -> Sequence[str]:
 class GuardedBackend(httpcore.AsyncNetworkBackend):
     """Connects only to addresses that were checked."""
 
-    def __init__(self, rules: UrlPolicy, *, resolve: HostResolver = resolve_host, below: Any = None) -> None:
+    def __init__(self, rules: UrlPolicy, *, resolve: HostResolver = resolve_host, backend: Any = None) -> None:
         self._rules = rules
         self._resolve = resolve
-        self._below: Any = below or httpcore.AnyIOBackend()
+        self._backend: Any = backend or httpcore.AnyIOBackend()
 
     async def connect_tcp(
         self,
@@ -175,7 +175,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         self._rules.check_addresses(addresses)
         for address in addresses:
             try:
-                stream: httpcore.AsyncNetworkStream = await self._below.connect_tcp(address, port, None, *options)
+                stream: httpcore.AsyncNetworkStream = await self._backend.connect_tcp(address, port, None, *options)
             except httpcore.ConnectError:
                 continue
             await self._check_peer(stream, address)
@@ -195,7 +195,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
 
     async def sleep(self, seconds: float) -> None:
         """Required by the interface; there are no retries."""
-        await self._below.sleep(seconds)
+        await self._backend.sleep(seconds)
 
 
 @cache
@@ -207,9 +207,9 @@ def ssl_context() -> ssl.SSLContext:
 class GuardedTransport(httpx.AsyncBaseTransport):
     """An httpx transport that checks each URL and connects through GuardedBackend."""
 
-    def __init__(self, rules: UrlPolicy, *, resolve: HostResolver = resolve_host, below: Any = None) -> None:
+    def __init__(self, rules: UrlPolicy, *, resolve: HostResolver = resolve_host, backend: Any = None) -> None:
         self._rules = rules
-        backend = GuardedBackend(rules, resolve=resolve, below=below)
+        backend = GuardedBackend(rules, resolve=resolve, backend=backend)
         self._pool = httpcore.AsyncConnectionPool(ssl_context=ssl_context(), network_backend=backend)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -223,7 +223,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             content=request.stream,
             extensions=request.extensions,
         )
-        with _told_by_httpx():
+        with _httpx_errors():
             answer = await self._pool.handle_async_request(asked)
         extensions = cast("dict[str, Any]", answer.extensions)  # pyright: ignore[reportUnknownMemberType]
         return httpx.Response(answer.status, headers=answer.headers, stream=_Body(answer.stream), extensions=extensions)
@@ -238,7 +238,7 @@ class _Body(httpx.AsyncByteStream):
         self._stream = stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        with _told_by_httpx():
+        with _httpx_errors():
             async for piece in self._stream:
                 yield piece
 
@@ -247,7 +247,7 @@ class _Body(httpx.AsyncByteStream):
 
 
 @contextmanager
-def _told_by_httpx() -> Generator[None]:
+def _httpx_errors() -> Generator[None]:
     """Convert httpcore errors to httpx errors, which have the same names."""
     try:
         yield

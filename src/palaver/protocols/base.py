@@ -42,8 +42,8 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     """Names are in lower case."""
     body: bytes = b""
-    bounds: json.JsonLimits = json.DEFAULT_LIMITS
-    fresh: str = ""
+    json_limits: json.JsonLimits = json.DEFAULT_LIMITS
+    new_id: str = ""
     """An unused id, for adapters that have to create one; else empty."""
 
     @property

@@ -26,10 +26,10 @@ class PendingApprovals:
     def __init__(self, stored: Sequence[Message]) -> None:
         self._arguments: dict[str, str] = {}
         self._other_ids: dict[str, str] = {}
-        self._answered: dict[str, object] = {}  # Without a later message: a failed turn may be sent again.
+        self._answers: dict[str, object] = {}  # Without a later message: a failed turn may be sent again.
         for message in stored:
             if message.role in ("assistant", "tool"):
-                self._answered.clear()
+                self._answers.clear()
             for part in message.parts:
                 self._add_part(part)
 
@@ -46,7 +46,7 @@ class PendingApprovals:
                     self._other_ids |= {approval: call_id, call_id: approval}
             case Data(name=name, value={"id": str(approval)}) if name == APPROVAL_RESPONSE:
                 self._resolve(approval)
-                self._answered[approval] = part.value
+                self._answers[approval] = part.value
             case _:
                 pass
 
@@ -57,7 +57,7 @@ class PendingApprovals:
 
     def is_copy(self, part: Data) -> bool:
         """Whether this approval was stored already and nothing has followed it."""
-        return self._answered.get(_approval_id(part), self) == part.value
+        return self._answers.get(_approval_id(part), self) == part.value
 
     def check(self, sent: Sequence[Message]) -> None:
         """Raise for an approval of a call that is not pending, or that the client shows with other arguments."""

@@ -115,9 +115,9 @@ class JsonFields:
         self._at = at
 
     @classmethod
-    def of(cls, request: HttpRequest) -> "JsonFields":
+    def from_request(cls, request: HttpRequest) -> "JsonFields":
         """Parse the body of a request."""
-        value = json.decode(request.body, request.bounds)
+        value = json.decode(request.body, request.json_limits)
         if not isinstance(value, dict):
             raise InvalidType(f"The body must be an object, not {json_type_name(value)}.", pointer="")
         return cls(cast("_Object", value))
@@ -130,7 +130,7 @@ class JsonFields:
         if value is None:
             return default
         if not isinstance(value, bool):
-            raise self.wrong(name, "true or false", value)
+            raise self.type_error(name, "true or false", value)
         return value
 
     def number(self, name: str, low: float, high: float) -> float | None:
@@ -138,7 +138,7 @@ class JsonFields:
         if value is None:
             return None
         if not isinstance(value, int | float) or isinstance(value, bool):
-            raise self.wrong(name, "a number", value)
+            raise self.type_error(name, "a number", value)
         return self._in_range(name, value, low, high)
 
     def integer(self, name: str, low: int, high: int | None = None) -> int | None:
@@ -146,20 +146,20 @@ class JsonFields:
         if value is None:
             return None
         if not isinstance(value, int) or isinstance(value, bool):
-            raise self.wrong(name, "a whole number", value)
+            raise self.type_error(name, "a whole number", value)
         self._in_range(name, value, low, high)
         return value
 
-    def string(self, name: str, *, longest: int | None = None, of: Collection[str] = ()) -> str | None:
+    def string(self, name: str, *, max_length: int | None = None, choices: Collection[str] = ()) -> str | None:
         value = self.body.get(name)
         if value is None:
             return None
         if not isinstance(value, str):
-            raise self.wrong(name, "a string", value)
-        if longest is not None and len(value) > longest:
-            raise StringTooLong(f"{name} is longer than {longest} characters.", pointer=self.pointer(name))
-        if of and value not in of:
-            raise InvalidValue(f"{name} must be one of {', '.join(of)}.", pointer=self.pointer(name))
+            raise self.type_error(name, "a string", value)
+        if max_length is not None and len(value) > max_length:
+            raise StringTooLong(f"{name} is longer than {max_length} characters.", pointer=self.pointer(name))
+        if choices and value not in choices:
+            raise InvalidValue(f"{name} must be one of {', '.join(choices)}.", pointer=self.pointer(name))
         return value
 
     def object(self, name: str) -> dict[str, Any] | None:
@@ -167,7 +167,7 @@ class JsonFields:
         if value is None:
             return None
         if not isinstance(value, dict):
-            raise self.wrong(name, "an object", value)
+            raise self.type_error(name, "an object", value)
         return cast("dict[str, Any]", value)
 
     def items(self, name: str) -> list[Any] | None:
@@ -175,14 +175,14 @@ class JsonFields:
         if value is None:
             return None
         if not isinstance(value, list):
-            raise self.wrong(name, "a list", value)
+            raise self.type_error(name, "a list", value)
         return cast("list[Any]", value)
 
-    def below(self, name: str) -> "JsonFields":
+    def nested(self, name: str) -> "JsonFields":
         """Return the fields of a nested object; an absent one is empty."""
         return JsonFields(self.object(name) or {}, self.pointer(name))
 
-    def wrong(self, name: str, wanted: str, value: Any) -> InvalidType:
+    def type_error(self, name: str, wanted: str, value: Any) -> InvalidType:
         return InvalidType(f"{name} must be {wanted}, not {json_type_name(value)}.", pointer=self.pointer(name))
 
     def _in_range(self, name: str, value: float, low: float, high: float | None) -> float:
@@ -203,7 +203,7 @@ class SharedFields(NamedTuple):
 def parse_shared_fields(fields: JsonFields, workflow: Description) -> SharedFields:
     """Parse inputs, parameters, labels and metadata. Inputs that the workflow does not declare are dropped."""
     given = fields.object("custom_inputs") or {}
-    context = fields.below("context")
+    context = fields.nested("context")
     session = next((label for key in ("thread_id", "session_id") if (label := _label(given.get(key)))), None)
     return SharedFields(
         inputs=_declared_inputs(given, workflow),

@@ -20,24 +20,24 @@ class LineDecoder:
     """Splits a byte stream into lines, in chunks of any size."""
 
     def __init__(self, *, max_bytes: int = MAX_RECORD_BYTES) -> None:
-        self._rest = bytearray()
+        self._remainder = bytearray()
         self._max_bytes = max_bytes
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the lines that are complete now, without their ends (LF or CRLF)."""
         *lines, rest = data.split(b"\n")
         if lines:
-            lines[0] = bytes(self._rest) + lines[0]
-            self._rest.clear()
-        self._rest += rest
-        if len(self._rest) > self._max_bytes or any(len(line) > self._max_bytes for line in lines):
+            lines[0] = bytes(self._remainder) + lines[0]
+            self._remainder.clear()
+        self._remainder += rest
+        if len(self._remainder) > self._max_bytes or any(len(line) > self._max_bytes for line in lines):
             raise record_too_long(self._max_bytes)
         return [line.removesuffix(b"\r") for line in lines]
 
     def end(self) -> list[bytes]:
         """Return the text after the last line end."""
-        rest = bytes(self._rest)
-        self._rest.clear()
+        rest = bytes(self._remainder)
+        self._remainder.clear()
         return [rest] if rest else []
 
 
@@ -60,14 +60,14 @@ class EventStreamDecoder:
             return []
         self._after_return = data.endswith(b"\r")
         lines = self._lines.feed(data.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
-        return [event for line in lines if (event := self._take(line)) is not None]
+        return [event for line in lines if (event := self._add_line(line)) is not None]
 
     def end(self) -> list[bytes]:
         """Return a last event without its closing empty line. A browser would drop it; some servers omit the line."""
         lines = [*self._lines.end(), b""]
-        return [event for line in lines if (event := self._take(line)) is not None]
+        return [event for line in lines if (event := self._add_line(line)) is not None]
 
-    def _take(self, line: bytes) -> bytes | None:
+    def _add_line(self, line: bytes) -> bytes | None:
         if not self._has_started:
             self._has_started, line = True, line.removeprefix(_BYTE_ORDER_MARK)
         if not line:

@@ -352,8 +352,8 @@ class CallHandler:
             query=exchange.query if exchange.scope["query_string"] else {},
             headers=exchange.headers,
             body=await exchange.body(self._settings),
-            bounds=self._bounds,
-            fresh=exchange.id if route.endpoint.kind == "service" else "",
+            json_limits=self._bounds,
+            new_id=exchange.id if route.endpoint.kind == "service" else "",
         )
 
 

@@ -153,7 +153,7 @@ class ConnectionSync:
     def _told(self, known: SyncedConnection, row: StoredConnection) -> SyncedConnection:
         service, at = _stored_service(row), row.checked_at
         if known.workflow is not None and service is not None and at is not None and at != known.version.checked_at:
-            known.workflow.tell(service, at)
+            known.workflow.set_service(service, at)
         return SyncedConnection(row.version, known.workflow, known.problem)
 
     def _failed(self, row: StoredConnection, problem: str) -> SyncedConnection:

@@ -369,7 +369,7 @@ class ConversationResolver:
             preface = call.messages[: call.preface]
             call = replace(call, messages=(*preface, *turn.stored, *turn.new_messages), session=thread.id)
             # Raise for a call that the workflow rejects before anything is stored.
-            validate_history(call.messages, system=workflow.options.system, bounds=self._bounds)
+            validate_history(call.messages, system=workflow.options.system, limits=self._bounds)
             workflow.bind(call)
             added: Sequence[Node] = ()
             if turn.new_messages:
@@ -381,7 +381,7 @@ class ConversationResolver:
                 call = replace(call, messages=(*preface, *turn.stored, *stored_messages))
             reading = with_message_id(reading, run) if isinstance(reading, UIRequest) else reading
             answers = added[-1].id if added else turn.parent
-            origin = replace(origin, reading=reading, thread=thread.id, answers=answers, said=())
+            origin = replace(origin, reading=reading, thread=thread.id, answers=answers, stored_messages=())
             yield ResolvedCall(call, reading, origin, run, added)
 
     # Responses
@@ -430,7 +430,7 @@ class ConversationResolver:
         new_messages = (*call.messages[:before], *call.messages[before + len(messages) :])
         call = replace(call, session=call.session or last.session)
         return unresolved._replace(
-            call=call, protocol_request=reading, origin=replace(origin, previous=run, said=new_messages)
+            call=call, protocol_request=reading, origin=replace(origin, previous=run, stored_messages=new_messages)
         )
 
     @asynccontextmanager
@@ -451,7 +451,10 @@ class ConversationResolver:
             answers = await self._database.write(_append_question, project, thread, call.messages[before:], self._now())
             call = replace(call, session=call.session or thread)
             yield ResolvedCall(
-                call, reading, replace(origin, thread=thread, answers=answers, said=call.messages[: call.preface]), run
+                call,
+                reading,
+                replace(origin, thread=thread, answers=answers, stored_messages=call.messages[: call.preface]),
+                run,
             )
 
 

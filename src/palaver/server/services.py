@@ -145,7 +145,7 @@ class ServiceEndpoints:
         except PalaverError as error:
             reading = ServiceRequest(workflow=name, is_chat=False, stream=stream)
             return encode_error(error, reading, status=400)
-        return document_response({**inputs, "session_id": session_label(payload, request.fresh)}, stream=stream)
+        return document_response({**inputs, "session_id": session_label(payload, request.new_id)}, stream=stream)
 
 
 log = logging.getLogger("palaver.server")

@@ -183,7 +183,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """How long spans are kept, and how much of them."""
         own = {name: one.trace_retention_days for name, one in self.projects.items()}
         days = {name: number for name, number in own.items() if number is not None}
-        return RetentionPolicy(days=self.trace_retention_days, of_projects=days, bytes=self.trace_max_bytes)
+        return RetentionPolicy(days=self.trace_retention_days, days_by_project=days, bytes=self.trace_max_bytes)
 
     @property
     def testset_limits(self) -> TestsetLimits:

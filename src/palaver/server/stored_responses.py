@@ -113,7 +113,7 @@ class StoredResponses:
     async def conversations(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """POST /conversations."""
         content = await self._with_files(exchange, request, store.parse_create(request))
-        validate_history(content.messages, system="keep", bounds=self._settings.history_limits)  # As in _append_items.
+        validate_history(content.messages, system="keep", limits=self._settings.history_limits)  # As in _append_items.
         thread = NewThread(
             id=new_id("conv"), at=self._now(), origin="api", workflow=request.workflow, metadata=content.metadata
         )

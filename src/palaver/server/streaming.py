@@ -374,7 +374,7 @@ async def _send_events(
                 if away.done():
                     break
     last = b""
-    if away.done() and not unended.is_over:
+    if away.done() and not unended.is_ended:
         last = escape_line_separators(b"".join(map(frames, rejection_events(unended, CREDENTIAL_ENDED))))
     await _send_chunk(exchange, last, stall, more=False)
 

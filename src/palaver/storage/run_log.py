@@ -54,7 +54,7 @@ def record_runs(
     if endings:
         runs.end_runs(db, list(endings.values()))
     for one in ended:
-        if one.origin.waited:
+        if one.origin.was_queued:
             _redact_call(db, one.origin.project, one.started.run_id)
         if one.origin.thread is not None:
             _append_to_thread(db, one, now)
@@ -113,12 +113,12 @@ def _run_row(new: NewRun, ending: RunEnding | None) -> dict[str, Any]:
 
 
 def _has_content(new: NewRun) -> bool:
-    return (new.call.record == "full" and not new.origin.is_cell) or new.origin.is_needed
+    return (new.call.record == "full" and not new.origin.is_evaluation_cell) or new.origin.must_be_stored
 
 
 def _call_messages(new: NewRun) -> tuple[Message, ...]:
     """Return the messages of the call that are stored with the run."""
-    return new.call.messages if new.origin.said is None else new.origin.said
+    return new.call.messages if new.origin.stored_messages is None else new.origin.stored_messages
 
 
 def _add_reply_references(db: Connection, endings: Sequence[RunEnding]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
-from palaver.core.extraction.excerpts import written
+from palaver.core.extraction.excerpts import json_excerpt
 from palaver.core.messages import Data, File, Message, Part, Text
 from palaver.traces.model import Defined, Span, SpanStatus
 
@@ -177,7 +177,7 @@ def _attachment_keys(message: Message) -> tuple[str, ...]:
 
 
 def _compact(value: Any) -> str:
-    return written(value, _MAX_VALUE_CHARS).text
+    return json_excerpt(value, _MAX_VALUE_CHARS).text
 
 
 class ToolStep(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tool"):

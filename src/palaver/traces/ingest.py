@@ -15,7 +15,7 @@ import msgspec
 
 from palaver.core import json
 from palaver.core.extraction import CELL, Preview, preview, preview_messages
-from palaver.core.extraction.excerpts import before, written
+from palaver.core.extraction.excerpts import grapheme_boundary, json_excerpt
 from palaver.core.extraction.previews import ChatPreview, EmptyPreview, JsonPreview, TextPreview
 from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.storage.spans.full_text import normalize_words
@@ -158,7 +158,7 @@ def _message_texts(message: Message, limit: int) -> Iterator[str]:
                 yield name
                 yield arguments
             case ToolResult(output=output):
-                yield output if isinstance(output, str) else written(output, limit).text
+                yield output if isinstance(output, str) else json_excerpt(output, limit).text
             case File(filename=filename):
                 yield filename or ""
             case Data(name=name):
@@ -204,7 +204,7 @@ def _filter_value(value: Any) -> Any:
         case str():
             return value[:MAX_ATTRIBUTE_CHARS]
         case _:
-            return written(value, MAX_ATTRIBUTE_CHARS).text[:MAX_ATTRIBUTE_CHARS]
+            return json_excerpt(value, MAX_ATTRIBUTE_CHARS).text[:MAX_ATTRIBUTE_CHARS]
 
 
 # Texts and numbers
@@ -213,7 +213,7 @@ def _filter_value(value: Any) -> Any:
 def _truncate_column(text: str | None, max_chars: int = MAX_INDEXED_CHARS) -> str | None:
     if not text:
         return None
-    return _storable_text(text if len(text) <= max_chars else text[: before(text, max_chars)])
+    return _storable_text(text if len(text) <= max_chars else text[: grapheme_boundary(text, max_chars)])
 
 
 def _storable_text(text: str) -> str:

@@ -56,15 +56,15 @@ def build_step_spans(step: Step, home: RunSpanContext, finish: str | None = None
         finish = "cancelled"
     _set_labels(step, details, home, contents, finish)
     long_fields = _set_contents(step, details, contents)
-    end = step.ended_at or step.began_at
+    end = step.ended_at or step.started_at
     fault = None if step.was_cancelled else _recorded_fault(step.error, home, losses)
     raw = RawSpan(
         trace_id=home.trace_id,
         span_id=_step_span_id(step, home),
         parent_id=home.span_id if step.parent is None else _step_span_id(step.parent, home),
         name=span_name(_SPAN_NAMES[step.kind].format(_name(step, details)).strip(), losses),
-        start=step.began_at,
-        duration_ms=elapsed_ms(step.began_at, end),
+        start=step.started_at,
+        duration_ms=elapsed_ms(step.started_at, end),
         failed=fault is not None,
         status_message=fault.message if fault else "",
         attributes=contents.attributes,
@@ -80,7 +80,7 @@ def build_step_spans(step: Step, home: RunSpanContext, finish: str | None = None
 def _merge_details(step: Step, losses: Losses) -> StepDetails:
     """Merge the details given at start and at end; the later ones win."""
     merged: dict[str, Any] = {}
-    for read_details in step.tells:
+    for read_details in step.details:
         try:
             details = read_details()
         except Exception:  # The framework, or our reading of it, failed; the step still happened.

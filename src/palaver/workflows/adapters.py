@@ -74,33 +74,35 @@ class FrameworkAdapter(Protocol):
         ...
 
 
-_PLAIN: dict[type, None] = dict.fromkeys((str, dict, list, tuple, int, float, bool, type(None), bytes))
+_PLAIN_TYPES: dict[type, None] = dict.fromkeys((str, dict, list, tuple, int, float, bool, type(None), bytes))
 """Types that no framework handles, checked first."""
-_KNOWN: WeakKeyDictionary[type, FrameworkAdapter | None] = WeakKeyDictionary()
-_OURS_OR_PYTHONS = sys.stdlib_module_names | {"palaver", "msgspec"}
-_UNLAWFUL = re.compile(r"[^A-Za-z0-9_.-]+")
+_ADAPTER_BY_CLASS: WeakKeyDictionary[type, FrameworkAdapter | None] = WeakKeyDictionary()
+_UNADAPTED_PACKAGES = sys.stdlib_module_names | {"palaver", "msgspec"}
+_NOT_URL_SAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 def adapter_for(thing: object) -> FrameworkAdapter | None:
     """Return the adapter for an object; None if no framework handles it."""
     kind = type(thing)
-    return None if kind in _PLAIN else adapter_for_class(kind)
+    return None if kind in _PLAIN_TYPES else adapter_for_class(kind)
 
 
 def adapter_for_class(kind: type) -> FrameworkAdapter | None:
     """Return the adapter for a class, by its package or that of a base class."""
-    if kind not in _KNOWN:
-        roots = {base.__module__.partition(".")[0] for base in kind.__mro__} - _OURS_OR_PYTHONS
-        _KNOWN[kind] = next((found for root in roots if (found := _adapters().get(root))), None) if roots else None
-    return _KNOWN[kind]
+    if kind not in _ADAPTER_BY_CLASS:
+        roots = {base.__module__.partition(".")[0] for base in kind.__mro__} - _UNADAPTED_PACKAGES
+        _ADAPTER_BY_CLASS[kind] = (
+            next((found for root in roots if (found := _adapters().get(root))), None) if roots else None
+        )
+    return _ADAPTER_BY_CLASS[kind]
 
 
-def choose_name(given: str | None, *known: str | None) -> str:
+def choose_name(declared: str | None, *known: str | None) -> str:
     """Return the author's name, else the first known one, made URL-safe. Raises InvalidName."""
-    if given is not None:
-        return check_workflow_name(given)
+    if declared is not None:
+        return check_workflow_name(declared)
     for name in known:
-        if lawful := _UNLAWFUL.sub("-", name or "").strip("-.")[:64]:
+        if lawful := _NOT_URL_SAFE.sub("-", name or "").strip("-.")[:64]:
             return check_workflow_name(lawful)
     raise InvalidName("What is declared has no name that can stand in a URL: pass name= to choose one.")
 

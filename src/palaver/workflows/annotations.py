@@ -26,7 +26,7 @@ def hints_of(target: Any, *, also: Mapping[str, Any] | None = None) -> dict[str,
     hints: dict[str, Any] = {}
     for raw, space in _annotated(target):
         for name, annotation in raw.items():
-            hints[name] = _evaluated(annotation, {**(also or {}), **space})
+            hints[name] = _evaluate(annotation, {**(also or {}), **space})
     return hints
 
 
@@ -78,7 +78,7 @@ def _annotated(target: Any) -> Iterator[tuple[Mapping[str, Any], Mapping[str, An
         yield inspect.get_annotations(base), vars(sys.modules[base.__module__])
 
 
-def _evaluated(annotation: Any, space: dict[str, Any]) -> Any:
+def _evaluate(annotation: Any, space: dict[str, Any]) -> Any:
     shim = types.SimpleNamespace(__annotations__={"it": annotation})
     try:
         return typing.get_type_hints(shim, globalns=space, include_extras=True)["it"]
@@ -89,25 +89,25 @@ def _evaluated(annotation: Any, space: dict[str, Any]) -> Any:
 Defs = dict[str, Any]
 
 
-class Misfit(NamedTuple):
+class SchemaError(NamedTuple):
     """One error in a value, with a JSON pointer relative to it."""
 
     pointer: str
-    why: str
+    reason: str
 
 
-class Misfits(Exception):
+class SchemaErrors(Exception):
     """All errors in a value; binding.py converts them to CallFaults."""
 
-    def __init__(self, found: list[Misfit]) -> None:
+    def __init__(self, found: list[SchemaError]) -> None:
         super().__init__(found)
-        self.found = found
+        self.errors = found
 
 
 class ValueSchema(ABC):
     """Schema and validation of one annotation."""
 
-    known = True
+    has_schema = True
     """False if the annotation has no schema."""
 
     @abstractmethod
@@ -122,8 +122,8 @@ class ValueSchema(ABC):
 class _Anything(ValueSchema):
     """No annotation, or one without a schema."""
 
-    def __init__(self, *, known: bool) -> None:
-        self.known = known
+    def __init__(self, *, has_schema: bool) -> None:
+        self.has_schema = has_schema
 
     def schema(self) -> tuple[dict[str, Any], Defs]:
         return {}, {}
@@ -144,7 +144,7 @@ class _Msgspec(ValueSchema):
         try:
             return msgspec.convert(value, self._annotation, str_keys=True)
         except msgspec.ValidationError as error:
-            raise Misfits([_msgspec_misfit(str(error))]) from None
+            raise SchemaErrors([_msgspec_error(str(error))]) from None
 
 
 class _Pydantic(ValueSchema):
@@ -160,15 +160,15 @@ class _Pydantic(ValueSchema):
             # From JSON text: strict Python input would reject dates and enums as text.
             return self._adapter.validate_json(json.encode(value), strict=True)
         except sys.modules["pydantic"].ValidationError as error:
-            raise Misfits(pydantic_misfits(error, value)) from None
+            raise SchemaErrors(pydantic_errors(error, value)) from None
 
 
 def schema_for(annotation: Any) -> ValueSchema:
     """Return the schema of an annotation; `Any`, `object` and unsupported annotations accept anything."""
     if annotation is Any or annotation is object:
-        return _Anything(known=True)
+        return _Anything(has_schema=True)
     if isinstance(annotation, str):
-        return _Anything(known=False)  # It could not be evaluated.
+        return _Anything(has_schema=False)  # It could not be evaluated.
     for attempt in (_Pydantic, _Msgspec) if _uses_pydantic(annotation, set()) else (_Msgspec, _Pydantic):
         if attempt is _Pydantic and "pydantic" not in sys.modules:
             continue
@@ -178,7 +178,7 @@ def schema_for(annotation: Any) -> ValueSchema:
         except Exception:  # noqa: S112 - libraries reject annotations in many ways; try the next one
             continue
         return shape
-    return _Anything(known=False)
+    return _Anything(has_schema=False)
 
 
 # Whose annotation is it?
@@ -210,10 +210,10 @@ def _parts(annotation: Any) -> Iterator[Any]:
 # What is wrong, and where
 
 
-def pydantic_misfits(error: Any, value: Any) -> list[Misfit]:
+def pydantic_errors(error: Any, value: Any) -> list[SchemaError]:
     """Return the errors of a pydantic ValidationError for the value."""
     details: list[dict[str, Any]] = error.errors(include_url=False, include_context=False, include_input=False)
-    return [Misfit(_pointer(value, detail["loc"], detail["type"]), detail["msg"]) for detail in details]
+    return [SchemaError(_pointer(value, detail["loc"], detail["type"]), detail["msg"]) for detail in details]
 
 
 def _pointer(value: Any, steps: Sequence[str | int], kind: str) -> str:
@@ -232,14 +232,16 @@ def _has(value: dict[str, Any] | list[Any], step: str | int) -> bool:
     return step in value if isinstance(value, dict) else isinstance(step, int) and 0 <= step < len(value)
 
 
-_PLACE = re.compile(r"^(.*) - at `(?:key` in `)?\$(.*)`$", re.DOTALL)
+_ERROR_LOCATION = re.compile(r"^(.*) - at `(?:key` in `)?\$(.*)`$", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 
 
-def _msgspec_misfit(message: str) -> Misfit:
+def _msgspec_error(message: str) -> SchemaError:
     """Convert a msgspec message, which ends in a JSON path, to a Misfit with a pointer."""
-    placed = _PLACE.match(message)
+    placed = _ERROR_LOCATION.match(message)
     if placed is None:
-        return Misfit("", message)
+        return SchemaError("", message)
     path, _, _ = placed[2].partition("[...]")  # Some value of a mapping; msgspec does not name the key.
-    return Misfit("".join(f"/{json.escape_pointer(name or index)}" for name, index in _STEP.findall(path)), placed[1])
+    return SchemaError(
+        "".join(f"/{json.escape_pointer(name or index)}" for name, index in _STEP.findall(path)), placed[1]
+    )

@@ -5,7 +5,7 @@ from typing import Any
 
 from palaver.core import json
 from palaver.errors import CallFault, InvalidInput, InvalidParameter, MissingInput, UnknownInput, UnknownParameter
-from palaver.workflows.annotations import Misfit, Misfits, pydantic_misfits
+from palaver.workflows.annotations import SchemaError, SchemaErrors, pydantic_errors
 from palaver.workflows.signature import Argument, Signature
 
 _Values = dict[str, Any]
@@ -26,17 +26,17 @@ def _bind_inputs(signature: Signature, given: Mapping[str, Any]) -> tuple[_Value
     inputs = signature.inputs
     for name, argument in inputs.items():
         if name in given:
-            _read(argument, given[name], values, faults)
+            _read_argument(argument, given[name], values, faults)
         elif argument.required:
             faults.append(MissingInput(f"Input {name!r} is required.", pointer=f"/inputs/{json.escape_pointer(name)}"))
     # `**kwargs` only takes unused names, so an input cannot become the context or an unchecked parameter.
     for name, value in given.items():
         if name in inputs:
             continue
-        if signature.open and name not in signature.names:
+        if signature.accepts_extra and name not in signature.names:
             values[name] = value
         else:
-            fault = _unknown("input", name, inputs)
+            fault = _unknown_name_text("input", name, inputs)
             faults.append(UnknownInput(fault, pointer=f"/inputs/{json.escape_pointer(name)}"))
     return values, faults
 
@@ -49,19 +49,21 @@ def _bind_parameters(signature: Signature, given: Mapping[str, Any]) -> tuple[_V
     for name, value in given.items():
         argument = signature.settings.get(name)
         if argument is None:
-            fault = _unknown("parameter", name, signature.settings)
+            fault = _unknown_name_text("parameter", name, signature.settings)
             faults.append(UnknownParameter(fault, pointer=f"/parameters/{json.escape_pointer(name)}"))
         else:
-            _read(argument, value, values, faults)
-    marked = signature.of("parameter")
-    faults += [_missing(argument.name) for argument in marked if argument.required and argument.name not in given]
+            _read_argument(argument, value, values, faults)
+    marked = signature.by_use("parameter")
+    faults += [
+        _missing_parameter(argument.name) for argument in marked if argument.required and argument.name not in given
+    ]
     settings = {argument.name: values.pop(argument.name) for argument in marked if argument.name in values}
-    for config in signature.of("config"):
-        _build(config, given, values, settings, faults)
+    for config in signature.by_use("config"):
+        _build_config(config, given, values, settings, faults)
     return settings, faults
 
 
-def _build(
+def _build_config(
     config: Argument, given: Mapping[str, Any], values: _Values, settings: _Values, faults: list[CallFault]
 ) -> None:
     """Build the config model from the values of its fields."""
@@ -69,33 +71,33 @@ def _build(
     fields = config.model.fields
     if not config.required and not any(field.name in given for field in fields):
         return  # Its Python default.
-    faults += [_missing(field.name) for field in fields if field.required and field.name not in given]
+    faults += [_missing_parameter(field.name) for field in fields if field.required and field.name not in given]
     if faults:
         return
     try:
         settings[config.name] = config.model.build(values)
     except (ValueError, TypeError, AssertionError) as error:  # Pydantic's ValidationError is a ValueError.
-        listed = pydantic_misfits(error, given) if hasattr(error, "errors") else [Misfit("", str(error))]
+        listed = pydantic_errors(error, given) if hasattr(error, "errors") else [SchemaError("", str(error))]
         for misfit in listed:
-            why = f"The parameters do not fit: {_sentence(misfit.why)}"
+            why = f"The parameters do not fit: {_sentence(misfit.reason)}"
             faults.append(InvalidParameter(why, pointer=f"/parameters{misfit.pointer}"))
 
 
-def _read(argument: Argument, value: Any, values: _Values, faults: list[CallFault]) -> None:
+def _read_argument(argument: Argument, value: Any, values: _Values, faults: list[CallFault]) -> None:
     try:
-        values[argument.name] = argument.shape.read(value)
-    except Misfits as misfits:
+        values[argument.name] = argument.schema.read(value)
+    except SchemaErrors as misfits:
         kind, fault = ("input", InvalidInput) if argument.use == "input" else ("parameter", InvalidParameter)
-        for misfit in misfits.found:
-            why = f"{kind.capitalize()} {argument.name!r} does not fit: {_sentence(misfit.why)}"
+        for misfit in misfits.errors:
+            why = f"{kind.capitalize()} {argument.name!r} does not fit: {_sentence(misfit.reason)}"
             faults.append(fault(why, pointer=f"/{kind}s/{json.escape_pointer(argument.name)}{misfit.pointer}"))
 
 
-def _missing(name: str) -> CallFault:
+def _missing_parameter(name: str) -> CallFault:
     return InvalidParameter(f"Parameter {name!r} is required.", pointer=f"/parameters/{json.escape_pointer(name)}")
 
 
-def _unknown(kind: str, name: str, known: Mapping[str, Argument]) -> str:
+def _unknown_name_text(kind: str, name: str, known: Mapping[str, Argument]) -> str:
     return f"There is no {kind} {name[:80]!r}. Known: {', '.join(known) or 'none'}."
 
 

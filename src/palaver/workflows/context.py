@@ -57,14 +57,14 @@ class Context:
         """The finish reason if the run succeeds; set by `finish()`."""
         self.cancelled = False
         """True once the run was stopped: sync code looks here, async code gets CancelledError."""
-        self.threads = threads
+        self.thread_pool = threads
         self._started = started
         self._emit = emit
         self._fetch = fetch
-        self._ways: dict[
+        self._emitters: dict[
             int, Emit
         ] = {}  # Thread id of sync code -> its emitter, which keeps the order with yielded values.
-        self._home = threading.get_ident()
+        self._loop_thread_id = threading.get_ident()
 
     @property
     def trace_parent(self) -> str | None:
@@ -72,19 +72,19 @@ class Context:
         trace, span = self._started.trace_id, self._started.span_id
         return f"00-{trace}-{span}-01" if trace and span else None
 
-    def emit(self, said: object) -> None:
+    def emit(self, value: object) -> None:
         """Say an event, a part, a message or a usage now, without waiting for the next yield.
 
         From any thread. Raises when the run has ended, or has said too much.
         """
-        ways = self._ways
+        ways = self._emitters
         here = threading.get_ident()
-        if here == self._home or not ways:
-            self._emit(said)
+        if here == self._loop_thread_id or not ways:
+            self._emit(value)
         else:
             # A thread started by sync code emits through that code, so values yielded before stay before.
             way = ways.get(here) or next(reversed([*ways.values()]), self._emit)
-            way(said)
+            way(value)
 
     def close(self) -> None:
         """Reject further output after the run has ended."""
@@ -110,11 +110,11 @@ class Context:
         self.ending = reason
 
     @contextmanager
-    def speaking(self, way: Emit) -> Generator[None]:
+    def redirect_emit(self, way: Emit) -> Generator[None]:
         """Redirect what the current thread emits to `way`, which keeps the order with yielded values."""
         here = threading.get_ident()
-        self._ways[here] = way
+        self._emitters[here] = way
         try:
             yield
         finally:
-            del self._ways[here]
+            del self._emitters[here]

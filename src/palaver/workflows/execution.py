@@ -48,7 +48,7 @@ class Emitted(NamedTuple):
 BoundFunction = Callable[[], Any]
 """The author's function with its arguments bound."""
 
-_WHOLE = (str, dict, list, tuple, msgspec.Struct, int, float, type(None))
+_PLAIN_TYPES = (str, dict, list, tuple, msgspec.Struct, int, float, type(None))
 """Common types of values that are not iterators."""
 
 FunctionKind = Literal["async generator", "coroutine", "sync"]
@@ -73,31 +73,33 @@ def call_function(kind: FunctionKind, bound: BoundFunction, context: Context) ->
         case "async generator" | "coroutine":
             return bound()
         case "sync":
-            return _threaded(bound, context)
+            return _iterate_in_thread(bound, context)
 
 
 def iterate_output(value: object, context: Context) -> AsyncGenerator[object, None] | None:
     """Return the values of an iterator, async iterable or awaitable; None for a plain value."""
     given: object = value.value if isinstance(value, Returned) else value
-    if isinstance(given, _WHOLE):
+    if isinstance(given, _PLAIN_TYPES):
         return None
     if isinstance(given, Iterator):
-        return _threaded(lambda: cast("object", given), context)
+        return _iterate_in_thread(lambda: cast("object", given), context)
     if isinstance(given, AsyncGenerator):
         return cast("AsyncGenerator[object, None]", given)
     if isinstance(given, AsyncIterable):
-        return _relayed(cast("AsyncIterable[object]", given))
+        return _iterate_async(cast("AsyncIterable[object]", given))
     if inspect.isawaitable(given):
-        return _awaited(lambda: given, returned=isinstance(value, Returned))
+        return _iterate_awaitable(lambda: given, returned=isinstance(value, Returned))
     return None
 
 
-async def _awaited(begin: Callable[[], Awaitable[Any]], *, returned: bool = True) -> AsyncGenerator[object, None]:
+async def _iterate_awaitable(
+    begin: Callable[[], Awaitable[Any]], *, returned: bool = True
+) -> AsyncGenerator[object, None]:
     value = await begin()
     yield Returned(value) if returned else value
 
 
-async def _relayed(values: AsyncIterable[object]) -> AsyncGenerator[object, None]:
+async def _iterate_async(values: AsyncIterable[object]) -> AsyncGenerator[object, None]:
     iterator = aiter(values)
     try:
         async for value in iterator:
@@ -107,13 +109,13 @@ async def _relayed(values: AsyncIterable[object]) -> AsyncGenerator[object, None
             await close()
 
 
-async def _threaded(bound: BoundFunction, context: Context) -> AsyncGenerator[object, None]:
+async def _iterate_in_thread(bound: BoundFunction, context: Context) -> AsyncGenerator[object, None]:
     """Run sync code in a single thread from start to end, so that thread-local state stays valid."""
     pump = ThreadBridge(asyncio.get_running_loop())
 
     def work() -> None:
         try:
-            with context.speaking(lambda said: pump.put(Emitted(said))):
+            with context.redirect_emit(lambda said: pump.put(Emitted(said))):
                 result = bound()
                 if isinstance(result, Iterator):
                     _drain(cast("Iterator[object]", result), pump)
@@ -125,7 +127,7 @@ async def _threaded(bound: BoundFunction, context: Context) -> AsyncGenerator[ob
             pump.end()
 
     try:
-        await context.threads.start(work)
+        await context.thread_pool.start(work)
         async with aclosing(pump.values()) as values:
             async for value in values:
                 yield value
@@ -137,7 +139,7 @@ def _drain(values: Iterator[object], pump: ThreadBridge) -> None:
     """Put each value, and those of nested iterators: a second thread might wait forever for our slot."""
     try:
         for value in values:
-            if isinstance(value, _WHOLE) or not isinstance(value, Iterator):
+            if isinstance(value, _PLAIN_TYPES) or not isinstance(value, Iterator):
                 pump.put(cast("object", value))
             else:
                 _drain(cast("Iterator[object]", value), pump)
@@ -177,7 +179,7 @@ class ReplyReader:
         if isinstance(value, bytes | bytearray | memoryview):
             raise BadStream("The workflow gave bytes: decode them to text first.")
         if returned and not self._is_chat:
-            self._returned = _plain(value)
+            self._returned = _to_builtins(value)
         elif isinstance(value, _OURS):
             yield cast("OutputValue", value)
         elif self._is_chat:
@@ -203,7 +205,7 @@ class ReplyReader:
         if self._is_chat:
             return UNSET
         if given is not UNSET:
-            return _plain(given)
+            return _to_builtins(given)
         if self._returned is not UNSET:
             return self._returned
         self._join_text()
@@ -226,7 +228,7 @@ class ReplyReader:
             yield from self._messages(messages)
         else:
             self._warn(f"a chat gave a value of type {type(value).__name__}, which is no message; it is shown as data")
-            yield Message.assistant(Data(name="output", value=_plain(value)))
+            yield Message.assistant(Data(name="output", value=_to_builtins(value)))
 
     def _read(self, value: object) -> Sequence[Message] | None:
         """Read messages, directly or under `messages`; None if there are none."""
@@ -292,7 +294,7 @@ class ReplyReader:
     def _repeated(self, messages: Sequence[Message]) -> int:
         """Return the number of leading messages that repeat the call's history, as in LangGraph's state."""
         pairs = zip(messages, self._history, strict=False)
-        same = list(takewhile(lambda pair: _gist(pair[0]) == _gist(pair[1]), pairs))
+        same = list(takewhile(lambda pair: _comparison_key(pair[0]) == _comparison_key(pair[1]), pairs))
         # A reply has no user messages; without one, an apparent repetition may be new output.
         return len(same) if any(message.role == "user" for message, _ in same) else 0
 
@@ -308,7 +310,7 @@ class ReplyReader:
                 yield each
             return
         self._join_text()
-        plain = _plain(value)
+        plain = _to_builtins(value)
         self._values.append(plain)
         yield Data(name="output", value=plain)
 
@@ -352,13 +354,13 @@ def _is_ours(item: object) -> bool:
     return isinstance(item, Message)
 
 
-def _gist(message: Message) -> tuple[object, ...]:
+def _comparison_key(message: Message) -> tuple[object, ...]:
     """Return what is equal in two versions of one message, whatever a dialect loses."""
     calls = tuple(call.call_id for call in message.tool_calls)
     return message.role, message.text, calls, tuple(result.call_id for result in message.tool_results)
 
 
-def _plain(value: object) -> Any:
+def _to_builtins(value: object) -> Any:
     try:
         return json.to_builtins(value)
     except json.NotJson as error:

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from palaver.core import json
 from palaver.core.descriptions import Schemas
-from palaver.workflows.annotations import Defs, Misfits, ValueSchema
+from palaver.workflows.annotations import Defs, SchemaErrors, ValueSchema
 from palaver.workflows.config_models import NO_DEFAULT
 from palaver.workflows.signature import Argument, Signature
 
@@ -23,9 +23,11 @@ _REPLY: dict[str, Any] = {
 
 def schemas_of(signature: Signature, *, is_chat: bool) -> Schemas:
     """Return the three documents. Only a chat's have the marker `x-ag-type-ref`, from which clients derive "chat"."""
-    inputs = _object(signature.of("input"), is_open=signature.open, messages=is_chat)
+    inputs = _object(signature.by_use("input"), is_open=signature.accepts_extra, messages=is_chat)
     parameters = _object(signature.settings.values(), is_open=False, messages=False)
-    return Schemas(inputs=inputs, parameters=parameters, outputs=dict(_REPLY) if is_chat else _alone(signature.returns))
+    return Schemas(
+        inputs=inputs, parameters=parameters, outputs=dict(_REPLY) if is_chat else _single_schema(signature.returns)
+    )
 
 
 def defaults_of(arguments: Iterable[Argument]) -> dict[str, Any]:
@@ -38,7 +40,7 @@ def _object(arguments: Iterable[Argument], *, is_open: bool, messages: bool) -> 
     required = ["messages"] if messages else []
     defs: Defs = {}
     for argument in arguments:
-        schema = _merged(argument.shape, defs)
+        schema = _merge_definitions(argument.schema, defs)
         if argument.description and "description" not in schema:
             schema["description"] = argument.description
         for default in _default(argument):
@@ -50,9 +52,9 @@ def _object(arguments: Iterable[Argument], *, is_open: bool, messages: bool) -> 
     return document | ({"required": required} if required else {}) | ({"$defs": defs} if defs else {})
 
 
-def _alone(shape: ValueSchema) -> dict[str, Any]:
+def _single_schema(shape: ValueSchema) -> dict[str, Any]:
     defs: Defs = {}
-    schema = _merged(shape, defs)
+    schema = _merge_definitions(shape, defs)
     return {"$schema": _DRAFT, **schema, **({"$defs": defs} if defs else {})} if schema else {}
 
 
@@ -62,13 +64,13 @@ def _default(argument: Argument) -> list[Any]:
         return []
     try:
         default = json.to_builtins(argument.default)
-        argument.shape.read(default)
-    except (json.NotJson, Misfits):
+        argument.schema.read(default)
+    except (json.NotJson, SchemaErrors):
         return []
     return [default]
 
 
-def _merged(shape: ValueSchema, defs: Defs) -> dict[str, Any]:
+def _merge_definitions(shape: ValueSchema, defs: Defs) -> dict[str, Any]:
     """Return the schema with its definitions moved into `defs`; conflicting names get a number."""
     schema, own = shape.schema()
     number = 0
@@ -76,20 +78,20 @@ def _merged(shape: ValueSchema, defs: Defs) -> dict[str, Any]:
         number += 1
         tail = f"_{number}" if number > 1 else ""
         renamed = {f"#/$defs/{name}": f"#/$defs/{name}{tail}" for name in own}
-        moved = {f"{name}{tail}": _pointed(definition, renamed) for name, definition in own.items()}
+        moved = {f"{name}{tail}": _rename_references(definition, renamed) for name, definition in own.items()}
         if all(defs.get(name, definition) == definition for name, definition in moved.items()):
             defs |= moved
-            return _pointed(schema, renamed)
+            return _rename_references(schema, renamed)
 
 
-def _pointed(schema: Any, renamed: Mapping[str, str]) -> Any:
+def _rename_references(schema: Any, renamed: Mapping[str, str]) -> Any:
     """Rename references and discriminator mappings in the schema."""
     match schema:
         case str():
             return renamed.get(schema, schema)
         case dict():
-            return {key: _pointed(value, renamed) for key, value in cast("dict[str, Any]", schema).items()}
+            return {key: _rename_references(value, renamed) for key, value in cast("dict[str, Any]", schema).items()}
         case list():
-            return [_pointed(item, renamed) for item in cast("list[Any]", schema)]
+            return [_rename_references(item, renamed) for item in cast("list[Any]", schema)]
         case _:
             return schema

@@ -81,7 +81,7 @@ class Argument:
 
     name: str
     use: Use
-    shape: ValueSchema
+    schema: ValueSchema
     required: bool
     default: Any = NO_DEFAULT
     description: str = ""
@@ -95,7 +95,7 @@ class Signature:
     """The arguments and return type of a function."""
 
     arguments: tuple[Argument, ...]
-    open: bool
+    accepts_extra: bool
     """Whether it accepts undeclared inputs (`**kwargs`)."""
     returns: ValueSchema
     dialect: Dialect
@@ -108,10 +108,10 @@ class Signature:
     @cached_property
     def inputs(self) -> Mapping[str, Argument]:
         """The workflow's inputs by name."""
-        return {argument.name: argument for argument in self.of("input")}
+        return {argument.name: argument for argument in self.by_use("input")}
 
     @cached_property
-    def asks(self) -> bool:
+    def requires_arguments(self) -> bool:
         """Whether any argument besides history and context is required."""
         return any(argument.required and argument.use not in ("messages", "context") for argument in self.arguments)
 
@@ -123,7 +123,7 @@ class Signature:
     def _uses(self) -> dict[str, list[Argument]]:
         return {}
 
-    def of(self, use: Use) -> list[Argument]:
+    def by_use(self, use: Use) -> list[Argument]:
         """Return the arguments of a use; cached, as it runs for every call."""
         found = self._uses.get(use)
         if found is None:
@@ -148,8 +148,8 @@ def read_signature(function: Callable[..., Any], *, is_chat: bool, name: str) ->
     )
     return Signature(
         arguments=arguments,
-        open=any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters),
-        returns=schema_for(_given_back(hints.get("return", Any))),
+        accepts_extra=any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters),
+        returns=schema_for(_output_annotation(hints.get("return", Any))),
         dialect="palaver" if history and _is_our_messages(hints.get(history)) else "chat-completions",
         framework=_framework_of_messages(hints.get(history)) if history else None,
         settings=_settings(arguments, name),
@@ -178,10 +178,10 @@ def _argument(parameter: inspect.Parameter, annotation: Any, history: str | None
     return Argument(
         name=parameter.name,
         use=use,
-        shape=schema_for(annotation if use in ("input", "parameter") else Any),
+        schema=schema_for(annotation if use in ("input", "parameter") else Any),
         required=parameter.default is NO_DEFAULT,
         default=parameter.default,
-        description=_described(annotation) or notes.get(parameter.name, ""),
+        description=_annotation_description(annotation) or notes.get(parameter.name, ""),
         positional=parameter.kind is parameter.POSITIONAL_ONLY,
         model=_model(kind, parameter.default) if use == "config" else None,
     )
@@ -204,10 +204,10 @@ def _settings(arguments: Iterable[Argument], name: str) -> dict[str, Argument]:
             settings[field.name] = Argument(
                 name=field.name,
                 use="parameter",
-                shape=schema_for(field.annotation),
+                schema=schema_for(field.annotation),
                 required=field.required and config.required,
                 default=field.default,
-                description=_described(field.annotation),
+                description=_annotation_description(field.annotation),
             )
     return settings
 
@@ -233,7 +233,7 @@ def _framework_of_messages(annotation: Any) -> FrameworkAdapter | None:
     return None
 
 
-def _described(annotation: Any) -> str:
+def _annotation_description(annotation: Any) -> str:
     """Return the description in Parameter metadata, or in a plain string of Annotated."""
     notes = list(metadata_of(annotation))
     said = [note.description for note in notes if isinstance(note, Parameter)]
@@ -254,7 +254,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     return hints_of(unwrap_definition(function), also=_OURS)
 
 
-def _given_back(annotation: Any) -> Any:
+def _output_annotation(annotation: Any) -> Any:
     """Return the type of one output value: for a generator or iterator, what it yields."""
     origin = get_origin(annotation)
     if origin in _STREAMS:

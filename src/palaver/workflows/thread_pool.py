@@ -18,7 +18,7 @@ class ThreadPool:
     """A bounded number of threads for sync workflows."""
 
     def __init__(self, most: int = 32) -> None:
-        self.most = most
+        self.max_threads = most
         self.busy = 0
         self._slots = asyncio.Semaphore(most)
 

@@ -179,7 +179,7 @@ class Workflow(Protocol):
 class FunctionWorkflow:
     """A workflow made from a function, which can still be called directly."""
 
-    reads_ids = True
+    resolves_file_ids = True
     """Whether it can resolve ids of stored files in our own messages."""
 
     def __init__(
@@ -200,7 +200,7 @@ class FunctionWorkflow:
             description=description,
             flags=flags,
             schemas=schemas_of(self.signature, is_chat=flags["is_chat"]),
-            inputs=defaults_of(self.signature.of("input")),
+            inputs=defaults_of(self.signature.by_use("input")),
             parameters=defaults_of(self.signature.settings.values()),
         )
         functools.update_wrapper(self, function, updated=())
@@ -221,28 +221,28 @@ class FunctionWorkflow:
     def unknown_types(self) -> list[str]:
         """Inputs, parameters and `return` whose annotation has no schema, for `palaver doctor`."""
         signature = self.signature
-        shapes = {argument.name: argument.shape for argument in signature.of("input")}
-        shapes |= {argument.name: argument.shape for argument in signature.settings.values()}
+        shapes = {argument.name: argument.schema for argument in signature.by_use("input")}
+        shapes |= {argument.name: argument.schema for argument in signature.settings.values()}
         shapes |= {} if self.description.is_chat else {"return": signature.returns}
-        return [name for name, shape in shapes.items() if not shape.known]
+        return [name for name, shape in shapes.items() if not shape.has_schema]
 
     def bind(self, call: Call) -> Producer:
         """Bind the function to its arguments. Raises FaultyCall."""
         values: dict[str, Any] = {}
-        if call.inputs or call.parameters or self.signature.asks:
+        if call.inputs or call.parameters or self.signature.requires_arguments:
             values, faults = bind(self.signature, call.inputs, call.parameters)
             if faults:
                 raise FaultyCall(faults)
-        history = self.signature.of("messages")
-        if history and not self._reads_ids and has_stored_files(call.messages):
+        history = self.signature.by_use("messages")
+        if history and not self._resolves_file_ids and has_stored_files(call.messages):
             return functools.partial(self._with_files, values, call.messages)
         for argument in history:
             values[argument.name] = self._history(call.messages)
         return functools.partial(self._produce, values)
 
     @property
-    def _reads_ids(self) -> bool:
-        return self.reads_ids and self.signature.dialect == "palaver" and self.signature.framework is None
+    def _resolves_file_ids(self) -> bool:
+        return self.resolves_file_ids and self.signature.dialect == "palaver" and self.signature.framework is None
 
     def _history(self, messages: Sequence[Message]) -> list[Any]:
         """Convert the messages to the function's dialect or framework."""
@@ -257,7 +257,7 @@ class FunctionWorkflow:
     ) -> AsyncGenerator[object, None]:
         """Inline the stored files, then run the function."""
         told = self._history(await inline_files(messages, context))
-        values = values | {argument.name: told for argument in self.signature.of("messages")}
+        values = values | {argument.name: told for argument in self.signature.by_use("messages")}
         given = self._produce(values, context)
         if self._kind == "coroutine":
             yield Returned(await cast("Any", given))

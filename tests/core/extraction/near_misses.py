@@ -223,7 +223,7 @@ def value(rng: Random) -> Any:
     return rng.choice([tree, tree, chain, graph])(rng)
 
 
-def drawn(made: Callable[[Random], Any]) -> st.SearchStrategy[Any]:
+def strategy_for(made: Callable[[Random], Any]) -> st.SearchStrategy[Any]:
     """The same values for Hypothesis: half from choices that it can make smaller, half from seeds, which vary more."""
     return st.one_of(
         st.randoms(use_true_random=False).map(made),
@@ -231,6 +231,6 @@ def drawn(made: Callable[[Random], Any]) -> st.SearchStrategy[Any]:
     )
 
 
-def many(made: Callable[[Random], Any], count: int) -> list[Any]:
+def samples(made: Callable[[Random], Any], count: int) -> list[Any]:
     """As many values, the same in every run."""
     return [made(Random(seed)) for seed in range(count)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from palaver.core.extraction import excerpts
-from palaver.core.extraction.excerpts import Written, written
+from palaver.core.extraction.excerpts import PartialText, json_excerpt
 from tests.core.strategies import jsons
 
 
@@ -49,7 +49,7 @@ class Model:
     ],
 )
 def test_what_is_written(value: Any, text: str) -> None:
-    assert written(value, 500) == Written(text, len(text))
+    assert json_excerpt(value, 500) == PartialText(text, len(text))
 
 
 @given(jsons)
@@ -57,31 +57,31 @@ def test_plain_values_are_written_the_same_piece_by_piece(value: Any) -> None:
     text = msgspec.json.encode(value).decode()
     pieces = list(excerpts._pieces(value, 4096))
 
-    assert written(value, 10) == Written(text, len(text))
+    assert json_excerpt(value, 10) == PartialText(text, len(text))
     assert ("".join(piece for piece, _ in pieces), sum(more for _, more in pieces)) == (text, 0)
 
 
 @pytest.mark.parametrize("items", [20_000, 150_000])
 def test_a_long_list_is_counted_as_far_as_it_is_looked_at(items: int) -> None:
-    found = written([7] * items, 10)
+    found = json_excerpt([7] * items, 10)
 
     assert found.text.startswith("[7,7,7,7,7")
     assert found.length == (len("[]") + 2 * items - 1 if items <= 100_000 else len("[") + 2 * 4_999 - 1)
 
 
 def test_a_long_text_inside_is_counted_and_not_read() -> None:
-    found = written({"a": "x" * 50_000_000, "b": [1]}, 500)
+    found = json_excerpt({"a": "x" * 50_000_000, "b": [1]}, 500)
 
     assert found.text == '{"a":"' + "x" * 4096
     assert found.length == len('{"a":"","b":[1]}') + 50_000_000
 
 
 def test_more_is_written_where_more_is_asked_for() -> None:
-    assert written(["x" * 2_000_000], 10_000).text == '["' + "x" * 10_000
+    assert json_excerpt(["x" * 2_000_000], 10_000).text == '["' + "x" * 10_000
 
 
 def test_keys_may_be_long_too() -> None:
-    found = written({"k" * 2_000_000: 1}, 10)
+    found = json_excerpt({"k" * 2_000_000: 1}, 10)
 
     assert (found.text[:10], found.length) == ('{"kkkkkkkk', 2_000_000 + len('{"":1}'))
 
@@ -95,6 +95,6 @@ def test_depth_and_cycles_end() -> None:
     wide: list[Any] = []
     wide += [wide] * 100
 
-    assert written(deep, 10).text.startswith("[" * 10)
-    assert written(cycle, 30).text.startswith('{"again":{"again":{"again":{')
-    assert written(wide, 10).text.startswith("[" * 10)
+    assert json_excerpt(deep, 10).text.startswith("[" * 10)
+    assert json_excerpt(cycle, 30).text.startswith('{"again":{"again":{"again":{')
+    assert json_excerpt(wide, 10).text.startswith("[" * 10)

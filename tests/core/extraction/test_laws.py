@@ -25,7 +25,7 @@ def place(value: Any, prefer: Any) -> tuple[str, str, str | None, int] | None:
 
 
 @hard
-@given(near_misses.drawn(near_misses.value))
+@given(near_misses.strategy_for(near_misses.value))
 def test_1_a_preference_never_decides_whether_something_is_found(value: Any) -> None:
     strict = [extract_chat_messages(value, prefer) is None for prefer in near_misses.PREFERENCES]
     wide = [read_conversation(value, prefer) is None for prefer in near_misses.PREFERENCES]
@@ -34,7 +34,7 @@ def test_1_a_preference_never_decides_whether_something_is_found(value: Any) -> 
 
 
 @hard
-@given(near_misses.drawn(near_misses.value))
+@given(near_misses.strategy_for(near_misses.value))
 def test_2_where_the_strict_search_finds_something_the_wide_one_does(value: Any) -> None:
     for prefer in near_misses.PREFERENCES:
         if extract_chat_messages(value, prefer) is not None:
@@ -42,7 +42,7 @@ def test_2_where_the_strict_search_finds_something_the_wide_one_does(value: Any)
 
 
 @hard
-@given(near_misses.drawn(near_misses.value))
+@given(near_misses.strategy_for(near_misses.value))
 def test_3_what_was_extracted_is_extracted_from_itself(value: Any) -> None:
     for prefer in near_misses.PREFERENCES:
         found = extract_chat_messages(value, prefer)
@@ -56,7 +56,7 @@ def one_place(rng: Random) -> Any:
 
 
 @hard
-@given(near_misses.drawn(one_place))
+@given(near_misses.strategy_for(one_place))
 def test_4_the_only_match_is_given_under_every_preference_with_the_same_path(value: Any) -> None:
     search = reference_search.Search(None)
     root, hops = search.opened(None, "", value, 0)
@@ -79,7 +79,7 @@ def with_more(value: Any) -> Any:
 
 
 @hard
-@given(near_misses.drawn(one_place))
+@given(near_misses.strategy_for(one_place))
 def test_5_keys_outside_all_tables_change_nothing(value: Any) -> None:
     more = with_more(value)
 
@@ -91,7 +91,7 @@ def test_5_keys_outside_all_tables_change_nothing(value: Any) -> None:
 
 
 @hard
-@given(near_misses.drawn(near_misses.value))
+@given(near_misses.strategy_for(near_misses.value))
 def test_6_one_wrapper_more_keeps_what_was_not_too_deep(value: Any) -> None:
     read = read_conversation(value)
     if read is not None and read.path.count("/") <= 5:
@@ -115,13 +115,13 @@ def keys_to(found: list[Any], value: Any) -> int:
 
 
 @hard
-@given(near_misses.drawn(near_misses.messages))
+@given(near_misses.strategy_for(near_misses.messages))
 def test_7_what_passes_the_strict_test_has_a_dialect(value: Any) -> None:
     assert not is_chat_messages(value) or dialect_of(value) is not None
 
 
 @hard
-@given(near_misses.drawn(near_misses.value))
+@given(near_misses.strategy_for(near_misses.value))
 def test_8_a_cell_shows_a_chat_exactly_when_a_conversation_is_read(value: Any) -> None:
     for prefer in near_misses.PREFERENCES:
         is_chat = isinstance(preview(value, prefer), ChatPreview)

@@ -52,23 +52,23 @@ JUDGES: dict[str, tuple[Callable[[Any], Any], Judge, Judge]] = {
 def test_many_values_are_judged_as_the_contract_judges_them(name: str) -> None:
     made, ours, theirs = JUDGES[name]
 
-    different = [value for value in near_misses.many(made, 3000) if ours(value) != theirs(value)]
+    different = [value for value in near_misses.samples(made, 3000) if ours(value) != theirs(value)]
 
     assert sorted(different, key=lambda value: len(repr(value)))[:5] == []
 
 
-@given(near_misses.drawn(near_misses.messages))
+@given(near_misses.strategy_for(near_misses.messages))
 def test_the_strict_test_is_that_of_the_contract(value: Any) -> None:
     assert is_chat_messages(value) == reference_search.is_chat_messages(value)
 
 
-@given(near_misses.drawn(near_misses.messages))
+@given(near_misses.strategy_for(near_misses.messages))
 def test_a_list_is_in_the_first_dialect_of_the_table_that_occurs_in_it(value: Any) -> None:
     assert dialect_of(value) == reference_search.dialect_of(value)
 
 
 @pytest.mark.parametrize("prefer", near_misses.PREFERENCES)
-@given(value=near_misses.drawn(near_misses.value))
+@given(value=near_misses.strategy_for(near_misses.value))
 def test_both_searches_find_what_the_steps_find(prefer: Any, value: Any) -> None:
     strict, strict_by_contract = strictly(prefer)
     wide, wide_by_contract = widely(prefer)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.extraction.excerpts import Cut, before, cut, one_line
+from palaver.core.extraction.excerpts import Excerpt, cut_text, grapheme_boundary, one_line
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
 NORWAY, CHAD = "\U0001f1f3\U0001f1f4", "\U0001f1f9\U0001f1e9"
@@ -32,7 +32,7 @@ WHOLE = {
 @pytest.mark.parametrize("whole", WHOLE.values(), ids=WHOLE)
 def test_nothing_that_looks_like_one_character_is_cut(whole: str) -> None:
     text = f"ab{whole}{whole}c"
-    places = {before(text, at) for at in range(len(text) + 1)}
+    places = {grapheme_boundary(text, at) for at in range(len(text) + 1)}
 
     assert places == {0, 1, 2, 2 + len(whole), 2 + 2 * len(whole), len(text)}
 
@@ -40,49 +40,49 @@ def test_nothing_that_looks_like_one_character_is_cut(whole: str) -> None:
 def test_flags_are_counted_from_the_first() -> None:
     text = "x" + NORWAY + CHAD + "\U0001f1e6"
 
-    assert [before(text, at) for at in range(len(text))] == [0, 1, 1, 3, 3, 5]
+    assert [grapheme_boundary(text, at) for at in range(len(text))] == [0, 1, 1, 3, 3, 5]
 
 
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("", Cut("", 0)),
-        ("ten chars.", Cut("ten chars.", 0)),
-        ("ten chars. ", Cut("ten chars.", 1)),
-        ("nine      and more", Cut("nine", 14)),
-        (" a\n\n", Cut(" a\n\n", 0)),  # What fits stays as it is.
-        ("a\nb\nc", Cut("a\nb\nc", 0)),
-        ("a\nb\nc\n", Cut("a\nb\nc\n", 0)),
-        ("a\nb\nc\nd", Cut("a\nb\nc", 2)),
-        ("a\r\nb\r\nc\r\nd", Cut("a\r\nb\r\nc", 3)),
-        ("a\n\n\n\nb", Cut("a", 5)),
-        ("\n\n\n\n\n  words", Cut("words", 7)),
-        (" " * 20 + "words", Cut("words", 20)),
-        (" " * 20, Cut("", 20)),
-        ("12345678" + FAMILY, Cut("12345678", 5)),
-        ("1234567 " + FAMILY, Cut("1234567", 6)),
-        ("e" + "\u0301" * 20, Cut("", 21)),
-        ("\ud83d\ude00" * 2 + "\ud800", Cut("\U0001f600\U0001f600\ufffd", 0)),
-        ("\ud83d\ude00" * 12, Cut("\U0001f600" * 10, 2)),
+        ("", Excerpt("", 0)),
+        ("ten chars.", Excerpt("ten chars.", 0)),
+        ("ten chars. ", Excerpt("ten chars.", 1)),
+        ("nine      and more", Excerpt("nine", 14)),
+        (" a\n\n", Excerpt(" a\n\n", 0)),  # What fits stays as it is.
+        ("a\nb\nc", Excerpt("a\nb\nc", 0)),
+        ("a\nb\nc\n", Excerpt("a\nb\nc\n", 0)),
+        ("a\nb\nc\nd", Excerpt("a\nb\nc", 2)),
+        ("a\r\nb\r\nc\r\nd", Excerpt("a\r\nb\r\nc", 3)),
+        ("a\n\n\n\nb", Excerpt("a", 5)),
+        ("\n\n\n\n\n  words", Excerpt("words", 7)),
+        (" " * 20 + "words", Excerpt("words", 20)),
+        (" " * 20, Excerpt("", 20)),
+        ("12345678" + FAMILY, Excerpt("12345678", 5)),
+        ("1234567 " + FAMILY, Excerpt("1234567", 6)),
+        ("e" + "\u0301" * 20, Excerpt("", 21)),
+        ("\ud83d\ude00" * 2 + "\ud800", Excerpt("\U0001f600\U0001f600\ufffd", 0)),
+        ("\ud83d\ude00" * 12, Excerpt("\U0001f600" * 10, 2)),
     ],
 )
-def test_what_is_shown_of_a_text(text: str, shown: Cut) -> None:
-    assert cut(text, characters=10, lines=3) == shown
+def test_what_is_shown_of_a_text(text: str, shown: Excerpt) -> None:
+    assert cut_text(text, characters=10, lines=3) == shown
 
 
 def test_the_lines_that_are_shown() -> None:
-    assert [Cut(text, 0).lines for text in ("", "a", "a\n", "a\n\nb")] == [0, 1, 1, 3]
+    assert [Excerpt(text, 0).lines for text in ("", "a", "a\n", "a\n\nb")] == [0, 1, 1, 3]
 
 
 def test_no_room_shows_nothing() -> None:
-    assert cut("words", characters=0, lines=3) == Cut("", 5)
-    assert cut("words", characters=10, lines=0) == Cut("", 5)
+    assert cut_text("words", characters=0, lines=3) == Excerpt("", 5)
+    assert cut_text("words", characters=10, lines=0) == Excerpt("", 5)
     assert one_line("words", 0) == ""
 
 
 def test_a_beginning_counts_what_follows_it() -> None:
-    assert cut("0123456789abc", characters=10, lines=3, length=1_000) == Cut("0123456789", 990)
-    assert cut("0123", characters=10, lines=3, length=1_000) == Cut("0123", 996)
+    assert cut_text("0123456789abc", characters=10, lines=3, length=1_000) == Excerpt("0123456789", 990)
+    assert cut_text("0123", characters=10, lines=3, length=1_000) == Excerpt("0123", 996)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_only_the_beginning_of_a_long_text_is_read() -> None:
 
     text = Watched("some words " * 100_000)
 
-    assert cut(text, characters=10, lines=3) == Cut("some words", 1_099_990)
+    assert cut_text(text, characters=10, lines=3) == Excerpt("some words", 1_099_990)
     assert one_line(text, 10) == "some words"
 
 
@@ -126,7 +126,7 @@ texts = st.lists(characters, max_size=40).map("".join)
 
 @given(texts, st.integers(0, 50), st.integers(0, 5))
 def test_a_cut_is_a_beginning_within_its_limits(text: str, most: int, lines: int) -> None:
-    shown = cut(text, characters=most, lines=lines)
+    shown = cut_text(text, characters=most, lines=lines)
 
     assert shown.left_out >= 0
     assert shown.lines <= lines
@@ -139,7 +139,7 @@ def test_a_cut_is_a_beginning_within_its_limits(text: str, most: int, lines: int
 
 @given(texts, st.integers(0, 50))
 def test_a_place_to_cut_is_never_before_a_mark(text: str, at: int) -> None:
-    place = before(text, at)
+    place = grapheme_boundary(text, at)
 
     assert 0 <= place <= at
     if 0 < place < len(text):

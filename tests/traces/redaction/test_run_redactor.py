@@ -177,13 +177,15 @@ def test_ids_and_the_bytes_of_files_stay() -> None:
 
 
 def test_a_new_run_is_kept_without_it() -> None:
-    origin = Origin(said=(Message.user("I am ada@example.org"),), reading={"instructions": "Mail ada@example.org"})
+    origin = Origin(
+        stored_messages=(Message.user("I am ada@example.org"),), reading={"instructions": "Mail ada@example.org"}
+    )
     call = Call(workflow="w", messages=(Message.user("I am ada@example.org"),), parameters={"to": "ada@example.org"})
     run = NewRun(started=RunStarted(0, "run_1"), workflow="w", call=call, origin=origin, process="p")
 
     new = redactor(EMAIL).redact_new_run(run)
 
-    assert new.call.messages == new.origin.said == (Message.user(f"I am {MASK}"),)
+    assert new.call.messages == new.origin.stored_messages == (Message.user(f"I am {MASK}"),)
     assert new.call.parameters == {"to": MASK}
     assert new.origin.reading == {"instructions": f"Mail {MASK}"}
     assert (

@@ -58,8 +58,8 @@ _RAW = "anthropic:"
 _TEXTS = ("text", "input_text", "output_text")
 _OBJECT, _LIST = (dict,), (list,)
 _THOUGHTS = ("thinking", "reasoning")
-_FROM_THE_WEB = ("web_search_result_location", "search_result_location")
-_FROM_A_FILE = ("char_location", "page_location", "content_block_location")
+_WEB_CITATIONS = ("web_search_result_location", "search_result_location")
+_FILE_CITATIONS = ("char_location", "page_location", "content_block_location")
 _RESULT_BLOCKS = frozenset("text image document search_result tool_reference".split())
 
 
@@ -67,7 +67,7 @@ def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
     """Return one message per element, and one for every tool result in it."""
     messages: list[Message] = []
     for index, element in enumerate(elements, start):
-        messages += _messages(dict_or_empty(element), index)
+        messages += _read_messages(dict_or_empty(element), index)
     return messages
 
 
@@ -75,8 +75,8 @@ def write(messages: Sequence[Message]) -> list[Any]:
     """Return dicts as the Anthropic SDKs send them; results and the user's text after them are one message."""
     written: list[Any] = []
     open_results: list[Any] | None = None
-    for role, parts in (run for message in messages for run in _runs(message)):
-        blocks = [block for part in parts if (block := _written(part)) is not None]
+    for role, parts in (run for message in messages for run in _group_by_role(message)):
+        blocks = [block for part in parts if (block := _write_part(part)) is not None]
         if open_results is not None and blocks and role in ("tool", "user"):
             open_results += blocks
         else:
@@ -90,25 +90,25 @@ def write(messages: Sequence[Message]) -> list[Any]:
 # Reading
 
 
-def _messages(element: Object, index: int) -> list[Message]:
+def _read_messages(element: Object, index: int) -> list[Message]:
     written, name, own_id = element.get("role"), optional_str(element.get("name")), optional_str(element.get("id"))
     role = ROLE_ALIASES.get(written) if type(written) is str else None
     if role is None:
         role, told = parse_role(speaker_role(element) or "", answers_a_call="tool_call_id" in element)
         name = told if name is None else name
     content = content_of(element)
-    parts = _parts(element, content, index)
+    parts = _read_parts(element, content, index)
     if ToolResult not in map(type, parts):
         if role == "tool":
-            parts = [ToolResult(optional_str(element.get("tool_call_id")) or "", _output(content))]
+            parts = [ToolResult(optional_str(element.get("tool_call_id")) or "", _read_output(content))]
         return [Message(role, tuple(parts), own_id, name)]
-    messages = _cut(parts, "user" if role == "tool" else role, name)
+    messages = _split_results(parts, "user" if role == "tool" else role, name)
     if own_id is not None:
         messages[0] = msgspec.structs.replace(messages[0], id=own_id)
     return messages
 
 
-def _cut(parts: Sequence[Part], role: Role, name: str | None) -> list[Message]:
+def _split_results(parts: Sequence[Part], role: Role, name: str | None) -> list[Message]:
     """Split at results, each of which becomes a message."""
     messages: list[Message] = []
     for are_results, run in groupby(parts, lambda part: type(part) is ToolResult):
@@ -119,12 +119,12 @@ def _cut(parts: Sequence[Part], role: Role, name: str | None) -> list[Message]:
     return messages
 
 
-def _parts(element: Object, content: Any, index: int) -> list[Part]:
+def _read_parts(element: Object, content: Any, index: int) -> list[Part]:
     """Return the parts of the content, and calls next to it as in Chat Completions, without duplicates."""
     parts: list[Part] = []
     calls: dict[str, ToolCall] = {}
     for place, item in enumerate(as_list(content)):
-        part = _part(item, index, place)
+        part = _read_part(item, index, place)
         if type(part) is ToolCall:
             if calls.setdefault(part.call_id, part) is part:
                 parts.append(part)
@@ -134,14 +134,14 @@ def _parts(element: Object, content: Any, index: int) -> list[Part]:
     return parts
 
 
-def _part(item: Any, index: int, place: int) -> Part | None:
+def _read_part(item: Any, index: int, place: int) -> Part | None:
     fields = {} if type(item) is str else dict_or_empty(item)
     if not fields:
         words = optional_str(item)
-        return _raw(item) if words is None else Text(words) if words else None
+        return _keep_raw(item) if words is None else Text(words) if words else None
     kind, words = fields.get("type"), optional_str(fields.get("text"))
     if words is not None and ("type" not in fields or kind in _TEXTS):
-        notes = _annotations(fields["citations"]) if "type" in fields and "citations" in fields else ()
+        notes = _read_citations(fields["citations"]) if "type" in fields and "citations" in fields else ()
         return Text(words, notes) if words else None
     if kind == "tool_use":
         call_id, name = optional_str(fields.get("id")), optional_str(fields.get("name"))
@@ -149,30 +149,30 @@ def _part(item: Any, index: int, place: int) -> Part | None:
         return ToolCall(call_id, name or "", argument_text(fields.get("input")))
     if kind == "tool_result":
         failed = fields.get("is_error") is True
-        return ToolResult(optional_str(fields.get("tool_use_id")) or "", _output(fields.get("content")), failed)
+        return ToolResult(optional_str(fields.get("tool_use_id")) or "", _read_output(fields.get("content")), failed)
     if kind in _THOUGHTS:
-        return _thought(fields, words if kind == "reasoning" else optional_str(fields.get("thinking")))
+        return _read_thought(fields, words if kind == "reasoning" else optional_str(fields.get("thinking")))
     if kind == "redacted_thinking" and (data := optional_str(fields.get("data"))) is not None:
         return Reasoning("", data) if data else None
-    return _other(fields, kind) or _raw(item)
+    return _read_file_or_data(fields, kind) or _keep_raw(item)
 
 
-def _raw(item: Any) -> Data:
+def _keep_raw(item: Any) -> Data:
     return Data(f"{_RAW}{optional_str(dict_or_empty(item).get('type')) or 'part'}", ensure_json(item))
 
 
-def _thought(fields: Object, words: str | None) -> Part | None:
+def _read_thought(fields: Object, words: str | None) -> Part | None:
     if words is None:
-        return _raw(fields)
+        return _keep_raw(fields)
     signature = optional_str(fields.get("signature")) or None
     return Reasoning(words, signature) if words or signature else None
 
 
-def _other(fields: Object, kind: Any) -> Part | None:
+def _read_file_or_data(fields: Object, kind: Any) -> Part | None:
     """Read files and our own data parts."""
     source = dict_or_empty(fields.get("source"))
     if kind in ("image", "document"):
-        return _file_from(
+        return _read_file(
             source, optional_str(fields.get("title")), "image/*" if kind == "image" else UNKNOWN_MEDIA_TYPE
         )
     if kind == "image_url":
@@ -184,24 +184,24 @@ def _other(fields: Object, kind: Any) -> Part | None:
     return None
 
 
-def _annotations(citations: Any) -> tuple[Annotation, ...]:
+def _read_citations(citations: Any) -> tuple[Annotation, ...]:
     """Read citations. Their offsets refer to the source, not to the text, and are ignored."""
-    return tuple([note for item in as_list(citations) if (note := _noted(dict_or_empty(item))) is not None])
+    return tuple([note for item in as_list(citations) if (note := _read_citation(dict_or_empty(item))) is not None])
 
 
-def _noted(citation: Object) -> Annotation | None:
+def _read_citation(citation: Object) -> Annotation | None:
     kind = citation.get("type")
-    if kind in _FROM_THE_WEB:
-        url = optional_str(citation.get("url" if kind == _FROM_THE_WEB[0] else "source"))
+    if kind in _WEB_CITATIONS:
+        url = optional_str(citation.get("url" if kind == _WEB_CITATIONS[0] else "source"))
         return None if url is None else Annotation("url", optional_str(citation.get("title")), url)
-    if kind in _FROM_A_FILE:
+    if kind in _FILE_CITATIONS:
         return Annotation(
             "file", optional_str(citation.get("document_title")), None, optional_str(citation.get("file_id"))
         )
     return None
 
 
-def _output(content: Any) -> Any:
+def _read_output(content: Any) -> Any:
     """Return a result's content; text blocks are joined."""
     if type(content) is str or content is None:
         return content
@@ -220,7 +220,7 @@ def _output(content: Any) -> Any:
     return texts[0] if len(texts) == 1 else "".join(texts)
 
 
-def _file_from(source: Object, title: str | None, unknown: str) -> File | None:
+def _read_file(source: Object, title: str | None, unknown: str) -> File | None:
     """Read a file from its source, or None for an unknown source type; `unknown` is the default media type."""
     kind = source.get("type")
     if kind == "url":
@@ -235,11 +235,11 @@ def _file_from(source: Object, title: str | None, unknown: str) -> File | None:
     if kind == "base64" and data is not None:
         return File(media_type or unknown, data=data, filename=title)
     if kind == "text" and data is not None:
-        return File(media_type or "text/plain", data=_base64(data), filename=title)
+        return File(media_type or "text/plain", data=_encode_text(data), filename=title)
     return None
 
 
-def _base64(text: str) -> str:
+def _encode_text(text: str) -> str:
     """Encode the text of a document as file content."""
     return b64encode(text.encode(errors="replace")).decode()
 
@@ -247,7 +247,7 @@ def _base64(text: str) -> str:
 # Writing
 
 
-def _runs(message: Message) -> Iterable[tuple[Role, Sequence[Part]]]:
+def _group_by_role(message: Message) -> Iterable[tuple[Role, Sequence[Part]]]:
     """Yield runs of parts by role: results belong to a tool message."""
     if message.role == "tool":
         if message.tool_results:
@@ -271,7 +271,7 @@ def _content(blocks: list[Any]) -> str | list[Any]:
             return blocks
 
 
-def _written(part: Part) -> dict[str, Any] | None:
+def _write_part(part: Part) -> dict[str, Any] | None:
     match part:
         case Text(text=text) | Refusal(text=text):
             return {"type": "text", "text": text} if text else None
@@ -284,15 +284,15 @@ def _written(part: Part) -> dict[str, Any] | None:
             arguments = dict_or_empty(value) if isinstance(value, dict) else part.arguments
             return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
         case ToolResult(call_id=call_id, is_error=is_error):
-            told = without_none(content=_written_output(part.output), is_error=is_error or None)
+            told = without_none(content=_write_output(part.output), is_error=is_error or None)
             return {"type": "tool_result", "tool_use_id": call_id, **told}
         case File():
-            return _written_file(part)
+            return _write_file(part)
         case Data(name=name, value=value):
             return value if _is_raw(part) else {"type": "palaver:data", "source": {"name": name, "value": value}}
 
 
-def _written_output(output: Any) -> Any:
+def _write_output(output: Any) -> Any:
     """Return content blocks as they are, anything else as text."""
     if output is None:
         return None
@@ -302,7 +302,7 @@ def _written_output(output: Any) -> Any:
     return result_text(output)
 
 
-def _written_file(file: File) -> dict[str, Any]:
+def _write_file(file: File) -> dict[str, Any]:
     if file.media_type.startswith("image/"):
         return {"type": "image", "source": _source(file)}
     return {"type": "document", "source": _source(file), **without_none(title=file.filename)}
@@ -314,19 +314,19 @@ def _source(file: File) -> dict[str, Any]:
     if file.url is not None:
         return {"type": "url", "url": file.url}
     data = file.data or ""
-    text = _plain_text(data) if file.media_type == "text/plain" else None
+    text = _decode_text(data) if file.media_type == "text/plain" else None
     if text is not None:
         return {"type": "text", "media_type": file.media_type, "data": text}
     return {"type": "base64", "media_type": file.media_type, "data": data}
 
 
-def _plain_text(data: str) -> str | None:
+def _decode_text(data: str) -> str | None:
     """Return the text of a plain text document, if it round-trips, so that it is not sent as base64."""
     try:
         text = b64decode(data, validate=True).decode()
     except (NotBase64, ValueError):
         return None
-    return text if _base64(text) == data else None
+    return text if _encode_text(text) == data else None
 
 
 def _is_raw(part: Data) -> bool:
@@ -334,5 +334,5 @@ def _is_raw(part: Data) -> bool:
     kind = dict_or_empty(part.value).get("type")
     if part.name != f"{_RAW}{kind}" or kind in ("tool_use", "tool_result"):
         return False
-    read_back = _part(part.value, 0, 0)
+    read_back = _read_part(part.value, 0, 0)
     return isinstance(read_back, Data) and read_back.name == part.name and read_back.value is part.value

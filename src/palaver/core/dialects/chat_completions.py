@@ -60,13 +60,13 @@ def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
         if len(element) == 2 and content and type(content) is type(role) is str and role in _SPEAKERS:
             messages.append(Message(_SPEAKERS[role], (Text(content),)))  # The most common element.
         else:
-            messages += _messages(element, index, open_functions)
+            messages += _read_messages(element, index, open_functions)
     return messages
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
     """Return dicts as the OpenAI SDKs send and expect them."""
-    return [written for message in messages for written in _written(message)]
+    return [written for message in messages for written in _write_messages(message)]
 
 
 def read_tool_calls(element: Object, index: int) -> list[ToolCall]:
@@ -78,7 +78,7 @@ def read_tool_calls(element: Object, index: int) -> list[ToolCall]:
 # Reading
 
 
-def _messages(element: Object, index: int, open_functions: dict[str, str]) -> list[Message]:
+def _read_messages(element: Object, index: int, open_functions: dict[str, str]) -> list[Message]:
     written, name = element.get("role"), element.get("name")
     role = ROLE_ALIASES.get(written) if type(written) is str else None
     if role is None:
@@ -89,11 +89,11 @@ def _messages(element: Object, index: int, open_functions: dict[str, str]) -> li
     content = content_of(element)
     results = _results(content)
     if role == "tool":
-        results = results or [_result(element, content, _answered(element, name, open_functions))]
+        results = results or [_result(element, content, _answered_call_id(element, name, open_functions))]
         return [Message("tool", (result,), None, name) for result in results]
-    parts: list[Part] = ([Text(content)] if content else []) if type(content) is str else _said(content)
+    parts: list[Part] = ([Text(content)] if content else []) if type(content) is str else _read_parts(content)
     if len(element) > 2 or "content" not in element:  # More than role and content.
-        parts = _beside(element, parts)
+        parts = _add_sibling_fields(element, parts)
         parts += unique_calls(_calls(element, index, open_functions))
         parts += _data(element)
     own_id = element.get("id")
@@ -101,12 +101,12 @@ def _messages(element: Object, index: int, open_functions: dict[str, str]) -> li
     return [message, *(Message("tool", (result,)) for result in results)] if results else [message]
 
 
-def _answered(element: Object, name: str | None, open_functions: dict[str, str]) -> str:
+def _answered_call_id(element: Object, name: str | None, open_functions: dict[str, str]) -> str:
     call_id = element.get("tool_call_id")
     return call_id if isinstance(call_id, str) else open_functions.get(name or "", "")
 
 
-def _beside(element: Object, parts: list[Part]) -> list[Part]:
+def _add_sibling_fields(element: Object, parts: list[Part]) -> list[Part]:
     """Add the fields next to the content: reasoning before it, annotations, a refusal after it."""
     reasoning, refusal = element.get("reasoning_content"), element.get("refusal")
     notes = element.get("annotations")
@@ -119,7 +119,7 @@ def _beside(element: Object, parts: list[Part]) -> list[Part]:
     return parts
 
 
-def _said(content: Any) -> list[Part]:
+def _read_parts(content: Any) -> list[Part]:
     parts: list[Part] = []
     for item in as_list(content):
         if type(item) is str:
@@ -248,7 +248,7 @@ def _result(element: Object, content: Any, call_id: str) -> ToolResult:
 def _output(content: Any) -> Any:
     """Read a tool's result; a list of only texts is joined."""
     if isinstance(content, list):
-        parts = _said(cast("Any", content))
+        parts = _read_parts(cast("Any", content))
         texts = [part.text for part in parts if isinstance(part, Text)]
         if len(texts) == len(parts):
             return "".join(texts)
@@ -267,14 +267,14 @@ def _data(element: Object) -> Iterable[Data]:
 
 def _annotated(parts: list[Part], annotations: Any) -> list[Part]:
     """Return the parts with the annotations on the first text."""
-    notes = tuple(note for item in as_list(annotations) if (note := _noted(item)) is not None)
+    notes = tuple(note for item in as_list(annotations) if (note := _read_annotation(item)) is not None)
     for index, part in enumerate(parts):
         if notes and isinstance(part, Text):
             return [*parts[:index], Text(text=part.text, annotations=notes), *parts[index + 1 :]]
     return parts
 
 
-def _noted(item: Any) -> Annotation | None:
+def _read_annotation(item: Any) -> Annotation | None:
     match item:
         case {"url_citation": {"url": str(url)} as citation}:
             told = cast("Object", citation)
@@ -293,20 +293,20 @@ def _noted(item: Any) -> Annotation | None:
 # Writing
 
 
-def _written(message: Message) -> Iterable[dict[str, Any]]:
+def _write_messages(message: Message) -> Iterable[dict[str, Any]]:
     if message.role == "tool":
-        yield from (_written_result(result, message.name) for result in message.tool_results)
+        yield from (_write_result(result, message.name) for result in message.tool_results)
         return
     if not message.parts:
-        yield _written_message(message, ())
+        yield _write_message(message, ())
     for are_results, parts in groupby(message.parts, lambda part: isinstance(part, ToolResult)):
         if are_results:
-            yield from (_written_result(part) for part in parts if isinstance(part, ToolResult))
+            yield from (_write_result(part) for part in parts if isinstance(part, ToolResult))
         else:
-            yield _written_message(message, tuple(parts))
+            yield _write_message(message, tuple(parts))
 
 
-def _written_result(result: ToolResult, name: str | None = None) -> dict[str, Any]:
+def _write_result(result: ToolResult, name: str | None = None) -> dict[str, Any]:
     written: dict[str, Any] = {"role": "tool", "tool_call_id": result.call_id, "content": result_text(result.output)}
     if name is not None:
         written["name"] = name
@@ -315,7 +315,7 @@ def _written_result(result: ToolResult, name: str | None = None) -> dict[str, An
     return written
 
 
-def _written_message(message: Message, parts: Sequence[Part]) -> dict[str, Any]:
+def _write_message(message: Message, parts: Sequence[Part]) -> dict[str, Any]:
     texts = [part for part in parts if isinstance(part, Text) and part.text]
     refusal = "".join(part.text for part in parts if isinstance(part, Refusal))
     calls = [part for part in parts if isinstance(part, ToolCall)]
@@ -348,7 +348,7 @@ def _content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
     content: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, File):
-            content.append(_written_file(part))
+            content.append(_write_file(part))
         elif isinstance(part, Text) and part.text:
             if content and content[-1]["type"] == "text":
                 content[-1] = {"type": "text", "text": content[-1]["text"] + part.text}
@@ -361,7 +361,7 @@ def _content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
     return content
 
 
-def _written_file(file: File) -> dict[str, Any]:
+def _write_file(file: File) -> dict[str, Any]:
     kind, _, form = file.media_type.partition("/")
     if kind == "audio" and file.data:
         return {"type": "input_audio", "input_audio": {"data": file.data, "format": form}}

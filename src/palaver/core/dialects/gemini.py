@@ -67,10 +67,10 @@ _SNAKE = {
     "thoughtSignature": "thought_signature",
     "partMetadata": "part_metadata",
 }
-_SAID = ("text", "functionCall", "functionResponse", "inlineData", "fileData")
-_KEPT = ("executableCode", "codeExecutionResult")
-_TOLD_BY = (*_SAID[1:], *_KEPT)
-_ASIDE = frozenset(
+_CONTENT_FIELDS = ("text", "functionCall", "functionResponse", "inlineData", "fileData")
+_RAW_FIELDS = ("executableCode", "codeExecutionResult")
+_KIND_FIELDS = (*_CONTENT_FIELDS[1:], *_RAW_FIELDS)
+_METADATA_FIELDS = frozenset(
     "thought thoughtSignature thought_signature partMetadata part_metadata videoMetadata video_metadata type".split()
 )
 """Fields that describe a part but do not determine its kind."""
@@ -78,16 +78,16 @@ _ASIDE = frozenset(
 
 def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
     """Return one message per element, and one for every result in it."""
-    calls = Calls()
+    calls = _CallMatcher()
     messages: list[Message] = []
     for index, element in enumerate(elements, start):
-        messages += _messages(element, index, calls)
+        messages += _read_messages(element, index, calls)
     return messages
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
     """Return contents; consecutive results share one."""
-    contents = _Contents()
+    contents = _ContentsWriter()
     for message in messages:
         contents.add(message)
     return contents.written
@@ -96,7 +96,7 @@ def write(messages: Sequence[Message]) -> list[Any]:
 # Reading
 
 
-class _Turn(Struct, gc=False):
+class _NamedCalls(Struct, gc=False):
     """The calls with one name in one message."""
 
     index: int
@@ -105,7 +105,7 @@ class _Turn(Struct, gc=False):
     """Number of calls that have a result."""
 
 
-class Calls(Struct):
+class _CallMatcher(Struct):
     """The calls so far, to match results without an id by name.
 
     Most results come in the order of the last message's calls; only if one does not are calls indexed by name.
@@ -120,7 +120,7 @@ class Calls(Struct):
     """Number of them that were answered in order."""
     _older: list[tuple[int, list[tuple[str, str]]]] = []
     """Unanswered calls of earlier messages."""
-    _turns: dict[str, list[_Turn]] = {}
+    _turns: dict[str, list[_NamedCalls]] = {}
     """Indexed calls by name."""
     _sorted: int = -1
     """Index of the last message whose calls are indexed."""
@@ -170,13 +170,13 @@ class Calls(Struct):
     def _sort(self, call_id: str, name: str, index: int) -> None:
         turns = self._turns.get(name)
         if not turns:
-            self._turns[name] = [_Turn(index, [call_id])]
+            self._turns[name] = [_NamedCalls(index, [call_id])]
         elif turns[-1].index == index:
             turns[-1].ids.append(call_id)
         else:
-            turns.append(_Turn(index, [call_id]))
+            turns.append(_NamedCalls(index, [call_id]))
 
-    def _first_open(self, turns: list[_Turn] | None) -> str:
+    def _first_open(self, turns: list[_NamedCalls] | None) -> str:
         while turns:
             turn = turns[-1]
             while turn.passed < len(turn.ids):
@@ -188,7 +188,7 @@ class Calls(Struct):
         return ""
 
 
-def _messages(element: Any, index: int, calls: Calls) -> list[Message]:
+def _read_messages(element: Any, index: int, calls: _CallMatcher) -> list[Message]:
     fields = dict_or_empty(element)
     written, name = fields.get("role"), None
     role = ROLE_ALIASES.get(written) if type(written) is str else None
@@ -197,14 +197,14 @@ def _messages(element: Any, index: int, calls: Calls) -> list[Message]:
     messages: list[Message] = []
     run: list[tuple[int, Any]] = []
     for place, item in enumerate(as_list(content_of(fields))):
-        response = _response(item)
+        response = _function_response(item)
         if response is None:
             run.append((place, item))
             continue
-        messages += _said(role, name, run, fields, index, calls)
-        messages.append(_result(response, calls))
+        messages += _read_run(role, name, run, fields, index, calls)
+        messages.append(_read_result(response, calls))
         run = []
-    messages += _said(role, name, run, fields, index, calls)
+    messages += _read_run(role, name, run, fields, index, calls)
     if role != "tool" and (beside := chat_completions.read_tool_calls(fields, index)):
         said = messages.pop().parts if run and messages else ()
         made = [call for call in unique_calls(beside) if call not in said]
@@ -212,11 +212,11 @@ def _messages(element: Any, index: int, calls: Calls) -> list[Message]:
     return messages or [Message(role, (), None, name)]
 
 
-def _said(
-    role: Role, name: str | None, run: list[tuple[int, Any]], element: Object, index: int, calls: Calls
+def _read_run(
+    role: Role, name: str | None, run: list[tuple[int, Any]], element: Object, index: int, calls: _CallMatcher
 ) -> list[Message]:
     """Return the message of the parts between results, if any."""
-    parts = _parts(run, index, calls)
+    parts = _read_parts(run, index, calls)
     if role != "tool":
         return [Message(role, tuple(parts), None, name)] if parts else []
     if not run:
@@ -226,11 +226,11 @@ def _said(
     return [Message.tool(optional_str(element.get("tool_call_id")) or "", output)]  # Without a call id.
 
 
-def _parts(run: list[tuple[int, Any]], index: int, calls: Calls) -> list[Part]:
+def _read_parts(run: list[tuple[int, Any]], index: int, calls: _CallMatcher) -> list[Part]:
     parts: list[Part] = []
     made: set[str] = set()
     for place, item in run:
-        part = _part(item, index, place)
+        part = _read_part(item, index, place)
         kind = type(part)
         if kind is not Reasoning and kind is not Data and (signature := _field(item, "thoughtSignature")):
             parts += [Reasoning("", signed)] if (signed := optional_str(signature)) else []
@@ -245,20 +245,20 @@ def _parts(run: list[tuple[int, Any]], index: int, calls: Calls) -> list[Part]:
     return parts
 
 
-def _part(item: Any, index: int, place: int) -> Part:
+def _read_part(item: Any, index: int, place: int) -> Part:
     fields = dict_or_empty(item)
     text = optional_str(fields.get("text") if fields else item)
     if text is not None:
-        return Text(text) if len(fields) <= 1 else _text(fields, text)
+        return Text(text) if len(fields) <= 1 else _read_text(fields, text)
     call = _field(fields, "functionCall")
     if call is not None and is_object(call):
         told = dict_or_empty(call)
         call_id = optional_str(told.get("id")) or f"call_{index}_{place}"
         return ToolCall(call_id, optional_str(told.get("name")) or "", argument_text(told.get("args")))
-    return _file(fields) or Data(_RAW + _kind(fields), ensure_json(item))
+    return _read_file(fields) or Data(_RAW + _kind(fields), ensure_json(item))
 
 
-def _text(item: Object, text: str) -> Part:
+def _read_text(item: Object, text: str) -> Part:
     """Read a part with a text, including our own additions."""
     kind = item.get("type")
     if item.get("thought") is True or kind == "reasoning":
@@ -273,7 +273,7 @@ def _text(item: Object, text: str) -> Part:
     return Text(text) if name is None else Data(name, ensure_json(data.get("value")))
 
 
-def _file(item: Object) -> File | None:
+def _read_file(item: Object) -> File | None:
     inline, elsewhere = dict_or_empty(_field(item, "inlineData")), dict_or_empty(_field(item, "fileData"))
     told = inline or elsewhere
     if not told:
@@ -282,19 +282,19 @@ def _file(item: Object) -> File | None:
     data, uri = optional_str(inline.get("data")), optional_str(_field(elsewhere, "fileUri"))
     if data is not None:
         return File(media_type or UNKNOWN_MEDIA_TYPE, data=data, filename=filename)
-    return None if uri is None else _file_elsewhere(uri, media_type, filename)
+    return None if uri is None else _remote_file(uri, media_type, filename)
 
 
 def _kind(fields: Object) -> str:
     """Return the field that determines the kind of part, else its type."""
-    for name in _TOLD_BY:
+    for name in _KIND_FIELDS:
         if _field(fields, name) is not None:
             return name
-    named = next((key for key in fields if fields[key] is not None and key not in _ASIDE), None)
+    named = next((key for key in fields if fields[key] is not None and key not in _METADATA_FIELDS), None)
     return optional_str(fields.get("type")) or optional_str(named) or "part"
 
 
-def _response(item: Any) -> Object | None:
+def _function_response(item: Any) -> Object | None:
     fields = dict_or_empty(item)
     text = fields.get("text")
     if text is not None and is_text(text):
@@ -303,13 +303,13 @@ def _response(item: Any) -> Object | None:
     return dict_or_empty(response) if response is not None and is_object(response) else None
 
 
-def _result(response: Object, calls: Calls) -> Message:
-    files = [file for item in as_list(response.get("parts")) if (file := _file(dict_or_empty(item))) is not None]
+def _read_result(response: Object, calls: _CallMatcher) -> Message:
+    files = [file for item in as_list(response.get("parts")) if (file := _read_file(dict_or_empty(item))) is not None]
     name = optional_str(response.get("name")) or ""
     return _result_message(optional_str(response.get("id")), name, response.get("response"), files, calls)
 
 
-def _file_elsewhere(uri: str, media_type: str | None, filename: str | None) -> File:
+def _remote_file(uri: str, media_type: str | None, filename: str | None) -> File:
     """Read a file by URL, or by the id of Google's file store."""
     if not uri.startswith("data:"):
         url, file_id = (uri, None) if "://" in uri else (None, uri)
@@ -318,7 +318,7 @@ def _file_elsewhere(uri: str, media_type: str | None, filename: str | None) -> F
     return file if media_type in (None, "", file.media_type) else structs.replace(file, media_type=media_type)
 
 
-def _result_message(call_id: str | None, name: str, output: Any, files: Sequence[File], calls: Calls) -> Message:
+def _result_message(call_id: str | None, name: str, output: Any, files: Sequence[File], calls: _CallMatcher) -> Message:
     """Create the message with a result and its files."""
     call_id, named = calls.answer(call_id, name)
     fields, failed = dict_or_empty(output), False
@@ -344,7 +344,7 @@ def _field(item: Any, name: str) -> Any:
 # Writing
 
 
-class _Contents:
+class _ContentsWriter:
     """Writer for messages, one by one; a result has the name of its call."""
 
     def __init__(self) -> None:
@@ -383,7 +383,7 @@ class _Contents:
                 signs = {}
             signature = _encrypted(part) if isinstance(part, Reasoning) and not part.text else None
             if signature is None:
-                parts.append(_written(part) | signs)
+                parts.append(_write_part(part) | signs)
         if signature is not None:
             parts.append({"text": "", "thought": True, "thoughtSignature": signature})
         spoken = {"assistant": "model", "developer": "system"}.get(role, role)
@@ -395,10 +395,10 @@ class _Contents:
             self._results = []
             self.written.append({"role": "user", "parts": self._results})
         named = {**without_none(id=result.call_id or None), "name": self._names.get(result.call_id, name or "")}
-        self._results.append({"functionResponse": {**named, "response": _told(result)}})
+        self._results.append({"functionResponse": {**named, "response": _response_object(result)}})
 
 
-def _told(answer: ToolResult) -> Object:
+def _response_object(answer: ToolResult) -> Object:
     """Return the output as an object, which a response must be."""
     output = answer.output
     if answer.is_error:
@@ -412,7 +412,7 @@ def _encrypted(part: Part) -> str | None:
     return (part.encrypted or None) if isinstance(part, Reasoning) else None
 
 
-def _written(part: Part) -> dict[str, Any]:
+def _write_part(part: Part) -> dict[str, Any]:
     match part:
         case Reasoning(text=text, encrypted=encrypted):
             return {"text": text, "thought": True, **without_none(thoughtSignature=encrypted)}
@@ -439,5 +439,7 @@ def _written(part: Part) -> dict[str, Any]:
 def _is_raw(part: Data) -> bool:
     """Whether the value would be detected and read as this very part."""
     value = dict_or_empty(part.value)
-    said = any(_field(value, name) is not None for name in _SAID)
-    return not said and "type" not in value and part.name in [_RAW + kind for kind in _KEPT if kind == _kind(value)]
+    said = any(_field(value, name) is not None for name in _CONTENT_FIELDS)
+    return (
+        not said and "type" not in value and part.name in [_RAW + kind for kind in _RAW_FIELDS if kind == _kind(value)]
+    )

@@ -67,13 +67,13 @@ def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
         if message is not None:
             messages.append(message)
         else:
-            messages += _settle_calls(_message(fields, index), index, unnamed)
+            messages += _settle_calls(_read_message(fields, index), index, unnamed)
     return messages
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
     """Return messages as an instrumentation records them."""
-    return [_written(piece) for message in messages for piece in split_results(message)]
+    return [_write_message(piece) for message in messages for piece in split_results(message)]
 
 
 # Reading
@@ -98,7 +98,7 @@ def _read_plain_text(element: Object) -> Message | None:
     return Message(ROLE_ALIASES[role], (Text(text),))
 
 
-def _message(element: Object, index: int) -> Message:
+def _read_message(element: Object, index: int) -> Message:
     """Read one element; calls may have no id yet."""
     written, name = element.get("role"), None
     role = ROLE_ALIASES.get(written) if type(written) is str else None
@@ -106,9 +106,9 @@ def _message(element: Object, index: int) -> Message:
     if role is None:
         role, name = parse_role(speaker_role(element) or "", answers_a_call=answered is not None)
     own_name, own_id = element.get("name"), element.get("id")
-    parts = [_part(item) for item in as_list(content_of(element))]
+    parts = [_read_part(item) for item in as_list(content_of(element))]
     if role == "tool" and answered is not None and not any(type(part) is ToolResult for part in parts):
-        parts = [ToolResult(answered, _told(parts, element))]
+        parts = [ToolResult(answered, _tool_output(parts, element))]
     parts += chat_completions.read_tool_calls(element, index)
     return Message(
         role,
@@ -118,19 +118,21 @@ def _message(element: Object, index: int) -> Message:
     )
 
 
-def _told(parts: list[Part], element: Object) -> Any:
+def _tool_output(parts: list[Part], element: Object) -> Any:
     """Return a tool's output: the text if there are only texts."""
     texts = [part.text for part in parts if type(part) is Text]
     return "".join(texts) if len(texts) == len(parts) else ensure_json(content_of(element))
 
 
-def _part(item: Any) -> Part:
-    return _known(item) or Data(f"{_RAW}{optional_str(dict_or_empty(item).get('type')) or 'part'}", ensure_json(item))
+def _read_part(item: Any) -> Part:
+    return _read_known_part(item) or Data(
+        f"{_RAW}{optional_str(dict_or_empty(item).get('type')) or 'part'}", ensure_json(item)
+    )
 
 
-def _known(item: Any) -> Part | None:
+def _read_known_part(item: Any) -> Part | None:
     """Read a part of a known type; None for an unknown or malformed one."""
-    said = _words(item)
+    said = _text_of(item)
     if said is not None:
         return _text(said, _ours(item))
     part = dict_or_empty(item)
@@ -261,7 +263,7 @@ def split_results(message: Message) -> Iterable[Message]:
             own_id = None
 
 
-def _words(item: Any) -> str | None:
+def _text_of(item: Any) -> str | None:
     """Return the text of a text part; None for any other part."""
     if not isinstance(item, dict):
         return item if isinstance(item, str) else None
@@ -281,7 +283,7 @@ def _output(response: Any, result: Any) -> Any:
     told = result if response is None else response
     if told and isinstance(told, list):
         items = cast("list[Any]", told)
-        texts = [text for item in items if isinstance(item, dict) and (text := _words(item)) is not None]
+        texts = [text for item in items if isinstance(item, dict) and (text := _text_of(item)) is not None]
         if len(texts) == len(items):
             return "".join(texts)
     return ensure_json(told)
@@ -303,47 +305,51 @@ def _file_of(uri: str, told: str | None, filename: str | None = None, detail: st
 # Writing
 
 
-def _written(message: Message) -> dict[str, Any]:
+def _write_message(message: Message) -> dict[str, Any]:
     element = {"role": message.role, **without_none(name=message.name)}
     said = message.parts or (Text(text=""),)
-    raws = [_raw(part) for part in said]
-    written = {**element, "parts": [raw or _written_part(part) for raw, part in zip(raws, said, strict=True)]}
+    raws = [_raw_value(part) for part in said]
+    written = {**element, "parts": [raw or _write_part(part) for raw, part in zip(raws, said, strict=True)]}
     if any(raws) and dialect_of(written) != "gen-ai":  # Raw parts alone would be detected as another dialect.
-        written["parts"] = [_written_part(part) for part in said]
+        written["parts"] = [_write_part(part) for part in said]
     return written
 
 
-def _raw(part: Part) -> dict[str, Any] | None:
+def _raw_value(part: Part) -> dict[str, Any] | None:
     """Return the raw value of an unknown part, unless it would be read as something else."""
     match part:
         case Data(name=name, value={"type": str(kind)}) if kind and name == _RAW + kind:
-            return part.value if _known(part.value) is None else None
+            return part.value if _read_known_part(part.value) is None else None
         case _:
             return None
 
 
-def _written_part(part: Part) -> dict[str, Any]:
+def _write_part(part: Part) -> dict[str, Any]:
     match part:
         case Text(text=words, annotations=notes):
-            return {"type": "text", "content": words, **_kept(annotations=msgspec.to_builtins(list(notes)) or None)}
+            return {
+                "type": "text",
+                "content": words,
+                **_palaver_fields(annotations=msgspec.to_builtins(list(notes)) or None),
+            }
         case Reasoning(text=words, encrypted=encrypted):
-            return {"type": "reasoning", "content": words, **_kept(encrypted=encrypted)}
+            return {"type": "reasoning", "content": words, **_palaver_fields(encrypted=encrypted)}
         case Refusal(text=words):
-            return {"type": "text", "content": words, **_kept(refusal=True)}
+            return {"type": "text", "content": words, **_palaver_fields(refusal=True)}
         case Data(name=name, value=value):
-            return {"type": "text", "content": "", **_kept(data={"name": name, "value": value})}
+            return {"type": "text", "content": "", **_palaver_fields(data={"name": name, "value": value})}
         case ToolCall(call_id=call_id, name=name):
             return {"type": "tool_call", "id": call_id or None, "name": name, "arguments": _arguments(part)}
         case ToolResult(call_id=call_id, output=output, is_error=failed):
             result = {"type": "tool_call_response", "id": call_id or None, "response": output}
-            return {**result, **_kept(is_error=failed or None)}
+            return {**result, **_palaver_fields(is_error=failed or None)}
         case File():
             return _file(part)
         case _:
             assert_never(part)
 
 
-def _kept(**fields: Any) -> dict[str, Any]:
+def _palaver_fields(**fields: Any) -> dict[str, Any]:
     kept = without_none(**fields)
     return {"palaver": kept} if kept else {}
 
@@ -357,7 +363,7 @@ def _arguments(call: ToolCall) -> Any:
 def _file(file: File) -> dict[str, Any]:
     kind = file.media_type.partition("/")[0]
     told = {"modality": kind if kind in _MODALITIES else "document", "mime_type": file.media_type}
-    kept = _kept(filename=file.filename, detail=file.detail)
+    kept = _palaver_fields(filename=file.filename, detail=file.detail)
     if file.url is not None:
         return {"type": "uri", **told, "uri": file.url, **kept}
     if file.file_id is not None and file.data is None:

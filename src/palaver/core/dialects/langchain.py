@@ -64,7 +64,7 @@ def _read_content(content: Any, calls: Mapping[str, ToolCall]) -> list[Part]:
     parts: list[Part] = []
     placed: set[str] = set()
     for block in as_list(content):
-        part = _part(block, calls)
+        part = _read_part(block, calls)
         if part is None:
             continue
         if type(part) is ToolCall:
@@ -80,7 +80,7 @@ def _write_content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, File):
-            blocks.append(_written_file(part))
+            blocks.append(_write_file(part))
         elif isinstance(part, Text | Refusal) and part.text:
             if blocks and blocks[-1]["type"] == "text":
                 blocks[-1] = {"type": "text", "text": blocks[-1]["text"] + part.text}
@@ -94,7 +94,7 @@ def _write_content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
 # Reading
 
 
-def _part(block: Any, calls: Mapping[str, ToolCall]) -> Part | None:
+def _read_part(block: Any, calls: Mapping[str, ToolCall]) -> Part | None:
     if isinstance(block, str):
         return Text(block) if block else None
     fields = dict_or_empty(block)
@@ -103,7 +103,7 @@ def _part(block: Any, calls: Mapping[str, ToolCall]) -> Part | None:
     if isinstance(text, str) and kind in _TEXTS:
         return Text(text, _annotations(fields) if len(fields) > 2 else ()) if text else None
     if kind in _CALLS:
-        return _call(fields, calls)
+        return _read_call_block(fields, calls)
     if kind in _FILES:
         file = _file(fields, kind.removeprefix("input_").removesuffix("_url"))
         return file or Data(f"langchain:{kind}", ensure_json(block))
@@ -118,7 +118,7 @@ def _part(block: Any, calls: Mapping[str, ToolCall]) -> Part | None:
     return Data(f"langchain:{kind or 'part'}", ensure_json(block))
 
 
-def _call(block: Object, calls: Mapping[str, ToolCall]) -> ToolCall | None:
+def _read_call_block(block: Object, calls: Mapping[str, ToolCall]) -> ToolCall | None:
     """Return the call that a block refers to, else one read from the block itself."""
     call_id = optional_str(block.get("call_id")) or optional_str(block.get("id"))
     if call_id is None or call_id in calls:
@@ -163,20 +163,20 @@ def _file(block: Object, kind: str) -> File | None:
     if inner.get("type") == "text":
         return None  # Its data is not base64.
     places = (block, inner, dict_or_empty(block.get("extras")) or dict_or_empty(block.get("metadata")))
-    general = UNKNOWN_MEDIA_TYPE if kind in ("file", "document") else f"{kind}/{_told(places, 'format') or '*'}"
-    media_type = _told(places, "mime_type", "media_type") or general
-    filename, detail = _told(places, "filename"), _told(places, "detail")
-    data, url = _told(places, "base64", "data", "file_data"), _told(places, "image_url", "url", "file_url")
+    general = UNKNOWN_MEDIA_TYPE if kind in ("file", "document") else f"{kind}/{_first_str(places, 'format') or '*'}"
+    media_type = _first_str(places, "mime_type", "media_type") or general
+    filename, detail = _first_str(places, "filename"), _first_str(places, "detail")
+    data, url = _first_str(places, "base64", "data", "file_data"), _first_str(places, "image_url", "url", "file_url")
     if data is not None and not data.startswith("data:"):
         return File(media_type, None, data, None, filename, detail)
     place = url if data is None else data
     if place is not None:
         return file_from_url(place, media_type, filename=filename, detail=detail)
-    file_id = optional_str(block.get("id")) if block.get("source_type") == "id" else _told(places, "file_id")
+    file_id = optional_str(block.get("id")) if block.get("source_type") == "id" else _first_str(places, "file_id")
     return File(media_type, None, None, file_id, filename, detail) if file_id is not None else None
 
 
-def _told(places: tuple[Object, ...], *keys: str) -> str | None:
+def _first_str(places: tuple[Object, ...], *keys: str) -> str | None:
     for place in places:
         if place:
             for key in keys:
@@ -189,10 +189,10 @@ def _annotations(block: Object) -> tuple[Annotation, ...]:
     found = as_list(block.get("annotations")) or as_list(block.get("citations"))
     if not found:
         return ()
-    return tuple(note for item in found if (note := _noted(dict_or_empty(item))) is not None)
+    return tuple(note for item in found if (note := _read_annotation(dict_or_empty(item))) is not None)
 
 
-def _noted(note: Object) -> Annotation | None:
+def _read_annotation(note: Object) -> Annotation | None:
     title = (
         optional_str(note.get("title"))
         or optional_str(note.get("document_title"))
@@ -211,7 +211,7 @@ def _noted(note: Object) -> Annotation | None:
 # Writing
 
 
-def _written_file(file: File) -> dict[str, Any]:
+def _write_file(file: File) -> dict[str, Any]:
     kind = file.media_type.partition("/")[0]
     block = {"type": kind if kind in ("image", "audio") else "file", "mime_type": file.media_type}
     place = without_none(url=file.url) or without_none(file_id=file.file_id if file.data is None else None)
@@ -237,22 +237,22 @@ _TYPES: dict[Role, str] = {
 def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
     """Return one message per element; RemoveMessage is skipped."""
     functions: dict[str, str] = {}
-    found = [_message(element, index, functions) for index, element in enumerate(elements, start)]
+    found = [_read_message(element, index, functions) for index, element in enumerate(elements, start)]
     return [message for message in found if message is not None]
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
     """Return dicts in the flat format; a tool message has the name of its call."""
     names: dict[str, str] = {}
-    return [written for message in messages for written in _written(message, names)]
+    return [written for message in messages for written in _write_messages(message, names)]
 
 
 # Reading
 
 
-def _message(element: Object, index: int, functions: dict[str, str]) -> Message | None:
+def _read_message(element: Object, index: int, functions: dict[str, str]) -> Message | None:
     """Read one element. `functions` maps function names to call ids, for legacy results that only have a name."""
-    kind, fields = _opened(element)
+    kind, fields = _unwrap(element)
     role, name = ROLE_ALIASES.get(kind), None
     if role is None:
         if kind == "remove":
@@ -268,13 +268,13 @@ def _message(element: Object, index: int, functions: dict[str, str]) -> Message 
         call_id = fields.get("tool_call_id")
         call_id = call_id if isinstance(call_id, str) else functions.get(name or "", "")
         return Message("tool", (_result(fields, call_id),), own_id, name)
-    calls = _calls(fields, extra, index)
+    calls = _read_calls(fields, extra, index)
     for call in calls.values():
         functions[call.name] = call.call_id
-    return Message(role, tuple(_parts(fields, extra, calls)), own_id, name)
+    return Message(role, tuple(_read_parts(fields, extra, calls)), own_id, name)
 
 
-def _opened(element: Object) -> tuple[str, Object]:
+def _unwrap(element: Object) -> tuple[str, Object]:
     """Return the kind of message and its fields: from `kwargs`, `data` or the element itself."""
     fields, kind, path = element, element.get("type"), element.get("id")
     kwargs, data = dict_or_empty(element.get("kwargs")), dict_or_empty(element.get("data"))
@@ -287,7 +287,7 @@ def _opened(element: Object) -> tuple[str, Object]:
     return _KINDS.get(kind) or kind.removesuffix("Chunk").removesuffix("Message").lower(), fields
 
 
-def _parts(fields: Object, extra: Object, calls: dict[str, ToolCall]) -> list[Part]:
+def _read_parts(fields: Object, extra: Object, calls: dict[str, ToolCall]) -> list[Part]:
     parts = _read_content(fields.get("content"), calls)
     if calls:
         placed = {part.call_id for part in parts if type(part) is ToolCall}
@@ -313,14 +313,14 @@ def _summary(reasoning: Any) -> str:
     return "\n\n".join([text for text in texts if text])
 
 
-def _calls(fields: Object, extra: Object, index: int) -> dict[str, ToolCall]:
+def _read_calls(fields: Object, extra: Object, index: int) -> dict[str, ToolCall]:
     """Return the calls by id. LangChain parses and repairs arguments; their exact text may be elsewhere."""
     if not extra and fields.get("tool_calls") in _EMPTY and fields.get("invalid_tool_calls") in _EMPTY:
         return {}
     listing = as_list(fields.get("tool_calls")) + as_list(fields.get("invalid_tool_calls"))
     listing = listing or as_list(extra.get("tool_calls")) or as_list(extra.get("function_call"))
     calls: dict[str, ToolCall] = {}
-    exact = _exact(fields, extra) if listing else {}
+    exact = _exact_arguments(fields, extra) if listing else {}
     for number, item in enumerate(listing):
         call = dict_or_empty(item)
         function = dict_or_empty(call.get("function")) or call
@@ -331,7 +331,7 @@ def _calls(fields: Object, extra: Object, index: int) -> dict[str, ToolCall]:
     return calls
 
 
-def _exact(fields: Object, extra: Object) -> dict[str, str]:
+def _exact_arguments(fields: Object, extra: Object) -> dict[str, str]:
     """Return the exact arguments by call id, as the model wrote them."""
     exact: dict[str, str] = {}
     for item in as_list(fields.get("tool_call_chunks")):
@@ -359,33 +359,33 @@ def _result(fields: Object, call_id: str) -> ToolResult:
 # Writing
 
 
-def _written(message: Message, names: dict[str, str]) -> Iterable[dict[str, Any]]:
+def _write_messages(message: Message, names: dict[str, str]) -> Iterable[dict[str, Any]]:
     names |= {call.call_id: call.name for call in message.tool_calls}
-    pieces = (_written_result(result, names, message.name) for result in message.tool_results)
+    pieces = (_write_result(result, names, message.name) for result in message.tool_results)
     # Only the first has the id: graphs treat two messages with one id as the same.
-    for number, piece in enumerate(pieces if message.role == "tool" else _written_pieces(message, names)):
+    for number, piece in enumerate(pieces if message.role == "tool" else _write_parts(message, names)):
         yield piece | without_none(id=message.id if number == 0 else None)
 
 
-def _written_pieces(message: Message, names: dict[str, str]) -> Iterable[dict[str, Any]]:
+def _write_parts(message: Message, names: dict[str, str]) -> Iterable[dict[str, Any]]:
     if not message.parts and message.role != "assistant":
-        yield _written_message(message, ())
+        yield _write_message(message, ())
     for are_results, parts in groupby(message.parts, lambda part: isinstance(part, ToolResult)):
         if are_results:
-            yield from (_written_result(part, names, None) for part in parts if isinstance(part, ToolResult))
+            yield from (_write_result(part, names, None) for part in parts if isinstance(part, ToolResult))
             continue
-        written = _written_message(message, tuple(parts))
+        written = _write_message(message, tuple(parts))
         if message.role != "assistant" or written["content"] or "tool_calls" in written:
             yield written
 
 
-def _written_result(result: ToolResult, names: dict[str, str], own_name: str | None) -> dict[str, Any]:
+def _write_result(result: ToolResult, names: dict[str, str], own_name: str | None) -> dict[str, Any]:
     name = names.get(result.call_id) if own_name is None else own_name
     answers = {"tool_call_id": result.call_id, "status": "error" if result.is_error else "success"}
     return {**_head("tool", result_text(result.output)), **answers, **without_none(name=name)}
 
 
-def _written_message(message: Message, parts: Sequence[Part]) -> dict[str, Any]:
+def _write_message(message: Message, parts: Sequence[Part]) -> dict[str, Any]:
     written = _head(_TYPES[message.role], _write_content(parts)) | without_none(name=message.name)
     if message.role == "developer":
         written["additional_kwargs"] = {"__openai_role__": "developer"}

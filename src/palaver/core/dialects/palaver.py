@@ -33,7 +33,7 @@ class _Parts(msgspec.Struct, gc=False):
 
 def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
     """Read messages; a part that does not match its type becomes a data part with its raw value."""
-    return [_message(element, index) for index, element in enumerate(elements, start)]
+    return [_read_message(element, index) for index, element in enumerate(elements, start)]
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
@@ -41,31 +41,31 @@ def write(messages: Sequence[Message]) -> list[Any]:
     return [json.to_builtins(message) for message in messages]
 
 
-def _message(element: Object, index: int) -> Message:
+def _read_message(element: Object, index: int) -> Message:
     written, name, metadata = element.get("role"), optional_str(element.get("name")), element.get("metadata")
     role = ROLE_ALIASES.get(written) if type(written) is str else None
     if role is None:
         role, told = parse_role(speaker_role(element) or "")
         name = told if name is None else name
     about = NO_METADATA if metadata is None else ensure_json(dict_or_empty(metadata))
-    parts = _parts(as_list(element.get("parts")))
+    parts = _read_parts(as_list(element.get("parts")))
     if beside := chat_completions.read_tool_calls(element, index):
         known = [part.call_id for part in parts if isinstance(part, ToolCall)]
         parts += tuple(call for call in unique_calls(beside) if call.call_id not in known)
     return Message(role, parts, optional_str(element.get("id")), name, about)
 
 
-def _parts(written: list[Any]) -> tuple[Part, ...]:
+def _read_parts(written: list[Any]) -> tuple[Part, ...]:
     try:
         parts = msgspec.convert({"parts": written}, _Parts).parts
         if _RAW.isdisjoint(map(type, parts)) and json.encode(parts):
             return parts
     except Exception:  # A part does not match its type, or is not plain JSON.
-        parts = [_part(part) for part in written]
-    return tuple([_kept(part) for part in parts])
+        parts = [_read_part(part) for part in written]
+    return tuple([_encodable_part(part) for part in parts])
 
 
-def _part(written: Any) -> Part:
+def _read_part(written: Any) -> Part:
     try:
         told = dict_or_empty(written)
         if told.get("type") == "file" and "file_id" in told and "media_type" not in told:  # The file store knows it.
@@ -75,7 +75,7 @@ def _part(written: Any) -> Part:
         return Data(f"palaver:{optional_str(dict_or_empty(written).get('type')) or 'part'}", written)
 
 
-def _kept(part: Part) -> Part:
+def _encodable_part(part: Part) -> Part:
     """Return the part with encodable values; lone surrogates in texts are kept."""
     match part:
         case ToolResult(call_id=call_id, output=output, is_error=is_error):

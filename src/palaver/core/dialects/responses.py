@@ -70,14 +70,14 @@ def read_content(content: Any) -> tuple[Part, ...]:
     """Read the parts of a message's content, a string or a list; unknown ones are kept raw."""
     if type(content) is str:
         return (Text(content),) if content else ()
-    return tuple([part for item in as_list(content) if (part := _part(item)) is not None])
+    return tuple([part for item in as_list(content) if (part := _read_part(item)) is not None])
 
 
-def said(part: Part) -> dict[str, Any] | None:
+def write_assistant_content(part: Part) -> dict[str, Any] | None:
     """Return a content part of an assistant message; None for parts that are items of their own."""
     match part:
         case Text(text=text, annotations=notes) if text:
-            written = [annotation(note, text) for note in notes if note.kind != "url" or note.url is not None]
+            written = [write_annotation(note, text) for note in notes if note.kind != "url" or note.url is not None]
             return {"type": "output_text", "text": text, "annotations": written}
         case Refusal(text=text):
             return {"type": "refusal", "refusal": text}
@@ -85,20 +85,20 @@ def said(part: Part) -> dict[str, Any] | None:
             return None
 
 
-def asked(part: Part) -> dict[str, Any] | None:
+def write_input_content(part: Part) -> dict[str, Any] | None:
     """Return a content part of any other message; None for parts that are items of their own."""
     match part:
         case Text(text=text) if text:
             return {"type": "input_text", "text": text}
         case File():
             return _file(part)
-        case Data(value=dict(value)) if is_itself(part, _part):  # pyright: ignore[reportUnknownVariableType]  # JSON
+        case Data(value=dict(value)) if is_round_trip(part, _read_part):  # pyright: ignore[reportUnknownVariableType]  # JSON
             return value  # pyright: ignore[reportUnknownVariableType]  # JSON
         case _:
             return None
 
 
-def is_itself(part: Data, read: Callable[[Any], object]) -> bool:
+def is_round_trip(part: Data, read: Callable[[Any], object]) -> bool:
     """Whether the raw value would be read as this very part, and not for example as a call."""
     try:
         read_back = read(part.value)
@@ -110,7 +110,7 @@ def is_itself(part: Data, read: Callable[[Any], object]) -> bool:
 # Reading
 
 
-def _part(item: Any) -> Part | None:
+def _read_part(item: Any) -> Part | None:
     fields = dict_or_empty(item)
     kind, text = optional_str(fields.get("type")), optional_str(fields.get("text"))
     if not fields:
@@ -118,7 +118,7 @@ def _part(item: Any) -> Part | None:
     elif text is None and kind in _TEXTS:
         text = optional_str(fields.get("content"))  # As in OpenTelemetry's parts.
     if text is not None:
-        return _told(text, kind, fields) if text else None
+        return _read_text(text, kind, fields) if text else None
     match kind:
         case "refusal":
             part = _refused(fields)
@@ -126,7 +126,7 @@ def _part(item: Any) -> Part | None:
             part = _image(fields, kind)
         case "input_file":
             named = [optional_str(fields.get(name)) for name in ("file_data", "file_url", "file_id", "filename")]
-            part = attached(*named)
+            part = file_from_sources(*named)
         case "input_audio":
             part = _sound(fields)
         case _:
@@ -134,11 +134,11 @@ def _part(item: Any) -> Part | None:
     return Data(f"{RAW}{kind or 'part'}", ensure_json(item)) if part is None else part
 
 
-def _told(text: str, kind: str | None, item: Object) -> Text | Reasoning:
+def _read_text(text: str, kind: str | None, item: Object) -> Text | Reasoning:
     if kind == "reasoning":
         return Reasoning(text)
     notes = item.get("annotations")
-    return Text(text, _notes(notes)) if notes is not None else Text(text)
+    return Text(text, _read_annotations(notes)) if notes is not None else Text(text)
 
 
 def _refused(item: Object) -> Refusal | None:
@@ -167,7 +167,7 @@ def _sound(item: Object) -> File | None:
     return None
 
 
-def attached(data: str | None, url: str | None, file_id: str | None, filename: str | None) -> File:
+def file_from_sources(data: str | None, url: str | None, file_id: str | None, filename: str | None) -> File:
     """Create a file from the first given source."""
     if data is not None:
         if data.startswith("data:"):
@@ -178,11 +178,11 @@ def attached(data: str | None, url: str | None, file_id: str | None, filename: s
     return File(UNKNOWN_MEDIA_TYPE, file_id=file_id, filename=filename)
 
 
-def _notes(notes: Any) -> tuple[Annotation, ...]:
-    return tuple([note for found in as_list(notes) if (note := _noted(dict_or_empty(found))) is not None])
+def _read_annotations(notes: Any) -> tuple[Annotation, ...]:
+    return tuple([note for found in as_list(notes) if (note := _read_annotation(dict_or_empty(found))) is not None])
 
 
-def _noted(note: Object) -> Annotation | None:
+def _read_annotation(note: Object) -> Annotation | None:
     title = optional_str(note.get("title")) or optional_str(note.get("filename")) or None
     start, end = optional_int(note.get("start_index", note.get("index"))), optional_int(note.get("end_index"))
     match optional_str(note.get("type")):
@@ -212,7 +212,7 @@ def _file(file: File) -> dict[str, Any]:
     return {"type": "input_file", **place, **without_none(filename=file.filename)}
 
 
-def annotation(note: Annotation, text: str) -> dict[str, Any]:
+def write_annotation(note: Annotation, text: str) -> dict[str, Any]:
     """Write an annotation. Clients require every field; unknown ones are `""`, 0 or the length of the text."""
     title, start = note.title or "", note.start or 0
     end = len(text) if note.end is None else note.end
@@ -248,7 +248,7 @@ def read_indexed(elements: Sequence[Any], start: int = 0) -> list[tuple[Message,
 
 def write(messages: Sequence[Message]) -> list[Any]:
     """Return items as a client sends them in `input`."""
-    return [item for message in messages for item in _written(message)]
+    return [item for message in messages for item in _write_items(message)]
 
 
 # Reading items
@@ -321,14 +321,14 @@ def _read_items(elements: Sequence[Any], start: int) -> list[ItemContent]:
     calls: set[str] = set()
     said: list[ItemContent] = []
     for index, element in enumerate(elements, start):
-        each = _read(element, index, calls)
+        each = _read_item(element, index, calls)
         if type(each) is ToolCall:
             calls.add(each.call_id)
         said.append(each)
     return said
 
 
-def _read(item: Any, index: int, calls: set[str]) -> ItemContent:
+def _read_item(item: Any, index: int, calls: set[str]) -> ItemContent:
     fields = dict_or_empty(item)
     kind, who = optional_str(fields.get("type")) or "", speaker_role(fields)
     if who is not None and (kind == "message" or not kind or "content" in fields):
@@ -419,18 +419,18 @@ def _other(item: Object, kind: str, index: int, calls: set[str]) -> ItemContent 
 # Writing
 
 
-def _written(message: Message) -> Iterable[dict[str, Any]]:
+def _write_items(message: Message) -> Iterable[dict[str, Any]]:
     if message.role == "tool":
         yield from map(_result, message.tool_results)
         return
     speaks = message.role == "assistant"
     own_id, pieces, silent = message.id, list[dict[str, Any]](), not speaks
     for part in message.parts:
-        piece = said(part) if speaks else asked(part)
+        piece = write_assistant_content(part) if speaks else write_input_content(part)
         if piece is not None:
             pieces.append(piece)
             continue
-        item = _beside(part, speaks=speaks)
+        item = _write_item(part, speaks=speaks)
         if item is not None:
             if pieces:
                 yield _message_item(message.role, pieces, own_id)
@@ -445,7 +445,7 @@ def _message_item(role: Role, pieces: list[dict[str, Any]], own_id: str | None) 
     return {"type": "message", **without_none(id=own_id), "role": role, "content": pieces}
 
 
-def _beside(part: Part, *, speaks: bool) -> dict[str, Any] | None:
+def _write_item(part: Part, *, speaks: bool) -> dict[str, Any] | None:
     """Return the part as an item; only the assistant has others than results and approvals."""
     match part:
         case ToolResult():
@@ -477,7 +477,7 @@ def _data(part: Data) -> dict[str, Any]:
             item = {"type": "mcp_approval_request", "id": request, "name": name, "arguments": arguments}
             return {**item, "server_label": "palaver"}
         case _ if part.name.startswith(RAW):
-            if optional_str(value.get("type")) and is_itself(part, lambda item: _read(item, 0, set())):
+            if optional_str(value.get("type")) and is_round_trip(part, lambda item: _read_item(item, 0, set())):
                 return part.value
         case _:
             pass

@@ -59,7 +59,7 @@ LOSSES: Sequence[str] = (
 RAW = "ui-message:"
 """Prefix of the names of data parts that hold an unknown part."""
 
-CALLS = ("tool_calls", "function_call", "additional_kwargs")
+CALL_KEYS = ("tool_calls", "function_call", "additional_kwargs")
 """Keys of calls in Chat Completions, which may be next to the parts of any message."""
 
 _DENIED = "Denied."
@@ -69,7 +69,7 @@ class _Notes(msgspec.Struct, gc=False):
     annotations: tuple[Annotation, ...] = ()
 
 
-def spoken(part: Object, kind: str) -> Part | None:
+def read_text(part: Object, kind: str) -> Part | None:
     """Read text, a refusal or reasoning; None without a text."""
     text, told = optional_str(part.get("text")), part.get("providerMetadata")
     if text is None and kind == "reasoning":
@@ -92,7 +92,7 @@ def _annotations(part: Object) -> tuple[Annotation, ...]:
         return ()
 
 
-def file(part: Object) -> File | None:
+def read_file(part: Object) -> File | None:
     """Read a file by URL, or as base64 as in version 4; None if it has neither."""
     url, filename = optional_str(part.get("url")), optional_str(part.get("filename"))
     told = optional_str(part.get("mediaType")) or optional_str(part.get("mimeType"))
@@ -103,7 +103,7 @@ def file(part: Object) -> File | None:
     return None if content is None else File(told or UNKNOWN_MEDIA_TYPE, None, content, None, filename)
 
 
-def data(part: Object, kind: str) -> Part:
+def read_data(part: Object, kind: str) -> Part:
     """Read application data, or one of our stored files."""
     value = part.get("data")
     if kind == "data-file":
@@ -114,7 +114,7 @@ def data(part: Object, kind: str) -> Part:
     return Data(kind.removeprefix("data-"), ensure_json(value))
 
 
-def source(part: Object, kind: str) -> Annotation | None:
+def read_source(part: Object, kind: str) -> Annotation | None:
     """Read a source as an annotation on the preceding text; None if it is empty."""
     title, url = optional_str(part.get("title")), optional_str(part.get("url"))
     if kind == "source-document":
@@ -122,12 +122,12 @@ def source(part: Object, kind: str) -> Annotation | None:
     return None if url is None else Annotation("url", title, url)
 
 
-def raw(part: Any, kind: str) -> Data:
+def keep_raw(part: Any, kind: str) -> Data:
     """Keep an unknown part as data."""
     return Data(f"{RAW}{kind or 'part'}", ensure_json(part))
 
 
-def tool(part: Object, kind: str, otherwise: str) -> tuple[ToolCall, ToolResult | Data | None]:
+def read_tool(part: Object, kind: str, otherwise: str) -> tuple[ToolCall, ToolResult | Data | None]:
     """Read a call and, by its state, its outcome: a result, or the user's approval."""
     fields = part
     if kind == "tool-invocation":
@@ -173,11 +173,11 @@ def _result(fields: Object, call_id: str) -> ToolResult:
     return ToolResult(call_id, ensure_json(output))
 
 
-_CHAT = frozenset({*CALLS, "tool_call_id", "text", "message", "delta"})
+_CHAT_KEYS = frozenset({*CALL_KEYS, "tool_call_id", "text", "message", "delta"})
 """Keys of Chat Completions next to or instead of `content`."""
 _DICT, _LIST = (dict,), (list,)
 _STEP_START = {"type": "step-start"}
-_Spoken = Text | Reasoning | File | ToolCall | Refusal | Data
+_WritablePart = Text | Reasoning | File | ToolCall | Refusal | Data
 
 
 def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
@@ -188,13 +188,13 @@ def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
         if message is not None:
             messages.append(message)
         else:
-            messages += _messages(element, index)
+            messages += _read_messages(element, index)
     return messages
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
     """Return UI messages: one for every assistant turn, one for every other message."""
-    turns = _Turns()
+    turns = _TurnWriter()
     for message in messages:
         turns.add(message)
     return turns.written
@@ -203,7 +203,7 @@ def write(messages: Sequence[Message]) -> list[Any]:
 # Reading
 
 
-class _Steps:
+class _StepSplitter:
     """Splits a UI message at results, which become messages."""
 
     __slots__ = ("_answers", "_calls", "_last_text", "_notes", "_parts", "_results", "_speaker", "messages")
@@ -287,37 +287,37 @@ def _read_plain_text(element: Object) -> Message | None:
     return Message(ROLE_ALIASES[role], (Text(text),), optional_str(message_id))
 
 
-def _messages(element: Object, index: int) -> list[Message]:
-    if _CHAT.isdisjoint(element):
-        return _steps(element, index, ())
+def _read_messages(element: Object, index: int) -> list[Message]:
+    if _CHAT_KEYS.isdisjoint(element):
+        return _read_steps(element, index, ())
     role, _ = parse_role(speaker_role(element) or "", answers_a_call=True)
     if not element.get("parts") or (role == "tool" and optional_str(element.get("tool_call_id")) is not None):
         return chat_completions.read([element], index)
-    return _steps(element, index, [*unique_calls(chat_completions.read_tool_calls(element, index))])
+    return _read_steps(element, index, [*unique_calls(chat_completions.read_tool_calls(element, index))])
 
 
-def _steps(element: Object, index: int, beside: Sequence[ToolCall]) -> list[Message]:
+def _read_steps(element: Object, index: int, beside: Sequence[ToolCall]) -> list[Message]:
     """Read the parts; calls next to them (`beside`) are added to the last message."""
     metadata = element.get("metadata")
     about = NO_METADATA if metadata is None else ensure_json(dict(dict_or_empty(metadata)))
-    steps = _Steps(*_speaker(element), optional_str(element.get("id")), about)
+    steps = _StepSplitter(*_speaker(element), optional_str(element.get("id")), about)
     for place, part in enumerate(as_list(element.get("parts"))):
         fields = dict_or_empty(part)
         kind = optional_str(fields.get("type")) or ""
         if kind == "step-start":
             steps.cut()
         elif kind in ("text", "reasoning"):
-            steps.say(spoken(fields, kind) or raw(part, kind))
+            steps.say(read_text(fields, kind) or keep_raw(part, kind))
         elif kind.startswith("tool-") or kind == "dynamic-tool":
-            steps.call(*tool(fields, kind, f"call_{index}_{place}"))
+            steps.call(*read_tool(fields, kind, f"call_{index}_{place}"))
         elif kind in ("source-url", "source-document"):
-            note = source(fields, kind)
+            note = read_source(fields, kind)
             if note is None or not steps.note(note):
-                steps.say(raw(part, kind))
+                steps.say(keep_raw(part, kind))
         elif kind == "file":
-            steps.say(file(fields) or raw(part, kind))
+            steps.say(read_file(fields) or keep_raw(part, kind))
         else:
-            steps.say(data(fields, kind) if kind.startswith("data-") else raw(part, kind))
+            steps.say(read_data(fields, kind) if kind.startswith("data-") else keep_raw(part, kind))
     known = {call.call_id for message in steps.messages for call in message.tool_calls} if beside else ()
     for call in beside:
         if call.call_id not in known:
@@ -338,7 +338,7 @@ def _speaker(element: Object) -> tuple[Role, str | None]:
 # Writing
 
 
-class _Turns:
+class _TurnWriter:
     """Writer that merges assistant messages and the results between them into one UI message."""
 
     def __init__(self) -> None:
@@ -381,24 +381,24 @@ class _Turns:
         else:
             part |= {"state": "output-available", "output": result.output}
 
-    def _written(self, part: _Spoken, place: int) -> Iterable[dict[str, Any]]:
+    def _written(self, part: _WritablePart, place: int) -> Iterable[dict[str, Any]]:
         match part:
             case Text(text=text, annotations=notes):
-                return [{"type": "text", "text": text}, *_sources(notes, place)]
+                return [{"type": "text", "text": text}, *_write_sources(notes, place)]
             case ToolCall(call_id=call_id):
                 tool = {"type": "dynamic-tool", "toolName": part.name, "toolCallId": call_id}
                 self._open[call_id] = tool | {"state": "input-available", "input": part.parsed}
                 return [self._open[call_id]]
             case _:
-                return [_written(part)]
+                return [_write_part(part)]
 
 
-def _written(part: Reasoning | Refusal | File | Data) -> dict[str, Any]:
+def _write_part(part: Reasoning | Refusal | File | Data) -> dict[str, Any]:
     match part:
         case Reasoning(text=text, encrypted=encrypted):
-            return {"type": "reasoning", "text": text, **_kept(encrypted=encrypted)}
+            return {"type": "reasoning", "text": text, **_palaver_metadata(encrypted=encrypted)}
         case Refusal(text=text):
-            return {"type": "text", "text": text, **_kept(refusal=True)}
+            return {"type": "text", "text": text, **_palaver_metadata(refusal=True)}
         case File(file_id=str(file_id), url=None, data=None):
             told = {"media_type": part.media_type, "file_id": file_id}
             return {"type": "data-file", "data": {**told, **without_none(filename=part.filename)}}
@@ -409,7 +409,7 @@ def _written(part: Reasoning | Refusal | File | Data) -> dict[str, Any]:
             return value if _is_raw(part) else {"type": f"data-{name}", "data": value}
 
 
-def _kept(**fields: Any) -> dict[str, Any]:
+def _palaver_metadata(**fields: Any) -> dict[str, Any]:
     kept = without_none(**fields)
     return {"providerMetadata": {"palaver": kept}} if kept else {}
 
@@ -419,14 +419,14 @@ def _is_raw(part: Data) -> bool:
     kind = part.name.removeprefix(RAW)
     if kind == part.name or dict_or_empty(part.value).get("type") != kind or kind.startswith("source-"):
         return False
-    match _messages({"role": "assistant", "parts": [part.value]}, 0):
+    match _read_messages({"role": "assistant", "parts": [part.value]}, 0):
         case [Message(parts=(Data(name=name, value=value),))]:
             return name == part.name and value is part.value
         case _:
             return False
 
 
-def _sources(notes: Sequence[Annotation], place: int) -> Iterable[dict[str, Any]]:
+def _write_sources(notes: Sequence[Annotation], place: int) -> Iterable[dict[str, Any]]:
     told = [note for note in notes if note.kind == "file" or (note.kind == "url" and note.url is not None)]
     for number, note in enumerate(told, place):
         source = {"sourceId": f"source-{number}"}

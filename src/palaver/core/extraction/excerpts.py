@@ -26,7 +26,7 @@ _MAX_JSON_TEXT = 4096
 _SCALARS = frozenset((int, float, bool, type(None)))
 
 
-class Written(NamedTuple):
+class PartialText(NamedTuple):
     """The beginning of a value's JSON, or of a message's text."""
 
     text: str
@@ -35,7 +35,7 @@ class Written(NamedTuple):
     """Length of the whole in characters; for a large value a lower bound."""
 
 
-def written(value: object, characters: int) -> Written:
+def json_excerpt(value: object, characters: int) -> PartialText:
     """Return at least the first `characters` of the value's compact JSON."""
     if _is_moderate(value):
         try:
@@ -43,7 +43,7 @@ def written(value: object, characters: int) -> Written:
         except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
             pass  # Too deep, a lone surrogate, or a number with thousands of digits.
         else:
-            return Written(text, len(text))
+            return PartialText(text, len(text))
     pieces: list[str] = []
     length, shown = 0, 0
     for piece, more in _pieces(value, max(_MAX_JSON_TEXT, characters)):
@@ -51,7 +51,7 @@ def written(value: object, characters: int) -> Written:
             pieces.append(piece)
             shown += len(piece)
         length += len(piece) + more
-    return Written("".join(pieces), length)
+    return PartialText("".join(pieces), length)
 
 
 def _is_moderate(value: object) -> bool:
@@ -149,7 +149,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")  # All except w
 _JOINER, _NON_JOINER = "\u200d", "\u200c"
 
 
-class Cut(NamedTuple):
+class Excerpt(NamedTuple):
     """An excerpt of a text."""
 
     text: str
@@ -161,26 +161,26 @@ class Cut(NamedTuple):
         return self.text.count("\n") + (self.text[-1:] not in ("", "\n"))
 
 
-def cut(text: str, *, characters: int, lines: int, length: int | None = None) -> Cut:
+def cut_text(text: str, *, characters: int, lines: int, length: int | None = None) -> Excerpt:
     """Return the beginning of a text; white space before the cut is stripped.
 
     `length` is the length of the whole if `text` is only its beginning. An excerpt of only white space starts at the
     first word instead.
     """
     if _is_short(text, characters) and length in (None, len(text)) and text.count("\n") < lines:
-        return Cut(text, 0)  # A shortcut for most texts.
+        return Excerpt(text, 0)  # A shortcut for most texts.
     reach = max(_LOOKAHEAD, 2 * characters)
-    raw = text[: before(text, reach)]
+    raw = text[: grapheme_boundary(text, reach)]
     head = replace_surrogates(raw)
     whole = (len(text) if length is None else length) - (len(raw) - len(head))
-    end = _end(head, characters, lines)
+    end = _cut_index(head, characters, lines)
     if end == whole:
-        return Cut(head, 0)
+        return Excerpt(head, 0)
     shown = head[:end].rstrip()
     if not shown and (word := _WORD.search(text, 0, _BLANK_REACH)) and word.start():
-        head = replace_surrogates(text[word.start() : before(text, word.start() + reach)])
-        shown = head[: _end(head, characters, lines)].rstrip()
-    return Cut(shown, whole - len(shown))
+        head = replace_surrogates(text[word.start() : grapheme_boundary(text, word.start() + reach)])
+        shown = head[: _cut_index(head, characters, lines)].rstrip()
+    return Excerpt(shown, whole - len(shown))
 
 
 def one_line(text: str, characters: int) -> str:
@@ -191,10 +191,10 @@ def one_line(text: str, characters: int) -> str:
     start = word.start() if word else 0
     line = ""
     for reach in (2 * characters, max(_LOOKAHEAD, 2 * characters)):  # The first is usually enough.
-        head = replace_surrogates(text[start : before(text, start + reach)])
+        head = replace_surrogates(text[start : grapheme_boundary(text, start + reach)])
         line = " ".join(_CONTROL.sub("", head).split())
         if len(line) > characters:
-            return line[: before(line, characters)].rstrip()
+            return line[: grapheme_boundary(line, characters)].rstrip()
         if len(text) - start <= reach:
             break
     return line
@@ -205,7 +205,7 @@ def _is_short(text: str, characters: int) -> bool:
     return len(text) <= characters and text.isascii()
 
 
-def before(text: str, at: int) -> int:
+def grapheme_boundary(text: str, at: int) -> int:
     """Return the last index up to `at` that is not inside a grapheme cluster."""
     if at >= len(text):
         return len(text)
@@ -214,13 +214,13 @@ def before(text: str, at: int) -> int:
     return at
 
 
-def _end(text: str, characters: int, lines: int) -> int:
+def _cut_index(text: str, characters: int, lines: int) -> int:
     """Return the index where the given number of characters or lines ends."""
     end = -1
     for _ in range(lines):
         end = text.find("\n", end + 1, characters)
         if end < 0 or end + 1 == len(text):
-            return before(text, characters)
+            return grapheme_boundary(text, characters)
     return max(end, 0)
 
 
@@ -257,43 +257,43 @@ def _continues(character: str) -> bool:
 
 _MAX_MESSAGE_TEXT = 65_536
 """Characters of a message that are collected; the rest is counted."""
-_SHORT = 4096
+_MAX_CALL_TEXT = 4096
 """Characters of a call's name or arguments that are inspected."""
-_LABEL = 80
+_MAX_LABEL = 80
 _ATTACHED = (File, Data)
 
 
-def line(message: Message, characters: int) -> str:
+def message_line(message: Message, characters: int) -> str:
     """Return the text of a message on one line, with `[image]`, `[file name]` and `[data name]`; else its calls."""
-    said = one_line(_said(message, " ", characters, labels=True).text, characters)
-    return said or one_line(", ".join(calls(message, most=characters, characters=characters)), characters)
+    said = one_line(_message_text(message, " ", characters, labels=True).text, characters)
+    return said or one_line(", ".join(call_lines(message, most=characters, characters=characters)), characters)
 
 
-def block(message: Message, characters: int) -> Written:
+def message_block(message: Message, characters: int) -> PartialText:
     """Return the beginning of a message's text; of a tool message, the tool's output."""
-    return _said(message, "\n", characters, labels=False)
+    return _message_text(message, "\n", characters, labels=False)
 
 
-def calls(message: Message, *, most: int, characters: int) -> tuple[str, ...]:
+def call_lines(message: Message, *, most: int, characters: int) -> tuple[str, ...]:
     """Return the first calls of a message, each like `weather({"city":"Oslo"})`."""
     made = message.tool_calls
     return tuple([one_line(_call(call), characters) for call in made[:most]]) if made else ()
 
 
-def attachments(message: Message) -> int:
+def count_attachments(message: Message) -> int:
     """Return the number of files and data parts."""
     return len([part for part in message.parts if isinstance(part, _ATTACHED)])
 
 
-def _said(message: Message, gap: str, characters: int, *, labels: bool) -> Written:
+def _message_text(message: Message, gap: str, characters: int, *, labels: bool) -> PartialText:
     """Return the text of all parts. Adjacent texts are joined; other parts are separated by `gap`."""
     reach = max(_MAX_MESSAGE_TEXT, 2 * characters)
     if len(message.parts) == 1 and type(only := message.parts[0]) is Text:  # As most are.
-        return Written(only.text[:reach], len(only.text))
+        return PartialText(only.text[:reach], len(only.text))
     pieces: list[str] = []
     length, gathered, after_text = 0, 0, False
     for part in message.parts:
-        said = _words(part, reach, labels=labels)
+        said = _part_text(part, reach, labels=labels)
         if not said.length:
             continue
         is_text = type(part) is Text
@@ -303,16 +303,16 @@ def _said(message: Message, gap: str, characters: int, *, labels: bool) -> Writt
         if gathered < reach:
             pieces += (apart, said.text[:reach])
             gathered += len(apart) + len(said.text)
-    return Written("".join(pieces), length)
+    return PartialText("".join(pieces), length)
 
 
-def _words(part: Part, reach: int, *, labels: bool) -> Written:
+def _part_text(part: Part, reach: int, *, labels: bool) -> PartialText:
     match part:
         case Text(text=text) | Refusal(text=text):
             pass
         case ToolResult(output=output):
             if not isinstance(output, str):
-                return written(output, reach)
+                return json_excerpt(output, reach)
             text = output
         case File() | Data():
             text = _label(part) if labels else ""
@@ -320,16 +320,16 @@ def _words(part: Part, reach: int, *, labels: bool) -> Written:
             text = ""
         case _:
             assert_never(part)
-    return Written(text, len(text))
+    return PartialText(text, len(text))
 
 
 def _label(part: File | Data) -> str:
     if isinstance(part, Data):
-        return f"[data {one_line(part.name, _LABEL)}]"
+        return f"[data {one_line(part.name, _MAX_LABEL)}]"
     if part.media_type.startswith("image/"):
         return "[image]"
-    return f"[file {one_line(part.filename, _LABEL)}]" if part.filename else "[file]"
+    return f"[file {one_line(part.filename, _MAX_LABEL)}]" if part.filename else "[file]"
 
 
 def _call(call: ToolCall) -> str:
-    return f"{call.name[:_SHORT]}({call.arguments[:_SHORT]})"
+    return f"{call.name[:_MAX_CALL_TEXT]}({call.arguments[:_MAX_CALL_TEXT]})"

@@ -28,8 +28,8 @@ _get = _Object.get  # Bypasses the methods of subclasses.
 
 MAX_REASONS = 20
 """Maximum number of locations reported."""
-_MOST_NAMES = 8
-_LONGEST_NAME = 40
+_MAX_NAMES = 8
+_MAX_NAME_LENGTH = 40
 _MESSAGE: _Object = {"role": "user", "content": ""}
 _OF_MESSAGES = ("role", "content", "parts", "tool_calls")
 """An object with one of these was probably meant as a message."""
@@ -55,18 +55,18 @@ class _Search(NamedTuple):
     """Maximum number of texts decoded on one path."""
 
 
-class _Place(NamedTuple):
+class _Location(NamedTuple):
     """The path to a value."""
 
     path: str = ""
     depth: int = 0
     hops: int = 0
 
-    def below(self, key: str) -> "_Place":
-        return _Place(f"{self.path}/{json.escape_pointer(key)}", self.depth + 1, self.hops)
+    def below(self, key: str) -> "_Location":
+        return _Location(f"{self.path}/{json.escape_pointer(key)}", self.depth + 1, self.hops)
 
 
-_Seen = dict[int, tuple[_Place, object]]
+_Seen = dict[int, tuple[_Location, object]]
 """Visited objects by id."""
 
 
@@ -91,20 +91,20 @@ def explain_absence(
 def _faults(value: object, search: _Search) -> Iterator[Reason]:
     """Yield every fault of a value, or if there is none, what was visited instead."""
     seen: _Seen = {}
-    opened, _ = _opened(value, _Place(), search)
+    opened, _ = _decode(value, _Location(), search)
     nowhere = True
-    for fault in chain(_visit(value, _Place(), search, seen), _elsewhere(opened, search)):
+    for fault in chain(_visit(value, _Location(), search, seen), _other_conversations(opened, search)):
         nowhere = False
         yield fault
     if nowhere:
-        for place, visited in seen.values() or ((_Place(), opened),):
-            yield Reason(place.path, _nothing(visited))
+        for place, visited in seen.values() or ((_Location(), opened),):
+            yield Reason(place.path, _describe_value(visited))
 
 
-def _visit(value: object, place: _Place, search: _Search, seen: _Seen) -> Iterator[Reason]:
-    value, place = _opened(value, place, search)
+def _visit(value: object, place: _Location, search: _Search, seen: _Seen) -> Iterator[Reason]:
+    value, place = _decode(value, place, search)
     if not isinstance(value, dict):
-        yield from _meant(value, place, search)
+        yield from _explain_messages(value, place, search)
         return
     known = cast("_Object", value)
     if id(known) in seen and seen[id(known)][0].depth <= place.depth:
@@ -112,18 +112,18 @@ def _visit(value: object, place: _Place, search: _Search, seen: _Seen) -> Iterat
     seen[id(known)] = place, known  # Referenced, so that ids of decoded texts are not reused.
     for key in search.order.keys:
         if not (key == "message" and isinstance(_get(known, key), str)):  # That is content.
-            yield from _meant(*_opened(_get(known, key), place.below(key), search), search)
+            yield from _explain_messages(*_decode(_get(known, key), place.below(key), search), search)
     for path in search.order.wrappers:
-        inner, below = _followed(known, place, path)
+        inner, below = _follow_path(known, place, path)
         if below.depth <= MAX_SEARCH_DEPTH:
             yield from _visit(inner, below, search, seen)
         elif isinstance(inner, list | dict):
             yield Reason(below.path, f"stands below more than {MAX_SEARCH_DEPTH} keys, too deep to be looked at")
-    yield from _answered(known, place, search)
-    yield from _meant(known, place, search)
+    yield from _explain_responses(known, place, search)
+    yield from _explain_messages(known, place, search)
 
 
-def _followed(value: _Object, place: _Place, path: tuple[str, ...]) -> tuple[object, _Place]:
+def _follow_path(value: _Object, place: _Location, path: tuple[str, ...]) -> tuple[object, _Location]:
     inner: Any = value
     for key in path:
         inner = _get(cast("_Object", inner), key) if isinstance(inner, dict) else None
@@ -131,7 +131,7 @@ def _followed(value: _Object, place: _Place, path: tuple[str, ...]) -> tuple[obj
     return inner, place
 
 
-def _opened(value: object, place: _Place, search: _Search) -> tuple[object, _Place]:
+def _decode(value: object, place: _Location, search: _Search) -> tuple[object, _Location]:
     """Decode a JSON text, and enter a list that holds just one list. The strict search decodes none."""
     while isinstance(value, str) and place.hops < search.hops:
         read = json.decode_or_text(str.strip(value))
@@ -145,7 +145,7 @@ def _opened(value: object, place: _Place, search: _Search) -> tuple[object, _Pla
     return cast("object", value), place
 
 
-def _meant(value: object, place: _Place, search: _Search) -> Iterator[Reason]:
+def _explain_messages(value: object, place: _Location, search: _Search) -> Iterator[Reason]:
     """Yield what is wrong with a value that looks as if it was meant as messages."""
     if isinstance(value, str):
         text = str.strip(value)
@@ -157,12 +157,14 @@ def _meant(value: object, place: _Place, search: _Search) -> Iterator[Reason]:
         yield Reason(place.path, search.fault([value]).removeprefix("element 0 "))
 
 
-def _answered(value: _Object, place: _Place, search: _Search) -> Iterator[Reason]:
+def _explain_responses(value: _Object, place: _Location, search: _Search) -> Iterator[Reason]:
     """Yield what is wrong with responses of model APIs."""
     for key in ANSWERS if search.hops else ("choices",):
         held = _get(value, key)
         if isinstance(held, list):
-            said = [_said(key, entry, search) for entry in _entries(key, list_items(cast("list[Any]", held)))]
+            said = [
+                _response_message(key, entry, search) for entry in _entries(key, list_items(cast("list[Any]", held)))
+            ]
             messages = [message for message in said if message is not None]
             why = search.fault(messages) if messages or held == [] else "no element of it holds a message"
             yield Reason(place.below(key).path, why)
@@ -174,7 +176,7 @@ def _entries(key: str, held: list[Any]) -> list[Any]:
     return [entry for batch in held if isinstance(batch, list) for entry in list_items(cast("list[Any]", batch))]
 
 
-def _said(key: str, entry: object, search: _Search) -> _Object | None:
+def _response_message(key: str, entry: object, search: _Search) -> _Object | None:
     for name in {"choices": ("message", "delta"), "candidates": ("content",)}.get(key, ("message",)):
         held = _get(cast("_Object", entry), name) if isinstance(entry, dict) else None
         said = dict(_Object.items(cast("_Object", held))) if isinstance(held, dict) else None
@@ -183,14 +185,14 @@ def _said(key: str, entry: object, search: _Search) -> _Object | None:
     return None
 
 
-def _elsewhere(value: object, search: _Search) -> Iterator[Reason]:
+def _other_conversations(value: object, search: _Search) -> Iterator[Reason]:
     """Yield conversations under unknown top-level keys."""
     if not isinstance(value, dict):
         return
     known = {*search.order.keys, *(path[0] for path in search.order.wrappers), *ANSWERS}
     for key, held in islice(_Object.items(cast("_Object", value)), MAX_REASONS):
         if key not in known and isinstance(held, list | dict) and read_conversation(cast("object", held)) is not None:
-            path = _Place().below(json.replace_surrogates(_name(key))).path
+            path = _Location().below(json.replace_surrogates(_name(key))).path
             yield Reason(path, "holds a conversation, but is not one of the keys that are looked under")
 
 
@@ -200,21 +202,21 @@ def _elsewhere(value: object, search: _Search) -> Iterator[Reason]:
 def _wide_fault(messages: list[Any]) -> str:
     if len(messages) > 1 and all(isinstance(element, list) for element in messages):
         return f"holds {len(messages)} lists, and several are no conversation"
-    return _told(messages, *explain_rejection(messages))
+    return _describe_fault(messages, *explain_rejection(messages))
 
 
 def _strict_fault(messages: list[Any]) -> str:
     for index, element in enumerate(messages):
         if not is_chat_messages([_MESSAGE, element]):
             if not isinstance(element, dict):
-                return _told(messages, index, "is not an object")
+                return _describe_fault(messages, index, "is not an object")
             if speaker_role(cast("_Object", element)) is None:
-                return _told(messages, index, "has no role")
-            return _told(messages, index, "says nothing that the strict search reads")
-    return _told(messages, None, "has no message with a known role")
+                return _describe_fault(messages, index, "has no role")
+            return _describe_fault(messages, index, "says nothing that the strict search reads")
+    return _describe_fault(messages, None, "has no message with a known role")
 
 
-def _told(messages: list[Any], index: int | None, why: str) -> str:
+def _describe_fault(messages: list[Any], index: int | None, why: str) -> str:
     if not messages:
         return "is an empty list"
     if index is None:
@@ -230,7 +232,7 @@ def _told(messages: list[Any], index: int | None, why: str) -> str:
     return f"element {index} {why}"
 
 
-def _text_fault(text: str, place: _Place, search: _Search) -> str:
+def _text_fault(text: str, place: _Location, search: _Search) -> str:
     if text[0] not in "{[":
         return "is text, not messages"
     if not search.hops:
@@ -240,7 +242,7 @@ def _text_fault(text: str, place: _Place, search: _Search) -> str:
     return "is text that begins like JSON and is none: was it cut off, or is it nested too deep?"
 
 
-def _nothing(value: object) -> str:
+def _describe_value(value: object) -> str:
     """Describe a value that has no location to search."""
     match value:
         case dict():
@@ -259,11 +261,11 @@ def _nothing(value: object) -> str:
 
 
 def _names(named: KeysView[str]) -> str:
-    shown = ", ".join(json.replace_surrogates(_name(key)) for key in islice(named, _MOST_NAMES))
-    return shown if len(named) <= _MOST_NAMES else f"{shown} and {len(named) - _MOST_NAMES} more"
+    shown = ", ".join(json.replace_surrogates(_name(key)) for key in islice(named, _MAX_NAMES))
+    return shown if len(named) <= _MAX_NAMES else f"{shown} and {len(named) - _MAX_NAMES} more"
 
 
 def _name(key: object) -> str:
     if not isinstance(key, str):
         return type(key).__name__
-    return key if len(key) <= _LONGEST_NAME else f"{key[:_LONGEST_NAME]}…"
+    return key if len(key) <= _MAX_NAME_LENGTH else f"{key[:_MAX_NAME_LENGTH]}…"

@@ -18,7 +18,7 @@ import msgspec
 from palaver.core import json
 from palaver.core.dialects.detection import Dialect
 from palaver.core.extraction import excerpts
-from palaver.core.extraction.excerpts import Written, cut, one_line, written
+from palaver.core.extraction.excerpts import PartialText, cut_text, json_excerpt, one_line
 from palaver.core.extraction.locations import WIDE, Prefer, search_order
 from palaver.core.extraction.search import Conversation, read_conversation
 from palaver.core.json import plain_copy
@@ -44,7 +44,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 CELL = Budget()
 
 
-class _Shown(msgspec.Struct, frozen=True, tag_field="renderer"):
+class _PreviewBase(msgspec.Struct, frozen=True, tag_field="renderer"):
     """Base of all previews; the tag is the field `renderer` in JSON."""
 
     @property
@@ -66,7 +66,7 @@ class MessagePreview(msgspec.Struct, frozen=True):
     """Files and data."""
 
 
-class ChatPreview(_Shown, frozen=True, tag="chat"):
+class ChatPreview(_PreviewBase, frozen=True, tag="chat"):
     """A conversation."""
 
     text: str
@@ -81,7 +81,7 @@ class ChatPreview(_Shown, frozen=True, tag="chat"):
     """Messages that are not shown."""
 
 
-class TextPreview(_Shown, frozen=True, tag="text"):
+class TextPreview(_PreviewBase, frozen=True, tag="text"):
     """A text."""
 
     text: str
@@ -91,7 +91,7 @@ class TextPreview(_Shown, frozen=True, tag="text"):
     """Number of characters left out of `body`."""
 
 
-class JsonPreview(_Shown, frozen=True, tag="json"):
+class JsonPreview(_PreviewBase, frozen=True, tag="json"):
     """Anything else, as compact JSON."""
 
     text: str
@@ -100,7 +100,7 @@ class JsonPreview(_Shown, frozen=True, tag="json"):
     """Number of characters left out of `body`; for a very large value a lower bound."""
 
 
-class EmptyPreview(_Shown, frozen=True, tag="empty"):
+class EmptyPreview(_PreviewBase, frozen=True, tag="empty"):
     """Nothing: null, or a text without characters."""
 
     text: str = ""
@@ -109,7 +109,7 @@ class EmptyPreview(_Shown, frozen=True, tag="empty"):
 Preview = ChatPreview | TextPreview | JsonPreview | EmptyPreview
 
 
-class WholeChat(_Shown, frozen=True, tag="chat"):
+class WholeChat(_PreviewBase, frozen=True, tag="chat"):
     """A page of a conversation."""
 
     messages: tuple[Message, ...]
@@ -120,19 +120,19 @@ class WholeChat(_Shown, frozen=True, tag="chat"):
     """The index of the message that the next page begins with."""
 
 
-class WholeText(_Shown, frozen=True, tag="text"):
+class WholeText(_PreviewBase, frozen=True, tag="text"):
     """All of a text."""
 
     text: str
 
 
-class WholeJson(_Shown, frozen=True, tag="json"):
+class WholeJson(_PreviewBase, frozen=True, tag="json"):
     """All of any other value."""
 
     value: Any
 
 
-class WholeEmpty(_Shown, frozen=True, tag="empty"):
+class WholeEmpty(_PreviewBase, frozen=True, tag="empty"):
     """Nothing."""
 
 
@@ -151,47 +151,47 @@ _SPEAKERS: dict[Prefer | None, Sequence[Role]] = {
 }
 
 
-class _Other(NamedTuple):
+class _JsonContent(NamedTuple):
     value: Any
 
 
-_Held = Conversation | str | _Other | None
+_Content = Conversation | str | _JsonContent | None
 
 
 def preview(value: object, prefer: Prefer | None = None, budget: Budget = CELL) -> Preview:
     """Make the preview of a value; `prefer` is the side of the table column. Never raises."""
     search_order(WIDE, prefer)
     try:
-        return _fitting(value, prefer, budget)
+        return _preview_value(value, prefer, budget)
     except Exception:  # Somebody's own dict, list or text, or what only claims to be one.
-        return _fitting(plain_copy(value), prefer, budget)
+        return _preview_value(plain_copy(value), prefer, budget)
 
 
 def preview_messages(messages: Sequence[Message], prefer: Prefer | None = None, budget: Budget = CELL) -> Preview:
     """Make the preview of messages, as if they were found under `messages` in our dialect."""
-    return _fit(Conversation(tuple(messages), "palaver", "/messages"), prefer, budget)
+    return _shrink_to_fit(Conversation(tuple(messages), "palaver", "/messages"), prefer, budget)
 
 
-def _fitting(value: object, prefer: Prefer | None, budget: Budget) -> Preview:
-    return _fit(_held(value, prefer), prefer, budget)
+def _preview_value(value: object, prefer: Prefer | None, budget: Budget) -> Preview:
+    return _shrink_to_fit(_content_of(value, prefer), prefer, budget)
 
 
-def _fit(held: _Held, prefer: Prefer | None, budget: Budget) -> Preview:
+def _shrink_to_fit(held: _Content, prefer: Prefer | None, budget: Budget) -> Preview:
     made = _preview(held, prefer, budget)
-    while len(json.encode(made)) >= MAX_PREVIEW_BYTES and (smaller := _smaller(budget)) != budget:
+    while len(json.encode(made)) >= MAX_PREVIEW_BYTES and (smaller := _halve_budget(budget)) != budget:
         budget, made = smaller, _preview(held, prefer, smaller)
     return made
 
 
 def full(value: object, prefer: Prefer | None = None, *, first: int = 0) -> Whole:
     """Return the whole value of a cell; of a conversation, the page that starts at message `first`."""
-    held = _held(value, prefer)
+    held = _content_of(value, prefer)
     match held:
         case None:
             return WholeEmpty()
         case str():
             return WholeText(held)
-        case _Other(value=other):
+        case _JsonContent(value=other):
             return WholeJson(other)
         case Conversation(messages=messages):
             end = max(first, 0) + MESSAGES_PER_PAGE
@@ -204,20 +204,20 @@ def full(value: object, prefer: Prefer | None = None, *, first: int = 0) -> Whol
 # What a value holds
 
 
-def _held(value: object, prefer: Prefer | None) -> _Held:
+def _content_of(value: object, prefer: Prefer | None) -> _Content:
     conversation = read_conversation(value, prefer)
     if conversation is not None:
         return conversation
-    value = _opened(value)
+    value = _decode(value)
     if value is None:
         return None
     text = _text(value, prefer)
     if text is None and isinstance(value, dict) and len(known := dict[str, Any].values(cast("_Object", value))) == 1:
-        text = _text(_opened(next(iter(known))), prefer)
-    return _Other(value) if text is None else text or None
+        text = _text(_decode(next(iter(known))), prefer)
+    return _JsonContent(value) if text is None else text or None
 
 
-def _opened(value: object) -> object:
+def _decode(value: object) -> object:
     """Decode a text that is a JSON object or list; return anything else unchanged."""
     if not isinstance(value, str):
         return value
@@ -234,14 +234,14 @@ def _text(value: object, prefer: Prefer | None) -> str | None:
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
-        for place in _places(cast("_Object", value), prefer):
-            inner = _opened(place)
+        for place in _text_candidates(cast("_Object", value), prefer):
+            inner = _decode(place)
             if isinstance(inner, str):
                 return inner
     return None
 
 
-def _places(value: _Object, prefer: Prefer | None) -> Iterator[object]:
+def _text_candidates(value: _Object, prefer: Prefer | None) -> Iterator[object]:
     """Yield the values at the known text locations of a side."""
     if prefer != "output":
         yield _get(value, "input")
@@ -250,10 +250,10 @@ def _places(value: _Object, prefer: Prefer | None) -> Iterator[object]:
         returned = _get(value, "returnValues")
         if isinstance(returned, dict):
             yield _get(cast("_Object", returned), "output")
-        yield _generated(_get(value, "generations"))
+        yield _generation_texts(_get(value, "generations"))
 
 
-def _generated(generations: object) -> str | None:
+def _generation_texts(generations: object) -> str | None:
     """Return the texts of LangChain's `generations`, one or several per prompt."""
     texts: list[str] = []
     for batch in cast("list[object]", generations) if isinstance(generations, list) else ():
@@ -267,23 +267,23 @@ def _generated(generations: object) -> str | None:
 # What is shown of it
 
 
-def _preview(held: _Held, prefer: Prefer | None, budget: Budget) -> Preview:
+def _preview(held: _Content, prefer: Prefer | None, budget: Budget) -> Preview:
     match held:
         case None:
             return EmptyPreview()
         case str():
-            return TextPreview(*_lines(Written(held, len(held)), budget))
-        case _Other(value=other):
-            return JsonPreview(*_lines(written(other, 2 * budget.characters), budget))
+            return TextPreview(*_lines(PartialText(held, len(held)), budget))
+        case _JsonContent(value=other):
+            return JsonPreview(*_lines(json_excerpt(other, 2 * budget.characters), budget))
         case Conversation():
             return _chat(held, prefer, budget)
         case _:
             assert_never(held)
 
 
-def _lines(whole: Written, budget: Budget) -> tuple[str, str, int]:
+def _lines(whole: PartialText, budget: Budget) -> tuple[str, str, int]:
     """Return the single line, the block, and the number of characters left out of it."""
-    body = cut(whole.text, characters=budget.characters, lines=budget.lines, length=whole.length)
+    body = cut_text(whole.text, characters=budget.characters, lines=budget.lines, length=whole.length)
     return one_line(whole.text, budget.line_characters), body.text, body.left_out
 
 
@@ -292,7 +292,7 @@ def _chat(found: Conversation, prefer: Prefer | None, budget: Budget) -> ChatPre
     speaking = _last(messages, _SPEAKERS[prefer])
     shown = _last_user(messages, budget) if prefer == "input" else _first(messages, budget)
     return ChatPreview(
-        text=excerpts.line(messages[speaking], budget.line_characters) if messages else "",
+        text=excerpts.message_line(messages[speaking], budget.line_characters) if messages else "",
         role=messages[speaking].role if messages else None,
         count=len(messages),
         path=found.path,
@@ -330,14 +330,14 @@ def _first(messages: Sequence[Message], budget: Budget) -> tuple[MessagePreview,
 
 def _message(index: int, message: Message, budget: Budget) -> tuple[MessagePreview, int]:
     """Return the preview of a message and the number of lines it takes."""
-    said = excerpts.block(message, budget.message_characters)
-    body = cut(said.text, characters=budget.message_characters, lines=budget.message_lines, length=said.length)
-    calls = excerpts.calls(message, most=budget.calls, characters=budget.call_characters)
-    made = MessagePreview(index, message.role, body.text, body.left_out, calls, excerpts.attachments(message))
+    said = excerpts.message_block(message, budget.message_characters)
+    body = cut_text(said.text, characters=budget.message_characters, lines=budget.message_lines, length=said.length)
+    calls = excerpts.call_lines(message, most=budget.calls, characters=budget.call_characters)
+    made = MessagePreview(index, message.role, body.text, body.left_out, calls, excerpts.count_attachments(message))
     return made, 1 + max(1, body.lines)
 
 
-def _smaller(budget: Budget) -> Budget:
+def _halve_budget(budget: Budget) -> Budget:
     """Return a budget with half the characters, for a preview whose JSON is too large."""
     return Budget(
         lines=min(budget.lines, CELL.lines),

@@ -144,12 +144,12 @@ def extract_chat_messages(value: object, prefer: Prefer | None = None) -> list[A
     """
     order = search_order(STRICT, prefer)
     try:
-        return _visit(value, 0, order, {})
+        return _search_strict(value, 0, order, {})
     except Exception:  # Foreign objects, whose methods may raise anything.
-        return _visit(plain_copy(value), 0, order, {})
+        return _search_strict(plain_copy(value), 0, order, {})
 
 
-def _visit(value: object, depth: int, order: SearchOrder, seen: dict[int, int]) -> list[Any] | None:
+def _search_strict(value: object, depth: int, order: SearchOrder, seen: dict[int, int]) -> list[Any] | None:
     if is_list(value):  # 2
         return value if is_chat_messages(value) else None
     if not is_object(value) or seen.get(id(value), MAX_SEARCH_DEPTH + 1) <= depth:  # 1
@@ -182,19 +182,19 @@ def _in_wrappers(
         for key in path:
             inner = dict_get(inner, key) if is_object(inner) else None
         if inner is not None and depth + len(path) <= MAX_SEARCH_DEPTH:
-            found = _visit(inner, depth + len(path), order, seen)
+            found = _search_strict(inner, depth + len(path), order, seen)
             if found is not None:
                 return found
     return None
 
 
 def _in_choices(choices: object) -> list[Any] | None:
-    said = [_said(choice) for choice in list_items(choices)] if is_list(choices) else []
+    said = [_choice_message(choice) for choice in list_items(choices)] if is_list(choices) else []
     messages = [message for message in said if message is not None]
     return messages if is_chat_messages(messages) else None
 
 
-def _said(choice: object) -> Object | None:
+def _choice_message(choice: object) -> Object | None:
     """Return the message of a choice, else its delta; an empty one counts as missing."""
     if not is_object(choice):
         return None
@@ -214,12 +214,12 @@ def read_conversation(value: object, prefer: Prefer | None = None) -> Conversati
     """Return the conversation in a value, in any dialect; None if there is none. Never raises."""
     order = search_order(WIDE, prefer)
     try:
-        return _found(value, prefer, order)
+        return _search_extended(value, prefer, order)
     except Exception:  # Subclasses of dict, list or str, whose methods may raise anything.
-        return _found(plain_copy(value), prefer, order)
+        return _search_extended(plain_copy(value), prefer, order)
 
 
-def _found(value: object, prefer: Prefer | None, order: SearchOrder) -> Conversation | None:
+def _search_extended(value: object, prefer: Prefer | None, order: SearchOrder) -> Conversation | None:
     search = _Search(prefer, order)
     search.visit(value, _ROOT, None)
     found = search.found
@@ -229,11 +229,11 @@ def _found(value: object, prefer: Prefer | None, order: SearchOrder) -> Conversa
     return Conversation(tuple(read_found_messages(found)), primary_dialect(found), path, search.side)
 
 
-_Way = tuple[Path, int, int, tuple[Object, ...]]
+_Route = tuple[Path, int, int, tuple[Object, ...]]
 """How a value was reached: the path, how many keys lead to it, how many texts were opened on the way, and those of the
 objects it stands in that may be messages. A plain tuple, as one is made for every object that is visited."""
-_ROOT: _Way = ((), 0, 0, ())
-_FAR = MAX_SEARCH_DEPTH + 1
+_ROOT: _Route = ((), 0, 0, ())
+_NOT_VISITED = MAX_SEARCH_DEPTH + 1
 
 
 class _Search:
@@ -253,7 +253,7 @@ class _Search:
         self._opened: dict[tuple[int, Prefer | None], Any] = {}
         """Decoded texts, by id and side, so that none is parsed twice."""
 
-    def visit(self, value: Any, way: _Way, side: Prefer | None) -> bool:
+    def visit(self, value: Any, way: _Route, side: Prefer | None) -> bool:
         """Search a value; return whether the search is finished."""
         if type(value) not in _OBJECT:
             value, way = self._entered(value, way, side)
@@ -263,7 +263,7 @@ class _Search:
                 return False
         path, depth, hops, within = way
         seen, mark = self._seen, id(value)
-        if seen.get(mark, _FAR) <= depth:
+        if seen.get(mark, _NOT_VISITED) <= depth:
             return False
         seen[mark] = depth
         plan = self._order.known(tuple(value)) if len(value) <= MAX_CACHED_KEYS and type(value) in _OBJECT else None
@@ -293,7 +293,7 @@ class _Search:
             return True
         return may_be_message and self._take(value, path, side)  # 6
 
-    def _under(self, key: str, found: Any, way: _Way, side: Prefer | None) -> bool:
+    def _under(self, key: str, found: Any, way: _Route, side: Prefer | None) -> bool:
         """Try the list or message under a key. A text under `message` is content, not JSON to decode."""
         path, side = (*way[0], key), side or SIDES.get(key)
         if type(found) not in _OBJECT and (type(found) not in _LIST or len(found) == 1):
@@ -334,7 +334,7 @@ class _Search:
         """Return 0 for the preferred side, 1 for no side, 2 for the other; always 0 without a preference."""
         return 0 if self._prefer is None or self._prefer == side else 1 if side is None else 2
 
-    def _entered(self, value: Any, way: _Way, side: Prefer | None) -> tuple[Any, _Way]:
+    def _entered(self, value: Any, way: _Route, side: Prefer | None) -> tuple[Any, _Route]:
         """Decode a JSON text, and enter a list that holds just one list."""
         path, depth, hops, within = way
         while type(value) not in _LIST and is_text(value) and hops < MAX_NESTED_TEXTS:
@@ -378,7 +378,7 @@ def _choices(choices: list[Any]) -> list[Any]:
         if message is not None:
             said.append(message)
         elif delta is not None:
-            said.append(delta if speaker_role(delta) is not None else _by(delta, "assistant"))
+            said.append(delta if speaker_role(delta) is not None else _with_role(delta, "assistant"))
     return said
 
 
@@ -412,9 +412,9 @@ def _with_users(found: Any) -> Any:
 
 def _with_user(element: Any) -> Any:
     if is_object(element) and speaker_role(element) is None and has_gemini_part(element):
-        return _by(element, "user")
+        return _with_role(element, "user")
     return element
 
 
-def _by(message: Object, role: str) -> Object:
+def _with_role(message: Object, role: str) -> Object:
     return {**(as_dict(message) or {}), "role": role}

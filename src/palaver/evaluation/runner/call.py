@@ -69,7 +69,7 @@ def add_cost(usage: Usage, steps: Sequence[Step], prices: Prices) -> Usage:
 def _step_cost(step: Step, prices: Prices) -> float | None:
     model: str | None = None
     usage: Usage | None = None
-    for tell in step.tells:
+    for tell in step.details:
         with suppress(Exception):  # Reported by a framework.
             details = tell()
             model, usage = details.model or model, details.usage or usage

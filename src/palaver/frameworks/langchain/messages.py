@@ -400,7 +400,7 @@ class HistoryEcho:
         if not message.id:
             self._nameless.append(_comparison_key(message))
 
-    def begin(self, branch: str = "") -> None:
+    def start_branch(self, branch: str = "") -> None:
         """The next messages of this branch may be the history from its start."""
         self._reached[branch] = 0
 
@@ -422,7 +422,7 @@ class HistoryEcho:
 
     def fresh(self, messages: Sequence[Any]) -> list[Any]:
         """Return the messages that are not from the history."""
-        self.begin()
+        self.start_branch()
         return [message for message in messages if not self.repeats(message)]
 
 

@@ -188,7 +188,7 @@ class _StepReporter(BaseCallbackHandler):
         if kind == "agent":
             name = optional_str((metadata or {}).get("lc_agent_name")) or name
         given = self._inputs[run_id] = copy_lists(inputs)
-        self._begin(run_id, parent_run_id, kind, name, partial(input_details, given))
+        self._start_step(run_id, parent_run_id, kind, name, partial(input_details, given))
 
     def on_chat_model_start(
         self,
@@ -201,7 +201,7 @@ class _StepReporter(BaseCallbackHandler):
         **kwargs: Any,
     ) -> None:
         request_messages = [message for each in messages for message in each]
-        self._begin_model(run_id, parent_run_id, partial(dump_messages, request_messages), metadata or {}, kwargs)
+        self._start_model(run_id, parent_run_id, partial(dump_messages, request_messages), metadata or {}, kwargs)
 
     def on_llm_start(
         self,
@@ -214,7 +214,7 @@ class _StepReporter(BaseCallbackHandler):
         **kwargs: Any,
     ) -> None:
         request_messages = [{"role": "user", "content": prompt} for prompt in prompts]
-        self._begin_model(run_id, parent_run_id, lambda: request_messages, metadata or {}, kwargs)
+        self._start_model(run_id, parent_run_id, lambda: request_messages, metadata or {}, kwargs)
 
     def on_tool_start(
         self,
@@ -227,7 +227,7 @@ class _StepReporter(BaseCallbackHandler):
         **kwargs: Any,
     ) -> None:
         given: Any = input_str if inputs is None else dict(inputs)
-        step = partial(self._begin, run_id, parent_run_id, "tool", step_name(serialized, kwargs))
+        step = partial(self._start_step, run_id, parent_run_id, "tool", step_name(serialized, kwargs))
         step(lambda: StepDetails(inputs=to_json_value(given)), call_id=optional_str(kwargs.get("tool_call_id")))
 
     def on_retriever_start(
@@ -240,7 +240,7 @@ class _StepReporter(BaseCallbackHandler):
         **kwargs: Any,
     ) -> None:
         name = step_name(serialized, kwargs)
-        self._begin(run_id, parent_run_id, "retrieval", name, lambda: StepDetails(inputs={"query": query}))
+        self._start_step(run_id, parent_run_id, "retrieval", name, lambda: StepDetails(inputs={"query": query}))
 
     # Progress
 
@@ -280,7 +280,7 @@ class _StepReporter(BaseCallbackHandler):
     def _parent(self, parent_run_id: UUID | None) -> Step | None:
         return None if parent_run_id is None else self._steps.get(parent_run_id)
 
-    def _begin(
+    def _start_step(
         self,
         run_id: UUID,
         parent_run_id: UUID | None,
@@ -291,9 +291,9 @@ class _StepReporter(BaseCallbackHandler):
         call_id: str | None = None,
     ) -> None:
         parent = self._parent(parent_run_id)
-        self._steps[run_id] = self._listener.begin(SOURCE, kind, name, parent=parent, call_id=call_id, tell=tell)
+        self._steps[run_id] = self._listener.begin(SOURCE, kind, name, parent=parent, call_id=call_id, details=tell)
 
-    def _begin_model(
+    def _start_model(
         self,
         run_id: UUID,
         parent_run_id: UUID | None,
@@ -319,7 +319,7 @@ class _StepReporter(BaseCallbackHandler):
                 tools=to_json_value(as_list(parameters.get("tools"))),
             )
 
-        self._begin(run_id, parent_run_id, "llm", model or "", tell)
+        self._start_step(run_id, parent_run_id, "llm", model or "", tell)
 
     def _end(self, run_id: UUID, tell: DetailsProvider | None, error: BaseException | StepError | None = None) -> None:
         step = self._steps.pop(run_id, None)

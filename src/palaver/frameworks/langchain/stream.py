@@ -112,7 +112,7 @@ class StreamedMessage:
         """Its id in this run; empty if it has none, and the grammar creates one."""
         self.branch = branch
         self.is_streamed = False
-        self.is_whole = False
+        self.is_complete = False
         """Whether it came complete after its chunks."""
         self.texts: list[str] = []
         """All of its text."""
@@ -145,7 +145,7 @@ class StreamedMessage:
         """Add text. Another block id starts another text."""
         parted = bool(piece.block and self._block and piece.block != self._block)
         if piece.text and (self._open != "text" or parted):
-            self._begin("text")
+            self._start_item("text")
             self._events.emit(TextStarted(item=self._item, message=self.name))
         if self._open != "text":
             return  # An annotation without text.
@@ -162,7 +162,7 @@ class StreamedMessage:
         """Add reasoning. A piece without text is a signature, or encrypted."""
         text = piece.text
         if text and self._open != "reasoning":
-            self._begin("reasoning")
+            self._start_item("reasoning")
             self._events.emit(ReasoningStarted(item=self._item, message=self.name))
         elif text and piece.paragraph != self._paragraph:
             text = f"\n\n{text}"
@@ -222,7 +222,7 @@ class StreamedMessage:
         if refusal:
             self._add(Refusal(text=refusal))
 
-    def _begin(self, kind: Literal["text", "reasoning"]) -> None:
+    def _start_item(self, kind: Literal["text", "reasoning"]) -> None:
         self.close()
         self._open = kind
         self._item = self._new_item(kind) if self.id else ""
@@ -297,11 +297,11 @@ class MessageStream:
         """Convert one message or chunk. Messages of different branches may be interleaved."""
         match message.type:
             case "ai":
-                self._whole(message, branch)
+                self._feed_complete(message, branch)
             case "AIMessageChunk":
                 self._chunk(message, branch)
             case "chat" if message.role == "assistant":
-                self._whole(message, branch)
+                self._feed_complete(message, branch)
             case "ChatMessageChunk" if message.role == "assistant":
                 self._chunk(message, branch)
             case "tool" | "ToolMessageChunk":
@@ -322,12 +322,12 @@ class MessageStream:
 
     # Messages
 
-    def _whole(self, message: Any, branch: str) -> None:
+    def _feed_complete(self, message: Any, branch: str) -> None:
         known = self._find_streamed(message) or self._messages.get(message.id or "")
         if known is not None and (known.is_streamed or self._repeats == "complete"):
             self._complete(known, message)
             return
-        streamed = self._begin(message.id or "", branch)
+        streamed = self._start_message(message.id or "", branch)
         del self._current[branch]
         waiting = message_calls(message)
         for piece in content_pieces(message):
@@ -355,7 +355,7 @@ class MessageStream:
             return None
         whole, call_ids = message_text(message), {call.call_id for call in message_calls(message)}
         for streamed in self._messages.values():
-            if streamed.is_streamed and not streamed.is_whole and streamed.id.startswith(_LANGCHAIN_ID_PREFIXES):
+            if streamed.is_streamed and not streamed.is_complete and streamed.id.startswith(_LANGCHAIN_ID_PREFIXES):
                 made = {made.model_id for made in streamed.calls.values()}
                 if (streamed.texts or made) and whole == "".join(streamed.texts) and made <= call_ids:
                     self._messages[message.id or streamed.id] = streamed
@@ -364,7 +364,7 @@ class MessageStream:
 
     def _complete(self, streamed: StreamedMessage, message: Any) -> None:
         """Emit what a complete message adds to what was streamed."""
-        streamed.is_whole = True
+        streamed.is_complete = True
         if self._current.get(streamed.branch) is streamed:
             del self._current[streamed.branch]
         whole, streamed_text = message_text(message), "".join(streamed.texts)
@@ -388,7 +388,7 @@ class MessageStream:
     def _chunk(self, chunk: Any, branch: str) -> None:
         streamed = self._messages.get(chunk.id) if chunk.id else self._current.get(branch)
         if streamed is None:
-            streamed = self._begin(chunk.id or "", branch)
+            streamed = self._start_message(chunk.id or "", branch)
         self._current[branch] = streamed
         streamed.is_streamed = True
         for piece in content_pieces(chunk):
@@ -403,7 +403,7 @@ class MessageStream:
             streamed.close()
             del self._current[branch]
 
-    def _begin(self, message_id: str, branch: str) -> StreamedMessage:
+    def _start_message(self, message_id: str, branch: str) -> StreamedMessage:
         """Start a new message.
 
         Texts and partial arguments of other messages stay open. A call with complete arguments has ended, and a message

@@ -256,7 +256,7 @@ class _Processor(TracingProcessor):
         kind = _KINDS.get(data.type, "task")
         call_id = own.handoff_call_id if own is not None and data.type == "handoff" else None
         step = step_listener.begin(
-            SOURCE, kind, span_name(data), parent=parent, call_id=call_id, tell=span_details(data)
+            SOURCE, kind, span_name(data), parent=parent, call_id=call_id, details=span_details(data)
         )
         return _OpenSpan(step, owns=True)
 
@@ -271,7 +271,7 @@ class _Processor(TracingProcessor):
         if step.kind != "llm":
             step.name = span_name(data)  # The target of a handoff is known only now.
         elif error is None and _HOOKS.get() is not None and not _has_output(data):
-            step.tells = (*step.tells, span_details(data))
+            step.details = (*step.details, span_details(data))
             return  # A hook will report the response.
         step.end(span_details(data), error=error)
 
@@ -328,7 +328,7 @@ class _Hooks(RunHooks[Any]):
     async def on_llm_start(self, context: Any, agent: Any, system_prompt: str | None, input_items: list[Any]) -> None:  # noqa: ARG002
         tell = request_details(agent.model, system_prompt, input_items, agent.model_settings)
         span = get_current_span()
-        step = self._listener.begin(SOURCE, "llm", "", parent=_PROCESSOR.step_of(span), tell=tell)
+        step = self._listener.begin(SOURCE, "llm", "", parent=_PROCESSOR.step_of(span), details=tell)
         if step is not None:
             self.model_steps[None if span is None else span.span_id] = step
 

@@ -54,7 +54,7 @@ class _StepReporter(AbstractCapability[Any]):
         name = (ctx.agent.name if ctx.agent else None) or "agent"
         history = list(ctx.messages)
         self.run = step = self.step_listener.begin(
-            SOURCE, "agent", name, tell=lambda: StepDetails(messages_in=_dump_messages(history))
+            SOURCE, "agent", name, details=lambda: StepDetails(messages_in=_dump_messages(history))
         )
         try:
             return await _run_step(step, handler, lambda result: partial(_run_details, result, len(history)))
@@ -69,7 +69,7 @@ class _StepReporter(AbstractCapability[Any]):
         request_context: Any,
         handler: Callable[[Any], Awaitable[ModelResponse]],
     ) -> ModelResponse:
-        begun = self.step_listener.begin(SOURCE, "llm", "", parent=self.run, tell=_request_details(request_context))
+        begun = self.step_listener.begin(SOURCE, "llm", "", parent=self.run, details=_request_details(request_context))
 
         def answered(response: ModelResponse) -> DetailsProvider:
             details = _request_details(request_context)  # Other capabilities may have added to it.
@@ -101,7 +101,7 @@ class _StepReporter(AbstractCapability[Any]):
             call.tool_name,
             parent=self.run,
             call_id=call.tool_call_id,
-            tell=lambda: StepDetails(inputs=call.args_as_json_str()),
+            details=lambda: StepDetails(inputs=call.args_as_json_str()),
         )
         return await _run_step(
             begun, partial(handler, args), lambda result: lambda: StepDetails(outputs=_tool_result(result))

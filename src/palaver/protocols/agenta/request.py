@@ -63,7 +63,7 @@ class CallBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_object(request: HttpRequest) -> dict[str, Any]:
-    value = json.decode(request.body, request.bounds)
+    value = json.decode(request.body, request.json_limits)
     if not isinstance(value, dict):
         raise InvalidBody(f"The body must be a JSON object, not {_json_type_name(value)}.", pointer="")
     return cast("dict[str, Any]", value)

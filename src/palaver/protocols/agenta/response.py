@@ -150,7 +150,7 @@ class RecordEncoder:
         self._usage: Usage | None = None
         self._messages: dict[str, str] = {}  # The message of each open item.
         self._before: dict[str, bytes] = {}  # The bytes before the deltas of each open item.
-        self._waiting: list[Event] = []  # The first is the call that the others wait for.
+        self._queued: list[Event] = []  # The first is the call that the others wait for.
         self._arguments: dict[str, str] = {}  # Of calls that have ended.
         # The framing only adds bytes around its content, so it can be split once.
         self._opening, closing = wrap(b"\0").split(b"\0")
@@ -166,8 +166,8 @@ class RecordEncoder:
                 return b"".join((self._before[event.item], _encode_string(event.delta), self._after))
             except KeyError:
                 pass  # Its start waits for a call, and so must it.
-        if isinstance(event, ToolStarted) or (self._waiting and not self._can_send_now(event)):
-            self._waiting.append(event)
+        if isinstance(event, ToolStarted) or (self._queued and not self._can_send_now(event)):
+            self._queued.append(event)
             return self._release() if isinstance(event, ToolEnded) else b""
         return self._encode_event(event)
 
@@ -181,15 +181,15 @@ class RecordEncoder:
 
     def _release(self) -> bytes:
         """Return the events that waited for a call that has ended, up to the next open one."""
-        ended = self._waiting[-1]
+        ended = self._queued[-1]
         assert isinstance(ended, ToolEnded)
         self._arguments[ended.item] = ended.arguments
         frames = b""
-        while self._waiting:
-            event = self._waiting[0]
+        while self._queued:
+            event = self._queued[0]
             if isinstance(event, ToolStarted) and event.item not in self._arguments:
                 break
-            frames += self._encode_event(self._waiting.pop(0))
+            frames += self._encode_event(self._queued.pop(0))
         return frames
 
     def _encode_event(self, event: Event) -> bytes:
@@ -309,7 +309,7 @@ class RecordDecoder:
     def end(self) -> list[object]:
         """Return what was held back for a `done` that never came."""
         if self._error is not None:
-            return [self._done({})]
+            return [self._terminal_event({})]
         return [self._usage] if self._usage is not None else []
 
     def _read(self, kind: str, data: dict[str, Any], value: object) -> list[object]:
@@ -342,11 +342,11 @@ class RecordDecoder:
                 self._error = RunFailed(code="upstream_failed", message=_string(data.get("message")))
                 return []
             case "done":
-                return [self._done(data)]
+                return [self._terminal_event(data)]
             case _:
                 return [value]
 
-    def _done(self, data: dict[str, Any]) -> TerminalEvent:
+    def _terminal_event(self, data: dict[str, Any]) -> TerminalEvent:
         usage, self._usage = self._usage, None
         error, self._error = self._error, None
         if error is not None:

@@ -100,7 +100,7 @@ class DeltaEncoder:
         self._call: ToolStarted | None = None  # The open call.
         self._is_client_call = False  # Whether the open call is the client's.
         self._has_no_arguments = False  # Whether the open call has no arguments yet.
-        self._held: dict[str, ToolCall] = {}  # Finished calls of the workflow, by id.
+        self._workflow_calls: dict[str, ToolCall] = {}  # Finished calls of the workflow, by id.
         self._unanswered: set[str] = set()  # Calls that were sent and have no result.
 
     def feed(self, event: Event) -> list[Delta]:
@@ -127,7 +127,7 @@ class DeltaEncoder:
             case ToolEnded(arguments=arguments):
                 return self._close(arguments)
             case ToolReturned(call_id=call_id):
-                self._held.pop(call_id, None)
+                self._workflow_calls.pop(call_id, None)
                 self._unanswered.discard(call_id)
                 return ()
             case PartAdded(part=part):
@@ -181,7 +181,7 @@ class DeltaEncoder:
             case Refusal(text=text) if text:
                 return ({"refusal": text},)
             case Data(name=name, value={"call_id": str(call_id)}) if name == APPROVAL_REQUEST:
-                self._held.pop(call_id, None)  # A person has to answer, not the client.
+                self._workflow_calls.pop(call_id, None)  # A person has to answer, not the client.
                 return ()
             case _:
                 return ()
@@ -201,7 +201,7 @@ class DeltaEncoder:
         if self._is_client_call:
             return (self._arguments_delta(arguments),) if self._has_no_arguments and arguments else ()
         assert call is not None
-        self._held[call.call_id] = ToolCall(call_id=call.call_id, name=call.name, arguments=arguments)
+        self._workflow_calls[call.call_id] = ToolCall(call_id=call.call_id, name=call.name, arguments=arguments)
         return ()
 
     def _call_delta(self, call_id: str, name: str) -> Delta:
@@ -222,7 +222,7 @@ class DeltaEncoder:
         # Not if its text was streamed.
         if event.value is not UNSET and self._last_message is None and (content := _value_text(event.value)):
             deltas.append({"content": content})
-        for call in self._held.values():
+        for call in self._workflow_calls.values():
             deltas.append(self._call_delta(call.call_id, call.name))
             if call.arguments:
                 deltas.append(self._arguments_delta(call.arguments))
@@ -273,13 +273,13 @@ class ChatStreamEncoder:
             linear.pieces.append(event.delta)
             return b"".join((self._before, _encode_string(event.delta), self._after))
         if isinstance(event, RunStarted):
-            self._begin(event)
+            self._start(event)
         chunks = [self._chunk(delta) for delta in self._deltas.feed(event)]
         if isinstance(event, TERMINAL_EVENTS):
             chunks += self._last(event)
         return b"".join(chunks)
 
-    def _begin(self, started: RunStarted) -> None:
+    def _start(self, started: RunStarted) -> None:
         named = json.encode(completion_fields(started, self._model, "chat.completion.chunk"))
         self._head = b'data: %b,"choices":[' % named.removesuffix(b"}")
         self._before = self._head + b'{"index":0,"delta":{"content":'
@@ -374,16 +374,16 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, ChatRequest]:
     """At the root, `model` names the workflow."""
-    fields = JsonFields.of(request)
+    fields = JsonFields.from_request(request)
     body = fields.body
-    model = fields.string("model", longest=_MAX_MODEL_LENGTH)
+    model = fields.string("model", max_length=_MAX_MODEL_LENGTH)
     workflow = find(model if request.workflow is None else request.workflow)
     options = parse_options(fields)
     shared = openai.parse_shared_fields(fields, workflow) if not body.keys().isdisjoint(_SHARED_FIELDS) else None
     chat_request = ChatRequest(
         model=model or workflow.name,
         stream=fields.boolean("stream", default=False),
-        include_usage=fields.below("stream_options").boolean("include_usage", default=False),
+        include_usage=fields.nested("stream_options").boolean("include_usage", default=False),
         client_tools=openai.client_tool_names(JsonFields(options)) if "tools" in options else frozenset(),
     )
     call = Call(

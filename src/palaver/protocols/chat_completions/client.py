@@ -62,7 +62,7 @@ class ChatReplyDecoder:
         """Return the remaining events at the end of the body. A stream that just stops has ended."""
         if self.streamed:
             return [*(event for frame in self._events.end() for event in self._frame(frame)), *self._ended()]
-        return self._whole(upstream.decode_body(self._content_type, bytes(self._body)))
+        return self._decode_completion(upstream.decode_body(self._content_type, bytes(self._body)))
 
     def _frame(self, data: bytes) -> list[object]:
         if self._over or not data.strip():
@@ -77,7 +77,7 @@ class ChatReplyDecoder:
             case _:
                 raise UpstreamFailed("The remote's stream holds a record that is no JSON object.")
 
-    def _whole(self, body: Any) -> list[object]:
+    def _decode_completion(self, body: Any) -> list[object]:
         match body:
             case {"error": {} | str()} | {"object": "error"} as document:
                 return self._failed(cast("_Object", document))
@@ -175,7 +175,7 @@ class _Call:
         self.id = ""
         self.name = ""
         self.started = False
-        self.held: list[str] = []
+        self.pending_arguments: list[str] = []
 
 
 class _Calls:
@@ -197,7 +197,7 @@ class _Calls:
             call.id = call_id
         call.name = call.name or name
         if arguments:
-            call.held.append(arguments)
+            call.pending_arguments.append(arguments)
         if call.name:
             yield from _call_events(call)
 
@@ -231,8 +231,8 @@ def _call_events(call: _Call) -> Iterable[object]:
     if not call.started:
         call.started = True
         yield ToolStarted(item=call.item, call_id=call.id, name=call.name)
-    yield from (ToolDelta(item=call.item, delta=piece) for piece in call.held)
-    call.held = []
+    yield from (ToolDelta(item=call.item, delta=piece) for piece in call.pending_arguments)
+    call.pending_arguments = []
 
 
 def _call_pieces(delta: _Object) -> Iterable[_Object]:

@@ -55,7 +55,7 @@ def _integer(low: int, high: int | None = None) -> _Parser:
 
 
 def _string(longest: int | None = None) -> _Parser:
-    return lambda fields, name: fields.string(name, longest=longest)
+    return lambda fields, name: fields.string(name, max_length=longest)
 
 
 def _boolean(fields: JsonFields, name: str) -> bool:
@@ -112,7 +112,7 @@ def _tool_choice(fields: JsonFields, name: str) -> Any:
             wanted = "auto, none, required, or an object with a type"
             raise InvalidValue(f"tool_choice must be {wanted}.", pointer=f"/{name}")
         case other:
-            raise fields.wrong(name, "a string or an object", other)
+            raise fields.type_error(name, "a string or an object", other)
 
 
 def _function_choice(fields: JsonFields, name: str) -> Any:
@@ -124,15 +124,15 @@ def _function_choice(fields: JsonFields, name: str) -> Any:
         case str() | dict():
             raise InvalidValue("function_call must be auto, none, or an object with a name.", pointer=f"/{name}")
         case other:
-            raise fields.wrong(name, "a string or an object", other)
+            raise fields.type_error(name, "a string or an object", other)
 
 
 def _format(fields: JsonFields, name: str) -> Any:
-    inner = fields.below(name)
-    if inner.string("type", of=_FORMATS) is None:
-        raise inner.wrong("type", "a string", None)
+    inner = fields.nested(name)
+    if inner.string("type", choices=_FORMATS) is None:
+        raise inner.type_error("type", "a string", None)
     if inner.body["type"] == "json_schema" and inner.object("json_schema") is None:
-        raise inner.wrong("json_schema", "an object", None)
+        raise inner.type_error("json_schema", "an object", None)
     return _flatten(inner.body)
 
 
@@ -273,9 +273,9 @@ def _check_message(value: Any, index: int, calls: _OpenCalls) -> dict[str, Any]:
     if not known.issuperset(message):  # The dialect would interpret more keys than this protocol has.
         message = {name: value for name, value in message.items() if name in known}
     fields = JsonFields(message, at)
-    role = fields.string("role", of=ROLES)
+    role = fields.string("role", choices=ROLES)
     if role is None:
-        raise fields.wrong("role", "a string", None)
+        raise fields.type_error("role", "a string", None)
     _check_content(fields, role)
     match role:
         case "assistant":
@@ -283,12 +283,12 @@ def _check_message(value: Any, index: int, calls: _OpenCalls) -> dict[str, Any]:
         case "tool":
             call_id = fields.string("tool_call_id")
             if call_id is None:
-                raise fields.wrong("tool_call_id", "a string", None)
+                raise fields.type_error("tool_call_id", "a string", None)
             calls.answer(call_id, fields.pointer("tool_call_id"))
         case "function":
             name = fields.string("name")
             if name is None:
-                raise fields.wrong("name", "a string", None)
+                raise fields.type_error("name", "a string", None)
             call_id = calls.last(name, at)
             calls.answer(call_id, at)
             return {**message, "tool_call_id": call_id}
@@ -302,7 +302,7 @@ def _check_content(fields: JsonFields, role: str) -> None:
     if isinstance(content, str) or (content is None and role == "assistant"):
         return
     if not isinstance(content, list):
-        raise fields.wrong("content", "a string or a list of parts", content)
+        raise fields.type_error("content", "a string or a list of parts", content)
     at = fields.pointer("content")
     for place, part in enumerate(cast("list[Any]", content)):
         if not isinstance(part, dict):
@@ -342,9 +342,9 @@ def _note_calls(fields: JsonFields, index: int, calls: _OpenCalls) -> None:
                 wanted = "an object with an id and a function that has a name"
                 raise InvalidType(f"A call must be {wanted}.", pointer=f"{at}/{place}")
     if fields.object("function_call") is not None:
-        inner = fields.below("function_call")
+        inner = fields.nested("function_call")
         name = inner.string("name")
         if name is None:
-            raise inner.wrong("name", "a string", None)
+            raise inner.type_error("name", "a string", None)
         inner.string("arguments")
         calls.make(f"call_{index}", name)  # The id that the dialect assigns.

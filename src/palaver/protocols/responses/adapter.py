@@ -118,7 +118,7 @@ class ResponseStreamEncoder:
             case ToolDelta():
                 return self._arguments(event.item, event.delta)
             case RunStarted():
-                return self._begin(event)
+                return self._start(event)
             case TextStarted():
                 return self._open_text(event)
             case TextEnded():
@@ -133,11 +133,11 @@ class ResponseStreamEncoder:
                 return self._close_call(event)
             case ToolReturned():
                 empty = {"type": "function_call_output", "id": event.item, "call_id": event.call_id, "output": ""}
-                return self._whole(self._output.result(event), empty)
+                return self._complete_item(self._output.result(event), empty)
             case PartAdded():
                 return self._part(event)
             case UsageAdded():
-                self._output.count(event)
+                self._output.add_usage(event)
                 return b""
             case RunFinished() | RunFailed() | RunCancelled():
                 return self._end(event)
@@ -147,9 +147,9 @@ class ResponseStreamEncoder:
     # Text
 
     def _open_text(self, event: TextStarted) -> bytes:
-        index = self._output.added(event)
+        index = self._output.start_item(event)
         self._before = self._at(event.item, b',"content_index":0,"delta":')
-        added = self._added(index, _open_item("message", event.item, role="assistant", content=[]))
+        added = self._item_added(index, _open_item("message", event.item, role="assistant", content=[]))
         return added + self._frame("response.content_part.added", self._content(event.item), _EMPTY_TEXT)
 
     def _close_text(self, event: TextEnded) -> bytes:
@@ -159,7 +159,7 @@ class ResponseStreamEncoder:
         done = self._frame("response.output_text.done", at, b',"text":', _encode_string(event.text), b',"logprobs":[]')
         text = json.encode(text_part(event.text, text_item.notes))
         part = self._frame("response.content_part.done", at, b',"part":', text)
-        return b"".join((*noted, done, part, self._done(index, text_item.item)))
+        return b"".join((*noted, done, part, self._item_done(index, text_item.item)))
 
     def _note(self, at: bytes, index: int, note: OutputItem) -> bytes:
         pieces = (at, b',"annotation_index":%d,"annotation":' % index, json.encode(note))
@@ -171,8 +171,8 @@ class ResponseStreamEncoder:
     # Reasoning
 
     def _open_reasoning(self, event: ReasoningStarted) -> bytes:
-        index = self._output.added(event)
-        added = self._added(index, _open_item("reasoning", event.item, summary=[]))
+        index = self._output.start_item(event)
+        added = self._item_added(index, _open_item("reasoning", event.item, summary=[]))
         return added + self._frame("response.reasoning_summary_part.added", self._summary(event.item), _EMPTY_SUMMARY)
 
     def _close_reasoning(self, event: ReasoningEnded) -> bytes:
@@ -180,7 +180,7 @@ class ResponseStreamEncoder:
         item = self._output.reasoning(event)
         done = self._frame("response.reasoning_summary_text.done", at, b',"text":', text)
         part = b',"part":{"type":"summary_text","text":' + text + b"}"
-        return done + self._frame("response.reasoning_summary_part.done", at, part) + self._done(index, item)
+        return done + self._frame("response.reasoning_summary_part.done", at, part) + self._item_done(index, item)
 
     def _summary(self, item: str) -> bytes:
         return self._at(item, b',"summary_index":0')
@@ -189,9 +189,9 @@ class ResponseStreamEncoder:
 
     def _open_call(self, event: ToolStarted) -> bytes:
         self._has_arguments = False
-        index = self._output.added(event)
+        index = self._output.start_item(event)
         begun = _open_item("function_call", event.item, call_id=event.call_id, name=event.name, arguments="")
-        return self._added(index, begun)
+        return self._item_added(index, begun)
 
     def _arguments(self, item: str, delta: str) -> bytes:
         self._has_arguments = True
@@ -208,7 +208,7 @@ class ResponseStreamEncoder:
         late = b"" if self._has_arguments or not event.arguments else self._arguments(event.item, event.arguments)
         fields = (at, b',"name":', name, b',"arguments":', _encode_string(event.arguments))
         done = self._frame("response.function_call_arguments.done", *fields)
-        return late + done + self._done(index, self._output.call(event))
+        return late + done + self._item_done(index, self._output.call(event))
 
     # Complete items
 
@@ -223,11 +223,11 @@ class ResponseStreamEncoder:
             case File() as file if not self._is_open:
                 return self._fields_frame("palaver:file", item_id=event.item, **file_fields(file), **transient)
             case _:
-                return self._whole(made) if made is not None else b""
+                return self._complete_item(made) if made is not None else b""
 
     def _refusal(self, item: str, text: str, index: int, made: bytes) -> bytes:
         at, encoded = self._at(item, b',"content_index":0', index=index), _encode_string(text)
-        added = self._added(index, _open_item("message", item, role="assistant", content=[]))
+        added = self._item_added(index, _open_item("message", item, role="assistant", content=[]))
         if self._is_open:
             return b"".join(
                 (
@@ -238,7 +238,7 @@ class ResponseStreamEncoder:
                     self._frame(
                         "response.content_part.done", at, b',"part":{"type":"refusal","refusal":', encoded, b"}"
                     ),
-                    self._done(index, made),
+                    self._item_done(index, made),
                 )
             )
         part = b',"part":' + json.encode(text_part(text))
@@ -249,19 +249,19 @@ class ResponseStreamEncoder:
                 self._frame("response.output_text.delta", at, b',"delta":', encoded, b',"logprobs":[]'),
                 self._frame("response.output_text.done", at, b',"text":', encoded, b',"logprobs":[]'),
                 self._frame("response.content_part.done", at, part),
-                self._done(index, made),
+                self._item_done(index, made),
             )
         )
 
-    def _whole(self, made: tuple[int, bytes], empty: Mapping[str, Any] | None = None) -> bytes:
+    def _complete_item(self, made: tuple[int, bytes], empty: Mapping[str, Any] | None = None) -> bytes:
         index, item = made
         added = item if empty is None else json.encode({**empty, "status": "in_progress"})
-        return self._added(index, added) + self._done(index, item)
+        return self._item_added(index, added) + self._item_done(index, item)
 
     # The run
 
-    def _begin(self, started: RunStarted) -> bytes:
-        self._output.begin(started)
+    def _start(self, started: RunStarted) -> bytes:
+        self._output.start_run(started)
         self._response = ResponseObject(started, self._request)
         snapshot = self._response.running()
         if self._request.background:
@@ -279,7 +279,7 @@ class ResponseStreamEncoder:
     def _end(self, terminal: TerminalEvent) -> bytes:
         frames: list[bytes] = []
         if isinstance(terminal, RunFinished):
-            frames += map(self._encode_event, self._output.value(terminal))
+            frames += map(self._encode_event, self._output.value_events(terminal))
         elif isinstance(terminal, RunFailed):
             frames.append(self._error(terminal))
         end, usage = response_outcome(terminal), self._output.usage(terminal)
@@ -319,10 +319,10 @@ class ResponseStreamEncoder:
         index = self._output.index(item) if index is None else index
         return b"".join((b',"item_id":', _encode_string(item), b',"output_index":%d' % index, more))
 
-    def _added(self, index: int, item: bytes) -> bytes:
+    def _item_added(self, index: int, item: bytes) -> bytes:
         return self._frame("response.output_item.added", b',"output_index":%d,"item":' % index, item)
 
-    def _done(self, index: int, item: bytes) -> bytes:
+    def _item_done(self, index: int, item: bytes) -> bytes:
         return self._frame("response.output_item.done", b',"output_index":%d,"item":' % index, item)
 
 
@@ -386,7 +386,7 @@ def encode_response(events: Sequence[Event], request: ResponsesRequest, *, statu
     else:
         output = OutputCollector(request)
         for event in linearize(events):
-            output.take(event)
+            output.add(event)
         usage = output.usage(last)
         body = ResponseObject(started, request).complete(last, output.items, usage, output.custom)
     return HttpResponse(status=status, headers=(JSON_HEADER, *run_headers(started)), body=body)

@@ -100,17 +100,17 @@ class RemoteItems:
         self.open: list[RemoteItem] = []
         self.holds: Literal["nothing", "reasoning", "more"] = "nothing"
         """The content of the current message."""
-        self._known: dict[str, RemoteItem] = {}  # By id.
-        self._places: dict[int, RemoteItem] = {}  # By output index.
+        self._by_id: dict[str, RemoteItem] = {}  # By id.
+        self._by_index: dict[int, RemoteItem] = {}  # By output index.
         self._names: set[str] = set()
 
     def get(self, remote_id: str) -> RemoteItem | None:
         """Return the newest item of that id."""
-        return self._known.get(remote_id)
+        return self._by_id.get(remote_id)
 
     def add_alias(self, remote_id: str, item: RemoteItem) -> None:
         """Register an alias: some servers use another id for an item's deltas."""
-        self._known.setdefault(remote_id, item)
+        self._by_id.setdefault(remote_id, item)
 
     def find_or_create(self, kind: ItemKind, frame: Object, remote_id: str = "") -> RemoteItem:
         """Find the item of a frame; create a new one if it does not exist or has ended."""
@@ -118,18 +118,18 @@ class RemoteItems:
             remote_id or optional_str(frame.get("item_id")) or "",
             optional_int(frame.get("output_index")),
         )
-        item = self._known.get(remote_id)
+        item = self._by_id.get(remote_id)
         if (item is None or item.kind != kind) and place is not None:
-            item = self._places.get(place)
+            item = self._by_index.get(place)
         if item is None and not remote_id and place is None:
             item = next((one for one in reversed(self.open) if one.kind == kind), None)
         if item is None or item.kind != kind:
             item = self._new(kind, remote_id)
         elif item.is_over:
             item = self._new(kind, remote_id or item.name, "" if item.is_done else item.before + item.text())
-        self._known[remote_id or item.name] = item
+        self._by_id[remote_id or item.name] = item
         if place is not None:
-            self._places[place] = item
+            self._by_index[place] = item
         return item
 
     def _new(self, kind: ItemKind, remote_id: str, before: str = "") -> RemoteItem:
@@ -172,7 +172,7 @@ class ItemDecoder:
 
     def __init__(self) -> None:
         self._items = RemoteItems()
-        self._whole: set[str] = set()  # Ids of items that were received complete.
+        self._complete_ids: set[str] = set()  # Ids of items that were received complete.
         self._calls: dict[str, str] = {}  # Remote call id to our unique call id.
         self._answered: set[str] = set()
 
@@ -200,9 +200,9 @@ class ItemDecoder:
             case "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta":
                 yield from self._add_arguments(self._items.find_or_create("function_call", frame), delta)
             case "response.output_item.added":
-                yield from self._added(dict_or_empty(frame.get("item")), frame)
+                yield from self._item_added(dict_or_empty(frame.get("item")), frame)
             case "response.output_item.done":
-                yield from self._done(dict_or_empty(frame.get("item")), frame)
+                yield from self._item_done(dict_or_empty(frame.get("item")), frame)
             case "palaver:data" | "palaver:file":
                 yield from self.part({**frame, "id": frame.get("item_id")}, transient=frame.get("transient") is True)
             case _:
@@ -215,15 +215,15 @@ class ItemDecoder:
             known = self._items.get(optional_str(fields.get("id")) or "")
             # An unknown id belongs to an item that was sent under another one, unless there are more items than before.
             if index >= count if known is None else not known.is_over:
-                yield from self._done(fields, {})
+                yield from self._item_done(fields, {})
 
     def part(self, fields: Object, *, transient: bool = False) -> Iterator[Event]:
         """Decode an item that is a part: data, a file, an approval request, or an unknown item."""
         remote_id = optional_str(fields.get("id")) or ""
-        if remote_id in self._whole:
+        if remote_id in self._complete_ids:
             return
         if remote_id:
-            self._whole.add(remote_id)
+            self._complete_ids.add(remote_id)
         for part in (
             part for message in dialect.read([fields]) if message.role == "assistant" for part in message.parts
         ):
@@ -260,7 +260,7 @@ class ItemDecoder:
             case "function_call":
                 yield ToolEnded(item=text.name)
 
-    def _added(self, fields: Object, frame: Object) -> Iterator[Event]:
+    def _item_added(self, fields: Object, frame: Object) -> Iterator[Event]:
         remote_id = optional_str(fields.get("id")) or ""
         match fields.get("type"):
             case "message" | "reasoning" as kind:
@@ -272,7 +272,7 @@ class ItemDecoder:
             case _:
                 pass  # It is decoded when it is done.
 
-    def _done(self, fields: Object, frame: Object) -> Iterator[Event]:
+    def _item_done(self, fields: Object, frame: Object) -> Iterator[Event]:
         match fields.get("type"):
             case "message":
                 yield from self._message_done(fields, frame)

@@ -243,7 +243,7 @@ class ResponseObject:
     ) -> bytes:
         if at is not None and usage is None and not custom and not metadata:
             # By far the most common case, with a fixed shape.
-            done = (self._before, _DONE, b",".join(output), b'],"completed_at":%d' % _seconds(at))
+            done = (self._before, _COMPLETED_HEAD, b",".join(output), b'],"completed_at":%d' % _seconds(at))
             return b"".join((*done, _COMPLETED_TAIL[self._profile], self._after, b"}"))
         changing: dict[str, Any] = {
             "completed_at": None if at is None else _seconds(at),
@@ -279,7 +279,7 @@ def encode_text_response(started: RunStarted, request: ResponsesRequest, item: b
         b'","object":"response","created_at":%d' % _created_at(started, request),
     )
     tail = (_COMPLETED_TAIL[request.profile], _constant_fields(request.profile, request.model, request.echo), b"}")
-    return b"".join((*head, _DONE, item, b'],"completed_at":%d' % _seconds(at), *tail))
+    return b"".join((*head, _COMPLETED_HEAD, item, b'],"completed_at":%d' % _seconds(at), *tail))
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:
@@ -303,7 +303,7 @@ def _encode_fields(profile: Profile, fields: Mapping[str, Any]) -> bytes:
 
 
 _ID = b'{"id":"resp_'
-_DONE = b',"status":"completed","output":['
+_COMPLETED_HEAD = b',"status":"completed","output":['
 _COMPLETED_TAIL: Mapping[Profile, bytes] = {
     "open": b',"error":null,"incomplete_details":null,"usage":null,"metadata":{}',
     "invocations": b',"metadata":{}',
@@ -361,15 +361,15 @@ class OutputCollector:
     def usage(self, terminal: TerminalEvent) -> Usage | None:
         return terminal.usage or self._usage
 
-    def take(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         """Collect one event of a response that is not streamed."""
         match event:
             case TextDelta() | ReasoningDelta() | ToolDelta():
                 pass  # Their end events carry the whole text.
             case RunStarted():
-                self.begin(event)
+                self.start_run(event)
             case TextStarted() | ReasoningStarted() | ToolStarted():
-                self.added(event)
+                self.start_item(event)
             case TextEnded():
                 self.text(event)
             case ReasoningEnded():
@@ -381,21 +381,21 @@ class OutputCollector:
             case PartAdded():
                 self.part(event)
             case UsageAdded():
-                self.count(event)
+                self.add_usage(event)
             case RunFinished():
-                for value_event in self.value(event):
-                    self.take(value_event)
+                for value_event in self.value_events(event):
+                    self.add(value_event)
             case RunFailed() | RunCancelled():
                 pass
             case _:
                 assert_never(event)
 
-    def begin(self, started: RunStarted) -> None:
+    def start_run(self, started: RunStarted) -> None:
         self._run = started.run_id.removeprefix("run_")
 
     # Items with a start and an end
 
-    def added(self, event: TextStarted | ReasoningStarted | ToolStarted) -> int:
+    def start_item(self, event: TextStarted | ReasoningStarted | ToolStarted) -> int:
         """Reserve the index of an item that starts."""
         if isinstance(event, ToolStarted):
             self._calls[event.item] = event
@@ -406,23 +406,23 @@ class OutputCollector:
 
     def text(self, event: TextEnded) -> TextItem:
         self._has_text = True
-        return self._say(event.item, event.text, event)
+        return self._add_message(event.item, event.text, event)
 
-    def _say(self, item: str, text: str, event: TextEnded | None = None) -> TextItem:
+    def _add_message(self, item: str, text: str, event: TextEnded | None = None) -> TextItem:
         annotations = event.annotations if event is not None else ()
         # The AI SDK's generateText accepts no others.
         supported = annotations if self._is_open else [note for note in annotations if note.kind == "url"]
         notes = [annotation_object(note, len(text)) for note in supported]
-        return TextItem(notes, self._done(item, json.encode(message_item(item, text, notes))))
+        return TextItem(notes, self._finish_item(item, json.encode(message_item(item, text, notes))))
 
     def reasoning(self, event: ReasoningEnded) -> bytes:
         encrypted = event.encrypted if self._request.encrypted else None
-        return self._done(event.item, json.encode(reasoning_item(event.item, event.text, encrypted)))
+        return self._finish_item(event.item, json.encode(reasoning_item(event.item, event.text, encrypted)))
 
     def call(self, event: ToolEnded) -> bytes:
         call = self._calls.pop(event.item)
         encoded = function_call_item(event.item, call.call_id, call.name, event.arguments)
-        return self._done(event.item, json.encode(encoded))
+        return self._finish_item(event.item, json.encode(encoded))
 
     def name(self, item: str) -> str:
         return self._calls[item].name
@@ -431,7 +431,7 @@ class OutputCollector:
 
     def result(self, event: ToolReturned) -> tuple[int, bytes]:
         output_item = function_call_output_item(event.item, event.call_id, event.output, is_error=event.is_error)
-        return self._whole(output_item)
+        return self._append_item(output_item)
 
     def part(self, event: PartAdded) -> tuple[int, bytes] | None:
         """Add a part as an item; None if the profile has no item for it."""
@@ -439,30 +439,30 @@ class OutputCollector:
             return None  # Transient parts are not kept.
         match event.part:
             case Data(name=name) as data if name == APPROVAL_REQUEST:
-                return self._whole(approval_item(event.item, data.value, self._request.workflow))
+                return self._append_item(approval_item(event.item, data.value, self._request.workflow))
             case Data() as data:
                 self._has_output = self._has_output or data.name == "output"
                 if self._is_open:
-                    return self._whole(data_item(event.item, data))
+                    return self._append_item(data_item(event.item, data))
                 self._data.append({"id": event.item, "name": data.name, "value": data.value})
             case File() as file:
                 if self._is_open:
-                    return self._whole(file_item(event.item, file))
+                    return self._append_item(file_item(event.item, file))
                 self._files.append({"id": event.item, **file_fields(file)})
             case Refusal(text=text):
                 if self._is_open:
-                    return self._whole(refusal_item(event.item, text))
+                    return self._append_item(refusal_item(event.item, text))
                 # A refusal item makes the Databricks provider's stream raise a TypeError.
                 index = self._reserve(event.item)
-                return index, self._say(event.item, text).item
+                return index, self._add_message(event.item, text).item
             case None:
                 pass
         return None
 
-    def count(self, event: UsageAdded) -> None:
+    def add_usage(self, event: UsageAdded) -> None:
         self._usage = self._usage + event.usage if self._usage else event.usage
 
-    def value(self, event: RunFinished) -> list[Event]:
+    def value_events(self, event: RunFinished) -> list[Event]:
         """The events for the return value of a workflow that is not a chat; none if it streamed text before."""
         if event.value is UNSET or self._request.is_chat or self._has_text:
             return []
@@ -481,11 +481,11 @@ class OutputCollector:
         self.items.append(b"")
         return index
 
-    def _done(self, item: str, encoded: bytes) -> bytes:
+    def _finish_item(self, item: str, encoded: bytes) -> bytes:
         self.items[self._indexes.pop(item)] = encoded
         return encoded
 
-    def _whole(self, item: OutputItem) -> tuple[int, bytes]:
+    def _append_item(self, item: OutputItem) -> tuple[int, bytes]:
         index, encoded = len(self.items), json.encode(item)
         self.items.append(encoded)
         return index, encoded

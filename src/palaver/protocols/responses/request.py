@@ -206,10 +206,10 @@ class ResponsesRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_request(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, ResponsesRequest]:
-    fields = JsonFields.of(request)
+    fields = JsonFields.from_request(request)
     body = fields.body
     profile = _PROFILES[request.route]
-    model = fields.string("model", longest=_MAX_MODEL_LENGTH) if "model" in body else None
+    model = fields.string("model", max_length=_MAX_MODEL_LENGTH) if "model" in body else None
     workflow = _select_workflow(request.workflow, model, find, profile)
     options: dict[str, Any] = {}
     for name, value in body.items():
@@ -313,7 +313,7 @@ def _messages(fields: JsonFields, *, continues: bool) -> tuple[tuple[Message, ..
         else:
             messages, places = items_to_messages(items)
     elif input_value is not None:
-        raise fields.wrong("input", "a string or a list of items", input_value)
+        raise fields.type_error("input", "a string or a list of items", input_value)
     elif not continues:
         raise MissingRequired("input is required: a text, or a list of items.", pointer="/input")
     if instructions is not None:
@@ -349,7 +349,7 @@ def _integer(low: int, high: int | None = None) -> _Parser:
 
 
 def _string(longest: int | None = None, *of: str) -> _Parser:
-    return lambda fields, name: fields.string(name, longest=longest, of=of)
+    return lambda fields, name: fields.string(name, max_length=longest, choices=of)
 
 
 def _boolean(fields: JsonFields, name: str) -> bool:
@@ -365,7 +365,7 @@ def _tool_choice(fields: JsonFields, name: str) -> Any:
             pass
     if isinstance(value, str | dict):
         raise InvalidValue("tool_choice must be auto, none, required, or an object with a type.", pointer=f"/{name}")
-    raise fields.wrong(name, "a string or an object", value)
+    raise fields.type_error(name, "a string or an object", value)
 
 
 def _include(fields: JsonFields, name: str) -> list[str]:
@@ -377,16 +377,16 @@ def _include(fields: JsonFields, name: str) -> list[str]:
 
 def _conversation(fields: JsonFields, name: str) -> dict[str, str]:
     if isinstance(fields.body[name], str):
-        named = fields.string(name, longest=MAX_ID_LENGTH)
+        named = fields.string(name, max_length=MAX_ID_LENGTH)
     else:
-        named = fields.below(name).string("id", longest=MAX_ID_LENGTH)
+        named = fields.nested(name).string("id", max_length=MAX_ID_LENGTH)
     if not named:
         raise InvalidValue("conversation must be an id, or an object with an id.", pointer=f"/{name}")
     return {"id": named}
 
 
 def _return_trace(fields: JsonFields, name: str) -> bool:
-    return fields.below(name).boolean("return_trace", default=False)
+    return fields.nested(name).boolean("return_trace", default=False)
 
 
 _PARSERS: Mapping[str, _Parser] = {

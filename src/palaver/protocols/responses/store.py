@@ -149,7 +149,7 @@ def _collect_output(events: Sequence[Event], request: ResponsesRequest) -> tuple
     """Return the output so far, and its finished items."""
     output = OutputCollector(request)
     for event in linearize(events):
-        output.take(event)
+        output.add(event)
     return output, [item for item in output.items if item]
 
 
@@ -248,7 +248,7 @@ class _ItemIds:
     """Assigns unique ids to the items of one list."""
 
     def __init__(self) -> None:
-        self._taken: dict[str, int] = {}
+        self._used: dict[str, int] = {}
 
     def assign(self, item: Item, message: Message) -> str:
         """Return the item's own id, else the one it had in its response, else a new one."""
@@ -266,12 +266,12 @@ class _ItemIds:
 
     def _unused(self, name: str) -> str:
         name = free = truncate_id(name)
-        number = self._taken.get(name, 1)
-        while free in self._taken:
+        number = self._used.get(name, 1)
+        while free in self._used:
             number += 1
             free = truncate_id(f"{name}.{number}")
-        self._taken[name] = number
-        self._taken.setdefault(free, 1)
+        self._used[name] = number
+        self._used.setdefault(free, 1)
         return free
 
 
@@ -399,14 +399,14 @@ class ConversationInput(NamedTuple):
 
 def parse_create(request: HttpRequest) -> ConversationInput:
     """Parse POST /conversations; the body is optional."""
-    fields = JsonFields.of(request) if request.body.strip() else JsonFields({})
+    fields = JsonFields.from_request(request) if request.body.strip() else JsonFields({})
     messages, places = _parse_items(fields)
     return ConversationInput(messages, parse_metadata(fields), places)
 
 
 def parse_metadata_update(request: HttpRequest) -> Mapping[str, str]:
     """Parse POST /conversations/{id}."""
-    fields = JsonFields.of(request)
+    fields = JsonFields.from_request(request)
     if "metadata" not in fields.body:
         raise MissingRequired("metadata is required.", pointer="/metadata")
     return parse_metadata(fields)
@@ -414,7 +414,7 @@ def parse_metadata_update(request: HttpRequest) -> Mapping[str, str]:
 
 def parse_added_items(request: HttpRequest) -> ConversationInput:
     """Parse POST /conversations/{id}/items."""
-    fields = JsonFields.of(request)
+    fields = JsonFields.from_request(request)
     if fields.body.get("items") is None:
         raise MissingRequired("items is required: a list of items.", pointer="/items")
     messages, places = _parse_items(fields)

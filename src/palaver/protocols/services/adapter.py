@@ -63,7 +63,7 @@ def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, ServiceReq
         workflow=workflow.name, is_chat=workflow.is_chat, stream=request.route == STREAM_ROUTE
     )
     try:
-        label = session_label(payload, request.fresh)
+        label = session_label(payload, request.new_id)
         parsed = parse_payload(payload, workflow, label, is_stream=service_request.stream)
     except RequestError as error:
         raise RejectedPayload(error, service_request) from None

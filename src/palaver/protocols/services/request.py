@@ -123,7 +123,7 @@ class ServicePayload(NamedTuple):
 def parse_payload_object(request: HttpRequest) -> dict[str, Any]:
     """Parse the body. A syntax error is reported by line and column."""
     try:
-        value = json.decode(request.body, request.bounds)
+        value = json.decode(request.body, request.json_limits)
     except InvalidJson as error:
         raise _with_line_and_column(error, request.body) from None
     if not isinstance(value, dict):

@@ -175,7 +175,7 @@ class ServiceStreamEncoder:
         self._open: BlockKind | None = None
         self._before = b""  # The bytes before a delta of the open block.
         self._has_piece = False
-        self._waiting: list[str] = []  # Status lines received while a tool call was open.
+        self._pending_status: list[str] = []  # Status lines received while a tool call was open.
 
     def encode(self, event: Event) -> bytes:
         """Return the frames of one event."""
@@ -202,11 +202,11 @@ class ServiceStreamEncoder:
             case RunStarted():
                 return self._start(event)
             case TextStarted():
-                return self._begin("text")
+                return self._start_block("text")
             case ReasoningStarted():
-                return self._begin("thinking")
+                return self._start_block("thinking")
             case ToolStarted():
-                return self._begin("tool_use", id=event.call_id, name=event.name)
+                return self._start_block("tool_use", id=event.call_id, name=event.name)
             case TextEnded():
                 return self._close("text")
             case ReasoningEnded():
@@ -237,7 +237,7 @@ class ServiceStreamEncoder:
 
     # Blocks
 
-    def _begin(self, kind: BlockKind, **more: str) -> bytes:
+    def _start_block(self, kind: BlockKind, **more: str) -> bytes:
         closed = self._close()
         self._index += 1
         self._open, self._has_piece = kind, False
@@ -249,7 +249,7 @@ class ServiceStreamEncoder:
 
     def _piece(self, kind: BlockKind, piece: str) -> bytes:
         opening = (
-            b"" if self._open == kind else self._begin(kind)
+            b"" if self._open == kind else self._start_block(kind)
         )  # A status line ended the block: continue in a new one.
         self._has_piece = True
         return b"%b%b%b}}\n\n" % (opening, self._before, json.encode(piece))
@@ -263,18 +263,18 @@ class ServiceStreamEncoder:
 
     def _end_call(self, event: ToolEnded) -> bytes:
         missing = self._piece("tool_use", event.arguments) if event.arguments and not self._has_piece else b""
-        waiting, self._waiting = self._waiting, []
+        waiting, self._pending_status = self._pending_status, []
         return b"".join([missing, self._close(), *map(self._thinking_block, waiting)])
 
     def _thinking_block(self, text: str) -> bytes:
-        return b"".join([self._begin("thinking"), self._piece("thinking", text), self._close()])
+        return b"".join([self._start_block("thinking"), self._piece("thinking", text), self._close()])
 
     # Parts
 
     def _part(self, event: PartAdded) -> bytes:
         match event.part:
             case Refusal(text=text):
-                return b"".join([self._begin("text"), self._piece("text", text), self._close()])
+                return b"".join([self._start_block("text"), self._piece("text", text), self._close()])
             case Data(name="code-edit", value={"new": new, **rest}):
                 return (
                     named_event(CHANGES, json.encode({"code": new}))
@@ -288,7 +288,7 @@ class ServiceStreamEncoder:
                 log = named_event("log", json.encode(line))
                 if self._open != "tool_use":
                     return log + self._thinking_block(line)
-                self._waiting.append(line)
+                self._pending_status.append(line)
                 return log
 
     def _encode_side_event(self, event: Event) -> bytes:
@@ -302,7 +302,7 @@ class ServiceStreamEncoder:
     # The end
 
     def _encode_end(self, end: TerminalEvent) -> bytes:
-        closed = b"".join([self._close(), *map(self._thinking_block, self._waiting)])
+        closed = b"".join([self._close(), *map(self._thinking_block, self._pending_status)])
         if isinstance(end, RunFailed | RunCancelled):
             status = self._status(end) if isinstance(end, RunFailed) else 0
             return closed + named_event("error", json.encode(run_error_document(end, status=status)))

@@ -34,12 +34,12 @@ _REQUIRED_STRINGS = {
 
 def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, UIRequest]:
     workflow = find(request.workflow)
-    fields = JsonFields.of(request)
+    fields = JsonFields.from_request(request)
     version = parse_version(request.headers)
     session = fields.string("id")
     if session is not None and not _SESSION.fullmatch(session):
         raise InvalidSessionId("id must be 1 to 128 letters, digits or any of . _ : -", pointer="/id")
-    trigger = fields.string("trigger", of=_TRIGGERS)
+    trigger = fields.string("trigger", choices=_TRIGGERS)
     elements = _elements(fields, workflow)
     messages = tuple(ui_message.read(elements)) if workflow.is_chat else ()
     tools = _tools(fields)
@@ -105,7 +105,7 @@ def _elements(fields: JsonFields, workflow: Description) -> list[Any]:
     if not workflow.is_chat and elements is None:
         return []
     if not isinstance(elements, list):
-        raise fields.wrong("messages", "a list of UI messages", elements)
+        raise fields.type_error("messages", "a list of UI messages", elements)
     listed = cast("list[Any]", elements)
     for index, element in enumerate(listed):
         _check_message(element, index)
@@ -157,7 +157,7 @@ def _tools(fields: JsonFields) -> list[tuple[str, dict[str, Any] | None]]:
             by_name = cast("dict[str, Any]", given)
             listed = [{"name": name, **tool} if isinstance(tool, dict) else name for name, tool in by_name.items()]
         case _:
-            raise fields.wrong("tools", "a list of tools", given)
+            raise fields.type_error("tools", "a list of tools", given)
     tools: list[tuple[str, dict[str, Any] | None]] = []
     for index, tool in enumerate(listed):
         match tool:

@@ -54,18 +54,18 @@ class UIStreamEncoder:
     def __init__(self, request: UIRequest, *, start_at_once: bool = True) -> None:
         self._request = request
         self._start_at_once = start_at_once
-        self._held = b""  # The start, if it has to wait for the first output.
+        self._delayed_start = b""  # The start, if it has to wait for the first output.
         self._started = RunStarted()
         self._usage: Usage | None = None
         self._before: dict[str, bytes] = {}  # Bytes before the deltas of each open item.
         self._open: dict[str, UIPart] = {}  # The end part of each open text or reasoning.
-        self._taken: set[str] = set()
+        self._used_ids: set[str] = set()
         self._calls: dict[str, ToolStarted] = {}  # Open calls.
         self._approvals: dict[str, list[UIPart]] = {}  # Approval requests for open calls.
         self._names: dict[str, str] = {}  # Other ids for calls whose id the client knows already.
-        self._made: set[str] = set()  # Call ids of this run.
+        self._call_ids: set[str] = set()  # Call ids of this run.
         self._pending: set[str] = set()  # Calls of this step without a result.
-        self._answered = False  # Whether this step has a result.
+        self._has_result = False  # Whether this step has a result.
         self._has_text = False
         self._output: Any = UNSET  # The last data part `output`.
 
@@ -78,9 +78,9 @@ class UIStreamEncoder:
                 pass  # A new step ended its part: it continues in another one.
         frames = b"".join([sse.data_event(_encode_json(part)) for part in self.parts(event)])
         if isinstance(event, RunStarted) and not self._start_at_once:
-            self._held, frames = frames, b""
-        elif self._held and frames:
-            self._held, frames = b"", self._held + frames
+            self._delayed_start, frames = frames, b""
+        elif self._delayed_start and frames:
+            self._delayed_start, frames = b"", self._delayed_start + frames
         return frames + sse.DONE if isinstance(event, TERMINAL_EVENTS) else frames
 
     def parts(self, event: Event) -> list[UIPart]:
@@ -94,9 +94,9 @@ class UIStreamEncoder:
                 return self._start(event)
             case TextStarted():
                 self._has_text = True
-                return [*self._next_step(), self._begin("text", event.item)]
+                return [*self._next_step(), self._start_text("text", event.item)]
             case ReasoningStarted():
-                return [*self._next_step(), self._begin("reasoning", event.item)]
+                return [*self._next_step(), self._start_text("reasoning", event.item)]
             case TextEnded():
                 return [*self._end(event.item), *_sources(event)]
             case ReasoningEnded(item=item, encrypted=encrypted):
@@ -160,22 +160,22 @@ class UIStreamEncoder:
 
     def _next_step(self) -> list[UIPart]:
         """Start a new step if this one is complete; open texts end with it."""
-        if not self._answered or self._pending:
+        if not self._has_result or self._pending:
             return []
-        self._answered = False
+        self._has_result = False
         ended = [part for item in list(self._open) for part in self._end(item)]
         return [*ended, _FINISH_STEP, _START_STEP]
 
     # Text and reasoning
 
-    def _begin(self, kind: Literal["text", "reasoning"], item: str, **fields: Any) -> UIPart:
+    def _start_text(self, kind: Literal["text", "reasoning"], item: str, **fields: Any) -> UIPart:
         name = self._unused_id(item)
         self._open[item] = {"type": f"{kind}-end", "id": name}
         self._before[item] = b'data: {"type":"%b-delta","id":%b,"delta":' % (kind.encode(), _encode_json(name))
         return {"type": f"{kind}-start", "id": name, **fields}
 
     def _piece(self, kind: Literal["text", "reasoning"], event: TextDelta | ReasoningDelta) -> list[UIPart]:
-        start_part = [] if event.item in self._open else [self._begin(kind, event.item)]
+        start_part = [] if event.item in self._open else [self._start_text(kind, event.item)]
         return [*start_part, {"type": f"{kind}-delta", "id": self._open[event.item]["id"], "delta": event.delta}]
 
     def _end(self, item: str, **fields: Any) -> list[UIPart]:
@@ -184,16 +184,16 @@ class UIStreamEncoder:
         return [ending | fields] if ending else []  # A new step may have ended it before.
 
     def _whole_text(self, item: str, text: str, **fields: Any) -> list[UIPart]:
-        start_part = self._begin("text", item, **fields)
+        start_part = self._start_text("text", item, **fields)
         return [start_part, {"type": "text-delta", "id": start_part["id"], "delta": text}, *self._end(item)]
 
     def _unused_id(self, item: str) -> str:
         """Return the item's id if no part has it, else the next free one derived from it."""
         name, number = item, 1
-        while name in self._taken:
+        while name in self._used_ids:
             number += 1
             name = truncate_id(f"{item}.{number}")
-        self._taken.add(name)
+        self._used_ids.add(name)
         return name
 
     # Tools
@@ -204,7 +204,7 @@ class UIStreamEncoder:
             self._names[event.call_id] = self._new_call_id(event.call_id)
         client_id = self._client_call_id(event.call_id)
         self._approvals[event.call_id] = []
-        self._made.add(event.call_id)
+        self._call_ids.add(event.call_id)
         self._pending.add(event.call_id)
         before = b'data: {"type":"tool-input-delta","toolCallId":%b,"inputTextDelta":'
         self._before[event.item] = before % _encode_json(client_id)
@@ -230,12 +230,12 @@ class UIStreamEncoder:
 
         No run has two calls of one id, so the other one is in the history. A call that waits for a result is the same.
         """
-        if call_id in self._made or call_id in self._names.values():
+        if call_id in self._call_ids or call_id in self._names.values():
             return True
         return call_id in self._request.shown and call_id not in self._request.waiting
 
     def _new_call_id(self, call_id: str) -> str:
-        taken = {*self._made, *self._names.values(), *self._request.shown, *self._request.waiting}
+        taken = {*self._call_ids, *self._names.values(), *self._request.shown, *self._request.waiting}
         number = 2
         while (name := truncate_id(f"{call_id}.{number}")) in taken:
             number += 1
@@ -254,9 +254,9 @@ class UIStreamEncoder:
 
     def _missing_call(self, call_id: str) -> list[UIPart]:
         """Return the call of an id if the client does not know it: it raises for unknown ids."""
-        if call_id in self._made or call_id in self._request.shown:
+        if call_id in self._call_ids or call_id in self._request.shown:
             return []
-        self._made.add(call_id)
+        self._call_ids.add(call_id)
         self._pending.add(call_id)
         return [self._input(self._request.waiting.get(call_id) or ToolCall(call_id=call_id, name="unknown"))]
 
@@ -264,11 +264,11 @@ class UIStreamEncoder:
         call_id = event.call_id
         shown = self._missing_call(call_id)
         # Version 5 looks for the call either among the dynamic ones or among the others, as the result says.
-        ran: UIPart = {"dynamic": True} if call_id in self._made or self._request.shown[call_id] else {}
+        ran: UIPart = {"dynamic": True} if call_id in self._call_ids or self._request.shown[call_id] else {}
         ran["providerExecuted"] = True
-        self._made.add(call_id)  # A later call with this id is another one.
+        self._call_ids.add(call_id)  # A later call with this id is another one.
         self._pending.discard(call_id)
-        self._answered = True
+        self._has_result = True
         client_id = self._client_call_id(call_id)
         if not event.is_error:
             return [*shown, {"type": "tool-output-available", "toolCallId": client_id, "output": event.output, **ran}]
@@ -305,7 +305,7 @@ class UIStreamEncoder:
         """Whether it is an approval request for a pending call, and the client's version supports them."""
         if name != APPROVAL_REQUEST or self._request.version < _APPROVALS_VERSION:
             return False
-        return call_id in self._pending or (call_id not in self._made and call_id in self._request.waiting)
+        return call_id in self._pending or (call_id not in self._call_ids and call_id in self._request.waiting)
 
     def _approval_request(self, call_id: str, approval: str) -> list[UIPart]:
         request = {"type": "tool-approval-request", "approvalId": approval, "toolCallId": self._client_call_id(call_id)}

@@ -165,7 +165,7 @@ def leaf(node: Node) -> Leaf:
         role=node.message.role,
         run=node.run,
         status=node.status,
-        line=excerpts.line(node.message, LINE_LENGTH),
+        line=excerpts.message_line(node.message, LINE_LENGTH),
     )
 
 

@@ -249,7 +249,7 @@ _ANY = HistoryLimits(messages=1 << 30, parts=1 << 30, files=1 << 30, file=1 << 6
 def check_results(messages: list[Message], new: int) -> None:
     """Raise for a tool's result, among the messages from `new` on, that answers no call of those before it."""
     if any(message.tool_results for message in messages[new:]):
-        validate_history(messages, bounds=_ANY)
+        validate_history(messages, limits=_ANY)
 
 
 async def _erase_traces(database: Database, project: str, thread: str, of_runs: list[str]) -> None:

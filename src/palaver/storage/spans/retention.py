@@ -34,7 +34,7 @@ def list_expired(db: Connection, policy: RetentionPolicy, today: date) -> list[t
     """List expired days as (first day to keep, project); the project is None if they expired in all projects."""
     first: dict[str, date | None] = {}
     for project in {usage.project for usage in partitions.list_day_usage(db)}:
-        days = policy.of_projects.get(project, policy.days)
+        days = policy.days_by_project.get(project, policy.days)
         first[project] = today - timedelta(days=days) if days else None
     limits = [day for day in first.values() if day is not None]
     if not limits:

@@ -224,7 +224,7 @@ def node_row(node: Node) -> dict[str, Any]:
     text = "".join([part.text for part in node.message.parts if isinstance(part, Text | Refusal)])
     return fields | {
         "role": node.message.role,
-        "line": excerpts.line(node.message, LINE_LENGTH),
+        "line": excerpts.message_line(node.message, LINE_LENGTH),
         "folded": folded_text(text),
         "message": _encode_message(node.message),
         "last_child": None,

@@ -418,7 +418,7 @@ def delete_message(
     if row.run is not None and node in _nodes_in_use(db, project, row, tree):
         raise StillRunning("A run is answering this message, or one below it: cancel it first, or wait for its end.")
     parent, children = tree[node].parent, tree.children(node)
-    deleted = tree.below(node) if below == "delete" else [node]
+    deleted = tree.descendants(node) if below == "delete" else [node]
     if below == "keep":
         if len(tree.children(parent)) - 1 + len(children) > MAX_CHILDREN:
             raise TooLarge(f"What follows this message cannot move up: there is room for {MAX_CHILDREN} there.")

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from palaver.core.dialects.ui_message import file
+from palaver.core.dialects.ui_message import read_file
 from palaver.core.json import argument_text, as_list, dict_or_empty, is_list, is_object, is_text, optional_str
 from palaver.core.messages import Data, Message, Part, Reasoning, Text, ToolCall
 from palaver.traces.conventions.attributes import (
@@ -87,7 +87,7 @@ def _response_messages(reader: AttributeReader) -> tuple[Message, ...]:
         if value is not None:
             parts.append(part(value) if isinstance(value, str) else Data(UNREADABLE, value))
     parts += [
-        file(dict_or_empty(item)) or Data(UNREADABLE, item)
+        read_file(dict_or_empty(item)) or Data(UNREADABLE, item)
         for item in as_list(parse_container(_response_value(reader, "files")))
     ]
     parts += [

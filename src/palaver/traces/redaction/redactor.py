@@ -179,9 +179,9 @@ class RunRedactor:
 
     def redact_new_run(self, run: NewRun) -> NewRun:
         origin, call = run.origin, self.redact_call(run.call)
-        new_messages = None if origin.said is None else self.redact_messages(origin.said)
+        new_messages = None if origin.stored_messages is None else self.redact_messages(origin.stored_messages)
         protocol_note = None if origin.reading is None else self.redact_value(_to_builtins(origin.reading))
-        return replace(run, call=call, origin=replace(origin, said=new_messages, reading=protocol_note))
+        return replace(run, call=call, origin=replace(origin, stored_messages=new_messages, reading=protocol_note))
 
     def redact_call(self, call: Call) -> Call:
         """Redact the request. Labels stay, as runs are found by them."""
