@@ -35,7 +35,7 @@ PLAIN = described(
 )
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "mapping_cases.json").read_text("utf-8"))
-"""Shared with web/src/pages/evaluations/column-mapping.test.ts: the page shows what is then run."""
+"""Shared with web/src/pages/evaluations/column-map.test.ts: the page shows what is then run."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["of"])

@@ -86,12 +86,30 @@ export async function readError(answer: Response): Promise<ApiError> {
 }
 
 function buildUrl(path: string, parameters: object, query: object): string {
-  const named = path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
+  const resolvedPath = path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
     encodeURIComponent(String((parameters as Record<string, unknown>)[name])),
   );
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
     if (value !== undefined && value !== null && value !== '') search.set(name, String(value));
   }
-  return search.size ? `${named}?${search}` : named;
+  return search.size ? `${resolvedPath}?${search}` : resolvedPath;
 }
+
+/** Short names for the generated types of the API. */
+export type Workflow = Schemas['WorkflowView'];
+export type WorkflowRow = Schemas['WorkflowRow'];
+export type Board = Schemas['BoardView'];
+export type Column = Schemas['BoardColumn'];
+export type Row = Schemas['BoardRow'];
+export type Cell = Schemas['Cell'];
+export type Thread = Schemas['ThreadView'];
+export type ThreadRow = Schemas['ThreadSummary'];
+export type Node = Schemas['NodeView'];
+export type Part = Node['parts'][number];
+export type Run = Schemas['RunView'];
+export type Variant = Schemas['VariantView'];
+export type Preview = Schemas['Extracted']['preview'];
+export type StoredFile = Schemas['FileView'];
+export type TestSet = Schemas['TestSetView'];
+export type TestSetRow = Schemas['TestSetRow'];

@@ -89,28 +89,28 @@ const POLL_INTERVAL_MS = 5000;
 export function watchForChanges(): () => void {
   const stale = new Map<string, readonly string[]>();
   let timer: ReturnType<typeof setTimeout> | undefined;
-  let looking: ReturnType<typeof setInterval> | undefined;
+  let pollTimer: ReturnType<typeof setInterval> | undefined;
   const refresh = () => {
     timer = undefined;
     for (const queryKey of stale.values()) void queryClient.invalidateQueries({ queryKey });
     stale.clear();
   };
-  const leave = socket.listen(
+  const unsubscribe = socket.listen(
     (notice) => {
       // Several cells that answer send many notices at once; refetch a list once.
       for (const queryKey of staleKeys(notice)) stale.set(queryKey.join(' '), queryKey);
       timer ??= setTimeout(refresh, 300);
     },
     (connected) => {
-      if (connected && looking) void queryClient.invalidateQueries();
-      clearInterval(looking);
-      looking = connected ? undefined : setInterval(() => void queryClient.invalidateQueries(), POLL_INTERVAL_MS);
+      if (connected && pollTimer) void queryClient.invalidateQueries();
+      clearInterval(pollTimer);
+      pollTimer = connected ? undefined : setInterval(() => void queryClient.invalidateQueries(), POLL_INTERVAL_MS);
     },
   );
   return () => {
-    leave();
+    unsubscribe();
     clearTimeout(timer);
-    clearInterval(looking);
+    clearInterval(pollTimer);
   };
 }
 

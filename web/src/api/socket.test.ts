@@ -5,17 +5,17 @@ import { ConnectionLost, SocketUnavailable, Socket, type Notice } from './socket
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-const ASKED = { method: 'GET', path: '/x', headers: {} };
+const REQUEST = { method: 'GET', path: '/x', headers: {} };
 const HEAD = { status: 200, headers: { 'content-type': 'text/event-stream' } };
 
-function open(): { socket: Socket; made: FakeSocket[]; line: FakeSocket } {
-  const { made, make } = fakeSockets();
-  const socket = new Socket('ws://here/api/socket', make);
+function openSocket(): { socket: Socket; sockets: FakeSocket[]; connection: FakeSocket } {
+  const { sockets, createSocket } = fakeSockets();
+  const socket = new Socket('ws://here/api/socket', createSocket);
   socket.listen(() => {});
-  const [line] = made;
-  if (!line) throw new Error('No socket was made.');
-  line.opens();
-  return { socket, made, line };
+  const [connection] = sockets;
+  if (!connection) throw new Error('No socket was made.');
+  connection.open();
+  return { socket, sockets, connection };
 }
 
 /** Let promises settle. */
@@ -23,15 +23,15 @@ const settle = () => vi.advanceTimersByTimeAsync(0);
 
 describe('requests over one socket', () => {
   test('are told apart by their numbers, however their answers mingle', async () => {
-    const { socket, made, line } = open();
+    const { socket, sockets, connection } = openSocket();
     const first = socket.request({ method: 'POST', path: '/tutor/api/chat', headers: { a: 'b' }, body: '{}' });
-    const second = socket.request(ASKED);
+    const second = socket.request(REQUEST);
     await settle();
-    expect(line.sent).toEqual([
+    expect(connection.sent).toEqual([
       { id: 1, method: 'POST', path: '/tutor/api/chat', headers: { a: 'b' }, body: '{}' },
-      { id: 2, ...ASKED },
+      { id: 2, ...REQUEST },
     ]);
-    line.tells(
+    connection.sendFrames(
       { id: 2, ...HEAD, status: 404 },
       { id: 1, ...HEAD },
       { id: 2, data: 'no' },
@@ -46,31 +46,31 @@ describe('requests over one socket', () => {
       'üb',
     ]);
     expect([(await second).status, await (await second).text()]).toEqual([404, 'no']);
-    expect(made).toHaveLength(1);
+    expect(sockets).toHaveLength(1);
   });
 
   test('may be answered with nothing', async () => {
-    const { socket, line } = open();
-    const answer = socket.request(ASKED);
+    const { socket, connection } = openSocket();
+    const answer = socket.request(REQUEST);
     await settle();
-    line.tells({ id: 1, status: 204, headers: {} }, { id: 1, end: true });
+    connection.sendFrames({ id: 1, status: 204, headers: {} }, { id: 1, end: true });
     expect([(await answer).status, (await answer).body]).toEqual([204, null]);
   });
 
   test('are refused with the words of the server', async () => {
-    const { socket, line } = open();
-    const answer = socket.request(ASKED);
+    const { socket, connection } = openSocket();
+    const answer = socket.request(REQUEST);
     answer.catch(() => {});
     await settle();
-    line.tells({ id: 1, error: { code: 'rate_limited', message: 'Too many.' } });
+    connection.sendFrames({ id: 1, error: { code: 'rate_limited', message: 'Too many.' } });
     await expect(answer).rejects.toThrow('Too many.');
   });
 
   test('whose answer broke off on the server are lost', async () => {
-    const { socket, line } = open();
-    const answer = socket.request(ASKED);
+    const { socket, connection } = openSocket();
+    const answer = socket.request(REQUEST);
     await settle();
-    line.tells(
+    connection.sendFrames(
       { id: 1, ...HEAD },
       { id: 1, data: 'a' },
       { id: 1, error: { code: 'interrupted', message: 'It broke off.' } },
@@ -79,180 +79,180 @@ describe('requests over one socket', () => {
   });
 
   test('that nobody knows are passed over', async () => {
-    const { socket, line } = open();
-    const answer = socket.request(ASKED);
+    const { socket, connection } = openSocket();
+    const answer = socket.request(REQUEST);
     await settle();
-    line.tells(
+    connection.sendFrames(
       { id: 9, ...HEAD },
       { id: 9, data: 'x' },
       { id: 9, end: true },
       { id: null, error: { code: 'invalid_json', message: '?' } },
     );
-    line.tells({ id: 1, ...HEAD }, { id: 1, end: true });
+    connection.sendFrames({ id: 1, ...HEAD }, { id: 1, end: true });
     expect(await (await answer).text()).toBe('');
   });
 });
 
 describe('a request that is given up', () => {
   test('before it is sent is not sent', async () => {
-    const { socket, line } = open();
-    await expect(socket.request(ASKED, AbortSignal.abort())).rejects.toMatchObject({ name: 'AbortError' });
-    expect(line.sent).toEqual([]);
+    const { socket, connection } = openSocket();
+    await expect(socket.request(REQUEST, AbortSignal.abort())).rejects.toMatchObject({ name: 'AbortError' });
+    expect(connection.sent).toEqual([]);
   });
 
   test('before its answer fails, and the server is told', async () => {
-    const { socket, line } = open();
+    const { socket, connection } = openSocket();
     const control = new AbortController();
-    const answer = socket.request(ASKED, control.signal);
+    const answer = socket.request(REQUEST, control.signal);
     answer.catch(() => {});
     await settle();
     control.abort();
     await expect(answer).rejects.toMatchObject({ name: 'AbortError' });
-    expect(line.sent.slice(1)).toEqual([{ id: 1, abort: true }]);
-    line.tells({ id: 1, ...HEAD }, { id: 1, data: 'late' });
+    expect(connection.sent.slice(1)).toEqual([{ id: 1, abort: true }]);
+    connection.sendFrames({ id: 1, ...HEAD }, { id: 1, data: 'late' });
   });
 
   test('within its answer breaks that off', async () => {
-    const { socket, line } = open();
+    const { socket, connection } = openSocket();
     const control = new AbortController();
-    const answer = socket.request(ASKED, control.signal);
+    const answer = socket.request(REQUEST, control.signal);
     await settle();
-    line.tells({ id: 1, ...HEAD }, { id: 1, data: 'a' });
+    connection.sendFrames({ id: 1, ...HEAD }, { id: 1, data: 'a' });
     const text = (await answer).text();
     text.catch(() => {});
     control.abort();
     await expect(text).rejects.toMatchObject({ name: 'AbortError' });
-    expect(line.sent.slice(1)).toEqual([{ id: 1, abort: true }]);
+    expect(connection.sent.slice(1)).toEqual([{ id: 1, abort: true }]);
   });
 
   test('by who reads it is given up at once, whatever is still on the way', async () => {
-    const { socket, line } = open();
-    const answer = socket.request(ASKED);
+    const { socket, connection } = openSocket();
+    const answer = socket.request(REQUEST);
     await settle();
-    line.tells({ id: 1, ...HEAD });
-    const gone = (await answer).body?.cancel();
-    line.tells({ id: 1, data: 'late' }, { id: 1, end: true });
-    await gone;
-    expect(line.sent.slice(1)).toEqual([{ id: 1, abort: true }]);
+    connection.sendFrames({ id: 1, ...HEAD });
+    const cancelled = (await answer).body?.cancel();
+    connection.sendFrames({ id: 1, data: 'late' }, { id: 1, end: true });
+    await cancelled;
+    expect(connection.sent.slice(1)).toEqual([{ id: 1, abort: true }]);
   });
 
   test('after its end is nothing to tell of', async () => {
-    const { socket, line } = open();
+    const { socket, connection } = openSocket();
     const control = new AbortController();
-    const answer = socket.request(ASKED, control.signal);
+    const answer = socket.request(REQUEST, control.signal);
     await settle();
-    line.tells({ id: 1, ...HEAD }, { id: 1, end: true });
+    connection.sendFrames({ id: 1, ...HEAD }, { id: 1, end: true });
     await (await answer).text();
     control.abort();
-    expect(line.sent).toHaveLength(1);
+    expect(connection.sent).toHaveLength(1);
   });
 });
 
 describe('a connection', () => {
   test('that is lost takes all its answers with it', async () => {
-    const { socket, line } = open();
-    const [waiting, begun] = [socket.request(ASKED), socket.request(ASKED)];
+    const { socket, connection } = openSocket();
+    const [waiting, started] = [socket.request(REQUEST), socket.request(REQUEST)];
     waiting.catch(() => {});
     await settle();
-    line.tells({ id: 2, ...HEAD }, { id: 2, data: 'a' });
-    const text = (await begun).text();
+    connection.sendFrames({ id: 2, ...HEAD }, { id: 2, data: 'a' });
+    const text = (await started).text();
     text.catch(() => {});
-    line.close();
+    connection.close();
     await expect(waiting).rejects.toBeInstanceOf(ConnectionLost);
     await expect(text).rejects.toBeInstanceOf(ConnectionLost);
   });
 
   test('that cannot be had means that nothing was sent', async () => {
-    const { made, make } = fakeSockets();
-    const answer = new Socket('ws://here', make).request(ASKED);
+    const { sockets, createSocket } = fakeSockets();
+    const answer = new Socket('ws://here', createSocket).request(REQUEST);
     answer.catch(() => {});
-    made[0]?.close();
+    sockets[0]?.close();
     await expect(answer).rejects.toBeInstanceOf(SocketUnavailable);
   });
 
   test('that cannot even be tried is the same, and is tried again', async () => {
-    const make = vi.fn(() => {
+    const createSocket = vi.fn(() => {
       throw new Error('forbidden');
     });
-    const socket = new Socket('ws://here', make);
-    await expect(socket.request(ASKED)).rejects.toBeInstanceOf(SocketUnavailable);
-    await expect(socket.request(ASKED)).rejects.toBeInstanceOf(SocketUnavailable);
-    expect(make).toHaveBeenCalledTimes(2);
+    const socket = new Socket('ws://here', createSocket);
+    await expect(socket.request(REQUEST)).rejects.toBeInstanceOf(SocketUnavailable);
+    await expect(socket.request(REQUEST)).rejects.toBeInstanceOf(SocketUnavailable);
+    expect(createSocket).toHaveBeenCalledTimes(2);
   });
 
   test('that a proxy swallows is given up after a while', async () => {
-    const { made, make } = fakeSockets();
-    const answer = new Socket('ws://here', make).request(ASKED);
+    const { sockets, createSocket } = fakeSockets();
+    const answer = new Socket('ws://here', createSocket).request(REQUEST);
     answer.catch(() => {});
     await vi.advanceTimersByTimeAsync(4000);
     await expect(answer).rejects.toBeInstanceOf(SocketUnavailable);
-    expect(made[0]?.readyState).toBe(3);
+    expect(sockets[0]?.readyState).toBe(3);
   });
 
   test('that is closing takes nothing more', async () => {
-    const { socket, line } = open();
-    line.readyState = 2;
-    await expect(socket.request(ASKED)).rejects.toBeInstanceOf(SocketUnavailable);
+    const { socket, connection } = openSocket();
+    connection.readyState = 2;
+    await expect(socket.request(REQUEST)).rejects.toBeInstanceOf(SocketUnavailable);
   });
 
   test('is made again after waits that grow, and grow anew once it has lasted', async () => {
-    const { made } = open();
-    const waits: number[] = [];
-    const lost = async () => {
-      const before = made.length;
+    const { sockets } = openSocket();
+    const delays: number[] = [];
+    const loseConnection = async () => {
+      const before = sockets.length;
       const since = Date.now();
-      made.at(-1)?.close();
-      for (let step = 0; step < 2000 && made.length === before; step++) await vi.advanceTimersByTimeAsync(10);
-      waits.push(Date.now() - since);
+      sockets.at(-1)?.close();
+      for (let step = 0; step < 2000 && sockets.length === before; step++) await vi.advanceTimersByTimeAsync(10);
+      delays.push(Date.now() - since);
     };
-    for (let times = 0; times < 8; times++) await lost();
-    made.at(-1)?.opens();
-    await lost();
-    made.at(-1)?.opens();
+    for (let times = 0; times < 8; times++) await loseConnection();
+    sockets.at(-1)?.open();
+    await loseConnection();
+    sockets.at(-1)?.open();
     await vi.advanceTimersByTimeAsync(10_000);
-    await lost();
-    expect(waits).toEqual([250, 500, 1000, 2000, 4000, 8000, 10_000, 10_000, 10_000, 250]);
+    await loseConnection();
+    expect(delays).toEqual([250, 500, 1000, 2000, 4000, 8000, 10_000, 10_000, 10_000, 250]);
   });
 
   test('is not made again when nobody listens', async () => {
-    const { made, make } = fakeSockets();
-    const leave = new Socket('ws://here', make).listen(() => {});
-    made[0]?.opens();
-    leave();
-    made[0]?.close();
+    const { sockets, createSocket } = fakeSockets();
+    const unsubscribe = new Socket('ws://here', createSocket).listen(() => {});
+    sockets[0]?.open();
+    unsubscribe();
+    sockets[0]?.close();
     await vi.advanceTimersByTimeAsync(60_000);
-    expect(made).toHaveLength(1);
+    expect(sockets).toHaveLength(1);
   });
 });
 
 describe('who listens', () => {
   test('hears notices and of the connection until they leave', async () => {
-    const { made, make } = fakeSockets();
-    const socket = new Socket('ws://here', make);
-    const heard: (Notice | boolean)[] = [];
-    const leave = socket.listen(
-      (notice) => heard.push(notice),
-      (connected) => heard.push(connected),
+    const { sockets, createSocket } = fakeSockets();
+    const socket = new Socket('ws://here', createSocket);
+    const received: (Notice | boolean)[] = [];
+    const unsubscribe = socket.listen(
+      (notice) => received.push(notice),
+      (connected) => received.push(connected),
     );
-    made[0]?.opens();
-    made[0]?.tells({ changed: 'thread', ref: 'conv_1', run: 'run_1' });
-    made[0]?.close();
+    sockets[0]?.open();
+    sockets[0]?.sendFrames({ changed: 'thread', ref: 'conv_1', run: 'run_1' });
+    sockets[0]?.close();
     await settle();
-    leave();
+    unsubscribe();
     await vi.advanceTimersByTimeAsync(250);
-    made[1]?.opens();
-    expect(heard).toEqual([true, { changed: 'thread', ref: 'conv_1', run: 'run_1' }, false]);
+    sockets[1]?.open();
+    expect(received).toEqual([true, { changed: 'thread', ref: 'conv_1', run: 'run_1' }, false]);
   });
 
   test('twice with one function leaves twice', () => {
-    const { made, make } = fakeSockets();
-    const socket = new Socket('ws://here', make);
-    const heard = vi.fn();
-    const leave = socket.listen(heard);
-    socket.listen(heard);
-    leave();
-    made[0]?.opens();
-    made[0]?.tells({ changed: 'thread', ref: 'conv_1' });
-    expect(heard).toHaveBeenCalledTimes(1);
+    const { sockets, createSocket } = fakeSockets();
+    const socket = new Socket('ws://here', createSocket);
+    const listener = vi.fn();
+    const unsubscribe = socket.listen(listener);
+    socket.listen(listener);
+    unsubscribe();
+    sockets[0]?.open();
+    sockets[0]?.sendFrames({ changed: 'thread', ref: 'conv_1' });
+    expect(listener).toHaveBeenCalledTimes(1);
   });
 });

@@ -17,7 +17,7 @@ type Frame =
 
 interface PendingRequest {
   socket: WebSocket;
-  answer: (response: Response) => void;
+  resolve: (response: Response) => void;
   fail: (error: Error) => void;
   body?: ReadableStreamDefaultController<Uint8Array>;
 }
@@ -58,17 +58,17 @@ const encoder = new TextEncoder();
 
 export class Socket {
   #url: string;
-  #make: (url: string) => WebSocket;
-  #live: Promise<WebSocket> | null = null;
-  #open = new Map<number, PendingRequest>();
-  #next = 1;
+  #createSocket: (url: string) => WebSocket;
+  #connection: Promise<WebSocket> | null = null;
+  #pending = new Map<number, PendingRequest>();
+  #nextId = 1;
   #listeners = new Set<(notice: Notice) => void>();
-  #connected = new Set<(connected: boolean) => void>();
-  #wait = MIN_RECONNECT_DELAY_MS;
+  #connectionListeners = new Set<(connected: boolean) => void>();
+  #reconnectDelay = MIN_RECONNECT_DELAY_MS;
 
-  constructor(url: string, make: (url: string) => WebSocket = (address) => new WebSocket(address)) {
+  constructor(url: string, createSocket: (url: string) => WebSocket = (address) => new WebSocket(address)) {
     this.#url = url;
-    this.#make = make;
+    this.#createSocket = createSocket;
   }
 
   /** Subscribe to notices and to the connection state. The socket stays open while there are listeners. */
@@ -77,11 +77,11 @@ export class Socket {
     const onNotice = (notice: Notice) => listener(notice);
     const onConnection = (now: boolean) => connected(now);
     this.#listeners.add(onNotice);
-    this.#connected.add(onConnection);
+    this.#connectionListeners.add(onConnection);
     void this.#connect().catch(() => {});
     return () => {
       this.#listeners.delete(onNotice);
-      this.#connected.delete(onConnection);
+      this.#connectionListeners.delete(onConnection);
     };
   }
 
@@ -95,101 +95,103 @@ export class Socket {
     });
     signal?.throwIfAborted();
     if (socket.readyState !== READY_STATE_OPEN) throw new SocketUnavailable();
-    const id = this.#next++;
+    const id = this.#nextId++;
     return new Promise((resolve, reject) => {
-      this.#open.set(id, { socket, answer: resolve, fail: reject });
+      this.#pending.set(id, { socket, resolve: resolve, fail: reject });
       signal?.addEventListener('abort', () => this.#abort(id), { once: true });
       socket.send(JSON.stringify({ id, ...request }));
     });
   }
 
   #connect(): Promise<WebSocket> {
-    this.#live ??= this.#attempt().catch((error: unknown) => {
-      this.#lost();
+    this.#connection ??= this.#attempt().catch((error: unknown) => {
+      this.#handleClose();
       throw error;
     });
-    return this.#live;
+    return this.#connection;
   }
 
   /** Open a socket and handle its messages and its end. */
   #attempt(): Promise<WebSocket> {
     return new Promise((resolve, reject) => {
-      const socket = this.#make(this.#url);
-      let calm: ReturnType<typeof setTimeout> | undefined;
-      const impatience = setTimeout(() => {
+      const socket = this.#createSocket(this.#url);
+      let stableTimer: ReturnType<typeof setTimeout> | undefined;
+      const connectTimer = setTimeout(() => {
         reject(new ConnectionLost());
         socket.close();
       }, CONNECT_TIMEOUT_MS);
       socket.addEventListener('open', () => {
-        clearTimeout(impatience);
+        clearTimeout(connectTimer);
         // Don't reset at once: a server that accepts and closes would be retried four times a second.
-        calm = setTimeout(() => {
-          this.#wait = MIN_RECONNECT_DELAY_MS;
+        stableTimer = setTimeout(() => {
+          this.#reconnectDelay = MIN_RECONNECT_DELAY_MS;
         }, MAX_RECONNECT_DELAY_MS);
         resolve(socket);
-        for (const notify of this.#connected) notify(true);
+        for (const notify of this.#connectionListeners) notify(true);
       });
-      socket.addEventListener('message', (event: MessageEvent<string>) => this.#take(JSON.parse(event.data) as Frame));
+      socket.addEventListener('message', (event: MessageEvent<string>) =>
+        this.#handleFrame(JSON.parse(event.data) as Frame),
+      );
       socket.addEventListener('close', () => {
-        clearTimeout(impatience);
+        clearTimeout(connectTimer);
         // Closed before it opened is a failed attempt; afterwards a lost connection.
-        if (calm === undefined) reject(new ConnectionLost());
-        else this.#lost();
-        clearTimeout(calm);
+        if (stableTimer === undefined) reject(new ConnectionLost());
+        else this.#handleClose();
+        clearTimeout(stableTimer);
       });
     });
   }
 
-  #lost(): void {
-    this.#live = null;
-    const open = [...this.#open.values()];
-    this.#open.clear();
-    for (const one of open) failRequest(one, new ConnectionLost());
-    for (const notify of this.#connected) notify(false);
+  #handleClose(): void {
+    this.#connection = null;
+    const pending = [...this.#pending.values()];
+    this.#pending.clear();
+    for (const one of pending) failRequest(one, new ConnectionLost());
+    for (const notify of this.#connectionListeners) notify(false);
     if (this.#listeners.size === 0) return;
     setTimeout(() => {
       if (this.#listeners.size > 0) void this.#connect().catch(() => {});
-    }, this.#wait);
-    this.#wait = Math.min(this.#wait * 2, MAX_RECONNECT_DELAY_MS);
+    }, this.#reconnectDelay);
+    this.#reconnectDelay = Math.min(this.#reconnectDelay * 2, MAX_RECONNECT_DELAY_MS);
   }
 
-  #take(frame: Frame): void {
+  #handleFrame(frame: Frame): void {
     if ('changed' in frame) {
       for (const listener of this.#listeners) listener(frame);
       return;
     }
-    const open = this.#open.get(frame.id);
-    if (!open) return;
-    if ('status' in frame) this.#begin(frame.id, open, frame.status, frame.headers);
-    else if ('data' in frame) open.body?.enqueue(encoder.encode(frame.data));
+    const pending = this.#pending.get(frame.id);
+    if (!pending) return;
+    if ('status' in frame) this.#startResponse(frame.id, pending, frame.status, frame.headers);
+    else if ('data' in frame) pending.body?.enqueue(encoder.encode(frame.data));
     else {
-      this.#open.delete(frame.id);
+      this.#pending.delete(frame.id);
       if ('error' in frame)
         failRequest(
-          open,
+          pending,
           frame.error.code === STREAM_INTERRUPTED ? new ConnectionLost() : new Error(frame.error.message),
         );
-      else if (open.body) open.body.close();
-      else open.fail(new ConnectionLost());
+      else if (pending.body) pending.body.close();
+      else pending.fail(new ConnectionLost());
     }
   }
 
-  #begin(id: number, open: PendingRequest, status: number, headers: Record<string, string>): void {
+  #startResponse(id: number, pending: PendingRequest, status: number, headers: Record<string, string>): void {
     const body = new ReadableStream<Uint8Array>({
       start: (controller) => {
-        open.body = controller;
+        pending.body = controller;
       },
       cancel: () => this.#abort(id),
     });
-    open.answer(new Response(STATUSES_WITHOUT_BODY.has(status) ? null : body, { status, headers }));
+    pending.resolve(new Response(STATUSES_WITHOUT_BODY.has(status) ? null : body, { status, headers }));
   }
 
   #abort(id: number): void {
-    const open = this.#open.get(id);
-    if (!open) return;
-    this.#open.delete(id);
-    if (open.socket.readyState === READY_STATE_OPEN) open.socket.send(JSON.stringify({ id, abort: true }));
-    failRequest(open, new DOMException('The request was given up.', 'AbortError'));
+    const pending = this.#pending.get(id);
+    if (!pending) return;
+    this.#pending.delete(id);
+    if (pending.socket.readyState === READY_STATE_OPEN) pending.socket.send(JSON.stringify({ id, abort: true }));
+    failRequest(pending, new DOMException('The request was given up.', 'AbortError'));
   }
 }
 
@@ -197,7 +199,7 @@ export class Socket {
 const STREAM_INTERRUPTED = 'interrupted';
 
 /** Reject the response, or error its body once that has started. */
-function failRequest(open: PendingRequest, error: Error): void {
-  if (open.body) open.body.error(error);
-  else open.fail(error);
+function failRequest(pending: PendingRequest, error: Error): void {
+  if (pending.body) pending.body.error(error);
+  else pending.fail(error);
 }

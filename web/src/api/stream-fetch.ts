@@ -54,9 +54,9 @@ async function fetchPlainly(url: URL, init?: RequestInit): Promise<Response> {
     releaseSlot();
     return answer;
   }
-  const through = new TransformStream<Uint8Array, Uint8Array>();
-  void passThrough(answer.body, through.writable).finally(releaseSlot);
-  return new Response(through.readable, { status: answer.status, headers: answer.headers });
+  const relay = new TransformStream<Uint8Array, Uint8Array>();
+  void passThrough(answer.body, relay.writable).finally(releaseSlot);
+  return new Response(relay.readable, { status: answer.status, headers: answer.headers });
 }
 
 /** Errors of every origin become ConnectionLost for the reader. */
@@ -78,16 +78,16 @@ async function acquireSlot(signal?: AbortSignal | null): Promise<void> {
     return;
   }
   await new Promise<void>((resolve, reject) => {
-    const goIn = () => {
-      signal?.removeEventListener('abort', giveUp);
+    const onSlot = () => {
+      signal?.removeEventListener('abort', onAbort);
       resolve();
     };
-    const giveUp = () => {
-      waitingRequests.delete(goIn);
+    const onAbort = () => {
+      waitingRequests.delete(onSlot);
       reject(signal?.reason as Error);
     };
-    waitingRequests.add(goIn);
-    signal?.addEventListener('abort', giveUp, { once: true });
+    waitingRequests.add(onSlot);
+    signal?.addEventListener('abort', onAbort, { once: true });
   });
 }
 

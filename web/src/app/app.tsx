@@ -35,7 +35,7 @@ export function App(): ReactNode {
                 <Route path="/">
                   <Redirect to="/play" replace />
                 </Route>
-                <Route path="/play/:what?">{({ what }) => <PlaygroundPage what={what} />}</Route>
+                <Route path="/play/:id?">{({ id }) => <PlaygroundPage id={id} />}</Route>
                 <Route path="/workflows/:name?">{({ name }) => <WorkflowsPage name={name} />}</Route>
                 <Route path="/traces" component={TracesPage} />
                 <Route path="/traces/:trace">{({ trace }) => <TracePage key={trace} trace={trace} />}</Route>

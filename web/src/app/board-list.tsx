@@ -3,9 +3,8 @@ import { useQuery } from '@tanstack/react-query';
 import { EllipsisVertical, Grid2x2, Pencil, Rows3, Trash2 } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { Link, useLocation, useRoute } from 'wouter';
-import { type Schemas, api, fetchOk } from '@/api/client';
+import { type Schemas, api, fetchOk, type Board } from '@/api/client';
 import { boardsQuery, queryClient } from '@/api/queries';
-import type { Board } from '@/api/types';
 import { IconButton } from '@/components/button';
 import { askText, askConfirmation } from '@/components/confirm-dialog';
 import { Menu, MenuItem } from '@/components/menu';
@@ -19,24 +18,24 @@ const MAX_COLLAPSED = 5;
 export function BoardList(): ReactNode {
   const { data } = useQuery(boardsQuery());
   const [all, setAll] = useState(false);
-  const [, parameters] = useRoute('/play/:what');
-  const found = data?.data ?? [];
-  if (found.length === 0) return null;
+  const [, parameters] = useRoute('/play/:id');
+  const boards = data?.data ?? [];
+  if (boards.length === 0) return null;
   return (
     <section aria-label="Boards" className="pb-1">
       <h2 className="px-5 pt-2 pb-1 text-xs font-medium text-faint">Boards</h2>
       <ul className="px-2.5">
-        {found.slice(0, all ? undefined : MAX_COLLAPSED).map((board) => (
-          <BoardRow key={board.id} board={board} active={parameters?.what === board.id} />
+        {boards.slice(0, all ? undefined : MAX_COLLAPSED).map((board) => (
+          <BoardRow key={board.id} board={board} active={parameters?.id === board.id} />
         ))}
       </ul>
-      {found.length > MAX_COLLAPSED && (
+      {boards.length > MAX_COLLAPSED && (
         <button
           type="button"
           onClick={() => setAll(!all)}
           className="mx-2.5 rounded-lg px-2.5 py-1 text-xs text-muted hover:text-ink"
         >
-          {all ? 'Show fewer' : `Show all ${found.length}`}
+          {all ? 'Show fewer' : `Show all ${boards.length}`}
         </button>
       )}
     </section>
@@ -110,31 +109,31 @@ const refreshBoards = (id: string) =>
   ]);
 
 /** PUT replaces the whole board, so read it first; if-match protects a concurrent change. */
-export async function renameBoard(listed: BoardSummary): Promise<void> {
-  const name = await askText({ title: 'Rename board', act: 'Rename', value: listed.name, label: 'Name' });
-  if (!name || name === listed.name) return;
-  const read = await fetchOk(`/api/boards/${encodeURIComponent(listed.id)}`, {});
+export async function renameBoard(board: BoardSummary): Promise<void> {
+  const name = await askText({ title: 'Rename board', act: 'Rename', value: board.name, label: 'Name' });
+  if (!name || name === board.name) return;
+  const read = await fetchOk(`/api/boards/${encodeURIComponent(board.id)}`, {});
   const { mode, columns, rows, cells, layout, testset } = (await read.json()) as Board;
   const etag = read.headers.get('etag');
   await api('put', '/api/boards/{board}', {
-    path: { board: listed.id },
+    path: { board: board.id },
     // The generated body type allows no keys in free-form objects; send what was read.
     body: { name, mode, columns, rows, cells, layout, testset } as never,
     ...(etag ? { headers: { 'if-match': etag } } : {}),
   });
-  await refreshBoards(listed.id);
+  await refreshBoards(board.id);
 }
 
 /** Asks for confirmation. Calls `leave` before the board is deleted. */
-export async function deleteBoard(board: BoardSummary, leave: () => void): Promise<void> {
-  const sure = await askConfirmation({
+export async function deleteBoard(board: BoardSummary, onDeleted: () => void): Promise<void> {
+  const confirmed = await askConfirmation({
     title: 'Delete this board?',
     text: `“${boardName(board)}” goes; its threads stay.`,
     act: 'Delete',
     danger: true,
   });
-  if (!sure) return;
-  leave();
+  if (!confirmed) return;
+  onDeleted();
   await erase(board.id);
   queryClient.removeQueries({ queryKey: ['board', board.id] });
   await queryClient.invalidateQueries({ queryKey: ['boards'] });

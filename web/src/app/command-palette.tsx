@@ -5,8 +5,8 @@ import { Grid2x2, MessagesSquare, PanelsTopLeft, Search, Workflow, Zap } from 'l
 import { Dialog } from 'radix-ui';
 import { useState, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
+import type { ThreadRow } from '@/api/client';
 import { boardsQuery, queryClient, workflowsQuery } from '@/api/queries';
-import type { ThreadRow } from '@/api/types';
 import { Kbd, Spinner } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { formatAge } from '@/lib/format';
@@ -68,7 +68,7 @@ export default function Palette({ onClose, onHelp }: { onClose: () => void; onHe
 function Results({ text, onClose, onHelp }: { text: string; onClose: () => void; onHelp: () => void }): ReactNode {
   const [, navigate] = useLocation();
   const commands = useCommands().filter(({ id }) => id !== 'palette');
-  const known = useQuery(workflowsQuery()).data?.data ?? [];
+  const workflows = useQuery(workflowsQuery()).data?.data ?? [];
   const saved = useQuery(boardsQuery()).data?.data ?? [];
   const search = useDebounced(text.trim(), 200);
   const threads = useInfiniteQuery(threadPagesQuery(search));
@@ -77,10 +77,10 @@ function Results({ text, onClose, onHelp }: { text: string; onClose: () => void;
     navigate(href);
   };
   const open = async (thread: ThreadRow) => {
-    const place = thread.board
+    const location = thread.board
       ? await queryClient.fetchQuery(boardQuery(thread.board)).catch(() => undefined)
       : undefined;
-    go(threadPath(thread.id, place));
+    go(threadPath(thread.id, location));
   };
   const rows = threads.data?.pages[0]?.data ?? [];
   return (
@@ -113,7 +113,7 @@ function Results({ text, onClose, onHelp }: { text: string; onClose: () => void;
       <Group title="Workflows">
         {searchByTitle(
           text,
-          known.map(({ name, description }) => ({ title: name, more: description })),
+          workflows.map(({ name, description }) => ({ title: name, more: description })),
           text ? 8 : 4,
         ).map(({ title, more }) => (
           <Item
@@ -121,7 +121,7 @@ function Results({ text, onClose, onHelp }: { text: string; onClose: () => void;
             id={`workflow ${title}`}
             icon={<Workflow />}
             title={title}
-            aside={more}
+            trailing={more}
             onSelect={() => go(`/workflows/${encodeURIComponent(title)}`)}
           />
         ))}
@@ -142,7 +142,7 @@ function Results({ text, onClose, onHelp }: { text: string; onClose: () => void;
             id={thread.id}
             icon={<MessagesSquare />}
             title={threadTitle(thread)}
-            aside={
+            trailing={
               thread.match?.message
                 ? thread.match.text
                 : [thread.workflow, formatAge(thread.updated_at)].filter(Boolean).join(' · ')
@@ -172,12 +172,12 @@ interface ItemProps {
   id: string;
   icon: ReactNode;
   title: string;
-  aside?: string;
+  trailing?: string;
   keys?: string;
   onSelect: () => void;
 }
 
-const Item = ({ id, icon, title, aside, keys, onSelect }: ItemProps): ReactNode => (
+const Item = ({ id, icon, title, trailing, keys, onSelect }: ItemProps): ReactNode => (
   <Command.Item
     value={id}
     onSelect={onSelect}
@@ -191,7 +191,7 @@ const Item = ({ id, icon, title, aside, keys, onSelect }: ItemProps): ReactNode 
       {title}
     </span>
     <span className="min-w-0 grow truncate text-xs text-muted" dir="auto">
-      {aside}
+      {trailing}
     </span>
     {keys && (
       <span className="hidden shrink-0 gap-1 sm:flex">

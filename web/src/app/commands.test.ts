@@ -27,20 +27,20 @@ const press = (key: string, ctrlKey = false) => ({
   altKey: false,
   shiftKey: false,
 });
-const HERE = { typing: false, dialog: false };
+const NO_FOCUS = { typing: false, dialog: false };
 
 describe('commands', () => {
   test('a command is listed until it leaves, and listeners hear of both', () => {
     const commands = new Commands();
-    let heard = 0;
-    commands.available.subscribe(() => (heard += 1));
+    let callCount = 0;
+    commands.available.subscribe(() => (callCount += 1));
 
-    const leave = commands.add(command('stop'));
+    const remove = commands.add(command('stop'));
     expect(commands.available.getState().map(({ id }) => id)).toEqual(['stop']);
-    leave();
+    remove();
 
     expect(commands.available.getState()).toEqual([]);
-    expect(heard).toBe(2);
+    expect(callCount).toBe(2);
   });
 
   test('of two with one id the later counts, and when it leaves the first does again', () => {
@@ -48,12 +48,12 @@ describe('commands', () => {
     const first = command('send', 'mod+s');
     const second = command('send', 'mod+s');
     commands.add(first);
-    const leave = commands.add(second);
+    const remove = commands.add(second);
 
     expect(commands.available.getState()).toEqual([second]);
-    expect(commands.find(press('s', true), HERE)).toBe(second);
-    leave();
-    expect(commands.find(press('s', true), HERE)).toBe(first);
+    expect(commands.find(press('s', true), NO_FOCUS)).toBe(second);
+    remove();
+    expect(commands.find(press('s', true), NO_FOCUS)).toBe(first);
   });
 
   test('somebody who types gives no command without a modifier', () => {
@@ -63,9 +63,9 @@ describe('commands', () => {
     commands.add(help);
     commands.add(stop);
 
-    expect(commands.find(press('?'), HERE)).toBe(help);
-    expect(commands.find(press('?'), { ...HERE, typing: true })).toBeUndefined();
-    expect(commands.find(press('.', true), { ...HERE, typing: true })).toBe(stop);
+    expect(commands.find(press('?'), NO_FOCUS)).toBe(help);
+    expect(commands.find(press('?'), { ...NO_FOCUS, typing: true })).toBeUndefined();
+    expect(commands.find(press('.', true), { ...NO_FOCUS, typing: true })).toBe(stop);
   });
 
   test('behind a dialog nothing happens but what is for everywhere', () => {
@@ -74,8 +74,8 @@ describe('commands', () => {
     commands.add(palette);
     commands.add(command('stop', 'mod+.'));
 
-    expect(commands.find(press('k', true), { ...HERE, dialog: true })).toBe(palette);
-    expect(commands.find(press('.', true), { ...HERE, dialog: true })).toBeUndefined();
+    expect(commands.find(press('k', true), { ...NO_FOCUS, dialog: true })).toBe(palette);
+    expect(commands.find(press('.', true), { ...NO_FOCUS, dialog: true })).toBeUndefined();
   });
 });
 

@@ -35,12 +35,12 @@ export class Commands {
   }
 
   /** The command for a key press, if any. */
-  find(pressed: KeyPress, { typing, dialog }: FocusContext): Command | undefined {
+  find(press: KeyPress, { typing, dialog }: FocusContext): Command | undefined {
     return this.available
       .getState()
       .findLast(
         ({ keys, everywhere }) =>
-          keys && (everywhere || !dialog) && !(typing && typesText(keys)) && matchesKeys(keys, pressed),
+          keys && (everywhere || !dialog) && !(typing && typesText(keys)) && matchesKeys(keys, press),
       );
   }
 
@@ -117,25 +117,30 @@ const KEY_CODES: Record<string, string> = {
 
 function parseChord(keys: string): Chord {
   const parts = keys.toLowerCase().split('+').filter(Boolean);
-  const named = new Set(parts.slice(0, -1));
-  return { key: parts.at(-1) ?? '', mod: named.has('mod'), alt: named.has('alt'), shift: named.has('shift') };
+  const modifiers = new Set(parts.slice(0, -1));
+  return {
+    key: parts.at(-1) ?? '',
+    mod: modifiers.has('mod'),
+    alt: modifiers.has('alt'),
+    shift: modifiers.has('shift'),
+  };
 }
 
 /**
  * Whether the chord was pressed. Letters also match by position, because other layouts and Option on a Mac produce
  * other characters.
  */
-export function matchesKeys(keys: string, pressed: KeyPress, mac = MAC): boolean {
+export function matchesKeys(keys: string, press: KeyPress, mac = MAC): boolean {
   const { key, mod, alt, shift } = parseChord(keys);
-  const other = mac ? pressed.ctrlKey : pressed.metaKey;
-  if (other || mod !== (mac ? pressed.metaKey : pressed.ctrlKey) || alt !== pressed.altKey) return false;
+  const other = mac ? press.ctrlKey : press.metaKey;
+  if (other || mod !== (mac ? press.metaKey : press.ctrlKey) || alt !== press.altKey) return false;
   // Some layouts need Shift for a sign such as ?; if the chord names Shift, match by position.
-  const place = KEY_CODES[key];
-  if (place && shift) return pressed.shiftKey && pressed.code === place;
+  const code = KEY_CODES[key];
+  if (code && shift) return press.shiftKey && press.code === code;
   const letter = /^([a-z0-9]|..+)$/.test(key);
-  if (letter && shift !== pressed.shiftKey) return false;
-  if (pressed.key.toLowerCase() === key) return true;
-  return (mod || alt) && (pressed.code === `Key${key.toUpperCase()}` || pressed.code === `Digit${key}`);
+  if (letter && shift !== press.shiftKey) return false;
+  if (press.key.toLowerCase() === key) return true;
+  return (mod || alt) && (press.code === `Key${key.toUpperCase()}` || press.code === `Digit${key}`);
 }
 
 /** Whether the chord types text; such commands don't run while a text field has the focus. */
@@ -189,9 +194,9 @@ export const SHORTCUTS: readonly Shortcut[] = [
 
 /** All shortcuts by group: the table above, then registered commands that are not in it. */
 export function groupShortcuts(registered: readonly Command[]): Map<string, Shortcut[]> {
-  const known = new Set(SHORTCUTS.map(({ keys }) => keys));
+  const documented = new Set(SHORTCUTS.map(({ keys }) => keys));
   const more = registered.flatMap(({ group, title, keys }) =>
-    keys && !known.has(keys.toLowerCase()) ? [{ group, title, keys }] : [],
+    keys && !documented.has(keys.toLowerCase()) ? [{ group, title, keys }] : [],
   );
   const groups = new Map<string, Shortcut[]>();
   for (const shortcut of [...SHORTCUTS, ...more]) {

@@ -9,7 +9,7 @@ import { socket } from '@/api/stream-fetch';
 import { AddToTestset } from '@/components/add-to-testset';
 import { IconButton } from '@/components/button';
 import { ConfirmDialog } from '@/components/confirm-dialog';
-import { createStoredChoice } from '@/lib/stored-choice';
+import { createStoredChoice } from '@/lib/preferences';
 import { NoWorkflows, useHasNoWorkflows } from '@/pages/workflows/no-workflows';
 import { watchUnauthorized, loginPath, sessionQuery } from './auth';
 import { newChatPath } from './board-list';
@@ -26,25 +26,25 @@ const useSidebarState = createStoredChoice('palaver.sidebar', ['open', 'folded']
 
 export function Shell({ children }: { children: ReactNode }): ReactNode {
   const [path] = useLocation();
-  const [over, setOver] = useState<'palette' | 'shortcuts' | null>(null);
-  const folded = useSidebarState() === 'folded';
+  const [overlay, setOverlay] = useState<'palette' | 'shortcuts' | null>(null);
+  const isCollapsed = useSidebarState() === 'folded';
   const ready = useBootstrap();
   const nothingToTalkTo = useHasNoWorkflows(ready) && path === '/play';
-  const fold = () => useSidebarState.setState(folded ? 'open' : 'folded');
-  const find = () => setOver((now) => (now === 'palette' ? null : 'palette'));
+  const toggleSidebar = () => useSidebarState.setState(isCollapsed ? 'open' : 'folded');
+  const find = () => setOverlay((now) => (now === 'palette' ? null : 'palette'));
   useEffect(watchForChanges, []);
   useLoginRedirect();
-  useGlobalCommands({ fold, find, help: () => setOver('shortcuts') });
+  useGlobalCommands({ toggleSidebar, find, help: () => setOverlay('shortcuts') });
   return (
     <div className="flex h-full flex-col">
       <ConnectionLine />
       <div className="flex min-h-0 grow">
         <aside className="hidden shrink-0 md:block">
-          {folded ? (
-            <Rail onFold={fold} onPalette={find} />
+          {isCollapsed ? (
+            <Rail onFold={toggleSidebar} onPalette={find} />
           ) : (
             <div className="h-full w-64 border-r">
-              <Sidebar ready={ready} onFold={fold} onPalette={find} />
+              <Sidebar ready={ready} onFold={toggleSidebar} onPalette={find} />
             </div>
           )}
         </aside>
@@ -54,8 +54,8 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
         </div>
       </div>
       <Suspense>
-        {over === 'palette' && <Palette onClose={() => setOver(null)} onHelp={() => setOver('shortcuts')} />}
-        {over === 'shortcuts' && <ShortcutsDialog onClose={() => setOver(null)} />}
+        {overlay === 'palette' && <Palette onClose={() => setOverlay(null)} onHelp={() => setOverlay('shortcuts')} />}
+        {overlay === 'shortcuts' && <ShortcutsDialog onClose={() => setOverlay(null)} />}
       </Suspense>
       <AddToTestset />
       <ConfirmDialog />
@@ -67,12 +67,12 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
 function TopBar({ ready, onPalette }: { ready: boolean; onPalette: () => void }): ReactNode {
   const [path, navigate] = useLocation();
   const search = useSearch();
-  const here = `${path}?${search}`;
+  const currentUrl = `${path}?${search}`;
   const [openAt, setOpenAt] = useState<string | null>(null);
   const close = () => setOpenAt(null);
   return (
     <header className="flex h-11 shrink-0 items-center justify-between border-b bg-canvas px-1.5 md:hidden">
-      <Dialog.Root open={openAt === here} onOpenChange={(open) => setOpenAt(open ? here : null)}>
+      <Dialog.Root open={openAt === currentUrl} onOpenChange={(open) => setOpenAt(open ? currentUrl : null)}>
         <Dialog.Trigger asChild>
           <IconButton label="Menu">
             <Menu />
@@ -103,7 +103,7 @@ function TopBar({ ready, onPalette }: { ready: boolean; onPalette: () => void })
         </Dialog.Portal>
       </Dialog.Root>
       <span className="flex items-center gap-3 font-semibold">
-        Palaver <TourPill onOpen={() => setOpenAt(here)} />
+        Palaver <TourPill onOpen={() => setOpenAt(currentUrl)} />
       </span>
       <IconButton label="New chat" onClick={() => navigate(newChatPath())}>
         <SquarePen />
@@ -112,7 +112,15 @@ function TopBar({ ready, onPalette }: { ready: boolean; onPalette: () => void })
   );
 }
 
-function useGlobalCommands({ fold, find, help }: { fold: () => void; find: () => void; help: () => void }): void {
+function useGlobalCommands({
+  toggleSidebar,
+  find,
+  help,
+}: {
+  toggleSidebar: () => void;
+  find: () => void;
+  help: () => void;
+}): void {
   const [, navigate] = useLocation();
   useEffect(listenForKeys, []);
   useCommand({ id: 'palette', title: 'Find', group: 'Everywhere', keys: KEYS.palette, run: find, everywhere: true });
@@ -123,7 +131,13 @@ function useGlobalCommands({ fold, find, help }: { fold: () => void; find: () =>
     keys: KEYS.newChat,
     run: () => navigate(newChatPath()),
   });
-  useCommand({ id: 'sidebar', title: 'Show or hide the sidebar', group: 'Everywhere', keys: KEYS.sidebar, run: fold });
+  useCommand({
+    id: 'sidebar',
+    title: 'Show or hide the sidebar',
+    group: 'Everywhere',
+    keys: KEYS.sidebar,
+    run: toggleSidebar,
+  });
   useCommand({ id: 'shortcuts', title: 'Show the shortcuts', group: 'Everywhere', keys: KEYS.help, run: help });
 }
 
@@ -141,8 +155,8 @@ const LOST_AFTER_MS = 1200;
 
 /** Banner while the connection to the server is lost. */
 export function ConnectionLine(): ReactNode {
-  const lost = useConnectionLost();
-  if (!lost) return null;
+  const isLost = useConnectionLost();
+  if (!isLost) return null;
   return (
     <div role="status" className="shrink-0 bg-warn-soft px-4 py-1 text-center text-xs font-medium text-warn">
       Connection lost, trying again…
@@ -152,19 +166,19 @@ export function ConnectionLine(): ReactNode {
 
 /** Whether the connection is lost for a while. False where a proxy forbids sockets. */
 function useConnectionLost(): boolean {
-  const [lost, setLost] = useState(false);
+  const [isLost, setLost] = useState(false);
   useEffect(() => {
-    let had = false;
+    let wasConnected = false;
     let timer: ReturnType<typeof setTimeout> | undefined;
-    const leave = socket.listen(
+    const unsubscribe = socket.listen(
       () => {},
       (connected) => {
         if (connected) {
-          had = true;
+          wasConnected = true;
           clearTimeout(timer);
           timer = undefined;
           setLost(false);
-        } else if (had && timer === undefined) {
+        } else if (wasConnected && timer === undefined) {
           timer = setTimeout(() => setLost(true), LOST_AFTER_MS);
           // An expired session also closes the socket; the request then gets a 401 and redirects to the login.
           void queryClient.invalidateQueries({ queryKey: ['session'] });
@@ -173,10 +187,10 @@ function useConnectionLost(): boolean {
     );
     return () => {
       clearTimeout(timer);
-      leave();
+      unsubscribe();
     };
   }, []);
-  return lost;
+  return isLost;
 }
 
 const MAX_PINNED = 20;
@@ -184,24 +198,27 @@ const MAX_PINNED = 20;
 /** Whether the bootstrap response has arrived or failed. */
 export function useBootstrap(): boolean {
   const { data, isError } = useQuery(bootstrapQuery());
-  const taken = useQuery({
+  const bootstrap = useQuery({
     queryKey: ['first'],
     enabled: data !== undefined,
     staleTime: Number.POSITIVE_INFINITY,
     queryFn: () => (data ? seedQueries(data) : false),
   });
-  return taken.isSuccess || isError;
+  return bootstrap.isSuccess || isError;
 }
 
 function seedQueries({ threads, pinned, project, credential, features }: Bootstrap): true {
   if (features.tour) startTour();
   // Don't overwrite data that was fetched since.
-  queryClient.setQueryData(threadPagesQuery('').queryKey, (known) => known ?? { pages: [threads], pageParams: [null] });
+  queryClient.setQueryData(
+    threadPagesQuery('').queryKey,
+    (cached) => cached ?? { pages: [threads], pageParams: [null] },
+  );
   if (pinned.length < MAX_PINNED)
-    queryClient.setQueryData(pinnedThreadsQuery().queryKey, (known) => known ?? { data: pinned, next: null });
+    queryClient.setQueryData(pinnedThreadsQuery().queryKey, (cached) => cached ?? { data: pinned, next: null });
   queryClient.setQueryData(
     sessionQuery().queryKey,
-    (known) => known ?? { project, scopes: credential.scopes, key: credential.key, expires_at: null },
+    (cached) => cached ?? { project, scopes: credential.scopes, key: credential.key, expires_at: null },
   );
   return true;
 }

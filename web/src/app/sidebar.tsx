@@ -134,41 +134,43 @@ const NESTED_PATHS = ['/evaluations/online'];
 
 function useIsCurrent(href: string): boolean {
   const [path] = useLocation();
-  const isAt = (place: string) => path === place || path.startsWith(`${place}/`);
-  return isAt(href) && !NESTED_PATHS.some((place) => place !== href && place.startsWith(`${href}/`) && isAt(place));
+  const isUnder = (prefix: string) => path === prefix || path.startsWith(`${prefix}/`);
+  return (
+    isUnder(href) && !NESTED_PATHS.some((nested) => nested !== href && nested.startsWith(`${href}/`) && isUnder(nested))
+  );
 }
 
-function NavRow({ href, icon: picture, title }: NavProps): ReactNode {
-  const here = useIsCurrent(href);
+function NavRow({ href, icon: navIcon, title }: NavProps): ReactNode {
+  const isCurrent = useIsCurrent(href);
   return (
     <Link
       href={href}
-      aria-current={here ? 'page' : undefined}
+      aria-current={isCurrent ? 'page' : undefined}
       className={cn(
         'flex h-8 items-center gap-2.5 rounded-lg px-2.5 -outline-offset-2 [&>svg]:size-4 [&>svg]:shrink-0',
-        here ? 'font-medium text-ink [&>svg]:text-accent' : 'text-muted hover:bg-sunken hover:text-ink',
+        isCurrent ? 'font-medium text-ink [&>svg]:text-accent' : 'text-muted hover:bg-sunken hover:text-ink',
       )}
     >
-      {picture}
+      {navIcon}
       {title}
     </Link>
   );
 }
 
-function NavIcon({ href, icon: picture, title }: NavProps): ReactNode {
-  const here = useIsCurrent(href);
+function NavIcon({ href, icon: navIcon, title }: NavProps): ReactNode {
+  const isCurrent = useIsCurrent(href);
   return (
     <Hint text={title}>
       <Link
         href={href}
         aria-label={title}
-        aria-current={here ? 'page' : undefined}
+        aria-current={isCurrent ? 'page' : undefined}
         className={cn(
           'flex size-8 items-center justify-center rounded-lg [&>svg]:size-4',
-          here ? 'text-accent' : 'text-muted hover:bg-sunken hover:text-ink',
+          isCurrent ? 'text-accent' : 'text-muted hover:bg-sunken hover:text-ink',
         )}
       >
-        {picture}
+        {navIcon}
       </Link>
     </Hint>
   );

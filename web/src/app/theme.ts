@@ -9,15 +9,15 @@ export function storedTheme(): Theme {
   return stored === 'light' || stored === 'dark' ? stored : 'system';
 }
 
-export function setTheme(chosen: Theme): void {
-  if (chosen === 'system') localStorage.removeItem(KEY);
-  else localStorage.setItem(KEY, chosen);
+export function setTheme(theme: Theme): void {
+  if (theme === 'system') localStorage.removeItem(KEY);
+  else localStorage.setItem(KEY, theme);
   applyTheme();
 }
 
 function applyTheme(): void {
-  const chosen = storedTheme();
-  document.documentElement.dataset.theme = chosen === 'system' ? (prefersDark.matches ? 'dark' : 'light') : chosen;
+  const theme = storedTheme();
+  document.documentElement.dataset.theme = theme === 'system' ? (prefersDark.matches ? 'dark' : 'light') : theme;
 }
 
 export function startTheme(): void {

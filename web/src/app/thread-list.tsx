@@ -2,8 +2,8 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { Copy, Download, EllipsisVertical, Pencil, Pin, PinOff } from 'lucide-react';
 import { useEffect, useEffectEvent, useRef, useState, type ReactNode, type MouseEvent } from 'react';
 import { useRoute, useSearchParams, Link, useLocation } from 'wouter';
+import type { ThreadRow as Row } from '@/api/client';
 import { queryClient } from '@/api/queries';
-import type { ThreadRow as Row } from '@/api/types';
 import { Button, IconButton } from '@/components/button';
 import { DeleteMenuItem, Menu, MenuItem, MenuLine, MenuTitle } from '@/components/menu';
 /** Threads in the sidebar: pinned first, then by last change, loaded page by page. */
@@ -37,7 +37,7 @@ export function ThreadList(): ReactNode {
   const all = pages.data?.pages.flatMap(({ data }) => data) ?? [];
   const first = search ? [] : (pinned.data?.data ?? []);
   const rest = search ? all : all.filter((thread) => !thread.pinned);
-  const nothing = pages.data && !pages.isPlaceholderData && first.length + all.length === 0;
+  const isEmpty = pages.data && !pages.isPlaceholderData && first.length + all.length === 0;
   return (
     <section aria-label="Threads" className="flex flex-col">
       <div className="sticky top-0 z-10 bg-canvas px-3 pt-2 pb-1.5">
@@ -53,12 +53,12 @@ export function ThreadList(): ReactNode {
       {pages.error && (
         <div className="flex items-center justify-between gap-2 px-5 py-1 text-xs text-bad">
           The threads could not be read.
-          <Button size="small" look="quiet" onClick={() => void pages.refetch()}>
+          <Button size="small" variant="quiet" onClick={() => void pages.refetch()}>
             Retry
           </Button>
         </div>
       )}
-      {nothing && (
+      {isEmpty && (
         <p className="px-5 py-2 text-xs text-muted">
           {search ? 'No thread has this text.' : 'Threads you start appear here.'}
         </p>
@@ -67,7 +67,7 @@ export function ThreadList(): ReactNode {
       <Rows title={search ? 'Found' : 'Threads'} threads={rest} />
       <More
         key={pages.data?.pages.length}
-        has={pages.hasNextPage && !pages.isPlaceholderData}
+        hasMore={pages.hasNextPage && !pages.isPlaceholderData}
         onReached={() => !pages.isFetching && void pages.fetchNextPage()}
       />
     </section>
@@ -91,31 +91,33 @@ function Rows({ title, threads }: { title: string; threads: readonly Row[] }): R
 }
 
 /** Calls `onReached` when it scrolls near. Keyed by page, because it stays visible after a short page. */
-function More({ has, onReached }: { has: boolean; onReached: () => void }): ReactNode {
-  const place = useRef<HTMLDivElement>(null);
-  const reached = useEffectEvent(onReached);
+function More({ hasMore, onReached }: { hasMore: boolean; onReached: () => void }): ReactNode {
+  const sentinel = useRef<HTMLDivElement>(null);
+  const handleReached = useEffectEvent(onReached);
   useEffect(() => {
-    if (!place.current || !has) return undefined;
-    const observer = new IntersectionObserver(([entry]) => entry?.isIntersecting && reached(), { rootMargin: '400px' });
-    observer.observe(place.current);
+    if (!sentinel.current || !hasMore) return undefined;
+    const observer = new IntersectionObserver(([entry]) => entry?.isIntersecting && handleReached(), {
+      rootMargin: '400px',
+    });
+    observer.observe(sentinel.current);
     return () => observer.disconnect();
-  }, [has]);
+  }, [hasMore]);
   return (
-    <div ref={place} className="flex h-8 items-center justify-center">
-      {has && <Spinner label="Loading more threads" />}
+    <div ref={sentinel} className="flex h-8 items-center justify-center">
+      {hasMore && <Spinner label="Loading more threads" />}
     </div>
   );
 }
 
 /** The thread that the current path shows. */
 function useActiveThread(): string | null {
-  const [, parameters] = useRoute('/play/:what');
+  const [, parameters] = useRoute('/play/:id');
   const [query] = useSearchParams();
-  const what = parameters?.what;
-  const isBoard = what?.startsWith('brd_') ?? false;
+  const id = parameters?.id;
+  const isBoard = id?.startsWith('brd_') ?? false;
   const cell = query.get('cell');
-  const { data } = useQuery({ ...boardQuery(what ?? ''), enabled: isBoard && cell !== null });
-  return threadFromPath(what, cell, isBoard ? data : undefined);
+  const { data } = useQuery({ ...boardQuery(id ?? ''), enabled: isBoard && cell !== null });
+  return threadFromPath(id, cell, isBoard ? data : undefined);
 }
 
 /** The current time, updated every minute. */
@@ -134,7 +136,7 @@ export function ThreadRow({ thread, active, now }: { thread: Row; active: boolea
     if (!thread.board || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
     queryClient.fetchQuery(boardQuery(thread.board)).then(
-      (found) => navigate(threadPath(thread.id, found)),
+      (board) => navigate(threadPath(thread.id, board)),
       () => navigate(threadPath(thread.id, undefined)),
     );
   };
@@ -196,7 +198,7 @@ const Running = (): ReactNode => (
 const threadSubtitle = ({ workflow, variant }: Row): string =>
   workflow ? (variant && variant !== 'default' ? `${workflow} · ${variant}` : workflow) : '';
 
-const runAction = (work: () => Promise<unknown>) => () => void work().catch(showError);
+const runAction = (action: () => Promise<unknown>) => () => void action().catch(showError);
 
 function ThreadMenu({ thread, active }: { thread: Row; active: boolean }): ReactNode {
   const [, navigate] = useLocation();

@@ -1,8 +1,7 @@
 /** Queries and actions for whole threads. */
 import { type InfiniteData, infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
-import { api, fetchOk, type ResponseBody } from '@/api/client';
+import { api, fetchOk, type ResponseBody, type Thread, type ThreadRow, type Board } from '@/api/client';
 import { queryClient } from '@/api/queries';
-import type { Thread, ThreadRow, Board } from '@/api/types';
 import { askText, askConfirmation } from '@/components/confirm-dialog';
 
 export type ExportFormat = 'jsonl' | 'html' | 'messages';
@@ -15,12 +14,12 @@ const refreshThreads = (): void => void queryClient.invalidateQueries({ queryKey
 
 /** Remove the thread from all cached lists at once. */
 function leaveThread(id: string): void {
-  const without = (page: Page): Page => ({ ...page, data: page.data.filter((row) => row.id !== id) });
+  const withoutThread = (page: Page): Page => ({ ...page, data: page.data.filter((row) => row.id !== id) });
   queryClient.setQueriesData<InfiniteData<Page>>(
     { queryKey: ['threads', 'pages'] },
-    (all) => all && { ...all, pages: all.pages.map(without) },
+    (all) => all && { ...all, pages: all.pages.map(withoutThread) },
   );
-  queryClient.setQueriesData<Page>({ queryKey: ['threads', 'pinned'] }, (page) => page && without(page));
+  queryClient.setQueriesData<Page>({ queryKey: ['threads', 'pinned'] }, (page) => page && withoutThread(page));
 }
 
 export const threadTitle = (thread: Pick<ThreadRow, 'title'>): string => thread.title || 'Untitled thread';
@@ -40,13 +39,13 @@ export async function pinThread(thread: ThreadRow): Promise<void> {
 
 /** Asks for confirmation; resolves to whether the thread was deleted. */
 export async function deleteThread(thread: ThreadRow): Promise<boolean> {
-  const sure = await askConfirmation({
+  const confirmed = await askConfirmation({
     title: 'Delete this thread?',
     text: `“${threadTitle(thread)}” goes with its messages, runs and files. This cannot be undone.`,
     act: 'Delete',
     danger: true,
   });
-  if (!sure) return false;
+  if (!confirmed) return false;
   await api('delete', '/api/threads/{thread}', { path: { thread: thread.id } });
   leaveThread(thread.id);
   refreshThreads();
@@ -54,12 +53,12 @@ export async function deleteThread(thread: ThreadRow): Promise<boolean> {
 }
 
 export async function duplicateThread(thread: ThreadRow): Promise<Thread> {
-  const made = await api('post', '/api/threads/{thread}/duplicate', {
+  const copy = await api('post', '/api/threads/{thread}/duplicate', {
     path: { thread: thread.id },
     body: { branches: 'all' },
   });
   refreshThreads();
-  return made;
+  return copy;
 }
 
 /** Download the thread as a file. */
@@ -99,11 +98,11 @@ export function threadPath(thread: string, board: Pick<Board, 'id' | 'cells'> | 
 
 /** The thread that a path shows, if any. */
 export function threadFromPath(
-  what: string | undefined,
+  id: string | undefined,
   cell: string | null,
   board: Pick<Board, 'cells'> | undefined,
 ): string | null {
-  if (what?.startsWith('conv_')) return what;
+  if (id?.startsWith('conv_')) return id;
   if (!cell) return null;
   return board?.cells.find((one) => `${one.row}.${one.column}` === cell)?.thread ?? null;
 }

@@ -7,7 +7,7 @@ interface Unsaved {
   /** Navigation within this path needs no confirmation. */
   path: string;
   /** The unsaved changes as text: "3 changes of Refunds". */
-  what: () => string;
+  describe: () => string;
 }
 
 let unsaved: Unsaved | null = null;
@@ -17,26 +17,26 @@ export const confirmNavigation: AroundNavHandler = (navigate, to, options) => {
   if (!unsaved || to.split('?', 1)[0] === unsaved.path) return navigate(to, options);
   void askConfirmation({
     title: 'Leave without saving?',
-    text: `${unsaved.what()} not saved. They wait here as long as this tab is open.`,
+    text: `${unsaved.describe()} not saved. They wait here as long as this tab is open.`,
     act: 'Leave',
-  }).then((yes) => {
-    if (yes) navigate(to, options);
+  }).then((confirmed) => {
+    if (confirmed) navigate(to, options);
   });
   return undefined;
 };
 
 /** Confirm leaving while `what` is not null, within the page and when the tab closes. */
-export function useUnsavedChanges(path: string, what: string | null): void {
-  const describe = useEffectEvent(() => what ?? '');
-  const isUnsaved = what !== null;
+export function useUnsavedChanges(path: string, description: string | null): void {
+  const describe = useEffectEvent(() => description ?? '');
+  const isUnsaved = description !== null;
   useEffect(() => {
     if (!isUnsaved) return undefined;
-    const mine: Unsaved = { path, what: describe };
-    unsaved = mine;
+    const entry: Unsaved = { path, describe: describe };
+    unsaved = entry;
     const close = (event: BeforeUnloadEvent) => event.preventDefault();
     window.addEventListener('beforeunload', close);
     return () => {
-      if (unsaved === mine) unsaved = null;
+      if (unsaved === entry) unsaved = null;
       window.removeEventListener('beforeunload', close);
     };
   }, [path, isUnsaved]);

@@ -12,14 +12,13 @@ import { testsetPagesQuery, invalidateTestset } from '@/pages/testsets/queries';
 import type { Source } from './add-to-testset';
 import { Button } from './button';
 import { Dialog } from './dialog';
-import { Select, TextField, LabeledField } from './form-fields';
-import { SegmentedControl } from './segmented-control';
+import { Select, TextField, LabeledField, SegmentedControl } from './form-fields';
 import { ErrorMessage, Spinner } from './status';
 import { showToast, showError } from './toast';
 
 const NEW_TESTSET = '';
 const FORMS: Readonly<Record<AddForm, string>> = { row: 'One row', script: 'A script' };
-const WORDS = {
+const LABELS = {
   conversation: {
     row: 'What was said up to the last question goes in; the answer that followed is what is expected.',
     script:
@@ -57,20 +56,20 @@ function ChooseTestset({
   const [words, setWords] = useState('');
   const { data, error } = useInfiniteQuery(testsetPagesQuery(useDebounced(words.trim(), 250)));
   const sets = data?.pages.flatMap((page) => page.data) ?? [];
-  const [picked, pick] = useState<string | null>(null);
+  const [pickedId, setPickedId] = useState<string | null>(null);
   const [name, setName] = useState('');
   const [as, setAs] = useState<AddForm>('row');
   const [state, setState] = useState<{ busy: boolean; error: unknown }>({ busy: false, error: null });
-  const chosen =
-    picked !== null && (picked === NEW_TESTSET || sets.some(({ id }) => id === picked))
-      ? picked
+  const selectedId =
+    pickedId !== null && (pickedId === NEW_TESTSET || sets.some(({ id }) => id === pickedId))
+      ? pickedId
       : (sets[0]?.id ?? NEW_TESTSET);
   const submit = async (): Promise<void> => {
     setState({ busy: true, error: null });
     try {
-      onAdded(await addRow(chosen === NEW_TESTSET ? await createTestset(name.trim()) : chosen, source, as));
-    } catch (wrong) {
-      setState({ busy: false, error: wrong });
+      onAdded(await addRow(selectedId === NEW_TESTSET ? await createTestset(name.trim()) : selectedId, source, as));
+    } catch (cause) {
+      setState({ busy: false, error: cause });
     }
   };
   if (!data) return error ? <ErrorMessage error={error} /> : <Spinner />;
@@ -85,10 +84,10 @@ function ChooseTestset({
     >
       <div className="flex flex-col gap-2">
         <LabeledField label="Test set">
-          <Select value={chosen} onChange={(event) => pick(event.target.value)}>
-            {sets.map(({ id, name: called, rows }) => (
+          <Select value={selectedId} onChange={(event) => setPickedId(event.target.value)}>
+            {sets.map(({ id, name: testsetName, rows }) => (
               <option key={id} value={id}>
-                {safeExact(called).slice(0, 80)} ({pluralize(rows, 'row')})
+                {safeExact(testsetName).slice(0, 80)} ({pluralize(rows, 'row')})
               </option>
             ))}
             <option value={NEW_TESTSET}>A new one</option>
@@ -104,7 +103,7 @@ function ChooseTestset({
             onChange={(event) => setWords(event.target.value)}
           />
         )}
-        {chosen === NEW_TESTSET && (
+        {selectedId === NEW_TESTSET && (
           <TextField
             aria-label="Name of the new test set"
             placeholder="Its name"
@@ -118,12 +117,12 @@ function ChooseTestset({
       </div>
       <div className="flex flex-col gap-1.5">
         <SegmentedControl label="As" options={FORMS} value={as} onChange={setAs} />
-        <p className="text-[13px] text-muted">{WORDS[source.kind][as]}</p>
+        <p className="text-[13px] text-muted">{LABELS[source.kind][as]}</p>
       </div>
       {state.error !== null && <ErrorMessage error={state.error} />}
       <div className="flex justify-end gap-2">
         <Button onClick={onClose}>Cancel</Button>
-        <Button type="submit" look="main" disabled={state.busy || (chosen === NEW_TESTSET && !name.trim())}>
+        <Button type="submit" variant="main" disabled={state.busy || (selectedId === NEW_TESTSET && !name.trim())}>
           Add
         </Button>
       </div>
@@ -146,7 +145,7 @@ function AddedResult({ added, onClose }: { added: AddResult; onClose: () => void
               <bdi>{safeExact(name)}</bdi>
             </dt>
             <dd className="min-w-0 text-[13px]">
-              <CellView value={value} kind="mixed" tall />
+              <CellView value={value} kind="mixed" isTall />
             </dd>
           </div>
         ))}
@@ -155,7 +154,7 @@ function AddedResult({ added, onClose }: { added: AddResult; onClose: () => void
         <Button onClick={back}>Take it back</Button>
         <Button onClick={onClose}>Close</Button>
         <Button
-          look="main"
+          variant="main"
           onClick={() => {
             onClose();
             navigate(`/testsets/${added.testset}`);
@@ -180,7 +179,7 @@ export async function createTestset(name: string): Promise<string> {
 
 /** Retries on conflict: adding a row is compatible with any other change. */
 export async function addRow(testset: string, source: Source, as: AddForm): Promise<AddResult> {
-  for (let tries = 1; ; tries++) {
+  for (let attempt = 1; ; attempt++) {
     const { head: base } = await api('get', '/api/testsets/{testset}', { path: { testset } });
     try {
       const added = await api('post', '/api/testsets/{testset}/rows/from', {
@@ -191,7 +190,7 @@ export async function addRow(testset: string, source: Source, as: AddForm): Prom
       completeStep('case');
       return added;
     } catch (error) {
-      if (!(error instanceof ApiError) || error.code !== 'stale_base' || tries === MAX_ATTEMPTS) throw error;
+      if (!(error instanceof ApiError) || error.code !== 'stale_base' || attempt === MAX_ATTEMPTS) throw error;
     }
   }
 }

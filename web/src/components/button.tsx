@@ -7,7 +7,7 @@ import { cn } from '@/lib/cn';
 import { copyText } from '@/lib/dom';
 import { showError } from './toast';
 
-const LOOKS = {
+const BUTTON_VARIANTS = {
   main: 'bg-accent text-accent-ink border-transparent hover:opacity-90',
   plain: 'bg-raised text-ink border-line hover:border-strong-line hover:bg-sunken',
   quiet: 'bg-transparent text-muted border-transparent hover:text-ink hover:bg-sunken',
@@ -15,10 +15,10 @@ const LOOKS = {
 };
 const SIZES = { small: 'h-7 px-2 text-[13px] gap-1.5', normal: 'h-8 px-3 gap-2' };
 
-type ButtonProps = ComponentProps<'button'> & { look?: keyof typeof LOOKS; size?: keyof typeof SIZES };
+type ButtonProps = ComponentProps<'button'> & { variant?: keyof typeof BUTTON_VARIANTS; size?: keyof typeof SIZES };
 
 export function Button({
-  look = 'plain',
+  variant = 'plain',
   size = 'normal',
   className,
   type = 'button',
@@ -32,7 +32,7 @@ export function Button({
         'inline-flex shrink-0 items-center justify-center rounded-lg',
         'border font-medium whitespace-nowrap transition-colors',
         'disabled:cursor-default disabled:opacity-45',
-        LOOKS[look],
+        BUTTON_VARIANTS[variant],
         SIZES[size],
         className,
       )}
@@ -45,7 +45,7 @@ export function Button({
 export function IconButton({
   label,
   size = 'normal',
-  look = 'quiet',
+  variant = 'quiet',
   className,
   keys,
   ...rest
@@ -53,7 +53,7 @@ export function IconButton({
   return (
     <Hint text={keys ? `${label} (${keys})` : label}>
       <Button
-        look={look}
+        variant={variant}
         aria-label={label}
         className={cn(size === 'small' ? 'size-7 [&_svg]:size-3.5' : 'size-8 [&_svg]:size-4', 'px-0', className)}
         {...rest}

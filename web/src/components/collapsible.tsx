@@ -8,11 +8,11 @@ interface Props {
   /** Number of entries; the section is hidden if 0. */
   count?: number;
   open?: boolean;
-  aside?: ReactNode;
+  trailing?: ReactNode;
   children: ReactNode;
 }
 
-export function CollapsibleSection({ title, count, open = false, aside, children }: Props): ReactNode {
+export function CollapsibleSection({ title, count, open = false, trailing, children }: Props): ReactNode {
   const [opened, setOpened] = useState(open);
   const id = useId();
   if (count === 0) return null;
@@ -32,7 +32,7 @@ export function CollapsibleSection({ title, count, open = false, aside, children
             <span className="text-xs font-normal text-faint tabular-nums">{count.toLocaleString('en')}</span>
           )}
         </button>
-        {aside}
+        {trailing}
       </div>
       <div id={id} className={cn('min-w-0 pb-2', !opened && 'hidden')}>
         {opened && children}

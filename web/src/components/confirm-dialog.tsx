@@ -86,7 +86,7 @@ function QuestionDialog({ question }: { question: OpenQuestion }): ReactNode {
           <Button onClick={() => done(null)}>Cancel</Button>
           <Button
             type="submit"
-            look={question.danger ? 'danger' : 'main'}
+            variant={question.danger ? 'danger' : 'main'}
             {...(question.value === undefined ? { ref: focusRef } : {})}
           >
             {question.act}

@@ -56,7 +56,7 @@ function Name({ name }: { name: string | undefined }): ReactNode {
 
 function JsonBranch({ name, value, open }: { name: string | undefined; value: object; open: number }): ReactNode {
   const [opened, setOpened] = useState(open > 0);
-  const [shown, setShown] = useState(ENTRIES_PER_PAGE);
+  const [visibleCount, setVisibleCount] = useState(ENTRIES_PER_PAGE);
   const total = entryCount(value);
   return (
     <div>
@@ -79,12 +79,12 @@ function JsonBranch({ name, value, open }: { name: string | undefined; value: ob
       </button>
       {opened && (
         <div className="ml-1.5 border-l pl-2">
-          {jsonEntries(value, shown).map(([key, item]) => (
+          {jsonEntries(value, visibleCount).map(([key, item]) => (
             <Value key={key} name={key} value={item} open={open - 1} />
           ))}
-          {total > shown && (
-            <Button size="small" look="quiet" onClick={() => setShown(shown + ENTRIES_PER_PAGE)}>
-              Show {Math.min(ENTRIES_PER_PAGE, total - shown)} more of {total - shown}
+          {total > visibleCount && (
+            <Button size="small" variant="quiet" onClick={() => setVisibleCount(visibleCount + ENTRIES_PER_PAGE)}>
+              Show {Math.min(ENTRIES_PER_PAGE, total - visibleCount)} more of {total - visibleCount}
             </Button>
           )}
         </div>
@@ -102,16 +102,16 @@ function JsonLeaf({ value }: { value: unknown }): ReactNode {
 }
 
 function Text({ text }: { text: string }): ReactNode {
-  const [shown, setShown] = useState(MAX_STRING);
-  const cut = text.length > shown;
+  const [visibleCount, setVisibleCount] = useState(MAX_STRING);
+  const isTruncated = text.length > visibleCount;
   return (
     <>
       <span
         dir="auto"
         className="whitespace-pre-wrap text-(--code-string)"
-      >{`"${safeExact(cut ? text.slice(0, shown) : text)}${cut ? '…' : '"'}`}</span>
-      {cut && (
-        <Button size="small" look="quiet" onClick={() => setShown(shown * 20)}>
+      >{`"${safeExact(isTruncated ? text.slice(0, visibleCount) : text)}${isTruncated ? '…' : '"'}`}</span>
+      {isTruncated && (
+        <Button size="small" variant="quiet" onClick={() => setVisibleCount(visibleCount * 20)}>
           Show more
         </Button>
       )}
@@ -131,21 +131,21 @@ export function jsonEntries(value: object, first: number): [string, unknown][] {
 
 /** The value on one line, cut to about `length` characters. */
 export function jsonSummary(value: unknown, length = 80): string {
-  const said = short(value, length);
-  return said.length > length ? `${said.slice(0, length - 1)}…` : said;
+  const text = summarize(value, length);
+  return text.length > length ? `${text.slice(0, length - 1)}…` : text;
 }
 
-function short(value: unknown, left: number): string {
+function summarize(value: unknown, left: number): string {
   if (typeof value === 'string') return JSON.stringify(value.slice(0, left));
   if (typeof value !== 'object' || value === null) return String(value);
   const list = Array.isArray(value);
   const parts: string[] = [];
-  let taken = 2;
+  let length = 2;
   for (const [key, item] of jsonEntries(value, 20)) {
-    if (taken >= left) break;
-    const part = list ? short(item, left - taken) : `${key.slice(0, 40)}: ${short(item, left - taken)}`;
+    if (length >= left) break;
+    const part = list ? summarize(item, left - length) : `${key.slice(0, 40)}: ${summarize(item, left - length)}`;
     parts.push(part);
-    taken += part.length + 2;
+    length += part.length + 2;
   }
   const more = parts.length < entryCount(value) ? ', …' : '';
   return list ? `[${parts.join(', ')}${more}]` : `{${parts.join(', ')}${more}}`;

@@ -2,9 +2,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { useCallback, useState, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
-import { type Schemas, api } from '@/api/client';
+import { type Schemas, api, type Workflow } from '@/api/client';
 import { workflowsQuery, queryClient, workflowQuery } from '@/api/queries';
-import type { Workflow } from '@/api/types';
 import { completeStep } from '@/app/tour/progress';
 import { BoardStore } from '@/pages/playground/board-store';
 import { Dialog } from './dialog';
@@ -22,7 +21,7 @@ interface OpenInPlayground {
 export function useOpenInPlayground(): OpenInPlayground {
   const [, navigate] = useLocation();
   const [busy, setBusy] = useState(false);
-  const [asked, setAsked] = useState<{ live: PlaygroundTarget; title: string } | null>(null);
+  const [dialogTarget, setDialogTarget] = useState<{ live: PlaygroundTarget; title: string } | null>(null);
 
   const start = useCallback(
     async (workflow: string, live: PlaygroundTarget, title: string) => {
@@ -38,7 +37,7 @@ export function useOpenInPlayground(): OpenInPlayground {
       const go = async () => {
         const live = await read();
         if (live.workflow && (await isServedWorkflow(live.workflow))) await start(live.workflow, live, title);
-        else setAsked({ live, title });
+        else setDialogTarget({ live, title });
       };
       setBusy(true);
       return go().finally(() => setBusy(false));
@@ -46,10 +45,10 @@ export function useOpenInPlayground(): OpenInPlayground {
     [start],
   );
   const choose = (workflow: string) => {
-    if (!asked) return;
-    setAsked(null);
+    if (!dialogTarget) return;
+    setDialogTarget(null);
     setBusy(true);
-    start(workflow, asked.live, asked.title)
+    start(workflow, dialogTarget.live, dialogTarget.title)
       .catch(showError)
       .finally(() => setBusy(false));
   };
@@ -58,9 +57,9 @@ export function useOpenInPlayground(): OpenInPlayground {
     busy,
     question: (
       <WorkflowDialog
-        name={asked?.live.workflow ?? null}
-        open={asked !== null}
-        onClose={() => setAsked(null)}
+        name={dialogTarget?.live.workflow ?? null}
+        open={dialogTarget !== null}
+        onClose={() => setDialogTarget(null)}
         onChoose={choose}
       />
     ),
@@ -78,13 +77,13 @@ function WorkflowDialog({
   onClose: () => void;
   onChoose: (workflow: string) => void;
 }): ReactNode {
-  const known = useQuery({ ...workflowsQuery(), enabled: open });
-  const rows = known.data?.data.toSorted((one, other) => Number(other.is_chat) - Number(one.is_chat));
-  const why = name ? `${name.slice(0, 80)} is not served here.` : 'The trace does not say which workflow it is of.';
+  const workflows = useQuery({ ...workflowsQuery(), enabled: open });
+  const rows = workflows.data?.data.toSorted((one, other) => Number(other.is_chat) - Number(one.is_chat));
+  const reason = name ? `${name.slice(0, 80)} is not served here.` : 'The trace does not say which workflow it is of.';
   return (
-    <Dialog open={open} onClose={onClose} title="Which workflow goes on?" description={why}>
-      {known.error && <ErrorMessage error={known.error} />}
-      {known.isPending && <Spinner />}
+    <Dialog open={open} onClose={onClose} title="Which workflow goes on?" description={reason}>
+      {workflows.error && <ErrorMessage error={workflows.error} />}
+      {workflows.isPending && <Spinner />}
       {rows?.length === 0 && <p className="text-muted">No workflow is served.</p>}
       <ul className="-mx-2 space-y-0.5">
         {rows?.map((workflow) => (
@@ -115,24 +114,24 @@ export type PlaygroundTarget = Schemas['Live'];
 type Values = Record<string, unknown>;
 
 /** Split inputs into those that the workflow accepts and the names of the others. */
-export function fittingInputs(values: Values, schema: Values | undefined): { fits: Values; rest: string[] } {
+export function fittingInputs(values: Values, schema: Values | undefined): { accepted: Values; rest: string[] } {
   const declared = schema?.['properties'];
   const names = typeof declared === 'object' && declared !== null ? declared : {};
   const takesAny = schema?.['additionalProperties'] !== undefined && schema['additionalProperties'] !== false;
   const all = Object.entries(values);
-  const fits = (name: string) => takesAny || Object.hasOwn(names, name);
+  const isAccepted = (name: string) => takesAny || Object.hasOwn(names, name);
   return {
-    fits: Object.fromEntries(all.filter(([name]) => fits(name))),
-    rest: all.flatMap(([name]) => (fits(name) ? [] : [name])),
+    accepted: Object.fromEntries(all.filter(([name]) => isAccepted(name))),
+    rest: all.flatMap(([name]) => (isAccepted(name) ? [] : [name])),
   };
 }
 
 /** One line about omitted inputs; null if there are none. */
 export function omittedInputs(workflow: string, names: readonly string[]): string | null {
   if (!names.length) return null;
-  const shown = names.slice(0, 3).map((name) => (name.length > 40 ? `${name.slice(0, 40)}…` : name));
-  const more = names.length - shown.length;
-  return `${workflow} does not take ${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}: left out.`;
+  const shortNames = names.slice(0, 3).map((name) => (name.length > 40 ? `${name.slice(0, 40)}…` : name));
+  const more = names.length - shortNames.length;
+  return `${workflow} does not take ${shortNames.join(', ')}${more > 0 ? ` and ${more} more` : ''}: left out.`;
 }
 
 export async function isServedWorkflow(name: string | null): Promise<boolean> {
@@ -150,7 +149,7 @@ export async function openInPlayground(
   const workflow = await queryClient.fetchQuery(workflowQuery(name));
   const inputs = fittingInputs(live.inputs, workflow.schemas.inputs);
   const parameters = fittingInputs(live.parameters, workflow.schemas.parameters);
-  const request = { inputs: inputs.fits, parameters: parameters.fits };
+  const request = { inputs: inputs.accepted, parameters: parameters.accepted };
   const address = await (workflow.is_chat
     ? createThread(workflow, live, request)
     : createBoard(workflow, request, title));

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { Preview } from '@/api/types';
+import type { Preview } from '@/api/client';
 import { isComplete, formatJsonText, omittedCount, parsePreview } from './preview';
 
 const text: Preview = { renderer: 'text', text: 'one', body: 'one', cut: 0 };

@@ -4,7 +4,7 @@
  */
 import { HoverCard } from 'radix-ui';
 import { useState, type ReactNode } from 'react';
-import type { Preview } from '@/api/types';
+import type { Preview } from '@/api/client';
 import { cn } from '@/lib/cn';
 import { safeProse } from '@/lib/safe-text';
 import { unreachable } from '@/lib/unreachable';
@@ -13,14 +13,14 @@ interface Props {
   preview: Preview;
   /** Accessible name: "Input of row 3". */
   label: string;
-  full?: () => ReactNode;
+  renderFull?: () => ReactNode;
   /** One line for lists, about ten lines for tall rows. */
   size?: 'line' | 'block';
   /** -1 to skip it with Tab: in a long table only the active row is reachable. */
   tabIndex?: number;
 }
 
-export function PreviewCell({ preview, label, full, size = 'block', tabIndex = 0 }: Props): ReactNode {
+export function PreviewCell({ preview, label, renderFull, size = 'block', tabIndex = 0 }: Props): ReactNode {
   const [open, setOpen] = useState(false);
   if (preview.renderer === 'empty') return <span className="text-faint">Empty</span>;
   return (
@@ -57,7 +57,7 @@ export function PreviewCell({ preview, label, full, size = 'block', tabIndex = 0
             'max-w-[min(40rem,calc(100vw-1rem))] overflow-y-auto rounded-xl border bg-raised p-3 shadow-float',
           )}
         >
-          {full ? full() : <PreviewView preview={preview} roomy />}
+          {renderFull ? renderFull() : <PreviewView preview={preview} isExpanded />}
         </HoverCard.Content>
       </HoverCard.Portal>
     </HoverCard.Root>
@@ -65,7 +65,7 @@ export function PreviewCell({ preview, label, full, size = 'block', tabIndex = 0
 }
 
 /** A preview without the box. */
-export function PreviewView({ preview, roomy = false }: { preview: Preview; roomy?: boolean }): ReactNode {
+export function PreviewView({ preview, isExpanded = false }: { preview: Preview; isExpanded?: boolean }): ReactNode {
   switch (preview.renderer) {
     case 'empty':
       return <span className="text-faint">Empty</span>;
@@ -79,7 +79,7 @@ export function PreviewView({ preview, roomy = false }: { preview: Preview; room
     case 'json':
       return (
         <span className="block font-mono text-[12px]/5 wrap-anywhere whitespace-pre-wrap">
-          {safeProse(roomy ? formatJsonText(preview.body) : preview.body)}
+          {safeProse(isExpanded ? formatJsonText(preview.body) : preview.body)}
           <OmittedCount preview={preview} />
         </span>
       );
@@ -87,7 +87,7 @@ export function PreviewView({ preview, roomy = false }: { preview: Preview; room
       return (
         <span className="flex flex-col gap-1.5">
           {preview.messages.map((message) => (
-            <Bubble key={message.index} message={message} roomy={roomy} />
+            <Bubble key={message.index} message={message} isExpanded={isExpanded} />
           ))}
           <OmittedCount preview={preview} />
         </span>
@@ -99,19 +99,19 @@ export function PreviewView({ preview, roomy = false }: { preview: Preview; room
 
 type PreviewMessages = Extract<Preview, { renderer: 'chat' }>['messages'][number];
 
-function Bubble({ message, roomy }: { message: PreviewMessages; roomy: boolean }): ReactNode {
+function Bubble({ message, isExpanded }: { message: PreviewMessages; isExpanded: boolean }): ReactNode {
   return (
     <span className={cn('block rounded-lg px-2 py-1', message.role === 'user' ? 'bg-accent-soft' : 'bg-sunken')}>
       <span className="block text-[11px]/4 text-muted">{message.role}</span>
       {message.text && (
-        <span dir="auto" className={cn('wrap-anywhere whitespace-pre-wrap', roomy ? 'block' : 'line-clamp-4')}>
+        <span dir="auto" className={cn('wrap-anywhere whitespace-pre-wrap', isExpanded ? 'block' : 'line-clamp-4')}>
           {safeProse(message.text)}
           {message.cut > 0 && '…'}
         </span>
       )}
-      {message.calls.map((call, place) => (
+      {message.calls.map((call, index) => (
         // oxlint-disable-next-line react/no-array-index-key -- the same call may come twice
-        <span key={place} className="block truncate font-mono text-[12px]/5 text-muted">
+        <span key={index} className="block truncate font-mono text-[12px]/5 text-muted">
           {safeProse(call)}
         </span>
       ))}
@@ -130,8 +130,8 @@ function OmittedCount({ preview }: { preview: Preview }): ReactNode {
   return null;
 }
 
-const omittedText = (number: number, thing: string): string =>
-  `${number.toLocaleString('en')} ${thing}${number === 1 ? '' : 's'}`;
+const omittedText = (number: number, noun: string): string =>
+  `${number.toLocaleString('en')} ${noun}${number === 1 ? '' : 's'}`;
 
 const RENDERERS: readonly unknown[] = ['chat', 'text', 'json', 'empty'] satisfies Preview['renderer'][];
 

@@ -14,19 +14,19 @@ interface Props {
 
 export function SearchBox({ value, onChange, field, placeholder = 'Search names and messages' }: Props): ReactNode {
   const [text, setText] = useState(value);
-  const sent = useRef(value);
+  const lastSent = useRef(value);
   const send = useEffectEvent(onChange);
   useEffect(() => {
     // The value changed outside: Back, or a saved view.
-    if (value === sent.current) return;
-    sent.current = value;
+    if (value === lastSent.current) return;
+    lastSent.current = value;
     setText(value);
   }, [value]);
   useEffect(() => {
-    if (text === sent.current) return undefined;
+    if (text === lastSent.current) return undefined;
     const timer = setTimeout(
       () => {
-        sent.current = text;
+        lastSent.current = text;
         send(text);
       },
       text === '' ? 0 : DEBOUNCE_MS,

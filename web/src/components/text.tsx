@@ -1,5 +1,6 @@
 /** Text of any length: long text shows its beginning and a button for more. */
-import { useState, type ReactNode } from 'react';
+import { useState, type ReactNode, useMemo } from 'react';
+import { textDiff } from '@/lib/diff';
 import { formatSize } from '@/lib/format';
 import { safeProse, type LinkTarget, namesHost } from '@/lib/safe-text';
 import { Button } from './button';
@@ -7,14 +8,20 @@ import { Button } from './button';
 const INITIAL_LENGTH = 20_000;
 const LENGTH_PER_PAGE = 200_000;
 
-export function LongText({ text, tidy = safeProse }: { text: string; tidy?: (text: string) => string }): ReactNode {
-  const [shown, setShown] = useState(INITIAL_LENGTH);
-  if (text.length <= shown) return tidy(text);
+export function LongText({
+  text,
+  sanitize = safeProse,
+}: {
+  text: string;
+  sanitize?: (text: string) => string;
+}): ReactNode {
+  const [visibleLength, setVisibleLength] = useState(INITIAL_LENGTH);
+  if (text.length <= visibleLength) return sanitize(text);
   return (
     <>
-      {tidy(text.slice(0, shown))}…{' '}
-      <Button size="small" onClick={() => setShown(shown + LENGTH_PER_PAGE)}>
-        Show more ({formatSize(text.length - shown)})
+      {sanitize(text.slice(0, visibleLength))}…{' '}
+      <Button size="small" onClick={() => setVisibleLength(visibleLength + LENGTH_PER_PAGE)}>
+        Show more ({formatSize(text.length - visibleLength)})
       </Button>
     </>
   );
@@ -48,4 +55,24 @@ export function ExternalLink({
       )}
     </>
   );
+}
+
+const PIECE_CLASSES = {
+  same: '',
+  added: 'rounded-sm bg-good-soft text-good no-underline',
+  removed: 'rounded-sm bg-bad-soft text-bad line-through',
+};
+
+/** A diff of two texts, word by word: removed words struck through, added ones underlined. */
+export function WordDiff({ from, to }: { from: string; to: string }): ReactNode {
+  const pieces = useMemo(() => textDiff(from, to), [from, to]);
+  return pieces.map(({ text, change }, index) => {
+    const Tag = change === 'added' ? 'ins' : change === 'removed' ? 'del' : 'span';
+    return (
+      // oxlint-disable-next-line react/no-array-index-key -- the pieces have no identity but their order
+      <Tag key={index} className={PIECE_CLASSES[change]}>
+        {safeProse(text)}
+      </Tag>
+    );
+  });
 }

@@ -16,7 +16,7 @@ interface VirtualRowsOptions {
   /** Index of the focused row. */
   active: number;
   heights: { line: number; card: number };
-  keyOf?: (place: number) => string | number;
+  keyOf?: (index: number) => string | number;
 }
 
 interface VirtualRows {
@@ -41,10 +41,10 @@ export function useVirtualRows({ list, box, count, active, heights, keyOf }: Vir
     overscan: 10,
     // Keep the focused row mounted, or the keyboard focus would be lost.
     rangeExtractor: (range) => {
-      const shown = defaultRangeExtractor(range);
-      return shown.includes(active) || active >= count
-        ? shown
-        : [active, ...shown].toSorted((one, other) => one - other);
+      const indexes = defaultRangeExtractor(range);
+      return indexes.includes(active) || active >= count
+        ? indexes
+        : [active, ...indexes].toSorted((one, other) => one - other);
     },
   });
   const remeasure = useEffectEvent(() => virtual.measure());
@@ -56,11 +56,11 @@ export function useVirtualRows({ list, box, count, active, heights, keyOf }: Vir
 function useScrollMeasure(
   list: VirtualRowsOptions['list'],
   box: VirtualRowsOptions['box'],
-  shown: boolean,
+  isVisible: boolean,
 ): { margin: number; card: boolean } {
   const [measured, setMeasured] = useState({ margin: 0, card: false });
   useLayoutEffect(() => {
-    if (!box || !shown) return undefined;
+    if (!box || !isVisible) return undefined;
     const measure = () => {
       const top = list.current?.getBoundingClientRect().top ?? 0;
       const margin = Math.round(top - box.getBoundingClientRect().top + box.scrollTop);
@@ -72,7 +72,7 @@ function useScrollMeasure(
     observer.observe(box);
     for (const above of box.querySelectorAll('[data-above]')) observer.observe(above);
     return () => observer.disconnect();
-  }, [list, box, shown]);
+  }, [list, box, isVisible]);
   return measured;
 }
 
@@ -94,8 +94,8 @@ export function handleArrowKeys(event: KeyboardEvent<HTMLElement>, active: numbe
 }
 
 /** Retries, because the row renders only after scrolling. */
-export function focusRow(list: HTMLElement | null, place: number, tries = 10): void {
-  const row = list?.querySelector<HTMLElement>(`[data-place="${place}"]`);
+export function focusRow(list: HTMLElement | null, index: number, attempts = 10): void {
+  const row = list?.querySelector<HTMLElement>(`[data-place="${index}"]`);
   if (row) row.focus({ preventScroll: true });
-  else if (tries > 0) requestAnimationFrame(() => focusRow(list, place, tries - 1));
+  else if (attempts > 0) requestAnimationFrame(() => focusRow(list, index, attempts - 1));
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { toolCallsDiff, valueChanges, textDiff } from './diff';
 
-const words = (seed: string): string => Array.from({ length: 30_000 }, (_, place) => `${seed}${place}`).join(' ');
+const longText = (seed: string): string => Array.from({ length: 30_000 }, (_, index) => `${seed}${index}`).join(' ');
 
 describe('texts', () => {
   it('differ by words', () => {
@@ -41,10 +41,10 @@ describe('texts', () => {
   });
 
   it('that share nothing and are long are told apart as a whole, soon', () => {
-    const began = performance.now();
+    const startTime = performance.now();
 
-    expect(textDiff(words('a'), words('b')).length).toBeGreaterThan(1);
-    expect(performance.now() - began).toBeLessThan(30_000); // A watchdog: a fifth of a second as a rule.
+    expect(textDiff(longText('a'), longText('b')).length).toBeGreaterThan(1);
+    expect(performance.now() - startTime).toBeLessThan(30_000); // A watchdog: a fifth of a second as a rule.
   });
 });
 

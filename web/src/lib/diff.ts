@@ -56,9 +56,9 @@ export function toolCallsDiff(base: readonly ToolCall[], other: readonly ToolCal
   return names.flatMap(({ added, removed, value }): CallChange[] => {
     if (added) return after.splice(0, value.length).map((call) => ({ call, change: 'added' }));
     if (removed) return before.splice(0, value.length).map((call) => ({ call, change: 'removed' }));
-    const were = before.splice(0, value.length);
-    return after.splice(0, value.length).map((call, place) => {
-      const changes = valueChanges(parseArguments(were[place]?.arguments ?? ''), parseArguments(call.arguments));
+    const replaced = before.splice(0, value.length);
+    return after.splice(0, value.length).map((call, index) => {
+      const changes = valueChanges(parseArguments(replaced[index]?.arguments ?? ''), parseArguments(call.arguments));
       return changes.length ? { call, change: 'changed', changes } : { call, change: 'same' };
     });
   });

@@ -9,15 +9,15 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
 export function formatAge(at: string, now: number = Date.now()): string {
-  const then = Date.parse(at);
-  const passed = now - then;
+  const timestamp = Date.parse(at);
+  const passed = now - timestamp;
   if (Number.isNaN(passed)) return '';
   if (passed < MINUTE) return 'now';
   if (passed < HOUR) return `${Math.floor(passed / MINUTE)} min`;
   if (passed < DAY) return `${Math.floor(passed / HOUR)} h`;
   if (passed < 7 * DAY) return `${Math.floor(passed / DAY)} d`;
-  const sameYear = new Date(then).getFullYear() === new Date(now).getFullYear();
-  return new Date(then).toLocaleDateString('en', {
+  const sameYear = new Date(timestamp).getFullYear() === new Date(now).getFullYear();
+  return new Date(timestamp).toLocaleDateString('en', {
     day: 'numeric',
     month: 'short',
     ...(sameYear ? {} : { year: 'numeric' }),
@@ -26,9 +26,9 @@ export function formatAge(at: string, now: number = Date.now()): string {
 
 /** Age within a sentence: `just now`, `5 min ago`, `on Nov 1`. */
 export function formatTimeAgo(at: string, now: number = Date.now()): string {
-  const short = formatAge(at, now);
-  if (short === 'now') return 'just now';
-  return /^\d+ /.test(short) ? `${short} ago` : `on ${short}`;
+  const age = formatAge(at, now);
+  if (age === 'now') return 'just now';
+  return /^\d+ /.test(age) ? `${age} ago` : `on ${age}`;
 }
 
 /** Date and time in full. */
@@ -69,13 +69,13 @@ export function formatUsage({ usage, seconds }: MessageMetadata): string {
 
 /** Usage in full, for the tooltip. */
 export function formatUsageDetails({ usage, seconds }: MessageMetadata): string {
-  const counted: [number | undefined, string][] = [
+  const counts: [number | undefined, string][] = [
     [usage?.inputTokens, 'in'],
     [usage?.cachedInputTokens, 'cached'],
     [usage?.outputTokens, 'out'],
     [usage?.reasoningTokens, 'reasoning'],
   ];
-  const tokens = counted.flatMap(([number, word]) => (number === undefined ? [] : [`${number} ${word}`])).join(', ');
+  const tokens = counts.flatMap(([number, word]) => (number === undefined ? [] : [`${number} ${word}`])).join(', ');
   return [tokens && `Tokens: ${tokens}`, seconds === undefined ? '' : `${seconds.toFixed(2)} s`]
     .filter(Boolean)
     .join(' · ');
@@ -89,8 +89,8 @@ export function formatDollars(dollars: number): string {
 }
 
 /** 1 trace, 12 traces */
-export const pluralize = (number: number, thing: string): string =>
-  `${number.toLocaleString('en')} ${thing}${number === 1 ? '' : 's'}`;
+export const pluralize = (number: number, noun: string): string =>
+  `${number.toLocaleString('en')} ${noun}${number === 1 ? '' : 's'}`;
 
 /** 512 bytes, 8 KiB, 1.5 MiB */
 export function formatBytes(count: number): string {

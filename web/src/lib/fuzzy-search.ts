@@ -3,10 +3,10 @@
 export function searchByTitle<T extends { title: string; more?: string }>(
   text: string,
   items: readonly T[],
-  most = 50,
+  limit = 50,
 ): T[] {
   const words = normalizeText(text).split(/\s+/).filter(Boolean);
-  if (words.length === 0) return items.slice(0, most);
+  if (words.length === 0) return items.slice(0, limit);
   const scored = items.flatMap((item) => {
     const title = normalizeText(item.title);
     const all = `${title} ${normalizeText(item.more ?? '')}`;
@@ -16,7 +16,7 @@ export function searchByTitle<T extends { title: string; more?: string }>(
   });
   return scored
     .toSorted((one, other) => other.begins - one.begins)
-    .slice(0, most)
+    .slice(0, limit)
     .map(({ item }) => item);
 }
 

@@ -1,5 +1,5 @@
 /** Preferences of this browser, in local storage. */
-import { create } from 'zustand';
+import { create, type StoreApi, type UseBoundStore } from 'zustand';
 
 export interface Preferences {
   /** The key that sends a message: Enter (Shift+Enter starts a new line), or Ctrl+Enter. */
@@ -33,4 +33,20 @@ export function isSendKey(
   if (event.key !== 'Enter' || event.isComposing || event.keyCode === 229) return false;
   const modified = event.ctrlKey || event.metaKey;
   return by === 'enter' ? !event.shiftKey || modified : modified;
+}
+
+/** The first of `values` is the default. */
+export function createStoredChoice<T extends string>(
+  key: string,
+  values: readonly [T, ...T[]],
+): UseBoundStore<StoreApi<T>> {
+  const useChoice = create<T>(() => values.find((value) => value === localStorage.getItem(key)) ?? values[0]);
+  useChoice.subscribe((value) => {
+    try {
+      localStorage.setItem(key, value);
+    } catch {
+      // Storage may be full or forbidden.
+    }
+  });
+  return useChoice;
 }

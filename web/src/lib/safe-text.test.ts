@@ -8,7 +8,7 @@ describe('an address', () => {
     ['https://bank.example@evil.example', { href: 'https://bank.example@evil.example/', host: 'evil.example' }],
     ['https://bänk.example', { href: 'https://xn--bnk-qla.example/', host: 'xn--bnk-qla.example' }],
     ['mailto:a@b.example', { href: 'mailto:a@b.example', host: 'a@b.example' }],
-  ])('that may be a link says who is asked: %s', (given, expected) => expect(safeLink(given)).toEqual(expected));
+  ])('that may be a link says who is asked: %s', (url, expected) => expect(safeLink(url)).toEqual(expected));
 
   it.each([
     'javascript:alert(1)',
@@ -24,7 +24,7 @@ describe('an address', () => {
     'a',
     '',
     `https://${'a'.repeat(5000)}`,
-  ])('of another kind is none: %s', (given) => expect(safeLink(given)).toBeUndefined());
+  ])('of another kind is none: %s', (url) => expect(safeLink(url)).toBeUndefined());
 
   it('is told unless the words tell it', () => {
     const to = { href: 'https://a.example/x', host: 'a.example' };
@@ -38,7 +38,7 @@ describe('an address', () => {
         'here',
         'a.example@b.example',
         'a.example is safe',
-      ].map((words) => namesHost(words, to)),
+      ].map((label) => namesHost(label, to)),
     ).toEqual([true, true, true, false, false, false, false]);
   });
 });

@@ -19,8 +19,8 @@ export interface LinkTarget {
 }
 
 /** A link for an absolute http, https or mailto URL; undefined for anything else. */
-export function safeLink(given: string): LinkTarget | undefined {
-  const url = parseUrl(given.trim());
+export function safeLink(rawUrl: string): LinkTarget | undefined {
+  const url = parseUrl(rawUrl.trim());
   if (!url) return undefined;
   if (url.protocol === 'mailto:') return { href: url.href, host: safeProse(url.pathname) };
   return (url.protocol === 'https:' || url.protocol === 'http:') && url.host
@@ -28,9 +28,9 @@ export function safeLink(given: string): LinkTarget | undefined {
     : undefined;
 }
 
-function parseUrl(given: string): URL | undefined {
+function parseUrl(rawUrl: string): URL | undefined {
   try {
-    return given.length <= 4000 ? new URL(given) : undefined;
+    return rawUrl.length <= 4000 ? new URL(rawUrl) : undefined;
   } catch {
     return undefined;
   }
@@ -93,7 +93,7 @@ const NAMED_ENTITIES: Record<string, string> = {
 /** Replace common character references. */
 export const decodeEntities = (text: string): string =>
   text.includes('&')
-    ? text.replaceAll(/&(\w{2,8});/g, (whole, name: string) =>
-        Object.hasOwn(NAMED_ENTITIES, name) ? (NAMED_ENTITIES[name] ?? whole) : whole,
+    ? text.replaceAll(/&(\w{2,8});/g, (entity, name: string) =>
+        Object.hasOwn(NAMED_ENTITIES, name) ? (NAMED_ENTITIES[name] ?? entity) : entity,
       )
     : text;

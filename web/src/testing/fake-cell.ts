@@ -1,6 +1,6 @@
 /** Test helper: cells on a fake server. Call `startServer` once in a test file. */
 import { afterEach, beforeEach, vi } from 'vitest';
-import type { Thread } from '@/api/types';
+import type { Thread } from '@/api/client';
 import type { ChatMessage } from '@/components/messages/message';
 import { CellChat, type CellOptions } from '@/pages/playground/chat/cell-chat';
 import { FakeServer } from './fake-server';
@@ -17,12 +17,12 @@ export function startServer(): void {
   });
 }
 
-export const PLACE = { workflow: 'tutor', variant: 'short', parameters: { t: 1 }, inputs: { subject: 'physics' } };
+export const PLACEMENT = { workflow: 'tutor', variant: 'short', parameters: { t: 1 }, inputs: { subject: 'physics' } };
 export const createCell = (more: Partial<CellOptions> = {}): CellChat =>
   new CellChat({
     thread: null,
-    place: () => PLACE,
-    make: async () => ({ id: 'conv_1' }) as Thread,
+    placement: () => PLACEMENT,
+    createThread: async () => ({ id: 'conv_1' }) as Thread,
     forked: () => {},
     ...more,
   });
@@ -34,10 +34,10 @@ export async function openCell(cell: CellChat): Promise<CellChat> {
 }
 export const openThreadCell = (more: Partial<CellOptions> = {}) => openCell(createCell({ thread: 'conv_1', ...more }));
 
-export const waitUntil = (true_: () => boolean) =>
+export const waitUntil = (condition: () => boolean) =>
   vi.waitFor(
     () => {
-      if (!true_()) throw new Error('Not yet.');
+      if (!condition()) throw new Error('Not yet.');
     },
     { timeout: 4000, interval: 5 },
   );
@@ -48,13 +48,13 @@ export const messageText = (message: ChatMessage): string =>
   message.parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
 export const transcript = (cell: CellChat): string[] =>
   cell.chat.messages.map((message) => `${message.role}: ${messageText(message)}`);
-export const textParts = (said: string) => [{ type: 'text' as const, text: said }];
+export const textParts = (text: string) => [{ type: 'text' as const, text: text }];
 
 /** Send, and wait until the workflow runs. */
-export async function sendAndWait(cell: CellChat, said: string): Promise<void> {
-  const before = server.ended.length;
-  void cell.send(textParts(said));
+export async function sendAndWait(cell: CellChat, text: string): Promise<void> {
+  const before = server.endedRuns.length;
+  void cell.send(textParts(text));
   await waitUntil(
-    () => server.run !== null && server.ended.length >= before && transcript(cell).includes(`user: ${said}`),
+    () => server.run !== null && server.endedRuns.length >= before && transcript(cell).includes(`user: ${text}`),
   );
 }

@@ -1,8 +1,8 @@
 /** Test helper: a fake server with one thread, whose workflow the test drives. */
 import { vi } from 'vitest';
+import type { Node, Part } from '@/api/client';
 import { ConnectionLost, type SocketRequest, type Notice } from '@/api/socket';
 import { socket } from '@/api/stream-fetch';
-import type { Node, Part } from '@/api/types';
 import { withoutNodes } from '@/pages/playground/chat/branch';
 
 interface FakeRun {
@@ -12,7 +12,7 @@ interface FakeRun {
   text: string;
   chunks: object[];
   readers: Set<ReadableStreamDefaultController<Uint8Array>>;
-  began: string | null;
+  startedAt: string | null;
 }
 
 const encoder = new TextEncoder();
@@ -26,19 +26,25 @@ export class FakeServer {
   head: string | null = null;
   workflow = 'tutor';
   run: FakeRun | null = null;
-  ended: { id: string; answers: string | null; status: string; error: object | null; text: string; message: string }[] =
-    [];
+  endedRuns: {
+    id: string;
+    answers: string | null;
+    status: string;
+    error: object | null;
+    text: string;
+    message: string;
+  }[] = [];
   /** Requests as `METHOD path` with body and headers. */
-  asked: { what: string; body: unknown; headers: Record<string, string> }[] = [];
-  away = false;
+  requests: { route: string; body: unknown; headers: Record<string, string> }[] = [];
+  isOffline = false;
   /** Held requests by prefix of `METHOD path`. */
-  #held = new Map<string, Promise<void>>();
+  #gates = new Map<string, Promise<void>>();
   #failing = new Map<string, Response>();
   #listeners = new Set<[(notice: Notice) => void, (connected: boolean) => void]>();
 
   constructor() {
     vi.stubGlobal('fetch', (path: string, init?: RequestInit) => this.#answer(path, init));
-    vi.spyOn(socket, 'request').mockImplementation((asked, signal) => this.#stream(asked, signal));
+    vi.spyOn(socket, 'request').mockImplementation((request, signal) => this.#stream(request, signal));
     vi.spyOn(socket, 'listen').mockImplementation((listener, connected = () => {}) => {
       const pair: [(notice: Notice) => void, (connected: boolean) => void] = [listener, connected];
       this.#listeners.add(pair);
@@ -46,19 +52,19 @@ export class FakeServer {
     });
   }
 
-  hold(what: string): () => void {
+  holdRoute(route: string): () => void {
     let release = () => {};
-    const held = new Promise<void>((resolve) => {
+    const gate = new Promise<void>((resolve) => {
       release = resolve;
     });
-    this.#held.set(what, held);
+    this.#gates.set(route, gate);
     return () => {
-      this.#held.delete(what);
+      this.#gates.delete(route);
       release();
     };
   }
-  failNext(what: string, status: number, message: string): void {
-    this.#failing.set(what, Response.json({ error: { code: 'some', message } }, { status }));
+  failNext(route: string, status: number, message: string): void {
+    this.#failing.set(route, Response.json({ error: { code: 'some', message } }, { status }));
   }
   notice(): void {
     for (const [listener] of this.#listeners) listener({ changed: 'thread', ref: 'conv_1' });
@@ -68,29 +74,29 @@ export class FakeServer {
   }
 
   /** Append messages below the head. */
-  put(...messages: (Partial<Node> & Pick<Node, 'role'> & { text?: string })[]): void {
-    for (const { text, ...given } of messages) {
-      const id = given.id ?? `m${this.nodes.length + 1}`;
+  addNodes(...messages: (Partial<Node> & Pick<Node, 'role'> & { text?: string })[]): void {
+    for (const { text, ...fields } of messages) {
+      const id = fields.id ?? `m${this.nodes.length + 1}`;
       this.nodes.push(
-        fakeNode({ parent: this.head, parts: text === undefined ? [] : [{ type: 'text', text }], ...given, id }),
+        fakeNode({ parent: this.head, parts: text === undefined ? [] : [{ type: 'text', text }], ...fields, id }),
       );
-      if (given.status !== 'failed') this.head = id;
+      if (fields.status !== 'failed') this.head = id;
     }
   }
 
   begin(answers: string | null, more: { message?: string } = {}): FakeRun {
     if (this.run) this.end('cancelled');
-    const id = `run_${this.ended.length + 1}`;
-    const message = more.message ?? `msg_${this.ended.length + 1}_1`;
-    this.run = { id, answers, message, text: '', chunks: [], readers: new Set(), began: this.head };
-    this.tell(
+    const id = `run_${this.endedRuns.length + 1}`;
+    const message = more.message ?? `msg_${this.endedRuns.length + 1}_1`;
+    this.run = { id, answers, message, text: '', chunks: [], readers: new Set(), startedAt: this.head };
+    this.sendChunks(
       { type: 'start', messageId: message, messageMetadata: { runId: id } },
       { type: 'start-step' },
       { type: 'text-start', id: 't' },
     );
     return this.run;
   }
-  tell(...chunks: object[]): void {
+  sendChunks(...chunks: object[]): void {
     const run = this.run;
     if (!run) throw new Error('Nobody is speaking.');
     for (const chunk of chunks) {
@@ -98,34 +104,34 @@ export class FakeServer {
       for (const reader of run.readers) reader.enqueue(frame(chunk));
     }
   }
-  say(delta: string): void {
+  sendText(delta: string): void {
     if (this.run) this.run.text += delta;
-    this.tell({ type: 'text-delta', id: 't', delta });
+    this.sendChunks({ type: 'text-delta', id: 't', delta });
   }
   end(status: 'finished' | 'failed' | 'cancelled' = 'finished', parts?: Part[]): void {
     const run = this.run;
     if (!run) throw new Error('Nobody is speaking.');
     const error = status === 'failed' ? { code: 'workflow_failed', message: 'The model is gone.' } : null;
     if (status === 'finished')
-      this.tell({ type: 'text-end', id: 't' }, { type: 'finish-step' }, { type: 'finish', finishReason: 'stop' });
+      this.sendChunks({ type: 'text-end', id: 't' }, { type: 'finish-step' }, { type: 'finish', finishReason: 'stop' });
     else if (status === 'failed')
-      this.tell({ type: 'error', errorText: 'The model is gone.' }, { type: 'finish', finishReason: 'error' });
-    else this.tell({ type: 'abort' });
+      this.sendChunks({ type: 'error', errorText: 'The model is gone.' }, { type: 'finish', finishReason: 'error' });
+    else this.sendChunks({ type: 'abort' });
     const id = this.nodes.some((one) => one.id === run.message) ? `${run.message}.${this.nodes.length}` : run.message;
-    const how = status === 'finished' ? 'done' : status === 'failed' ? 'failed' : 'partial';
+    const nodeStatus = status === 'finished' ? 'done' : status === 'failed' ? 'failed' : 'partial';
     this.nodes.push(
       fakeNode({
         id,
         parent: run.answers,
         role: 'assistant',
         run: run.id,
-        status: how,
+        status: nodeStatus,
         error,
         parts: parts ?? [{ type: 'text', text: run.text }],
       }),
     );
-    if (how !== 'failed' && (this.head === run.answers || this.head === run.began)) this.head = id;
-    this.ended.push({ id: run.id, answers: run.answers, status, error, text: run.text, message: run.message });
+    if (nodeStatus !== 'failed' && (this.head === run.answers || this.head === run.startedAt)) this.head = id;
+    this.endedRuns.push({ id: run.id, answers: run.answers, status, error, text: run.text, message: run.message });
     this.run = null;
     for (const reader of run.readers) {
       reader.enqueue(frame('[DONE]'));
@@ -140,38 +146,41 @@ export class FakeServer {
   }
 
   branch(end: string | null): Node[] {
-    const found: Node[] = [];
+    const branch: Node[] = [];
     for (let at = end; at !== null;) {
-      const here = this.nodes.find((one) => one.id === at);
-      if (!here) break;
-      found.unshift({ ...here, siblings: this.nodes.filter((one) => one.parent === here.parent).map((one) => one.id) });
-      at = here.parent;
+      const current = this.nodes.find((one) => one.id === at);
+      if (!current) break;
+      branch.unshift({
+        ...current,
+        siblings: this.nodes.filter((one) => one.parent === current.parent).map((one) => one.id),
+      });
+      at = current.parent;
     }
-    return found;
+    return branch;
   }
   /** All nodes as text, for assertions. */
   get tree(): string[] {
     return this.nodes.map((one) => `${one.parent ?? '-'} > ${one.id} ${one.role} ${one.parts.map(partText).join('')}`);
   }
   posted(): unknown[] {
-    return this.asked.filter(({ what }) => what === 'POST /api/threads/conv_1/messages').map(({ body }) => body);
+    return this.requests.filter(({ route }) => route === 'POST /api/threads/conv_1/messages').map(({ body }) => body);
   }
 
   async #answer(path: string, init: RequestInit = {}): Promise<Response> {
     const url = new URL(path, 'http://here.test');
     const method = init.method ?? 'GET';
-    const what = `${method} ${url.pathname}`;
+    const route = `${method} ${url.pathname}`;
     const body = init.body ? (JSON.parse(String(init.body)) as Record<string, unknown>) : null;
-    this.asked.push({ what, body, headers: {} });
-    await this.#wait(what);
-    if (this.away) throw new TypeError('Failed to fetch');
-    const failing = this.#failing.get(what);
-    this.#failing.delete(what);
+    this.requests.push({ route, body, headers: {} });
+    await this.#wait(route);
+    if (this.isOffline) throw new TypeError('Failed to fetch');
+    const failing = this.#failing.get(route);
+    this.#failing.delete(route);
     return failing ?? this.#route(method, url, body ?? {});
   }
 
-  async #wait(what: string): Promise<void> {
-    for (const [begins, held] of this.#held) if (what.startsWith(begins)) await held;
+  async #wait(route: string): Promise<void> {
+    for (const [prefix, gate] of this.#gates) if (route.startsWith(prefix)) await gate;
   }
 
   #route(method: string, url: URL, body: Record<string, unknown>): Response {
@@ -186,10 +195,10 @@ export class FakeServer {
       return Response.json({ id: 'conv_1', workflow: this.workflow, head: this.head, run: this.run?.id ?? null });
     }
     if (at === '/api/threads/conv_1/messages')
-      return method === 'POST' ? this.#say(body) : this.#page(url.searchParams);
+      return method === 'POST' ? this.#addMessages(body) : this.#page(url.searchParams);
     if (at === '/api/runs')
       return Response.json({
-        data: this.ended.slice(-1).map(({ id, answers, status, error }) => ({ id, answers, status, error })),
+        data: this.endedRuns.slice(-1).map(({ id, answers, status, error }) => ({ id, answers, status, error })),
       });
     if (at.startsWith('/api/runs/')) return this.#run(at.slice('/api/runs/'.length), method);
     if (at.endsWith('/stop')) {
@@ -198,9 +207,9 @@ export class FakeServer {
     }
     if (method === 'DELETE') {
       const id = at.split('/').at(-1) ?? '';
-      const gone = this.nodes.find((one) => one.id === id);
+      const removed = this.nodes.find((one) => one.id === id);
       this.nodes = withoutNodes(this.nodes, [id]);
-      if (this.head === id) this.head = gone?.parent ?? null;
+      if (this.head === id) this.head = removed?.parent ?? null;
       return new Response(null, { status: 204 });
     }
     if (at.endsWith('/duplicate')) return Response.json({ id: 'conv_2', ...body }, { status: 201 });
@@ -236,14 +245,14 @@ export class FakeServer {
     return Response.json({ data: [...branch.slice(-limit), ...streaming], next: null });
   }
 
-  #say(body: Record<string, unknown>): Response {
-    const given = body['messages'] as (Pick<Node, 'role' | 'parts'> & { id?: string })[];
+  #addMessages(body: Record<string, unknown>): Response {
+    const incoming = body['messages'] as (Pick<Node, 'role' | 'parts'> & { id?: string })[];
     const replaced = this.nodes.find((one) => one.id === body['replaces']);
     this.head = replaced ? replaced.parent : (body['parent'] as string | null);
     const before = this.nodes.length;
-    for (const message of given) {
-      const taken = this.nodes.some((one) => one.id === message.id);
-      this.put({ role: message.role, parts: message.parts, ...(message.id && !taken ? { id: message.id } : {}) });
+    for (const message of incoming) {
+      const exists = this.nodes.some((one) => one.id === message.id);
+      this.addNodes({ role: message.role, parts: message.parts, ...(message.id && !exists ? { id: message.id } : {}) });
     }
     this.notice();
     return Response.json(
@@ -256,7 +265,7 @@ export class FakeServer {
     if (method === 'PUT') return Response.json({});
     if (id === this.run?.id)
       return Response.json({ id, answers: this.run.answers, status: 'running', created_at: '2026-01-01T00:00:00Z' });
-    const run = this.ended.find((one) => one.id === id);
+    const run = this.endedRuns.find((one) => one.id === id);
     if (!run) return Response.json({ error: { code: 'not_found', message: 'No run.' } }, { status: 404 });
     const messages = run.text
       ? [{ id: run.message, role: 'assistant', parts: [{ type: 'text', text: run.text }] }]
@@ -265,13 +274,13 @@ export class FakeServer {
   }
 
   async #stream({ method, path, headers, body }: SocketRequest, signal?: AbortSignal | null): Promise<Response> {
-    const what = `${method} ${path}`;
-    this.asked.push({ what, body: body ? (JSON.parse(body) as unknown) : null, headers });
-    await this.#wait(what);
+    const route = `${method} ${path}`;
+    this.requests.push({ route, body: body ? (JSON.parse(body) as unknown) : null, headers });
+    await this.#wait(route);
     signal?.throwIfAborted();
-    if (this.away) throw new ConnectionLost();
-    const failing = this.#failing.get(what);
-    this.#failing.delete(what);
+    if (this.isOffline) throw new ConnectionLost();
+    const failing = this.#failing.get(route);
+    this.#failing.delete(route);
     if (failing) return failing;
     if (method === 'GET' && !this.run) return new Response(null, { status: 204 });
     const last = (body ? (JSON.parse(body) as { messages: { id: string; role: string }[] }).messages : []).at(-1);
@@ -294,19 +303,19 @@ export class FakeServer {
 }
 
 /** Test helper: a node with defaults. */
-export const fakeNode = (given: Partial<Node> & Pick<Node, 'id' | 'role'>): Node => ({
+export const fakeNode = (fields: Partial<Node> & Pick<Node, 'id' | 'role'>): Node => ({
   parent: null,
   parts: [],
   name: null,
   metadata: {},
-  origin: given.run ? 'run' : 'client',
+  origin: fields.run ? 'run' : 'client',
   run: null,
   status: 'done',
   error: null,
-  siblings: [given.id],
+  siblings: [fields.id],
   feedback: { up: 0, down: 0 },
   usage: null,
   seconds: null,
   created_at: '2026-01-01T00:00:00Z',
-  ...given,
+  ...fields,
 });

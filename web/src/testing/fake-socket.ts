@@ -10,22 +10,22 @@ export class FakeSocket extends EventTarget {
     this.readyState = 3;
     this.dispatchEvent(new Event('close'));
   }
-  opens(): void {
+  open(): void {
     this.readyState = 1;
     this.dispatchEvent(new Event('open'));
   }
-  tells(...frames: object[]): void {
+  sendFrames(...frames: object[]): void {
     for (const frame of frames) this.dispatchEvent(new MessageEvent('message', { data: JSON.stringify(frame) }));
   }
 }
 
 /** All sockets that were created, in order. */
-export function fakeSockets(): { made: FakeSocket[]; make: (url: string) => WebSocket } {
-  const made: FakeSocket[] = [];
-  const make = () => {
+export function fakeSockets(): { sockets: FakeSocket[]; createSocket: (url: string) => WebSocket } {
+  const sockets: FakeSocket[] = [];
+  const createSocket = () => {
     const socket = new FakeSocket();
-    made.push(socket);
+    sockets.push(socket);
     return socket as unknown as WebSocket;
   };
-  return { made, make };
+  return { sockets, createSocket };
 }

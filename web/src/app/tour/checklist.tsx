@@ -11,10 +11,10 @@ import { textPieces, STEPS, type Step } from './steps';
 export default function Checklist(): ReactNode {
   const { look, done } = useTour();
   const isOpen = look === 'open';
-  const [chosen, choose] = useState<{ id: StepId | null; when: number } | null>(null);
+  const [selection, setSelection] = useState<{ id: StepId | null; stepCount: number } | null>(null);
   const next = STEPS.find(({ id }) => !done.includes(id))?.id ?? null;
   // A step that the user opened stays open until the next one is finished.
-  const shown = chosen?.when === done.length ? chosen.id : next;
+  const openId = selection?.stepCount === done.length ? selection.id : next;
   useEffect(() => {
     if (!isOpen) return undefined;
     const { dataset } = document.documentElement; // styles.css makes dialogs leave room for it.
@@ -37,8 +37,8 @@ export default function Checklist(): ReactNode {
               key={step.id}
               step={step}
               isDone={done.includes(step.id)}
-              isShown={shown === step.id}
-              onToggle={() => choose({ id: shown === step.id ? null : step.id, when: done.length })}
+              isOpen={openId === step.id}
+              onToggle={() => setSelection({ id: openId === step.id ? null : step.id, stepCount: done.length })}
             />
           ))}
           {next === null && (
@@ -54,8 +54,8 @@ export default function Checklist(): ReactNode {
 }
 
 function Head({ isOpen, count }: { isOpen: boolean; count: number }): ReactNode {
-  const told = `${count} of ${STEPS.length}`;
-  const putAway = () => {
+  const countText = `${count} of ${STEPS.length}`;
+  const dismiss = () => {
     tour.show('away');
     showToast('The tour is put away. Settings has it.', { action: { label: 'Undo', run: () => tour.show('open') } });
   };
@@ -70,10 +70,10 @@ function Head({ isOpen, count }: { isOpen: boolean; count: number }): ReactNode 
         >
           <ListChecks aria-hidden className="text-accent" />
           Tour
-          <span className="text-xs font-normal text-muted tabular-nums">{told}</span>
+          <span className="text-xs font-normal text-muted tabular-nums">{countText}</span>
           <ChevronDown aria-hidden className={cn('ml-auto text-faint transition-transform', !isOpen && '-rotate-90')} />
         </button>
-        <IconButton label="Put the tour away" size="small" onClick={putAway}>
+        <IconButton label="Put the tour away" size="small" onClick={dismiss}>
           <X />
         </IconButton>
       </header>
@@ -83,7 +83,7 @@ function Head({ isOpen, count }: { isOpen: boolean; count: number }): ReactNode 
         aria-valuemin={0}
         aria-valuemax={STEPS.length}
         aria-valuenow={count}
-        aria-valuetext={told}
+        aria-valuetext={countText}
         className="h-0.5 shrink-0 bg-sunken"
       >
         <div className="h-full bg-accent transition-[width]" style={{ width: `${(100 * count) / STEPS.length}%` }} />
@@ -95,17 +95,17 @@ function Head({ isOpen, count }: { isOpen: boolean; count: number }): ReactNode 
 interface RowProps {
   step: Step;
   isDone: boolean;
-  isShown: boolean;
+  isOpen: boolean;
   onToggle: () => void;
 }
 
-function StepRow({ step: { id, title, text, href, link }, isDone, isShown, onToggle }: RowProps): ReactNode {
+function StepRow({ step: { id, title, text, href, link }, isDone, isOpen, onToggle }: RowProps): ReactNode {
   const row = useRef<HTMLLIElement>(null);
   useEffect(() => {
-    if (isShown) row.current?.scrollIntoView({ block: 'nearest' });
-  }, [isShown]);
+    if (isOpen) row.current?.scrollIntoView({ block: 'nearest' });
+  }, [isOpen]);
   return (
-    <li ref={row} className={cn('rounded-lg', isShown && 'bg-sunken')}>
+    <li ref={row} className={cn('rounded-lg', isOpen && 'bg-sunken')}>
       <div className="flex items-start">
         <input
           type="checkbox"
@@ -116,18 +116,18 @@ function StepRow({ step: { id, title, text, href, link }, isDone, isShown, onTog
         />
         <button
           type="button"
-          aria-expanded={isShown}
+          aria-expanded={isOpen}
           onClick={onToggle}
           className={cn(
             'min-h-7 grow rounded-lg px-1.5 py-1 text-left text-[13px] leading-5 -outline-offset-2',
             isDone ? 'text-muted' : 'font-medium',
-            !isShown && 'hover:bg-sunken',
+            !isOpen && 'hover:bg-sunken',
           )}
         >
           {title}
         </button>
       </div>
-      {isShown && (
+      {isOpen && (
         <div className="pr-2 pb-2 pl-8 text-[13px] text-muted">
           <p>
             {textPieces(text).map(({ kind, text: piece }) =>

@@ -27,10 +27,10 @@ export function parseProgress(stored: string | null): Omit<TourState, 'on'> {
   } catch {
     value = {};
   }
-  const { look, done: listed } = (value ?? {}) as { look?: unknown; done?: unknown };
+  const { look, done: storedDone } = (value ?? {}) as { look?: unknown; done?: unknown };
   return {
     look: TOUR_VIEWS.find((one) => one === look) ?? NO_TOUR.look,
-    done: STEP_IDS.filter((id) => Array.isArray(listed) && listed.includes(id)),
+    done: STEP_IDS.filter((id) => Array.isArray(storedDone) && storedDone.includes(id)),
   };
 }
 
@@ -51,17 +51,17 @@ export class Tour {
     this.state.setState({ on: true, ...parseProgress(this.#storage.getItem(KEY)) });
   }
 
-  mark(id: StepId, is: boolean): void {
+  mark(id: StepId, isDone: boolean): void {
     const { done: before } = this.state.getState();
-    if (before.includes(id) !== is)
-      this.#save({ done: STEP_IDS.filter((one) => (one === id ? is : before.includes(one))) });
+    if (before.includes(id) !== isDone)
+      this.#save({ done: STEP_IDS.filter((one) => (one === id ? isDone : before.includes(one))) });
   }
 
   show(look: TourView): void {
     this.#save({ look });
   }
 
-  again(): void {
+  restart(): void {
     this.#save({ look: 'open', done: [] });
   }
 

@@ -74,10 +74,10 @@ function highlightExtension(language: string): Extension {
 
 function buildDecorations(spans: readonly { kinds: readonly string[]; text: string }[]): DecorationSet {
   let at = 0;
-  const found = spans.flatMap(({ kinds, text }) => {
-    const [from, look] = [at, highlightClass(kinds)];
+  const decorations = spans.flatMap(({ kinds, text }) => {
+    const [from, className] = [at, highlightClass(kinds)];
     at += text.length;
-    return look && text ? [Decoration.mark({ class: look }).range(from, at)] : [];
+    return className && text ? [Decoration.mark({ class: className }).range(from, at)] : [];
   });
-  return Decoration.set(found);
+  return Decoration.set(decorations);
 }

@@ -43,11 +43,11 @@ const hint = (fallback: unknown, required: boolean): string =>
   fallback === undefined || fallback === null ? (required ? 'Required' : '') : formatValue(fallback);
 
 function TextControl({ shape, value, fallback, required, onChange, id, label, invalid }: ControlOf<'text'>): ReactNode {
-  const usual = typeof fallback === 'string' ? fallback : '';
+  const fallbackText = typeof fallback === 'string' ? fallback : '';
   const text = typeof value === 'string' ? value : '';
   const placeholder = value === '' ? 'Empty text' : hint(fallback, required);
   // Erased text is an empty string where that differs from unset.
-  const write = (next: string) => onChange(next || (usual || required ? '' : undefined));
+  const write = (next: string) => onChange(next || (fallbackText || required ? '' : undefined));
   const shared = {
     id,
     dir: 'auto',
@@ -93,63 +93,63 @@ function NumberControl({
   invalid,
 }: ControlOf<'number'>): ReactNode {
   const [draft, setDraft] = useState<string | null>(null);
-  const typed = draft === null ? null : parseNumber(draft, shape.whole);
+  const parsed = draft === null ? null : parseNumber(draft, shape.isInteger);
   // "-" and "1e" are incomplete numbers; a complete draft that differs from the value is outdated.
-  const unfinished = draft !== null && draft !== '' && typed === null;
-  const holds = draft !== null && (unfinished || (draft === '' ? value === undefined : typed === value));
-  const slides = sliderStep(shape.range, shape.whole);
+  const isPartial = draft !== null && draft !== '' && parsed === null;
+  const isDraftCurrent = draft !== null && (isPartial || (draft === '' ? value === undefined : parsed === value));
+  const slider = sliderStep(shape.range, shape.isInteger);
   const current = typeof value === 'number' ? value : typeof fallback === 'number' ? fallback : undefined;
   const field = (
     <TextField
       id={id}
-      inputMode={shape.whole && shape.range.least >= 0 ? 'numeric' : 'decimal'}
+      inputMode={shape.isInteger && shape.range.min >= 0 ? 'numeric' : 'decimal'}
       autoComplete="off"
-      value={holds ? draft : typeof value === 'number' ? String(value) : ''}
+      value={isDraftCurrent ? draft : typeof value === 'number' ? String(value) : ''}
       placeholder={hint(fallback, required)}
-      aria-invalid={invalid || (holds && unfinished)}
+      aria-invalid={invalid || (isDraftCurrent && isPartial)}
       onChange={(event) => {
         const text = event.currentTarget.value;
-        const next = parseNumber(text, shape.whole);
+        const next = parseNumber(text, shape.isInteger);
         setDraft(text);
         if (next !== null) onChange(next);
         else if (text === '') onChange(undefined);
       }}
-      className={cn('tabular-nums', slides ? 'w-20 shrink-0' : 'max-w-48')}
+      className={cn('tabular-nums', slider ? 'w-20 shrink-0' : 'max-w-48')}
     />
   );
   return (
     <>
       <div className="flex items-center gap-3">
-        {slides && (
+        {slider && (
           <input
             type="range"
             aria-label={`${label}, as a slider`}
-            min={slides.from}
-            max={slides.to}
-            step={slides.step}
-            value={current ?? slides.from}
+            min={slider.from}
+            max={slider.to}
+            step={slider.step}
+            value={current ?? slider.from}
             onChange={(event) => onChange(Number(event.currentTarget.value))}
             className={cn('h-8 min-w-0 grow cursor-pointer accent-accent', value === undefined && 'opacity-50')}
           />
         )}
         {field}
       </div>
-      {holds && unfinished && (
-        <p className="mt-1 text-xs text-bad">{shape.whole ? 'Not a whole number.' : 'Not a number.'}</p>
+      {isDraftCurrent && isPartial && (
+        <p className="mt-1 text-xs text-bad">{shape.isInteger ? 'Not a whole number.' : 'Not a number.'}</p>
       )}
     </>
   );
 }
 
 function SwitchControl({ value, fallback, onChange, label }: ControlOf<'switch'>): ReactNode {
-  const shown = typeof value === 'boolean' ? value : fallback === true;
+  const isOn = typeof value === 'boolean' ? value : fallback === true;
   return (
     <div className="flex h-8 items-center gap-2">
       <span className={cn('flex', value === undefined && 'opacity-60')}>
-        <Switch checked={shown} onChange={onChange} label={label} />
+        <Switch checked={isOn} onChange={onChange} label={label} />
       </span>
       <span className="text-[13px] text-muted">
-        {shown ? 'On' : 'Off'}
+        {isOn ? 'On' : 'Off'}
         {value === undefined && (typeof fallback === 'boolean' ? ' by default' : ', not set')}
       </span>
     </div>
@@ -157,21 +157,21 @@ function SwitchControl({ value, fallback, onChange, label }: ControlOf<'switch'>
 }
 
 function ChoiceControl({ shape, value, fallback, required, onChange, id, invalid }: ControlOf<'choice'>): ReactNode {
-  const chosen = shape.options.findIndex((option) => isEqual(option, value));
-  const nothing = fallback === undefined ? (required ? 'Choose…' : 'Not set') : `${formatValue(fallback)} (default)`;
+  const selectedIndex = shape.options.findIndex((option) => isEqual(option, value));
+  const emptyLabel = fallback === undefined ? (required ? 'Choose…' : 'Not set') : `${formatValue(fallback)} (default)`;
   return (
     <Select
       id={id}
-      value={chosen < 0 ? '' : String(chosen)}
+      value={selectedIndex < 0 ? '' : String(selectedIndex)}
       aria-invalid={invalid}
       onChange={(event) =>
         onChange(event.currentTarget.value === '' ? undefined : shape.options[Number(event.currentTarget.value)])
       }
-      className={cn('max-w-full', chosen < 0 && 'text-faint')}
+      className={cn('max-w-full', selectedIndex < 0 && 'text-faint')}
     >
-      <option value="">{nothing}</option>
-      {shape.options.map((option, place) => (
-        <option key={formatValue(option)} value={place} className="text-ink">
+      <option value="">{emptyLabel}</option>
+      {shape.options.map((option, index) => (
+        <option key={formatValue(option)} value={index} className="text-ink">
           {formatValue(option)}
         </option>
       ))}
@@ -191,10 +191,10 @@ interface CodeFieldProps {
 
 /** Edits code. Keeps the line ends of the original, although the editor only knows line feeds. */
 export function CodeField({ text, onText, label, language, placeholder }: CodeFieldProps): ReactNode {
-  const writing = useRef(false);
-  const shown = withLineFeeds(text);
+  const isFocused = useRef(false);
+  const displayText = withLineFeeds(text);
   const write = (next: string) => {
-    if (next !== shown) onText(withLineEndsOf(text, next));
+    if (next !== displayText) onText(withLineEndsOf(text, next));
   };
   return (
     <div
@@ -209,22 +209,22 @@ export function CodeField({ text, onText, label, language, placeholder }: CodeFi
           <TextArea
             rows={3}
             aria-label={label}
-            value={shown}
+            value={displayText}
             placeholder={placeholder}
             onChange={(event) => write(event.target.value)}
-            onFocus={() => (writing.current = true)}
-            onBlur={() => (writing.current = false)}
+            onFocus={() => (isFocused.current = true)}
+            onBlur={() => (isFocused.current = false)}
             className="block border-0 font-mono text-[13px] whitespace-pre focus-visible:outline-none"
           />
         }
       >
         <CodeEditor
-          text={shown}
+          text={displayText}
           onText={write}
           label={label}
           language={language}
           placeholder={placeholder}
-          writing={writing}
+          isFocusedRef={isFocused}
         />
       </Suspense>
     </div>
@@ -256,27 +256,16 @@ const NO_ERROR = (): null => null;
 
 /** Edits a value as JSON. Invalid text stays in the editor, marked, while the last valid value is kept. */
 export function JsonField({ value, onChange, label, placeholder, validate = NO_ERROR }: JsonFieldProps): ReactNode {
-  const writing = useRef(false);
-  const [draft, setDraft] = useState<string | null>(null);
-  const kept = draft === null ? null : parseJson(draft, validate);
-  // A draft that parses to another value is outdated.
-  const holds = draft !== null && kept !== null && (kept.wrong !== null || isEqual(kept.value, value));
-  const text = holds ? draft : value === undefined ? '' : JSON.stringify(value, null, 2);
-  const told = holds ? kept.wrong : null;
-
-  const change = (next: string): void => {
-    const now = parseJson(next, validate);
-    setDraft(next);
-    if (now.wrong === null && !isEqual(now.value, value)) onChange(now.value);
-  };
-  const hints = placeholder === undefined ? {} : { placeholder };
+  const isFocused = useRef(false);
+  const { text, error: draftError, change } = useJsonDraft(value, onChange, validate);
+  const placeholderProps = placeholder === undefined ? {} : { placeholder };
   return (
     <div>
       <div
         className={cn(
           'overflow-hidden rounded-lg border bg-surface transition-colors',
           'focus-within:border-accent hover:border-strong-line',
-          told && 'border-bad focus-within:border-bad hover:border-bad',
+          draftError && 'border-bad focus-within:border-bad hover:border-bad',
         )}
       >
         <Suspense
@@ -287,30 +276,51 @@ export function JsonField({ value, onChange, label, placeholder, validate = NO_E
               aria-label={label}
               value={text}
               onChange={(event) => change(event.target.value)}
-              onFocus={() => (writing.current = true)}
-              onBlur={() => (writing.current = false)}
+              onFocus={() => (isFocused.current = true)}
+              onBlur={() => (isFocused.current = false)}
               className="block min-h-8 border-0 font-mono text-[13px] focus-visible:outline-none"
-              {...hints}
+              {...placeholderProps}
             />
           }
         >
-          <JsonEditor text={text} onText={change} label={label} writing={writing} {...hints} />
+          <JsonEditor text={text} onText={change} label={label} isFocusedRef={isFocused} {...placeholderProps} />
         </Suspense>
       </div>
-      {told && <p className="mt-1 text-xs text-bad wrap-anywhere">{told}</p>}
+      {draftError && <p className="mt-1 text-xs text-bad wrap-anywhere">{draftError}</p>}
     </div>
   );
 }
 
+/** State of a JSON text field: invalid text stays as a draft while the last valid value is kept. */
+export function useJsonDraft(
+  value: unknown,
+  onChange: (value: unknown) => void,
+  validate: (value: unknown, text: string) => string | null,
+): { text: string; error: string | null; change: (next: string) => void } {
+  const [draft, setDraft] = useState<string | null>(null);
+  const parsedDraft = draft === null ? null : parseJson(draft, validate);
+  // A draft that parses to another value is outdated.
+  const isDraftCurrent =
+    draft !== null && parsedDraft !== null && (parsedDraft.error !== null || isEqual(parsedDraft.value, value));
+  const text = isDraftCurrent ? draft : value === undefined ? '' : JSON.stringify(value, null, 2);
+  const error = isDraftCurrent ? parsedDraft.error : null;
+  const change = (next: string): void => {
+    const now = parseJson(next, validate);
+    setDraft(next);
+    if (now.error === null && !isEqual(now.value, value)) onChange(now.value);
+  };
+  return { text, error, change };
+}
+
 function parseJson(
   text: string,
-  validate: (value: unknown) => string | null,
-): { value: unknown; wrong: string | null } {
-  if (!text.trim()) return { value: undefined, wrong: null };
+  validate: (value: unknown, text: string) => string | null,
+): { value: unknown; error: string | null } {
+  if (!text.trim()) return { value: undefined, error: null };
   try {
     const value = JSON.parse(text) as unknown;
-    return { value, wrong: validate(value) };
+    return { value, error: validate(value, text) };
   } catch {
-    return { value: undefined, wrong: 'This is not JSON yet.' };
+    return { value: undefined, error: 'This is not JSON yet.' };
   }
 }

@@ -17,16 +17,21 @@ const HIGHLIGHT_STYLE = HighlightStyle.define([
 
 /** Position of the first syntax error. (The messages of JSON.parse name no position in some browsers.) */
 function jsonErrors({ state }: EditorView): Diagnostic[] {
-  const found: Diagnostic[] = [];
-  if (!state.doc.toString().trim()) return found; // Empty text is no error.
+  const diagnostics: Diagnostic[] = [];
+  if (!state.doc.toString().trim()) return diagnostics; // Empty text is no error.
   syntaxTree(state).iterate({
     enter: ({ type, from, to }) => {
-      if (!type.isError || found.length) return;
+      if (!type.isError || diagnostics.length) return;
       const start = Math.max(0, Math.min(from, state.doc.length - 1));
-      found.push({ from: start, to: Math.max(to, start + 1), severity: 'error', message: 'Here it is not JSON.' });
+      diagnostics.push({
+        from: start,
+        to: Math.max(to, start + 1),
+        severity: 'error',
+        message: 'Here it is not JSON.',
+      });
     },
   });
-  return found;
+  return diagnostics;
 }
 
 const JSON_EXTENSIONS: Extension = [

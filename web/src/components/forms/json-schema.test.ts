@@ -2,15 +2,19 @@ import { describe, expect, it } from 'vitest';
 import { formOf, hasWideField, shapeOf, exampleOf } from './json-schema';
 
 const bare = { nullable: false, description: '', fallback: undefined };
-const plain = { kind: 'text', format: 'plain', shortest: 0, longest: Infinity, ...bare };
-const endless = { least: -Infinity, most: Infinity, above: -Infinity, below: Infinity, step: null };
-const integer = { kind: 'number', whole: true, range: endless, ...bare };
+const plain = { kind: 'text', format: 'plain', minLength: 0, maxLength: Infinity, ...bare };
+const unbounded = { min: -Infinity, max: Infinity, above: -Infinity, below: Infinity, step: null };
+const integer = { kind: 'number', isInteger: true, range: unbounded, ...bare };
 
 describe('a schema is drawn as', () => {
   const cases: [string, unknown, unknown][] = [
     ['a text', { type: 'string' }, plain],
     ['a date', { type: 'string', format: 'date' }, { ...plain, format: 'date' }],
-    ['a text of bounded length', { type: 'string', minLength: 1, maxLength: 9 }, { ...plain, shortest: 1, longest: 9 }],
+    [
+      'a text of bounded length',
+      { type: 'string', minLength: 1, maxLength: 9 },
+      { ...plain, minLength: 1, maxLength: 9 },
+    ],
     [
       'code',
       { type: 'string', contentMediaType: 'text/javascript' },
@@ -38,7 +42,7 @@ describe('a schema is drawn as', () => {
     [
       'a number in a range',
       { type: 'number', minimum: 0, exclusiveMaximum: 2 },
-      { ...integer, whole: false, range: { ...endless, least: 0, below: 2 } },
+      { ...integer, isInteger: false, range: { ...unbounded, min: 0, below: 2 } },
     ],
     ['a switch', { type: 'boolean', default: true }, { kind: 'switch', ...bare, fallback: true }],
     ['a choice', { enum: ['a', 'b'] }, { kind: 'choice', options: ['a', 'b'], ...bare }],
@@ -54,7 +58,7 @@ describe('a schema is drawn as', () => {
     [
       'a list of numbers',
       { type: 'array', items: { type: 'integer' } },
-      { kind: 'list', item: integer, least: 0, most: Infinity, ...bare },
+      { kind: 'list', item: integer, min: 0, max: Infinity, ...bare },
     ],
     ['JSON: a list of objects', { type: 'array', items: { type: 'object' } }, { kind: 'json', ...bare }],
     [

@@ -7,18 +7,18 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
 export type TextFormat = 'plain' | 'date' | 'time' | 'email' | 'url' | 'password' | 'code';
 
 export type Kind =
-  | { kind: 'text'; format: TextFormat; language?: string; shortest: number; longest: number }
-  | { kind: 'number'; whole: boolean; range: Range }
+  | { kind: 'text'; format: TextFormat; language?: string; minLength: number; maxLength: number }
+  | { kind: 'number'; isInteger: boolean; range: Range }
   | { kind: 'switch' }
   | { kind: 'choice'; options: readonly unknown[] }
-  | { kind: 'list'; item: Shape; least: number; most: number }
+  | { kind: 'list'; item: Shape; min: number; max: number }
   | { kind: 'group'; fields: readonly Field[]; open: boolean }
   | { kind: 'json' };
 
 /** Bounds of a number; exclusive where `above` or `below` says so, infinite where missing. */
 export interface Range {
-  least: number;
-  most: number;
+  min: number;
+  max: number;
   above: number;
   below: number;
   step: number | null;
@@ -47,33 +47,33 @@ export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** The fields of an object schema. */
-export function formOf(schema: JsonSchema, without: readonly string[] = []): Form {
+export function formOf(schema: JsonSchema, excluded: readonly string[] = []): Form {
   const form = fieldsOf(resolveSchema(schema, schema, []).schema, schema, []);
-  return { ...form, fields: form.fields.filter(({ name }) => !without.includes(name)) };
+  return { ...form, fields: form.fields.filter(({ name }) => !excluded.includes(name)) };
 }
 
-function fieldsOf(schema: JsonSchema, root: JsonSchema, seen: readonly string[]): Form {
+function fieldsOf(schema: JsonSchema, root: JsonSchema, visitedRefs: readonly string[]): Form {
   const required = Array.isArray(schema.required) ? schema.required : [];
   const properties = isObject(schema.properties) ? schema.properties : {};
   const fields = Object.entries(properties).map(([name, property]) => ({
     name,
     required: required.includes(name),
-    shape: shapeOf(property, root, seen),
+    shape: shapeOf(property, root, visitedRefs),
   }));
   // Objects are open by default in JSON Schema; our server says explicitly whether extra names are allowed.
   return { fields, open: schema.additionalProperties === true || isObject(schema.additionalProperties) };
 }
 
 /** The shape of one value. `seen` holds the references on the path here, because a schema may contain itself. */
-export function shapeOf(given: unknown, root: JsonSchema, seen: readonly string[] = []): Shape {
-  const { schema, seen: passed } = resolveSchema(given, root, seen);
-  const { schema: inner, nullable, seen: deeper } = withoutNull(schema, root, passed);
+export function shapeOf(rawSchema: unknown, root: JsonSchema, visitedRefs: readonly string[] = []): Shape {
+  const { schema, visitedRefs: passed } = resolveSchema(rawSchema, root, visitedRefs);
+  const { schema: inner, nullable, visitedRefs: innerVisited } = withoutNull(schema, root, passed);
   const description = asString(schema.description) || asString(inner.description);
   const fallback = schema.default === undefined ? inner.default : schema.default;
-  return { ...kindOf(inner, root, deeper), nullable, description, fallback };
+  return { ...kindOf(inner, root, innerVisited), nullable, description, fallback };
 }
 
-function kindOf(schema: JsonSchema, root: JsonSchema, seen: readonly string[]): Kind {
+function kindOf(schema: JsonSchema, root: JsonSchema, visitedRefs: readonly string[]): Kind {
   if (schema.const !== undefined) return { kind: 'choice', options: [schema.const] };
   if (Array.isArray(schema.enum)) return { kind: 'choice', options: schema.enum.filter((option) => option !== null) };
   const constants = Array.isArray(schema.anyOf)
@@ -86,18 +86,18 @@ function kindOf(schema: JsonSchema, root: JsonSchema, seen: readonly string[]): 
       return {
         kind: 'text',
         ...formatOf(schema),
-        shortest: number(schema.minLength, 0),
-        longest: number(schema.maxLength, Infinity),
+        minLength: number(schema.minLength, 0),
+        maxLength: number(schema.maxLength, Infinity),
       };
     case 'integer':
     case 'number':
-      return { kind: 'number', whole: schema.type === 'integer', range: rangeOf(schema) };
+      return { kind: 'number', isInteger: schema.type === 'integer', range: rangeOf(schema) };
     case 'boolean':
       return { kind: 'switch' };
     case 'array':
-      return listOf(schema, root, seen);
+      return listOf(schema, root, visitedRefs);
     case 'object': {
-      const form = fieldsOf(schema, root, seen);
+      const form = fieldsOf(schema, root, visitedRefs);
       return form.fields.length ? { kind: 'group', ...form } : { kind: 'json' };
     }
     default:
@@ -105,12 +105,12 @@ function kindOf(schema: JsonSchema, root: JsonSchema, seen: readonly string[]): 
   }
 }
 
-function listOf(schema: JsonSchema, root: JsonSchema, seen: readonly string[]): Kind {
+function listOf(schema: JsonSchema, root: JsonSchema, visitedRefs: readonly string[]): Kind {
   if (!isObject(schema.items) || Array.isArray(schema.prefixItems)) return { kind: 'json' };
-  const item = shapeOf(schema.items, root, seen);
-  const simple = !item.nullable && ['text', 'number', 'switch', 'choice'].includes(item.kind);
-  return simple
-    ? { kind: 'list', item, least: number(schema.minItems, 0), most: number(schema.maxItems, Infinity) }
+  const item = shapeOf(schema.items, root, visitedRefs);
+  const isSimple = !item.nullable && ['text', 'number', 'switch', 'choice'].includes(item.kind);
+  return isSimple
+    ? { kind: 'list', item, min: number(schema.minItems, 0), max: number(schema.maxItems, Infinity) }
     : { kind: 'json' };
 }
 
@@ -118,23 +118,23 @@ function listOf(schema: JsonSchema, root: JsonSchema, seen: readonly string[]): 
 
 interface ResolvedSchema {
   schema: JsonSchema;
-  seen: readonly string[];
+  visitedRefs: readonly string[];
 }
 
 /** Follow a reference and merge a single `allOf`; siblings of the reference override it. */
-function resolveSchema(given: unknown, root: JsonSchema, seen: readonly string[]): ResolvedSchema {
-  if (!isObject(given)) return { schema: {}, seen };
-  const { $ref, allOf, ...rest } = given;
+function resolveSchema(rawSchema: unknown, root: JsonSchema, visitedRefs: readonly string[]): ResolvedSchema {
+  if (!isObject(rawSchema)) return { schema: {}, visitedRefs };
+  const { $ref, allOf, ...rest } = rawSchema;
   if (typeof $ref === 'string') {
-    if (seen.includes($ref)) return { schema: {}, seen };
-    const found = resolveSchema(resolvePointer($ref, root), root, [...seen, $ref]);
-    return { schema: { ...found.schema, ...rest }, seen: found.seen };
+    if (visitedRefs.includes($ref)) return { schema: {}, visitedRefs };
+    const resolved = resolveSchema(resolvePointer($ref, root), root, [...visitedRefs, $ref]);
+    return { schema: { ...resolved.schema, ...rest }, visitedRefs: resolved.visitedRefs };
   }
   if (Array.isArray(allOf) && allOf.length === 1) {
-    const found = resolveSchema(allOf[0], root, seen);
-    return { schema: { ...found.schema, ...rest }, seen: found.seen };
+    const resolved = resolveSchema(allOf[0], root, visitedRefs);
+    return { schema: { ...resolved.schema, ...rest }, visitedRefs: resolved.visitedRefs };
   }
-  return { schema: given, seen };
+  return { schema: rawSchema, visitedRefs };
 }
 
 function resolvePointer(reference: string, root: JsonSchema): unknown {
@@ -151,24 +151,24 @@ function resolvePointer(reference: string, root: JsonSchema): unknown {
 function withoutNull(
   schema: JsonSchema,
   root: JsonSchema,
-  seen: readonly string[],
+  visitedRefs: readonly string[],
 ): ResolvedSchema & { nullable: boolean } {
   if (Array.isArray(schema.type)) {
     const types = schema.type.filter((type) => type !== 'null');
     const inner = { ...schema, type: types.length === 1 ? types[0] : undefined };
-    return { schema: inner, nullable: types.length < schema.type.length, seen };
+    return { schema: inner, nullable: types.length < schema.type.length, visitedRefs };
   }
   const choices = Array.isArray(schema.anyOf) ? schema.anyOf : Array.isArray(schema.oneOf) ? schema.oneOf : null;
-  if (!choices) return { schema, nullable: Array.isArray(schema.enum) && schema.enum.includes(null), seen };
+  if (!choices) return { schema, nullable: Array.isArray(schema.enum) && schema.enum.includes(null), visitedRefs };
   const others = choices.filter((choice) => !(isObject(choice) && choice.type === 'null'));
   const nullable = others.length < choices.length;
   if (others.length === 1) {
     // Keywords next to the choice apply to it: pydantic and msgspec describe `str | None` that way.
-    const { anyOf: _, oneOf: __, ...beside } = schema;
-    const found = resolveSchema(others[0], root, seen);
-    return { schema: { ...beside, ...found.schema }, seen: found.seen, nullable };
+    const { anyOf: _, oneOf: __, ...siblings } = schema;
+    const resolved = resolveSchema(others[0], root, visitedRefs);
+    return { schema: { ...siblings, ...resolved.schema }, visitedRefs: resolved.visitedRefs, nullable };
   }
-  return { schema: { ...schema, anyOf: others }, nullable, seen };
+  return { schema: { ...schema, anyOf: others }, nullable, visitedRefs };
 }
 
 function formatOf(schema: JsonSchema): { format: TextFormat; language?: string } {
@@ -204,8 +204,8 @@ export const hasWideField = ({ fields }: Pick<Form, 'fields'>): boolean =>
 
 function rangeOf(schema: JsonSchema): Range {
   return {
-    least: number(schema.minimum, -Infinity),
-    most: number(schema.maximum, Infinity),
+    min: number(schema.minimum, -Infinity),
+    max: number(schema.maximum, Infinity),
     above: number(schema.exclusiveMinimum, -Infinity),
     below: number(schema.exclusiveMaximum, Infinity),
     step: typeof schema.multipleOf === 'number' && schema.multipleOf > 0 ? schema.multipleOf : null,
@@ -222,8 +222,8 @@ const asString = (value: unknown): string => (typeof value === 'string' ? value 
  * messages.
  */
 export function exampleOf(schema: JsonSchema | undefined): Record<string, unknown> {
-  const whole = firstExample(schema);
-  const { messages: _, ...example } = isObject(whole) ? whole : propertyExamples(schema);
+  const schemaExample = firstExample(schema);
+  const { messages: _, ...example } = isObject(schemaExample) ? schemaExample : propertyExamples(schema);
   return structuredClone(example);
 }
 

@@ -29,27 +29,27 @@ export interface SchemaFormProps {
   /** Server errors by JSON pointer into the value. */
   errors?: readonly FieldError[];
   /** Names to leave out, such as the `messages` of a chat. */
-  without?: readonly string[];
+  excluded?: readonly string[];
   /** Show descriptions on hover only, with less spacing. */
   compact?: boolean;
 }
 
-const NONE: readonly never[] = [];
-const NOTHING: Readonly<Record<string, unknown>> = {};
+const NO_ITEMS: readonly never[] = [];
+const NO_VALUES: Readonly<Record<string, unknown>> = {};
 
 export function SchemaForm({
   schema,
   value,
   onChange,
-  placeholder = NOTHING,
-  errors = NONE,
-  without = NONE,
+  placeholder = NO_VALUES,
+  errors = NO_ITEMS,
+  excluded = NO_ITEMS,
   compact = false,
 }: SchemaFormProps): ReactNode {
   // Callers pass `without` inline, so compare its names.
-  const names = without.join('\n');
+  const names = excluded.join('\n');
   const form = useMemo(() => formOf(schema, names ? names.split('\n') : []), [schema, names]);
-  const more = unknownFields(form, value, without);
+  const more = unknownFields(form, value, excluded);
   const hasMore = Object.keys(more).length > 0;
   if (!form.fields.length && !form.open && !hasMore)
     return <p className="text-[13px] text-faint">Nothing to set here.</p>;
@@ -116,14 +116,14 @@ export function FieldView({ field, value, fallback, onChange, path, errors, comp
   const id = useId();
   const [asJson, setAsJson] = useState(false);
   const [resets, setResets] = useState(0);
-  const written = shape.kind === 'json' || asJson || !matchesShape(shape, value);
-  const isGroup = shape.kind === 'group' && !written && value !== null;
-  const below = isGroup || (shape.kind === 'list' && !written);
-  const faults = errors
+  const isJsonText = shape.kind === 'json' || asJson || !matchesShape(shape, value);
+  const isGroup = shape.kind === 'group' && !isJsonText && value !== null;
+  const below = isGroup || (shape.kind === 'list' && !isJsonText);
+  const serverMessages = errors
     .filter((error) => error.path === path || (!below && error.path.startsWith(`${path}/`)))
     .map(({ message }) => message);
-  const own = fieldError(shape, value);
-  const wrong = own ? [own, ...faults] : faults;
+  const localMessage = fieldError(shape, value);
+  const messages = localMessage ? [localMessage, ...serverMessages] : serverMessages;
   return (
     <div
       role={isGroup ? 'group' : undefined}
@@ -177,9 +177,9 @@ export function FieldView({ field, value, fallback, onChange, path, errors, comp
       {!compact && shape.description && <p className="mb-1 text-xs text-muted wrap-anywhere">{shape.description}</p>}
       <Entry
         key={resets}
-        {...{ field, value, fallback, onChange, path, errors, compact, id, written, invalid: wrong.length > 0 }}
+        {...{ field, value, fallback, onChange, path, errors, compact, id, isJsonText, invalid: messages.length > 0 }}
       />
-      {wrong.map((message) => (
+      {messages.map((message) => (
         <p key={message} role="alert" className="mt-1 text-xs text-bad wrap-anywhere">
           {message}
         </p>
@@ -202,7 +202,7 @@ function FieldAction({
 }): ReactNode {
   return (
     <Button
-      look="quiet"
+      variant="quiet"
       aria-label={label}
       title={label}
       onClick={onClick}
@@ -214,9 +214,9 @@ function FieldAction({
   );
 }
 
-type EntryProps = FieldProps & { id: string; written: boolean; invalid: boolean };
+type EntryProps = FieldProps & { id: string; isJsonText: boolean; invalid: boolean };
 
-function Entry({ field, id, written, invalid, ...rest }: EntryProps): ReactNode {
+function Entry({ field, id, isJsonText, invalid, ...rest }: EntryProps): ReactNode {
   const { value, fallback, onChange, path, errors, compact } = rest;
   const { name, required, shape } = field;
   if (value === null && shape.kind !== 'json') {
@@ -226,7 +226,7 @@ function Entry({ field, id, written, invalid, ...rest }: EntryProps): ReactNode 
       </p>
     );
   }
-  if (written) {
+  if (isJsonText) {
     const hint = fallback === undefined ? (required ? 'Required, as JSON' : 'JSON') : formatValue(fallback);
     return <JsonField value={value} onChange={onChange} label={name} placeholder={hint} />;
   }
@@ -254,7 +254,7 @@ function Entry({ field, id, written, invalid, ...rest }: EntryProps): ReactNode 
     return (
       <ListEntry
         item={shape.item}
-        most={shape.most}
+        maxItems={shape.max}
         id={id}
         name={name}
         {...{ value, fallback, onChange, path, errors }}
@@ -266,23 +266,23 @@ function Entry({ field, id, written, invalid, ...rest }: EntryProps): ReactNode 
 
 interface ListProps extends Pick<FieldProps, 'value' | 'fallback' | 'onChange' | 'path' | 'errors'> {
   item: Shape;
-  most: number;
+  maxItems: number;
   id: string;
   name: string;
 }
 
 /** A row for each item. While unset the items of the default are shown, and adding starts from them. */
-function ListEntry({ item, most, id, name, value, fallback, onChange, path, errors }: ListProps): ReactNode {
+function ListEntry({ item, maxItems, id, name, value, fallback, onChange, path, errors }: ListProps): ReactNode {
   const set = Array.isArray(value) ? (value as readonly unknown[]) : null;
-  const usual = Array.isArray(fallback) ? (fallback as readonly unknown[]) : [];
-  const rows = set ?? usual;
+  const fallbackItems = Array.isArray(fallback) ? (fallback as readonly unknown[]) : [];
+  const rows = set ?? fallbackItems;
   return (
     <div className="flex flex-col gap-1.5">
-      {rows.map((one, place) => {
-        const fault = fieldError(item, one) ?? errors.find((error) => error.path === pointer(path, place))?.message;
+      {rows.map((one, index) => {
+        const message = fieldError(item, one) ?? errors.find((error) => error.path === pointer(path, index))?.message;
         return (
           // oxlint-disable-next-line react/no-array-index-key -- items have no identity but their place
-          <div key={place} className={cn('flex items-start gap-1', !set && 'opacity-60')}>
+          <div key={index} className={cn('flex items-start gap-1', !set && 'opacity-60')}>
             <div className={cn('min-w-0', item.kind === 'text' && 'grow')}>
               <Control
                 shape={item}
@@ -290,18 +290,18 @@ function ListEntry({ item, most, id, name, value, fallback, onChange, path, erro
                 fallback={undefined}
                 required
                 onChange={(next) =>
-                  onChange(rows.map((other, at) => (at === place ? (next ?? emptyItem(item)) : other)))
+                  onChange(rows.map((other, at) => (at === index ? (next ?? emptyItem(item)) : other)))
                 }
-                id={place === 0 ? id : `${id}-${place}`}
-                label={`${name}, ${place + 1}`}
-                invalid={Boolean(fault)}
+                id={index === 0 ? id : `${id}-${index}`}
+                label={`${name}, ${index + 1}`}
+                invalid={Boolean(message)}
               />
-              {fault && <p className="mt-1 text-xs text-bad">{fault}</p>}
+              {message && <p className="mt-1 text-xs text-bad">{message}</p>}
             </div>
             <IconButton
               size="small"
-              label={`Remove item ${place + 1}`}
-              onClick={() => onChange(rows.filter((_, at) => at !== place))}
+              label={`Remove item ${index + 1}`}
+              onClick={() => onChange(rows.filter((_, at) => at !== index))}
               className="mt-0.5"
             >
               <X />
@@ -311,9 +311,9 @@ function ListEntry({ item, most, id, name, value, fallback, onChange, path, erro
       })}
       <Button
         size="small"
-        look="quiet"
+        variant="quiet"
         className="self-start px-1.5"
-        disabled={rows.length >= most}
+        disabled={rows.length >= maxItems}
         onClick={() => onChange([...rows, emptyItem(item)])}
       >
         <Plus className="size-3.5" />

@@ -13,7 +13,7 @@ export interface EditorProps {
   label: string;
   placeholder?: string;
   /** Whether the user is already typing in the placeholder. */
-  writing?: RefObject<boolean>;
+  isFocusedRef?: RefObject<boolean>;
 }
 
 const EDITOR_THEME = EditorView.theme({
@@ -50,10 +50,10 @@ export function TextEditor({
   onText,
   label,
   placeholder = '',
-  writing,
+  isFocusedRef,
   more,
 }: EditorProps & { more: Extension }): ReactNode {
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView>(null);
   const latest = useRef({ text, onText });
   useEffect(() => {
@@ -61,9 +61,9 @@ export function TextEditor({
   }, [text, onText]);
 
   useEffect(() => {
-    if (!place.current) return undefined;
-    const made = new EditorView({
-      parent: place.current,
+    if (!container.current) return undefined;
+    const editor = new EditorView({
+      parent: container.current,
       state: EditorState.create({
         doc: latest.current.text,
         extensions: [
@@ -77,27 +77,27 @@ export function TextEditor({
         ],
       }),
     });
-    view.current = made;
-    if (writing?.current) {
-      made.dispatch({ selection: { anchor: made.state.doc.length } });
-      made.focus();
+    view.current = editor;
+    if (isFocusedRef?.current) {
+      editor.dispatch({ selection: { anchor: editor.state.doc.length } });
+      editor.focus();
     }
-    return () => made.destroy();
-  }, [label, placeholder, writing, more]);
+    return () => editor.destroy();
+  }, [label, placeholder, isFocusedRef, more]);
 
   useEffect(() => {
     const now = view.current?.state.doc.toString();
     if (now !== undefined && now !== text) view.current?.dispatch({ changes: changedRange(now, text) });
   }, [text]);
 
-  return <div ref={place} />;
+  return <div ref={container} />;
 }
 
 export function changedRange(before: string, now: string): { from: number; to: number; insert: string } {
-  const shorter = Math.min(before.length, now.length);
+  const minLength = Math.min(before.length, now.length);
   let from = 0;
-  while (from < shorter && before[from] === now[from]) from += 1;
+  while (from < minLength && before[from] === now[from]) from += 1;
   let back = 0;
-  while (back < shorter - from && before[before.length - 1 - back] === now[now.length - 1 - back]) back += 1;
+  while (back < minLength - from && before[before.length - 1 - back] === now[now.length - 1 - back]) back += 1;
   return { from, to: before.length - back, insert: now.slice(from, now.length - back) };
 }

@@ -36,12 +36,12 @@ describe('a number as it was typed', () => {
 });
 
 describe('a slider', () => {
-  const range = { least: -Infinity, most: Infinity, above: -Infinity, below: Infinity, step: null };
+  const range = { min: -Infinity, max: Infinity, above: -Infinity, below: Infinity, step: null };
 
   it('runs between both ends in round steps', () => {
-    expect(sliderStep({ ...range, least: 0, most: 2 }, false)).toEqual({ from: 0, to: 2, step: 0.01 });
-    expect(sliderStep({ ...range, least: 1, most: 10 }, true)).toEqual({ from: 1, to: 10, step: 1 });
-    expect(sliderStep({ ...range, least: 0, most: 1, step: 0.25 }, false)).toEqual({ from: 0, to: 1, step: 0.25 });
+    expect(sliderStep({ ...range, min: 0, max: 2 }, false)).toEqual({ from: 0, to: 2, step: 0.01 });
+    expect(sliderStep({ ...range, min: 1, max: 10 }, true)).toEqual({ from: 1, to: 10, step: 1 });
+    expect(sliderStep({ ...range, min: 0, max: 1, step: 0.25 }, false)).toEqual({ from: 0, to: 1, step: 0.25 });
   });
 
   it('leaves out an end that is not part of the range', () => {
@@ -49,9 +49,9 @@ describe('a slider', () => {
   });
 
   it('needs two ends with something between them', () => {
-    expect(sliderStep({ ...range, least: 0 }, false)).toBeNull();
-    expect(sliderStep({ ...range, least: 1, most: 1 }, true)).toBeNull();
-    expect(sliderStep({ ...range, least: 0, most: 1e9 }, true)).toBeNull();
+    expect(sliderStep({ ...range, min: 0 }, false)).toBeNull();
+    expect(sliderStep({ ...range, min: 1, max: 1 }, true)).toBeNull();
+    expect(sliderStep({ ...range, min: 0, max: 1e9 }, true)).toBeNull();
   });
 });
 
@@ -69,18 +69,18 @@ describe('a value is checked lightly', () => {
     [{ type: 'boolean' }, 'yes', 'Must be true or false.'],
     [{}, { any: ['thing'] }, null],
     [{ type: 'string' }, undefined, null],
-  ])('%o given %o', (schema, value, fault) => {
-    expect(fieldError(shapeOf(schema, {}), value)).toBe(fault);
+  ])('%o given %o', (schema, value, message) => {
+    expect(fieldError(shapeOf(schema, {}), value)).toBe(message);
   });
 
   it('and all that is wrong is told with its place', () => {
-    const place = { type: 'object', properties: { x: { type: 'integer' } }, required: ['x'] };
+    const pointSchema = { type: 'object', properties: { x: { type: 'integer' } }, required: ['x'] };
     const schema = {
       type: 'object',
       properties: {
         text: { type: 'string' },
         'a/b': { type: 'integer' },
-        place,
+        place: pointSchema,
         tags: { type: 'array', items: { type: 'string' } },
         messages: {},
       },
@@ -118,10 +118,10 @@ describe('setting', () => {
   });
 
   it('inside an object begins with its default, and ends with it', () => {
-    const usual = { x: 1, y: 0 };
+    const fallback = { x: 1, y: 0 };
 
-    expect(withNestedField(undefined, usual, 'y', 3)).toEqual({ x: 1, y: 3 });
-    expect(withNestedField({ x: 1, y: 3 }, usual, 'y', undefined)).toBeUndefined();
+    expect(withNestedField(undefined, fallback, 'y', 3)).toEqual({ x: 1, y: 3 });
+    expect(withNestedField({ x: 1, y: 3 }, fallback, 'y', undefined)).toBeUndefined();
     expect(withNestedField(undefined, undefined, 'y', 3)).toEqual({ y: 3 });
     expect(withNestedField({ y: 3 }, undefined, 'y', undefined)).toBeUndefined();
   });

@@ -12,27 +12,27 @@ export const pointer = (path: string, name: string | number): string =>
   `${path}/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`;
 
 /** Parse a number; null if invalid. */
-export function parseNumber(text: string, whole: boolean): number | null {
+export function parseNumber(text: string, isInteger: boolean): number | null {
   const trimmed = text.trim();
   if (!/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(trimmed)) return null;
   const value = Number(trimmed);
-  return Number.isFinite(value) && (!whole || Number.isSafeInteger(value)) ? value : null;
+  return Number.isFinite(value) && (!isInteger || Number.isSafeInteger(value)) ? value : null;
 }
 
 /** Range and step of a slider; null if a bound is missing or the range is empty. */
-export function sliderStep(range: Range, whole: boolean): { from: number; to: number; step: number } | null {
-  const lower = Math.max(range.least, range.above);
-  const upper = Math.min(range.most, range.below);
-  const width = upper - lower;
-  if (!Number.isFinite(width) || width <= 0 || (whole && width > 10_000)) return null;
+export function sliderStep(range: Range, isInteger: boolean): { from: number; to: number; step: number } | null {
+  const lower = Math.max(range.min, range.above);
+  const max = Math.min(range.max, range.below);
+  const width = max - lower;
+  if (!Number.isFinite(width) || width <= 0 || (isInteger && width > 10_000)) return null;
   // About a hundred steps of a round size.
-  const step = range.step ?? (whole ? 1 : 10 ** Math.floor(Math.log10(width / 50)));
-  const from = range.above >= lower ? round(lower + step, step) : lower;
-  const to = range.below <= upper ? round(upper - step, step) : upper;
+  const step = range.step ?? (isInteger ? 1 : 10 ** Math.floor(Math.log10(width / 50)));
+  const from = range.above >= lower ? roundTo(lower + step, step) : lower;
+  const to = range.below <= max ? roundTo(max - step, step) : max;
   return from < to ? { from, to, step } : null;
 }
 
-const round = (value: number, step: number): number => Number((Math.round(value / step) * step).toPrecision(12));
+const roundTo = (value: number, step: number): number => Number((Math.round(value / step) * step).toPrecision(12));
 
 /** Error of a value in one line, or null. Unset values are valid. */
 export function fieldError(shape: Shape, value: unknown): string | null {
@@ -41,10 +41,10 @@ export function fieldError(shape: Shape, value: unknown): string | null {
   switch (shape.kind) {
     case 'text':
       if (typeof value !== 'string') return 'Must be text.';
-      if (value.length < shape.shortest) return `At least ${shape.shortest} characters.`;
-      return value.length > shape.longest ? `At most ${shape.longest} characters.` : null;
+      if (value.length < shape.minLength) return `At least ${shape.minLength} characters.`;
+      return value.length > shape.maxLength ? `At most ${shape.maxLength} characters.` : null;
     case 'number':
-      return numberError(shape.range, shape.whole, value);
+      return numberError(shape.range, shape.isInteger, value);
     case 'switch':
       return typeof value === 'boolean' ? null : 'Must be true or false.';
     case 'choice':
@@ -53,8 +53,8 @@ export function fieldError(shape: Shape, value: unknown): string | null {
         : `Not one of: ${shape.options.map(formatValue).join(', ')}.`;
     case 'list':
       if (!Array.isArray(value)) return 'Must be a list.';
-      if (value.length < shape.least) return `At least ${shape.least} of them.`;
-      return value.length > shape.most ? `At most ${shape.most} of them.` : null;
+      if (value.length < shape.min) return `At least ${shape.min} of them.`;
+      return value.length > shape.max ? `At most ${shape.max} of them.` : null;
     case 'group':
       return isObject(value) ? null : 'Must be an object.';
     case 'json':
@@ -64,11 +64,11 @@ export function fieldError(shape: Shape, value: unknown): string | null {
   }
 }
 
-function numberError(range: Range, whole: boolean, value: unknown): string | null {
+function numberError(range: Range, isInteger: boolean, value: unknown): string | null {
   if (typeof value !== 'number') return 'Must be a number.';
-  if (whole && !Number.isInteger(value)) return 'Must be a whole number.';
-  if (value < range.least) return `At least ${range.least}.`;
-  if (value > range.most) return `At most ${range.most}.`;
+  if (isInteger && !Number.isInteger(value)) return 'Must be a whole number.';
+  if (value < range.min) return `At least ${range.min}.`;
+  if (value > range.max) return `At most ${range.max}.`;
   if (value <= range.above) return `More than ${range.above}.`;
   return value >= range.below ? `Less than ${range.below}.` : null;
 }
@@ -100,29 +100,29 @@ export function matchesShape(shape: Shape, value: unknown): boolean {
 export function formErrors(
   schema: JsonSchema,
   value: Readonly<Record<string, unknown>>,
-  without: readonly string[] = [],
+  excluded: readonly string[] = [],
 ): FieldError[] {
-  return nestedErrors(formOf(schema, without), value, '');
+  return nestedErrors(formOf(schema, excluded), value, '');
 }
 
 function nestedErrors(form: Form, value: Readonly<Record<string, unknown>>, path: string): FieldError[] {
   return form.fields.flatMap(({ name, required, shape }) => {
     const at = pointer(path, name);
-    const given = value[name];
-    if (given === undefined)
+    const fieldValue = value[name];
+    if (fieldValue === undefined)
       return required && shape.fallback === undefined ? [{ path: at, message: 'Required.' }] : [];
-    const fault = fieldError(shape, given);
-    if (fault) return [{ path: at, message: fault }];
-    if (shape.kind === 'group' && isObject(given)) return nestedErrors(shape, given, at);
-    if (shape.kind === 'list' && Array.isArray(given)) return itemErrors(shape.item, given, at);
+    const message = fieldError(shape, fieldValue);
+    if (message) return [{ path: at, message: message }];
+    if (shape.kind === 'group' && isObject(fieldValue)) return nestedErrors(shape, fieldValue, at);
+    if (shape.kind === 'list' && Array.isArray(fieldValue)) return itemErrors(shape.item, fieldValue, at);
     return [];
   });
 }
 
-function itemErrors(item: Shape, given: readonly unknown[], path: string): FieldError[] {
-  return given.flatMap((one, place) => {
+function itemErrors(item: Shape, items: readonly unknown[], path: string): FieldError[] {
+  return items.flatMap((one, index) => {
     const message = fieldError(item, one);
-    return message ? [{ path: pointer(path, place), message }] : [];
+    return message ? [{ path: pointer(path, index), message }] : [];
   });
 }
 
@@ -148,15 +148,19 @@ export function withNestedField(
   name: string,
   value: unknown,
 ): Record<string, unknown> | undefined {
-  const usual = isObject(fallback) ? fallback : {};
-  const changed = withField(isObject(group) ? group : usual, name, value === undefined ? usual[name] : value);
-  return isEqual(changed, usual) ? undefined : changed;
+  const fallbackValues = isObject(fallback) ? fallback : {};
+  const changed = withField(
+    isObject(group) ? group : fallbackValues,
+    name,
+    value === undefined ? fallbackValues[name] : value,
+  );
+  return isEqual(changed, fallbackValues) ? undefined : changed;
 }
 
 /** Names in the value that have no field. */
-export function unknownFields(form: Form, values: Values, without: readonly string[]): Record<string, unknown> {
-  const known = new Set([...form.fields.map(({ name }) => name), ...without]);
-  return Object.fromEntries(Object.entries(values).filter(([name]) => !known.has(name)));
+export function unknownFields(form: Form, values: Values, excluded: readonly string[]): Record<string, unknown> {
+  const knownNames = new Set([...form.fields.map(({ name }) => name), ...excluded]);
+  return Object.fromEntries(Object.entries(values).filter(([name]) => !knownNames.has(name)));
 }
 
 /** Empty value for a new list item. */
@@ -166,7 +170,7 @@ export function emptyItem(shape: Shape): unknown {
     case 'text':
       return '';
     case 'number':
-      return Math.max(Number.isFinite(shape.range.least) ? shape.range.least : 0, 0);
+      return Math.max(Number.isFinite(shape.range.min) ? shape.range.min : 0, 0);
     case 'switch':
       return false;
     case 'choice':
@@ -187,7 +191,7 @@ export function formatValue(value: unknown): string {
 export function isEqual(one: unknown, other: unknown): boolean {
   if (Object.is(one, other)) return true;
   if (Array.isArray(one) && Array.isArray(other))
-    return one.length === other.length && one.every((item, place) => isEqual(item, other[place]));
+    return one.length === other.length && one.every((item, index) => isEqual(item, other[index]));
   if (!isObject(one) || !isObject(other)) return false;
   const names = Object.keys(one);
   return (

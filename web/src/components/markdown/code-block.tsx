@@ -39,7 +39,7 @@ export function CodeBlock({ text, language, closed = true, onCopied }: Props): R
           wrapped && 'wrap-anywhere whitespace-pre-wrap',
         )}
       >
-        <code>{spans ? <Spans spans={spans} /> : <LongText text={text} tidy={safeExact} />}</code>
+        <code>{spans ? <Spans spans={spans} /> : <LongText text={text} sanitize={safeExact} />}</code>
       </pre>
     </figure>
   );
@@ -47,10 +47,10 @@ export function CodeBlock({ text, language, closed = true, onCopied }: Props): R
 
 const Spans = memo(function Spans({ spans }: { spans: readonly Span[] }): ReactNode {
   return spans.map(({ kinds, text }, index) => {
-    const look = highlightClass(kinds);
-    return look ? (
+    const className = highlightClass(kinds);
+    return className ? (
       // oxlint-disable-next-line react/no-array-index-key -- the spans have no identity but their order
-      <span key={index} className={look}>
+      <span key={index} className={className}>
         {safeExact(text)}
       </span>
     ) : (
@@ -64,9 +64,9 @@ const MAX_HIGHLIGHT_LENGTH = 100_000;
 /** Highlight code when the browser is idle; undefined until then, and for long code. */
 export function useHighlight(code: string, language: string, ready: boolean): readonly Span[] | undefined {
   const [done, setDone] = useState<{ code: string; language: string; spans: readonly Span[] | undefined }>();
-  const wanted = ready && language !== '' && code.length <= MAX_HIGHLIGHT_LENGTH;
+  const isEnabled = ready && language !== '' && code.length <= MAX_HIGHLIGHT_LENGTH;
   useEffect(() => {
-    if (!wanted) return undefined;
+    if (!isEnabled) return undefined;
     let left = false;
     const cancel = whenIdle(() => {
       import('./highlighter').then(
@@ -78,8 +78,8 @@ export function useHighlight(code: string, language: string, ready: boolean): re
       left = true;
       cancel();
     };
-  }, [code, language, wanted]);
-  return wanted && done?.code === code && done.language === language ? done.spans : undefined;
+  }, [code, language, isEnabled]);
+  return isEnabled && done?.code === code && done.language === language ? done.spans : undefined;
 }
 
 /** Safari has no requestIdleCallback. */

@@ -30,15 +30,15 @@ export const Markdown = memo(function Markdown({
   text: string;
   streaming?: boolean;
 }): ReactNode {
-  const paced = useThrottledText(text, streaming);
-  if (paced.length > MAX_MARKDOWN_LENGTH) {
+  const throttledText = useThrottledText(text, streaming);
+  if (throttledText.length > MAX_MARKDOWN_LENGTH) {
     return (
       <div dir="auto" className="wrap-anywhere whitespace-pre-wrap">
-        <LongText text={paced} />
+        <LongText text={throttledText} />
       </div>
     );
   }
-  return <MarkdownBlocks text={streaming ? withoutPartialLine(paced) : paced} open={streaming} />;
+  return <MarkdownBlocks text={streaming ? withoutPartialLine(throttledText) : throttledText} open={streaming} />;
 });
 
 const MarkdownBlocks = memo(function Read({ text, open }: { text: string; open: boolean }): ReactNode {
@@ -132,8 +132,8 @@ export function BlocksView({
 }
 
 function ParagraphView({ text, links, open }: { text: string; links: Links; open: boolean }): ReactNode {
-  const begun = open ? begunTable(text) : undefined;
-  if (begun) return <BlocksView blocks={blockTokens(begun)} links={links} open={false} />;
+  const provisional = open ? begunTable(text) : undefined;
+  if (provisional) return <BlocksView blocks={blockTokens(provisional)} links={links} open={false} />;
   return (
     <p dir="auto" className="wrap-anywhere">
       <InlineView text={text} links={links} open={open} />
@@ -142,14 +142,14 @@ function ParagraphView({ text, links, open }: { text: string; links: Links; open
 }
 
 function HeadingView({ heading, links, open }: { heading: Tokens.Heading; links: Links; open: boolean }): ReactNode {
-  const look = heading.depth === 1 ? 'mt-2 text-lg' : heading.depth === 2 ? 'mt-2 text-base' : 'mt-1 text-sm';
+  const className = heading.depth === 1 ? 'mt-2 text-lg' : heading.depth === 2 ? 'mt-2 text-base' : 'mt-1 text-sm';
   return (
     // Headings of messages are below those of the page.
     <div
       role="heading"
       aria-level={Math.min(heading.depth + 2, 6)}
       dir="auto"
-      className={cn('font-semibold wrap-anywhere', look)}
+      className={cn('font-semibold wrap-anywhere', className)}
     >
       <InlineView text={heading.text} links={links} open={open} />
     </div>
@@ -369,7 +369,7 @@ const renderPause = (text: string): number => MIN_PAUSE_MS + Math.min(400, text.
 
 /** Throttle a text that changes with every token. */
 export function useThrottledText(text: string, streaming: boolean): string {
-  const [shown, setShown] = useState(text);
+  const [displayed, setDisplayed] = useState(text);
   const latest = useRef(text);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => {
@@ -377,7 +377,7 @@ export function useThrottledText(text: string, streaming: boolean): string {
     if (!streaming || timer.current !== undefined) return;
     timer.current = setTimeout(() => {
       timer.current = undefined;
-      setShown(latest.current);
+      setDisplayed(latest.current);
     }, renderPause(text));
   }, [text, streaming]);
   useEffect(
@@ -388,5 +388,5 @@ export function useThrottledText(text: string, streaming: boolean): string {
     [],
   );
   // Finished or replaced text is shown at once.
-  return streaming && text.startsWith(shown) ? shown : text;
+  return streaming && text.startsWith(displayed) ? displayed : text;
 }

@@ -23,7 +23,7 @@ const BLOCKS: [string, (size: number) => string][] = [
   ],
   [
     'lists in quotes',
-    (size) => Array.from({ length: size / 50 }, (_, line) => `${'> '.repeat(line % 12)}- x`).join('\n'),
+    (size) => Array.from({ length: size / 50 }, (_, index) => `${'> '.repeat(index % 12)}- x`).join('\n'),
   ],
   [
     'lists in lists',
@@ -60,10 +60,10 @@ describe('reading', () => {
   });
 
   it.each(INLINES)('a line of %s takes no time to speak of', (_, text) => {
-    const began = performance.now();
+    const startTime = performance.now();
     inlineTokens(text, {});
 
-    expect(performance.now() - began).toBeLessThan(10_000); // A watchdog: some hundredths of a second as a rule.
+    expect(performance.now() - startTime).toBeLessThan(10_000); // A watchdog: some hundredths of a second as a rule.
   });
 
   it('goes only so deep', () => {
@@ -152,7 +152,7 @@ function dice(seed: number): (below: number) => number {
   };
 }
 
-function written(roll: (below: number) => number, length: number): string {
+function randomMarkdown(roll: (below: number) => number, length: number): string {
   return Array.from({ length }, () => PIECES[roll(PIECES.length)]).join('');
 }
 
@@ -160,14 +160,14 @@ describe('blocks', () => {
   it('of a text that grows are those of the whole, however it was cut', () => {
     for (let seed = 1; seed <= 1500; seed += 1) {
       const roll = dice(seed);
-      const text = written(roll, 5 + roll(60));
-      let laid: ParsedText | undefined;
-      for (let end = 0; end < text.length; end += 1 + roll(7)) laid = parseBlocks(text.slice(0, end), laid);
-      laid = parseBlocks(text, laid);
-      const whole = blockTokens(text.replaceAll(/\r\n?/g, '\n'));
-      if (JSON.stringify(laid.blocks) !== JSON.stringify(whole))
+      const text = randomMarkdown(roll, 5 + roll(60));
+      let parsed: ParsedText | undefined;
+      for (let end = 0; end < text.length; end += 1 + roll(7)) parsed = parseBlocks(text.slice(0, end), parsed);
+      parsed = parseBlocks(text, parsed);
+      const expected = blockTokens(text.replaceAll(/\r\n?/g, '\n'));
+      if (JSON.stringify(parsed.blocks) !== JSON.stringify(expected))
         throw new Error(
-          `seed ${seed}: ${JSON.stringify(text)}\n${JSON.stringify(laid.blocks)}\n${JSON.stringify(whole)}`,
+          `seed ${seed}: ${JSON.stringify(text)}\n${JSON.stringify(parsed.blocks)}\n${JSON.stringify(expected)}`,
         );
     }
   });
@@ -177,8 +177,8 @@ describe('blocks', () => {
     const first = parseBlocks(text);
     const second = parseBlocks(`${text}more`, first);
 
-    expect(second.settled).toBeGreaterThan(90);
-    expect(second.blocks.slice(0, first.settled).every((block, index) => block === first.blocks[index])).toBe(true);
+    expect(second.stableCount).toBeGreaterThan(90);
+    expect(second.blocks.slice(0, first.stableCount).every((block, index) => block === first.blocks[index])).toBe(true);
     expect(text.length - first.offset).toBeLessThan(40);
   });
 
@@ -190,17 +190,17 @@ describe('blocks', () => {
 });
 
 describe('links', () => {
-  const { blocks: found } = parseBlocks('See [a].\n\n[a]: https://one.example "One"\n[b]: https://two.example');
+  const { blocks } = parseBlocks('See [a].\n\n[a]: https://one.example "One"\n[b]: https://two.example');
 
   it('leave out the last definition while it is being written', () => {
-    expect({ ...linkDefinitions(found, true) }).toEqual({ a: { href: 'https://one.example', title: 'One' } });
-    expect(Object.keys(linkDefinitions(found, false))).toEqual(['a', 'b']);
+    expect({ ...linkDefinitions(blocks, true) }).toEqual({ a: { href: 'https://one.example', title: 'One' } });
+    expect(Object.keys(linkDefinitions(blocks, false))).toEqual(['a', 'b']);
   });
 
   it('are the same object as long as they say the same', () => {
-    const first = linkDefinitions(found, false);
+    const first = linkDefinitions(blocks, false);
 
-    expect(linkDefinitions(found, false, first)).toBe(first);
+    expect(linkDefinitions(blocks, false, first)).toBe(first);
   });
 });
 
@@ -215,7 +215,7 @@ describe('the end of an open text', () => {
     ['```js\ncode\n``', '```js\ncode\n'],
     ['a\n---\n', 'a\n---\n'],
     ['', ''],
-  ])('is held back while it is only marks: %j', (text, shown) => expect(withoutPartialLine(text)).toBe(shown));
+  ])('is held back while it is only marks: %j', (text, expected) => expect(withoutPartialLine(text)).toBe(expected));
 
   it.each([
     ['a **bol', 'a **bol**'],
@@ -227,7 +227,7 @@ describe('the end of an open text', () => {
     ['see [the do', 'see the do'],
     ['see ![a pic', 'see a pic'],
     ['see [it](https://a.b) now', 'see [it](https://a.b) now'],
-  ])('has what it opened closed: %j', (text, shown) => expect(withClosedMarks(text)).toBe(shown));
+  ])('has what it opened closed: %j', (text, expected) => expect(withClosedMarks(text)).toBe(expected));
 
   it.each([
     ['| a | b |', '| a | b |\n| --- | --- |'],
@@ -235,7 +235,9 @@ describe('the end of an open text', () => {
     ['| a | b', undefined],
     ['a | b |', undefined],
     ['| a |\nwords', undefined],
-  ])('is a table before its second line is whole: %j', (text, shown) => expect(provisionalTable(text)).toBe(shown));
+  ])('is a table before its second line is whole: %j', (text, expected) =>
+    expect(provisionalTable(text)).toBe(expected),
+  );
 
   it.each([
     ['```js\na', false],
@@ -244,5 +246,5 @@ describe('the end of an open text', () => {
     ['~~~\na\n```', false],
     ['```', false],
     ['    indented', true],
-  ])('is code that is whole or not: %j', (text, whole) => expect(isFenceClosed(text)).toBe(whole));
+  ])('is code that is whole or not: %j', (text, isClosed) => expect(isFenceClosed(text)).toBe(isClosed));
 });

@@ -14,23 +14,23 @@ class BoundedLexer extends Tokenizer {
   private depth = 0;
 
   override blockquote(src: string): Tokens.Blockquote | undefined {
-    return this.deeper(() => super.blockquote(src));
+    return this.nested(() => super.blockquote(src));
   }
 
   override list(src: string): Tokens.List | undefined {
-    return this.deeper(() => super.list(src));
+    return this.nested(() => super.list(src));
   }
 
   override link(src: string): Tokens.Link | Tokens.Image | undefined {
-    return this.deeper(() => super.link(src));
+    return this.nested(() => super.link(src));
   }
 
   override emStrong(src: string, masked: string, previous?: string): Tokens.Em | Tokens.Strong | undefined {
-    return this.deeper(() => super.emStrong(src, masked, previous));
+    return this.nested(() => super.emStrong(src, masked, previous));
   }
 
   override del(src: string, masked: string, previous?: string): Tokens.Del | undefined {
-    return this.deeper(() => super.del(src, masked, previous));
+    return this.nested(() => super.del(src, masked, previous));
   }
 
   override table(src: string): Tokens.Table | undefined {
@@ -42,24 +42,29 @@ class BoundedLexer extends Tokenizer {
   override paragraph(src: string): Tokens.Paragraph | undefined {
     // It also looks for a table at each line, with all its rows. So show it a little, then more if needed; a paragraph
     // longer than the last limit is split.
-    for (const most of PARAGRAPHS) {
-      const end = src.indexOf('\n', most);
-      const seen = end < 0 ? src : src.slice(0, end);
-      const found = super.paragraph(seen);
-      if (!found || end < 0 || most === PARAGRAPHS.at(-1) || seen.slice(found.raw.length).split('\n').length > 3)
-        return found;
+    for (const maxLength of PARAGRAPHS) {
+      const end = src.indexOf('\n', maxLength);
+      const limited = end < 0 ? src : src.slice(0, end);
+      const token = super.paragraph(limited);
+      if (
+        !token ||
+        end < 0 ||
+        maxLength === PARAGRAPHS.at(-1) ||
+        limited.slice(token.raw.length).split('\n').length > 3
+      )
+        return token;
     }
     return undefined;
   }
 
   override def(src: string): Tokens.Def | undefined {
-    const found = DEFINITION.exec(src);
-    if (!found) return undefined;
-    const [raw, label = '', href = '', title = ''] = found;
+    const match = DEFINITION.exec(src);
+    if (!match) return undefined;
+    const [raw, label = '', href = '', title = ''] = match;
     return { type: 'def', raw: raw.replace(/\n+$/, ''), tag: normalizeLabel(label), href, title };
   }
 
-  private deeper<T>(read: () => T | undefined): T | undefined {
+  private nested<T>(read: () => T | undefined): T | undefined {
     if (this.depth >= MAX_DEPTH) return undefined;
     this.depth += 1;
     try {
@@ -94,7 +99,7 @@ export interface ParsedText {
   readonly text: string;
   readonly blocks: readonly Token[];
   /** Number of final blocks; these keep their identity between parses. */
-  readonly settled: number;
+  readonly stableCount: number;
   /** Offset of the first block that is not final. */
   readonly offset: number;
 }
@@ -102,17 +107,17 @@ export interface ParsedText {
 const OPEN_BLOCKS = 2;
 const MAX_DEFINITIONS = 200;
 
-export function parseBlocks(given: string, before?: ParsedText): ParsedText {
-  const text = given.includes('\r') ? given.replaceAll(/\r\n?/g, '\n') : given;
+export function parseBlocks(rawText: string, before?: ParsedText): ParsedText {
+  const text = rawText.includes('\r') ? rawText.replaceAll(/\r\n?/g, '\n') : rawText;
   if (before?.text === text) return before;
-  const kept = before !== undefined && text.startsWith(before.text.slice(0, before.offset)) ? before : undefined;
-  const offset = kept?.offset ?? 0;
-  const settled = kept?.blocks.slice(0, kept.settled) ?? [];
+  const reusable = before !== undefined && text.startsWith(before.text.slice(0, before.offset)) ? before : undefined;
+  const offset = reusable?.offset ?? 0;
+  const stableBlocks = reusable?.blocks.slice(0, reusable.stableCount) ?? [];
   const tail = blockTokens(text.slice(offset)).map((token, index) => {
-    const old = kept?.blocks[settled.length + index];
+    const old = reusable?.blocks[stableBlocks.length + index];
     return old && isSameToken(old, token) ? old : token;
   });
-  return { text, blocks: [...settled, ...tail], ...stablePrefixLength(text, tail, settled.length, offset) };
+  return { text, blocks: [...stableBlocks, ...tail], ...stablePrefixLength(text, tail, stableBlocks.length, offset) };
 }
 
 /** The same source can parse differently as text follows, so compare everything. */
@@ -123,19 +128,19 @@ const isSameToken = (one: Token, other: Token): boolean =>
 function stablePrefixLength(
   text: string,
   tail: readonly Token[],
-  settled: number,
+  stableCount: number,
   offset: number,
-): { settled: number; offset: number } {
+): { stableCount: number; offset: number } {
   const filled = tail.flatMap((token, index) => (token.type === 'space' ? [] : [index]));
   const open = filled.slice(0, 1 - OPEN_BLOCKS).findLast((index) => tail[index - 1]?.type === 'space');
-  if (open === undefined) return { settled, offset };
+  if (open === undefined) return { stableCount, offset };
   let end = offset;
   for (const { raw } of tail.slice(0, open)) {
     // marked normalizes some raws (quotes): stop counting where one is not a prefix of the text.
-    if (!text.startsWith(raw, end)) return { settled, offset };
+    if (!text.startsWith(raw, end)) return { stableCount, offset };
     end += raw.length;
   }
-  return { settled: settled + open, offset: end };
+  return { stableCount: stableCount + open, offset: end };
 }
 
 const NO_LINKS: Links = Object.create(null) as Links;
@@ -144,8 +149,8 @@ const NO_LINKS: Links = Object.create(null) as Links;
  * Link definitions of the blocks. While the text is open the last block is ignored: it changes with every character,
  * and all blocks would render again. Unchanged definitions keep their identity.
  */
-export function linkDefinitions(found: readonly Token[], open: boolean, before: Links = NO_LINKS): Links {
-  const definitions = (open ? found.slice(0, -1) : found)
+export function linkDefinitions(tokens: readonly Token[], open: boolean, before: Links = NO_LINKS): Links {
+  const definitions = (open ? tokens.slice(0, -1) : tokens)
     .filter((token): token is Tokens.Def => token.type === 'def')
     .slice(0, MAX_DEFINITIONS);
   if (definitions.length === 0) return NO_LINKS;
@@ -161,12 +166,12 @@ export function linkDefinitions(found: readonly Token[], open: boolean, before: 
 
 /** Create an incremental parser. It only remembers the last text; any other text is parsed from scratch. */
 export function createBlockReader(): (text: string, open: boolean) => { blocks: readonly Token[]; links: Links } {
-  let laid: ParsedText | undefined;
+  let parsed: ParsedText | undefined;
   let defined: Links | undefined;
   return (text, open) => {
-    laid = parseBlocks(text, laid);
-    defined = linkDefinitions(laid.blocks, open, defined);
-    return { blocks: laid.blocks, links: defined };
+    parsed = parseBlocks(text, parsed);
+    defined = linkDefinitions(parsed.blocks, open, defined);
+    return { blocks: parsed.blocks, links: defined };
   };
 }
 
@@ -190,11 +195,11 @@ export function isFenceClosed(raw: string): boolean {
 
 /** Close what the last paragraph has opened: `**bol` is bold, `[a link](https://exa` is its label. */
 export function withClosedMarks(text: string): string {
-  const unlinked = text.replace(/!?\[([^\][\n]{0,300})(?:\](?:\([^)\s]{0,2000})?)?$/, '$1');
-  if (isOddCount(unlinked, '`')) return unlinked.endsWith('`') ? unlinked.replace(/`+$/, '') : `${unlinked}\``;
-  if (isOddCount(unlinked, '**'))
-    return unlinked.endsWith('**') ? unlinked.slice(0, -2) : `${unlinked.replace(/\s?\*?$/, '')}**`;
-  return unlinked;
+  const plainText = text.replace(/!?\[([^\][\n]{0,300})(?:\](?:\([^)\s]{0,2000})?)?$/, '$1');
+  if (isOddCount(plainText, '`')) return plainText.endsWith('`') ? plainText.replace(/`+$/, '') : `${plainText}\``;
+  if (isOddCount(plainText, '**'))
+    return plainText.endsWith('**') ? plainText.slice(0, -2) : `${plainText.replace(/\s?\*?$/, '')}**`;
+  return plainText;
 }
 
 const isOddCount = (text: string, mark: string): boolean => text.split(mark).length % 2 === 0;

@@ -9,7 +9,7 @@ import { parseCodeEdit, InputsContext, type InputsAccess, type InputValues } fro
 import CodeEditView from './code-edit-view';
 
 let now: InputValues;
-let usual: InputValues;
+let defaultInputs: InputValues;
 const listeners = new Set<() => void>();
 const INPUTS: InputsAccess = {
   subscribe: (listener) => {
@@ -17,28 +17,28 @@ const INPUTS: InputsAccess = {
     return () => listeners.delete(listener);
   },
   read: () => now,
-  defaults: () => usual,
+  defaults: () => defaultInputs,
   change: (update) => {
     now = update(now);
     for (const listener of listeners) listener();
   },
 };
 
-let leave = () => {};
+let unmount = () => {};
 beforeAll(() => void vi.stubGlobal('IS_REACT_ACT_ENVIRONMENT', true));
 beforeEach(() => {
-  usual = {};
+  defaultInputs = {};
 });
 afterEach(() => {
-  leave();
+  unmount();
   document.body.replaceChildren();
 });
 
-async function shown(value: object, inputs: InputsAccess | null = INPUTS): Promise<void> {
+async function renderEdit(value: object, inputs: InputsAccess | null = INPUTS): Promise<void> {
   const edit = parseCodeEdit(value);
-  const place = document.body.appendChild(document.createElement('div'));
-  const root = createRoot(place);
-  leave = () => act(() => root.unmount());
+  const container = document.body.appendChild(document.createElement('div'));
+  const root = createRoot(container);
+  unmount = () => act(() => root.unmount());
   await act(async () => {
     root.render(
       <Tooltip.Provider>
@@ -52,17 +52,17 @@ async function shown(value: object, inputs: InputsAccess | null = INPUTS): Promi
 const button = (name: string) => [...document.querySelectorAll('button')].find((one) => one.textContent === name);
 const press = (name: string) => act(async () => button(name)?.click());
 const type = (values: InputValues) => act(async () => INPUTS.change(() => values));
-const said = () => document.querySelector('[role=status]')?.textContent;
+const statusText = () => document.querySelector('[role=status]')?.textContent;
 
 const EDIT = { old: 'a', new: 'b', input: '/context/code' };
 
 it('applies, says so, and undoes; the button stays the same one', async () => {
   now = { context: { code: 'a', adaptor: 'http' } };
-  await shown(EDIT);
+  await renderEdit(EDIT);
   const first = button('Apply');
-  expect(said()).toBe('to the input context.code');
+  expect(statusText()).toBe('to the input context.code');
   await press('Apply');
-  expect([now, said(), button('Undo')]).toEqual([
+  expect([now, statusText(), button('Undo')]).toEqual([
     { context: { code: 'b', adaptor: 'http' } },
     'Applied to context.code; the next question sends it',
     first,
@@ -73,9 +73,9 @@ it('applies, says so, and undoes; the button stays the same one', async () => {
 
 it('asks before it replaces what somebody wrote since, and brings that back', async () => {
   now = { context: { code: 'a' } };
-  await shown(EDIT);
+  await renderEdit(EDIT);
   await type({ context: { code: 'mine' } });
-  expect(said()).toBe('context.code has changed since');
+  expect(statusText()).toBe('context.code has changed since');
   await press('Apply');
   expect(document.querySelector('[role=dialog]')?.textContent).toContain('The code has changed since');
   await press('Cancel');
@@ -89,24 +89,24 @@ it('asks before it replaces what somebody wrote since, and brings that back', as
 
 it('is applied already where another tab did it, and undone to the old code', async () => {
   now = { context: { code: 'b' } };
-  await shown(EDIT);
+  await renderEdit(EDIT);
   await press('Undo');
   expect(now).toEqual({ context: { code: 'a' } });
 });
 
 it('begins with the default of an input that is not set, and leaves the rest of it', async () => {
   now = {};
-  usual = { context: { code: 'a', adaptor: 'http' }, flag: true };
-  await shown(EDIT);
+  defaultInputs = { context: { code: 'a', adaptor: 'http' }, flag: true };
+  await renderEdit(EDIT);
   await press('Apply');
   expect(now).toEqual({ context: { code: 'b', adaptor: 'http' } });
 });
 
 it('finds the place that nobody names, and knows it when somebody writes there', async () => {
   now = { job: 'a' };
-  await shown({ old: 'a', new: 'b' });
+  await renderEdit({ old: 'a', new: 'b' });
   await type({ job: 'mine' });
-  expect(said()).toBe('job has changed since');
+  expect(statusText()).toBe('job has changed since');
 });
 
 it('offers nothing where there are no inputs, or no place in them, or nothing new', async () => {
@@ -116,15 +116,15 @@ it('offers nothing where there are no inputs, or no place in them, or nothing ne
     [{ old: 'a', new: null, input: '/job' }, INPUTS],
   ] as const) {
     now = { job: 'a' };
-    await shown(value, inputs);
+    await renderEdit(value, inputs);
     expect(button('Apply')).toBeUndefined();
-    leave();
+    unmount();
   }
 });
 
 it('lists what rules found, says when they found nothing, and is silent when none were asked', async () => {
   now = {};
-  await shown({
+  await renderEdit({
     ...EDIT,
     findings: [
       { rule: 'no_import', level: 'error', line: 2, message: 'No imports.' },
@@ -135,10 +135,10 @@ it('lists what rules found, says when they found nothing, and is silent when non
     'errorLine 2No imports.no_import',
     'noteFine.',
   ]);
-  leave();
-  await shown({ ...EDIT, findings: [] });
+  unmount();
+  await renderEdit({ ...EDIT, findings: [] });
   expect(document.body.textContent).toContain('Checked: no findings');
-  leave();
-  await shown(EDIT);
+  unmount();
+  await renderEdit(EDIT);
   expect(document.body.textContent).not.toContain('finding');
 });

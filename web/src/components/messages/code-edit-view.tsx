@@ -83,19 +83,19 @@ function Notes({ notes }: { notes: readonly string[] }): ReactNode {
   );
 }
 
-const LOOKS = { same: '', old: 'bg-bad-soft', new: 'bg-good-soft', gap: 'text-faint' };
+const LINE_CLASSES = { same: '', old: 'bg-bad-soft', new: 'bg-good-soft', gap: 'text-faint' };
 const MARKS = { same: ' ', old: '−', new: '+', gap: '⋯' };
 const NUMBER = 'w-px px-2 text-right whitespace-nowrap text-faint select-none';
 
 function Lines({ lines }: { lines: readonly DiffLine[] }): ReactNode {
-  const [most, setMost] = useState(MAX_LINES);
+  const [maxLines, setMaxLines] = useState(MAX_LINES);
   return (
     <div dir="ltr" className="max-h-[32rem] overflow-auto">
       <table className="w-full border-collapse font-mono text-[13px] leading-relaxed">
         <tbody>
-          {lines.slice(0, most).map((line, index) => (
+          {lines.slice(0, maxLines).map((line, index) => (
             // oxlint-disable-next-line react/no-array-index-key -- the lines of one diff do not move
-            <tr key={index} className={LOOKS[line.kind]}>
+            <tr key={index} className={LINE_CLASSES[line.kind]}>
               <td className={NUMBER}>{line.before}</td>
               <td className={NUMBER}>{line.after}</td>
               <td
@@ -112,9 +112,9 @@ function Lines({ lines }: { lines: readonly DiffLine[] }): ReactNode {
           ))}
         </tbody>
       </table>
-      {lines.length > most && (
-        <Button look="quiet" onClick={() => setMost(most + MAX_LINES)}>
-          Show more lines ({lines.length - most})
+      {lines.length > maxLines && (
+        <Button variant="quiet" onClick={() => setMaxLines(maxLines + MAX_LINES)}>
+          Show more lines ({lines.length - maxLines})
         </Button>
       )}
     </div>
@@ -178,11 +178,11 @@ function ApplyState({ edit, inputs }: { edit: CodeEdit; inputs: InputsAccess }):
   return (
     <div className="flex flex-wrap items-center gap-x-3 gap-y-1 border-t px-3 py-2 text-[13px]">
       {/* One button, so that the focus stays where it was. */}
-      <Button size="small" look={isApplied ? 'plain' : 'main'} onClick={() => (isApplied ? undo() : void apply())}>
+      <Button size="small" variant={isApplied ? 'plain' : 'main'} onClick={() => (isApplied ? undo() : void apply())}>
         {isApplied ? 'Undo' : 'Apply'}
       </Button>
       <span role="status" className={cn('min-w-0 grow basis-48 wrap-anywhere', STATE_TONES[now.state])}>
-        <ApplyStatus standing={now} />
+        <ApplyStatus target={now} />
       </span>
     </div>
   );
@@ -196,24 +196,24 @@ const CHANGED_TEXT = {
   act: 'Apply anyway',
 };
 
-function ApplyStatus({ standing: { state, path } }: { standing: EditTarget }): ReactNode {
-  const place = (
+function ApplyStatus({ target: { state, path } }: { target: EditTarget }): ReactNode {
+  const location = (
     <code dir="ltr" className="font-mono text-xs">
       {safeExact(path.join('.')).slice(0, 200)}
     </code>
   );
   switch (state) {
     case 'ready':
-      return <>to the input {place}</>;
+      return <>to the input {location}</>;
     case 'applied':
       return (
         <>
           <Check aria-hidden className="size-3.5 shrink-0" />
-          <span>Applied to {place}; the next question sends it</span>
+          <span>Applied to {location}; the next question sends it</span>
         </>
       );
     case 'changed':
-      return <>{place} has changed since</>;
+      return <>{location} has changed since</>;
   }
 }
 

@@ -9,15 +9,15 @@ function edit(old: string, now: string | null, input?: string): CodeEdit {
 
 /** Where and how, as one line. */
 function stands(one: CodeEdit, inputs: object, last?: Path): string | null {
-  const found = findEditTarget(one, inputs as Record<string, unknown>, last);
-  return found && `${found.state} /${found.path.join('/')}`;
+  const target = findEditTarget(one, inputs as Record<string, unknown>, last);
+  return target && `${target.state} /${target.path.join('/')}`;
 }
 
 describe('a change whose place the workflow names', () => {
-  const told = edit('a', 'b', '/context/code');
+  const codeEdit = edit('a', 'b', '/context/code');
 
   it('is open while the old code is there, applied when the new one is, and changed otherwise', () => {
-    expect(['a', 'b', 'c'].map((code) => stands(told, { context: { code } }))).toEqual([
+    expect(['a', 'b', 'c'].map((code) => stands(codeEdit, { context: { code } }))).toEqual([
       'ready /context/code',
       'applied /context/code',
       'changed /context/code',
@@ -27,20 +27,20 @@ describe('a change whose place the workflow names', () => {
   it('can be applied where nothing is: nothing is lost', () => {
     expect(
       [{}, { context: null }, { context: {} }, { context: { code: null } }, { context: { code: ' \n' } }].map(
-        (inputs) => stands(told, inputs),
+        (inputs) => stands(codeEdit, inputs),
       ),
     ).toEqual(Array(5).fill('ready /context/code'));
     expect(stands(edit('', 'b', '/context/code'), {})).toBe('ready /context/code');
   });
 
   it('belongs there even where the old code stands elsewhere as well', () => {
-    expect(stands(told, { context: { code: 'c' }, log: 'a' })).toBe('changed /context/code');
+    expect(stands(codeEdit, { context: { code: 'c' }, log: 'a' })).toBe('changed /context/code');
   });
 
   it('is looked for where no text can be in that place', () => {
     expect(
       [{ context: 'a' }, { context: { code: 7 }, other: 'a' }, { context: ['x'], list: ['z', 'a'] }].map((inputs) =>
-        stands(told, inputs),
+        stands(codeEdit, inputs),
       ),
     ).toEqual(['ready /context', 'ready /other', 'ready /list/1']);
     expect(stands(edit('a', 'b', '/messages/0'), { messages: ['a'] })).toBeNull();
@@ -96,10 +96,10 @@ describe('a text is put', () => {
   });
 
   it('under any name, and no name is special', () => {
-    const put = withText({}, ['__proto__', 'constructor'], 'b');
+    const result = withText({}, ['__proto__', 'constructor'], 'b');
     expect([
-      textAt(put, ['__proto__', 'constructor']),
-      Object.getPrototypeOf(put),
+      textAt(result, ['__proto__', 'constructor']),
+      Object.getPrototypeOf(result),
       textAt({}, ['constructor', 'name']),
     ]).toEqual(['b', Object.prototype, null]);
   });

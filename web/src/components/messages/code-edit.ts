@@ -64,7 +64,7 @@ function parsePointer(pointer: unknown): readonly string[] | null {
 
 function parseFindings(value: unknown): readonly Finding[] | null {
   if (!Array.isArray(value)) return null;
-  const found = asList(value).flatMap((item): Finding[] => {
+  const findings = asList(value).flatMap((item): Finding[] => {
     const finding = asRecord(item);
     const message = readText(finding?.message);
     if (!finding || message === '') return [];
@@ -79,7 +79,7 @@ function parseFindings(value: unknown): readonly Finding[] | null {
     ];
   });
   // An unreadable list is not an empty one.
-  return found.length === 0 && value.length > 0 ? null : found;
+  return findings.length === 0 && value.length > 0 ? null : findings;
 }
 
 const asRecord = (value: unknown): Record<string, unknown> | undefined =>
@@ -121,15 +121,15 @@ export function findEditTarget(edit: CodeEdit, inputs: InputValues, last: Path |
 }
 
 function editState(edit: CodeEdit, inputs: InputValues, path: Path): EditTarget['state'] {
-  const there = textAt(inputs, path);
-  if (there === edit.new) return 'applied';
+  const current = textAt(inputs, path);
+  if (current === edit.new) return 'applied';
   // Nothing is there, so nothing is overwritten.
-  return there === edit.old || there === null || there.trim() === '' ? 'ready' : 'changed';
+  return current === edit.old || current === null || current.trim() === '' ? 'ready' : 'changed';
 }
 
 export function textAt(inputs: InputValues, path: Path): string | null {
-  const there = path.reduce<unknown>((at, name) => valueAt(at, name), inputs);
-  return typeof there === 'string' ? there : null;
+  const current = path.reduce<unknown>((at, name) => valueAt(at, name), inputs);
+  return typeof current === 'string' ? current : null;
 }
 
 /** Set a text, creating missing objects on the path. */
@@ -160,18 +160,18 @@ function canHoldText(inputs: InputValues, path: Path): boolean {
 /** Path of the only occurrence; null if there is none or several. */
 function findOnlyOccurrence(inputs: InputValues, text: string): Path | null {
   if (text === '') return null;
-  const found: Path[] = [];
-  let seen = 0;
+  const paths: Path[] = [];
+  let visited = 0;
   const walk = (value: unknown, path: Path): void => {
-    seen += 1;
-    if (seen > MAX_INPUTS_SEARCHED || found.length > 1 || path.length > MAX_DEPTH) return;
-    if (value === text) found.push(path);
+    visited += 1;
+    if (visited > MAX_INPUTS_SEARCHED || paths.length > 1 || path.length > MAX_DEPTH) return;
+    if (value === text) paths.push(path);
     if (typeof value !== 'object' || value === null) return;
     for (const [name, item] of Object.entries(value))
       if (path.length > 0 || name !== 'messages') walk(item, [...path, name]);
   };
   walk(inputs, []);
-  return found.length === 1 ? (found[0] ?? null) : null;
+  return paths.length === 1 ? (paths[0] ?? null) : null;
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> =>

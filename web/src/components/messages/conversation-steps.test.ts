@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { sessionBranches, messagesUpTo, sessionFromPath } from '@/pages/sessions/detail';
 import { stepItems, conversationSteps, type Message, type Step } from './conversation-steps';
 
-const say = (role: Message['role'], ...parts: Message['parts']): Message => ({ role, parts });
-const text = (words: string): Message['parts'][number] => ({ type: 'text', text: words });
+const makeMessage = (role: Message['role'], ...parts: Message['parts']): Message => ({ role, parts });
+const text = (content: string): Message['parts'][number] => ({ type: 'text', text: content });
 const step = (message: Message, trace = 't1'): Step => ({ type: 'message', trace_id: trace, span_id: 's1', message });
 const tool = (more: object = {}): Step => ({
   type: 'tool',
@@ -23,10 +23,10 @@ describe('the steps of a conversation', () => {
   test('are messages; a call, its result and what follows are one answer', () => {
     const items = stepItems(
       conversationSteps('t1', 's1', [
-        say('user', text('1+2?')),
-        say('assistant', call),
-        say('tool', result),
-        say('assistant', text('3.')),
+        makeMessage('user', text('1+2?')),
+        makeMessage('assistant', call),
+        makeMessage('tool', result),
+        makeMessage('assistant', text('3.')),
       ]),
     );
     expect(items.map((item) => [item.kind, item.upto, item.steps, item.kind === 'said' && item.message.role])).toEqual([
@@ -48,18 +48,18 @@ describe('the steps of a conversation', () => {
   });
 
   test('show a result whose call is not there by itself', () => {
-    const [item] = stepItems([step(say('tool', result))]);
+    const [item] = stepItems([step(makeMessage('tool', result))]);
     expect(item?.kind === 'said' && item.message.parts).toEqual([{ type: 'data-result of c1', id: '0.d0', data: 3 }]);
   });
 
   test('have tools of which no message tells in their place, with what came of them', () => {
     const items = stepItems([
-      step(say('user', text('Rain?'))),
+      step(makeMessage('user', text('Rain?'))),
       tool(),
       tool({ span_id: 's8', status: 'error', outputs: null }),
       tool({ status: 'error', outputs: { code: 1 } }),
       tool({ status: 'cancelled' }),
-      step(say('assistant', text('Yes.'))),
+      step(makeMessage('assistant', text('Yes.'))),
     ]);
     expect(
       items.map((item) =>
@@ -79,36 +79,36 @@ describe('the steps of a conversation', () => {
 
   test('begin anew with every trace, and leave out what says nothing', () => {
     const items = stepItems([
-      step(say('assistant', text('a'))),
-      step(say('assistant', text('b')), 't2'),
-      step(say('assistant'), 't2'),
+      step(makeMessage('assistant', text('a'))),
+      step(makeMessage('assistant', text('b')), 't2'),
+      step(makeMessage('assistant'), 't2'),
     ]);
     expect(items.map((item) => item.trace)).toEqual(['t1', 't2']);
   });
 });
 
 describe('a session', () => {
-  const [one, two, three] = ['Hi', 'Hello', 'Bye'].map((words, place) =>
-    step(say('user', text(words)), `t${place}`),
+  const [one, second, third] = ['Hi', 'Hello', 'Bye'].map((content, index) =>
+    step(makeMessage('user', text(content)), `t${index}`),
   ) as [Step, Step, Step];
 
   test('has a line for each tab, which begins with what it shares', () => {
     const lines = sessionBranches([
-      { origin: null, steps: [one, two] },
-      { origin: { tab: 0, steps: 1 }, steps: [three] },
-      { origin: { tab: 1, steps: 2 }, steps: [two] },
+      { origin: null, steps: [one, second] },
+      { origin: { tab: 0, steps: 1 }, steps: [third] },
+      { origin: { tab: 1, steps: 2 }, steps: [second] },
       { origin: { tab: 9, steps: 2 }, steps: [one] },
     ]);
     expect(lines.map(({ steps, shared, traces }) => [steps, shared, traces])).toEqual([
-      [[one, two], 0, 2],
-      [[one, three], 1, 2],
-      [[one, three, two], 2, 3],
+      [[one, second], 0, 2],
+      [[one, third], 1, 2],
+      [[one, third, second], 2, 3],
       [[one], 0, 1],
     ]);
   });
 
   test('goes on with what was said up to a step', () => {
-    expect(messagesUpTo([one, tool(), two], 2)).toEqual([say('user', text('Hi'))]);
+    expect(messagesUpTo([one, tool(), second], 2)).toEqual([makeMessage('user', text('Hi'))]);
   });
 
   test('is named by its address, however odd its name is', () => {

@@ -1,7 +1,6 @@
 /** A conversation of a trace as chat messages and tool calls. Long ones show the end first. */
 import { memo, useMemo, useState, type ReactNode } from 'react';
-import type { Schemas } from '@/api/client';
-import type { Node, Part } from '@/api/types';
+import type { Schemas, Node, Part } from '@/api/client';
 import { Button } from '@/components/button';
 import type { MessageActions, ChatMessage } from './message';
 import { MessageView } from './message-view';
@@ -21,20 +20,20 @@ interface Props {
 }
 
 export function ConversationSteps({ items, before, onSpan, resume }: Props): ReactNode {
-  const [shown, setShown] = useState(INITIAL_STEPS);
-  const hidden = Math.max(0, items.length - shown);
+  const [visibleCount, setVisibleCount] = useState(INITIAL_STEPS);
+  const hidden = Math.max(0, items.length - visibleCount);
   return (
     <div className="flex min-w-0 flex-col gap-4">
       {hidden > 0 && (
         <div className="flex justify-center">
-          <Button size="small" look="quiet" onClick={() => setShown(shown + STEPS_PER_PAGE)}>
+          <Button size="small" variant="quiet" onClick={() => setVisibleCount(visibleCount + STEPS_PER_PAGE)}>
             Earlier messages ({hidden})
           </Button>
         </div>
       )}
-      {items.slice(hidden).map((item, place) => (
+      {items.slice(hidden).map((item, index) => (
         <div key={item.key} className="min-w-0 [contain-intrinsic-size:auto_6rem] [content-visibility:auto]">
-          {before?.(item, items[hidden + place - 1])}
+          {before?.(item, items[hidden + index - 1])}
           <ItemView item={item} {...(onSpan ? { onSpan } : {})} {...(resume ? { resume } : {})} />
         </div>
       ))}
@@ -42,20 +41,20 @@ export function ConversationSteps({ items, before, onSpan, resume }: Props): Rea
   );
 }
 
-const NOTHING: MessageActions = {};
+const NO_ACTIONS: MessageActions = {};
 
 const ItemView = memo(function ItemView({
   item,
   onSpan,
   resume,
 }: Omit<Props, 'items' | 'before'> & { item: StepItem }): ReactNode {
-  const actions = useMemo((): MessageActions => (resume ? { resume: () => resume(item) } : NOTHING), [resume, item]);
+  const actions = useMemo((): MessageActions => (resume ? { resume: () => resume(item) } : NO_ACTIONS), [resume, item]);
   if (item.kind === 'said') return <MessageView message={item.message} streaming={false} actions={actions} />;
   return (
     <div className="space-y-1">
       <ToolView part={item.tool} live={false} />
       {onSpan && (
-        <Button size="small" look="quiet" onClick={() => onSpan(item)}>
+        <Button size="small" variant="quiet" onClick={() => onSpan(item)}>
           Show its span
         </Button>
       )}
@@ -83,7 +82,7 @@ export type StepItem =
 /** Group steps into items: a message with the results of its tools, and consecutive messages of one answer. */
 export function stepItems(steps: readonly Step[]): StepItem[] {
   const items: StepItem[] = [];
-  let group: { node: Node; place: StepPosition }[] = [];
+  let group: { node: Node; position: StepPosition }[] = [];
   let upto = 0;
   const close = () => {
     items.push(...messageItems(group));
@@ -91,12 +90,12 @@ export function stepItems(steps: readonly Step[]): StepItem[] {
   };
   for (const [index, step] of steps.entries()) {
     if (step.type === 'message') upto += 1;
-    const place = { key: String(index), trace: step.trace_id, span: step.span_id, steps: index + 1, upto };
-    if (group[0] && group[0].place.trace !== step.trace_id) close();
-    if (step.type === 'message') group.push({ node: nodeOf(step.message, place), place });
+    const position = { key: String(index), trace: step.trace_id, span: step.span_id, steps: index + 1, upto };
+    if (group[0] && group[0].position.trace !== step.trace_id) close();
+    if (step.type === 'message') group.push({ node: nodeOf(step.message, position), position });
     else {
       close();
-      items.push({ ...place, kind: 'tool', tool: toolPart(step) });
+      items.push({ ...position, kind: 'tool', tool: toolPart(step) });
     }
   }
   close();
@@ -107,11 +106,11 @@ export function stepItems(steps: readonly Step[]): StepItem[] {
 export const conversationSteps = (trace: string, span: string, messages: readonly Message[]): Step[] =>
   messages.map((message) => ({ type: 'message', trace_id: trace, span_id: span, message }));
 
-function messageItems(group: readonly { node: Node; place: StepPosition }[]): StepItem[] {
-  const places = new Map(group.map(({ node, place }) => [node.id, place]));
+function messageItems(group: readonly { node: Node; position: StepPosition }[]): StepItem[] {
+  const positions = new Map(group.map(({ node, position }) => [node.id, position]));
   return messagesOf(answeredCalls(group.map(({ node }) => node))).flatMap((message): StepItem[] => {
-    const place = places.get(message.metadata?.nodes?.at(-1) ?? '');
-    return place && message.parts.length ? [{ ...place, key: message.id, kind: 'said', message }] : [];
+    const position = positions.get(message.metadata?.nodes?.at(-1) ?? '');
+    return position && message.parts.length ? [{ ...position, key: message.id, kind: 'said', message }] : [];
   });
 }
 
@@ -157,10 +156,10 @@ const resultAsData = ({ output, call_id: call }: Extract<Part, { type: 'tool-res
 });
 
 function toolPart({ name, call_id: call, span_id: span, inputs, outputs, status }: ToolStep): ToolPart {
-  const made = { type: 'dynamic-tool' as const, toolName: name, toolCallId: call ?? span, input: inputs ?? {} };
-  if (status === 'error') return { ...made, state: 'output-error', errorText: toolError(outputs) };
-  if (status === 'cancelled' || status === 'incomplete') return { ...made, state: 'input-streaming' };
-  return { ...made, state: 'output-available', output: outputs };
+  const toolFields = { type: 'dynamic-tool' as const, toolName: name, toolCallId: call ?? span, input: inputs ?? {} };
+  if (status === 'error') return { ...toolFields, state: 'output-error', errorText: toolError(outputs) };
+  if (status === 'cancelled' || status === 'incomplete') return { ...toolFields, state: 'input-streaming' };
+  return { ...toolFields, state: 'output-available', output: outputs };
 }
 
 function toolError(outputs: unknown): string {

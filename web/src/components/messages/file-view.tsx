@@ -63,10 +63,10 @@ function FileView({ file }: { file: DisplayFile }): ReactNode {
 const inlineData = (url: string): boolean => /^data:[\w.+-]+\/[\w.+-]+;base64,[\w+/=]*$/.test(url);
 
 function Chip({ file, name, href }: { file: DisplayFile; name: string; href: string }): ReactNode {
-  const inside = href.startsWith('data:');
+  const isInline = href.startsWith('data:');
   const about = [
     safeExact(file.mediaType).slice(0, 60),
-    inside && formatSize(Math.floor(((href.length - href.indexOf(',') - 1) * 3) / 4)),
+    isInline && formatSize(Math.floor(((href.length - href.indexOf(',') - 1) * 3) / 4)),
   ];
   const label = (
     <>
@@ -78,16 +78,16 @@ function Chip({ file, name, href }: { file: DisplayFile; name: string; href: str
       <Download aria-label="Download" className="size-4 shrink-0 text-muted" />
     </>
   );
-  const look =
+  const className =
     'inline-flex max-w-full items-center gap-2 rounded-lg border bg-surface px-3 py-1.5 hover:border-strong-line';
-  if (inside)
+  if (isInline)
     return (
-      <button type="button" className={look} onClick={() => downloadInlineFile(href, name || 'file')}>
+      <button type="button" className={className} onClick={() => downloadInlineFile(href, name || 'file')}>
         {label}
       </button>
     );
   return (
-    <a href={href} download={name || 'file'} className={look}>
+    <a href={href} download={name || 'file'} className={className}>
       {label}
     </a>
   );
@@ -96,18 +96,18 @@ function Chip({ file, name, href }: { file: DisplayFile; name: string; href: str
 /** Download inline bytes, as application/octet-stream, so that the browser does not open them as a page. */
 function downloadInlineFile(url: string, name: string): void {
   const bytes = Uint8Array.from(atob(url.slice(url.indexOf(',') + 1)), (letter) => letter.charCodeAt(0));
-  const local = URL.createObjectURL(new Blob([bytes], { type: 'application/octet-stream' }));
+  const objectUrl = URL.createObjectURL(new Blob([bytes], { type: 'application/octet-stream' }));
   const anchor = document.createElement('a');
-  anchor.href = local;
+  anchor.href = objectUrl;
   anchor.download = name;
   anchor.click();
-  setTimeout(() => URL.revokeObjectURL(local), 10_000);
+  setTimeout(() => URL.revokeObjectURL(objectUrl), 10_000);
 }
 
 function Thumbnail({ url, name }: { url: string; name: string }): ReactNode {
   const [open, setOpen] = useState(false);
-  const [gone, setGone] = useState(false);
-  if (gone)
+  const [isMissing, setMissing] = useState(false);
+  if (isMissing)
     return (
       <span className="text-muted">
         <ImageIcon aria-hidden className="mr-1 inline size-4 align-text-bottom" />
@@ -126,7 +126,7 @@ function Thumbnail({ url, name }: { url: string; name: string }): ReactNode {
           src={url}
           alt={name}
           loading="lazy"
-          onError={() => setGone(true)}
+          onError={() => setMissing(true)}
           className="max-h-48 max-w-full object-contain sm:max-w-72"
         />
       </button>

@@ -12,7 +12,7 @@ import { InputsContext } from './code-edit';
 import type { ChatMessage, ChatPart } from './message';
 import { MessageView } from './message-view';
 
-const TURNED = '\u202Egnp.exe\u202C \u2066x\u2069';
+const BIDI_TEXT = '\u202Egnp.exe\u202C \u2066x\u2069';
 const PAYLOADS = [
   '<script>window.hurt = 1</script>',
   '<img src=x onerror="window.hurt = 1">',
@@ -33,7 +33,7 @@ const PAYLOADS = [
   '```"><script>window.hurt=1</script>\n</code></pre><script>window.hurt=1</script>\n```',
   '| <script>1</script> |\n|---|\n| ![x](https://foreign.example/t.png) |',
   '"\'><svg/onload=1> &lt;script&gt; &#60;script&#62; ${1} {{1}} <%= 1 %>',
-  TURNED,
+  BIDI_TEXT,
   '__proto__',
   'constructor',
   '\u0000\uFFFE\uD800',
@@ -112,7 +112,7 @@ const ACTS = {
   approve: async () => {},
 };
 
-const NOTHING = {};
+const NO_ACTIONS = {};
 
 let end: (() => void) | undefined;
 afterEach(() => {
@@ -123,23 +123,23 @@ beforeAll(() => {
   vi.stubGlobal('IS_REACT_ACT_ENVIRONMENT', true);
 });
 
-async function shown(node: ReactNode): Promise<HTMLElement> {
-  const place = document.createElement('div');
-  document.body.append(place);
-  const root = createRoot(place);
+async function renderNode(node: ReactNode): Promise<HTMLElement> {
+  const container = document.createElement('div');
+  document.body.append(container);
+  const root = createRoot(container);
   await act(async () => root.render(<Tooltip.Provider>{node}</Tooltip.Provider>));
   end = () => act(() => root.unmount());
-  return place;
+  return container;
 }
 
 /** All that is folded, opened: also what is inside what was. */
-async function opened(place: HTMLElement): Promise<void> {
+async function openAll(container: HTMLElement): Promise<void> {
   for (let round = 0; round < 6; round += 1) {
-    const folded = [...place.querySelectorAll<HTMLElement>('[aria-expanded=false]')].filter(
+    const collapsed = [...container.querySelectorAll<HTMLElement>('[aria-expanded=false]')].filter(
       (button) => button.getAttribute('aria-haspopup') === null,
     );
-    if (folded.length === 0) return;
-    await act(async () => folded.forEach((button) => button.click()));
+    if (collapsed.length === 0) return;
+    await act(async () => collapsed.forEach((button) => button.click()));
   }
 }
 
@@ -152,20 +152,20 @@ const KNOWN = new Set(
 );
 
 /** What in the page is not of our making, or leads out of it. */
-function harm(place: HTMLElement): string[] {
-  const found: string[] = [];
-  for (const element of place.querySelectorAll('*')) {
-    const wrong = [...element.attributes].filter(({ name, value }) => !allowed(name, value));
+function findHarm(container: HTMLElement): string[] {
+  const problems: string[] = [];
+  for (const element of container.querySelectorAll('*')) {
+    const forbidden = [...element.attributes].filter(({ name, value }) => !allowed(name, value));
     const link =
       element.tagName !== 'A' ||
       element.hasAttribute('download') ||
       (element.getAttribute('rel') === 'noopener noreferrer nofollow' && element.getAttribute('target') === '_blank');
-    if (!KNOWN.has(element.tagName.toUpperCase()) || wrong.length > 0 || !link)
-      found.push(element.outerHTML.slice(0, 300));
+    if (!KNOWN.has(element.tagName.toUpperCase()) || forbidden.length > 0 || !link)
+      problems.push(element.outerHTML.slice(0, 300));
   }
-  if (/[\u202A-\u202E\u2066-\u2069]/.test(place.textContent)) found.push('a turned text');
-  if ('hurt' in window) found.push('a script ran');
-  return found;
+  if (/[\u202A-\u202E\u2066-\u2069]/.test(container.textContent)) problems.push('a turned text');
+  if ('hurt' in window) problems.push('a script ran');
+  return problems;
 }
 
 function allowed(name: string, value: string): boolean {
@@ -179,31 +179,36 @@ describe('a hostile text', () => {
   it.each(PAYLOADS.map((payload, index) => [index, payload] as const))(
     'is only text in every place of a message (%i)',
     async (index, payload) => {
-      const inputs = { subscribe: () => () => {}, read: () => NOTHING, defaults: () => NOTHING, change: () => {} };
+      const inputs = {
+        subscribe: () => () => {},
+        read: () => NO_ACTIONS,
+        defaults: () => NO_ACTIONS,
+        change: () => {},
+      };
       const message = everywhere(payload, LINKS[index % LINKS.length] ?? '');
-      const place = await shown(
+      const container = await renderNode(
         <InputsContext value={inputs}>
           <MessageView message={message} streaming={false} actions={ACTS} />
         </InputsContext>,
       );
-      await opened(place);
+      await openAll(container);
 
-      expect(place.querySelector('figcaption')).not.toBeNull(); // The diff is there, which is fetched later.
-      expect(harm(place)).toEqual([]);
+      expect(container.querySelector('figcaption')).not.toBeNull(); // The diff is there, which is fetched later.
+      expect(findHarm(container)).toEqual([]);
     },
   );
 
   it('is only text while it streams, cut anywhere', async () => {
     const text = PAYLOADS.join('\n\n');
-    for (let cut = 5; cut < text.length; cut += 37) {
-      const place = await shown(
+    for (let length = 5; length < text.length; length += 37) {
+      const container = await renderNode(
         <MessageView
-          message={{ id: 'x', role: 'assistant', parts: [{ type: 'text', text: text.slice(0, cut) }] }}
+          message={{ id: 'x', role: 'assistant', parts: [{ type: 'text', text: text.slice(0, length) }] }}
           streaming
           actions={ACTS}
         />,
       );
-      expect(harm(place)).toEqual([]);
+      expect(findHarm(container)).toEqual([]);
       end?.();
     }
   }, 60_000);
@@ -214,10 +219,10 @@ describe('a hostile text', () => {
       for (const payload of PAYLOADS) {
         const message = everywhere(payload, 'x');
         const parts = message.parts.filter((part) => part.type === 'text' || part.type === 'file');
-        const place = await shown(
+        const container = await renderNode(
           <MessageView message={{ ...message, parts, role }} streaming={false} actions={ACTS} />,
         );
-        expect(harm(place)).toEqual([]);
+        expect(findHarm(container)).toEqual([]);
         end?.();
       }
     },
@@ -231,19 +236,19 @@ describe('a hostile text', () => {
       url,
       filename: 'a',
     }));
-    const place = await shown(
+    const container = await renderNode(
       <MessageView message={{ id: 'x', role: 'assistant', parts: files }} streaming={false} actions={ACTS} />,
     );
 
-    expect(harm(place)).toEqual([]);
-    expect(place.querySelector('img')).toBeNull();
+    expect(findHarm(container)).toEqual([]);
+    expect(container.querySelector('img')).toBeNull();
   });
 
   it('may name a link as it likes: the host it leads to is told', async () => {
     const text =
       '[https://bank.example](https://foreign.example) ' +
       '[bank.example@foreign.example](https://bank.example@foreign.example/)';
-    const place = await shown(
+    const container = await renderNode(
       <MessageView
         message={{ id: 'x', role: 'assistant', parts: [{ type: 'text', text }] }}
         streaming={false}
@@ -251,8 +256,8 @@ describe('a hostile text', () => {
       />,
     );
 
-    expect(place.textContent).toContain('https://bank.example (foreign.example)');
-    expect(place.textContent).toContain('bank.example@foreign.example (foreign.example)');
+    expect(container.textContent).toContain('https://bank.example (foreign.example)');
+    expect(container.textContent).toContain('bank.example@foreign.example (foreign.example)');
   });
 });
 
@@ -276,16 +281,16 @@ describe('a huge text', () => {
         output: { text },
       },
     ];
-    const place = await shown(
+    const container = await renderNode(
       <MessageView
         message={{ id: 'x', role: 'assistant', metadata: { error: { message: text } }, parts }}
         streaming={false}
         actions={{}}
       />,
     );
-    await opened(place);
+    await openAll(container);
 
-    expect(place.textContent.length).toBeLessThan(200_000);
-    expect(harm(place)).toEqual([]);
+    expect(container.textContent.length).toBeLessThan(200_000);
+    expect(findHarm(container)).toEqual([]);
   });
 });

@@ -92,11 +92,11 @@ const NAMES: Record<string, string> = {
 };
 
 function Body({ message, speaker, streaming, actions }: MessageViewProps & { speaker: string }): ReactNode {
-  const shown = groupParts(message.parts);
+  const groups = groupParts(message.parts);
   if (speaker === 'user') {
     return (
       <div className="ml-auto w-fit max-w-[85%] space-y-2 rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2">
-        <Plain groups={shown} approve={actions.approve} />
+        <Plain groups={groups} approve={actions.approve} />
       </div>
     );
   }
@@ -104,22 +104,16 @@ function Body({ message, speaker, streaming, actions }: MessageViewProps & { spe
     return (
       <div className="space-y-1 rounded-lg border border-dashed px-3 py-2 text-muted">
         <div className="text-xs font-medium text-faint">{NAMES[speaker]}</div>
-        <Plain groups={shown} approve={actions.approve} />
+        <Plain groups={groups} approve={actions.approve} />
       </div>
     );
   }
-  return <MessageParts groups={shown} streaming={streaming} approve={actions.approve} />;
+  return <MessageParts groups={groups} streaming={streaming} approve={actions.approve} />;
 }
 
 /** User text, shown as written. */
-function Plain({
-  groups: shown,
-  approve,
-}: {
-  groups: readonly Group[];
-  approve: MessageActions['approve'];
-}): ReactNode {
-  return shown.map((group, index) => {
+function Plain({ groups, approve }: { groups: readonly Group[]; approve: MessageActions['approve'] }): ReactNode {
+  return groups.map((group, index) => {
     if (group.kind === 'files') return <FilesView key={index} files={group.parts} />;
     if (group.kind !== 'text')
       return <PartView key={index} group={group} streaming={false} last={false} approve={approve} />;
@@ -133,7 +127,7 @@ function Plain({
 
 /** An answer. After streaming it is a live region, so that screen readers announce it once complete. */
 function MessageParts({
-  groups: shown,
+  groups,
   streaming,
   approve,
 }: {
@@ -143,23 +137,23 @@ function MessageParts({
 }): ReactNode {
   const [live] = useState(streaming);
   const part = (group: Group, index: number) => (
-    <PartView key={index} group={group} streaming={streaming} last={index === shown.length - 1} approve={approve} />
+    <PartView key={index} group={group} streaming={streaming} last={index === groups.length - 1} approve={approve} />
   );
   return (
     <div
       {...(live || streaming ? { 'aria-live': 'polite', 'aria-busy': streaming } : {})}
       className="min-w-0 space-y-3"
     >
-      {shown.map((group, index) => isNotice(group) && part(group, index))}
-      {shown.map((group, index) => !isNotice(group) && part(group, index))}
-      {streaming && <Waiting groups={shown} />}
+      {groups.map((group, index) => isNotice(group) && part(group, index))}
+      {groups.map((group, index) => !isNotice(group) && part(group, index))}
+      {streaming && <Waiting groups={groups} />}
     </div>
   );
 }
 
 /** Typing indicator while nothing else moves. */
-function Waiting({ groups: shown }: { groups: readonly Group[] }): ReactNode {
-  const last = shown.at(-1);
+function Waiting({ groups }: { groups: readonly Group[] }): ReactNode {
+  const last = groups.at(-1);
   if (last?.kind === 'text' && last.part.text !== '') return null;
   if (last?.kind === 'reasoning' && last.part.state !== 'done') return null;
   if (last?.kind === 'tool' && !last.part.state.startsWith('output')) return null;
@@ -238,20 +232,20 @@ interface ActionBarProps {
 
 /** Frequent actions as buttons, the rest in a menu. */
 export function ActionBar({ message, actions, edit }: ActionBarProps): ReactNode {
-  const { rate, rerun, fork, keep, remove, resume } = actions;
+  const { rate, rerun, fork, addToTestSet, remove, resume } = actions;
   const [raw, setRaw] = useState(false);
-  const mine = message.role !== 'assistant';
-  const again = mine ? 'Answer again' : 'Regenerate';
+  const isUser = message.role !== 'assistant';
+  const rerunLabel = isUser ? 'Answer again' : 'Regenerate';
   return (
     <div className="flex items-center">
-      {!mine && rate && <RatingView feedback={message.metadata?.feedback} rate={rate} />}
-      {mine && edit && (
+      {!isUser && rate && <RatingView feedback={message.metadata?.feedback} rate={rate} />}
+      {isUser && edit && (
         <IconButton size="small" label="Edit" onClick={edit}>
           <Pencil />
         </IconButton>
       )}
       {rerun && (
-        <IconButton size="small" label={again} onClick={() => void rerun().catch(showError)}>
+        <IconButton size="small" label={rerunLabel} onClick={() => void rerun().catch(showError)}>
           <RotateCw />
         </IconButton>
       )}
@@ -264,16 +258,16 @@ export function ActionBar({ message, actions, edit }: ActionBarProps): ReactNode
       <IconButton size="small" label="Raw JSON" onClick={() => setRaw(true)}>
         <Braces />
       </IconButton>
-      {(fork || remove || (!mine && edit)) && (
+      {(fork || remove || (!isUser && edit)) && (
         <Menu
-          align={mine ? 'end' : 'start'}
+          align={isUser ? 'end' : 'start'}
           trigger={
             <IconButton size="small" label="More">
               <Ellipsis />
             </IconButton>
           }
         >
-          {!mine && edit && (
+          {!isUser && edit && (
             <MenuItem icon={<Pencil />} onSelect={edit}>
               Edit
             </MenuItem>
@@ -283,12 +277,12 @@ export function ActionBar({ message, actions, edit }: ActionBarProps): ReactNode
               Fork into a new thread
             </MenuItem>
           )}
-          {keep && (
-            <MenuItem icon={<ListPlus />} onSelect={keep}>
+          {addToTestSet && (
+            <MenuItem icon={<ListPlus />} onSelect={addToTestSet}>
               Add to test set
             </MenuItem>
           )}
-          {remove && (fork || (!mine && edit)) && <MenuLine />}
+          {remove && (fork || (!isUser && edit)) && <MenuLine />}
           {remove && (
             <MenuItem danger icon={<Trash2 />} onSelect={() => void remove().catch(showError)}>
               Delete
@@ -312,12 +306,12 @@ interface EditViewProps {
 }
 
 /** Edits a message in place. The send key of the composer saves, Escape cancels. */
-export function EditView({ text: given, save, close, label }: EditViewProps): ReactNode {
+export function EditView({ text: initialText, save, close, label }: EditViewProps): ReactNode {
   const { send } = usePreferences();
-  const [text, setText] = useState(given);
+  const [text, setText] = useState(initialText);
   const [saving, setSaving] = useState(false);
   const done = (): void => {
-    if (text.trim() === given.trim()) {
+    if (text.trim() === initialText.trim()) {
       close();
       return;
     }
@@ -349,10 +343,10 @@ export function EditView({ text: given, save, close, label }: EditViewProps): Re
         onFocus={(event) => event.target.setSelectionRange(text.length, text.length)}
       />
       <div className="flex justify-end gap-2">
-        <Button size="small" look="quiet" onClick={close}>
+        <Button size="small" variant="quiet" onClick={close}>
           Cancel
         </Button>
-        <Button size="small" look="main" disabled={saving || !text.trim()} onClick={done}>
+        <Button size="small" variant="main" disabled={saving || !text.trim()} onClick={done}>
           {label}
         </Button>
       </div>
@@ -408,7 +402,7 @@ export function RatingView({
       <Thumb
         rating="up"
         label="Good answer"
-        mine={feedback?.mine === 'up'}
+        isMine={feedback?.mine === 'up'}
         count={feedback?.up ?? 0}
         rate={rate}
         icon={<ThumbsUp />}
@@ -416,7 +410,7 @@ export function RatingView({
       <Thumb
         rating="down"
         label="Bad answer"
-        mine={feedback?.mine === 'down'}
+        isMine={feedback?.mine === 'down'}
         count={feedback?.down ?? 0}
         rate={rate}
         icon={<ThumbsDown />}
@@ -428,34 +422,34 @@ export function RatingView({
 interface RatingViewProps {
   rating: 'up' | 'down';
   label: string;
-  mine: boolean;
+  isMine: boolean;
   count: number;
   rate: RateFunction;
   icon: ReactNode;
 }
 
-function Thumb({ rating, label, mine, count, rate, icon }: RatingViewProps): ReactNode {
-  const [asking, setAsking] = useState(false);
+function Thumb({ rating, label, isMine, count, rate, icon }: RatingViewProps): ReactNode {
+  const [isCommenting, setCommenting] = useState(false);
   const press = (): void => {
-    if (mine) {
-      setAsking(true);
+    if (isMine) {
+      setCommenting(true);
       return;
     }
-    rate(rating).then(() => setAsking(true), showError);
+    rate(rating).then(() => setCommenting(true), showError);
   };
   return (
-    <Popover.Root open={asking} onOpenChange={setAsking}>
+    <Popover.Root open={isCommenting} onOpenChange={setCommenting}>
       <Popover.Anchor className="flex items-center">
         <IconButton
           size="small"
           label={label}
-          aria-pressed={mine}
-          className={cn(mine && (rating === 'up' ? '!text-good' : '!text-bad'))}
+          aria-pressed={isMine}
+          className={cn(isMine && (rating === 'up' ? '!text-good' : '!text-bad'))}
           onClick={press}
         >
           {icon}
         </IconButton>
-        {count > (mine ? 1 : 0) && <span className="-ml-1 pr-1 text-xs text-faint tabular-nums">{count}</span>}
+        {count > (isMine ? 1 : 0) && <span className="-ml-1 pr-1 text-xs text-faint tabular-nums">{count}</span>}
       </Popover.Anchor>
       <Popover.Portal>
         <Popover.Content
@@ -464,7 +458,7 @@ function Thumb({ rating, label, mine, count, rate, icon }: RatingViewProps): Rea
           collisionPadding={8}
           className="z-50 w-80 max-w-[calc(100vw-1rem)] rounded-xl border bg-raised p-3 shadow-float"
         >
-          <Comment rating={rating} mine={mine} rate={rate} close={() => setAsking(false)} />
+          <Comment rating={rating} isMine={isMine} rate={rate} close={() => setCommenting(false)} />
         </Popover.Content>
       </Popover.Portal>
     </Popover.Root>
@@ -473,18 +467,18 @@ function Thumb({ rating, label, mine, count, rate, icon }: RatingViewProps): Rea
 
 function Comment({
   rating,
-  mine,
+  isMine,
   rate,
   close,
 }: {
   rating: 'up' | 'down';
-  mine: boolean;
+  isMine: boolean;
   rate: RateFunction;
   close: () => void;
 }): ReactNode {
   const [text, setText] = useState('');
-  const send = (chosen: 'up' | 'down' | null, comment?: string): void => {
-    rate(chosen, comment).then(() => showToast(chosen === null ? 'Rating taken back' : 'Comment kept'), showError);
+  const send = (value: 'up' | 'down' | null, comment?: string): void => {
+    rate(value, comment).then(() => showToast(value === null ? 'Rating taken back' : 'Comment kept'), showError);
     close();
   };
   return (
@@ -505,16 +499,16 @@ function Comment({
         onChange={(event) => setText(event.target.value)}
       />
       <div className="flex items-center gap-2">
-        {mine && (
-          <Button size="small" look="quiet" onClick={() => send(null)}>
+        {isMine && (
+          <Button size="small" variant="quiet" onClick={() => send(null)}>
             Take back
           </Button>
         )}
         <span className="grow" />
-        <Button size="small" look="quiet" onClick={close}>
+        <Button size="small" variant="quiet" onClick={close}>
           Close
         </Button>
-        <Button size="small" look="main" type="submit" disabled={!text.trim()}>
+        <Button size="small" variant="main" type="submit" disabled={!text.trim()}>
           Save
         </Button>
       </div>

@@ -46,7 +46,7 @@ export interface MessageActions {
   /** Create a thread that ends here. */
   fork?: () => Promise<void>;
   /** Add the conversation up to here to a test set. */
-  keep?: () => void;
+  addToTestSet?: () => void;
   /** Continue from here in the playground, where the conversation is not a thread. */
   resume?: () => Promise<void>;
   approve?: (approvalId: string, approved: boolean, reason?: string) => Promise<void>;

@@ -1,9 +1,10 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, it } from 'vitest';
+import type { Run } from '@/api/client';
 import { fakeNode } from '@/testing/fake-server';
-import { lastNode, messagesOf, toNode } from './nodes';
+import { lastNode, messagesOf, toNode, outputCalls, runSeconds, outputText, runTokens } from './nodes';
 
-const parts = (...given: Parameters<typeof fakeNode>[0]['parts'] & object) =>
-  messagesOf([fakeNode({ id: 'm1', role: 'assistant', parts: given })])[0]?.parts;
+const parts = (...nodeParts: Parameters<typeof fakeNode>[0]['parts'] & object) =>
+  messagesOf([fakeNode({ id: 'm1', role: 'assistant', parts: nodeParts })])[0]?.parts;
 
 describe('a node as a message', () => {
   test('tells all that the server knows of it', () => {
@@ -106,15 +107,15 @@ describe('its parts', () => {
   });
 
   test('are calls whose arguments may be anything', () => {
-    const call = (given: string) => parts({ type: 'tool-call', call_id: 'c1', name: 'look', arguments: given });
-    const shown = (input: unknown) => [
+    const call = (args: string) => parts({ type: 'tool-call', call_id: 'c1', name: 'look', arguments: args });
+    const expectedInput = (input: unknown) => [
       { type: 'dynamic-tool', toolName: 'look', toolCallId: 'c1', state: 'input-available', input },
     ];
     expect([call('{"a":1}'), call(''), call('{"a'), call('[1]')]).toEqual([
-      shown({ a: 1 }),
-      shown({}),
-      shown('{"a'),
-      shown([1]),
+      expectedInput({ a: 1 }),
+      expectedInput({}),
+      expectedInput('{"a'),
+      expectedInput([1]),
     ]);
   });
 
@@ -127,7 +128,7 @@ describe('its parts', () => {
 });
 
 describe('what one run said', () => {
-  const said = [
+  const conversation = [
     fakeNode({ id: 'u1', role: 'user', parts: [{ type: 'text', text: 'Time?' }] }),
     fakeNode({
       id: 'a1',
@@ -156,8 +157,8 @@ describe('what one run said', () => {
   ];
 
   test('is one message, under the id of its first node, with the results on the calls', () => {
-    const [, answer, ...none] = messagesOf(said);
-    expect(none).toEqual([]);
+    const [, answer, ...rest] = messagesOf(conversation);
+    expect(rest).toEqual([]);
     expect(answer).toMatchObject({
       id: 'a1',
       metadata: {
@@ -181,22 +182,19 @@ describe('what one run said', () => {
   });
 
   test('is rated at its last node', () => {
-    expect(messagesOf(said)[1]?.metadata?.feedback).toEqual({ up: 0, down: 1, mine: 'down' });
+    expect(messagesOf(conversation)[1]?.metadata?.feedback).toEqual({ up: 0, down: 1, mine: 'down' });
   });
 
   test('is apart from what the next run said', () => {
     const next = fakeNode({ id: 'b1', parent: 'a2', role: 'assistant', run: 'run_2' });
-    expect(messagesOf([...said, next]).map(({ id }) => id)).toEqual(['u1', 'a1', 'b1']);
+    expect(messagesOf([...conversation, next]).map(({ id }) => id)).toEqual(['u1', 'a1', 'b1']);
   });
 
   test('is apart from words that were put into its mouth', () => {
-    const put = fakeNode({ id: 'p1', parent: 'a2', role: 'assistant', run: null });
-    expect(messagesOf([...said, put, { ...put, id: 'p2', parent: 'p1' }]).map(({ id }) => id)).toEqual([
-      'u1',
-      'a1',
-      'p1',
-      'p2',
-    ]);
+    const inserted = fakeNode({ id: 'p1', parent: 'a2', role: 'assistant', run: null });
+    expect(
+      messagesOf([...conversation, inserted, { ...inserted, id: 'p2', parent: 'p1' }]).map(({ id }) => id),
+    ).toEqual(['u1', 'a1', 'p1', 'p2']);
   });
 
   test('shows the error of a tool', () => {
@@ -207,7 +205,7 @@ describe('what one run said', () => {
       run: 'run_1',
       parts: [{ type: 'tool-result', call_id: 'c1', output: { why: 1 }, is_error: true }],
     });
-    expect(messagesOf([...said.slice(0, 2), failed])[1]?.parts).toEqual([
+    expect(messagesOf([...conversation.slice(0, 2), failed])[1]?.parts).toEqual([
       {
         type: 'dynamic-tool',
         toolName: 'clock',
@@ -221,7 +219,7 @@ describe('what one run said', () => {
 });
 
 describe('an approval', () => {
-  const asked = fakeNode({
+  const request = fakeNode({
     id: 'a1',
     role: 'assistant',
     run: 'run_1',
@@ -230,7 +228,7 @@ describe('an approval', () => {
       { type: 'data', name: 'approval-request', value: { id: 'ap1', call_id: 'c1' } },
     ],
   });
-  const word = (approve: boolean, reason?: string) =>
+  const answer = (approve: boolean, reason?: string) =>
     fakeNode({
       id: 'w1',
       parent: 'a1',
@@ -242,11 +240,13 @@ describe('an approval', () => {
   const call = { type: 'dynamic-tool', toolName: 'erase', toolCallId: 'c1', input: { all: true } };
 
   test('is asked for on the call', () => {
-    expect(messagesOf([asked])[0]?.parts).toEqual([{ ...call, state: 'approval-requested', approval: { id: 'ap1' } }]);
+    expect(messagesOf([request])[0]?.parts).toEqual([
+      { ...call, state: 'approval-requested', approval: { id: 'ap1' } },
+    ]);
   });
 
   test('without its call is shown by itself', () => {
-    const [message] = messagesOf([{ ...asked, parts: asked.parts.slice(1) }]);
+    const [message] = messagesOf([{ ...request, parts: request.parts.slice(1) }]);
     expect(message?.parts).toEqual([
       { type: 'data-approval-request', id: 'a1.d0', data: { id: 'ap1', call_id: 'c1' } },
     ]);
@@ -260,7 +260,7 @@ describe('an approval', () => {
       run: 'run_2',
       parts: [{ type: 'text', text: 'Kept.' }],
     });
-    const messages = messagesOf([asked, word(false, 'No!'), after]);
+    const messages = messagesOf([request, answer(false, 'No!'), after]);
     expect(messages.map(({ id, metadata }) => [id, metadata?.nodes, metadata?.runId])).toEqual([
       ['a1', ['a1', 'w1', 'a2'], 'run_2'],
     ]);
@@ -271,16 +271,16 @@ describe('an approval', () => {
   });
 
   test('that the page does not begin before is a message of its own', () => {
-    expect(messagesOf([word(true)]).map(({ id, role }) => [id, role])).toEqual([['w1', 'user']]);
+    expect(messagesOf([answer(true)]).map(({ id, role }) => [id, role])).toEqual([['w1', 'user']]);
   });
 });
 
 test('every node is shown in one message, and a message has the id of its first node', () => {
   const random = seeded(7);
   for (let round = 0; round < 200; round++) {
-    const nodes = Array.from({ length: 12 }, (_, place) =>
+    const nodes = Array.from({ length: 12 }, (_, index) =>
       fakeNode({
-        id: `m${place}`,
+        id: `m${index}`,
         role: random(['user', 'assistant', 'tool', 'system'] as const),
         run: random([null, 'run_1', 'run_2']),
         parts: random([
@@ -342,3 +342,51 @@ function seeded(seed: number) {
     return choices[Math.floor((state / 2147483648) * choices.length)] as T;
   };
 }
+
+const runWithReply = (reply: object): Run => ({ id: 'run_1', status: 'finished', reply }) as unknown as Run;
+const message = (role: string, ...content: object[]): object => ({ role, parts: content, metadata: {} });
+
+const conversation = runWithReply({
+  messages: [
+    message(
+      'assistant',
+      { type: 'reasoning', text: 'Hm.' },
+      { type: 'text', text: 'I ask.' },
+      { type: 'tool-call', call_id: '1', name: 'add', arguments: '{}' },
+    ),
+    message('tool', { type: 'tool-result', call_id: '1', output: 5 }),
+    message('assistant', { type: 'text', text: 'It is ' }, { type: 'text', text: 'five.' }),
+  ],
+});
+
+it('the text of a run is its value, or what was said', () => {
+  expect([
+    outputText(runWithReply({ messages: [], value: 'plain' })),
+    outputText(runWithReply({ messages: [], value: { a: 1 } })),
+    outputText(conversation),
+    outputText(runWithReply({ messages: [] })),
+  ]).toEqual(['plain', '{\n  "a": 1\n}', 'I ask.\n\nIt is five.', '']);
+});
+
+it('its calls are those of all its messages', () => {
+  expect(outputCalls(conversation)).toEqual([{ name: 'add', arguments: '{}' }]);
+});
+
+it('it takes from its start to its end, or until now', () => {
+  const started_at = '2026-11-15T21:51:18.000000Z';
+  const now = Date.parse('2026-11-15T21:51:21.000Z');
+
+  expect([
+    runSeconds({ started_at, ended_at: '2026-11-15T21:51:18.500000Z' }, now),
+    runSeconds({ started_at, ended_at: null }, now),
+    runSeconds({ started_at: null, ended_at: null }, now),
+  ]).toEqual([0.5, 3, null]);
+});
+
+it('its tokens are those it was given and those it made', () => {
+  expect([
+    runTokens({ usage: { input_tokens: 3, output_tokens: 4 } }),
+    runTokens({ usage: { output_tokens: 4 } }),
+    runTokens({ usage: null }),
+  ]).toEqual([7, 4, null]);
+});

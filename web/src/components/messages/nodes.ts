@@ -2,34 +2,34 @@
  * Conversion between thread nodes (server) and UI messages (cells). All nodes of a run become one message, as in the
  * server's stream.
  */
-import type { Node, Part } from '@/api/types';
+import type { Node, Part, Schemas, Run } from '@/api/client';
+import type { ToolCall } from '@/lib/diff';
 import { serverPath } from '@/lib/server-path';
 import type { ChatMessage, ChatPart, MessageMetadata } from './message';
 
 type ToolPart = Extract<ChatPart, { type: 'dynamic-tool' }>;
 
-/** The messages of a branch. */
 /** Fields of a node that is not stored yet. */
 export const UNSTORED = { error: null, siblings: [], feedback: { up: 0, down: 0 }, usage: null, seconds: null };
 
 export function messagesOf(nodes: readonly Node[]): ChatMessage[] {
-  const shown: ChatMessage[] = [];
-  let goesOn = false;
+  const messages: ChatMessage[] = [];
+  let continuesRun = false;
   for (const node of nodes) {
-    const last = shown.at(-1);
+    const last = messages.at(-1);
     if (isApproval(node) && last) {
       // An approval is shown on its call; what follows continues the same message.
       applyApprovals(last, node);
-      goesOn = true;
-    } else if (last && isAnswer(node) && last.role === 'assistant' && (goesOn || isSameRun(last, node))) {
+      continuesRun = true;
+    } else if (last && isAnswer(node) && last.role === 'assistant' && (continuesRun || isSameRun(last, node))) {
       join(last, node);
-      goesOn = false;
+      continuesRun = false;
     } else {
-      shown.push(toMessage(node));
-      goesOn = false;
+      messages.push(toMessage(node));
+      continuesRun = false;
     }
   }
-  return shown;
+  return messages;
 }
 
 const isAnswer = (node: Node): boolean => node.role === 'assistant' || node.role === 'tool';
@@ -133,11 +133,11 @@ function addPart(message: ChatMessage, part: Part, node: Node): void {
   switch (part.type) {
     case 'text':
       message.parts.push({ type: 'text', text: part.text, state: 'done' });
-      for (const [place, note] of (part.annotations ?? []).entries()) {
+      for (const [index, note] of (part.annotations ?? []).entries()) {
         if (note.kind === 'url' && note.url) {
           message.parts.push({
             type: 'source-url',
-            sourceId: `${node.id}.s${place}`,
+            sourceId: `${node.id}.s${index}`,
             url: note.url,
             ...(note.title ? { title: note.title } : {}),
           });
@@ -194,14 +194,14 @@ function addPart(message: ChatMessage, part: Part, node: Node): void {
 }
 
 function addData(message: ChatMessage, name: string, value: unknown, node: Node): void {
-  const asked = value as { id?: string; call_id?: string } | null;
-  const call = asked?.call_id;
+  const request = value as { id?: string; call_id?: string } | null;
+  const call = request?.call_id;
   if (
     name === 'approval-request' &&
-    asked?.id &&
+    request?.id &&
     message.parts.some((part) => part.type === 'dynamic-tool' && part.toolCallId === call)
   ) {
-    const id = asked.id;
+    const id = request.id;
     resolve(message, call ?? '', (tool) => ({
       ...tool,
       state: 'approval-requested',
@@ -238,8 +238,12 @@ export function toNode(message: ChatMessage): { id?: string; role: string; parts
     if (part.type === 'text') return [{ type: 'text', text: part.text }];
     if (part.type !== 'file') return [];
     const stored = /\/api\/files\/(file_\w+)$/.exec(part.url)?.[1];
-    const named = { type: 'file', media_type: part.mediaType, ...(part.filename ? { filename: part.filename } : {}) };
-    return [stored ? { ...named, file_id: stored } : { ...named, url: part.url }];
+    const fileFields = {
+      type: 'file',
+      media_type: part.mediaType,
+      ...(part.filename ? { filename: part.filename } : {}),
+    };
+    return [stored ? { ...fileFields, file_id: stored } : { ...fileFields, url: part.url }];
   });
   return { id: message.id, role: message.metadata?.role ?? message.role, parts };
 }
@@ -250,3 +254,63 @@ export const lastNode = (messages: readonly ChatMessage[]): string | null =>
   messages
     .findLast(({ metadata }) => metadata?.nodes?.length && metadata.status !== 'failed')
     ?.metadata?.nodes?.at(-1) ?? null;
+
+/** Output of a run as text, tool calls and messages. */
+export type OutputMessage = Schemas['Message'];
+
+export const hasEnded = ({ status }: Pick<Run, 'status'>): boolean => status !== 'queued' && status !== 'running';
+
+/** Text as it is, the workflow's text of a conversation, anything else as JSON. */
+export function outputText(run: Run): string {
+  const { messages = [], value } = run.reply ?? {};
+  if (typeof value === 'string') return value;
+  if (value !== undefined && value !== null) return JSON.stringify(value, null, 2);
+  return messages
+    .filter(({ role }) => role === 'assistant')
+    .map(({ parts }) =>
+      parts.map((part) => (part.type === 'text' || part.type === 'refusal' ? part.text : '')).join(''),
+    )
+    .filter(Boolean)
+    .join('\n\n');
+}
+
+export function outputCalls(run: Run): ToolCall[] {
+  const messages = run.reply?.messages ?? [];
+  return messages.flatMap(({ parts }) =>
+    parts.flatMap((part) => (part.type === 'tool-call' ? [{ name: part.name, arguments: part.arguments ?? '' }] : [])),
+  );
+}
+
+/** Messages as nodes, for components that show threads. */
+export function outputNodes(
+  messages: readonly OutputMessage[],
+  run: Pick<Run, 'id' | 'status' | 'created_at'>,
+): Node[] {
+  return messages.map(({ role, parts, id, name, metadata }, index) => ({
+    id: id ?? `${run.id}-${index}`,
+    parent: null,
+    role,
+    parts,
+    name: name ?? null,
+    metadata: metadata ?? {},
+    origin: 'run',
+    run: role === 'user' ? null : run.id,
+    status: run.status === 'running' ? 'streaming' : 'done',
+    ...UNSTORED,
+    created_at: run.created_at,
+  }));
+}
+
+/** Duration in seconds, up to now while running; null before it started. */
+export function runSeconds(run: Pick<Run, 'started_at' | 'ended_at'>, now: number): number | null {
+  if (!run.started_at) return null;
+  const end = run.ended_at ? Date.parse(run.ended_at) : now;
+  return Math.max(0, (end - Date.parse(run.started_at)) / 1000);
+}
+
+export function runTokens(run: Pick<Run, 'usage'>): number | null {
+  const { input_tokens: inputTokens, output_tokens: outputTokens } = run.usage ?? {};
+  return typeof inputTokens === 'number' || typeof outputTokens === 'number'
+    ? Number(inputTokens ?? 0) + Number(outputTokens ?? 0)
+    : null;
+}

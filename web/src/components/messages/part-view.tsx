@@ -71,11 +71,11 @@ export function ReasoningView({ text, streaming }: { text: string; streaming: bo
 
 /** Seconds of streaming, if this page saw all of it. */
 function useSeconds(streaming: boolean): number | undefined {
-  const began = useRef<number>(undefined);
+  const startedAt = useRef<number>(undefined);
   const [seconds, setSeconds] = useState<number>();
   useEffect(() => {
-    if (streaming) began.current ??= performance.now();
-    else if (began.current !== undefined) setSeconds((performance.now() - began.current) / 1000);
+    if (streaming) startedAt.current ??= performance.now();
+    else if (startedAt.current !== undefined) setSeconds((performance.now() - startedAt.current) / 1000);
   }, [streaming]);
   return seconds;
 }
@@ -98,11 +98,11 @@ export function SourcesView({ sources }: { sources: readonly Source[] }): ReactN
 
 function SourceChip({ source, number }: { source: Source; number: number }): ReactNode {
   const title = safeProse(source.title ?? '').slice(0, 300);
-  const counted = <b className="text-ink">{number}</b>;
+  const numberView = <b className="text-ink">{number}</b>;
   if (source.type === 'source-document') {
     return (
       <span className={CHIP} title={safeExact(source.filename ?? source.mediaType)}>
-        {counted}
+        {numberView}
         <FileText aria-hidden className="size-3.5 shrink-0" />
         <span dir="auto" className="truncate">
           {title || safeExact(source.filename ?? 'Document')}
@@ -113,7 +113,7 @@ function SourceChip({ source, number }: { source: Source; number: number }): Rea
   const to = safeLink(source.url);
   const words = (
     <>
-      {counted}
+      {numberView}
       {title && (
         <span dir="auto" className="max-w-60 truncate">
           {title}
@@ -149,8 +149,8 @@ export function DataView({ part }: { part: DataPart }): ReactNode {
         <CodeEditView edit={edit} />
       </Suspense>
     );
-  const told = name === 'notice' ? parseNotice(part.data) : undefined;
-  if (told) return <NoticeView notice={told} />;
+  const notice = name === 'notice' ? parseNotice(part.data) : undefined;
+  if (notice) return <NoticeView notice={notice} />;
   const file = name === 'file' ? storedFilePart(part.data) : undefined;
   if (file) return <FilesView files={[file]} />;
   // Fields for programs; the text already says the same.

@@ -26,22 +26,22 @@ export type Group =
   | { kind: 'files'; parts: FileUIPart[] };
 
 export function groupParts(parts: readonly ChatPart[]): Group[] {
-  const found: Group[] = [];
+  const groups: Group[] = [];
   for (const part of parts) {
-    const last = found.at(-1);
-    if (part.type === 'text') found.push({ kind: 'text', part });
-    else if (part.type === 'reasoning') found.push({ kind: 'reasoning', part });
+    const last = groups.at(-1);
+    if (part.type === 'text') groups.push({ kind: 'text', part });
+    else if (part.type === 'reasoning') groups.push({ kind: 'reasoning', part });
     else if (part.type === 'source-url' || part.type === 'source-document') {
       if (last?.kind === 'sources') last.parts.push(part);
-      else found.push({ kind: 'sources', parts: [part] });
+      else groups.push({ kind: 'sources', parts: [part] });
     } else if (part.type === 'file') {
       if (last?.kind === 'files') last.parts.push(part);
-      else found.push({ kind: 'files', parts: [part] });
-    } else if (isTool(part)) found.push({ kind: 'tool', part });
-    else if (isData(part)) found.push({ kind: 'data', part });
+      else groups.push({ kind: 'files', parts: [part] });
+    } else if (isTool(part)) groups.push({ kind: 'tool', part });
+    else if (isData(part)) groups.push({ kind: 'data', part });
     // step-start, or a part of a newer server: nothing to show.
   }
-  return found;
+  return groups;
 }
 
 const isTool = (part: ChatPart): part is ToolPart => part.type === 'dynamic-tool' || part.type.startsWith('tool-');

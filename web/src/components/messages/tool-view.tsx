@@ -28,15 +28,15 @@ interface Props {
 
 export function ToolView({ part, live, approve }: Props): ReactNode {
   const state = toolState(part, live);
-  const asked = part.state === 'approval-requested';
+  const isApprovalRequested = part.state === 'approval-requested';
   const [opened, setOpened] = useState<boolean>();
-  const open = opened ?? (asked || state === 'failed');
+  const open = opened ?? (isApprovalRequested || state === 'failed');
   const id = useId();
   const { word, icon } = STATES[state];
   return (
     <section
       aria-label={`Tool ${safeExact(toolName(part))}`}
-      className={cn('rounded-xl border bg-surface', asked && 'border-warn')}
+      className={cn('rounded-xl border bg-surface', isApprovalRequested && 'border-warn')}
     >
       <button
         type="button"
@@ -65,7 +65,9 @@ export function ToolView({ part, live, approve }: Props): ReactNode {
       <div id={id} className={cn('space-y-3 border-t px-3 py-2.5', !open && 'hidden')}>
         {open && <ToolDetails part={part} />}
       </div>
-      {asked && approve && <ApprovalForm ask={(approved, reason) => approve(part.approval.id, approved, reason)} />}
+      {isApprovalRequested && approve && (
+        <ApprovalForm approve={(approved, reason) => approve(part.approval.id, approved, reason)} />
+      )}
     </section>
   );
 }
@@ -117,16 +119,16 @@ const RawValue = ({ text, bad = false }: { text: string; bad?: boolean }): React
       bad ? 'bg-bad-soft text-bad' : 'bg-sunken',
     )}
   >
-    <LongText text={text} tidy={safeExact} />
+    <LongText text={text} sanitize={safeExact} />
   </div>
 );
 
-function ApprovalForm({ ask }: { ask: (approved: boolean, reason?: string) => Promise<void> }): ReactNode {
+function ApprovalForm({ approve }: { approve: (approved: boolean, reason?: string) => Promise<void> }): ReactNode {
   const [reason, setReason] = useState('');
   const [sending, setSending] = useState(false);
   const answer = (approved: boolean): void => {
     setSending(true);
-    ask(approved, reason.trim() || undefined)
+    approve(approved, reason.trim() || undefined)
       .catch(showError)
       .finally(() => setSending(false));
   };
@@ -145,10 +147,10 @@ function ApprovalForm({ ask }: { ask: (approved: boolean, reason?: string) => Pr
         onChange={(event) => setReason(event.target.value)}
         className="w-auto min-w-32 grow basis-40"
       />
-      <Button look="main" disabled={sending} onClick={() => answer(true)}>
+      <Button variant="main" disabled={sending} onClick={() => answer(true)}>
         Approve
       </Button>
-      <Button look="danger" disabled={sending} onClick={() => answer(false)}>
+      <Button variant="danger" disabled={sending} onClick={() => answer(false)}>
         Deny
       </Button>
     </div>

@@ -24,7 +24,7 @@ const ICONS = {
   skipped: <CircleSlash aria-hidden />,
   error: <TriangleAlert aria-hidden />,
 };
-const WORDS = {
+const STATE_LABELS = {
   passed: 'passed',
   failed: 'did not pass',
   plain: 'scored',
@@ -54,7 +54,7 @@ function formatScoreValue({ status, passed, score, label }: ScoreView): string {
 export function ScoreBadge({ score, name = false }: { score: ScoreView; name?: boolean }): ReactNode {
   const kind = scoreKind(score);
   const text = formatScoreValue(score);
-  const title = [`${score.evaluator}: ${WORDS[kind]}`, text, score.reason].filter(Boolean).join(', ');
+  const title = [`${score.evaluator}: ${STATE_LABELS[kind]}`, text, score.reason].filter(Boolean).join(', ');
   return (
     <span
       title={title}
@@ -72,7 +72,7 @@ export function ScoreBadge({ score, name = false }: { score: ScoreView; name?: b
       ) : (
         <span className="sr-only">{safeProse(score.evaluator)}: </span>
       )}
-      <span className="sr-only">{WORDS[kind]}</span>
+      <span className="sr-only">{STATE_LABELS[kind]}</span>
       {text && (
         <span className="max-w-32 truncate" dir="auto">
           {safeProse(text)}
@@ -94,7 +94,7 @@ export function ScoreCard({ score }: { score: ScoreView }): ReactNode {
       <div className="flex min-w-0 flex-wrap items-center gap-x-2 gap-y-1">
         <bdi className="min-w-0 font-medium wrap-anywhere">{safeProse(score.evaluator)}</bdi>
         <ScoreBadge score={score} />
-        <span className="text-[13px] text-muted">{WORDS[scoreKind(score)]}</span>
+        <span className="text-[13px] text-muted">{STATE_LABELS[scoreKind(score)]}</span>
       </div>
       {score.reason && (
         <p dir="auto" className="mt-1 text-[13px] wrap-anywhere whitespace-pre-wrap text-muted">
@@ -159,11 +159,11 @@ export function IntervalBar({
   scale?: readonly [number, number];
   className?: string;
 }): ReactNode {
-  const [least, most] = scale;
+  const [min, max] = scale;
   const at = (value: number): number =>
-    Math.max(0, Math.min(BAR_WIDTH, ((value - least) / (most - least || 1)) * BAR_WIDTH));
+    Math.max(0, Math.min(BAR_WIDTH, ((value - min) / (max - min || 1)) * BAR_WIDTH));
   const middle = BAR_HEIGHT / 2;
-  const zero = at(0);
+  const zeroX = at(0);
   const value = at(figure.value);
   return (
     <svg
@@ -176,9 +176,9 @@ export function IntervalBar({
       <title>{formatInterval(figure)}</title>
       <rect x={0} y={middle - 3} width={BAR_WIDTH} height={6} rx={2} className="fill-sunken" />
       <rect
-        x={Math.min(zero, value)}
+        x={Math.min(zeroX, value)}
         y={middle - 3}
-        width={Math.abs(value - zero)}
+        width={Math.abs(value - zeroX)}
         height={6}
         rx={2}
         className="fill-accent/60"
@@ -195,12 +195,12 @@ export function IntervalBar({
 }
 
 /** A line whose width does not scale with the drawing. */
-const Line = (ends: { x1: number; x2: number; y1: number; y2: number }): ReactNode => (
-  <line {...ends} vectorEffect="non-scaling-stroke" />
+const Line = (line: { x1: number; x2: number; y1: number; y2: number }): ReactNode => (
+  <line {...line} vectorEffect="non-scaling-stroke" />
 );
 
 /** Common scale of an evaluator's bars: 0 to 1, or the range of its scores. */
 export function intervalScale(figures: readonly (Figure | null)[]): readonly [number, number] {
-  const ends = figures.flatMap((figure) => (figure ? [figure.value, ...(figure.interval ?? [])] : []));
-  return [Math.min(0, ...ends), Math.max(1, ...ends)];
+  const endpoints = figures.flatMap((figure) => (figure ? [figure.value, ...(figure.interval ?? [])] : []));
+  return [Math.min(0, ...endpoints), Math.max(1, ...endpoints)];
 }

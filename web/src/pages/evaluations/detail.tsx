@@ -31,10 +31,17 @@ import { formatMilliseconds } from '@/pages/traces/detail/timeline';
 import { StateBadge, ProgressBar } from './badges';
 import { isOpen, evaluationTitle, formatTimeLeft, formatPace } from './format';
 import { useLiveEvaluation, type Progress } from './live-progress';
-import { evaluationSummaryQuery as summaryOf, type Evaluation, evaluationsOfTestsetQuery } from './queries';
+import {
+  evaluationSummaryQuery as summaryOf,
+  type Evaluation,
+  evaluationsOfTestsetQuery,
+  resultsQueryParams,
+  parseResultsQuery,
+  type SetResultsQuery,
+  type ResultsQuery,
+} from './queries';
 import { ResultDetail } from './result-detail';
 import { Results } from './results';
-import { resultsQueryParams, parseResultsQuery, type SetResultsQuery, type ResultsQuery } from './results-query';
 import { SummarySection } from './summary';
 
 export default function EvaluationPage({ id }: { id: string }): ReactNode {
@@ -68,7 +75,7 @@ export default function EvaluationPage({ id }: { id: string }): ReactNode {
           error={figures.error}
           slice={query.slice}
           onSlice={(slice) => setQuery({ ...query, slice })}
-          onShow={(what) => setQuery({ ...query, ...what })}
+          onShow={(patch) => setQuery({ ...query, ...patch })}
         />
         <EvaluationSetup evaluation={evaluation} />
       </div>
@@ -111,10 +118,12 @@ export function EvaluationHeader({ evaluation }: { evaluation: Evaluation }): Re
   const [, navigate] = useLocation();
   const [comparing, setComparing] = useState(false);
   const path = { evaluation: id };
-  const fresh = () => queryClient.invalidateQueries({ queryKey: ['evaluation', id] });
-  const cancel = () => api('post', '/api/evaluations/{evaluation}/cancel', { path }).then(fresh).catch(showError);
-  const rerun = (which: 'failed' | 'errors' | 'all') =>
-    api('post', '/api/evaluations/{evaluation}/rerun', { path, body: { which } }).then(fresh).catch(showError);
+  const invalidate = () => queryClient.invalidateQueries({ queryKey: ['evaluation', id] });
+  const cancel = () => api('post', '/api/evaluations/{evaluation}/cancel', { path }).then(invalidate).catch(showError);
+  const rerun = (scope: 'failed' | 'errors' | 'all') =>
+    api('post', '/api/evaluations/{evaluation}/rerun', { path, body: { which: scope } })
+      .then(invalidate)
+      .catch(showError);
   const remove = async () => {
     if (
       !(await askConfirmation({
@@ -151,7 +160,7 @@ export function EvaluationHeader({ evaluation }: { evaluation: Evaluation }): Re
       </div>
       <div className="flex flex-wrap items-center gap-1.5">
         {isOpen(state) && (
-          <Button look="danger" onClick={() => void cancel()}>
+          <Button variant="danger" onClick={() => void cancel()}>
             <Square aria-hidden className="size-3.5" />
             Cancel
           </Button>
@@ -251,27 +260,29 @@ interface Side {
 export function CompareDialog({ evaluation, onClose }: { evaluation: Evaluation; onClose: () => void }): ReactNode {
   const [, navigate] = useLocation();
   const { data } = useQuery(evaluationsOfTestsetQuery(evaluation.testset.id));
-  const here: Side[] = evaluation.variants.map(({ name }) => ({
+  const ownSides: Side[] = evaluation.variants.map(({ name }) => ({
     value: `${evaluation.id}:${name}`,
     title: name,
     group: 'This evaluation',
   }));
   const others = (data?.data ?? []).filter(({ id }) => id !== evaluation.id);
-  const there: Side[] = others.flatMap((one) =>
+  const otherSides: Side[] = others.flatMap((one) =>
     one.variants.map((name) => ({
       value: `${one.id}:${name}`,
       title: name,
       group: `${evaluationTitle(one)} (${formatAge(one.created_at)})`,
     })),
   );
-  const sides = [...here, ...there];
-  const last = here.at(-1)?.value ?? '';
-  const [chosen, setChosen] = useState<{ base?: string; candidate?: string }>({});
-  const candidate = chosen.candidate ?? last;
+  const sides = [...ownSides, ...otherSides];
+  const last = ownSides.at(-1)?.value ?? '';
+  const [selection, setSelection] = useState<{ base?: string; candidate?: string }>({});
+  const candidate = selection.candidate ?? last;
   // Default: the last variant against the first; with one variant, against the previous evaluation.
   const base =
-    chosen.base ??
-    (here.length > 1 ? here[0]?.value : (there.find(({ title }) => title === here[0]?.title) ?? there[0])?.value) ??
+    selection.base ??
+    (ownSides.length > 1
+      ? ownSides[0]?.value
+      : (otherSides.find(({ title }) => title === ownSides[0]?.title) ?? otherSides[0])?.value) ??
     '';
   const go = () => navigate(`/evaluations/compare?${new URLSearchParams({ base, candidate })}`);
   return (
@@ -283,9 +294,14 @@ export function CompareDialog({ evaluation, onClose }: { evaluation: Evaluation;
           go();
         }}
       >
-        <Choice label="Base" sides={sides} value={base} onChange={(value) => setChosen({ base: value, candidate })} />
+        <Choice
+          label="Base"
+          sides={sides}
+          value={base}
+          onChange={(value) => setSelection({ base: value, candidate })}
+        />
         <div className="-my-3 flex justify-center">
-          <IconButton label="Swap" size="small" onClick={() => setChosen({ base: candidate, candidate: base })}>
+          <IconButton label="Swap" size="small" onClick={() => setSelection({ base: candidate, candidate: base })}>
             <ArrowLeftRight className="rotate-90" />
           </IconButton>
         </div>
@@ -293,7 +309,7 @@ export function CompareDialog({ evaluation, onClose }: { evaluation: Evaluation;
           label="Candidate"
           sides={sides}
           value={candidate}
-          onChange={(value) => setChosen({ base, candidate: value })}
+          onChange={(value) => setSelection({ base, candidate: value })}
         />
         {sides.length < 2 && (
           <p className="text-[13px] text-muted">
@@ -302,7 +318,7 @@ export function CompareDialog({ evaluation, onClose }: { evaluation: Evaluation;
         )}
         <div className="flex justify-end gap-2">
           <Button onClick={onClose}>Cancel</Button>
-          <Button look="main" type="submit" disabled={!base || !candidate || base === candidate}>
+          <Button variant="main" type="submit" disabled={!base || !candidate || base === candidate}>
             Compare
           </Button>
         </div>

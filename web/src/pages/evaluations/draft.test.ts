@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { Workflow } from '@/api/types';
-import { inputNames, defaultMapping } from './column-mapping';
+import type { Workflow } from '@/api/client';
+import { inputNames, defaultMapping } from './column-map';
 import {
   EMPTY_DRAFT,
   draftFromEvaluation,
@@ -77,7 +77,7 @@ test('what is sent holds only what was said', () => {
 });
 
 test('another like it begins with what that was made of', () => {
-  const like = draftFromEvaluation({
+  const draft = draftFromEvaluation({
     name: 'v1',
     testset: { id: 'ts_1', name: 'Set', revision: 3 },
     variants: [
@@ -98,7 +98,7 @@ test('another like it begins with what that was made of', () => {
     limits: { concurrency: 3, timeout: 9, retries: 0 },
     selection: null,
   } as unknown as Evaluation);
-  expect(draftRequest(like)).toEqual({
+  expect(draftRequest(draft)).toEqual({
     name: 'v1',
     testset: { id: 'ts_1', revision: 'head' },
     variants: [
@@ -117,7 +117,7 @@ test('another like it begins with what that was made of', () => {
 
 test('another like one that asks a question where there are no messages finds both again', () => {
   const map = { messages: 'messages', spoken: 'question', expected: 'expected' };
-  const like = draftFromEvaluation({
+  const draft = draftFromEvaluation({
     name: 'v1',
     testset: { id: 'ts_1', name: 'Set', revision: 3 },
     variants: [{ name: 'tutor', workflow: 'tutor', map }],
@@ -126,23 +126,23 @@ test('another like one that asks a question where there are no messages finds bo
     limits: {},
     selection: null,
   } as unknown as Evaluation);
-  expect(draftRequest(like).map).toEqual({ history: null, script: null, expected: 'expected' });
+  expect(draftRequest(draft).map).toEqual({ history: null, script: null, expected: 'expected' });
 });
 
 test('a fault is shown at its field, and one without a field above all', () => {
-  const faults = [
+  const errors = [
     { path: '/evaluators/1/parameters/pattern', message: 'no' },
     { path: '', message: 'what?' },
     { path: '/evaluators/10', message: 'ten' },
   ];
-  expect(errorsUnder(faults, '/evaluators/1')).toEqual([{ path: '/parameters/pattern', message: 'no' }]);
-  expect(errorsWithoutField(faults)).toEqual([{ path: '', message: 'what?' }]);
+  expect(errorsUnder(errors, '/evaluators/1')).toEqual([{ path: '/parameters/pattern', message: 'no' }]);
+  expect(errorsWithoutField(errors)).toEqual([{ path: '', message: 'what?' }]);
 });
 
 test('a fault is told by what the form calls its field', () => {
   const evaluators = [newEvaluator('contains'), { ...newEvaluator('regex'), name: 'starts' }];
-  const called = (path: string) => fieldTitle(path, evaluators);
-  expect(['/map/messages', '/map/history', '/map/inputs/a~1b', '/testset/rows', '/testset/id'].map(called)).toEqual([
+  const titleOf = (path: string) => fieldTitle(path, evaluators);
+  expect(['/map/messages', '/map/history', '/map/inputs/a~1b', '/testset/rows', '/testset/id'].map(titleOf)).toEqual([
     'Columns, Messages',
     'Columns, Said before',
     'Columns, a/b',
@@ -156,7 +156,7 @@ test('a fault is told by what the form calls its field', () => {
       '/variants/0/parameters/style',
       '/evaluators/0/key',
       '/evaluators/1/parameters/pattern',
-    ].map(called),
+    ].map(titleOf),
   ).toEqual([
     'Variant 2',
     'Variant 1, Workflow',
@@ -164,7 +164,7 @@ test('a fault is told by what the form calls its field', () => {
     'Evaluator contains, Key',
     'Evaluator starts, pattern',
   ]);
-  expect(['/limits/concurrency', '/limits/timeout', '/repeats'].map(called)).toEqual([
+  expect(['/limits/concurrency', '/limits/timeout', '/repeats'].map(titleOf)).toEqual([
     'Repeats and limits, At once',
     'Repeats and limits, Timeout',
     'Repeats and limits, Repeats',

@@ -63,7 +63,7 @@ export const EMPTY_DRAFT: EvaluationDraft = {
 };
 
 let lastId = 0;
-export const newVariant = (what: Partial<VariantDraft>): VariantDraft => ({
+export const newVariant = (fields: Partial<VariantDraft>): VariantDraft => ({
   id: `v${++lastId}`,
   kind: 'workflow',
   name: '',
@@ -71,7 +71,7 @@ export const newVariant = (what: Partial<VariantDraft>): VariantDraft => ({
   variant: 'default',
   parameters: {},
   column: '',
-  ...what,
+  ...fields,
 });
 export const newEvaluator = (key: string): EvaluatorDraft => ({ id: `e${++lastId}`, key, name: '', parameters: {} });
 
@@ -83,10 +83,10 @@ export function variantName({ name, kind, column, workflow, variant }: VariantDr
 }
 
 /** An unused name: `tutor`, `tutor 2`. */
-export function freeName(name: string, taken: readonly string[]): string {
-  if (!taken.includes(name)) return name;
+export function freeName(name: string, usedNames: readonly string[]): string {
+  if (!usedNames.includes(name)) return name;
   let number = 2;
-  while (taken.includes(`${name} ${number}`)) number += 1;
+  while (usedNames.includes(`${name} ${number}`)) number += 1;
   return `${name} ${number}`;
 }
 
@@ -209,20 +209,20 @@ export function fieldTitle(path: string, evaluators: readonly EvaluatorDraft[]):
     .split('/')
     .slice(1)
     .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
-  const place = Number(below[0]);
-  const { name = '', key = '' } = evaluators[place] ?? {};
+  const index = Number(below[0]);
+  const { name = '', key = '' } = evaluators[index] ?? {};
   const title =
     part === 'variants'
-      ? `Variant ${place + 1}`
+      ? `Variant ${index + 1}`
       : part === 'evaluators'
-        ? `Evaluator ${name.trim() || key || place + 1}`
+        ? `Evaluator ${name.trim() || key || index + 1}`
         : TITLES[part];
-  const [first = '', own] =
+  const [first = '', detail] =
     part === 'repeats' ? [part] : part === 'variants' || part === 'evaluators' ? below.slice(1) : below;
   // Parameters and inputs keep their names; titles of the form are capitalized.
   const field =
     first === 'parameters' || first === 'inputs'
-      ? own
+      ? detail
       : (FIELDS[first] ?? first.slice(0, 1).toUpperCase() + first.slice(1));
   return [title, field].filter(Boolean).join(', ');
 }

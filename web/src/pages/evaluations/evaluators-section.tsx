@@ -24,11 +24,11 @@ interface Props {
 
 export function EvaluatorsSection({ drafts, onChange, serverErrors }: Props): ReactNode {
   const { data, error } = useQuery(evaluatorsQuery());
-  const known = data?.data ?? [];
+  const evaluators = data?.data ?? [];
   const [adding, setAdding] = useState(drafts.length === 0);
   const add = ({ key }: Evaluator) => {
-    const taken = drafts.map(({ name, key: used }) => name || used);
-    const name = freeName(key, taken);
+    const usedNames = drafts.map(({ name, key: evaluatorKey }) => name || evaluatorKey);
+    const name = freeName(key, usedNames);
     onChange([...drafts, { ...newEvaluator(key), name: name === key ? '' : name }]);
     setAdding(false);
   };
@@ -36,13 +36,13 @@ export function EvaluatorsSection({ drafts, onChange, serverErrors }: Props): Re
     <FormSection title="Evaluators" hint="What is a good answer. Each scores every answer.">
       {error && <ErrorMessage error={error} />}
       <div className="flex flex-col gap-2">
-        {drafts.map((draft, place) => (
+        {drafts.map((draft, index) => (
           <EvaluatorForm
             key={draft.id}
             draft={draft}
-            evaluator={known.find(({ key }) => key === draft.key)}
-            at={`/evaluators/${place}`}
-            serverErrors={errorsUnder(serverErrors, `/evaluators/${place}`)}
+            evaluator={evaluators.find(({ key }) => key === draft.key)}
+            at={`/evaluators/${index}`}
+            serverErrors={errorsUnder(serverErrors, `/evaluators/${index}`)}
             onChange={(next) => onChange(drafts.map((one) => (one.id === draft.id ? next : one)))}
             onRemove={() => onChange(drafts.filter((one) => one.id !== draft.id))}
           />
@@ -50,7 +50,7 @@ export function EvaluatorsSection({ drafts, onChange, serverErrors }: Props): Re
       </div>
       {adding ? (
         <EvaluatorPicker
-          known={known}
+          evaluators={evaluators}
           onPick={add}
           {...(drafts.length > 0 ? { onClose: () => setAdding(false) } : {})}
         />
@@ -74,21 +74,21 @@ const NEEDS_TEXT: Readonly<Record<string, string>> = {
 };
 
 function EvaluatorPicker({
-  known,
+  evaluators,
   onPick,
   onClose,
 }: {
-  known: readonly Evaluator[];
+  evaluators: readonly Evaluator[];
   onPick: (one: Evaluator) => void;
   onClose?: () => void;
 }): ReactNode {
   const [text, setText] = useState('');
-  const shown = text.trim()
+  const visible = text.trim()
     ? searchByTitle(
         text,
-        known.map((one) => ({ title: `${one.title} ${one.key}`, more: one.description, one })),
+        evaluators.map((one) => ({ title: `${one.title} ${one.key}`, more: one.description, one })),
       ).map(({ one }) => one)
-    : known.toSorted((one, other) => Number(other.origin === 'author') - Number(one.origin === 'author'));
+    : evaluators.toSorted((one, other) => Number(other.origin === 'author') - Number(one.origin === 'author'));
   return (
     <div className="mt-2 rounded-xl border">
       <div className="flex items-center gap-1 border-b p-1.5">
@@ -100,9 +100,9 @@ function EvaluatorPicker({
           value={text}
           onChange={(event) => setText(event.target.value)}
           onKeyDown={(event) => {
-            if (event.key === 'Enter' && shown[0]) {
+            if (event.key === 'Enter' && visible[0]) {
               event.preventDefault();
-              onPick(shown[0]);
+              onPick(visible[0]);
             }
           }}
         />
@@ -113,7 +113,7 @@ function EvaluatorPicker({
         )}
       </div>
       <ul aria-label="Evaluators to add" className="max-h-56 overflow-y-auto p-1">
-        {shown.map((one) => (
+        {visible.map((one) => (
           <li key={one.key}>
             <button
               type="button"
@@ -126,14 +126,14 @@ function EvaluatorPicker({
               </span>
               <span className="flex shrink-0 gap-1 max-sm:hidden">
                 {one.origin === 'author' && <Badge tone="accent">Your own</Badge>}
-                {one.needs.map((need) => (
-                  <Badge key={need}>{NEEDS_TEXT[need] ?? need}</Badge>
+                {one.needs.map((requirement) => (
+                  <Badge key={requirement}>{NEEDS_TEXT[requirement] ?? requirement}</Badge>
                 ))}
               </span>
             </button>
           </li>
         ))}
-        {known.length > 0 && shown.length === 0 && (
+        {evaluators.length > 0 && visible.length === 0 && (
           <li className="px-2 py-3 text-center text-muted">No evaluator is called that.</li>
         )}
       </ul>
@@ -157,9 +157,9 @@ function EvaluatorForm({ draft, evaluator, at, onChange, onRemove, serverErrors 
   const title = evaluator?.title ?? draft.key;
   const set = (parameters: Record<string, unknown>) => onChange({ ...draft, parameters });
   const shared = { schema, value: draft.parameters, errors, onChange: set };
-  const own = specificParameters(schema);
+  const specific = specificParameters(schema);
   const common = commonParameters(schema);
-  const isWrong = common.some((name) => errorsUnder(errors, `/${name}`).length > 0);
+  const hasError = common.some((name) => errorsUnder(errors, `/${name}`).length > 0);
   const changed = common.filter((name) => Object.hasOwn(draft.parameters, name)).length;
   return (
     <div
@@ -194,20 +194,20 @@ function EvaluatorForm({ draft, evaluator, at, onChange, onRemove, serverErrors 
       >
         <X />
       </IconButton>
-      {own.length > 0 && (
+      {specific.length > 0 && (
         <div className="mt-2">
-          <SchemaForm {...shared} without={['name', ...COMMON_PARAMETERS]} />
+          <SchemaForm {...shared} excluded={['name', ...COMMON_PARAMETERS]} />
         </div>
       )}
       <div className="mt-2">
         {common.length > 0 && (
           <CollapsibleSection
-            key={String(isWrong)}
+            key={String(hasError)}
             title={changed ? `More settings, ${changed} changed` : 'More settings'}
-            open={changed > 0 || isWrong}
+            open={changed > 0 || hasError}
           >
             <div className="pt-1 pl-5">
-              <SchemaForm {...shared} without={['name', ...own]} />
+              <SchemaForm {...shared} excluded={['name', ...specific]} />
             </div>
           </CollapsibleSection>
         )}
@@ -247,7 +247,7 @@ export function EvaluatorTryout({
   const [answer, setAnswer] = useState('');
   const [expected, setExpected] = useState('');
   const [isChat, setIsChat] = useState(true);
-  const trial = useMutation({
+  const tryout = useMutation({
     mutationFn: () =>
       api('post', '/api/evaluators/{key}/try', {
         path: { key: evaluator },
@@ -273,16 +273,16 @@ export function EvaluatorTryout({
         </LabeledField>
       </div>
       <div className="flex items-center gap-2">
-        <Button size="small" disabled={trial.isPending} onClick={() => trial.mutate()}>
+        <Button size="small" disabled={tryout.isPending} onClick={() => tryout.mutate()}>
           Try
         </Button>
         <span className="grow" />
         <span className="text-[13px] text-muted">Answer of a chat</span>
         <Switch checked={isChat} onChange={setIsChat} label="Answer of a chat" />
       </div>
-      {trial.error && <ErrorMessage error={trial.error} />}
-      {trial.data &&
-        [trial.data, ...(trial.data.more ?? [])].map((score) => <ScoreCard key={score.evaluator} score={score} />)}
+      {tryout.error && <ErrorMessage error={tryout.error} />}
+      {tryout.data &&
+        [tryout.data, ...(tryout.data.more ?? [])].map((score) => <ScoreCard key={score.evaluator} score={score} />)}
     </div>
   );
 }
@@ -303,12 +303,12 @@ function listSchema(property: unknown): unknown {
   if (!isObject(property) || !Array.isArray(property['anyOf'])) return property;
   const { anyOf, ...rest } = property;
   const kinds = anyOf.filter(isObject);
-  const many = kinds.find(
+  const listKind = kinds.find(
     (one) => one['type'] === 'array' && isObject(one['items']) && one['items']['type'] === 'string',
   );
-  const others = kinds.filter((one) => one !== many && one['type'] !== 'string');
-  if (!many || others.some((one) => one['type'] !== 'null')) return property;
-  return others.length > 0 ? { ...rest, anyOf: [many, ...others] } : { ...rest, ...many };
+  const others = kinds.filter((one) => one !== listKind && one['type'] !== 'string');
+  if (!listKind || others.some((one) => one['type'] !== 'null')) return property;
+  return others.length > 0 ? { ...rest, anyOf: [listKind, ...others] } : { ...rest, ...listKind };
 }
 
 export const specificParameters = (schema: JsonSchema): string[] =>

@@ -53,10 +53,10 @@ export function evaluatorFigure({
   pass_rate: passed,
   pass_ci: passes,
   mean,
-  mean_ci: means,
+  mean_ci: meanInterval,
 }: SummaryFigures): Figure | null {
   if (passed !== null) return { kind: 'pass rate', value: passed, interval: passes };
-  return mean === null ? null : { kind: 'mean', value: mean, interval: means };
+  return mean === null ? null : { kind: 'mean', value: mean, interval: meanInterval };
 }
 
 export const formatFigure = ({ kind, value }: Figure): string =>
@@ -65,8 +65,8 @@ export const formatFigure = ({ kind, value }: Figure): string =>
 /** "between 75.3 % and 88.4 %" */
 export function formatInterval({ kind, interval }: Figure): string {
   if (!interval) return '';
-  const told = kind === 'pass rate' ? formatPercent : formatScore;
-  return `between ${told(interval[0])} and ${told(interval[1])}`;
+  const format = kind === 'pass rate' ? formatPercent : formatScore;
+  return `between ${format(interval[0])} and ${format(interval[1])}`;
 }
 
 /** Rough remaining time: 12 s, 5 min, 2 h. */

@@ -53,7 +53,7 @@ export default function EvaluationsPage(): ReactNode {
       <header className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-surface px-4 py-2.5 sm:px-6">
         <h1 className="text-base font-semibold">Evaluations</h1>
         {testset && !isNew && (
-          <Button size="small" look="quiet" onClick={() => setParams({})}>
+          <Button size="small" variant="quiet" onClick={() => setParams({})}>
             Of one test set. Show all
           </Button>
         )}
@@ -66,7 +66,7 @@ export default function EvaluationsPage(): ReactNode {
           onChange={(event) => setWords(event.target.value)}
           className="ml-auto w-auto max-w-72 min-w-32 grow"
         />
-        <Button look="main" onClick={open}>
+        <Button variant="main" onClick={open}>
           <Plus aria-hidden className="size-4" />
           New evaluation
         </Button>
@@ -94,7 +94,7 @@ export default function EvaluationsPage(): ReactNode {
       </div>
       {isNew && (
         <Suspense>
-          <NewDialog testset={testset} like={params.get('like')} onClose={() => setParams({})} />
+          <NewDialog testset={testset} template={params.get('like')} onClose={() => setParams({})} />
         </Suspense>
       )}
     </div>
@@ -110,7 +110,7 @@ function NoEvaluations({ search, onNew }: { search: string; onNew: () => void })
         got worse.
       </p>
       <p className="my-4">
-        <Button look="main" onClick={onNew}>
+        <Button variant="main" onClick={onNew}>
           <Plus aria-hidden className="size-4" />
           New evaluation
         </Button>
@@ -128,9 +128,9 @@ function useIsNarrow(box: React.RefObject<HTMLDivElement | null>): boolean {
   useEffect(() => {
     const element = box.current;
     if (!element) return undefined;
-    const look = () => setNarrow(element.clientWidth < CARD_BREAKPOINT_PX);
-    look();
-    const observer = new ResizeObserver(look);
+    const measure = () => setNarrow(element.clientWidth < CARD_BREAKPOINT_PX);
+    measure();
+    const observer = new ResizeObserver(measure);
     observer.observe(element);
     return () => observer.disconnect();
   }, [box]);
@@ -179,7 +179,7 @@ export function EvaluationListRow({ row, top, card }: Props): ReactNode {
       </span>
     </>
   );
-  const when = (
+  const startedAt = (
     <time dateTime={row.created_at} title={formatDateTime(row.created_at)} className="text-xs text-muted">
       {formatAge(row.created_at)}
     </time>
@@ -204,10 +204,10 @@ export function EvaluationListRow({ row, top, card }: Props): ReactNode {
           <div role="cell" className="flex min-w-0 items-center gap-2">
             <StateCell row={row} />
             <span className="grow" />
-            {when}
+            {startedAt}
           </div>
           <div role="cell" className="min-w-0">
-            <SummaryFigures row={row} most={2} />
+            <SummaryFigures row={row} maxFigures={2} />
           </div>
         </>
       ) : (
@@ -227,10 +227,10 @@ export function EvaluationListRow({ row, top, card }: Props): ReactNode {
             <StateCell row={row} />
           </div>
           <div role="cell" className="min-w-0">
-            <SummaryFigures row={row} most={3} />
+            <SummaryFigures row={row} maxFigures={3} />
           </div>
           <div role="cell" className="text-right">
-            {when}
+            {startedAt}
           </div>
         </>
       )}
@@ -240,7 +240,9 @@ export function EvaluationListRow({ row, top, card }: Props): ReactNode {
 
 function StateCell({ row }: { row: EvaluationRow }): ReactNode {
   const { state, done, failed, errors, total } = row;
-  const wrong = [failed > 0 && `${failed} failed`, errors > 0 && pluralize(errors, 'error')].filter(Boolean).join(', ');
+  const problems = [failed > 0 && `${failed} failed`, errors > 0 && pluralize(errors, 'error')]
+    .filter(Boolean)
+    .join(', ');
   return (
     <span className="flex min-w-0 flex-col gap-1">
       <span className="flex items-center gap-2">
@@ -254,16 +256,16 @@ function StateCell({ row }: { row: EvaluationRow }): ReactNode {
       {isOpen(state) ? (
         <ProgressBar state={state} done={done} failed={failed} total={total} />
       ) : (
-        wrong && <span className="truncate text-xs text-bad">{wrong}</span>
+        problems && <span className="truncate text-xs text-bad">{problems}</span>
       )}
     </span>
   );
 }
 
 /** Figures of the first variants. */
-function SummaryFigures({ row, most }: { row: EvaluationRow; most: number }): ReactNode {
+function SummaryFigures({ row, maxFigures }: { row: EvaluationRow; maxFigures: number }): ReactNode {
   const { data } = useQuery({ ...listSummaryQuery(row), enabled: row.done + row.failed > 0 });
-  const told = data?.variants.flatMap((variant) =>
+  const figures = data?.variants.flatMap((variant) =>
     variant.evaluators.flatMap((one) => {
       const figure = evaluatorFigure(one);
       return figure
@@ -277,16 +279,16 @@ function SummaryFigures({ row, most }: { row: EvaluationRow; most: number }): Re
         : [];
     }),
   );
-  if (!told?.length)
+  if (!figures?.length)
     return (
       <span aria-hidden className="text-faint">
         –
       </span>
     );
-  const rest = told.length - most;
+  const rest = figures.length - maxFigures;
   return (
     <span className="flex min-w-0 flex-col">
-      {told.slice(0, rest === 1 ? most + 1 : most).map(({ key, name, figure }) => (
+      {figures.slice(0, rest === 1 ? maxFigures + 1 : maxFigures).map(({ key, name, figure }) => (
         <span key={key} className="flex min-w-0 items-center gap-2 text-xs leading-[1.15rem]">
           <IntervalBar figure={figure} className="h-3 w-14" />
           <span className="w-13 shrink-0 tabular-nums">{formatFigure(figure)}</span>

@@ -51,24 +51,24 @@ async function readUpdates(answer: Response, onUpdate: (update: ProgressUpdate) 
   const reader = answer.body
     .pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>)
     .getReader();
-  let ended = false;
+  let hasEnded = false;
   for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
     for (const data of frames.feed(piece.value)) {
       const update = JSON.parse(data) as ProgressUpdate;
       onUpdate(update);
-      if (update.type === 'state' && END_STATES.has(update.state)) ended = true;
+      if (update.type === 'state' && END_STATES.has(update.state)) hasEnded = true;
     }
   }
-  return ended;
+  return hasEnded;
 }
 
 /** Parses server-sent events from arbitrarily split chunks; returns their data. */
 export class EventStreamParser {
-  #rest = '';
+  #buffer = '';
 
   feed(piece: string): string[] {
-    const frames = (this.#rest + piece).split('\n\n');
-    this.#rest = frames.pop() ?? '';
+    const frames = (this.#buffer + piece).split('\n\n');
+    this.#buffer = frames.pop() ?? '';
     return frames.flatMap((frame) => {
       const data = frame
         .split('\n')
@@ -96,34 +96,39 @@ export function useLiveEvaluation(id: string): LiveEvaluation {
   const running = data !== undefined && isOpen(data.state);
   useEffect(() => {
     if (!running) return undefined;
-    const left = new AbortController();
+    const controller = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
-    const look = () => {
+    const refresh = () => {
       timer = undefined;
       void queryClient.invalidateQueries({ queryKey: ['evaluation', id, 'summary'] });
       void queryClient.invalidateQueries({ queryKey: ['evaluation', id, 'results'] });
     };
-    const keep = (what: Partial<Evaluation>) =>
-      queryClient.setQueryData(asked(id).queryKey, (known) => known && { ...known, ...what });
+    const updateCache = (patch: Partial<Evaluation>) =>
+      queryClient.setQueryData(asked(id).queryKey, (cached) => cached && { ...cached, ...patch });
     void followEvaluation(
       id,
       (update) => {
         if (update.type === 'progress') {
           setProgress(update);
-          keep({ done: update.done, failed: update.failed, errors: update.errors ?? 0, cost: update.cost ?? null });
-          timer ??= setTimeout(look, REFRESH_INTERVAL_MS);
+          updateCache({
+            done: update.done,
+            failed: update.failed,
+            errors: update.errors ?? 0,
+            cost: update.cost ?? null,
+          });
+          timer ??= setTimeout(refresh, REFRESH_INTERVAL_MS);
         } else if (update.type === 'state') {
-          keep({ state: update.state, reason: update.reason });
+          updateCache({ state: update.state, reason: update.reason });
           if (!isOpen(update.state)) {
             void queryClient.invalidateQueries({ queryKey: ['evaluation', id] });
             void queryClient.invalidateQueries({ queryKey: ['evaluations'] });
           }
         }
       },
-      left.signal,
+      controller.signal,
     );
     return () => {
-      left.abort();
+      controller.abort();
       clearTimeout(timer);
       setProgress(null);
     };

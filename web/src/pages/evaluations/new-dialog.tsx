@@ -15,7 +15,7 @@ import { LoadError, ErrorMessage, Spinner } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { pluralize, formatAge } from '@/lib/format';
 import { useTitle } from '@/lib/hooks';
-import { MappingSection } from './column-mapping';
+import { MappingSection } from './column-map';
 import {
   EMPTY_DRAFT,
   draftFromEvaluation,
@@ -33,13 +33,13 @@ import { VariantsSection } from './variants-section';
 interface NewDialogProps {
   testset: string | null;
   /** Evaluation to copy the settings from. */
-  like: string | null;
+  template: string | null;
   onClose: () => void;
 }
 
-export default function NewDialog({ testset, like, onClose }: NewDialogProps): ReactNode {
-  const { data, error } = useQuery({ ...evaluationQuery(like ?? ''), enabled: like !== null });
-  if (like === null) return <Form first={{ ...EMPTY_DRAFT, testset }} onClose={onClose} />;
+export default function NewDialog({ testset, template, onClose }: NewDialogProps): ReactNode {
+  const { data, error } = useQuery({ ...evaluationQuery(template ?? ''), enabled: template !== null });
+  if (template === null) return <Form first={{ ...EMPTY_DRAFT, testset }} onClose={onClose} />;
   if (data) return <Form first={draftFromEvaluation(data)} onClose={onClose} />;
   return (
     <Dialog open wide onClose={onClose} title="New evaluation">
@@ -65,7 +65,7 @@ function Form({ first, onClose }: { first: EvaluationDraft; onClose: () => void 
   const [, navigate] = useLocation();
   const [initial] = useState(first);
   const [draft, setDraft] = useState(first);
-  const change = (what: Partial<EvaluationDraft>) => setDraft((before) => ({ ...before, ...what }));
+  const change = (patch: Partial<EvaluationDraft>) => setDraft((before) => ({ ...before, ...patch }));
   const revision = useQuery({
     ...testsetRevisionQuery(draft.testset ?? '', draft.revision),
     enabled: draft.testset !== null,
@@ -80,7 +80,7 @@ function Form({ first, onClose }: { first: EvaluationDraft; onClose: () => void 
     },
   });
   // Confirm, because a click outside closes the dialog.
-  const leave = async () => {
+  const confirmClose = async () => {
     const isTouched = !isEqual(draftRequest(draft), draftRequest(initial));
     if (!isTouched || (await askConfirmation(LEAVE_QUESTION))) onClose();
   };
@@ -95,7 +95,7 @@ function Form({ first, onClose }: { first: EvaluationDraft; onClose: () => void 
   const rows = Math.min(draft.sample ?? Number.POSITIVE_INFINITY, revision.data?.rows ?? 0);
   const cells = rows * draft.variants.length * draft.repeats;
   return (
-    <Dialog open wide onClose={() => void leave()} title="New evaluation">
+    <Dialog open wide onClose={() => void confirmClose()} title="New evaluation">
       <form
         ref={form}
         noValidate
@@ -159,8 +159,8 @@ function Form({ first, onClose }: { first: EvaluationDraft; onClose: () => void 
               </p>
             )}
           </div>
-          <Button onClick={() => void leave()}>Cancel</Button>
-          <Button look="main" type="submit" disabled={missing !== null || begin.isPending}>
+          <Button onClick={() => void confirmClose()}>Cancel</Button>
+          <Button variant="main" type="submit" disabled={missing !== null || begin.isPending}>
             {begin.isPending ? 'Beginning…' : 'Run'}
           </Button>
         </footer>
@@ -181,54 +181,54 @@ interface OptionsProps {
 }
 
 function Options({ draft, onChange, errors }: OptionsProps): ReactNode {
-  const wrong = [...errorsUnder(errors, '/limits'), ...errorsUnder(errors, '/repeats')];
-  const isWrong = (at: string) => errorsUnder(errors, at).length > 0;
+  const limitErrors = [...errorsUnder(errors, '/limits'), ...errorsUnder(errors, '/repeats')];
+  const hasError = (at: string) => errorsUnder(errors, at).length > 0;
   return (
-    <CollapsibleSection key={String(wrong.length > 0)} title="Repeats and limits" open={wrong.length > 0}>
+    <CollapsibleSection key={String(limitErrors.length > 0)} title="Repeats and limits" open={limitErrors.length > 0}>
       <div className="grid gap-3 py-1 pl-5 sm:grid-cols-4">
         <NumberField
           label="Repeats"
           at="/repeats"
-          wrong={isWrong('/repeats')}
+          invalid={hasError('/repeats')}
           hint="of each row"
-          least={1}
-          most={100}
+          min={1}
+          max={100}
           value={draft.repeats}
           onChange={(repeats) => onChange({ repeats })}
         />
         <NumberField
           label="At once"
           at="/limits/concurrency"
-          wrong={isWrong('/limits/concurrency')}
+          invalid={hasError('/limits/concurrency')}
           hint="calls"
-          least={1}
-          most={1000}
+          min={1}
+          max={1000}
           value={draft.concurrency}
           onChange={(concurrency) => onChange({ concurrency })}
         />
         <NumberField
           label="Timeout"
           at="/limits/timeout"
-          wrong={isWrong('/limits/timeout')}
+          invalid={hasError('/limits/timeout')}
           hint="seconds"
-          least={1}
-          most={86_400}
+          min={1}
+          max={86_400}
           value={draft.timeout}
           onChange={(timeout) => onChange({ timeout })}
         />
         <NumberField
           label="Retries"
           at="/limits/retries"
-          wrong={isWrong('/limits/retries')}
+          invalid={hasError('/limits/retries')}
           hint="of a call"
-          least={0}
-          most={20}
+          min={0}
+          max={20}
           value={draft.retries}
           onChange={(retries) => onChange({ retries })}
         />
       </div>
       <div className="pl-5">
-        <FieldErrors errors={wrong} />
+        <FieldErrors errors={limitErrors} />
       </div>
     </CollapsibleSection>
   );
@@ -239,29 +239,29 @@ interface NumberProps {
   hint: string;
   /** JSON pointer of the value. */
   at: string;
-  wrong: boolean;
-  least: number;
-  most: number;
+  invalid: boolean;
+  min: number;
+  max: number;
   value: number;
   onChange: (value: number) => void;
 }
 
 /** While the field is empty the last valid number is kept. */
-function NumberField({ label, hint, at, wrong, least, most, value, onChange }: NumberProps): ReactNode {
+function NumberField({ label, hint, at, invalid, min, max, value, onChange }: NumberProps): ReactNode {
   const [text, setText] = useState(String(value));
   return (
     <div data-at={at}>
       <LabeledField label={label} hint={hint}>
         <TextField
           type="number"
-          aria-invalid={wrong}
-          min={least}
-          max={most}
+          aria-invalid={invalid}
+          min={min}
+          max={max}
           value={text}
           onChange={({ target }) => {
             setText(target.value);
             if (target.value !== '' && Number.isFinite(Number(target.value)))
-              onChange(Math.max(least, Math.min(most, Number(target.value))));
+              onChange(Math.max(min, Math.min(max, Number(target.value))));
           }}
           onBlur={() => setText(String(value))}
         />
@@ -279,14 +279,14 @@ interface TestsetSectionProps {
 export function TestsetSection({ draft, onChange, errors }: TestsetSectionProps): ReactNode {
   const { data, error, refetch } = useQuery(testsetsSearchQuery(''));
   const revisions = useQuery({ ...testsetRevisionsQuery(draft.testset ?? ''), enabled: draft.testset !== null });
-  const known = data?.data ?? [];
-  const wrong = errorsUnder(errors, '/testset');
-  const isWrong = (at: string) => errorsUnder(wrong, at).length > 0;
+  const testsets = data?.data ?? [];
+  const testsetErrors = errorsUnder(errors, '/testset');
+  const hasError = (at: string) => errorsUnder(testsetErrors, at).length > 0;
   return (
     <FormSection title="Test set" at="/testset">
       {error && <LoadError error={error} onRetry={refetch} />}
       {!data && !error && <Spinner />}
-      {data && known.length === 0 && (
+      {data && testsets.length === 0 && (
         <p className="text-muted">
           There is no test set yet.{' '}
           <Link href="/testsets" className="text-accent underline">
@@ -295,19 +295,19 @@ export function TestsetSection({ draft, onChange, errors }: TestsetSectionProps)
           , then come back.
         </p>
       )}
-      {known.length > 0 && (
+      {testsets.length > 0 && (
         <div className="mt-2 grid gap-3 sm:grid-cols-[minmax(0,2fr)_minmax(0,2fr)_minmax(0,1fr)]">
           <LabeledField label="Set">
             <Select
               value={draft.testset ?? ''}
-              aria-invalid={isWrong('/id')}
+              aria-invalid={hasError('/id')}
               onChange={(event) => onChange({ testset: event.target.value || null, revision: 'head', map: {} })}
             >
               <option value="">Choose…</option>
-              {draft.testset && !known.some(({ id }) => id === draft.testset) && (
+              {draft.testset && !testsets.some(({ id }) => id === draft.testset) && (
                 <option value={draft.testset}>{draft.testset}</option>
               )}
-              {known.map(({ id, name, rows }) => (
+              {testsets.map(({ id, name, rows }) => (
                 <option key={id} value={id}>
                   {name} ({pluralize(rows, 'row')})
                 </option>
@@ -318,7 +318,7 @@ export function TestsetSection({ draft, onChange, errors }: TestsetSectionProps)
             <Select
               disabled={!draft.testset}
               value={draft.revision}
-              aria-invalid={isWrong('/revision')}
+              aria-invalid={hasError('/revision')}
               onChange={(event) => onChange({ revision: event.target.value, map: {} })}
             >
               <option value="head">The newest</option>
@@ -335,7 +335,7 @@ export function TestsetSection({ draft, onChange, errors }: TestsetSectionProps)
               type="number"
               min={1}
               placeholder="All"
-              aria-invalid={isWrong('/rows')}
+              aria-invalid={hasError('/rows')}
               title="So many, drawn at random; all of them when it is empty"
               value={draft.sample ?? ''}
               onChange={(event) =>
@@ -347,7 +347,7 @@ export function TestsetSection({ draft, onChange, errors }: TestsetSectionProps)
           </LabeledField>
         </div>
       )}
-      <FieldErrors errors={wrong} />
+      <FieldErrors errors={testsetErrors} />
     </FormSection>
   );
 }

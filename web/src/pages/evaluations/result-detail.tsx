@@ -13,8 +13,8 @@ import { isObject } from '@/components/forms/json-schema';
 import { JsonBox } from '@/components/json-view';
 import { useOpenInPlayground } from '@/components/open-in-playground';
 import { LoadError, Loading, ErrorMessage } from '@/components/status';
+import { WordDiff } from '@/components/text';
 import { showToast, showError } from '@/components/toast';
-import { WordDiff } from '@/components/word-diff';
 import { cn } from '@/lib/cn';
 import { formatCompactNumber, formatDollars } from '@/lib/format';
 import { safeProse } from '@/lib/safe-text';
@@ -27,6 +27,8 @@ import {
   resultPagesQuery,
   type Result,
   type ScriptTurn,
+  isFiltered,
+  type ResultsQuery,
 } from './queries';
 import {
   hasScript,
@@ -37,7 +39,6 @@ import {
   type Check as Checked,
   ValueView,
 } from './result-values';
-import { isFiltered, type ResultsQuery } from './results-query';
 
 interface ResultDetailProps {
   evaluation: Evaluation;
@@ -128,12 +129,12 @@ function useNeighbours(
 ): { previous: string | undefined; next: string | undefined } | null {
   const { data, hasNextPage, isFetching, fetchNextPage } = useInfiniteQuery(resultPagesQuery(id, query));
   const rows = data?.pages.flatMap((page) => page.data) ?? [];
-  const place = isFiltered(query) ? rows.findIndex((row) => row.id === cell) : -1;
-  const isLast = place >= 0 && place === rows.length - 1;
+  const position = isFiltered(query) ? rows.findIndex((row) => row.id === cell) : -1;
+  const isLast = position >= 0 && position === rows.length - 1;
   useEffect(() => {
     if (isLast && hasNextPage && !isFetching) void fetchNextPage();
   }, [isLast, hasNextPage, isFetching, fetchNextPage]);
-  return place < 0 ? null : { previous: rows[place - 1]?.id, next: rows[place + 1]?.id };
+  return position < 0 ? null : { previous: rows[position - 1]?.id, next: rows[position + 1]?.id };
 }
 
 /** Return the focus to the row. */
@@ -154,16 +155,16 @@ function SameRowLinks({
   result: Result;
   onCell: (cell: string) => void;
 }): ReactNode {
-  const tab = (label: string, cell: string, here: boolean) => (
+  const tab = (label: string, cell: string, isCurrent: boolean) => (
     <button
       key={cell}
       type="button"
-      aria-pressed={here}
+      aria-pressed={isCurrent}
       dir="auto"
       onClick={() => onCell(cell)}
       className={cn(
         'h-6 max-w-48 truncate rounded-md px-2 text-[13px]',
-        here ? 'bg-accent-soft font-medium text-accent' : 'text-muted hover:bg-sunken',
+        isCurrent ? 'bg-accent-soft font-medium text-accent' : 'text-muted hover:bg-sunken',
       )}
     >
       {safeProse(label)}
@@ -176,7 +177,7 @@ function SameRowLinks({
       </span>
       {result.repeats.length > 1 && (
         <span role="group" aria-label="Repeats" className="flex min-w-0 flex-wrap gap-0.5 border-l pl-2">
-          {result.repeats.map((cell, place) => tab(String(place + 1), cell, place === result.repeat))}
+          {result.repeats.map((cell, index) => tab(String(index + 1), cell, index === result.repeat))}
         </span>
       )}
     </>
@@ -213,13 +214,13 @@ function ResultActions({ evaluation, result }: { evaluation: Evaluation; result:
         </Link>
       )}
       {result.status === 'done' && !hasScript(result) && (
-        <Button size="small" look="quiet" onClick={() => void acceptAnswer(evaluation, result).catch(showError)}>
+        <Button size="small" variant="quiet" onClick={() => void acceptAnswer(evaluation, result).catch(showError)}>
           <BadgeCheck aria-hidden className="size-3.5" />
           Accept this answer
         </Button>
       )}
       {variant?.workflow && (
-        <Button size="small" look="quiet" disabled={busy} onClick={() => void open()}>
+        <Button size="small" variant="quiet" disabled={busy} onClick={() => void open()}>
           <MessageSquareShare aria-hidden className="size-3.5" />
           Open in playground
         </Button>
@@ -231,25 +232,25 @@ function ResultActions({ evaluation, result }: { evaluation: Evaluation; result:
 
 /** Save the answer as the expected value in a new revision of the test set. */
 async function acceptAnswer({ id, testset }: Evaluation, result: Result): Promise<void> {
-  const yes = await askConfirmation({
+  const confirmed = await askConfirmation({
     title: 'Accept this answer?',
     text: `A new revision of ${testset.name} expects it in this row. This evaluation stays as it is.`,
     act: 'Accept',
   });
-  if (!yes) return;
+  if (!confirmed) return;
   const { head } = await queryClient.fetchQuery({ ...testsetQuery(testset.id), staleTime: 0 });
-  const made = await api('post', '/api/testsets/{testset}/rows/from', {
+  const created = await api('post', '/api/testsets/{testset}/rows/from', {
     path: { testset: testset.id },
     body: { base: head, source: { kind: 'result', run: id, result: result.id }, message: 'An answer was accepted' },
   });
   showToast(
-    made.unchanged ? 'The row expects this already.' : `Revision ${made.revision} of ${testset.name} expects it.`,
+    created.unchanged ? 'The row expects this already.' : `Revision ${created.revision} of ${testset.name} expects it.`,
   );
 }
 
 function Body({ evaluation, result }: { evaluation: Evaluation; result: Result }): ReactNode {
   const isScript = hasScript(result);
-  const given = Object.keys(result.inputs).length;
+  const inputCount = Object.keys(result.inputs).length;
   return (
     <div className="flex flex-col gap-4 px-4 py-4">
       <Facts result={result} />
@@ -262,8 +263,8 @@ function Body({ evaluation, result }: { evaluation: Evaluation; result: Result }
           </div>
         </section>
       )}
-      {given > 0 && (
-        <CollapsibleSection title="Inputs" count={given} open={result.history.length === 0}>
+      {inputCount > 0 && (
+        <CollapsibleSection title="Inputs" count={inputCount} open={result.history.length === 0}>
           <JsonBox value={result.inputs} />
         </CollapsibleSection>
       )}
@@ -282,7 +283,7 @@ function Body({ evaluation, result }: { evaluation: Evaluation; result: Result }
 }
 
 function Facts({ result }: { result: Result }): ReactNode {
-  const { input_tokens: given, output_tokens: made } = (result.usage ?? {}) as {
+  const { input_tokens: inputTokens, output_tokens: outputTokens } = (result.usage ?? {}) as {
     input_tokens?: number;
     output_tokens?: number;
   };
@@ -290,7 +291,8 @@ function Facts({ result }: { result: Result }): ReactNode {
     result.latency_seconds !== null && formatMilliseconds(result.latency_seconds * 1000),
     result.first_output_seconds !== null &&
       `first words after ${formatMilliseconds(result.first_output_seconds * 1000)}`,
-    (given !== undefined || made !== undefined) && `${formatCompactNumber((given ?? 0) + (made ?? 0))} tokens`,
+    (inputTokens !== undefined || outputTokens !== undefined) &&
+      `${formatCompactNumber((inputTokens ?? 0) + (outputTokens ?? 0))} tokens`,
     result.cost !== null && formatDollars(result.cost),
     result.finish && result.finish !== 'stop' && `ended by ${result.finish}`,
     result.attempts > 1 && `${result.attempts} attempts`,
@@ -363,9 +365,9 @@ function Script({ result }: { result: Result }): ReactNode {
   const checks = useMemo(() => turnChecks(result), [result]);
   return (
     <section aria-label="Turns" className="flex min-w-0 flex-col gap-3">
-      {result.turns.map((turn, place) => (
+      {result.turns.map((turn, index) => (
         // oxlint-disable-next-line react/no-array-index-key -- turns have no name but their place
-        <TurnSection key={place} turn={turn} place={place} checks={checks[place] ?? []} />
+        <TurnSection key={index} turn={turn} index={index} checks={checks[index] ?? []} />
       ))}
     </section>
   );
@@ -373,19 +375,19 @@ function Script({ result }: { result: Result }): ReactNode {
 
 function TurnSection({
   turn,
-  place,
+  index,
   checks,
 }: {
   turn: ScriptTurn;
-  place: number;
+  index: number;
   checks: readonly Checked[];
 }): ReactNode {
   const messages = useMemo(() => [...(turn.user ? [turn.user] : []), ...(turn.messages ?? [])], [turn]);
   const failed = checks.filter(({ passed }) => !passed).length;
   return (
-    <section aria-label={`Turn ${place + 1}`} className="min-w-0 rounded-xl border bg-surface">
+    <section aria-label={`Turn ${index + 1}`} className="min-w-0 rounded-xl border bg-surface">
       <h3 className="flex flex-wrap items-center gap-2 border-b px-3 py-1.5 text-[13px] font-medium">
-        Turn {place + 1}
+        Turn {index + 1}
         {checks.length > 0 && (
           <span className={failed ? 'text-bad' : 'text-good'}>
             {failed ? `${failed} of ${checks.length} checks failed` : 'all checks passed'}
@@ -405,7 +407,7 @@ function TurnSection({
         <div className="min-w-0">
           <h4 className="mb-1 text-xs text-muted">Said</h4>
           {messages.length > 0 ? (
-            <ConversationView messages={messages} label={`What was said in turn ${place + 1}`} />
+            <ConversationView messages={messages} label={`What was said in turn ${index + 1}`} />
           ) : (
             <p className="text-faint">Nothing was said.</p>
           )}
@@ -417,10 +419,10 @@ function TurnSection({
 
 /** Each check with its expectation and failure reason. */
 function Expectations({ expect, checks }: { expect: unknown; checks: readonly Checked[] }): ReactNode {
-  const wanted = isObject(expect) ? expect : {};
+  const expectation = isObject(expect) ? expect : {};
   if (checks.length === 0)
-    return Object.keys(wanted).length > 0 ? (
-      <JsonBox value={wanted} />
+    return Object.keys(expectation).length > 0 ? (
+      <JsonBox value={expectation} />
     ) : (
       <p className="text-faint">Nothing in particular.</p>
     );
@@ -437,9 +439,9 @@ function Expectations({ expect, checks }: { expect: unknown; checks: readonly Ch
           </span>
           <span className="min-w-0">
             <span className="text-[13px] font-medium">{name}</span>{' '}
-            {Object.hasOwn(wanted, name) && (
+            {Object.hasOwn(expectation, name) && (
               <span className="font-mono text-xs wrap-anywhere text-muted">
-                {safeProse(JSON.stringify(wanted[name]) ?? '').slice(0, 500)}
+                {safeProse(JSON.stringify(expectation[name]) ?? '').slice(0, 500)}
               </span>
             )}
             {reason && (

@@ -4,8 +4,7 @@ import { useMemo, type ReactNode } from 'react';
 import { isObject } from '@/components/forms/json-schema';
 import { JsonBox } from '@/components/json-view';
 import { MessageView } from '@/components/messages/message-view';
-import { messagesOf } from '@/components/messages/nodes';
-import { outputNodes } from '@/components/messages/run-output';
+import { messagesOf, outputNodes } from '@/components/messages/nodes';
 import { Spinner } from '@/components/status';
 import { type Result, type ResultMessage, extractConversationQuery } from './queries';
 
@@ -30,9 +29,9 @@ export function expectedCalls(value: unknown, namesAreCalls: boolean): ResultMes
   if (!list || list.length === 0) return null;
   const calls = list.map((one) => parseCall(one, namesAreCalls));
   if (!calls.every((call) => call !== null)) return null;
-  const parts = calls.map((call, place) => ({
+  const parts = calls.map((call, index) => ({
     type: 'tool-call' as const,
-    call_id: `wanted-${place}`,
+    call_id: `wanted-${index}`,
     name: call.name,
     arguments: argumentsText(call.arguments),
   }));
@@ -56,7 +55,7 @@ export function wholeConversation({
   turns,
 }: Pick<Result, 'history' | 'messages' | 'turns'>): ResultMessage[] {
   if (turns.length < 2) return [...history, ...messages];
-  const said = turns.flatMap(({ user, messages: answered = [] }) => [...(user ? [user] : []), ...answered]);
+  const turnMessages = turns.flatMap(({ user, messages: answered = [] }) => [...(user ? [user] : []), ...answered]);
   // Messages of a script's start were sent before its first turn.
   const first = turns[0]?.user;
   const start = first
@@ -68,7 +67,7 @@ export function wholeConversation({
         ),
       )
     : history;
-  return [...start, ...said];
+  return [...start, ...turnMessages];
 }
 
 const isSameMessage = (one: ResultMessage, other: ResultMessage): boolean =>
@@ -108,7 +107,7 @@ export function turnChecks({ scores }: Pick<Result, 'scores'>): (readonly Check[
 const isCheck = (value: unknown): value is Check =>
   isObject(value) && typeof value['name'] === 'string' && typeof value['passed'] === 'boolean';
 
-const NO_ACTS = {};
+const NO_ACTIONS = {};
 const EPOCH = '1970-01-01T00:00:00Z';
 
 export function ConversationView({
@@ -118,16 +117,16 @@ export function ConversationView({
   messages: readonly ResultMessage[];
   label: string;
 }): ReactNode {
-  const shown = useMemo(() => {
+  const chatMessages = useMemo(() => {
     // Message ids are not unique.
     // oxlint-disable-next-line oxc/no-map-spread -- the messages stay as they are
-    const said = messages.map((message) => ({ ...message, id: null }));
-    return messagesOf(outputNodes(said, { id: 'case', status: 'finished', created_at: EPOCH }));
+    const unidentified = messages.map((message) => ({ ...message, id: null }));
+    return messagesOf(outputNodes(unidentified, { id: 'case', status: 'finished', created_at: EPOCH }));
   }, [messages]);
   return (
     <div role="group" aria-label={label} className="flex min-w-0 flex-col gap-1">
-      {shown.map((message) => (
-        <MessageView key={message.id} message={message} streaming={false} actions={NO_ACTS} />
+      {chatMessages.map((message) => (
+        <MessageView key={message.id} message={message} streaming={false} actions={NO_ACTIONS} />
       ))}
     </div>
   );

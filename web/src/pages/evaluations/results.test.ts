@@ -1,16 +1,16 @@
 import { expect, test } from 'vitest';
-import type { ResultMessage } from './queries';
-import { answerMessages, turnChecks, rowNumber, expectedCalls, wholeConversation } from './result-values';
 import {
+  type ResultMessage,
   EMPTY_RESULTS_QUERY,
   resultsQueryParams,
   isFiltered,
   parseResultsQuery,
   type ResultsQuery,
-} from './results-query';
+} from './queries';
+import { answerMessages, turnChecks, rowNumber, expectedCalls, wholeConversation } from './result-values';
 
 test('what is asked is in the address, and comes back from it', () => {
-  const asked: ResultsQuery = {
+  const query: ResultsQuery = {
     search: 'a & b',
     variant: 'new',
     evaluator: 'exact',
@@ -20,7 +20,7 @@ test('what is asked is in the address, and comes back from it', () => {
     cell: 'cell_3',
     slice: 'topic',
   };
-  expect(parseResultsQuery(new URLSearchParams(String(resultsQueryParams(asked))))).toEqual(asked);
+  expect(parseResultsQuery(new URLSearchParams(String(resultsQueryParams(query))))).toEqual(query);
   expect(parseResultsQuery(new URLSearchParams('status=odd&passed=maybe'))).toEqual(EMPTY_RESULTS_QUERY);
   expect([
     String(resultsQueryParams(EMPTY_RESULTS_QUERY)),
@@ -39,8 +39,8 @@ test('wanted calls are read from what people write down', () => {
     expectedCalls({ tool_calls: [{ id: '1', function: { name: 'search', arguments: '{}' } }] }, false)?.[0]?.parts,
   ).toEqual([call('search', '{}')]);
   expect(expectedCalls(['search'], true)?.[0]?.parts).toEqual([call('search', '')]);
-  for (const none of [['search'], [], 'search', [{ role: 'user', name: 'me', content: 'hi' }], [1], null])
-    expect(expectedCalls(none, false)).toBeNull();
+  for (const invalid of [['search'], [], 'search', [{ role: 'user', name: 'me', content: 'hi' }], [1], null])
+    expect(expectedCalls(invalid, false)).toBeNull();
 });
 
 test('a script is told turn by turn, after what it begins with', () => {
@@ -50,12 +50,12 @@ test('a script is told turn by turn, after what it begins with', () => {
     { user: user('a'), messages: answerMessages('A') },
     { user: user('b'), messages: answerMessages('B') },
   ];
-  const told = wholeConversation({
+  const conversation = wholeConversation({
     history: [start, user('a')],
     messages: [...answerMessages('A'), ...answerMessages('B')],
     turns,
   });
-  expect(told.map(({ parts }) => parts[0] && 'text' in parts[0] && parts[0].text)).toEqual([
+  expect(conversation.map(({ parts }) => parts[0] && 'text' in parts[0] && parts[0].text)).toEqual([
     'Be kind.',
     'a',
     'A',
@@ -69,10 +69,12 @@ test('a script is told turn by turn, after what it begins with', () => {
 });
 
 test('a cell is of a row', () => {
-  const two = { variants: ['a', 'b'], repeats: 1 };
-  expect([rowNumber('cell_0', two), rowNumber('cell_7', two), rowNumber('cell_7', { ...two, repeats: 3 })]).toEqual([
-    1, 4, 2,
-  ]);
+  const twoVariants = { variants: ['a', 'b'], repeats: 1 };
+  expect([
+    rowNumber('cell_0', twoVariants),
+    rowNumber('cell_7', twoVariants),
+    rowNumber('cell_7', { ...twoVariants, repeats: 3 }),
+  ]).toEqual([1, 4, 2]);
 });
 
 test('checks of turns are found in the details of a score', () => {
@@ -96,4 +98,13 @@ test('checks of turns are found in the details of a score', () => {
     }),
   ).toEqual([checks, []]);
   expect(turnChecks({ scores: [score({ turns: 'odd' })] })).toEqual([]);
+});
+
+const { EventStreamParser } = await import('./live-progress');
+
+test('events are read out of pieces that end anywhere', () => {
+  const frames = new EventStreamParser();
+  expect(frames.feed('id: 1\nevent: progress\nda')).toEqual([]);
+  expect(frames.feed('ta: {"done": 1}\n\n: still here\n\nid: 2\ndata: {"a":\ndata: 1}\n')).toEqual(['{"done": 1}']);
+  expect(frames.feed('\ndata: {}\n\n')).toEqual(['{"a":\n1}', '{}']);
 });

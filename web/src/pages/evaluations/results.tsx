@@ -24,9 +24,17 @@ import { safeProse } from '@/lib/safe-text';
 import { formatMilliseconds } from '@/pages/traces/detail/timeline';
 import { ScoreBadge } from './badges';
 import { isOpen } from './format';
-import { type Evaluation, resultPagesQuery, resultQuery, type ResultRow } from './queries';
+import {
+  type Evaluation,
+  resultPagesQuery,
+  resultQuery,
+  type ResultRow,
+  EMPTY_RESULTS_QUERY,
+  isFiltered,
+  type SetResultsQuery,
+  type ResultsQuery,
+} from './queries';
 import { rowNumber, ConversationView, ValueView } from './result-values';
-import { EMPTY_RESULTS_QUERY, isFiltered, type SetResultsQuery, type ResultsQuery } from './results-query';
 
 /** Distance to the end at which the next page is fetched. */
 const PREFETCH_ROWS = 30;
@@ -59,10 +67,10 @@ export function Results({ evaluation, query, setQuery, box }: ResultsProps): Rea
   }, [hasNextPage, isFetching, isFetchNextPageError, last, rows.length, fetchNextPage]);
   const open = useCallback((cell: string) => setQuery({ ...query, cell }), [setQuery, query]);
   const move = (to: number) => {
-    const place = Math.max(0, Math.min(rows.length - 1, to));
-    setActive(place);
-    virtual.scrollToIndex(place);
-    focusRow(list.current, place);
+    const index = Math.max(0, Math.min(rows.length - 1, to));
+    setActive(index);
+    virtual.scrollToIndex(index);
+    focusRow(list.current, index);
   };
   return (
     <section aria-label="Results" className="border-t">
@@ -114,12 +122,12 @@ export function Results({ evaluation, query, setQuery, box }: ResultsProps): Rea
                     <ResultLine
                       evaluation={evaluation}
                       row={row}
-                      place={index}
+                      index={index}
                       active={index === active}
                       card={card}
-                      still={query.cell !== null}
+                      isPending={query.cell !== null}
                       open={open}
-                      enter={setActive}
+                      onActivate={setActive}
                     />
                   </div>
                 )
@@ -173,25 +181,25 @@ const MAX_BADGES = 6;
 interface ResultLineProps {
   evaluation: Evaluation;
   row: ResultRow;
-  place: number;
+  index: number;
   /** Whether this is the focused row. */
   active: boolean;
   card: boolean;
   /** Whether a dialog is open; then nothing opens on hover. */
-  still: boolean;
+  isPending: boolean;
   open: (cell: string) => void;
-  enter: (place: number) => void;
+  onActivate: (index: number) => void;
 }
 
 export const ResultLine = memo(function ResultLine({
   evaluation,
   row,
-  place,
+  index,
   active,
   card,
-  still,
+  isPending,
   open,
-  enter,
+  onActivate,
 }: ResultLineProps): ReactNode {
   const on = {
     // React events of portals bubble here although they are outside of the row.
@@ -201,14 +209,14 @@ export const ResultLine = memo(function ResultLine({
     onKeyDown: (event: KeyboardEvent<HTMLElement>) => {
       if (event.key === 'Enter' && event.target === event.currentTarget) open(row.id);
     },
-    onFocus: () => enter(place),
+    onFocus: () => onActivate(index),
   };
   return (
     <div
       role="row"
-      aria-rowindex={place + 2}
+      aria-rowindex={index + 2}
       tabIndex={active ? 0 : -1}
-      data-place={place}
+      data-place={index}
       {...on}
       className={cn(
         'h-full cursor-pointer border-b px-4 -outline-offset-2 hover:bg-sunken/60 sm:px-6',
@@ -219,26 +227,26 @@ export const ResultLine = memo(function ResultLine({
       {card ? (
         <Card evaluation={evaluation} row={row} />
       ) : (
-        <Line evaluation={evaluation} row={row} active={active} place={place} still={still} />
+        <Line evaluation={evaluation} row={row} active={active} index={index} isPending={isPending} />
       )}
     </div>
   );
 });
 
 const Named = ({ evaluation, row }: { evaluation: Evaluation; row: ResultRow }): ReactNode => {
-  const several = evaluation.variants.length > 1;
+  const hasVariants = evaluation.variants.length > 1;
   const repeat = evaluation.repeats > 1 ? `repeat ${row.repeat + 1}` : '';
   return (
     <>
       <span className="block truncate text-[13px] font-medium tabular-nums">Row {rowNumber(row.id, evaluation)}</span>
       <span dir="auto" className="block truncate text-xs text-muted">
-        {safeProse([several && row.variant, repeat].filter(Boolean).join(', '))}
+        {safeProse([hasVariants && row.variant, repeat].filter(Boolean).join(', '))}
       </span>
     </>
   );
 };
 
-type LineProps = Pick<ResultLineProps, 'evaluation' | 'row' | 'active' | 'place' | 'still'>;
+type LineProps = Pick<ResultLineProps, 'evaluation' | 'row' | 'active' | 'index' | 'isPending'>;
 
 function Line(props: LineProps): ReactNode {
   const { evaluation, row } = props;
@@ -254,7 +262,7 @@ function Line(props: LineProps): ReactNode {
         {row.error ? <FailureText row={row} /> : <Side {...props} side="out" />}
       </div>
       <div role="gridcell" className="min-w-0">
-        <Badges row={row} named={evaluation.evaluators.length <= 3} />
+        <Badges row={row} showVariant={evaluation.evaluators.length <= 3} />
       </div>
       <div role="gridcell" className="truncate text-right text-[13px] tabular-nums">
         {row.latency_seconds === null ? (
@@ -291,7 +299,7 @@ function Card({ evaluation, row }: { evaluation: Evaluation; row: ResultRow }): 
         )}
       </div>
       <div role="gridcell" className="min-w-0">
-        <Badges row={row} named />
+        <Badges row={row} showVariant />
       </div>
     </>
   );
@@ -303,12 +311,12 @@ const FailureText = ({ row }: { row: ResultRow }): ReactNode => (
   </span>
 );
 
-function Badges({ row, named }: { row: ResultRow; named: boolean }): ReactNode {
+function Badges({ row, showVariant }: { row: ResultRow; showVariant: boolean }): ReactNode {
   const more = row.scores.length - MAX_BADGES;
   return (
     <span className="flex max-h-11 min-w-0 flex-wrap gap-1 overflow-hidden">
       {row.scores.slice(0, MAX_BADGES).map((score) => (
-        <ScoreBadge key={score.evaluator} score={score} name={named} />
+        <ScoreBadge key={score.evaluator} score={score} name={showVariant} />
       ))}
       {more > 0 && <span className="text-xs text-faint">+{more}</span>}
     </span>
@@ -317,9 +325,9 @@ function Badges({ row, named }: { row: ResultRow; named: boolean }): ReactNode {
 
 const SIDES = { in: 'Asked', out: 'Answered' };
 
-function Side({ evaluation, row, side, active, place, still }: LineProps & { side: 'in' | 'out' }): ReactNode {
+function Side({ evaluation, row, side, active, index, isPending }: LineProps & { side: 'in' | 'out' }): ReactNode {
   const preview = parsePreview(row[side]);
-  if (still)
+  if (isPending)
     return (
       <span dir="auto" className="block truncate">
         {safeProse(preview.text ?? '') || 'Empty'}
@@ -330,9 +338,9 @@ function Side({ evaluation, row, side, active, place, still }: LineProps & { sid
       size="line"
       preview={preview}
       tabIndex={active ? 0 : -1}
-      label={`${SIDES[side]} in row ${place + 1}`}
+      label={`${SIDES[side]} in row ${index + 1}`}
       // oxlint-disable-next-line react/no-unstable-nested-components -- it is called, not mounted
-      full={() => <FullValue evaluation={evaluation.id} row={row} side={side} />}
+      renderFull={() => <FullValue evaluation={evaluation.id} row={row} side={side} />}
     />
   );
 }
@@ -344,7 +352,7 @@ function FullValue({ evaluation, row, side }: { evaluation: string; row: ResultR
   if (!data || isPlaceholderData)
     return (
       <div className="flex w-144 max-w-full flex-col gap-2">
-        <PreviewView preview={preview} roomy />
+        <PreviewView preview={preview} isExpanded />
         <Spinner />
       </div>
     );
@@ -439,7 +447,7 @@ export function ResultFilters({
         </Button>
       )}
       {isFiltered(query) && (
-        <Button look="quiet" onClick={() => setQuery({ ...EMPTY_RESULTS_QUERY, slice: query.slice })}>
+        <Button variant="quiet" onClick={() => setQuery({ ...EMPTY_RESULTS_QUERY, slice: query.slice })}>
           <X aria-hidden className="size-4" />
           Clear
         </Button>

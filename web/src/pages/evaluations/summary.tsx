@@ -9,8 +9,7 @@ import { safeProse } from '@/lib/safe-text';
 import { formatMilliseconds } from '@/pages/traces/detail/timeline';
 import { IntervalBar, intervalScale } from './badges';
 import { evaluatorFigure, formatFigure, formatInterval } from './format';
-import { testsetRevisionQuery, type Evaluation, type Summary } from './queries';
-import type { ResultsQuery } from './results-query';
+import { testsetRevisionQuery, type Evaluation, type Summary, type ResultsQuery } from './queries';
 
 interface Props {
   evaluation: Evaluation;
@@ -19,7 +18,7 @@ interface Props {
   slice: string | null;
   onSlice: (column: string | null) => void;
   /** Show the results behind a figure. */
-  onShow: (what: Partial<ResultsQuery>) => void;
+  onShow: (patch: Partial<ResultsQuery>) => void;
 }
 
 type VariantFigures = Summary['variants'][number];
@@ -192,7 +191,7 @@ function FigureCell({
 }): ReactNode {
   const figure = evaluatorFigure(figures);
   const { errors, skipped, flaky, name } = figures;
-  const behind = { variant, evaluator: name };
+  const filter = { variant, evaluator: name };
   return (
     <div className="min-w-0">
       {figure ? (
@@ -212,7 +211,7 @@ function FigureCell({
           <button
             type="button"
             className="text-bad hover:underline"
-            onClick={() => onShow({ ...behind, passed: false, status: null })}
+            onClick={() => onShow({ ...filter, passed: false, status: null })}
           >
             {Math.round((1 - figures.pass_rate) * figures.n).toLocaleString('en')} not passed
           </button>
@@ -221,7 +220,7 @@ function FigureCell({
           <button
             type="button"
             className="text-warn hover:underline"
-            onClick={() => onShow({ ...behind, status: 'error', passed: null })}
+            onClick={() => onShow({ ...filter, status: 'error', passed: null })}
           >
             {pluralize(errors, 'error')}
           </button>
@@ -231,7 +230,7 @@ function FigureCell({
           <button
             type="button"
             className="text-warn hover:underline"
-            onClick={() => onShow({ ...behind, flaky: true, passed: null, status: null })}
+            onClick={() => onShow({ ...filter, flaky: true, passed: null, status: null })}
           >
             {flaky.toLocaleString('en')} flaky
           </button>
@@ -244,15 +243,15 @@ function FigureCell({
 /** A table for each evaluator: values as rows, variants as columns. */
 function SliceTables({ summary, names }: { summary: Summary; names: readonly string[] }): ReactNode {
   return names.map((name) => {
-    const found = summary.variants.map((variant) => ({
+    const columns = summary.variants.map((variant) => ({
       variant: variant.name,
       slices: variant.evaluators.find((one) => one.name === name)?.slices ?? [],
     }));
     const values = [
-      ...new Map(found.flatMap(({ slices }) => slices.map(({ value }) => [JSON.stringify(value), value]))),
+      ...new Map(columns.flatMap(({ slices }) => slices.map(({ value }) => [JSON.stringify(value), value]))),
     ];
     if (values.length === 0) return null;
-    const scale = intervalScale(found.flatMap(({ slices }) => slices.map(evaluatorFigure)));
+    const scale = intervalScale(columns.flatMap(({ slices }) => slices.map(evaluatorFigure)));
     return (
       <div key={name} className="mt-3 overflow-x-auto rounded-xl border bg-surface">
         <table aria-label={`${name}, by column`} className="w-full text-left text-[13px]">
@@ -261,7 +260,7 @@ function SliceTables({ summary, names }: { summary: Summary; names: readonly str
               <th scope="col" dir="auto" className="px-3 py-1.5 font-medium">
                 {safeProse(name)}
               </th>
-              {found.map(({ variant }) => (
+              {columns.map(({ variant }) => (
                 <th key={variant} scope="col" dir="auto" className="px-3 py-1.5 font-medium">
                   {safeProse(variant)}
                 </th>
@@ -279,7 +278,7 @@ function SliceTables({ summary, names }: { summary: Summary; names: readonly str
                 >
                   {safeProse(formatSliceValue(value))}
                 </th>
-                {found.map(({ variant, slices }) => {
+                {columns.map(({ variant, slices }) => {
                   const slice = slices.find((one) => JSON.stringify(one.value) === key);
                   const figure = slice && evaluatorFigure(slice);
                   return (

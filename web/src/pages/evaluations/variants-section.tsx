@@ -19,27 +19,29 @@ interface Props {
 }
 
 export function VariantsSection({ drafts, columns, onChange, errors }: Props): ReactNode {
-  const known = useQuery(workflowsQuery()).data?.data ?? [];
-  const first = known.find((one) => one.default) ?? known[0];
-  const add = (what: Partial<VariantDraft>) => {
-    const made = newVariant(what);
-    const taken = drafts.map(variantName);
+  const workflows = useQuery(workflowsQuery()).data?.data ?? [];
+  const first = workflows.find((one) => one.default) ?? workflows[0];
+  const add = (fields: Partial<VariantDraft>) => {
+    const variant = newVariant(fields);
+    const usedNames = drafts.map(variantName);
     onChange([
       ...drafts,
-      taken.includes(variantName(made)) ? { ...made, name: freeName(variantName(made), taken) } : made,
+      usedNames.includes(variantName(variant))
+        ? { ...variant, name: freeName(variantName(variant), usedNames) }
+        : variant,
     ]);
   };
   const last = drafts.findLast(({ kind }) => kind === 'workflow');
   return (
     <FormSection title="Variants" hint="What answers. With several, their answers are compared row by row.">
       <div className="flex flex-col gap-2">
-        {drafts.map((draft, place) => (
+        {drafts.map((draft, index) => (
           <VariantView
             key={draft.id}
             draft={draft}
-            place={place}
+            index={index}
             columns={columns}
-            errors={errorsUnder(errors, `/variants/${place}`)}
+            errors={errorsUnder(errors, `/variants/${index}`)}
             onChange={(next) => onChange(drafts.map((one) => (one.id === draft.id ? next : one)))}
             onRemove={() => onChange(drafts.filter((one) => one.id !== draft.id))}
           />
@@ -62,7 +64,7 @@ export function VariantsSection({ drafts, columns, onChange, errors }: Props): R
         </Button>
         <Button
           size="small"
-          look="quiet"
+          variant="quiet"
           disabled={columns.length === 0}
           onClick={() =>
             add({
@@ -83,21 +85,21 @@ export function VariantsSection({ drafts, columns, onChange, errors }: Props): R
 
 interface ViewProps {
   draft: VariantDraft;
-  place: number;
+  index: number;
   columns: readonly TestsetColumn[];
   onChange: (draft: VariantDraft) => void;
   onRemove: () => void;
   errors: readonly FieldError[];
 }
 
-function VariantView({ draft, place, columns, onChange, onRemove, errors }: ViewProps): ReactNode {
+function VariantView({ draft, index, columns, onChange, onRemove, errors }: ViewProps): ReactNode {
   const isColumn = draft.kind === 'column';
-  const isWrong = (at: string) => errorsUnder(errors, at).length > 0;
+  const hasError = (at: string) => errorsUnder(errors, at).length > 0;
   return (
     <div
       role="group"
-      aria-label={`Variant ${place + 1}`}
-      data-at={`/variants/${place}`}
+      aria-label={`Variant ${index + 1}`}
+      data-at={`/variants/${index}`}
       className="relative min-w-0 rounded-xl border px-3 py-2.5"
     >
       <div className="grid gap-3 pr-8 sm:grid-cols-3">
@@ -105,7 +107,7 @@ function VariantView({ draft, place, columns, onChange, onRemove, errors }: View
           <LabeledField label="Column">
             <Select
               value={draft.column}
-              aria-invalid={isWrong('/column')}
+              aria-invalid={hasError('/column')}
               onChange={(event) => onChange({ ...draft, column: event.target.value })}
             >
               {columns.map(({ name, kind }) => (
@@ -116,13 +118,13 @@ function VariantView({ draft, place, columns, onChange, onRemove, errors }: View
             </Select>
           </LabeledField>
         ) : (
-          <WorkflowChoice draft={draft} onChange={onChange} isWrong={isWrong} />
+          <WorkflowChoice draft={draft} onChange={onChange} hasError={hasError} />
         )}
         <LabeledField label="Name" hint="in this evaluation">
           <TextField
             dir="auto"
             maxLength={200}
-            aria-invalid={isWrong('/name')}
+            aria-invalid={hasError('/name')}
             placeholder={variantName({ ...draft, name: '' })}
             value={draft.name}
             onChange={(event) => onChange({ ...draft, name: event.target.value })}
@@ -130,7 +132,7 @@ function VariantView({ draft, place, columns, onChange, onRemove, errors }: View
         </LabeledField>
       </div>
       <IconButton
-        label={`Remove variant ${place + 1}`}
+        label={`Remove variant ${index + 1}`}
         size="small"
         className="absolute top-2 right-2"
         onClick={onRemove}
@@ -146,22 +148,22 @@ function VariantView({ draft, place, columns, onChange, onRemove, errors }: View
 function WorkflowChoice({
   draft,
   onChange,
-  isWrong,
-}: Pick<ViewProps, 'draft' | 'onChange'> & { isWrong: (at: string) => boolean }): ReactNode {
-  const known = useQuery(workflowsQuery()).data?.data ?? [];
+  hasError,
+}: Pick<ViewProps, 'draft' | 'onChange'> & { hasError: (at: string) => boolean }): ReactNode {
+  const workflows = useQuery(workflowsQuery()).data?.data ?? [];
   const saved = useQuery({ ...variantsQuery(draft.workflow), enabled: draft.workflow !== '' }).data?.data ?? [];
   return (
     <>
       <LabeledField label="Workflow">
         <Select
           value={draft.workflow}
-          aria-invalid={isWrong('/workflow')}
+          aria-invalid={hasError('/workflow')}
           onChange={(event) => onChange({ ...draft, workflow: event.target.value, variant: 'default', parameters: {} })}
         >
-          {!known.some(({ name }) => name === draft.workflow) && (
+          {!workflows.some(({ name }) => name === draft.workflow) && (
             <option value={draft.workflow}>{draft.workflow || 'Choose…'}</option>
           )}
-          {known.map(({ name }) => (
+          {workflows.map(({ name }) => (
             <option key={name}>{name}</option>
           ))}
         </Select>
@@ -169,7 +171,7 @@ function WorkflowChoice({
       <LabeledField label="Saved variant">
         <Select
           value={draft.variant}
-          aria-invalid={isWrong('/variant')}
+          aria-invalid={hasError('/variant')}
           onChange={(event) => onChange({ ...draft, variant: event.target.value })}
         >
           {!saved.some(({ name }) => name === 'default') && <option>default</option>}

@@ -26,7 +26,7 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
   const [session, setSession] = useState(false);
   const [evaluators, setEvaluators] = useState<readonly EvaluatorDraft[]>([]);
   const filter = queryFilter(query);
-  const make = useMutation({
+  const create = useMutation({
     mutationFn: () =>
       api('post', '/api/online', {
         body: {
@@ -43,10 +43,10 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
       onClose();
     },
   });
-  const errors = make.error
-    ? [{ path: make.error instanceof ApiError ? (make.error.path ?? '') : '', message: make.error.message }]
+  const errors = create.error
+    ? [{ path: create.error instanceof ApiError ? (create.error.path ?? '') : '', message: create.error.message }]
     : [];
-  const elsewhere = errors.filter(({ path }) => !path.startsWith('/evaluators'));
+  const otherErrors = errors.filter(({ path }) => !path.startsWith('/evaluators'));
   const missing = missingField(name, sample, perMinute, evaluators.length);
   return (
     <Dialog
@@ -61,7 +61,7 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
         onSubmit={(event) => {
           event.preventDefault();
           // Submit events of the nested filter form bubble here.
-          if (event.target === event.currentTarget && !missing) make.mutate();
+          if (event.target === event.currentTarget && !missing) create.mutate();
         }}
       >
         <div className="pb-4">
@@ -77,10 +77,10 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
         </div>
         <FormSection title="Traces" hint="Which of them. Those of evaluations and judges are never scored.">
           <div className="-mx-4">
-            <ConditionChips query={query} seen={NONE_SEEN} onChange={setAsked} />
+            <ConditionChips query={query} seenValues={NONE_SEEN} onChange={setAsked} />
           </div>
           <ConditionEditor
-            seen={NONE_SEEN}
+            seenValues={NONE_SEEN}
             onDone={(condition) => setAsked({ ...query, conditions: [...query.conditions, condition] })}
             trigger={
               <Button size="small">
@@ -108,12 +108,12 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
         >
           <div className="min-w-0 grow basis-40 text-[13px] text-muted">
             {missing}
-            <FieldErrors errors={elsewhere} />
+            <FieldErrors errors={otherErrors} />
           </div>
           <div className="ml-auto flex gap-2">
             <Button onClick={onClose}>Cancel</Button>
-            <Button look="main" type="submit" disabled={missing !== null || make.isPending}>
-              {make.isPending ? 'One moment…' : 'Begin'}
+            <Button variant="main" type="submit" disabled={missing !== null || create.isPending}>
+              {create.isPending ? 'One moment…' : 'Begin'}
             </Button>
           </div>
         </footer>

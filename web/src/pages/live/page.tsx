@@ -41,7 +41,7 @@ export default function LiveRulesPage(): ReactNode {
     <div className="flex h-full flex-col">
       <header className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-surface px-4 py-2.5 sm:px-6">
         <h1 className="mr-auto text-base font-semibold">Online rules</h1>
-        <Button look="main" onClick={open}>
+        <Button variant="main" onClick={open}>
           <Plus aria-hidden className="size-4" />
           New rule
         </Button>
@@ -55,7 +55,7 @@ export default function LiveRulesPage(): ReactNode {
               A rule scores a share of your live traffic with evaluators, as traces come in, and shows how many pass.
             </p>
             <p className="my-4">
-              <Button look="main" onClick={open}>
+              <Button variant="main" onClick={open}>
                 <Plus aria-hidden className="size-4" />
                 New rule
               </Button>
@@ -142,11 +142,11 @@ export function RuleCard({ rule }: { rule: Rule }): ReactNode {
 
 function RuleFigures({ rule }: { rule: Rule }): ReactNode {
   const { data, error } = useQuery(ruleStatsQuery(rule.id));
-  const said = evaluatorTotals(data?.data ?? []);
+  const totals = evaluatorTotals(data?.data ?? []);
   const rows = rule.evaluators
     .map(({ name }) => name)
-    .filter((name) => !said.some(({ evaluator }) => evaluator === name || evaluator.startsWith(`${name}.`)));
-  const none = (evaluator: string): EvaluatorTotal => ({
+    .filter((name) => !totals.some(({ evaluator }) => evaluator === name || evaluator.startsWith(`${name}.`)));
+  const emptyTotal = (evaluator: string): EvaluatorTotal => ({
     evaluator,
     n: 0,
     passRate: null,
@@ -154,14 +154,14 @@ function RuleFigures({ rule }: { rule: Rule }): ReactNode {
     skipped: 0,
     errors: 0,
   });
-  const thing = rule.session ? 'session' : 'trace';
+  const noun = rule.session ? 'session' : 'trace';
   return (
     <div className="border-t px-4 py-2">
       {error && <ErrorMessage error={error} />}
       <table className="w-full text-[13px]">
         <caption className="pb-1 text-left text-xs text-faint">
           {`Last ${STATS_DAYS} days`}
-          {data && scoredText(data, thing)}
+          {data && scoredText(data, noun)}
         </caption>
         <thead className="sr-only">
           <tr>
@@ -171,7 +171,7 @@ function RuleFigures({ rule }: { rule: Rule }): ReactNode {
           </tr>
         </thead>
         <tbody>
-          {[...said, ...rows.map(none)].map((total) => (
+          {[...totals, ...rows.map(emptyTotal)].map((total) => (
             <FigureRow key={total.evaluator} total={total} />
           ))}
         </tbody>
@@ -204,7 +204,7 @@ function formatTotal(n: number, passRate: number | null, mean: number | null): s
   return mean === null ? '–' : `${formatScore(mean)} on average`;
 }
 
-const scoredText = ({ done, waiting, dropped }: RuleStats, thing: string): string =>
-  ` · ${pluralize(done, thing)} scored in all${countText(waiting, 'waiting')}${countText(dropped, 'dropped')}`;
+const scoredText = ({ done, waiting, dropped }: RuleStats, noun: string): string =>
+  ` · ${pluralize(done, noun)} scored in all${countText(waiting, 'waiting')}${countText(dropped, 'dropped')}`;
 
 const countText = (count: number, word: string): string => (count > 0 ? `, ${count.toLocaleString('en')} ${word}` : '');

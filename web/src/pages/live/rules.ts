@@ -4,8 +4,7 @@
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 import { api, type ResponseBody, type Schemas } from '@/api/client';
 import { isObject } from '@/components/forms/json-schema';
-import { conditionText, OPS } from '@/pages/traces/conditions';
-import type { Condition } from '@/pages/traces/query';
+import { conditionText, OPS, type Condition } from '@/pages/traces/query';
 
 export type Rule = Schemas['RuleView'];
 export type RuleStats = Schemas['RuleStats'];
@@ -41,8 +40,8 @@ export function formatFilter(filter: Rule['filter']): string {
   if (filter === null || Object.keys(filter).length === 0) return 'All traces';
   const any = Array.isArray(filter['or']);
   const list = any ? filter['or'] : Array.isArray(filter['and']) ? filter['and'] : [filter];
-  const leaves = (list as unknown[]).map(formatCondition);
-  return leaves.every((leaf) => leaf !== null) ? leaves.join(any ? ' or ' : ' and ') : JSON.stringify(filter);
+  const conditions = (list as unknown[]).map(formatCondition);
+  return conditions.every((leaf) => leaf !== null) ? conditions.join(any ? ' or ' : ' and ') : JSON.stringify(filter);
 }
 
 function formatCondition(leaf: unknown): string | null {
@@ -56,8 +55,8 @@ function formatCondition(leaf: unknown): string | null {
     : leaf['value'] === undefined
       ? ''
       : String(leaf['value']);
-  const { subject, verb, value: told } = conditionText({ of, name, op, value });
-  return [subject, verb, told].filter(Boolean).join(' ');
+  const { subject, verb, value: shownValue } = conditionText({ of, name, op, value });
+  return [subject, verb, shownValue].filter(Boolean).join(' ');
 }
 
 /** `10 % of them`, `0.5 %` */
@@ -76,13 +75,13 @@ export interface EvaluatorTotal {
 /** Totals by evaluator over the whole period. */
 export function evaluatorTotals(data: RuleStats['data']): EvaluatorTotal[] {
   return [...new Set(data.map(({ evaluator }) => evaluator))].map((evaluator) => {
-    const own = data.filter((one) => one.evaluator === evaluator);
-    const sum = (what: 'n' | 'skipped' | 'errors') => own.reduce((all, one) => all + one[what], 0);
+    const ownStats = data.filter((one) => one.evaluator === evaluator);
+    const sum = (field: 'n' | 'skipped' | 'errors') => ownStats.reduce((all, one) => all + one[field], 0);
     return {
       evaluator,
       n: sum('n'),
-      passRate: weightedMean(own.map(({ pass_rate: value, n }) => ({ value, n }))),
-      mean: weightedMean(own.map(({ mean: value, n }) => ({ value, n }))),
+      passRate: weightedMean(ownStats.map(({ pass_rate: value, n }) => ({ value, n }))),
+      mean: weightedMean(ownStats.map(({ mean: value, n }) => ({ value, n }))),
       skipped: sum('skipped'),
       errors: sum('errors'),
     };

@@ -19,14 +19,14 @@ export default function LoginPage(): ReactNode {
   const [query] = useSearchParams();
   const next = nextPath(query.get('next'));
   const [key, setKey] = useState('');
-  const known = useQuery({ ...sessionQuery(), retry: false, staleTime: 0 });
+  const session = useQuery({ ...sessionQuery(), retry: false, staleTime: 0 });
   const login = useMutation({
     mutationFn: () => api('post', '/api/session', { body: { key: key.trim() } }),
     onSuccess: () => logIn(next),
   });
   useEffect(() => {
-    if (known.data) logIn(next); // Already logged in, or no key is needed.
-  }, [known.data, next]);
+    if (session.data) logIn(next); // Already logged in, or no key is needed.
+  }, [session.data, next]);
   return (
     <main className="flex min-h-full items-center justify-center px-4 py-10">
       <div className="flex w-full max-w-sm flex-col gap-6">
@@ -58,7 +58,7 @@ export default function LoginPage(): ReactNode {
             />
           </LabeledField>
           {login.error && <ErrorMessage error={login.error} />}
-          <Button type="submit" look="main" className="h-9" disabled={login.isPending || !key.trim()}>
+          <Button type="submit" variant="main" className="h-9" disabled={login.isPending || !key.trim()}>
             Log in
           </Button>
         </form>

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { Board } from '@/api/types';
+import type { Board } from '@/api/client';
 import { BoardStore, freeId } from './board-store';
 
 const BOARD: Board = {
@@ -33,25 +33,25 @@ interface Sent {
 class Server {
   board: Board = BOARD;
   version = 1;
-  sent: Sent[] = [];
-  held: Promise<void> = Promise.resolve();
+  requests: Sent[] = [];
+  gate: Promise<void> = Promise.resolve();
   broken = false;
 
   fetch = async (path: string, init: RequestInit = {}): Promise<Response> => {
     const headers = new Headers(init.headers);
     const body = init.body ? (JSON.parse(String(init.body)) as Partial<Board>) : {};
     const method = init.method ?? 'GET';
-    this.sent.push({ method, path, etag: headers.get('if-match'), body });
-    await this.held;
+    this.requests.push({ method, path, etag: headers.get('if-match'), body });
+    await this.gate;
     if (this.broken) throw new TypeError('Failed to fetch');
     if (method === 'PUT' && headers.get('if-match') !== this.etag)
       return Response.json({ error: { code: 'stale_base', message: 'Changed.' } }, { status: 412 });
     if (method !== 'GET') {
       const { cells, ...grid } = body;
-      const kept = cells
+      const remaining = cells
         ? this.board.cells.filter((cell) => cells.some((one) => one.row === cell.row && one.column === cell.column))
         : this.board.cells;
-      this.board = { ...this.board, ...grid, cells: method === 'POST' ? [] : kept };
+      this.board = { ...this.board, ...grid, cells: method === 'POST' ? [] : remaining };
       this.version += 1;
     }
     return Response.json(this.board, { headers: { etag: this.etag } });
@@ -61,11 +61,11 @@ class Server {
     return `"${this.version}"`;
   }
   get puts(): Partial<Board>[] {
-    return this.sent.filter(({ method }) => method === 'PUT').map(({ body }) => body);
+    return this.requests.filter(({ method }) => method === 'PUT').map(({ body }) => body);
   }
-  hold(): () => void {
+  holdRequests(): () => void {
     let release = () => {};
-    this.held = new Promise((resolve) => {
+    this.gate = new Promise((resolve) => {
       release = resolve;
     });
     return release;
@@ -91,31 +91,31 @@ const GRID = { mode: 'chat', columns: BOARD.columns, rows: BOARD.rows, layout: {
 describe('a change', () => {
   test('shows at once, and many are saved together, whole', async () => {
     const store = opened();
-    const heard = vi.fn();
-    store.state.subscribe(heard);
+    const listener = vi.fn();
+    store.state.subscribe(listener);
     for (const text of ['T', 'Tw', 'Two']) store.change(name(text));
-    expect([store.board.name, heard.mock.calls.length, server.sent.length]).toEqual(['Two', 3, 0]);
+    expect([store.board.name, listener.mock.calls.length, server.requests.length]).toEqual(['Two', 3, 0]);
     await vi.advanceTimersByTimeAsync(399);
-    expect(server.sent).toEqual([]);
+    expect(server.requests).toEqual([]);
     await vi.advanceTimersByTimeAsync(1);
-    expect(server.sent).toEqual([
+    expect(server.requests).toEqual([
       { method: 'PUT', path: '/api/boards/brd_1', etag: '"1"', body: { ...GRID, name: 'Two' } },
     ]);
     await vi.advanceTimersByTimeAsync(5000);
-    expect(server.sent).toHaveLength(1);
+    expect(server.requests).toHaveLength(1);
   });
 
   test('that changes nothing is not saved', async () => {
     const store = opened();
     store.change((board) => board);
     await vi.advanceTimersByTimeAsync(1000);
-    expect(server.sent).toEqual([]);
+    expect(server.requests).toEqual([]);
   });
 
   test('made while it is saved is saved after, from what was saved', async () => {
     const store = opened();
     store.change(name('Two'));
-    const release = server.hold();
+    const release = server.holdRequests();
     const saved = store.save();
     await settle();
     store.change(name('Three'));
@@ -123,7 +123,7 @@ describe('a change', () => {
     await saved;
     expect(store.board.name).toBe('Three');
     await vi.advanceTimersByTimeAsync(400);
-    expect(server.sent.map(({ etag, body }) => [etag, body.name])).toEqual([
+    expect(server.requests.map(({ etag, body }) => [etag, body.name])).toEqual([
       ['"1"', 'Two'],
       ['"2"', 'Three'],
     ]);
@@ -145,23 +145,23 @@ describe('a draft', () => {
     const store = BoardStore.draft(DRAFT);
     store.change(name('Mine'));
     await vi.advanceTimersByTimeAsync(1000);
-    expect(server.sent).toEqual([]);
+    expect(server.requests).toEqual([]);
     const boards = await Promise.all([store.ensure(), store.ensure(), store.ensure()]);
     expect(boards.map(({ id }) => id)).toEqual(['brd_1', 'brd_1', 'brd_1']);
-    expect(server.sent).toEqual([
+    expect(server.requests).toEqual([
       { method: 'POST', path: '/api/boards', etag: null, body: { ...DRAFT, name: 'Mine' } },
     ]);
   });
 
   test('that is changed while it is made is saved before it is used', async () => {
     const store = BoardStore.draft(DRAFT);
-    const release = server.hold();
-    const made = store.ensure();
+    const release = server.holdRequests();
+    const creation = store.ensure();
     await settle();
     store.change(name('Late'));
     release();
-    expect((await made).name).toBe('Late');
-    expect(server.sent.map(({ method, etag, body }) => [method, etag, body.name])).toEqual([
+    expect((await creation).name).toBe('Late');
+    expect(server.requests.map(({ method, etag, body }) => [method, etag, body.name])).toEqual([
       ['POST', null, ''],
       ['PUT', '"2"', 'Late'],
     ]);
@@ -184,7 +184,7 @@ describe('what others change', () => {
     await store.refresh();
     store.change(name('Ours'));
     await store.save();
-    expect(server.sent.map(({ method, etag }) => [method, etag])).toEqual([
+    expect(server.requests.map(({ method, etag }) => [method, etag])).toEqual([
       ['GET', null],
       ['PUT', '"2"'],
     ]);
@@ -192,10 +192,10 @@ describe('what others change', () => {
 
   test('and is the same is not shown again', async () => {
     const store = opened();
-    const heard = vi.fn();
-    store.state.subscribe(heard);
+    const listener = vi.fn();
+    store.state.subscribe(listener);
     await store.refresh();
-    expect(heard).not.toHaveBeenCalled();
+    expect(listener).not.toHaveBeenCalled();
   });
 
   test('does not undo what waits to be saved here; cells are theirs', async () => {
@@ -212,10 +212,10 @@ describe('what others change', () => {
   test('does not undo what is being saved', async () => {
     const store = opened();
     store.change(name('Ours'));
-    const release = server.hold();
+    const release = server.holdRequests();
     const saved = store.save();
     await settle();
-    server.held = Promise.resolve();
+    server.gate = Promise.resolve();
     await store.refresh();
     expect(store.board.name).toBe('Ours');
     release();
@@ -225,10 +225,10 @@ describe('what others change', () => {
 
   test('and was read before we saved is read again', async () => {
     const store = opened();
-    const release = server.hold();
+    const release = server.holdRequests();
     const refreshed = store.refresh();
     const old = { ...server.board };
-    server.held = Promise.resolve();
+    server.gate = Promise.resolve();
     store.change(name('Ours'));
     await store.save();
     vi.stubGlobal('fetch', server.fetch);
@@ -263,7 +263,7 @@ describe('cells', () => {
   test('that were filled stay, though the answer to an older question does not know them', async () => {
     const store = opened();
     store.change(name('Two'));
-    const release = server.hold();
+    const release = server.holdRequests();
     const saved = store.save();
     await settle();
     store.filled('r1', 'c1', { thread: 'conv_1' });

@@ -4,8 +4,7 @@
  */
 import { createContext, useContext } from 'react';
 import { createStore, useStore, type StoreApi } from 'zustand';
-import { ApiError, api, fetchOk } from '@/api/client';
-import type { Board } from '@/api/types';
+import { ApiError, api, fetchOk, type Board } from '@/api/client';
 import { showError } from '@/components/toast';
 
 export type BoardDraft = Pick<Board, 'name' | 'mode' | 'columns' | 'rows' | 'layout'>;
@@ -18,13 +17,13 @@ export class BoardStore {
   #base: Board;
   #etag: string | null;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #making: Promise<void> | null = null;
+  #creation: Promise<void> | null = null;
   #saving: Promise<void> = Promise.resolve();
   #unsaved = false;
-  #putting = false;
-  #saves = 0;
+  #isSaving = false;
+  #saveCount = 0;
   /** Rows and columns removed since the last save: a new one with the same id must not inherit their cells. */
-  #gone = new Set<string>();
+  #removedLines = new Set<string>();
 
   constructor(board: Board, etag: string | null) {
     this.state = createStore<Board>(() => board);
@@ -51,23 +50,23 @@ export class BoardStore {
     const before = this.board;
     const after = update(before);
     if (after === before) return;
-    const stays = new Set(lineNames(after));
-    for (const line of lineNames(before)) if (!stays.has(line)) this.#gone.add(line);
+    const remaining = new Set(lineNames(after));
+    for (const line of lineNames(before)) if (!remaining.has(line)) this.#removedLines.add(line);
     this.#unsaved = true;
     this.#set({
       ...after,
-      cells: after.cells.filter((cell) => stays.has(`row ${cell.row}`) && stays.has(`column ${cell.column}`)),
+      cells: after.cells.filter((cell) => remaining.has(`row ${cell.row}`) && remaining.has(`column ${cell.column}`)),
     });
-    if (this.board.id) this.#saveIn(SAVE_DELAY_MS);
+    if (this.board.id) this.#scheduleSave(SAVE_DELAY_MS);
   }
 
   /** Create the board if needed and save pending changes, so that its cells can be filled. */
   async ensure(): Promise<Board> {
     if (!this.board.id) {
-      this.#making ??= this.#make().finally(() => {
-        this.#making = null;
+      this.#creation ??= this.#create().finally(() => {
+        this.#creation = null;
       });
-      await this.#making;
+      await this.#creation;
     }
     await this.save();
     return this.board;
@@ -76,101 +75,104 @@ export class BoardStore {
   /** Save pending changes. Saves are sequential, so the last change wins. */
   save(): Promise<void> {
     clearTimeout(this.#timer);
-    this.#saving = this.#saving.catch(() => {}).then(() => this.#put());
+    this.#saving = this.#saving.catch(() => {}).then(() => this.#saveNow());
     return this.#saving;
   }
 
   /** Take over the server's state: cells always, the rest only without unsaved changes. */
   async refresh(): Promise<void> {
     if (!this.board.id) return;
-    const saves = this.#saves;
+    const saves = this.#saveCount;
     const { board, etag } = await fetchBoard(this.board.id);
-    if (this.#unsaved || this.#putting) this.#set({ ...this.board, cells: this.#cellsOf(board) });
-    else if (saves === this.#saves) this.#take(board, etag);
+    if (this.#unsaved || this.#isSaving) this.#set({ ...this.board, cells: this.#cellsOf(board) });
+    else if (saves === this.#saveCount) this.#adopt(board, etag);
     else await this.refresh(); // Saved while reading: read again.
   }
 
   /** Fill a cell before the server's notice arrives. */
-  filled(row: string, column: string, what: { thread?: string; run?: string }): void {
+  filled(row: string, column: string, content: { thread?: string; run?: string }): void {
     const others = this.board.cells.filter((cell) => cell.row !== row || cell.column !== column);
     const before = this.board.cells.find((cell) => cell.row === row && cell.column === column);
-    this.#set({ ...this.board, cells: [...others, { row, column, thread: null, run: null, ...before, ...what }] });
+    this.#set({ ...this.board, cells: [...others, { row, column, thread: null, run: null, ...before, ...content }] });
   }
 
-  async #make(): Promise<void> {
+  async #create(): Promise<void> {
     const { name, mode, columns, rows, layout } = this.board;
     this.#unsaved = false;
     const answer = await sendBoard('POST', '/api/boards', { name, mode, columns, rows, layout });
-    const made = (await answer.json()) as Board;
-    this.#gone.clear();
+    const created = (await answer.json()) as Board;
+    this.#removedLines.clear();
     this.#etag = answer.headers.get('etag');
-    this.#base = made;
-    this.#set(this.#unsaved ? { ...this.board, id: made.id } : made);
+    this.#base = created;
+    this.#set(this.#unsaved ? { ...this.board, id: created.id } : created);
   }
 
-  async #put(): Promise<void> {
+  async #saveNow(): Promise<void> {
     if (!this.#unsaved || !this.board.id) return;
     const { name, mode, columns, rows, layout, testset, id } = this.board;
-    const gone = new Set(this.#gone);
+    const removed = new Set(this.#removedLines);
     this.#unsaved = false;
-    this.#putting = true;
-    this.#gone.clear();
+    this.#isSaving = true;
+    this.#removedLines.clear();
     try {
-      const body = { name, mode, columns, rows, layout, testset, ...keptCells(this.board, gone) };
+      const body = { name, mode, columns, rows, layout, testset, ...keptCells(this.board, removed) };
       const answer = await sendBoard('PUT', `/api/boards/${id}`, body, this.#etag);
       const board = (await answer.json()) as Board;
-      this.#saves += 1;
+      this.#saveCount += 1;
       this.#etag = answer.headers.get('etag');
       this.#base = board;
       this.#set(this.#unsaved ? this.board : { ...board, cells: this.#cellsOf(board, true) });
     } catch (error) {
-      for (const one of gone) this.#gone.add(one);
+      for (const one of removed) this.#removedLines.add(one);
       this.#unsaved = true;
       if (!isStale(error)) throw error;
       await this.#merge(id, error);
     } finally {
-      this.#putting = false;
+      this.#isSaving = false;
     }
   }
 
   /** Three-way merge after a conflict: one-sided changes are kept, on both sides theirs win. */
   async #merge(id: string, cause: unknown): Promise<void> {
     const { board: theirs, etag } = await fetchBoard(id);
-    const { board, isOurs, isLost } = mergeBoards(this.board, this.#base, theirs);
-    this.#take(theirs, etag);
+    const { board, hasLocalChanges, isOverruled } = mergeBoards(this.board, this.#base, theirs);
+    this.#adopt(theirs, etag);
     this.#set({ ...board, cells: this.#cellsOf(theirs) });
-    this.#unsaved = isOurs;
-    if (isOurs) this.#saveIn(0);
-    if (isLost) throw new Error('This board was changed elsewhere; what is shown now is the newer one.', { cause });
+    this.#unsaved = hasLocalChanges;
+    if (hasLocalChanges) this.#scheduleSave(0);
+    if (isOverruled)
+      throw new Error('This board was changed elsewhere; what is shown now is the newer one.', { cause });
   }
 
-  #saveIn(milliseconds: number): void {
+  #scheduleSave(milliseconds: number): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
       this.save().catch((error: unknown) => {
         // While the server is unreachable, retry silently; the banner already says so.
-        if (error instanceof ApiError && error.status === 0) this.#saveIn(SAVE_RETRY_DELAY_MS);
+        if (error instanceof ApiError && error.status === 0) this.#scheduleSave(SAVE_RETRY_DELAY_MS);
         else showError(error);
       });
     }, milliseconds);
   }
 
-  #take(board: Board, etag: string | null): void {
+  #adopt(board: Board, etag: string | null): void {
     this.#etag = etag;
     this.#base = board;
-    this.#gone.clear();
+    this.#removedLines.clear();
     if (isDifferent(board, this.board)) this.#set(board);
   }
 
   /** Server cells in our rows and columns; with `isOlder` also cells that were filled since. */
   #cellsOf(theirs: Board, isOlder = false): Board['cells'] {
     const { board } = this;
-    const ours = new Set(lineNames(board).filter((line) => !this.#gone.has(line)));
-    const cells = theirs.cells.filter((cell) => ours.has(`row ${cell.row}`) && ours.has(`column ${cell.column}`));
-    const since = board.cells.filter(
+    const ownLines = new Set(lineNames(board).filter((line) => !this.#removedLines.has(line)));
+    const cells = theirs.cells.filter(
+      (cell) => ownLines.has(`row ${cell.row}`) && ownLines.has(`column ${cell.column}`),
+    );
+    const filledSince = board.cells.filter(
       (cell) => isOlder && !cells.some((one) => one.row === cell.row && one.column === cell.column),
     );
-    return [...cells, ...since];
+    return [...cells, ...filledSince];
   }
 
   #set(board: Board): void {
@@ -187,12 +189,15 @@ const isStale = (error: unknown): boolean =>
   error instanceof ApiError && (error.code === 'stale_base' || error.status === 412);
 
 /** Cells that stay, if a removed id is in use again; the server drops the others by itself. */
-function keptCells({ rows, columns }: Board, gone: ReadonlySet<string>): { cells?: { row: string; column: string }[] } {
-  if (!lineNames({ rows, columns }).some((line) => gone.has(line))) return {};
-  const old = columns.filter(({ id }) => !gone.has(`column ${id}`));
+function keptCells(
+  { rows, columns }: Board,
+  removed: ReadonlySet<string>,
+): { cells?: { row: string; column: string }[] } {
+  if (!lineNames({ rows, columns }).some((line) => removed.has(line))) return {};
+  const old = columns.filter(({ id }) => !removed.has(`column ${id}`));
   return {
     cells: rows
-      .filter(({ id }) => !gone.has(`row ${id}`))
+      .filter(({ id }) => !removed.has(`row ${id}`))
       .flatMap((row) => old.map((column) => ({ row: row.id, column: column.id }))),
   };
 }
@@ -210,9 +215,9 @@ function sendBoard(method: 'POST' | 'PUT', path: string, body: unknown, etag: st
 }
 
 /** First unused id (`c1`, `c2`, …). */
-export function freeId(kind: 'c' | 'r', taken: readonly { id: string }[]): string {
+export function freeId(kind: 'c' | 'r', used: readonly { id: string }[]): string {
   for (let number = 1; ; number++) {
-    if (!taken.some(({ id }) => id === `${kind}${number}`)) return `${kind}${number}`;
+    if (!used.some(({ id }) => id === `${kind}${number}`)) return `${kind}${number}`;
   }
 }
 
@@ -226,25 +231,25 @@ const MERGED_FIELDS = ['name', 'mode', 'columns', 'rows', 'layout', 'testset'] a
 export interface MergeResult {
   board: Board;
   /** Whether the result has changes that the server does not. */
-  isOurs: boolean;
+  hasLocalChanges: boolean;
   /** Whether a local change was overruled. */
-  isLost: boolean;
+  isOverruled: boolean;
 }
 
 /** Three-way merge by field: one-sided changes are kept, on both sides theirs win. */
 export function mergeBoards(ours: Board, base: Board, theirs: Board): MergeResult {
   const board: Board = { ...theirs };
-  let isOurs = false;
-  let isLost = false;
+  let hasLocalChanges = false;
+  let isOverruled = false;
   for (const name of MERGED_FIELDS) {
     if (!isDifferent(ours[name], base[name]) || !isDifferent(ours[name], theirs[name])) continue;
-    if (isDifferent(theirs[name], base[name])) isLost = true;
+    if (isDifferent(theirs[name], base[name])) isOverruled = true;
     else {
-      isOurs = true;
+      hasLocalChanges = true;
       Object.assign(board, { [name]: ours[name] });
     }
   }
-  return { board, isOurs, isLost };
+  return { board, hasLocalChanges, isOverruled };
 }
 
 /** Deep inequality of JSON values, ignoring key order. */

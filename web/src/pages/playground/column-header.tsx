@@ -2,9 +2,8 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Columns2, MoreHorizontal, Save, SlidersHorizontal, Trash2, Plus } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
-import { api } from '@/api/client';
+import { api, type Column } from '@/api/client';
 import { variantsQuery, workflowQuery, workflowsQuery } from '@/api/queries';
-import type { Column } from '@/api/types';
 import { useCommand } from '@/app/commands';
 import { Button, IconButton } from '@/components/button';
 import { Popover } from '@/components/dialog';
@@ -20,17 +19,17 @@ const SELECT = 'h-7 min-w-0 cursor-pointer truncate rounded-md bg-transparent px
 export function ColumnHeader({ column }: { column: Column }): ReactNode {
   const store = useBoardStore();
   const board = useBoard();
-  const known = useQuery(workflowsQuery()).data?.data ?? [];
+  const workflows = useQuery(workflowsQuery()).data?.data ?? [];
   const versions = useQuery(variantsQuery(column.workflow)).data?.data ?? [];
-  const change = (what: Partial<Column>) =>
+  const change = (patch: Partial<Column>) =>
     store.change((now) => ({
       ...now,
-      columns: now.columns.map((one) => (one.id === column.id ? { ...one, ...what } : one)),
+      columns: now.columns.map((one) => (one.id === column.id ? { ...one, ...patch } : one)),
     }));
   const duplicate = () =>
     store.change((now) => ({ ...now, columns: [...now.columns, { ...column, id: freeId('c', now.columns) }] }));
   const remove = () => store.change((now) => ({ ...now, columns: now.columns.filter((one) => one.id !== column.id) }));
-  const offered = known.filter((one) => board.mode === 'single' || one.is_chat || one.name === column.workflow);
+  const choices = workflows.filter((one) => board.mode === 'single' || one.is_chat || one.name === column.workflow);
   return (
     <div className="flex h-10 min-w-0 items-center gap-1 px-2">
       <select
@@ -39,8 +38,8 @@ export function ColumnHeader({ column }: { column: Column }): ReactNode {
         value={column.workflow}
         onChange={(event) => change({ workflow: event.target.value, variant: 'default', parameters: {} })}
       >
-        {!offered.some((one) => one.name === column.workflow) && <option>{column.workflow}</option>}
-        {offered.map((one) => (
+        {!choices.some((one) => one.name === column.workflow) && <option>{column.workflow}</option>}
+        {choices.map((one) => (
           <option key={one.name}>{one.name}</option>
         ))}
       </select>
@@ -98,7 +97,7 @@ function Parameters({ column, onChange, onSaved }: ParametersProps): ReactNode {
       label="Parameters"
       width="w-96"
       trigger={
-        <Button size="small" look="quiet" aria-label={`Parameters${edits ? `, ${edits} changed` : ''}`}>
+        <Button size="small" variant="quiet" aria-label={`Parameters${edits ? `, ${edits} changed` : ''}`}>
           <SlidersHorizontal className="size-3.5" />
           {edits > 0 && <Badge tone="accent">{edits}</Badge>}
         </Button>
@@ -125,7 +124,7 @@ function SaveVariantForm({ column, onSaved }: { column: Column; onSaved: (varian
   const [name, setName] = useState(variant === 'default' ? '' : variant);
   const save = async () => {
     const { data } = await api('get', '/api/workflows/{workflow}/variants', { path: { workflow: column.workflow } });
-    const known = data.find((one) => one.name === name);
+    const workflow = data.find((one) => one.name === name);
     const base = data.find((one) => one.name === variant);
     const before = base
       ? (
@@ -135,10 +134,10 @@ function SaveVariantForm({ column, onSaved }: { column: Column; onSaved: (varian
         ).parameters
       : {};
     const parameters = { ...(variant === 'default' ? {} : before), ...column.parameters };
-    if (known)
+    if (workflow)
       await api('post', '/api/variants/{variant}/versions', {
-        path: { variant: known.id },
-        body: { base: known.head, parameters },
+        path: { variant: workflow.id },
+        body: { base: workflow.head, parameters },
       });
     else
       await api('post', '/api/workflows/{workflow}/variants', {
@@ -147,7 +146,7 @@ function SaveVariantForm({ column, onSaved }: { column: Column; onSaved: (varian
       });
     await cache.invalidateQueries({ queryKey: ['variants', column.workflow] });
     onSaved(name);
-    showToast(known ? `Saved as version ${known.head + 1} of ${name}.` : `Saved as the variant ${name}.`);
+    showToast(workflow ? `Saved as version ${workflow.head + 1} of ${name}.` : `Saved as the variant ${name}.`);
   };
   return (
     <form
@@ -176,7 +175,7 @@ function SaveVariantForm({ column, onSaved }: { column: Column; onSaved: (varian
 export function AddColumn(): ReactNode {
   const store = useBoardStore();
   const board = useBoard();
-  const known = useQuery(workflowsQuery()).data?.data ?? [];
+  const workflows = useQuery(workflowsQuery()).data?.data ?? [];
   const last = board.columns.at(-1);
   const add = (workflow: string, variant = 'default', parameters = {}) =>
     store.change((now) => ({
@@ -209,7 +208,7 @@ export function AddColumn(): ReactNode {
         </>
       )}
       <MenuTitle>Another workflow</MenuTitle>
-      {known
+      {workflows
         .filter((one) => board.mode === 'single' || one.is_chat)
         .map((one) => (
           <MenuItem key={one.name} onSelect={() => add(one.name)}>

@@ -3,29 +3,29 @@ import type { Bootstrap } from '@/api/queries';
 import { initialWorkflow, openBoard } from './open-board';
 
 const flow = (name: string, more: object = {}) => ({ name, is_chat: true, default: false, ...more });
-const told = (board_id: string | null, ...data: object[]) =>
+const bootstrap = (board_id: string | null, ...data: object[]) =>
   ({ board_id, workflows: { data } }) as unknown as Bootstrap;
 const { signal } = new AbortController();
 
 afterEach(() => void vi.unstubAllGlobals());
 
-function serving(answers: Record<string, object>) {
-  const asked = vi.fn(async (path: string) =>
+function mockFetch(answers: Record<string, object>) {
+  const fetchMock = vi.fn(async (path: string) =>
     answers[path]
       ? Response.json(answers[path], { headers: { etag: '"1"' } })
       : Response.json({ error: { code: 'not_found', message: 'There is none.' } }, { status: 404 }),
   );
-  vi.stubGlobal('fetch', asked);
-  return asked;
+  vi.stubGlobal('fetch', fetchMock);
+  return fetchMock;
 }
 
 test('a board begins with the workflow that was asked for, the default, the first chat, or any', () => {
-  const known = [flow('headline', { is_chat: false }), flow('eliza'), flow('tutor', { default: true })];
-  expect(initialWorkflow(known, 'headline')?.name).toBe('headline');
-  expect(initialWorkflow(known, 'unknown')?.name).toBe('tutor');
-  expect(initialWorkflow(known.slice(0, 2), null)?.name).toBe('eliza');
+  const workflows = [flow('headline', { is_chat: false }), flow('eliza'), flow('tutor', { default: true })];
+  expect(initialWorkflow(workflows, 'headline')?.name).toBe('headline');
+  expect(initialWorkflow(workflows, 'unknown')?.name).toBe('tutor');
+  expect(initialWorkflow(workflows.slice(0, 2), null)?.name).toBe('eliza');
   expect(initialWorkflow([flow('a', { is_chat: false, default: true }), flow('eliza')], null)?.name).toBe('eliza');
-  expect(initialWorkflow(known.slice(0, 1), null)?.name).toBe('headline');
+  expect(initialWorkflow(workflows.slice(0, 1), null)?.name).toBe('headline');
   expect(initialWorkflow([], null)).toBeUndefined();
 });
 
@@ -33,25 +33,25 @@ describe('an address', () => {
   const saved = { id: 'brd_1', name: 'One', mode: 'chat', columns: [], rows: [], cells: [], layout: {}, testset: null };
 
   test('of a board opens it; of nothing the one that was saved last', async () => {
-    const asked = serving({ '/api/boards/brd_1': saved });
+    const fetchMock = mockFetch({ '/api/boards/brd_1': saved });
     const opened = [
-      await openBoard('brd_1', null, false, told(null), signal),
-      await openBoard(undefined, null, false, told('brd_1'), signal),
+      await openBoard('brd_1', null, false, bootstrap(null), signal),
+      await openBoard(undefined, null, false, bootstrap('brd_1'), signal),
     ];
-    expect(opened.map((one) => [one?.store.board.id, one?.title, one?.alone])).toEqual([
+    expect(opened.map((one) => [one?.store.board.id, one?.title, one?.isStandalone])).toEqual([
       ['brd_1', 'One', false],
       ['brd_1', 'One', false],
     ]);
     expect(opened[0]?.key).not.toBe(opened[1]?.key);
-    expect(asked).toHaveBeenCalledTimes(2);
+    expect(fetchMock).toHaveBeenCalledTimes(2);
   });
 
   test('that asks for a workflow, or for a new board, opens a draft that is nowhere else', async () => {
-    const asked = serving({});
-    const known = [flow('eliza'), flow('headline', { is_chat: false })];
+    const fetchMock = mockFetch({});
+    const workflows = [flow('eliza'), flow('headline', { is_chat: false })];
     const opened = [
-      await openBoard(undefined, 'headline', false, told('brd_1', ...known), signal),
-      await openBoard(undefined, null, true, told('brd_1', ...known), signal),
+      await openBoard(undefined, 'headline', false, bootstrap('brd_1', ...workflows), signal),
+      await openBoard(undefined, null, true, bootstrap('brd_1', ...workflows), signal),
     ];
     expect(
       opened.map((one) => [
@@ -74,22 +74,22 @@ describe('an address', () => {
         [{ id: 'r1', name: '', inputs: {} }],
       ],
     ]);
-    expect(asked.mock.calls.map(([path]) => path)).toEqual(['/api/workflows/headline', '/api/workflows/eliza']);
+    expect(fetchMock.mock.calls.map(([path]) => path)).toEqual(['/api/workflows/headline', '/api/workflows/eliza']);
   });
 
   test('of a new board begins with the example that its workflow gives', async () => {
-    serving({
+    mockFetch({
       '/api/workflows/mender': {
         name: 'mender',
         schemas: { inputs: { properties: { context: { examples: [{ code: 'f()' }] } } } },
       },
     });
-    const opened = await openBoard(undefined, 'mender', false, told(null, flow('mender')), signal);
+    const opened = await openBoard(undefined, 'mender', false, bootstrap(null, flow('mender')), signal);
     expect(opened?.store.board.rows).toEqual([{ id: 'r1', name: '', inputs: { context: { code: 'f()' } } }]);
   });
 
   test('of a thread shows it alone, with what it gives its runs', async () => {
-    serving({
+    mockFetch({
       '/api/threads/conv_1': {
         id: 'conv_1',
         title: 'Why?',
@@ -99,9 +99,9 @@ describe('an address', () => {
         inputs: { subject: 'physics' },
       },
     });
-    const opened = await openBoard('conv_1', null, false, told(null), signal);
+    const opened = await openBoard('conv_1', null, false, bootstrap(null), signal);
     expect([
-      opened?.alone,
+      opened?.isStandalone,
       opened?.title,
       opened?.store.board.columns,
       opened?.store.board.rows,
@@ -116,8 +116,8 @@ describe('an address', () => {
   });
 
   test('of what is not there says so; where nothing is served there is nothing', async () => {
-    serving({});
-    await expect(openBoard('brd_9', null, false, told(null), signal)).rejects.toThrow('There is none.');
-    expect(await openBoard(undefined, null, false, told(null), signal)).toBeNull();
+    mockFetch({});
+    await expect(openBoard('brd_9', null, false, bootstrap(null), signal)).rejects.toThrow('There is none.');
+    expect(await openBoard(undefined, null, false, bootstrap(null), signal)).toBeNull();
   });
 });

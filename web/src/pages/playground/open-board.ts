@@ -1,7 +1,6 @@
 /** Resolve the board of a URL: a saved board, a single thread, or a new draft. */
-import { api } from '@/api/client';
+import { api, type WorkflowRow } from '@/api/client';
 import { type Bootstrap, queryClient, workflowQuery } from '@/api/queries';
-import type { WorkflowRow } from '@/api/types';
 import { BoardStore } from './board-store';
 import { initialInputs } from './row-inputs';
 
@@ -11,34 +10,34 @@ export interface OpenedBoard {
   store: BoardStore;
   title: string;
   /** Whether it is a thread outside of boards. */
-  alone: boolean;
+  isStandalone: boolean;
 }
 
 type KnownWorkflows = Pick<WorkflowRow, 'name' | 'is_chat' | 'default'>;
 
 /** Workflow of a new board: the requested one, the default, the first chat, or any. */
 export function initialWorkflow(
-  known: readonly KnownWorkflows[],
+  workflows: readonly KnownWorkflows[],
   requested: string | null,
 ): KnownWorkflows | undefined {
   return (
-    known.find((one) => one.name === requested) ??
-    known.find((one) => one.default && one.is_chat) ??
-    known.find((one) => one.is_chat) ??
-    known[0]
+    workflows.find((one) => one.name === requested) ??
+    workflows.find((one) => one.default && one.is_chat) ??
+    workflows.find((one) => one.is_chat) ??
+    workflows[0]
   );
 }
 
 /** `fresh`: always open a new draft. */
 export async function openBoard(
-  what: string | undefined,
+  id: string | undefined,
   requested: string | null,
-  fresh: boolean,
+  isNew: boolean,
   bootstrap: Bootstrap,
   signal: AbortSignal,
 ): Promise<OpenedBoard | null> {
-  if (what?.startsWith('conv_')) return openThread(what, signal);
-  const saved = what ?? (requested || fresh ? null : bootstrap.board_id);
+  if (id?.startsWith('conv_')) return openThread(id, signal);
+  const saved = id ?? (requested || isNew ? null : bootstrap.board_id);
   if (saved) return toOpenedBoard(await BoardStore.open(saved, signal));
   const workflow = initialWorkflow(bootstrap.workflows.data, requested);
   return workflow ? toOpenedBoard(await createDraft(workflow)) : null;
@@ -49,7 +48,7 @@ const toOpenedBoard = (store: BoardStore): OpenedBoard => ({
   key: ++lastKey,
   store,
   title: store.board.name,
-  alone: false,
+  isStandalone: false,
 });
 
 async function createDraft(workflow: KnownWorkflows): Promise<BoardStore> {
@@ -82,5 +81,5 @@ async function openThread(id: string, signal: AbortSignal): Promise<OpenedBoard>
     layout: {},
   });
   store.filled('r1', 'c1', { thread: id });
-  return { key: ++lastKey, store, title: thread.title, alone: true };
+  return { key: ++lastKey, store, title: thread.title, isStandalone: true };
 }

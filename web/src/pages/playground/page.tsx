@@ -11,7 +11,7 @@ import { showError } from '@/components/toast';
 import { cn } from '@/lib/cn';
 import { NoWorkflows } from '@/pages/workflows/no-workflows';
 import { BoardContext, useBoard, useBoardStore } from './board-store';
-import { CellChats, type CellName } from './chat/cell-chats';
+import { CellChats, type CellName } from './chat/cell-chat';
 import { ChatBoard } from './chat/chat-board';
 import { openBoard, type OpenedBoard } from './open-board';
 import { addRow } from './row-inputs';
@@ -23,42 +23,43 @@ const SingleBoard = lazy(() =>
 /** The last opened board: a draft gets a URL when it is saved, and must not be opened again for that. */
 let lastOpened: OpenedBoard | null = null;
 
-export function PlaygroundPage({ what }: { what: string | undefined }): ReactNode {
+export function PlaygroundPage({ id }: { id: string | undefined }): ReactNode {
   const [search] = useSearchParams();
-  const wanted = search.get('workflow');
-  const told = useQuery(bootstrapQuery());
-  const kept = what !== undefined && lastOpened?.store.board.id === what ? lastOpened : null;
+  const requestedWorkflow = search.get('workflow');
+  const bootstrap = useQuery(bootstrapQuery());
+  const reused = id !== undefined && lastOpened?.store.board.id === id ? lastOpened : null;
   const opened = useQuery({
-    queryKey: ['opened', what ?? `new ${wanted} ${search.get('new')}`],
-    enabled: told.data !== undefined && kept === null,
+    queryKey: ['opened', id ?? `new ${requestedWorkflow} ${search.get('new')}`],
+    enabled: bootstrap.data !== undefined && reused === null,
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 0,
     structuralSharing: false, // A store with methods, not a plain value.
     queryFn: async ({ signal }) => {
-      if (!told.data) throw new Error('Nothing was told.');
+      if (!bootstrap.data) throw new Error('Nothing was told.');
       // Refetch when returning: boards and workflows may have changed.
-      const fresh = (staleTime: number) => queryClient.fetchQuery({ ...bootstrapQuery(), staleTime });
-      let now = what === undefined ? await fresh(2000) : told.data;
-      if (what === undefined && wanted && !now.workflows.data.some((one) => one.name === wanted)) now = await fresh(0);
-      lastOpened = await openBoard(what, wanted, search.has('new'), now, signal);
+      const fetchBootstrap = (staleTime: number) => queryClient.fetchQuery({ ...bootstrapQuery(), staleTime });
+      let now = id === undefined ? await fetchBootstrap(2000) : bootstrap.data;
+      if (id === undefined && requestedWorkflow && !now.workflows.data.some((one) => one.name === requestedWorkflow))
+        now = await fetchBootstrap(0);
+      lastOpened = await openBoard(id, requestedWorkflow, search.has('new'), now, signal);
       return lastOpened;
     },
   });
-  const shown = kept ?? opened.data;
-  const error = told.error ?? opened.error;
+  const current = reused ?? opened.data;
+  const error = bootstrap.error ?? opened.error;
   if (error) {
     return (
       <div className="mx-auto max-w-xl p-8">
         <ErrorMessage error={error}>
-          <Button size="small" onClick={() => void (told.error ? told.refetch() : opened.refetch())}>
+          <Button size="small" onClick={() => void (bootstrap.error ? bootstrap.refetch() : opened.refetch())}>
             Try again
           </Button>
         </ErrorMessage>
       </div>
     );
   }
-  if (shown === undefined) return <Loading className="grid h-full place-items-center" />;
-  return shown ? <Opening key={shown.key} opened={shown} /> : <NoWorkflows />;
+  if (current === undefined) return <Loading className="grid h-full place-items-center" />;
+  return current ? <Opening key={current.key} opened={current} /> : <NoWorkflows />;
 }
 
 function Opening({ opened }: { opened: OpenedBoard }): ReactNode {
@@ -69,7 +70,7 @@ function Opening({ opened }: { opened: OpenedBoard }): ReactNode {
   );
 }
 
-function BoardView({ opened: { title, alone } }: { opened: OpenedBoard }): ReactNode {
+function BoardView({ opened: { title, isStandalone } }: { opened: OpenedBoard }): ReactNode {
   const store = useBoardStore();
   const board = useBoard();
   const [, go] = useLocation();
@@ -88,13 +89,18 @@ function BoardView({ opened: { title, alone } }: { opened: OpenedBoard }): React
     setActive(cell);
     if (board.id) setSearch({ cell: `${cell.row}.${cell.column}` }, { replace: true });
   };
-  const there =
+  const branchEnd =
     board.rows.some((row) => row.id === active.row) && board.columns.some((column) => column.id === active.column);
   return (
     <div className="flex h-full min-h-0 flex-col">
-      <Toolbar title={title} alone={alone} />
+      <Toolbar title={title} isStandalone={isStandalone} />
       {board.mode === 'chat' ? (
-        <ChatBoard cells={cells} active={there ? active : firstCell(board)} onActive={activate} alone={alone} />
+        <ChatBoard
+          cells={cells}
+          active={branchEnd ? active : firstCell(board)}
+          onActive={activate}
+          isStandalone={isStandalone}
+        />
       ) : (
         <Suspense fallback={<Loading className="p-8" />}>
           <SingleBoard />
@@ -112,14 +118,14 @@ function useBoardUpdates(): void {
     if (id && !window.location.pathname.endsWith(`/play/${id}`)) {
       window.history.replaceState(null, '', `${window.location.pathname.replace(/\/play.*$/, '')}/play/${id}`);
     }
-    const leave = socket.listen((notice) => {
+    const unsubscribe = socket.listen((notice) => {
       if (notice.changed === 'board' && notice.ref === id) void store.refresh().catch(showError);
     });
     const save = () => void store.save().catch(() => {});
     window.addEventListener('pagehide', save);
     return () => {
       window.removeEventListener('pagehide', save);
-      leave();
+      unsubscribe();
     };
   }, [id, store]);
 }
@@ -136,12 +142,12 @@ function parseCellName(text: string | null): CellName | null {
 
 const linkedMessage = (cell: string | null, message: string | null) => (cell && message ? { cell, message } : null);
 
-export function Toolbar({ title, alone }: { title: string; alone: boolean }): ReactNode {
+export function Toolbar({ title, isStandalone }: { title: string; isStandalone: boolean }): ReactNode {
   const board = useBoard();
   const store = useBoardStore();
   return (
     <header className="flex h-12 shrink-0 items-center gap-2 border-b px-3">
-      {alone ? (
+      {isStandalone ? (
         <h1 className="min-w-0 truncate px-1 font-semibold" dir="auto" title={title}>
           {title}
         </h1>
@@ -160,8 +166,8 @@ export function Toolbar({ title, alone }: { title: string; alone: boolean }): Re
         />
       )}
       <span className="grow" />
-      {!alone && <Modes />}
-      {!alone && board.mode === 'chat' && (
+      {!isStandalone && <Modes />}
+      {!isStandalone && board.mode === 'chat' && (
         <Button size="small" onClick={() => addRow(store)}>
           <Plus className="size-3.5" /> <span className="max-sm:sr-only">Add thread</span>
         </Button>
@@ -174,22 +180,24 @@ export function Toolbar({ title, alone }: { title: string; alone: boolean }): Re
 function Modes(): ReactNode {
   const board = useBoard();
   const store = useBoardStore();
-  const known = useQuery(workflowsQuery()).data?.data ?? [];
-  const chats = board.columns.every((column) => known.find((one) => one.name === column.workflow)?.is_chat !== false);
+  const workflows = useQuery(workflowsQuery()).data?.data ?? [];
+  const chats = board.columns.every(
+    (column) => workflows.find((one) => one.name === column.workflow)?.is_chat !== false,
+  );
   const modes = [
     { value: 'chat' as const, label: 'Chat', icon: <MessagesSquare className="size-3.5" />, can: chats },
     { value: 'single' as const, label: 'Single turn', icon: <Rows3 className="size-3.5" />, can: true },
   ];
   return (
     <div role="radiogroup" aria-label="Mode" className="flex rounded-lg bg-sunken p-0.5">
-      {modes.map(({ value, label, icon, can }) => (
+      {modes.map(({ value, label, icon, can: isAvailable }) => (
         <button
           key={value}
           type="button"
           role="radio"
           aria-checked={board.mode === value}
-          disabled={!can}
-          title={can ? undefined : 'One of the workflows is not a chat'}
+          disabled={!isAvailable}
+          title={isAvailable ? undefined : 'One of the workflows is not a chat'}
           onClick={() => store.change((now) => ({ ...now, mode: value }))}
           className={cn(
             'flex h-6 items-center gap-1.5 rounded-md px-2 text-[13px] disabled:opacity-40',

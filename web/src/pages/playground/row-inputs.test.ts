@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { Board } from '@/api/client';
 import { queryClient, workflowQuery } from '@/api/queries';
-import type { Board } from '@/api/types';
 import { BoardStore } from './board-store';
 import { initialInputs, rowInputs } from './row-inputs';
 
@@ -18,16 +18,16 @@ const BOARD = {
   ],
 } as unknown as Board;
 
-const known = (name: string, properties: object) =>
+const cacheWorkflow = (name: string, properties: object) =>
   queryClient.setQueryData(workflowQuery(name).queryKey, { schemas: { inputs: { properties } } } as never);
 
 beforeEach(() => {
-  known('mender', {
+  cacheWorkflow('mender', {
     context: { type: 'object', default: { code: '', adaptor: 'http' } },
     log: { type: 'string', default: null },
     text: { examples: ['Hi'] },
   });
-  known('tutor', { text: { examples: ['Ho'] }, subject: { examples: ['maths'] } });
+  cacheWorkflow('tutor', { text: { examples: ['Ho'] }, subject: { examples: ['maths'] } });
 });
 afterEach(() => queryClient.clear());
 
@@ -42,11 +42,11 @@ describe('the inputs of a row', () => {
   test('are changed as if somebody had typed it', () => {
     const store = new BoardStore(BOARD, null);
     const inputs = rowInputs(store, 'r1', 'mender');
-    const heard = vi.fn();
-    inputs.subscribe(heard);
+    const listener = vi.fn();
+    inputs.subscribe(listener);
     expect(inputs.read()).toBe(inputs.read());
     inputs.change((values) => ({ ...values, log: 'x' }));
-    expect([inputs.read(), heard.mock.calls.length]).toEqual([{ context: { code: 'a' }, log: 'x' }, 1]);
+    expect([inputs.read(), listener.mock.calls.length]).toEqual([{ context: { code: 'a' }, log: 'x' }, 1]);
     expect(store.board.rows[1]).toBe(BOARD.rows[1]);
   });
 

@@ -2,8 +2,8 @@
 import { useQueries } from '@tanstack/react-query';
 import { Braces, Trash2 } from 'lucide-react';
 import { useMemo, type ReactNode } from 'react';
+import type { Column, Row } from '@/api/client';
 import { queryClient, workflowQuery } from '@/api/queries';
-import type { Column, Row } from '@/api/types';
 import { Button, IconButton } from '@/components/button';
 import { Popover } from '@/components/dialog';
 import { exampleOf, formOf, hasWideField, isObject } from '@/components/forms/json-schema';
@@ -108,8 +108,8 @@ export function RowHeader({ row, number }: Props): ReactNode {
   const board = useBoard();
   const schema = useInputs(board.columns);
   const hasInputs = Object.keys(schema.properties ?? {}).some((name) => name !== 'messages');
-  const change = (what: Partial<Row>) =>
-    store.change((now) => ({ ...now, rows: now.rows.map((one) => (one.id === row.id ? { ...one, ...what } : one)) }));
+  const change = (patch: Partial<Row>) =>
+    store.change((now) => ({ ...now, rows: now.rows.map((one) => (one.id === row.id ? { ...one, ...patch } : one)) }));
   const remove = () => store.change((now) => ({ ...now, rows: now.rows.filter((one) => one.id !== row.id) }));
   const set = Object.entries(row.inputs ?? {});
   return (
@@ -131,7 +131,7 @@ export function RowHeader({ row, number }: Props): ReactNode {
           align="start"
           width={hasWideField(formOf(schema, ['messages'])) ? 'w-[36rem]' : 'w-96'}
           trigger={
-            <Button size="small" look="quiet" className="shrink min-w-0">
+            <Button size="small" variant="quiet" className="shrink min-w-0">
               <Braces className="size-3.5 shrink-0" />
               <span className="truncate">
                 {set.length === 0
@@ -145,7 +145,7 @@ export function RowHeader({ row, number }: Props): ReactNode {
           <SchemaForm
             schema={schema}
             value={row.inputs ?? {}}
-            without={['messages']}
+            excluded={['messages']}
             onChange={(inputs) => change({ inputs })}
           />
         </Popover>

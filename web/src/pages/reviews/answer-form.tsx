@@ -35,17 +35,17 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
   const [comment, setComment] = useState('');
   /** Index of the question that digits answer. */
   const [at, setAt] = useState(0);
-  const [tried, setTried] = useState(false);
+  const [isSubmitted, setSubmitted] = useState(false);
   const missing = missingAnswers(questions, answers);
   const isEmpty = Object.keys(answers).length === 0;
-  const set = (place: number, value: unknown, { moves }: { moves: boolean }) => {
-    const next = withField(answers, questions[place]?.key ?? '', value);
+  const set = (index: number, value: unknown, { moves }: { moves: boolean }) => {
+    const next = withField(answers, questions[index]?.key ?? '', value);
     setAnswers(next);
-    if (moves) setAt(firstUnanswered(questions, next, place) ?? place);
+    if (moves) setAt(firstUnanswered(questions, next, index) ?? index);
     onChange();
   };
   const save = () => {
-    setTried(true);
+    setSubmitted(true);
     const first = questions.findIndex((question) => missing.includes(question));
     if (first >= 0) return setAt(first);
     return isEmpty ? undefined : onSave(answers, comment.trim());
@@ -87,15 +87,15 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
       className="flex min-h-0 flex-col border-t bg-surface lg:border-t-0 lg:border-l"
     >
       <div className="flex min-h-0 grow flex-col gap-4 px-4 py-4 lg:overflow-y-auto">
-        {questions.map((question, place) => (
+        {questions.map((question, index) => (
           <QuestionField
             key={question.key}
             question={question}
             value={answers[question.key]}
-            active={place === at}
-            missing={tried && missing.includes(question)}
-            onFocus={() => setAt(place)}
-            onChange={(value) => set(place, value, { moves: false })}
+            active={index === at}
+            missing={isSubmitted && missing.includes(question)}
+            onFocus={() => setAt(index)}
+            onChange={(value) => set(index, value, { moves: false })}
           />
         ))}
         <div className="pl-3.5">
@@ -122,18 +122,18 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
             )}
           </ErrorMessage>
         )}
-        {tried && missing.length > 0 && (
+        {isSubmitted && missing.length > 0 && (
           <p role="status" className="text-xs text-bad" dir="auto">
             {missing.map(questionTitle).join(', ')}: wants an answer.
           </p>
         )}
-        {tried && missing.length === 0 && isEmpty && (
+        {isSubmitted && missing.length === 0 && isEmpty && (
           <p role="status" className="text-xs text-bad">
             Nothing is answered yet. You can skip it.
           </p>
         )}
         <div className="flex gap-2">
-          <Button type="submit" look="main" disabled={busy} className="grow">
+          <Button type="submit" variant="main" disabled={busy} className="grow">
             {busy ? 'One moment…' : 'Save and next'}
           </Button>
           <Button disabled={busy} onClick={onSkip}>
@@ -259,13 +259,13 @@ function Options({ question, options, value, active, onChange }: OptionsProps): 
 function Score({ question, value, onChange }: Pick<QuestionFieldProps, 'question' | 'value' | 'onChange'>): ReactNode {
   const [text, setText] = useState(typeof value === 'number' ? String(value) : '');
   const read = parseScore(text, question.range);
-  const isWrong = text.trim() !== '' && typeof read === 'string';
+  const isInvalid = text.trim() !== '' && typeof read === 'string';
   return (
     <>
       <TextField
         inputMode="decimal"
         aria-label={questionTitle(question)}
-        aria-invalid={isWrong}
+        aria-invalid={isInvalid}
         placeholder={question.range ? `${question.range[0]} to ${question.range[1]}` : 'A number'}
         className="w-40"
         value={text}
@@ -275,7 +275,7 @@ function Score({ question, value, onChange }: Pick<QuestionFieldProps, 'question
           onChange(typeof next === 'number' ? next : undefined);
         }}
       />
-      {isWrong && (
+      {isInvalid && (
         <p role="status" className="mt-1 text-xs text-bad">
           {read}
         </p>

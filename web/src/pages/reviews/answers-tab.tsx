@@ -60,7 +60,7 @@ const STATES = {
 };
 
 function ItemLine({ item, review }: { item: ReviewItemRow; review: Review }): ReactNode {
-  const said = item.annotations.filter(({ counts }) => counts);
+  const counted = item.annotations.filter(({ counts }) => counts);
   const href =
     review.run && item.result
       ? `/evaluations/${review.run}?cell=${item.result}`
@@ -82,9 +82,9 @@ function ItemLine({ item, review }: { item: ReviewItemRow; review: Review }): Re
           {item.answered} of {pluralize(review.reviewers, 'answer')}
         </span>
       </div>
-      {said.length > 0 && (
+      {counted.length > 0 && (
         <ul className="mt-1 flex flex-col gap-1">
-          {said.map(({ number, reviewer, answers, comment, created_at: at }) => (
+          {counted.map(({ number, reviewer, answers, comment, created_at: at }) => (
             <li key={number} className="min-w-0 text-[13px]">
               <span className="flex min-w-0 flex-wrap items-baseline gap-x-3 gap-y-0.5">
                 <bdi title={formatDateTime(at)} className="min-w-20 text-muted wrap-anywhere">

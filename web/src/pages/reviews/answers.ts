@@ -23,17 +23,17 @@ export function answerOptions({ type = 'boolean', choices, range }: ReviewQuesti
         { value: false, label: 'No', press: '2' },
       ];
     case 'choice':
-      return (choices ?? []).map((label, place) => ({
+      return (choices ?? []).map((label, index) => ({
         value: label,
         label,
-        press: place < 9 ? String(place + 1) : null,
+        press: index < 9 ? String(index + 1) : null,
       }));
     case 'score': {
-      const [least, most] = range ?? [0.5, 0];
-      if (!Number.isInteger(least) || !Number.isInteger(most) || most - least + 1 > MAX_SCORE_OPTIONS || most < least)
+      const [min, max] = range ?? [0.5, 0];
+      if (!Number.isInteger(min) || !Number.isInteger(max) || max - min + 1 > MAX_SCORE_OPTIONS || max < min)
         return null;
       // A score is its own key.
-      return Array.from({ length: most - least + 1 }, (_, step) => least + step).map((value) => ({
+      return Array.from({ length: max - min + 1 }, (_, step) => min + step).map((value) => ({
         value,
         label: formatScore(value),
         press: value >= 0 && value <= 9 ? String(value) : null,
@@ -58,8 +58,8 @@ export function parseScore(text: string, range: ReviewQuestion['range']): number
 
 /** Next unanswered question after `from`, wrapping around. */
 export function firstUnanswered(questions: readonly ReviewQuestion[], answers: Answers, from = 0): number | null {
-  const order = questions.map((_, place) => (place + from) % questions.length);
-  return order.find((place) => !Object.hasOwn(answers, questions[place]?.key ?? '')) ?? null;
+  const order = questions.map((_, index) => (index + from) % questions.length);
+  return order.find((index) => !Object.hasOwn(answers, questions[index]?.key ?? '')) ?? null;
 }
 
 /** Required questions without an answer. */
@@ -95,11 +95,11 @@ export function summarizeAgreement(all: readonly Agreement[]): AgreementSummary[
   const people = all.filter(({ kind, n }) => kind === 'reviewers' && n > 0);
   return [...new Set(people.map(({ question }) => question))].map((question) => {
     const pairs = people.filter((pair) => pair.question === question);
-    const weighed = pairs.flatMap(({ kappa, n }) => (kappa === null ? [] : [{ value: kappa, n }]));
+    const weighted = pairs.flatMap(({ kappa, n }) => (kappa === null ? [] : [{ value: kappa, n }]));
     return {
       question,
       percent: mean(pairs.map(({ percent, n }) => ({ value: percent ?? 0, n }))),
-      kappa: weighed.length > 0 ? mean(weighed) : null,
+      kappa: weighted.length > 0 ? mean(weighted) : null,
     };
   });
 }

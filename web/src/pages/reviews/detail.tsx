@@ -8,9 +8,8 @@ import { queryClient } from '@/api/queries';
 import { sessionQuery } from '@/app/auth';
 import { Button, IconButton } from '@/components/button';
 import { askText, askConfirmation } from '@/components/confirm-dialog';
-import { TextField } from '@/components/form-fields';
+import { TextField, SegmentedControl } from '@/components/form-fields';
 import { DeleteMenuItem, Menu, MenuItem } from '@/components/menu';
-import { SegmentedControl } from '@/components/segmented-control';
 import { Badge, EmptyState, LoadError, Loading } from '@/components/status';
 import { showToast, showError } from '@/components/toast';
 import { focusRef } from '@/lib/dom';
@@ -31,10 +30,10 @@ export default function ReviewPage({ id }: { id: string }): ReactNode {
   const [name, setName] = useState(storedReviewer);
   if (error && !review) return <LoadError error={error} onRetry={refetch} className="p-4" />;
   if (!review || me.isPending) return <Loading className="p-6" />;
-  const keyed = Boolean(me.data?.key);
-  const known = (given: string) => {
-    storeReviewer(given);
-    setName(given);
+  const hasKey = Boolean(me.data?.key);
+  const setKnownReviewer = (reviewerName: string) => {
+    storeReviewer(reviewerName);
+    setName(reviewerName);
   };
   return (
     <div className="flex h-full flex-col">
@@ -42,7 +41,7 @@ export default function ReviewPage({ id }: { id: string }): ReactNode {
         review={review}
         tab={tab}
         onTab={(next) => setParams(next === 'answers' ? { tab: next } : {})}
-        {...(keyed || !name ? {} : { name, onName: () => setName(null) })}
+        {...(hasKey || !name ? {} : { name, onName: () => setName(null) })}
       />
       {tab === 'answers' && (
         <div className="min-h-0 grow overflow-y-auto px-4 py-4 sm:px-6">
@@ -57,15 +56,15 @@ export default function ReviewPage({ id }: { id: string }): ReactNode {
       )}
       {tab === 'queue' &&
         review.state === 'open' &&
-        (keyed || name ? (
+        (hasKey || name ? (
           <Queue
             key={name}
             review={review}
-            reviewer={keyed ? null : name}
+            reviewer={hasKey ? null : name}
             onAnswers={() => setParams({ tab: 'answers' })}
           />
         ) : (
-          <ReviewerForm onName={known} />
+          <ReviewerForm onName={setKnownReviewer} />
         ))}
     </div>
   );
@@ -90,8 +89,8 @@ export function ReviewHeader({ review, tab, onTab, name, onName }: Props): React
   const change = (body: { name?: string; state?: 'open' | 'closed' }) =>
     api('patch', '/api/reviews/{review}', { path, body }).then(() => invalidateReview(id));
   const rename = async () => {
-    const given = await askText({ title: 'Rename the review', label: 'Name', value: review.name, act: 'Rename' });
-    if (given) await change({ name: given });
+    const newName = await askText({ title: 'Rename the review', label: 'Name', value: review.name, act: 'Rename' });
+    if (newName) await change({ name: newName });
   };
   const remove = async () => {
     if (
@@ -156,7 +155,7 @@ export function ReviewHeader({ review, tab, onTab, name, onName }: Props): React
         <span className="text-xs text-muted tabular-nums">
           {progress.answers.toLocaleString('en')} of {pluralize(progress.wanted, 'answer')}
         </span>
-        <ReviewProgressBar answers={progress.answers} wanted={progress.wanted} />
+        <ReviewProgressBar answers={progress.answers} target={progress.wanted} />
       </div>
       <div className="flex items-center gap-1.5">
         <SegmentedControl label="View" options={TABS} value={tab} onChange={onTab} />
@@ -207,7 +206,7 @@ export function ReviewerForm({ onName }: { onName: (name: string) => void }): Re
           value={text}
           onChange={(event) => setText(event.target.value)}
         />
-        <Button type="submit" look="main" disabled={!name}>
+        <Button type="submit" variant="main" disabled={!name}>
           Begin
         </Button>
       </form>

@@ -20,8 +20,8 @@ export interface QuestionDraft {
   key: string;
   /** One per line. */
   choices: string;
-  least: string;
-  most: string;
+  min: string;
+  max: string;
   required: boolean;
 }
 
@@ -42,16 +42,16 @@ export interface ReviewDraft {
 }
 
 let lastId = 0;
-export const newQuestion = (what: Partial<QuestionDraft> = {}): QuestionDraft => ({
+export const newQuestion = (fields: Partial<QuestionDraft> = {}): QuestionDraft => ({
   id: `q${++lastId}`,
   type: 'boolean',
   title: '',
   key: '',
   choices: '',
-  least: '1',
-  most: '5',
+  min: '1',
+  max: '5',
   required: true,
-  ...what,
+  ...fields,
 });
 
 export const initialDraft = (run: string | null): ReviewDraft => ({
@@ -93,10 +93,10 @@ export function missingField({ run, sample, questions }: ReviewDraft): string | 
     return 'How many answers? Leave it empty for all.';
   if (questions?.length === 0) return 'Add a question.';
   const keys = (questions ?? []).map(questionKey);
-  for (const [place, question] of (questions ?? []).entries()) {
-    const wrong = questionProblem(question);
-    if (wrong) return `Question ${place + 1}: ${wrong}`;
-    if (keys.indexOf(keys[place] ?? '') !== place) return `Question ${place + 1} has the key of another one.`;
+  for (const [index, question] of (questions ?? []).entries()) {
+    const problem = questionProblem(question);
+    if (problem) return `Question ${index + 1}: ${problem}`;
+    if (keys.indexOf(keys[index] ?? '') !== index) return `Question ${index + 1} has the key of another one.`;
   }
   return null;
 }
@@ -105,8 +105,8 @@ function questionProblem(question: QuestionDraft): string | null {
   if (!questionKey(question)) return 'what is asked?';
   if (question.type === 'choice' && parseChoices(question.choices).length < 2)
     return 'a choice has at least two answers.';
-  const [least, most] = [number(question.least), number(question.most)];
-  return question.type === 'score' && (least === null || most === null || least >= most)
+  const [min, max] = [number(question.min), number(question.max)];
+  return question.type === 'score' && (min === null || max === null || min >= max)
     ? 'a score runs from a lowest to a highest number.'
     : null;
 }
@@ -137,6 +137,6 @@ function questionBody(draft: QuestionDraft): NonNullable<ReviewRequest['question
     title: title.trim(),
     required,
     ...(type === 'choice' ? { choices: parseChoices(draft.choices) } : {}),
-    ...(type === 'score' ? { range: [Number(draft.least), Number(draft.most)] as [number, number] } : {}),
+    ...(type === 'score' ? { range: [Number(draft.min), Number(draft.max)] as [number, number] } : {}),
   };
 }

@@ -5,8 +5,7 @@ import { lazy, Suspense, useState, type ReactNode } from 'react';
 import { Link, useSearchParams } from 'wouter';
 import { useCommand } from '@/app/commands';
 import { Button } from '@/components/button';
-import { TextField } from '@/components/form-fields';
-import { SegmentedControl } from '@/components/segmented-control';
+import { TextField, SegmentedControl } from '@/components/form-fields';
 import { Badge, EmptyState, LoadError, Loading, MoreButton } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
@@ -44,7 +43,7 @@ export default function ReviewsPage(): ReactNode {
           onChange={(event) => setWords(event.target.value)}
           className="w-auto max-w-72 min-w-32 grow max-sm:order-last"
         />
-        <Button look="main" onClick={open}>
+        <Button variant="main" onClick={open}>
           <Plus aria-hidden className="size-4" />
           New review
         </Button>
@@ -102,7 +101,7 @@ function NoReviews({ filtered, onNew }: { filtered: boolean; onNew: () => void }
         with your judges.
       </p>
       <p className="my-4">
-        <Button look="main" onClick={onNew}>
+        <Button variant="main" onClick={onNew}>
           <Plus aria-hidden className="size-4" />
           New review
         </Button>
@@ -120,8 +119,8 @@ function NoReviews({ filtered, onNew }: { filtered: boolean; onNew: () => void }
 
 export function ReviewListItem({ row }: { row: ReviewRow }): ReactNode {
   const { data } = useQuery(reviewSummaryQuery(row));
-  const wanted = data?.progress.wanted ?? row.items * row.reviewers;
-  const answers = data?.progress.answers ?? Math.min(row.answers, wanted);
+  const answersWanted = data?.progress.wanted ?? row.items * row.reviewers;
+  const answers = data?.progress.answers ?? Math.min(row.answers, answersWanted);
   return (
     <li className="border-b">
       <Link
@@ -148,9 +147,9 @@ export function ReviewListItem({ row }: { row: ReviewRow }): ReactNode {
         </span>
         <span className="flex min-w-0 flex-col gap-1">
           <span className="text-xs text-muted tabular-nums">
-            {answers.toLocaleString('en')} of {pluralize(wanted, 'answer')}
+            {answers.toLocaleString('en')} of {pluralize(answersWanted, 'answer')}
           </span>
-          <ReviewProgressBar answers={answers} wanted={wanted} />
+          <ReviewProgressBar answers={answers} target={answersWanted} />
         </span>
         <AgreementText row={row} />
       </Link>

@@ -6,8 +6,15 @@ import { useLocation } from 'wouter';
 import { api } from '@/api/client';
 import { Button, IconButton } from '@/components/button';
 import { Dialog } from '@/components/dialog';
-import { FormSection, Select, Switch, TextField, LabeledField, TextArea } from '@/components/form-fields';
-import { SegmentedControl } from '@/components/segmented-control';
+import {
+  FormSection,
+  Select,
+  Switch,
+  TextField,
+  LabeledField,
+  TextArea,
+  SegmentedControl,
+} from '@/components/form-fields';
 import { ErrorMessage } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { pluralize } from '@/lib/format';
@@ -31,8 +38,8 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
   useTitle('New review');
   const [, navigate] = useLocation();
   const [draft, setDraft] = useState<ReviewDraft>(() => initialDraft(run));
-  const change = (what: Partial<ReviewDraft>) => setDraft((before) => ({ ...before, ...what }));
-  const chosen = useQuery({ ...evaluationQuery(draft.run ?? ''), enabled: draft.run !== null });
+  const change = (patch: Partial<ReviewDraft>) => setDraft((before) => ({ ...before, ...patch }));
+  const evaluation = useQuery({ ...evaluationQuery(draft.run ?? ''), enabled: draft.run !== null });
   const begin = useMutation({
     mutationFn: () => api('post', '/api/reviews', { body: draftRequest(draft) }),
     onSuccess: ({ id }) => {
@@ -52,15 +59,15 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
       >
         <FormSection title="Answers" hint="What people look at. It is chosen once, when the review begins.">
           <AnswersFields draft={draft} onChange={change} />
-          {chosen.error && (
+          {evaluation.error && (
             <div className="mt-2">
-              <ErrorMessage error={chosen.error} />
+              <ErrorMessage error={evaluation.error} />
             </div>
           )}
         </FormSection>
         <QuestionsSection
           questions={draft.questions}
-          ofRun={chosen.data?.evaluators.some(({ key }) => key === 'human') ?? false}
+          ofRun={evaluation.data?.evaluators.some(({ key }) => key === 'human') ?? false}
           onChange={(questions) => change({ questions })}
         />
         <FormSection title="People">
@@ -93,7 +100,7 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
             dir="auto"
             aria-label="Name of the review"
             maxLength={200}
-            placeholder={chosen.data ? `Review of ${evaluationTitle(chosen.data)}` : 'Of its own, if you like'}
+            placeholder={evaluation.data ? `Review of ${evaluationTitle(evaluation.data)}` : 'Of its own, if you like'}
             value={draft.name}
             onChange={(event) => change({ name: event.target.value })}
           />
@@ -114,7 +121,7 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
           </div>
           <div className="ml-auto flex gap-2">
             <Button onClick={onClose}>Cancel</Button>
-            <Button look="main" type="submit" disabled={missing !== null || begin.isPending}>
+            <Button variant="main" type="submit" disabled={missing !== null || begin.isPending}>
               {begin.isPending ? 'Beginning…' : 'Begin'}
             </Button>
           </div>
@@ -129,12 +136,12 @@ function AnswersFields({
   onChange,
 }: {
   draft: ReviewDraft;
-  onChange: (what: Partial<ReviewDraft>) => void;
+  onChange: (patch: Partial<ReviewDraft>) => void;
 }): ReactNode {
   const { data } = useInfiniteQuery(evaluationPagesQuery('', null));
-  const known = data?.pages.flatMap((page) => page.data).filter(({ done }) => done > 0) ?? [];
-  const chosen = useQuery({ ...evaluationQuery(draft.run ?? ''), enabled: draft.run !== null }).data;
-  const which = draft.evaluator ? `${draft.passed ? 'passed' : 'failed'} ${draft.evaluator}` : '';
+  const evaluations = data?.pages.flatMap((page) => page.data).filter(({ done }) => done > 0) ?? [];
+  const evaluation = useQuery({ ...evaluationQuery(draft.run ?? ''), enabled: draft.run !== null }).data;
+  const filterText = draft.evaluator ? `${draft.passed ? 'passed' : 'failed'} ${draft.evaluator}` : '';
   return (
     <div className="grid gap-3 sm:grid-cols-2">
       <LabeledField label="Evaluation">
@@ -150,10 +157,10 @@ function AnswersFields({
           }
         >
           <option value="">Choose…</option>
-          {draft.run && !known.some(({ id }) => id === draft.run) && (
-            <option value={draft.run}>{chosen ? evaluationTitle(chosen) : draft.run}</option>
+          {draft.run && !evaluations.some(({ id }) => id === draft.run) && (
+            <option value={draft.run}>{evaluation ? evaluationTitle(evaluation) : draft.run}</option>
           )}
-          {known.map((one) => (
+          {evaluations.map((one) => (
             <option key={one.id} value={one.id}>
               {evaluationTitle(one)} ({pluralize(one.done, 'answer')})
             </option>
@@ -161,29 +168,33 @@ function AnswersFields({
         </Select>
       </LabeledField>
       <LabeledField label="Variant">
-        <Select value={draft.variant} disabled={!chosen} onChange={({ target }) => onChange({ variant: target.value })}>
+        <Select
+          value={draft.variant}
+          disabled={!evaluation}
+          onChange={({ target }) => onChange({ variant: target.value })}
+        >
           <option value="">All</option>
-          {chosen?.variants.map(({ name }) => (
+          {evaluation?.variants.map(({ name }) => (
             <option key={name}>{name}</option>
           ))}
         </Select>
       </LabeledField>
       <LabeledField label="Which of them">
         <Select
-          value={which}
-          disabled={!chosen}
+          value={filterText}
+          disabled={!evaluation}
           onChange={({ target }) => {
             const [word = '', ...rest] = target.value.split(' ');
             onChange({ evaluator: rest.join(' '), passed: word === 'passed' });
           }}
         >
           <option value="">All answers</option>
-          {chosen?.evaluators.map(({ name }) => (
+          {evaluation?.evaluators.map(({ name }) => (
             <option key={`failed ${name}`} value={`failed ${name}`}>
               Did not pass {name}
             </option>
           ))}
-          {chosen?.evaluators.map(({ name }) => (
+          {evaluation?.evaluators.map(({ name }) => (
             <option key={`passed ${name}`} value={`passed ${name}`}>
               Passed {name}
             </option>
@@ -226,7 +237,7 @@ export function QuestionsSection({
             label="Whose questions"
             options={QUESTION_SOURCES}
             value={questions ? 'own' : 'run'}
-            onChange={(whose) => onChange(whose === 'run' ? null : initialDraft(null).questions)}
+            onChange={(source) => onChange(source === 'run' ? null : initialDraft(null).questions)}
           />
         </div>
       )}
@@ -236,13 +247,13 @@ export function QuestionsSection({
         </p>
       )}
       <div className="flex flex-col gap-2">
-        {all.map((draft, place) => (
+        {all.map((draft, index) => (
           <QuestionForm
             key={draft.id}
             draft={draft}
-            place={place}
-            onChange={(next) => onChange(all.with(place, next))}
-            {...(all.length > 1 ? { onRemove: () => onChange(all.toSpliced(place, 1)) } : {})}
+            index={index}
+            onChange={(next) => onChange(all.with(index, next))}
+            {...(all.length > 1 ? { onRemove: () => onChange(all.toSpliced(index, 1)) } : {})}
           />
         ))}
       </div>
@@ -258,17 +269,17 @@ export function QuestionsSection({
 
 interface Props {
   draft: QuestionDraft;
-  place: number;
+  index: number;
   onChange: (draft: QuestionDraft) => void;
   onRemove?: () => void;
 }
 
-function QuestionForm({ draft, place, onChange, onRemove }: Props): ReactNode {
-  const change = (what: Partial<QuestionDraft>) => onChange({ ...draft, ...what });
+function QuestionForm({ draft, index, onChange, onRemove }: Props): ReactNode {
+  const change = (patch: Partial<QuestionDraft>) => onChange({ ...draft, ...patch });
   return (
     <div
       role="group"
-      aria-label={`Question ${place + 1}`}
+      aria-label={`Question ${index + 1}`}
       className="relative flex min-w-0 flex-col gap-3 rounded-xl border px-3 py-2.5"
     >
       <div className="grid gap-3 sm:grid-cols-[minmax(0,1fr)_9rem_9rem] sm:pr-8">
@@ -320,8 +331,8 @@ function QuestionForm({ draft, place, onChange, onRemove }: Props): ReactNode {
               type="number"
               step="any"
               className="w-24"
-              value={draft.least}
-              onChange={({ target }) => change({ least: target.value })}
+              value={draft.min}
+              onChange={({ target }) => change({ min: target.value })}
             />
           </LabeledField>
           <LabeledField label="Highest">
@@ -329,8 +340,8 @@ function QuestionForm({ draft, place, onChange, onRemove }: Props): ReactNode {
               type="number"
               step="any"
               className="w-24"
-              value={draft.most}
-              onChange={({ target }) => change({ most: target.value })}
+              value={draft.max}
+              onChange={({ target }) => change({ max: target.value })}
             />
           </LabeledField>
         </div>
@@ -347,7 +358,7 @@ function QuestionForm({ draft, place, onChange, onRemove }: Props): ReactNode {
       </label>
       {onRemove && (
         <IconButton
-          label={`Remove question ${place + 1}`}
+          label={`Remove question ${index + 1}`}
           size="small"
           className="absolute top-2 right-2"
           onClick={onRemove}

@@ -4,20 +4,20 @@ import { cn } from '@/lib/cn';
 
 export function ReviewProgressBar({
   answers,
-  wanted,
+  target,
   className,
 }: {
   answers: number;
-  wanted: number;
+  target: number;
   className?: string;
 }): ReactNode {
-  const share = wanted > 0 ? Math.min(100, (answers / wanted) * 100) : 0;
+  const share = target > 0 ? Math.min(100, (answers / target) * 100) : 0;
   return (
     <span
       role="progressbar"
       aria-label="Answers that are there"
       aria-valuemin={0}
-      aria-valuemax={wanted}
+      aria-valuemax={target}
       aria-valuenow={answers}
       className={cn('block h-1.5 overflow-hidden rounded-full bg-sunken', className)}
     >

@@ -68,7 +68,9 @@ export function Queue({ review, reviewer, onAnswers }: QueueProps): ReactNode {
   if (error) return <LoadError error={error} onRetry={refetch} className="p-4" />;
   if (!data) return <Loading className="p-6" />;
   if (!item?.content)
-    return <EmptyQueue review={review} mine={data.reviewer} onAgain={() => void loadNext()} onAnswers={onAnswers} />;
+    return (
+      <EmptyQueue review={review} reviewerName={data.reviewer} onAgain={() => void loadNext()} onAnswers={onAnswers} />
+    );
   const renew = () => {
     const rest = data.until ? Date.parse(data.until) - Date.now() : 0;
     // An expired reservation may belong to another reviewer; the server rejects the answer then.
@@ -99,27 +101,27 @@ export function Queue({ review, reviewer, onAnswers }: QueueProps): ReactNode {
 
 /** Release the reserved item when the reviewer leaves; answered items are not reserved any more. */
 function useRelease(review: string, item: string | null, reviewer: string | null): void {
-  const leave = useEffectEvent(() => item !== null && releaseItem(review, item, reviewer));
+  const releaseCurrent = useEffectEvent(() => item !== null && releaseItem(review, item, reviewer));
   useEffect(() => {
-    const onHide = () => void leave();
+    const onHide = () => void releaseCurrent();
     window.addEventListener('pagehide', onHide);
     return () => {
       window.removeEventListener('pagehide', onHide);
-      void leave();
+      void releaseCurrent();
     };
   }, []);
 }
 
 interface EmptyQueueProps {
   review: Review;
-  mine: string;
+  reviewerName: string;
   onAgain: () => void;
   onAnswers: () => void;
 }
 
-function EmptyQueue({ review, mine, onAgain, onAnswers }: EmptyQueueProps): ReactNode {
+function EmptyQueue({ review, reviewerName, onAgain, onAnswers }: EmptyQueueProps): ReactNode {
   const { progress } = review;
-  const worked = progress.reviewers.find(({ reviewer }) => reviewer === mine);
+  const counts = progress.reviewers.find(({ reviewer }) => reviewer === reviewerName);
   const isDone = progress.answers >= progress.wanted;
   return (
     <div className="min-h-0 grow overflow-y-auto">
@@ -128,10 +130,10 @@ function EmptyQueue({ review, mine, onAgain, onAnswers }: EmptyQueueProps): Reac
           {isDone
             ? 'Every item has as many answers as were wanted.'
             : 'What is left is for others: you have answered or skipped the rest, or somebody else has it before them.'}
-          {worked && ` You answered ${worked.answered}${worked.skipped > 0 ? ` and skipped ${worked.skipped}` : ''}.`}
+          {counts && ` You answered ${counts.answered}${counts.skipped > 0 ? ` and skipped ${counts.skipped}` : ''}.`}
         </p>
         <div className="flex flex-wrap justify-center gap-2 pt-4">
-          <Button look="main" onClick={onAnswers}>
+          <Button variant="main" onClick={onAnswers}>
             See the answers
           </Button>
           {!isDone && <Button onClick={onAgain}>Look again</Button>}
@@ -152,7 +154,7 @@ export function ItemView({ item, review: { id, blind, run } }: ItemViewProps): R
   if (!content) return null;
   const reserved = Object.keys(content.inputs).length;
   const isLong = content.turns.length > 1;
-  const beside = content.has_expected && !blind;
+  const showExpected = content.has_expected && !blind;
   return (
     <section
       ref={focusWithoutScroll}
@@ -181,8 +183,8 @@ export function ItemView({ item, review: { id, blind, run } }: ItemViewProps): R
             <JsonBox value={content.inputs} />
           </CollapsibleSection>
         )}
-        <div className={beside ? 'grid items-start gap-4 @xl:grid-cols-2' : undefined}>
-          {beside && (
+        <div className={showExpected ? 'grid items-start gap-4 @xl:grid-cols-2' : undefined}>
+          {showExpected && (
             <Pane title="Expected">
               <ValueView value={content.expected} label="What was expected" />
             </Pane>
@@ -261,8 +263,8 @@ function Pane({
 }
 
 function Answer({ content }: { content: ItemContent }): ReactNode {
-  const said = useMemo(() => (content.turns.length > 1 ? wholeConversation(content) : content.messages), [content]);
-  if (said.length > 0) return <ConversationView messages={said} label="What was answered" />;
+  const messages = useMemo(() => (content.turns.length > 1 ? wholeConversation(content) : content.messages), [content]);
+  if (messages.length > 0) return <ConversationView messages={messages} label="What was answered" />;
   if (Object.hasOwn(content, 'value')) return <ValueView value={content.value} label="What was answered" />;
   return (
     <p dir="auto" className={content.text ? 'wrap-anywhere whitespace-pre-wrap' : 'text-faint'}>

@@ -31,7 +31,7 @@ test('what is missing is told one by one', () => {
     }),
   ).toBe('Question 1: a choice has at least two answers.');
   expect(
-    missingField({ ...initialDraft('ev_1'), questions: [newQuestion({ title: 'Grade', type: 'score', least: '5' })] }),
+    missingField({ ...initialDraft('ev_1'), questions: [newQuestion({ title: 'Grade', type: 'score', min: '5' })] }),
   ).toBe('Question 1: a score runs from a lowest to a highest number.');
   expect(
     missingField({
@@ -78,26 +78,37 @@ test('only what belongs to a question is asked for', () => {
   expect(parseChoices('')).toEqual([]);
 });
 
-const ask = (key: string, more: object = {}) => ({ key, type: 'boolean' as const, title: '', required: true, ...more });
+const question = (key: string, more: object = {}) => ({
+  key,
+  type: 'boolean' as const,
+  title: '',
+  required: true,
+  ...more,
+});
 
 test('what can be chosen has a key, and a score is its own', () => {
-  expect(answerOptions(ask('a'))?.map(({ press, label }) => `${press} ${label}`)).toEqual(['1 Yes', '2 No']);
+  expect(answerOptions(question('a'))?.map(({ press, label }) => `${press} ${label}`)).toEqual(['1 Yes', '2 No']);
   expect(
-    answerOptions(ask('a', { type: 'choice', choices: ['kind', 'rude'] }))?.map(({ press, value }) => [press, value]),
+    answerOptions(question('a', { type: 'choice', choices: ['kind', 'rude'] }))?.map(({ press, value }) => [
+      press,
+      value,
+    ]),
   ).toEqual([
     ['1', 'kind'],
     ['2', 'rude'],
   ]);
-  expect(answerOptions(ask('a', { type: 'score', range: [0, 3] }))?.map(({ press, value }) => [press, value])).toEqual([
+  expect(
+    answerOptions(question('a', { type: 'score', range: [0, 3] }))?.map(({ press, value }) => [press, value]),
+  ).toEqual([
     ['0', 0],
     ['1', 1],
     ['2', 2],
     ['3', 3],
   ]);
-  expect(answerOptions(ask('a', { type: 'score', range: [0, 100] }))).toBeNull();
-  expect(answerOptions(ask('a', { type: 'score', range: [0, 0.5] }))).toBeNull();
-  expect(answerOptions(ask('a', { type: 'score' }))).toBeNull();
-  expect(answerOptions(ask('a', { type: 'text' }))).toBeNull();
+  expect(answerOptions(question('a', { type: 'score', range: [0, 100] }))).toBeNull();
+  expect(answerOptions(question('a', { type: 'score', range: [0, 0.5] }))).toBeNull();
+  expect(answerOptions(question('a', { type: 'score' }))).toBeNull();
+  expect(answerOptions(question('a', { type: 'text' }))).toBeNull();
 });
 
 test('a score that is written has to be in its range', () => {
@@ -107,7 +118,7 @@ test('a score that is written has to be in its range', () => {
 });
 
 test('the next question is the next that is open', () => {
-  const questions = [ask('a'), ask('b', { required: false }), ask('c')];
+  const questions = [question('a'), question('b', { required: false }), question('c')];
   expect(firstUnanswered(questions, {})).toBe(0);
   expect(firstUnanswered(questions, { b: true }, 1)).toBe(2);
   expect(firstUnanswered(questions, { b: true, c: true }, 2)).toBe(0);

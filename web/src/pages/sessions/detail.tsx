@@ -49,8 +49,8 @@ export function SessionDetail({ session }: { session: string }): ReactNode {
         ) : (
           error && <LoadError error={error} onRetry={refetch} className="p-4" />
         )}
-        {data?.pages.map((page, place) => (
-          <Tabs key={page.tabs[0]?.steps[0]?.span_id ?? place} session={session} lines={sessionBranches(page.tabs)} />
+        {data?.pages.map((page, index) => (
+          <Tabs key={page.tabs[0]?.steps[0]?.span_id ?? index} session={session} lines={sessionBranches(page.tabs)} />
         ))}
         {hasNextPage && (
           <div className="flex justify-center p-4">
@@ -66,8 +66,8 @@ export function SessionDetail({ session }: { session: string }): ReactNode {
 
 function Tabs({ session, lines }: { session: string; lines: readonly SessionBranch[] }): ReactNode {
   // The last branch is where the conversation continued.
-  const [chosen, setChosen] = useState(lines.length - 1);
-  const line = lines[Math.min(chosen, lines.length - 1)];
+  const [selected, setSelected] = useState(lines.length - 1);
+  const line = lines[Math.min(selected, lines.length - 1)];
   if (!line?.steps.length)
     return <EmptyState title="Nothing was said">The traces of this session tell of no conversation.</EmptyState>;
   return (
@@ -78,29 +78,29 @@ function Tabs({ session, lines }: { session: string; lines: readonly SessionBran
           aria-label="Branches"
           className="sticky top-0 z-10 flex gap-1 overflow-x-auto border-b bg-surface px-4 py-1.5"
         >
-          {lines.map((one, place) => (
+          {lines.map((one, index) => (
             <button
               // oxlint-disable-next-line react/no-array-index-key -- branches have no names but their places
-              key={place}
+              key={index}
               type="button"
               role="tab"
-              aria-selected={place === chosen}
-              onClick={() => setChosen(place)}
+              aria-selected={index === selected}
+              onClick={() => setSelected(index)}
               className={cn(
                 'flex h-7 shrink-0 items-center gap-1.5 rounded-lg px-2.5 text-[13px]',
-                place === chosen
+                index === selected
                   ? 'bg-accent-soft font-medium text-accent'
                   : 'text-muted hover:bg-sunken hover:text-ink',
               )}
             >
-              {place > 0 && <GitBranch aria-hidden className="size-3.5" />}
-              {place === 0 ? 'First' : `Branch ${place}`}
+              {index > 0 && <GitBranch aria-hidden className="size-3.5" />}
+              {index === 0 ? 'First' : `Branch ${index}`}
               <span className="text-xs text-faint tabular-nums">{one.steps.length}</span>
             </button>
           ))}
         </div>
       )}
-      <Conversation key={chosen} session={session} line={line} />
+      <Conversation key={selected} session={session} line={line} />
     </>
   );
 }
@@ -132,7 +132,7 @@ function Conversation({ session, line }: { session: string; line: SessionBranch 
       <ConversationSteps items={items} before={before} resume={resume} />
       {last && (
         <div className="mt-4 flex justify-center border-t pt-4">
-          <Button look="main" disabled={busy} onClick={() => void resume(last).catch(showError)}>
+          <Button variant="main" disabled={busy} onClick={() => void resume(last).catch(showError)}>
             <MessageSquareShare aria-hidden className="size-4" />
             Open in playground
           </Button>
@@ -177,11 +177,11 @@ export function sessionBranches(tabs: readonly SessionTab[]): SessionBranch[] {
   const lines: SessionBranch[] = [];
   for (const { origin, steps } of tabs) {
     const before = origin ? (lines[origin.tab]?.steps.slice(0, origin.steps) ?? []) : [];
-    const whole = [...before, ...steps];
+    const allSteps = [...before, ...steps];
     lines.push({
-      steps: whole,
+      steps: allSteps,
       shared: before.length,
-      traces: new Set(whole.map(({ trace_id: trace }) => trace)).size,
+      traces: new Set(allSteps.map(({ trace_id: trace }) => trace)).size,
     });
   }
   return lines;
@@ -193,8 +193,8 @@ export const messagesUpTo = (steps: readonly Step[], upto: number): Message[] =>
 
 /** Session name from the URL. Parsed by hand, because the router decodes partially and would merge two names. */
 export function sessionFromPath(path: string, search: string): string | null {
-  const given = new URLSearchParams(search).get('session');
-  if (given) return given;
+  const session = new URLSearchParams(search).get('session');
+  if (session) return session;
   const encoded = /\/sessions\/([^/]+)\/?$/.exec(path)?.[1];
   if (encoded === undefined) return null;
   try {

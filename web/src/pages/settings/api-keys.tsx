@@ -26,18 +26,18 @@ const keysQuery = () =>
 
 export function KeysSection(): ReactNode {
   const { data, error } = useQuery(keysQuery());
-  const [making, setMaking] = useState(false);
+  const [isCreating, setCreating] = useState(false);
   const close = () => {
-    setMaking(false);
+    setCreating(false);
     void queryClient.invalidateQueries({ queryKey: ['keys'] });
   };
-  const make = (
-    <Button size="small" disabled={!data} onClick={() => setMaking(true)}>
+  const createButton = (
+    <Button size="small" disabled={!data} onClick={() => setCreating(true)}>
       <KeyRound aria-hidden className="size-3.5" /> New key
     </Button>
   );
   return (
-    <SettingsSection title="Keys" aside={make}>
+    <SettingsSection title="Keys" trailing={createButton}>
       {error && <ErrorMessage error={error} />}
       {!data && !error && <Spinner />}
       {data?.data.length === 0 && (
@@ -52,16 +52,16 @@ export function KeysSection(): ReactNode {
           ))}
         </ul>
       )}
-      {making && <NewKeyDialog onClose={close} />}
+      {isCreating && <NewKeyDialog onClose={close} />}
     </SettingsSection>
   );
 }
 
 function KeyRow({ row }: { row: Key }): ReactNode {
-  const ended = isExpired(row);
+  const expired = isExpired(row);
   return (
     <li className="flex min-h-14 items-center gap-3 px-4 py-2">
-      <div className={cn('min-w-0 grow', ended && 'opacity-60')}>
+      <div className={cn('min-w-0 grow', expired && 'opacity-60')}>
         <div className="flex min-w-0 flex-wrap items-center gap-x-2 gap-y-1">
           <span className="max-w-full truncate font-medium" title={row.name} dir="auto">
             {row.name}
@@ -71,7 +71,7 @@ function KeyRow({ row }: { row: Key }): ReactNode {
               {scope}
             </Badge>
           ))}
-          {row.revoked_at ? <Badge tone="bad">revoked</Badge> : ended && <Badge tone="bad">expired</Badge>}
+          {row.revoked_at ? <Badge tone="bad">revoked</Badge> : expired && <Badge tone="bad">expired</Badge>}
         </div>
         <div className="text-xs leading-5 text-muted">
           <span className="font-mono">{row.id}</span> · {describeKey(row)}
@@ -86,25 +86,32 @@ function KeyRow({ row }: { row: Key }): ReactNode {
   );
 }
 
-const isExpired = ({ revoked_at: revoked, expires_at: ends }: Key): boolean =>
-  revoked !== null || (ends !== null && Date.parse(ends) < Date.now());
+const isExpired = ({ revoked_at: revoked, expires_at: expiresAt }: Key): boolean =>
+  revoked !== null || (expiresAt !== null && Date.parse(expiresAt) < Date.now());
 
-function describeKey({ created_at: made, expires_at: ends, last_used_at: used, revoked_at: revoked }: Key): string {
+function describeKey({
+  created_at: createdAt,
+  expires_at: expiresAt,
+  last_used_at: lastUsedAt,
+  revoked_at: revoked,
+}: Key): string {
   return [
-    `made ${formatTimeAgo(made)}`,
-    used ? `used ${formatTimeAgo(used)}` : 'never used',
-    ...(revoked ? [`revoked ${formatTimeAgo(revoked)}`] : [ends ? `until ${formatDateTime(ends)}` : 'no end']),
+    `made ${formatTimeAgo(createdAt)}`,
+    lastUsedAt ? `used ${formatTimeAgo(lastUsedAt)}` : 'never used',
+    ...(revoked
+      ? [`revoked ${formatTimeAgo(revoked)}`]
+      : [expiresAt ? `until ${formatDateTime(expiresAt)}` : 'no end']),
   ].join(' · ');
 }
 
 async function revoke(key: Key): Promise<void> {
-  const sure = await askConfirmation({
+  const confirmed = await askConfirmation({
     title: `Revoke ${key.name}?`,
     text: 'Its next request is refused, and its open streams end. This cannot be undone.',
     act: 'Revoke',
     danger: true,
   });
-  if (!sure) return;
+  if (!confirmed) return;
   await api('delete', '/api/keys/{key_id}', { path: { key_id: key.id } });
   await queryClient.invalidateQueries({ queryKey: ['keys'] });
 }
@@ -129,13 +136,13 @@ export function NewKeyDialog({ onClose }: { onClose: () => void }): ReactNode {
   const { data } = useQuery(sessionQuery());
   // From the first key on every request needs one, so log in with it.
   const first = data?.key === null;
-  const make = useMutation({ mutationFn: (request: KeyRequest) => createKey(request, first) });
+  const create = useMutation({ mutationFn: (request: KeyRequest) => createKey(request, first) });
   return (
-    <Dialog open onClose={onClose} title={make.data ? 'Your new key' : 'New key'}>
-      {make.data ? (
-        <NewSecret secret={make.data.secret} onClose={onClose} />
+    <Dialog open onClose={onClose} title={create.data ? 'Your new key' : 'New key'}>
+      {create.data ? (
+        <NewSecret secret={create.data.secret} onClose={onClose} />
       ) : (
-        <KeyForm first={first} error={make.error} busy={make.isPending} onMake={make.mutate} onClose={onClose} />
+        <KeyForm first={first} error={create.error} busy={create.isPending} onMake={create.mutate} onClose={onClose} />
       )}
     </Dialog>
   );
@@ -167,7 +174,7 @@ interface FormProps {
 function KeyForm({ first, error, busy, onMake, onClose }: FormProps): ReactNode {
   const [name, setName] = useState('');
   const [scopes, setScopes] = useState<readonly Scope[]>(first ? ['admin'] : ['invoke', 'read']);
-  const [ends, setEnds] = useState('never');
+  const [expiry, setExpiry] = useState('never');
   const toggle = (scope: Scope) =>
     setScopes(scopes.includes(scope) ? scopes.filter((one) => one !== scope) : [...scopes, scope]);
   return (
@@ -175,7 +182,7 @@ function KeyForm({ first, error, busy, onMake, onClose }: FormProps): ReactNode 
       className="flex flex-col gap-4 pt-1"
       onSubmit={(event) => {
         event.preventDefault();
-        onMake({ name: name.trim(), scopes: [...scopes], expires_at: daysFromNow(EXPIRIES[ends] ?? null) });
+        onMake({ name: name.trim(), scopes: [...scopes], expires_at: daysFromNow(EXPIRIES[expiry] ?? null) });
       }}
     >
       {first && (
@@ -214,7 +221,7 @@ function KeyForm({ first, error, busy, onMake, onClose }: FormProps): ReactNode 
         ))}
       </fieldset>
       <LabeledField label="It ends">
-        <Select value={ends} onChange={(event) => setEnds(event.target.value)}>
+        <Select value={expiry} onChange={(event) => setExpiry(event.target.value)}>
           {Object.keys(EXPIRIES).map((end) => (
             <option key={end} value={end}>
               {end === 'never' ? 'never' : `after ${end}`}
@@ -225,7 +232,7 @@ function KeyForm({ first, error, busy, onMake, onClose }: FormProps): ReactNode 
       {error && <ErrorMessage error={error} />}
       <div className="flex justify-end gap-2">
         <Button onClick={onClose}>Cancel</Button>
-        <Button type="submit" look="main" disabled={busy || !name.trim() || scopes.length === 0}>
+        <Button type="submit" variant="main" disabled={busy || !name.trim() || scopes.length === 0}>
           Make the key
         </Button>
       </div>
@@ -241,7 +248,7 @@ const NewSecret = ({ secret, onClose }: { secret: string; onClose: () => void })
       <CopyButton text={secret} label="Copy the key" />
     </div>
     <div className="flex justify-end">
-      <Button look="main" onClick={onClose}>
+      <Button variant="main" onClick={onClose}>
         Done
       </Button>
     </div>

@@ -3,7 +3,7 @@ import { useState, type ReactNode } from 'react';
 import { useIsAdmin } from '@/app/auth';
 import { ShortcutsTable } from '@/app/shortcuts-dialog';
 import { setTheme, storedTheme } from '@/app/theme';
-import { SegmentedControl } from '@/components/segmented-control';
+import { SegmentedControl } from '@/components/form-fields';
 import { useTitle } from '@/lib/hooks';
 import { setPreferences, usePreferences } from '@/lib/preferences';
 import { KeysSection } from './api-keys';
@@ -15,7 +15,7 @@ const SEND_KEYS = { enter: 'Enter', 'ctrl-enter': 'Ctrl + Enter' };
 export default function SettingsPage(): ReactNode {
   useTitle('Settings');
   const isAdmin = useIsAdmin();
-  const [look, setLook] = useState(storedTheme);
+  const [theme, setThemeState] = useState(storedTheme);
   const { send } = usePreferences();
   return (
     <div className="mx-auto flex max-w-3xl flex-col gap-8 px-4 py-6 sm:px-8">
@@ -25,10 +25,10 @@ export default function SettingsPage(): ReactNode {
           <SegmentedControl
             label="Theme"
             options={THEMES}
-            value={look}
-            onChange={(chosen) => {
-              setTheme(chosen);
-              setLook(chosen);
+            value={theme}
+            onChange={(value) => {
+              setTheme(value);
+              setThemeState(value);
             }}
           />
         </SettingRow>
@@ -46,7 +46,7 @@ export default function SettingsPage(): ReactNode {
             label="Sending"
             options={SEND_KEYS}
             value={send}
-            onChange={(chosen) => setPreferences({ send: chosen })}
+            onChange={(value) => setPreferences({ send: value })}
           />
         </SettingRow>
       </SettingsSection>

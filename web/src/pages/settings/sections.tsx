@@ -5,24 +5,24 @@ import { api } from '@/api/client';
 import { STEP_IDS, tour, useTour } from '@/app/tour/progress';
 import { Button } from '@/components/button';
 import { askConfirmation } from '@/components/confirm-dialog';
-import { SegmentedControl } from '@/components/segmented-control';
+import { SegmentedControl } from '@/components/form-fields';
 import { Spinner, Badge, ErrorMessage } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { formatLimit, formatElapsed, formatSettingValue } from '@/lib/format';
 
 export const SettingsSection = ({
   title,
-  aside,
+  trailing,
   children,
 }: {
   title: string;
-  aside?: ReactNode;
+  trailing?: ReactNode;
   children: ReactNode;
 }): ReactNode => (
   <section className="flex flex-col gap-4">
     <header className="flex min-h-9 items-end justify-between border-b pb-1">
       <h2 className="text-base font-semibold">{title}</h2>
-      {aside}
+      {trailing}
     </header>
     {children}
   </section>
@@ -81,16 +81,16 @@ const STORAGE_PREFIX = 'palaver.';
 
 /** Data that this browser stores. */
 export function BrowserSection(): ReactNode {
-  const [kept] = useState(() => Object.keys(localStorage).filter((key) => key.startsWith(STORAGE_PREFIX)));
+  const [storedKeys] = useState(() => Object.keys(localStorage).filter((key) => key.startsWith(STORAGE_PREFIX)));
   const forget = async () => {
-    const sure = await askConfirmation({
+    const confirmed = await askConfirmation({
       title: 'Forget what this browser keeps?',
       text: 'Theme, preferences and unsent drafts go. Threads and boards live on the server and stay.',
       act: 'Forget',
       danger: true,
     });
-    if (!sure) return;
-    for (const key of kept) localStorage.removeItem(key);
+    if (!confirmed) return;
+    for (const key of storedKeys) localStorage.removeItem(key);
     window.location.reload();
   };
   return (
@@ -98,9 +98,11 @@ export function BrowserSection(): ReactNode {
       <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2">
         <p className="min-w-0 text-[13px] text-muted">
           Threads, boards and files live on the server.{' '}
-          {kept.length > 0 ? 'Only your preferences are kept here, and sent nowhere.' : 'Nothing is kept here yet.'}
+          {storedKeys.length > 0
+            ? 'Only your preferences are kept here, and sent nowhere.'
+            : 'Nothing is kept here yet.'}
         </p>
-        <Button look="danger" disabled={kept.length === 0} onClick={() => void forget()}>
+        <Button variant="danger" disabled={storedKeys.length === 0} onClick={() => void forget()}>
           Forget
         </Button>
       </div>
@@ -116,12 +118,14 @@ const SETTING_FILTERS = { changed: 'Changed', all: 'All' };
 /** Settings of the server, read-only. */
 export function ServerSection(): ReactNode {
   const { data, error } = useQuery(settingsQuery());
-  const [which, setWhich] = useState<keyof typeof SETTING_FILTERS>('changed');
-  const rows = (data?.data ?? []).filter(({ source }) => which === 'all' || source !== 'default');
+  const [filter, setFilter] = useState<keyof typeof SETTING_FILTERS>('changed');
+  const rows = (data?.data ?? []).filter(({ source }) => filter === 'all' || source !== 'default');
   return (
     <SettingsSection
       title="Server"
-      aside={<SegmentedControl label="Which settings" options={SETTING_FILTERS} value={which} onChange={setWhich} />}
+      trailing={
+        <SegmentedControl label="Which settings" options={SETTING_FILTERS} value={filter} onChange={setFilter} />
+      }
     >
       {error && <ErrorMessage error={error} />}
       {!data && !error && <Spinner />}
@@ -165,7 +169,7 @@ export function TourSection(): ReactNode {
           {done.length} of {STEP_IDS.length} steps are done. The list is in the sidebar.
         </p>
         <div className="flex gap-2">
-          {done.length > 0 && <Button onClick={() => tour.again()}>Begin again</Button>}
+          {done.length > 0 && <Button onClick={() => tour.restart()}>Begin again</Button>}
           {look === 'away' ? (
             <Button onClick={() => tour.show('open')}>Show the tour</Button>
           ) : (

@@ -7,10 +7,9 @@ import { useState, type KeyboardEvent, type ReactNode } from 'react';
 import { Button } from '@/components/button';
 import { askConfirmation } from '@/components/confirm-dialog';
 import { Sheet } from '@/components/dialog';
-import { TextArea } from '@/components/form-fields';
+import { TextArea, SegmentedControl } from '@/components/form-fields';
 import { isEqual } from '@/components/forms/values';
 import { JsonView } from '@/components/json-view';
-import { SegmentedControl } from '@/components/segmented-control';
 import { ErrorMessage, Spinner } from '@/components/status';
 import { LongText } from '@/components/text';
 import { focusRef } from '@/lib/dom';
@@ -18,8 +17,16 @@ import { safeExact } from '@/lib/safe-text';
 import { type CellMessage, isMessages, isSingleMessage, isScript, messagesIn } from './cell-messages';
 import { ConversationView } from './cell-view';
 import { ConversationEditor, NEW_SCRIPT, ScriptEditor } from './conversation-editor';
-import { type ShownColumn, cellValue, applyPatch, type RowData, type Edits } from './edits';
-import { type GridEntry, cutCellBytes, entryData } from './grid-rows';
+import {
+  type ShownColumn,
+  cellValue,
+  applyPatch,
+  type RowData,
+  type Edits,
+  type GridEntry,
+  cutCellBytes,
+  entryData,
+} from './edits';
 import { InputErrorsContext, useInputErrors, JsonInput } from './json-input';
 import { fullRowQuery } from './queries';
 
@@ -38,17 +45,17 @@ interface CellEditorProps {
 export function CellEditor({ title, column, value, onApply, onClose }: CellEditorProps): ReactNode {
   const [now, setNow] = useState(value);
   const [mode, setMode] = useState<Mode>(() => initialMode(value, column.kind));
-  const [wrong, report] = useInputErrors();
-  const isSame = now === undefined || value === undefined ? now === value : isEqual(now, value);
+  const [errorCount, report] = useInputErrors();
+  const isUnchanged = now === undefined || value === undefined ? now === value : isEqual(now, value);
   const apply = (): void => {
-    if (wrong > 0) return;
-    if (!isSame) onApply(now);
+    if (errorCount > 0) return;
+    if (!isUnchanged) onApply(now);
     onClose();
   };
   const close = async (): Promise<void> => {
-    const lost = wrong > 0 || !isSame;
+    const hasUnsaved = errorCount > 0 || !isUnchanged;
     if (
-      !lost ||
+      !hasUnsaved ||
       (await askConfirmation({
         title: 'Close without taking what you wrote?',
         text: 'The cell stays as it was.',
@@ -71,16 +78,16 @@ export function CellEditor({ title, column, value, onApply, onClose }: CellEdito
             label="Written as"
             options={MODES}
             value={mode}
-            onChange={(next) => wrong === 0 && setMode(next)}
+            onChange={(next) => errorCount === 0 && setMode(next)}
           />
           <ModeEditor mode={mode} kind={column.kind} value={now} onChange={setNow} />
           <div className="sticky bottom-0 mt-auto flex flex-wrap items-center gap-2 border-t bg-surface pt-3">
-            <Button size="small" look="quiet" disabled={now === undefined} onClick={() => setNow(undefined)}>
+            <Button size="small" variant="quiet" disabled={now === undefined} onClick={() => setNow(undefined)}>
               Empty
             </Button>
             <Button
               size="small"
-              look="quiet"
+              variant="quiet"
               disabled={now === null}
               onClick={() => {
                 setNow(null);
@@ -90,10 +97,10 @@ export function CellEditor({ title, column, value, onApply, onClose }: CellEdito
               Null
             </Button>
             <span className="grow text-right text-xs text-bad">
-              {wrong > 0 && 'Something here cannot be read yet.'}
+              {errorCount > 0 && 'Something here cannot be read yet.'}
             </span>
             <Button onClick={() => void close()}>Cancel</Button>
-            <Button look="main" disabled={wrong > 0} onClick={apply}>
+            <Button variant="main" disabled={errorCount > 0} onClick={apply}>
               Apply
             </Button>
           </div>
@@ -154,7 +161,7 @@ function ModeEditor({ mode, kind, value, onChange }: ModeEditorProps): ReactNode
     return isScript(value) ? (
       <ScriptEditor script={value} onChange={onChange} />
     ) : (
-      <ConvertOffer what="script" value={value} read={isScript} begin={NEW_SCRIPT} onChange={onChange} />
+      <ConvertOffer noun="script" value={value} read={isScript} begin={NEW_SCRIPT} onChange={onChange} />
     );
   if (isSingleMessage(value))
     return <ConversationEditor focus single messages={[value]} onChange={([only]) => onChange(only)} />;
@@ -164,7 +171,7 @@ function ModeEditor({ mode, kind, value, onChange }: ModeEditorProps): ReactNode
   const begin = kind === 'message' ? { role: 'user', content: '' } : [{ role: 'user', content: '' }];
   return (
     <ConvertOffer
-      what="conversation of roles and texts"
+      noun="conversation of roles and texts"
       value={value}
       read={(one) => isMessages(one) || isSingleMessage(one)}
       begin={begin}
@@ -175,13 +182,13 @@ function ModeEditor({ mode, kind, value, onChange }: ModeEditorProps): ReactNode
 
 /** Offers to convert a value of another form. */
 function ConvertOffer({
-  what,
+  noun,
   value,
   read,
   begin,
   onChange,
 }: {
-  what: string;
+  noun: string;
   value: unknown;
   read: (value: unknown) => boolean;
   begin: unknown;
@@ -190,9 +197,9 @@ function ConvertOffer({
   const inside = typeof value === 'string' ? parseValue(value) : undefined;
   return (
     <div className="flex flex-col items-start gap-2 rounded-lg border border-dashed p-4 text-muted">
-      <p>{value === undefined ? 'The cell is empty.' : `This is no ${what}.`}</p>
+      <p>{value === undefined ? 'The cell is empty.' : `This is no ${noun}.`}</p>
       {inside !== undefined && read(inside) && (
-        <Button size="small" look="main" onClick={() => onChange(inside)}>
+        <Button size="small" variant="main" onClick={() => onChange(inside)}>
           Its text is one: read it
         </Button>
       )}
@@ -224,18 +231,18 @@ interface CellSheetProps {
 
 /** Loads the full value, then edits or shows it. */
 export function CellSheet({ id, number, entry, column, edits, readOnly, onApply, onClose }: CellSheetProps): ReactNode {
-  const isCut = cutCellBytes(entry, column.name, column.was) > 0;
-  const { data: whole, error } = useQuery({ ...fullRowQuery(id, number, entry.row?.id ?? ''), enabled: isCut });
+  const isTruncated = cutCellBytes(entry, column.name, column.originalName) > 0;
+  const { data: fullRow, error } = useQuery({ ...fullRowQuery(id, number, entry.row?.id ?? ''), enabled: isTruncated });
   const title = `${safeExact(column.name).slice(0, 80)}, ${entry.row ? `row ${entry.row.place + 1}` : 'new row'}`;
-  if (isCut && !whole)
+  if (isTruncated && !fullRow)
     return (
       <Sheet open wide title={title} onClose={onClose}>
         {error ? <ErrorMessage error={error} /> : <Spinner />}
       </Sheet>
     );
-  const before = whole?.data ?? entry.row?.data ?? null;
+  const before = fullRow?.data ?? entry.row?.data ?? null;
   const value = cellValue(
-    before && whole ? applyPatch(entry.key, before, edits) : entryData(entry, edits),
+    before && fullRow ? applyPatch(entry.key, before, edits) : entryData(entry, edits),
     column.name,
   );
   if (readOnly)
@@ -265,6 +272,6 @@ function ReadOnlyValue({ value }: { value: unknown }): ReactNode {
         <LongText text={value} />
       </p>
     );
-  const said = messagesIn(isSingleMessage(value) ? [value] : value);
-  return said ? <ConversationView message={said} /> : <JsonView value={value} open={3} />;
+  const messages = messagesIn(isSingleMessage(value) ? [value] : value);
+  return messages ? <ConversationView message={messages} /> : <JsonView value={value} open={3} />;
 }

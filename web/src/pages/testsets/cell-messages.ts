@@ -34,8 +34,8 @@ export const isScript = (value: unknown): value is CellMessage & { turns: CellMe
 /** Short messages of a conversation; null if only the server can extract them. */
 export function messagesIn(value: unknown): MessageText[] | null {
   if (!isMessages(value)) return null;
-  const said = value.map(messageText);
-  return said.includes(null) ? null : said.filter((one) => one !== null);
+  const texts = value.map(messageText);
+  return texts.includes(null) ? null : texts.filter((one) => one !== null);
 }
 
 function messageText(message: CellMessage): MessageText | null {
@@ -70,8 +70,8 @@ function contentPieces(content: unknown): Omit<MessageText, 'role'> | null {
 
 function formatCall(call: unknown): string {
   const fields = isObject(call) ? (isObject(call.function) ? call.function : call) : {};
-  const given = fields.arguments ?? fields.input ?? '';
-  const text = typeof given === 'string' ? given : JSON.stringify(given);
+  const args = fields.arguments ?? fields.input ?? '';
+  const text = typeof args === 'string' ? args : JSON.stringify(args);
   return `${String(fields.name ?? 'tool')}(${text.slice(0, 200)})`;
 }
 
@@ -79,19 +79,19 @@ function formatCall(call: unknown): string {
 export function scriptMessages(script: { turns: readonly CellMessage[] }): MessageText[] {
   return script.turns.map((turn) => {
     const role = ['user', 'assistant', 'simulate'].find((name) => name in turn) ?? 'user';
-    const given = turn[role];
+    const spokenText = turn[role];
     const text =
-      typeof given === 'string'
-        ? given
-        : isObject(given) && typeof given.goal === 'string'
-          ? given.goal
-          : textPosition(given);
+      typeof spokenText === 'string'
+        ? spokenText
+        : isObject(spokenText) && typeof spokenText.goal === 'string'
+          ? spokenText.goal
+          : textPosition(spokenText);
     return { role, text, calls: [], attachments: 0 };
   });
 }
 
-function textPosition(given: unknown): string {
-  const content = isObject(given) ? (given.content ?? given.parts) : given;
+function textPosition(rawContent: unknown): string {
+  const content = isObject(rawContent) ? (rawContent.content ?? rawContent.parts) : rawContent;
   return contentPieces(content)?.text ?? '';
 }
 

@@ -14,52 +14,52 @@ import type { TestsetColumn } from './edits';
 interface Props {
   value: unknown;
   kind: TestsetColumn['kind'];
-  tall: boolean;
+  isTall: boolean;
 }
 
 /** Characters shown of a text. */
 const MAX_PREVIEW_LENGTH = 600;
 
-export const CellView = memo(function CellView({ value, kind, tall }: Props): ReactNode {
+export const CellView = memo(function CellView({ value, kind, isTall }: Props): ReactNode {
   if (value === undefined) return null;
   if (value === null) return <span className="font-mono text-xs text-faint">null</span>;
-  if (typeof value === 'string') return <Text text={value} tall={tall} />;
+  if (typeof value === 'string') return <Text text={value} isTall={isTall} />;
   if (typeof value === 'number') return <span className="block text-right tabular-nums">{String(value)}</span>;
   if (typeof value === 'boolean')
     return <span className="font-mono text-[13px] text-(--code-keyword)">{String(value)}</span>;
-  if (isScript(value)) return <MessagesPreview message={scriptMessages(value)} word="turn" tall={tall} />;
+  if (isScript(value)) return <MessagesPreview message={scriptMessages(value)} word="turn" isTall={isTall} />;
   if (kind === 'chat' || kind === 'message' || isMessages(value) || isSingleMessage(value))
-    return <Conversation value={isSingleMessage(value) ? [value] : value} tall={tall} />;
-  return <Json value={value} tall={tall} />;
+    return <Conversation value={isSingleMessage(value) ? [value] : value} isTall={isTall} />;
+  return <Json value={value} isTall={isTall} />;
 });
 
-const Text = ({ text, tall }: { text: string; tall: boolean }): ReactNode => (
-  <span dir="auto" className={tall ? 'line-clamp-3 wrap-anywhere whitespace-pre-wrap' : 'block truncate'}>
+const Text = ({ text, isTall }: { text: string; isTall: boolean }): ReactNode => (
+  <span dir="auto" className={isTall ? 'line-clamp-3 wrap-anywhere whitespace-pre-wrap' : 'block truncate'}>
     {text === '' ? (
       <span className="text-xs text-faint">empty text</span>
     ) : (
-      safeProse(text.slice(0, tall ? MAX_PREVIEW_LENGTH : 200))
+      safeProse(text.slice(0, isTall ? MAX_PREVIEW_LENGTH : 200))
     )}
   </span>
 );
 
-const Json = ({ value, tall }: { value: unknown; tall: boolean }): ReactNode => (
-  <code className={cn('font-mono text-[12px]/5', tall ? 'line-clamp-3 wrap-anywhere' : 'block truncate')}>
-    {safeExact(jsonSummary(value, tall ? 400 : 160))}
+const Json = ({ value, isTall }: { value: unknown; isTall: boolean }): ReactNode => (
+  <code className={cn('font-mono text-[12px]/5', isTall ? 'line-clamp-3 wrap-anywhere' : 'block truncate')}>
+    {safeExact(jsonSummary(value, isTall ? 400 : 160))}
   </code>
 );
 
 /** Most formats are parsed here; the server extracts the others. */
-function Conversation({ value, tall }: { value: unknown; tall: boolean }): ReactNode {
+function Conversation({ value, isTall }: { value: unknown; isTall: boolean }): ReactNode {
   const message = messagesIn(value);
   return message ? (
-    <MessagesPreview message={message} word="message" tall={tall} />
+    <MessagesPreview message={message} word="message" isTall={isTall} />
   ) : (
-    <ScriptTurns value={value} tall={tall} />
+    <ScriptTurns value={value} isTall={isTall} />
   );
 }
 
-function ScriptTurns({ value, tall }: { value: unknown; tall: boolean }): ReactNode {
+function ScriptTurns({ value, isTall }: { value: unknown; isTall: boolean }): ReactNode {
   const text = JSON.stringify(value);
   const { data } = useQuery({
     queryKey: ['extracted', text],
@@ -69,24 +69,24 @@ function ScriptTurns({ value, tall }: { value: unknown; tall: boolean }): ReactN
     retry: false,
   });
   const preview = data?.preview;
-  if (preview?.renderer !== 'chat') return <Json value={value} tall={tall} />;
-  return <MessagesPreview message={preview.messages} more={preview.more} word="message" tall={tall} />;
+  if (preview?.renderer !== 'chat') return <Json value={value} isTall={isTall} />;
+  return <MessagesPreview message={preview.messages} more={preview.more} word="message" isTall={isTall} />;
 }
 
 function MessagesPreview({
   message,
   more = 0,
   word,
-  tall,
+  isTall,
 }: {
   message: readonly MessageText[];
   more?: number;
   word: string;
-  tall: boolean;
+  isTall: boolean;
 }): ReactNode {
   const last = message.at(-1);
   const number = <span className="text-xs text-faint">{pluralize(message.length + more, word)}</span>;
-  if (!tall)
+  if (!isTall)
     return (
       <span dir="auto" className="block truncate">
         {number}{' '}
@@ -97,18 +97,18 @@ function MessagesPreview({
         )}
       </span>
     );
-  const shown = message.slice(-2);
+  const lastMessages = message.slice(-2);
   return (
     <span className="flex flex-col gap-1">
-      {message.length + more > shown.length && (
+      {message.length + more > lastMessages.length && (
         <span className="text-[11px]/4 text-faint">
-          {pluralize(message.length + more - shown.length, `earlier ${word}`)}
+          {pluralize(message.length + more - lastMessages.length, `earlier ${word}`)}
         </span>
       )}
-      {shown.map((one, place) => (
+      {lastMessages.map((one, index) => (
         <span
           // oxlint-disable-next-line react/no-array-index-key -- messages have no other name
-          key={place}
+          key={index}
           className={cn('block rounded-md px-1.5 py-0.5', one.role === 'user' ? 'bg-accent-soft' : 'bg-sunken')}
         >
           <span dir="auto" className="line-clamp-2 text-[13px]/4.5 wrap-anywhere">
@@ -137,9 +137,9 @@ const CHANGE_TONES = { added: 'good', removed: 'bad', changed: 'warn' } as const
 
 export const ConversationView = ({ message }: { message: readonly MessageText[] }): ReactNode => (
   <div className="flex flex-col gap-2">
-    {message.map((one, place) => (
+    {message.map((one, index) => (
       // oxlint-disable-next-line react/no-array-index-key -- messages have no other name
-      <MessageView key={place} message={one} />
+      <MessageView key={index} message={one} />
     ))}
   </div>
 );

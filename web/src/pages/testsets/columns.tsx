@@ -53,7 +53,7 @@ export function ColumnHeader({
     <div className="flex w-full min-w-0 items-center gap-1.5">
       <bdi
         className="min-w-0 truncate font-medium"
-        title={column.was === null ? name : `${name}, was ${safeExact(column.was)}`}
+        title={column.originalName === null ? name : `${name}, was ${safeExact(column.originalName)}`}
       >
         {name}
       </bdi>
@@ -102,7 +102,7 @@ export function ColumnHeader({
 export type ColumnAction = { act: 'add' } | { act: 'rename' | 'fill'; column: string };
 
 interface Props {
-  asking: ColumnAction;
+  action: ColumnAction;
   columns: readonly TestsetColumn[];
   edits: Edits;
   onDone: (edits: Edits) => void;
@@ -111,34 +111,34 @@ interface Props {
 
 const TITLES = { add: 'Add a column', rename: 'Rename the column', fill: 'Fill empty cells' };
 
-export function ColumnDialog({ asking, columns, edits, onDone, onClose }: Props): ReactNode {
-  const before = 'column' in asking ? asking.column : '';
+export function ColumnDialog({ action, columns, edits, onDone, onClose }: Props): ReactNode {
+  const before = 'column' in action ? action.column : '';
   const [name, setName] = useState(before);
-  const [how, setHow] = useState<'nothing' | 'text' | 'json'>(asking.act === 'fill' ? 'text' : 'nothing');
+  const [fillKind, setFillKind] = useState<'nothing' | 'text' | 'json'>(action.act === 'fill' ? 'text' : 'nothing');
   const [text, setText] = useState('');
   const [value, setValue] = useState<unknown>(undefined);
-  const [wrong, report] = useInputErrors();
+  const [errorCount, report] = useInputErrors();
   const error =
-    asking.act === 'fill' ? null : columnNameError(name, columns, edits, asking.act === 'rename' ? before : undefined);
-  const filling = how === 'text' ? text : how === 'json' ? value : undefined;
-  const isReady = error === null && wrong === 0 && (asking.act !== 'fill' || filling !== undefined);
+    action.act === 'fill' ? null : columnNameError(name, columns, edits, action.act === 'rename' ? before : undefined);
+  const filling = fillKind === 'text' ? text : fillKind === 'json' ? value : undefined;
+  const isReady = error === null && errorCount === 0 && (action.act !== 'fill' || filling !== undefined);
   const done = (): void => {
     if (!isReady) return;
-    const named =
-      asking.act === 'rename'
+    const isNameTaken =
+      action.act === 'rename'
         ? renameColumn(edits, before, name)
-        : asking.act === 'add'
+        : action.act === 'add'
           ? withColumn(edits, name)
           : edits;
-    onDone(filling === undefined ? named : withFill(named, name, filling));
+    onDone(filling === undefined ? isNameTaken : withFill(isNameTaken, name, filling));
     onClose();
   };
   return (
     <Dialog
       open
       onClose={onClose}
-      title={TITLES[asking.act]}
-      {...(asking.act === 'fill'
+      title={TITLES[action.act]}
+      {...(action.act === 'fill'
         ? { description: `Where ${safeExact(before).slice(0, 80)} has no value, it gets this one.` }
         : {})}
     >
@@ -150,7 +150,7 @@ export function ColumnDialog({ asking, columns, edits, onDone, onClose }: Props)
             done();
           }}
         >
-          {asking.act !== 'fill' && (
+          {action.act !== 'fill' && (
             <LabeledField label="Name">
               <TextField
                 ref={focusRef}
@@ -167,16 +167,16 @@ export function ColumnDialog({ asking, columns, edits, onDone, onClose }: Props)
               {error}
             </p>
           )}
-          {asking.act !== 'rename' && (
+          {action.act !== 'rename' && (
             <LabeledField label="Value of all rows">
-              <Select value={how} onChange={(event) => setHow(event.target.value as typeof how)}>
-                {asking.act === 'add' && <option value="nothing">None yet</option>}
+              <Select value={fillKind} onChange={(event) => setFillKind(event.target.value as typeof fillKind)}>
+                {action.act === 'add' && <option value="nothing">None yet</option>}
                 <option value="text">A text</option>
                 <option value="json">JSON</option>
               </Select>
             </LabeledField>
           )}
-          {how === 'text' && (
+          {fillKind === 'text' && (
             <TextArea
               dir="auto"
               aria-label="Text"
@@ -185,11 +185,11 @@ export function ColumnDialog({ asking, columns, edits, onDone, onClose }: Props)
               onChange={(event) => setText(event.target.value)}
             />
           )}
-          {how === 'json' && <JsonInput label="JSON" value={value} onChange={setValue} placeholder="true" />}
+          {fillKind === 'json' && <JsonInput label="JSON" value={value} onChange={setValue} placeholder="true" />}
           <div className="flex justify-end gap-2">
             <Button onClick={onClose}>Cancel</Button>
-            <Button type="submit" look="main" disabled={!isReady}>
-              {asking.act === 'rename' ? 'Rename' : asking.act === 'add' ? 'Add' : 'Fill'}
+            <Button type="submit" variant="main" disabled={!isReady}>
+              {action.act === 'rename' ? 'Rename' : action.act === 'add' ? 'Add' : 'Fill'}
             </Button>
           </div>
         </form>
@@ -218,7 +218,7 @@ export async function convertToMessages(
     {},
   );
   const lines = (await answer.text()).split('\n').filter(Boolean);
-  const name = column.was ?? column.name;
+  const name = column.originalName ?? column.name;
   let left = 0;
   const changes = lines.flatMap((line) => {
     const { __id__: row, ...before } = JSON.parse(line) as RowData & { __id__: string };

@@ -26,38 +26,38 @@ interface Props {
 
 export function ConversationEditor({ messages, onChange, single = false, focus = false }: Props): ReactNode {
   // Messages have no ids: these keys move with them, so that drafts do, too.
-  const [names, setNames] = useState<readonly number[]>(() => messages.map((_, place) => place));
-  const keys = names.length === messages.length ? names : messages.map((_, place) => place);
-  const become = (next: readonly CellMessage[], named: readonly number[]): void => {
-    setNames(named);
+  const [names, setNames] = useState<readonly number[]>(() => messages.map((_, index) => index));
+  const keys = names.length === messages.length ? names : messages.map((_, index) => index);
+  const update = (next: readonly CellMessage[], newKeys: readonly number[]): void => {
+    setNames(newKeys);
     onChange(next);
   };
   const move = (from: number, to: number): void => {
     const [message, name] = [messages[from], keys[from]];
     if (message && name !== undefined)
-      become(messages.toSpliced(from, 1).toSpliced(to, 0, message), keys.toSpliced(from, 1).toSpliced(to, 0, name));
+      update(messages.toSpliced(from, 1).toSpliced(to, 0, message), keys.toSpliced(from, 1).toSpliced(to, 0, name));
   };
   const add = (): void =>
-    become(
+    update(
       [...messages, { role: messages.at(-1)?.role === 'user' ? 'assistant' : 'user', content: '' }],
       [...keys, Math.max(-1, ...keys) + 1],
     );
   return (
     <div className="flex flex-col gap-2">
-      {messages.map((message, place) => (
+      {messages.map((message, index) => (
         <MessageEditor
-          key={keys[place]}
+          key={keys[index]}
           message={message}
-          place={place}
-          focus={focus && place === 0}
-          onChange={(next) => onChange(messages.with(place, next))}
-          {...(single ? {} : { onRemove: () => become(messages.toSpliced(place, 1), keys.toSpliced(place, 1)) })}
-          {...(single || place === 0 ? {} : { onUp: () => move(place, place - 1) })}
-          {...(single || place === messages.length - 1 ? {} : { onDown: () => move(place, place + 1) })}
+          index={index}
+          focus={focus && index === 0}
+          onChange={(next) => onChange(messages.with(index, next))}
+          {...(single ? {} : { onRemove: () => update(messages.toSpliced(index, 1), keys.toSpliced(index, 1)) })}
+          {...(single || index === 0 ? {} : { onUp: () => move(index, index - 1) })}
+          {...(single || index === messages.length - 1 ? {} : { onDown: () => move(index, index + 1) })}
         />
       ))}
       {!single && (
-        <Button size="small" look="quiet" className="self-start px-1.5" onClick={add}>
+        <Button size="small" variant="quiet" className="self-start px-1.5" onClick={add}>
           <Plus className="size-3.5" /> Add message
         </Button>
       )}
@@ -67,7 +67,7 @@ export function ConversationEditor({ messages, onChange, single = false, focus =
 
 interface MessageProps {
   message: CellMessage;
-  place: number;
+  index: number;
   focus: boolean;
   onChange: (message: CellMessage) => void;
   onRemove?: () => void;
@@ -75,11 +75,11 @@ interface MessageProps {
   onDown?: () => void;
 }
 
-function MessageEditor({ message, place, focus, onChange, onRemove, onUp, onDown }: MessageProps): ReactNode {
+function MessageEditor({ message, index, focus, onChange, onRemove, onUp, onDown }: MessageProps): ReactNode {
   const text = editableText(message);
   const [raw, setRaw] = useState(text === null);
-  const [isWrong, setWrong] = useState(false);
-  const number = place + 1;
+  const [isInvalid, setInvalid] = useState(false);
+  const number = index + 1;
   const role = String(message.role ?? '');
   const calls = messagesIn([message])?.[0]?.calls ?? [];
   return (
@@ -105,7 +105,7 @@ function MessageEditor({ message, place, focus, onChange, onRemove, onUp, onDown
             size="small"
             label={raw ? `Message ${number} as text` : `Message ${number} as JSON`}
             aria-pressed={raw}
-            disabled={isWrong}
+            disabled={isInvalid}
             onClick={() => setRaw(!raw)}
           >
             <Braces />
@@ -132,7 +132,7 @@ function MessageEditor({ message, place, focus, onChange, onRemove, onUp, onDown
           <JsonInput
             label={`Message ${number}, as JSON`}
             value={message}
-            onWrong={setWrong}
+            onWrong={setInvalid}
             onChange={(next) => isObject(next) && onChange(next)}
             validate={(next) =>
               isObject(next) && typeof next.role === 'string' ? null : 'A message is an object with a role.'
@@ -185,17 +185,17 @@ const CHECKS: ReadonlySet<string> = new Set([
 export const NEW_SCRIPT: Script = { turns: [{ user: '' }] };
 
 export function ScriptEditor({ script, onChange }: { script: Script; onChange: (script: Script) => void }): ReactNode {
-  const [names, setNames] = useState<readonly number[]>(() => script.turns.map((_, place) => place));
+  const [names, setNames] = useState<readonly number[]>(() => script.turns.map((_, index) => index));
   const { turns } = script;
-  const keys = names.length === turns.length ? names : turns.map((_, place) => place);
-  const become = (next: readonly CellMessage[], named: readonly number[]): void => {
-    setNames(named);
+  const keys = names.length === turns.length ? names : turns.map((_, index) => index);
+  const update = (next: readonly CellMessage[], newKeys: readonly number[]): void => {
+    setNames(newKeys);
     onChange({ ...script, turns: next });
   };
   const move = (from: number, to: number): void => {
     const [turn, name] = [turns[from], keys[from]];
     if (turn && name !== undefined)
-      become(turns.toSpliced(from, 1).toSpliced(to, 0, turn), keys.toSpliced(from, 1).toSpliced(to, 0, name));
+      update(turns.toSpliced(from, 1).toSpliced(to, 0, turn), keys.toSpliced(from, 1).toSpliced(to, 0, name));
   };
   const field = (name: string, value: unknown): void => onChange({ ...withField(script, name, value), turns });
   const start = script.start ?? [];
@@ -218,22 +218,22 @@ export function ScriptEditor({ script, onChange }: { script: Script; onChange: (
           )}
         </div>
       </details>
-      {turns.map((turn, place) => (
+      {turns.map((turn, index) => (
         <TurnEditor
-          key={keys[place]}
+          key={keys[index]}
           turn={turn}
-          number={place + 1}
-          onChange={(next) => onChange({ ...script, turns: turns.with(place, next) })}
-          {...(turns.length > 1 ? { onRemove: () => become(turns.toSpliced(place, 1), keys.toSpliced(place, 1)) } : {})}
-          {...(place > 0 ? { onUp: () => move(place, place - 1) } : {})}
-          {...(place < turns.length - 1 ? { onDown: () => move(place, place + 1) } : {})}
+          number={index + 1}
+          onChange={(next) => onChange({ ...script, turns: turns.with(index, next) })}
+          {...(turns.length > 1 ? { onRemove: () => update(turns.toSpliced(index, 1), keys.toSpliced(index, 1)) } : {})}
+          {...(index > 0 ? { onUp: () => move(index, index - 1) } : {})}
+          {...(index < turns.length - 1 ? { onDown: () => move(index, index + 1) } : {})}
         />
       ))}
       <Button
         size="small"
-        look="quiet"
+        variant="quiet"
         className="self-start px-1.5"
-        onClick={() => become([...turns, { user: '' }], [...keys, Math.max(-1, ...keys) + 1])}
+        onClick={() => update([...turns, { user: '' }], [...keys, Math.max(-1, ...keys) + 1])}
       >
         <Plus className="size-3.5" /> Add turn
       </Button>
@@ -282,9 +282,9 @@ interface TurnProps {
 
 function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProps): ReactNode {
   const speaker = SPEAKERS.find((one) => one in turn) ?? 'user';
-  const said = turn[speaker];
+  const spoken = turn[speaker];
   const [more, setMore] = useState('expect' in turn || 'tool_results' in turn);
-  const speak = (next: (typeof SPEAKERS)[number]): void => {
+  const setSpeaker = (next: (typeof SPEAKERS)[number]): void => {
     const { [speaker]: before, ...others } = turn;
     const plain = typeof before === 'string' ? before : '';
     onChange({ [next]: next === 'simulate' ? { workflow: '', goal: plain, max_turns: 8 } : plain, ...others });
@@ -299,7 +299,7 @@ function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProp
         <select
           aria-label={`Who speaks in turn ${number}`}
           value={speaker}
-          onChange={(event) => speak(event.target.value as typeof speaker)}
+          onChange={(event) => setSpeaker(event.target.value as typeof speaker)}
           className="h-6 cursor-pointer rounded-md bg-transparent px-1 text-xs text-muted hover:bg-sunken"
         >
           {SPEAKERS.map((one) => (
@@ -325,12 +325,12 @@ function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProp
           </IconButton>
         )}
       </div>
-      {typeof said === 'string' ? (
+      {typeof spoken === 'string' ? (
         <TextArea
           rows={2}
           dir="auto"
           aria-label={`Text of turn ${number}`}
-          value={said}
+          value={spoken}
           onChange={(event) => onChange({ ...turn, [speaker]: event.target.value })}
           className="block min-h-9 rounded-none border-0 py-1 focus-visible:outline-none"
         />
@@ -338,7 +338,7 @@ function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProp
         <div className="px-2 pb-2">
           <JsonInput
             label={`Turn ${number}, as JSON`}
-            value={said}
+            value={spoken}
             onChange={(next) => next !== undefined && onChange({ ...turn, [speaker]: next })}
           />
         </div>
@@ -364,7 +364,7 @@ function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProp
               />
             </div>
           ) : (
-            <Button size="small" look="quiet" className="px-1.5" onClick={() => setMore(true)}>
+            <Button size="small" variant="quiet" className="px-1.5" onClick={() => setMore(true)}>
               <Plus className="size-3.5" /> Expect something
             </Button>
           )}

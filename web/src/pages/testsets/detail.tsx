@@ -15,19 +15,18 @@ import {
 } from 'lucide-react';
 import { useRef, useState, type ReactNode } from 'react';
 import { Link, useSearchParams, useLocation } from 'wouter';
-import { ApiError, api } from '@/api/client';
-import type { TestSet } from '@/api/types';
+import { ApiError, api, type TestSet } from '@/api/client';
 import { Button, IconButton } from '@/components/button';
 import { askText, askConfirmation } from '@/components/confirm-dialog';
+import { SegmentedControl } from '@/components/form-fields';
 import { Menu, MenuItem, MenuLine } from '@/components/menu';
-import { SegmentedControl } from '@/components/segmented-control';
 import { Badge, EmptyState, LoadError, Loading } from '@/components/status';
 import { showToast, showError } from '@/components/toast';
 import { cn } from '@/lib/cn';
 import { pluralize } from '@/lib/format';
 import { useTitle } from '@/lib/hooks';
 import { safeExact, safeProse } from '@/lib/safe-text';
-import { type Format } from './file-preview';
+import type { Format } from './file-preview';
 import { RevisionDiff, History } from './history';
 import { FileInput, DropOverlay, useFileDrop, ImportDialog } from './import-dialog';
 import { testsetDetailQuery, exportPath, invalidateTestset } from './queries';
@@ -60,7 +59,7 @@ function TestsetView({ set }: { set: TestSet }): ReactNode {
   const view: TestsetTab = search.get('view') === 'history' || from !== undefined ? 'history' : 'rows';
   const [file, setFile] = useState<File | null>(null);
   const picker = useRef<HTMLInputElement>(null);
-  const drop = useFileDrop((dropped) => !set.archived && setFile(dropped));
+  const drop = useFileDrop((droppedFile) => !set.archived && setFile(droppedFile));
   const isOld = old !== undefined && old < set.head;
   return (
     <section aria-label="Test set" className="relative flex h-full min-h-0 flex-col" {...drop.on}>
@@ -69,7 +68,7 @@ function TestsetView({ set }: { set: TestSet }): ReactNode {
         view={view}
         onView={(next) => setSearch(next === 'history' ? { view: 'history' } : {})}
         onImport={() => picker.current?.click()}
-        shown={isOld && view === 'rows' ? old : set.head}
+        rowCount={isOld && view === 'rows' ? old : set.head}
       />
       {view === 'history' && from !== undefined && (
         <RevisionDiff key={`${from} ${to}`} set={set} from={from} to={to ?? set.head} />
@@ -78,7 +77,7 @@ function TestsetView({ set }: { set: TestSet }): ReactNode {
       {view === 'rows' && isOld && <OldRevisionBar set={set} number={old} />}
       {view === 'rows' && <RowsView key={isOld ? old : 'head'} set={set} old={isOld ? old : undefined} />}
       <FileInput ref={picker} onPick={setFile} />
-      {drop.over && !set.archived && <DropOverlay />}
+      {drop.isOver && !set.archived && <DropOverlay />}
       {file && <ImportDialog file={file} into={set} onClose={() => setFile(null)} onDone={() => setSearch({})} />}
     </section>
   );
@@ -93,10 +92,10 @@ interface Props {
   onView: (view: TestsetTab) => void;
   onImport: () => void;
   /** Revision that is shown. */
-  shown: number;
+  rowCount: number;
 }
 
-export function TestsetHeader({ set, view, onView, onImport, shown }: Props): ReactNode {
+export function TestsetHeader({ set, view, onView, onImport, rowCount }: Props): ReactNode {
   return (
     <header className="shrink-0 border-b bg-surface px-4 py-2.5">
       <div className="flex flex-wrap items-center gap-x-2 gap-y-1.5">
@@ -125,7 +124,7 @@ export function TestsetHeader({ set, view, onView, onImport, shown }: Props): Re
             <span className="max-sm:sr-only">Import</span>
           </Button>
         )}
-        <ExportMenu set={set} number={shown} />
+        <ExportMenu set={set} number={rowCount} />
         {!set.archived && <EvaluateButton set={set} />}
         <MoreMenu set={set} />
       </div>
@@ -143,7 +142,7 @@ function EvaluateButton({ set }: { set: TestSet }): ReactNode {
   return (
     <Button
       size="small"
-      look="main"
+      variant="main"
       className="h-8"
       disabled={set.rows === 0}
       onClick={() => navigate(`/evaluations?new=1&testset=${set.id}`)}

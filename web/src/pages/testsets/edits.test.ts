@@ -20,7 +20,12 @@ import {
   withRow,
   withoutColumn,
   withoutRows,
+  Drafts,
+  entryData,
+  gridEntries,
+  isCellChanged,
 } from './edits';
+import { findRefusedCell } from './save-bar';
 
 const column = (name: string, more: Partial<TestsetColumn> = {}): TestsetColumn => ({
   name,
@@ -63,8 +68,8 @@ test('null is a value, and names of the language are names of columns', () => {
     undefined,
     true,
   ]);
-  const proto = withCell(NO_EDITS, 'row_1', '__proto__', 1, ROW);
-  expect(Object.keys(applyPatch('row_1', ROW, proto))).toEqual(['q', 'answer', 'tmp', '__proto__']);
+  const protoEdits = withCell(NO_EDITS, 'row_1', '__proto__', 1, ROW);
+  expect(Object.keys(applyPatch('row_1', ROW, protoEdits))).toEqual(['q', 'answer', 'tmp', '__proto__']);
 });
 
 test('many cells at once are one change of the edits', () => {
@@ -133,7 +138,7 @@ test('a column that is renamed is so in every edit, and back again is nothing', 
     kind: 'text',
     looksLikeChat: true,
     isNew: false,
-    was: 'answer',
+    originalName: 'answer',
   });
   expect(renameColumn(edits, 'gold', 'answer').rename.size).toBe(0);
 });
@@ -201,4 +206,68 @@ test('on a newer revision, what was done to rows that are gone is gone', () => {
     remove: [],
     columns: NO_COLUMNS,
   });
+});
+
+const row = (id: string, place: number) => ({ id, hash: '', place, data: { q: id } });
+const ROWS = [row('row_1', 0), row('row_2', 1)];
+const keys = (edits: typeof NO_EDITS, isSome = false) => gridEntries(ROWS, edits, isSome).map(({ key }) => key);
+
+test('new rows stand in their places, removed ones are gone', () => {
+  const edits = withRow(withRow(withRow(NO_EDITS, 'end', {}, undefined), 'b', {}, 'row_1'), 'a', {}, 'row_1');
+  expect(keys(edits)).toEqual(['row_1', 'a', 'b', 'row_2', 'end']);
+  expect(keys(edits, true)).toEqual(['row_1', 'a', 'b', 'row_2']);
+  expect(keys(withoutRows(edits, new Set(['row_1', 'b']), ['row_1', 'row_2']))).toEqual(['a', 'row_2', 'end']);
+});
+
+test('a row shows what it would be, and which cells are changed', () => {
+  const edits = withCell(NO_EDITS, 'row_1', 'q', 'x', { q: 'row_1' });
+  const [entry] = gridEntries(ROWS, edits, false);
+  expect(
+    entry && [entryData(entry, edits), isCellChanged(entry, 'q', edits), isCellChanged(entry, 'r', edits)],
+  ).toEqual([{ q: 'x' }, true, false]);
+});
+
+test('a draft goes back step by step, and is none when nothing is left', () => {
+  const drafts = new Drafts();
+  const one = withRow(NO_EDITS, 'a', {}, undefined);
+  drafts.change('ts_1', 3, one);
+  drafts.change('ts_1', 4, withRow(one, 'b', {}, undefined));
+  expect(drafts.of('ts_1')).toMatchObject({ base: 3, history: [NO_EDITS, one] });
+  drafts.undo('ts_1');
+  expect(drafts.of('ts_1')).toEqual({ base: 3, edits: one, history: [NO_EDITS] });
+  drafts.undo('ts_1');
+  expect(drafts.of('ts_1')).toBe(undefined);
+});
+
+const edits = withRow(
+  withCell(withCell(NO_EDITS, 'row_1', 's/c', {}, {}), 'row_2', 'q', 'x', {}),
+  'new 1',
+  { q: 1 },
+  undefined,
+);
+
+test('the cell that was refused is found by its pointer', () => {
+  expect(findRefusedCell('/delta/patch/s~1c/turns/0/expect', edits)).toEqual({
+    column: 's/c',
+    inside: 'turns/0/expect',
+    position: { key: 'row_1', column: 's/c' },
+  });
+  expect(findRefusedCell('/delta/add/0/data/q/turns', edits)).toEqual({
+    column: 'q',
+    inside: 'turns',
+    position: { key: 'new 1', column: 'q' },
+  });
+});
+
+test('where several rows could be meant, only the column is told', () => {
+  expect(findRefusedCell('/delta/patch/q', withCell(edits, 'row_3', 'q', 'y', {}))).toEqual({
+    column: 'q',
+    inside: '',
+    position: null,
+  });
+  expect([
+    findRefusedCell('/base', edits),
+    findRefusedCell(undefined, edits),
+    findRefusedCell('/delta/remove/0', edits),
+  ]).toEqual([null, null, null]);
 });

@@ -4,6 +4,7 @@
 import { createStore, useStore } from 'zustand';
 import type { Schemas } from '@/api/client';
 import { isEqual } from '@/components/forms/values';
+import type { TestsetRow } from './queries';
 
 export type RowData = Readonly<Record<string, unknown>>;
 
@@ -52,7 +53,7 @@ export interface ShownColumn {
   looksLikeChat: boolean;
   isNew: boolean;
   /** Name in the revision. */
-  was: string | null;
+  originalName: string | null;
 }
 
 /** Value of a cell; undefined if empty. Own properties only, because a column may be named `constructor`. */
@@ -61,23 +62,23 @@ export const cellValue = (data: RowData, name: string): unknown => (Object.hasOw
 // Reading
 
 export function shownColumns(columns: readonly TestsetColumn[], edits: Edits): ShownColumn[] {
-  const kept = columns
+  const remaining = columns
     .filter(({ name }) => !edits.remove.includes(name))
-    .map(({ name, kind, looks_like: like }) => ({
+    .map(({ name, kind, looks_like: looksLike }) => ({
       name: edits.rename.get(name) ?? name,
       kind,
-      looksLikeChat: like === 'chat',
+      looksLikeChat: looksLike === 'chat',
       isNew: false,
-      was: edits.rename.has(name) ? name : null,
+      originalName: edits.rename.has(name) ? name : null,
     }));
   return [
-    ...kept,
+    ...remaining,
     ...edits.columns.map((name): ShownColumn => ({
       name,
       kind: 'mixed',
       looksLikeChat: false,
       isNew: true,
-      was: null,
+      originalName: null,
     })),
   ];
 }
@@ -85,16 +86,16 @@ export function shownColumns(columns: readonly TestsetColumn[], edits: Edits): S
 /** A row as it will be after saving. */
 export function applyPatch(id: string, data: RowData, edits: Edits): RowData {
   const patch = edits.patches.get(id);
-  const isWhole = edits.rename.size === 0 && edits.remove.length === 0 && edits.fill.size === 0;
-  if (isWhole && !patch) return data;
-  const kept = Object.entries(data).flatMap(([name, value]): [string, unknown][] =>
+  const hasNoColumnEdits = edits.rename.size === 0 && edits.remove.length === 0 && edits.fill.size === 0;
+  if (hasNoColumnEdits && !patch) return data;
+  const entries = Object.entries(data).flatMap(([name, value]): [string, unknown][] =>
     edits.remove.includes(name) ? [] : [[edits.rename.get(name) ?? name, value]],
   );
-  const made = new Map(kept);
-  for (const [name, value] of edits.fill) if (!made.has(name)) made.set(name, value);
-  for (const [name, value] of Object.entries(patch?.set ?? {})) made.set(name, value);
-  for (const name of patch?.unset ?? []) made.delete(name);
-  return Object.fromEntries(made);
+  const cells = new Map(entries);
+  for (const [name, value] of edits.fill) if (!cells.has(name)) cells.set(name, value);
+  for (const [name, value] of Object.entries(patch?.set ?? {})) cells.set(name, value);
+  for (const name of patch?.unset ?? []) cells.delete(name);
+  return Object.fromEntries(cells);
 }
 
 /** Number of changes; a new column without values does not count. */
@@ -154,10 +155,10 @@ export function withCells(
 }
 
 /** Null if nothing changes. */
-function withPatch({ set, unset }: RowPatch, name: string, value: unknown, was: unknown): RowPatch | null {
+function withPatch({ set, unset }: RowPatch, name: string, value: unknown, original: unknown): RowPatch | null {
   const left = { set: withValue(set, name, undefined), unset: unset.filter((one) => one !== name) };
-  const isBack = value === undefined ? was === undefined : was !== undefined && isEqual(was, value);
-  const next = isBack
+  const isReverted = value === undefined ? original === undefined : original !== undefined && isEqual(original, value);
+  const next = isReverted
     ? left
     : value === undefined
       ? { ...left, unset: [...left.unset, name] }
@@ -173,24 +174,24 @@ function withValue(data: RowData, name: string, value: unknown): RowData {
 // Rows
 
 /** Add a row after another one, or at the end. */
-export function withRow(edits: Edits, key: string, data: RowData, behind: string | undefined): Edits {
-  const place = edits.added.findIndex((row) => row.key === behind);
-  if (place >= 0) {
-    const row = { key, data, after: edits.added[place]?.after };
-    return { ...edits, added: edits.added.toSpliced(place + 1, 0, row) };
+export function withRow(edits: Edits, key: string, data: RowData, afterKey: string | undefined): Edits {
+  const index = edits.added.findIndex((row) => row.key === afterKey);
+  if (index >= 0) {
+    const row = { key, data, after: edits.added[index]?.after };
+    return { ...edits, added: edits.added.toSpliced(index + 1, 0, row) };
   }
   // Rows added after the same row keep their order; this one comes first.
-  const first = behind === undefined ? -1 : edits.added.findIndex(({ after }) => after === behind);
+  const first = afterKey === undefined ? -1 : edits.added.findIndex(({ after }) => after === afterKey);
   return {
     ...edits,
-    added: edits.added.toSpliced(first < 0 ? edits.added.length : first, 0, { key, data, after: behind }),
+    added: edits.added.toSpliced(first < 0 ? edits.added.length : first, 0, { key, data, after: afterKey }),
   };
 }
 
 /** Remove rows. `order` is the displayed order: rows added after a removed one move to the row before. */
 export function withoutRows(edits: Edits, keys: ReadonlySet<string>, order: readonly string[]): Edits {
-  const fresh = new Set(edits.added.map(({ key }) => key));
-  const removed = new Set([...edits.removed, ...[...keys].filter((key) => !fresh.has(key))]);
+  const addedKeys = new Set(edits.added.map(({ key }) => key));
+  const removed = new Set([...edits.removed, ...[...keys].filter((key) => !addedKeys.has(key))]);
   const anchor = (after: string): string | null =>
     order.slice(0, Math.max(0, order.indexOf(after))).findLast((id) => !removed.has(id)) ?? null;
   return {
@@ -234,7 +235,7 @@ export const withFill = (edits: Edits, name: string, value: unknown): Edits => (
 
 export function renameColumn(edits: Edits, from: string, to: string): Edits {
   const name = (one: string): string => (one === from ? to : one);
-  const named = (data: RowData): RowData =>
+  const withRenames = (data: RowData): RowData =>
     Object.fromEntries(Object.entries(data).map(([one, value]) => [name(one), value]));
   const old = originalName(edits, from);
   const rename = new Map(edits.rename);
@@ -246,9 +247,9 @@ export function renameColumn(edits: Edits, from: string, to: string): Edits {
     fill: new Map([...edits.fill].map(([one, value]) => [name(one), value])),
     columns: edits.columns.map(name),
     patches: new Map(
-      [...edits.patches].map(([id, { set, unset }]) => [id, { set: named(set), unset: unset.map(name) }]),
+      [...edits.patches].map(([id, { set, unset }]) => [id, { set: withRenames(set), unset: unset.map(name) }]),
     ),
-    added: edits.added.map((row) => ({ ...row, data: named(row.data) })),
+    added: edits.added.map((row) => ({ ...row, data: withRenames(row.data) })),
   };
 }
 
@@ -280,12 +281,12 @@ function originalName({ rename, columns }: Edits, name: string): string | null {
 // Rebase on another revision
 
 /** Drop edits of rows that are gone in a newer revision. */
-export const rebaseEdits = (edits: Edits, gone: ReadonlySet<string>): Edits => ({
+export const rebaseEdits = (edits: Edits, removedRows: ReadonlySet<string>): Edits => ({
   ...edits,
-  patches: new Map([...edits.patches].filter(([id]) => !gone.has(id))),
-  removed: new Set([...edits.removed].filter((id) => !gone.has(id))),
+  patches: new Map([...edits.patches].filter(([id]) => !removedRows.has(id))),
+  removed: new Set([...edits.removed].filter((id) => !removedRows.has(id))),
   added: edits.added.map((row) =>
-    typeof row.after === 'string' && gone.has(row.after) ? { ...row, after: undefined } : row,
+    typeof row.after === 'string' && removedRows.has(row.after) ? { ...row, after: undefined } : row,
   ),
 });
 
@@ -295,7 +296,7 @@ export interface TestsetDraft {
   base: number;
   edits: Edits;
   /** Previous states, latest last. */
-  past: readonly Edits[];
+  history: readonly Edits[];
 }
 
 const MAX_UNDO_STEPS = 100;
@@ -307,18 +308,19 @@ export class Drafts {
 
   /** Apply one undoable step. */
   change(id: string, base: number, edits: Edits): void {
-    const { edits: before, past, base: begun } = this.of(id) ?? { base, edits: NO_EDITS, past: [] };
-    this.#set(id, { base: begun, edits, past: [...past, before].slice(-MAX_UNDO_STEPS) });
+    const { edits: before, history, base: initialBase } = this.of(id) ?? { base, edits: NO_EDITS, history: [] };
+    this.#set(id, { base: initialBase, edits, history: [...history, before].slice(-MAX_UNDO_STEPS) });
   }
 
   undo(id: string): void {
     const draft = this.of(id);
-    if (draft) this.#set(id, { ...draft, edits: draft.past.at(-1) ?? NO_EDITS, past: draft.past.slice(0, -1) });
+    if (draft)
+      this.#set(id, { ...draft, edits: draft.history.at(-1) ?? NO_EDITS, history: draft.history.slice(0, -1) });
   }
 
   /** Move to another revision; clears the undo history. */
   rebase(id: string, base: number, edits: Edits): void {
-    this.#set(id, { base, edits, past: [] });
+    this.#set(id, { base, edits, history: [] });
   }
 
   discard(id: string): void {
@@ -336,3 +338,61 @@ export class Drafts {
 export const drafts = new Drafts();
 
 export const useDraft = (id: string): TestsetDraft | undefined => useStore(drafts.state, (all) => all.get(id));
+
+/** Rows of the grid: those of the revision with edits applied, and added ones. */
+export interface GridEntry {
+  /** Row id, or key of an added row. */
+  key: string;
+  /** Null for an added row. */
+  row: TestsetRow | null;
+  added: AddedRow | null;
+}
+
+/** `isSome`: the rows are search results; added rows show after theirs. */
+export function gridEntries(rows: readonly TestsetRow[], { added, removed }: Edits, isPartial: boolean): GridEntry[] {
+  const addedAfter = new Map<string | null | undefined, GridEntry[]>();
+  for (const row of added)
+    addedAfter.set(row.after, [...(addedAfter.get(row.after) ?? []), { key: row.key, row: null, added: row }]);
+  const entries = isPartial ? [] : [...(addedAfter.get(null) ?? [])];
+  for (const row of rows) {
+    if (!removed.has(row.id)) entries.push({ key: row.id, row, added: null });
+    const next = addedAfter.get(row.id);
+    if (next) entries.push(...next);
+  }
+  return isPartial ? entries : [...entries, ...(addedAfter.get(undefined) ?? [])];
+}
+
+export const entryData = ({ key, row, added }: GridEntry, edits: Edits): RowData =>
+  row ? applyPatch(key, row.data, edits) : (added?.data ?? {});
+
+/** Whether the cell differs from the revision. */
+export function isCellChanged({ key, row }: GridEntry, column: string, edits: Edits): boolean {
+  const patch = row ? edits.patches.get(key) : undefined;
+  return patch !== undefined && (Object.hasOwn(patch.set, column) || patch.unset.includes(column));
+}
+
+/** Full size in bytes of a cell that the page of rows has cut; undefined if complete or edited. */
+export function cutCellBytes({ row }: GridEntry, column: string, storedName: string | null): number {
+  const cutBytes = row?.cut ?? {};
+  const name = storedName ?? column;
+  return Object.hasOwn(cutBytes, name) ? (cutBytes[name] ?? 0) : 0;
+}
+
+/** Width of the row numbers in pixels. */
+export const GUTTER_WIDTH = 80;
+
+export interface CellPosition {
+  key: string;
+  column: string;
+}
+
+export interface RowSelection {
+  keys: ReadonlySet<string>;
+  set: (keys: ReadonlySet<string>) => void;
+}
+
+export function toggleKey(keys: ReadonlySet<string>, key: string): ReadonlySet<string> {
+  const next = new Set(keys);
+  if (!next.delete(key)) next.add(key);
+  return next;
+}

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { fileFormat, readFileHead, previewFile, testsetName, parseCell, parseCsv } from './file-preview';
 
-const said = (doing: () => unknown): string => {
+const errorMessage = (call: () => unknown): string => {
   try {
-    doing();
+    call();
     return '';
   } catch (error) {
     return (error as Error).message;
@@ -20,9 +20,9 @@ test('a file is known by the end of its name', () => {
     'parquet',
   ]);
   expect([
-    said(() => fileFormat('a.xlsx')),
-    said(() => fileFormat('a.pdf')),
-    said(() => fileFormat('constructor')),
+    errorMessage(() => fileFormat('a.xlsx')),
+    errorMessage(() => fileFormat('a.pdf')),
+    errorMessage(() => fileFormat('constructor')),
   ]).toEqual([
     'Spreadsheets are not read: save it as “CSV UTF-8” (in Excel: File, Save As) and take that file.',
     'a.pdf is no file of ours. Known: .csv, .jsonl, .json and .parquet.',
@@ -32,11 +32,11 @@ test('a file is known by the end of its name', () => {
 });
 
 describe('the first rows', () => {
-  const whole = { types: 'auto', whole: true } as const;
+  const complete = { types: 'auto', isComplete: true } as const;
 
   test('of lines are objects; what is none is wrapped, and what is beside the data is left out', () => {
     const lines = ['{"q": 1, "__id__": "row_1"}', '', '[{"role": "user", "content": "Hi"}]', '7'].join('\n');
-    expect(previewFile('jsonl', lines, whole)).toEqual({
+    expect(previewFile('jsonl', lines, complete)).toEqual({
       columns: ['q', 'messages', 'value'],
       rows: [{ q: 1 }, { messages: [{ role: 'user', content: 'Hi' }] }, { value: 7 }],
       isAll: true,
@@ -44,31 +44,31 @@ describe('the first rows', () => {
   });
 
   test('of a text that was cut leave out the last line', () => {
-    expect(previewFile('jsonl', '{"q": 1}\n{"q"', { ...whole, whole: false })).toEqual({
+    expect(previewFile('jsonl', '{"q": 1}\n{"q"', { ...complete, isComplete: false })).toEqual({
       columns: ['q'],
       rows: [{ q: 1 }],
       isAll: false,
     });
-    expect(said(() => previewFile('jsonl', '{"q": 1}\n{"q"', whole))).toBe('Line 2: this is not JSON.');
+    expect(errorMessage(() => previewFile('jsonl', '{"q": 1}\n{"q"', complete))).toBe('Line 2: this is not JSON.');
   });
 
   test('of JSON are a list, `rows`, or the test cases of Agenta', () => {
     const rows = [{ q: 1 }];
     expect(
       [rows, { rows }, { data: { testcases: [{ data: { q: 1 } }] } }].map(
-        (file) => previewFile('json', JSON.stringify(file), whole).rows,
+        (file) => previewFile('json', JSON.stringify(file), complete).rows,
       ),
     ).toEqual([rows, rows, rows]);
-    expect(said(() => previewFile('json', '{}', whole))).toBe('The file is no list of rows.');
+    expect(errorMessage(() => previewFile('json', '{}', complete))).toBe('The file is no list of rows.');
   });
 
   test('are read from the beginning of a file, which has to be UTF-8', async () => {
     const long = new File(['a\n', 'é\n'.repeat(200_000)], 'long.csv');
     const head = await readFileHead(long);
-    expect([head?.whole, head && previewFile('csv', head.text, { types: 'auto', whole: false }).rows[0]]).toEqual([
-      false,
-      { a: 'é' },
-    ]);
+    expect([
+      head?.isComplete,
+      head && previewFile('csv', head.text, { types: 'auto', isComplete: false }).rows[0],
+    ]).toEqual([false, { a: 'é' }]);
     expect(await readFileHead(new File(['x'], 'x.parquet'))).toBe(null);
     await expect(readFileHead(new File([new Uint8Array([0xff, 0xfe])], 'x.csv'))).rejects.toThrow('This is not UTF-8.');
     await expect(readFileHead(new File(['PK'], 'x.csv'))).rejects.toThrow('Spreadsheets are not read');
@@ -186,8 +186,8 @@ describe('a file', () => {
   });
 
   test('that was cut is read as far as it is known', () => {
-    expect(parseCsv('a\n1\n"x', { whole: false }).rows).toEqual([{ a: 1 }]);
-    expect(parseCsv('a\n1\n23', { whole: false }).rows).toEqual([{ a: 1 }]);
-    expect(parseCsv('a\n1\n2\n3\n', { most: 2 }).rows).toEqual([{ a: 1 }, { a: 2 }]);
+    expect(parseCsv('a\n1\n"x', { isComplete: false }).rows).toEqual([{ a: 1 }]);
+    expect(parseCsv('a\n1\n23', { isComplete: false }).rows).toEqual([{ a: 1 }]);
+    expect(parseCsv('a\n1\n2\n3\n', { maxRows: 2 }).rows).toEqual([{ a: 1 }, { a: 2 }]);
   });
 });

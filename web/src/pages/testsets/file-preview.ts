@@ -25,7 +25,7 @@ const FILE_ENDINGS: Readonly<Record<string, Format>> = {
 };
 const SPREADSHEET_ENDING: ReadonlySet<string> = new Set(['xlsx', 'xlsm', 'xls', 'ods']);
 export const ACCEPTED = Object.keys(FILE_ENDINGS)
-  .map((ending) => `.${ending}`)
+  .map((extension) => `.${extension}`)
   .join(',');
 
 export const MAX_PREVIEW_ROWS = 20;
@@ -41,12 +41,12 @@ export interface FilePreview {
 }
 
 export function fileFormat(name: string): Format {
-  const ending = name.slice(name.lastIndexOf('.') + 1).toLowerCase();
-  if (SPREADSHEET_ENDING.has(ending))
+  const extension = name.slice(name.lastIndexOf('.') + 1).toLowerCase();
+  if (SPREADSHEET_ENDING.has(extension))
     throw new Error('Spreadsheets are not read: save it as “CSV UTF-8” (in Excel: File, Save As) and take that file.');
-  const found = Object.hasOwn(FILE_ENDINGS, ending) ? FILE_ENDINGS[ending] : undefined;
-  if (!found) throw new Error(`${name} is no file of ours. Known: .csv, .jsonl, .json and .parquet.`);
-  return found;
+  const byExtension = Object.hasOwn(FILE_ENDINGS, extension) ? FILE_ENDINGS[extension] : undefined;
+  if (!byExtension) throw new Error(`${name} is no file of ours. Known: .csv, .jsonl, .json and .parquet.`);
+  return byExtension;
 }
 
 /** Default name of a test set. */
@@ -58,19 +58,19 @@ export const testsetName = (file: string): string =>
     .slice(0, 200) || 'Test set';
 
 /** The text needed for a preview; null if the format has none. */
-export async function readFileHead(file: File): Promise<{ text: string; whole: boolean } | null> {
+export async function readFileHead(file: File): Promise<{ text: string; isComplete: boolean } | null> {
   const format = fileFormat(file.name);
   if (format === 'parquet') return null;
-  const most = format === 'json' ? MAX_JSON_BYTES : PREVIEW_BYTES;
-  const whole = file.size <= most;
-  if (format === 'json' && !whole) return null;
-  const bytes = await (whole ? file : file.slice(0, most)).arrayBuffer();
+  const maxBytes = format === 'json' ? MAX_JSON_BYTES : PREVIEW_BYTES;
+  const isComplete = file.size <= maxBytes;
+  if (format === 'json' && !isComplete) return null;
+  const bytes = await (isComplete ? file : file.slice(0, maxBytes)).arrayBuffer();
   if (new Uint8Array(bytes, 0, Math.min(2, bytes.byteLength)).join() === '80,75') fileFormat('.xlsx'); // ZIP.
   try {
     // Stream mode: the last character may be cut.
     return {
-      text: new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes, { stream: !whole }),
-      whole,
+      text: new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes, { stream: !isComplete }),
+      isComplete,
     };
   } catch {
     throw new Error('This is not UTF-8. Save the file with that encoding.');
@@ -81,35 +81,35 @@ export async function readFileHead(file: File): Promise<{ text: string; whole: b
 export function previewFile(
   format: Exclude<Format, 'parquet'>,
   text: string,
-  { types, whole }: { types: CellTypes; whole: boolean },
+  { types, isComplete }: { types: CellTypes; isComplete: boolean },
 ): FilePreview {
   if (format === 'csv') {
-    const { columns, rows } = parseCsv(text, { types, whole, most: MAX_PREVIEW_ROWS + 1 });
-    return { columns, rows: rows.slice(0, MAX_PREVIEW_ROWS), isAll: whole && rows.length <= MAX_PREVIEW_ROWS };
+    const { columns, rows } = parseCsv(text, { types, isComplete, maxRows: MAX_PREVIEW_ROWS + 1 });
+    return { columns, rows: rows.slice(0, MAX_PREVIEW_ROWS), isAll: isComplete && rows.length <= MAX_PREVIEW_ROWS };
   }
-  const values = format === 'json' ? parseJsonArray(text) : parseJsonLines(text, whole);
+  const values = format === 'json' ? parseJsonArray(text) : parseJsonLines(text, isComplete);
   const rows = values.slice(0, MAX_PREVIEW_ROWS).map(toPreviewRow);
   return {
     columns: [...new Set(rows.flatMap((row) => Object.keys(row)))],
     rows,
-    isAll: whole && values.length <= MAX_PREVIEW_ROWS,
+    isAll: isComplete && values.length <= MAX_PREVIEW_ROWS,
   };
 }
 
-function parseJsonLines(text: string, whole: boolean): unknown[] {
+function parseJsonLines(text: string, isComplete: boolean): unknown[] {
   const lines = text.replace(/^\uFEFF/, '').split('\n');
-  if (!whole) lines.pop();
-  const found: unknown[] = [];
-  for (const [place, line] of lines.entries()) {
-    if (found.length > MAX_PREVIEW_ROWS) break;
+  if (!isComplete) lines.pop();
+  const values: unknown[] = [];
+  for (const [index, line] of lines.entries()) {
+    if (values.length > MAX_PREVIEW_ROWS) break;
     if (!line.trim()) continue;
     try {
-      found.push(JSON.parse(line));
+      values.push(JSON.parse(line));
     } catch {
-      throw new Error(`Line ${place + 1}: this is not JSON.`);
+      throw new Error(`Line ${index + 1}: this is not JSON.`);
     }
   }
-  return found;
+  return values;
 }
 
 /** A list of rows, `{"rows": …}`, or Agenta's `{"data": {"testcases": …}}`. */
@@ -166,29 +166,33 @@ const csvError = (line: number, message: string): Error => new Error(`Line ${lin
 /** First rows of CSV. `whole` is false if the text was cut, so that its end is unknown. */
 export function parseCsv(
   text: string,
-  { types = 'auto', whole = true, most = Infinity }: { types?: CellTypes; whole?: boolean; most?: number } = {},
+  {
+    types = 'auto',
+    isComplete = true,
+    maxRows = Infinity,
+  }: { types?: CellTypes; isComplete?: boolean; maxRows?: number } = {},
 ): CsvTable {
   const body = text.startsWith('\uFEFF') ? text.slice(1) : text;
   const delimiter = detectDelimiter(body);
-  const [head, ...lines] = csvLines(body, delimiter, whole, most + 1);
+  const [head, ...lines] = csvLines(body, delimiter, isComplete, maxRows + 1);
   if (!head) throw csvError(1, 'there is no header: the first line names the columns.');
   const names = head.cells.map((cell) => columnName(cell, head.line));
   const isData = head.cells.map((cell) => !RESERVED_NAMES.has(cell));
-  const twice = names.find((name, place) =>
-    names.some((other, at) => at < place && other === name && isData[at] === isData[place]),
+  const duplicate = names.find((name, index) =>
+    names.some((other, at) => at < index && other === name && isData[at] === isData[index]),
   );
-  if (twice !== undefined) throw csvError(head.line, `the column “${twice}” is named twice.`);
+  if (duplicate !== undefined) throw csvError(head.line, `the column “${duplicate}” is named twice.`);
   const rows = lines.map(({ cells, line }) => {
     if (cells.length > names.length)
       throw csvError(line, `there are ${cells.length} cells for ${names.length} columns.`);
     return Object.fromEntries(
-      cells.flatMap((cell, place) => {
-        if (!isData[place] || (types === 'auto' && cell === '')) return [];
-        return [[names[place] ?? '', types === 'text' ? cell : parseCell(cell)]];
+      cells.flatMap((cell, index) => {
+        if (!isData[index] || (types === 'auto' && cell === '')) return [];
+        return [[names[index] ?? '', types === 'text' ? cell : parseCell(cell)]];
       }),
     );
   });
-  return { columns: names.filter((_, place) => isData[place]), rows, delimiter };
+  return { columns: names.filter((_, index) => isData[index]), rows, delimiter };
 }
 
 /** Value of a non-empty cell. */
@@ -242,20 +246,20 @@ function detectDelimiter(text: string): string {
   const header =
     text
       .replace(/^[\r\n]+/, '')
-      .replaceAll(/"(?:[^"]|"")*"/g, (quoted) => quoted.replaceAll(/[^\r\n]/g, 'x'))
+      .replaceAll(/"(?:[^"]|"")*"/g, (match) => match.replaceAll(/[^\r\n]/g, 'x'))
       .split(/[\r\n]/, 1)[0] ?? '';
   const counts = DELIMITERS.map((one) => header.split(one).length - 1);
-  const most = Math.max(...counts);
-  const found = DELIMITERS.filter((_, place) => counts[place] === most);
-  return found.length === 1 ? (found[0] ?? ',') : ',';
+  const maxCount = Math.max(...counts);
+  const candidates = DELIMITERS.filter((_, index) => counts[index] === maxCount);
+  return candidates.length === 1 ? (candidates[0] ?? ',') : ',';
 }
 
 /** Split CSV into lines of cells. A quote opens only at the start of a cell; two inside are one. */
-function csvLines(text: string, delimiter: string, whole: boolean, most: number): CsvLine[] {
-  const found: CsvLine[] = [];
+function csvLines(text: string, delimiter: string, isComplete: boolean, maxLines: number): CsvLine[] {
+  const rows: CsvLine[] = [];
   let [at, line] = [0, 1];
-  while (at < text.length && found.length < most) {
-    const begun = line;
+  while (at < text.length && rows.length < maxLines) {
+    const startLine = line;
     const cells: string[] = [];
     let wasQuoted = false;
     for (;;) {
@@ -264,15 +268,15 @@ function csvLines(text: string, delimiter: string, whole: boolean, most: number)
         wasQuoted = true;
         const end = closingQuote(text, at + 1);
         if (end === -1) {
-          if (!whole) return found;
-          throw csvError(begun, 'a quote is left open.');
+          if (!isComplete) return rows;
+          throw csvError(startLine, 'a quote is left open.');
         }
         const inner = text.slice(at + 1, end);
         line += inner.match(/\r\n|\r|\n/g)?.length ?? 0;
         cell = inner.replaceAll('""', '"');
         at = end + 1;
         if (at < text.length && text[at] !== delimiter && text[at] !== '\r' && text[at] !== '\n')
-          throw csvError(begun, 'text stands behind a closing quote.');
+          throw csvError(startLine, 'text stands behind a closing quote.');
       } else {
         const end = cellEnd(text, at, delimiter);
         cell = text.slice(at, end);
@@ -282,12 +286,12 @@ function csvLines(text: string, delimiter: string, whole: boolean, most: number)
       if (text[at] !== delimiter) break;
       at += 1;
     }
-    if (at >= text.length && !whole) return found;
+    if (at >= text.length && !isComplete) return rows;
     at += text.startsWith('\r\n', at) ? 2 : 1;
     line += 1;
-    if (cells.length > 1 || cells[0] !== '' || wasQuoted) found.push({ cells, line: begun });
+    if (cells.length > 1 || cells[0] !== '' || wasQuoted) rows.push({ cells, line: startLine });
   }
-  return found;
+  return rows;
 }
 
 function closingQuote(text: string, from: number): number {

@@ -19,17 +19,19 @@ import { cn } from '@/lib/cn';
 import { formatSize } from '@/lib/format';
 import { CellView } from './cell-view';
 import { ColumnHeader, type ColumnActions } from './columns';
-import { type Edits, type ShownColumn, cellValue } from './edits';
 import {
+  type Edits,
+  type ShownColumn,
+  cellValue,
   type GridEntry,
   GUTTER_WIDTH,
   toggleKey,
-  type CellPlace,
+  type CellPosition,
   type RowSelection,
   cutCellBytes,
   entryData,
   isCellChanged,
-} from './grid-rows';
+} from './edits';
 
 /** In pixels. */
 const HEADER_HEIGHT = 40;
@@ -58,15 +60,15 @@ export interface GridProps {
   columns: readonly ShownColumn[];
   entries: readonly GridEntry[];
   edits: Edits;
-  tall: boolean;
+  isTall: boolean;
   more: boolean;
   fetching: boolean;
   failed: boolean;
   old: boolean;
   onMore: () => void;
-  onOpen: (place: CellPlace) => void;
+  onOpen: (position: CellPosition) => void;
   /** Undefined if read-only. */
-  onClear?: ((place: CellPlace) => void) | undefined;
+  onClear?: ((position: CellPosition) => void) | undefined;
   onUndo?: (() => void) | undefined;
   selection?: RowSelection | undefined;
   /** Undefined if read-only. */
@@ -74,7 +76,7 @@ export interface GridProps {
   /** Rendered after the last column. */
   tail?: ReactNode;
   /** Cell to focus once it is rendered. */
-  wanted?: CellPlace | null;
+  focusTarget?: CellPosition | null;
 }
 
 export function Grid({
@@ -82,7 +84,7 @@ export function Grid({
   columns,
   entries,
   edits,
-  tall,
+  isTall,
   more,
   fetching,
   failed,
@@ -94,19 +96,19 @@ export function Grid({
   selection,
   actions,
   tail,
-  wanted,
+  focusTarget,
 }: GridProps): ReactNode {
   const box = useRef<HTMLDivElement>(null);
-  const [active, setActive] = useState<CellPlace | null>(null);
+  const [active, setActive] = useState<CellPosition | null>(null);
   const at = useMemo(() => positionOf(active, entries, columns), [entries, columns, active]);
   const widths = useColumnWidths(columns, box, tail ? TAIL_WIDTH : 0);
-  const height = rowHeight(columns, tall);
+  const height = rowHeight(columns, isTall);
   // oxlint-disable-next-line react/incompatible-library -- nothing of it is handed on to what is memoized
   const rows = useVirtualizer({
     count: entries.length,
     getScrollElement: () => box.current,
     estimateSize: () => height,
-    getItemKey: (place) => entries[place]?.key ?? place,
+    getItemKey: (index) => entries[index]?.key ?? index,
     overscan: 6,
     scrollPaddingStart: HEADER_HEIGHT,
     scrollMargin: 0,
@@ -117,8 +119,8 @@ export function Grid({
     horizontal: true,
     count: columns.length,
     getScrollElement: () => box.current,
-    estimateSize: (place) => widths[place] ?? 0,
-    getItemKey: (place) => columns[place]?.name ?? place,
+    estimateSize: (index) => widths[index] ?? 0,
+    getItemKey: (index) => columns[index]?.name ?? index,
     overscan: 3,
     scrollPaddingStart: GUTTER_WIDTH,
     rangeExtractor: rangeIncluding(at.column, columns.length),
@@ -129,7 +131,7 @@ export function Grid({
   });
   useEffect(() => remeasure(), [height, widths]);
   const items = rows.getVirtualItems();
-  const shown = across.getVirtualItems();
+  const visibleColumns = across.getVirtualItems();
   const last = items.at(-1)?.index ?? 0;
   const reach = useEffectEvent(onMore);
   useEffect(() => {
@@ -137,29 +139,29 @@ export function Grid({
   }, [more, fetching, failed, last, entries.length]);
   const go = (row: number, column: number) => {
     const to = { row: clamp(row, entries.length), column: clamp(column, columns.length) };
-    const [entry, named] = [entries[to.row], columns[to.column]];
-    if (!entry || !named) return;
-    setActive({ key: entry.key, column: named.name });
+    const [entry, targetColumn] = [entries[to.row], columns[to.column]];
+    if (!entry || !targetColumn) return;
+    setActive({ key: entry.key, column: targetColumn.name });
     rows.scrollToIndex(to.row);
     across.scrollToIndex(to.column);
     focusCell(box.current, to.row, to.column);
   };
-  const goTo = useEffectEvent((place: CellPlace) => {
-    const { row, column } = positionOf(place, entries, columns);
+  const goTo = useEffectEvent((position: CellPosition) => {
+    const { row, column } = positionOf(position, entries, columns);
     go(row, column);
   });
   useEffect(() => {
-    if (wanted) goTo(wanted);
-  }, [wanted]);
+    if (focusTarget) goTo(focusTarget);
+  }, [focusTarget]);
   const onKey = (event: KeyboardEvent<HTMLElement>) => {
     const cell = event.target instanceof Element && event.target.matches('[data-cell]') ? event.target : null;
     const [entry, column] = [entries[at.row], columns[at.column]];
     if (!cell || !entry || !column || event.altKey) return;
-    const place = { key: entry.key, column: column.name };
+    const position = { key: entry.key, column: column.name };
     const step = keyboardStep(event, at, entries.length, columns.length);
     if (step) go(step.row, step.column);
-    else if (event.key === 'Enter' || event.key === 'F2') onOpen(place);
-    else if ((event.key === 'Delete' || event.key === 'Backspace') && onClear) onClear(place);
+    else if (event.key === 'Enter' || event.key === 'F2') onOpen(position);
+    else if ((event.key === 'Delete' || event.key === 'Backspace') && onClear) onClear(position);
     else if (event.key === 'z' && (event.ctrlKey || event.metaKey) && onUndo) onUndo();
     else if (event.key === ' ' && selection) selection.set(toggleKey(selection.keys, entry.key));
     else return;
@@ -182,7 +184,7 @@ export function Grid({
         <GridHeader
           columns={columns}
           entries={entries}
-          shown={shown}
+          visibleColumns={visibleColumns}
           selection={selection}
           actions={actions}
           tail={tail}
@@ -200,13 +202,13 @@ export function Grid({
                 <GridRow
                   key={key}
                   entry={entry}
-                  place={index}
+                  rowIndex={index}
                   top={start}
                   height={size}
                   columns={columns}
-                  shown={shown}
+                  visibleColumns={visibleColumns}
                   edits={edits}
-                  tall={tall}
+                  isTall={isTall}
                   active={index === at.row ? at.column : -1}
                   selection={selection}
                   onFocus={setActive}
@@ -223,11 +225,11 @@ export function Grid({
 }
 
 type GridHeaderProps = Pick<GridProps, 'columns' | 'entries' | 'selection' | 'actions' | 'tail'> & {
-  shown: readonly VirtualItem[];
+  visibleColumns: readonly VirtualItem[];
   width: number;
 };
 
-function GridHeader({ columns, entries, shown, selection, actions, tail, width }: GridHeaderProps): ReactNode {
+function GridHeader({ columns, entries, visibleColumns, selection, actions, tail, width }: GridHeaderProps): ReactNode {
   return (
     <div
       role="row"
@@ -252,7 +254,7 @@ function GridHeader({ columns, entries, shown, selection, actions, tail, width }
           />
         )}
       </div>
-      {shown.map(({ index, start, size, key }) => {
+      {visibleColumns.map(({ index, start, size, key }) => {
         const column = columns[index];
         return (
           column && (
@@ -292,33 +294,36 @@ function useColumnWidths(
   box: RefObject<HTMLDivElement | null>,
   tail: number,
 ): readonly number[] {
-  const [room, setRoom] = useState(0);
+  const [availableWidth, setAvailableWidth] = useState(0);
   useLayoutEffect(() => {
     const inner = box.current;
     if (!inner) return undefined;
-    const observer = new ResizeObserver(() => setRoom(inner.clientWidth));
+    const observer = new ResizeObserver(() => setAvailableWidth(inner.clientWidth));
     observer.observe(inner);
     return () => observer.disconnect();
   }, [box]);
   return useMemo(() => {
-    const wanted = columns.map(({ name, kind }) =>
+    const desiredWidths = columns.map(({ name, kind }) =>
       Math.max(WIDTHS[kind], Math.min(360, Math.round(96 + 8 * name.length + 6.5 * kind.length))),
     );
     const growing = columns.filter(({ kind }) => kind !== 'number' && kind !== 'boolean').length;
     const more = Math.max(
       0,
-      Math.floor((room - GUTTER_WIDTH - tail - wanted.reduce((sum, one) => sum + one, 0)) / Math.max(1, growing)),
+      Math.floor(
+        (availableWidth - GUTTER_WIDTH - tail - desiredWidths.reduce((sum, one) => sum + one, 0)) /
+          Math.max(1, growing),
+      ),
     );
-    return wanted.map((width, place) =>
-      columns[place]?.kind === 'number' || columns[place]?.kind === 'boolean'
+    return desiredWidths.map((width, index) =>
+      columns[index]?.kind === 'number' || columns[index]?.kind === 'boolean'
         ? width
         : Math.max(width, Math.min(MAX_COLUMN_WIDTH, width + more)),
     );
-  }, [columns, room, tail]);
+  }, [columns, availableWidth, tail]);
 }
 
-function rowHeight(columns: readonly ShownColumn[], tall: boolean): number {
-  if (!tall) return LOW_ROW_HEIGHT;
+function rowHeight(columns: readonly ShownColumn[], isTall: boolean): number {
+  if (!isTall) return LOW_ROW_HEIGHT;
   return columns.some(({ kind }) => kind === 'chat' || kind === 'message' || kind === 'script')
     ? CONVERSATION_ROW_HEIGHT
     : TALL_ROW_HEIGHT;
@@ -326,7 +331,7 @@ function rowHeight(columns: readonly ShownColumn[], tall: boolean): number {
 
 /** Row and column index of a cell; 0 if missing. */
 function positionOf(
-  cell: CellPlace | null,
+  cell: CellPosition | null,
   entries: readonly GridEntry[],
   columns: readonly ShownColumn[],
 ): { row: number; column: number } {
@@ -337,13 +342,13 @@ function positionOf(
 
 /** A range extractor that keeps the item with the focus, wherever the box has scrolled. */
 const rangeIncluding = (focused: number, count: number) => (range: Range) => {
-  const shown = defaultRangeExtractor(range);
-  return focused >= count || shown.includes(focused)
-    ? shown
-    : [focused, ...shown].toSorted((one, other) => one - other);
+  const indexes = defaultRangeExtractor(range);
+  return focused >= count || indexes.includes(focused)
+    ? indexes
+    : [focused, ...indexes].toSorted((one, other) => one - other);
 };
 
-const clamp = (place: number, count: number): number => Math.max(0, Math.min(count - 1, place));
+const clamp = (index: number, count: number): number => Math.max(0, Math.min(count - 1, index));
 
 function keyboardStep(
   { key, ctrlKey, metaKey }: KeyboardEvent,
@@ -351,61 +356,61 @@ function keyboardStep(
   rows: number,
   columns: number,
 ): { row: number; column: number } | null {
-  const far = ctrlKey || metaKey;
+  const toEdge = ctrlKey || metaKey;
   switch (key) {
     case 'ArrowDown':
-      return { row: far ? rows - 1 : row + 1, column };
+      return { row: toEdge ? rows - 1 : row + 1, column };
     case 'ArrowUp':
-      return { row: far ? 0 : row - 1, column };
+      return { row: toEdge ? 0 : row - 1, column };
     case 'ArrowRight':
-      return { row, column: far ? columns - 1 : column + 1 };
+      return { row, column: toEdge ? columns - 1 : column + 1 };
     case 'ArrowLeft':
-      return { row, column: far ? 0 : column - 1 };
+      return { row, column: toEdge ? 0 : column - 1 };
     case 'PageDown':
       return { row: row + 10, column };
     case 'PageUp':
       return { row: row - 10, column };
     case 'Home':
-      return { row: far ? 0 : row, column: 0 };
+      return { row: toEdge ? 0 : row, column: 0 };
     case 'End':
-      return { row: far ? rows - 1 : row, column: columns - 1 };
+      return { row: toEdge ? rows - 1 : row, column: columns - 1 };
     default:
       return null;
   }
 }
 
 /** Retries, because the cell renders only after scrolling. */
-function focusCell(box: HTMLElement | null, row: number, column: number, tries = 10): void {
+function focusCell(box: HTMLElement | null, row: number, column: number, attempts = 10): void {
   const cell = box?.querySelector<HTMLElement>(`[data-cell="${row}.${column}"]`);
   if (cell) cell.focus({ preventScroll: true });
-  else if (tries > 0) requestAnimationFrame(() => focusCell(box, row, column, tries - 1));
+  else if (attempts > 0) requestAnimationFrame(() => focusCell(box, row, column, attempts - 1));
 }
 
 interface GridRowProps {
   entry: GridEntry;
-  place: number;
+  rowIndex: number;
   top: number;
   height: number;
   columns: readonly ShownColumn[];
-  shown: readonly VirtualItem[];
+  visibleColumns: readonly VirtualItem[];
   edits: Edits;
-  tall: boolean;
+  isTall: boolean;
   /** Focused column; -1 in other rows. */
   active: number;
   selection: RowSelection | undefined;
-  onFocus: (place: CellPlace) => void;
-  onOpen: (place: CellPlace) => void;
+  onFocus: (position: CellPosition) => void;
+  onOpen: (position: CellPosition) => void;
 }
 
 export function GridRow({
   entry,
-  place,
+  rowIndex,
   top,
   height,
   columns,
-  shown,
+  visibleColumns,
   edits,
-  tall,
+  isTall,
   active,
   selection,
   onFocus,
@@ -417,7 +422,7 @@ export function GridRow({
   return (
     <div
       role="row"
-      aria-rowindex={place + 2}
+      aria-rowindex={rowIndex + 2}
       aria-selected={selection ? isSelected : undefined}
       className={cn('group/row absolute top-0 left-0 w-full border-b', isSelected && 'bg-accent-soft/50')}
       style={{ height, transform: `translateY(${top}px)` }}
@@ -427,7 +432,7 @@ export function GridRow({
         aria-colindex={1}
         className={cn(
           'sticky left-0 z-10 flex h-full items-start gap-2 border-r px-2.5 text-xs text-faint tabular-nums',
-          tall ? 'pt-2' : 'pt-2.5',
+          isTall ? 'pt-2' : 'pt-2.5',
           isSelected ? 'bg-accent-soft' : 'bg-canvas',
         )}
         style={{ width: GUTTER_WIDTH }}
@@ -444,18 +449,20 @@ export function GridRow({
         )}
         <span className={cn('truncate', !entry.row && 'font-medium text-good')}>{number}</span>
       </div>
-      {shown.map(({ index, start, size: width, key }) => {
+      {visibleColumns.map(({ index, start, size: width, key }) => {
         const column = columns[index];
         if (!column) return null;
-        const cut = isCellChanged(entry, column.name, edits) ? 0 : cutCellBytes(entry, column.name, column.was);
-        const here: CellPlace = { key: entry.key, column: column.name };
+        const cutBytes = isCellChanged(entry, column.name, edits)
+          ? 0
+          : cutCellBytes(entry, column.name, column.originalName);
+        const here: CellPosition = { key: entry.key, column: column.name };
         return (
           // oxlint-disable-next-line jsx-a11y/click-events-have-key-events -- the grid hears all keys
           <div
             key={key}
             role="gridcell"
             aria-colindex={index + 2}
-            data-cell={`${place}.${index}`}
+            data-cell={`${rowIndex}.${index}`}
             tabIndex={active === index ? 0 : -1}
             onFocus={() => onFocus(here)}
             onClick={() => onOpen(here)}
@@ -467,13 +474,13 @@ export function GridRow({
             )}
             style={{ left: GUTTER_WIDTH + start, width }}
           >
-            <CellView value={cellValue(data, column.name)} kind={column.kind} tall={tall} />
-            {cut > 0 && (
+            <CellView value={cellValue(data, column.name)} kind={column.kind} isTall={isTall} />
+            {cutBytes > 0 && (
               <span
                 className="absolute right-1.5 bottom-1 rounded bg-surface/90 px-1 text-[11px]/4 text-faint"
                 title="Only its beginning is shown here"
               >
-                {formatSize(cut)}
+                {formatSize(cutBytes)}
               </span>
             )}
           </div>

@@ -3,14 +3,13 @@ import { useInfiniteQuery } from '@tanstack/react-query';
 import { ArrowLeft } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
-import type { Schemas } from '@/api/client';
-import type { TestSet } from '@/api/types';
+import type { Schemas, TestSet } from '@/api/client';
 import { Button, CopyButton } from '@/components/button';
 import { Select } from '@/components/form-fields';
 import { jsonText } from '@/components/json-view';
 import { Badge, EmptyState, LoadError, Loading, Spinner } from '@/components/status';
+import { WordDiff } from '@/components/text';
 import { showError } from '@/components/toast';
-import { WordDiff } from '@/components/word-diff';
 import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
 import { safeProse, safeExact } from '@/lib/safe-text';
 import { messagesIn, type MessageText } from './cell-messages';
@@ -67,7 +66,7 @@ export function History({ set }: { set: TestSet }): ReactNode {
                 {one.revision !== set.head && !set.archived && (
                   <Button
                     size="small"
-                    look="quiet"
+                    variant="quiet"
                     aria-label={`Restore revision ${one.revision}`}
                     onClick={() => void restore(one.revision).catch(showError)}
                   >
@@ -287,8 +286,8 @@ function ConversationDiff({
   changes: readonly Schemas['MessageChange'][];
   isChange: boolean;
 }): ReactNode {
-  const marked = new Map(changes.filter(({ op }) => op !== 'removed').map(({ index, op }) => [index, op]));
-  const gone = changes.filter(({ op }) => op === 'removed').map(({ index }) => index);
+  const changeByIndex = new Map(changes.filter(({ op }) => op !== 'removed').map(({ index, op }) => [index, op]));
+  const removedIndexes = changes.filter(({ op }) => op === 'removed').map(({ index }) => index);
   const lines: ReactNode[] = [];
   let [same, before] = [0, 0];
   const rest = () => {
@@ -300,8 +299,8 @@ function ConversationDiff({
       );
     same = 0;
   };
-  const goneAt = () => {
-    while (gone[0] === before) {
+  const addRemoved = () => {
+    while (removedIndexes[0] === before) {
       const message = old[before];
       rest();
       if (message)
@@ -312,31 +311,33 @@ function ConversationDiff({
             {...(isChange ? { op: 'removed' as ChangeKind } : {})}
           />,
         );
-      gone.shift();
+      removedIndexes.shift();
       before += 1;
     }
   };
-  for (const [place, message] of now.entries()) {
-    const op = marked.get(place);
-    if (op !== 'added') goneAt();
+  for (const [index, message] of now.entries()) {
+    const op = changeByIndex.get(index);
+    if (op !== 'added') addRemoved();
     if (op === undefined) {
       same += 1;
       before += 1;
       continue;
     }
     rest();
-    const was = op === 'changed' ? old[before] : undefined;
+    const previous = op === 'changed' ? old[before] : undefined;
     lines.push(
       <MessageView
-        key={place}
+        key={index}
         message={message}
         {...(isChange ? { op } : {})}
-        {...(was && was.text !== message.text ? { text: <TextDiff from={was.text} to={message.text} /> } : {})}
+        {...(previous && previous.text !== message.text
+          ? { text: <TextDiff from={previous.text} to={message.text} /> }
+          : {})}
       />,
     );
     if (op === 'changed') before += 1;
   }
   rest();
-  goneAt();
+  addRemoved();
   return <div className="flex flex-col gap-1.5">{lines}</div>;
 }

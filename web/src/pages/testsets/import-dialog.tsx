@@ -4,9 +4,8 @@ import { useEffect, useMemo, useRef, useState, type ReactNode, type Ref, type Dr
 import type { Schemas } from '@/api/client';
 import { Button } from '@/components/button';
 import { Dialog } from '@/components/dialog';
-import { Select, TextField, LabeledField } from '@/components/form-fields';
+import { Select, TextField, LabeledField, SegmentedControl } from '@/components/form-fields';
 import { jsonSummary } from '@/components/json-view';
-import { SegmentedControl } from '@/components/segmented-control';
 import { ErrorMessage, Spinner } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { formatSize, pluralize } from '@/lib/format';
@@ -42,7 +41,7 @@ export function ImportDialog({ file, into, onClose, onDone }: Props): ReactNode 
   const [name, setName] = useState(() => testsetName(file.name));
   const [mode, setMode] = useState<Mode>('append');
   const [key, setKey] = useState(into?.columns[0]?.name ?? '');
-  const seen = useFilePreview(file, types);
+  const preview = useFilePreview(file, types);
   const sending = useUpload();
   const done = (): void => {
     onClose();
@@ -52,7 +51,7 @@ export function ImportDialog({ file, into, onClose, onDone }: Props): ReactNode 
     const target: ImportTarget = into
       ? { testset: into.id, mode, ...(mode === 'upsert' ? { key } : {}) }
       : { name: name.trim() };
-    if (seen.format) sending.send(file, seen.format, target, types);
+    if (preview.format) sending.send(file, preview.format, target, types);
   };
   return (
     <Dialog
@@ -101,14 +100,14 @@ export function ImportDialog({ file, into, onClose, onDone }: Props): ReactNode 
                 </Select>
               </LabeledField>
             )}
-            {seen.format === 'csv' && (
+            {preview.format === 'csv' && (
               <div className="flex flex-col gap-1">
                 <span className="font-medium">Cells are read</span>
                 <SegmentedControl label="Cells are read" options={TYPES} value={types} onChange={setTypes} />
               </div>
             )}
           </div>
-          <PreviewTable seen={seen} file={file} />
+          <PreviewTable preview={preview} file={file} />
           {sending.error && <ErrorMessage error={sending.error} />}
           {sending.share !== null && <Progress share={sending.share} />}
           <div className="flex justify-end gap-2">
@@ -117,8 +116,8 @@ export function ImportDialog({ file, into, onClose, onDone }: Props): ReactNode 
             </Button>
             <Button
               type="submit"
-              look="main"
-              disabled={!seen.format || sending.share !== null || (!into && !name.trim())}
+              variant="main"
+              disabled={!preview.format || sending.share !== null || (!into && !name.trim())}
             >
               Import
             </Button>
@@ -133,7 +132,7 @@ export function ImportDialog({ file, into, onClose, onDone }: Props): ReactNode 
 
 interface PreviewStep {
   format: Format | null;
-  look: FilePreview | null;
+  preview: FilePreview | null;
   error: Error | null;
   waiting: boolean;
 }
@@ -147,28 +146,29 @@ function useFilePreview(file: File, types: CellTypes): PreviewStep {
     retry: false,
   });
   return useMemo(() => {
-    if (error || isLoading || data === undefined) return { format: null, look: null, error, waiting: isLoading };
+    if (error || isLoading || data === undefined) return { format: null, preview: null, error, waiting: isLoading };
     const format = fileFormat(file.name);
     try {
       return {
         format,
-        look: data && format !== 'parquet' ? previewFile(format, data.text, { types, whole: data.whole }) : null,
+        preview:
+          data && format !== 'parquet' ? previewFile(format, data.text, { types, isComplete: data.isComplete }) : null,
         error: null,
         waiting: false,
       };
-    } catch (wrong) {
+    } catch (cause) {
       // The server reports the error for the whole file; the user may upload anyway.
-      return { format, look: null, error: wrong as Error, waiting: false };
+      return { format, preview: null, error: cause as Error, waiting: false };
     }
   }, [file, data, error, isLoading, types]);
 }
 
-function PreviewTable({ seen, file }: { seen: PreviewStep; file: File }): ReactNode {
-  if (seen.waiting) return <Spinner label="Reading the file" />;
-  if (seen.error) return <ErrorMessage error={seen.error} />;
-  if (!seen.look)
+function PreviewTable({ preview, file }: { preview: PreviewStep; file: File }): ReactNode {
+  if (preview.waiting) return <Spinner label="Reading the file" />;
+  if (preview.error) return <ErrorMessage error={preview.error} />;
+  if (!preview.preview)
     return <p className="text-muted">The page cannot look into this file ({formatSize(file.size)}); the server can.</p>;
-  const { columns, rows, isAll } = seen.look;
+  const { columns, rows, isAll } = preview.preview;
   return (
     <div className="flex flex-col gap-1.5">
       <p role="status" className="text-muted">
@@ -187,9 +187,9 @@ function PreviewTable({ seen, file }: { seen: PreviewStep; file: File }): ReactN
             </tr>
           </thead>
           <tbody>
-            {rows.slice(0, MAX_PREVIEW_ROWS).map((row, place) => (
+            {rows.slice(0, MAX_PREVIEW_ROWS).map((row, index) => (
               // oxlint-disable-next-line react/no-array-index-key -- rows of a file have no other name
-              <tr key={place} className="border-t align-top">
+              <tr key={index} className="border-t align-top">
                 {columns.slice(0, 50).map((name) => (
                   <td key={name} className="max-w-72 px-2.5 py-1.5">
                     <CellMeaning value={Object.hasOwn(row, name) ? row[name] : undefined} />
@@ -216,12 +216,12 @@ function CellMeaning({ value }: { value: unknown }): ReactNode {
         {value === '' ? <span className="text-faint">empty text</span> : safeProse(value.slice(0, 500))}
       </span>
     );
-  const said = messagesIn(value);
-  if (said)
+  const messages = messagesIn(value);
+  if (messages)
     return (
       <span dir="auto" className="line-clamp-3 wrap-anywhere">
-        <span className="text-xs text-muted">{pluralize(said.length, 'message')}: </span>
-        {safeProse((said.at(-1)?.text ?? '').slice(0, 300))}
+        <span className="text-xs text-muted">{pluralize(messages.length, 'message')}: </span>
+        {safeProse((messages.at(-1)?.text ?? '').slice(0, 300))}
       </span>
     );
   return (
@@ -251,12 +251,12 @@ function useUpload(): UploadStep {
   const controller = useRef<AbortController | null>(null);
   useEffect(() => () => controller.current?.abort(), []);
   const send = (file: File, format: Format, into: ImportTarget, types: CellTypes): void => {
-    const ending = new AbortController();
-    controller.current = ending;
+    const uploadController = new AbortController();
+    controller.current = uploadController;
     setState({ share: 0, error: null, imported: null });
     importFile(file, format, into, {
       types,
-      signal: ending.signal,
+      signal: uploadController.signal,
       onProgress: (share) => setState((now) => ({ ...now, share })),
     }).then(
       (imported) => {
@@ -264,7 +264,7 @@ function useUpload(): UploadStep {
         setState({ share: null, error: null, imported });
       },
       (error: Error) =>
-        !(error.name === 'AbortError' && controller.current !== ending) &&
+        !(error.name === 'AbortError' && controller.current !== uploadController) &&
         setState({ share: null, error: error.name === 'AbortError' ? null : error, imported: null }),
     );
   };
@@ -320,7 +320,7 @@ function ImportReport({
         </p>
       )}
       <div className="flex justify-end">
-        <Button look="main" onClick={onDone}>
+        <Button variant="main" onClick={onDone}>
           Open the set
         </Button>
       </div>
@@ -341,27 +341,27 @@ export const DropOverlay = (): ReactNode => (
 );
 
 export function useFileDrop(onFile: (file: File) => void): {
-  over: boolean;
+  isOver: boolean;
   on: Record<'onDragEnter' | 'onDragOver' | 'onDragLeave' | 'onDrop', (event: DragEvent<HTMLElement>) => void>;
 } {
-  const [over, setOver] = useState(false);
+  const [isOver, setIsOver] = useState(false);
   const hasFile = ({ dataTransfer }: DragEvent) => dataTransfer.types.includes('Files');
-  const enter = (event: DragEvent<HTMLElement>) => {
+  const handleDrag = (event: DragEvent<HTMLElement>) => {
     if (!hasFile(event)) return;
     event.preventDefault();
-    setOver(true);
+    setIsOver(true);
   };
   return {
-    over,
+    isOver,
     on: {
-      onDragEnter: enter,
-      onDragOver: enter,
+      onDragEnter: handleDrag,
+      onDragOver: handleDrag,
       onDragLeave: ({ currentTarget, relatedTarget }) =>
-        !currentTarget.contains(relatedTarget as Node | null) && setOver(false),
+        !currentTarget.contains(relatedTarget as Node | null) && setIsOver(false),
       onDrop: (event) => {
         if (!hasFile(event)) return;
         event.preventDefault();
-        setOver(false);
+        setIsOver(false);
         const [file] = event.dataTransfer.files;
         if (file) onFile(file);
       },

@@ -13,7 +13,7 @@ import {
   useMemo,
 } from 'react';
 import { TextArea } from '@/components/form-fields';
-import { isEqual } from '@/components/forms/values';
+import { useJsonDraft } from '@/components/forms/controls';
 import { cn } from '@/lib/cn';
 
 const JsonEditor = lazy(() => import('@/components/forms/json-editor'));
@@ -27,7 +27,7 @@ interface Props {
   /** Error of a valid JSON value, or null. */
   validate?: (value: unknown) => string | null;
   /** Called with whether the text is invalid. */
-  onWrong?: (isWrong: boolean) => void;
+  onWrong?: (isInvalid: boolean) => void;
   /** Whether it gets the focus. */
   focus?: boolean;
 }
@@ -43,28 +43,22 @@ export function JsonInput({
   onWrong,
   focus = false,
 }: Props): ReactNode {
-  const writing = useRef(focus);
-  const [draft, setDraft] = useState<string | null>(null);
-  const kept = draft === null ? null : parseJson(draft, validate);
-  // A draft that parses to another value is outdated.
-  const holds = draft !== null && kept !== null && (kept.wrong !== null || isEqual(kept.value, value));
-  const text = holds ? draft : value === undefined ? '' : JSON.stringify(value, null, 2);
-  const wrong = holds ? kept.wrong : null;
-  const isWrong = wrong !== null;
-  useInputError(isWrong);
-  const hear = useEffectEvent((now: boolean) => onWrong?.(now));
-  useEffect(() => hear(isWrong), [isWrong]);
-  const change = (next: string): void => {
-    const now = parseJson(next, validate);
-    setDraft(next);
-    if (now.wrong === null && !isEqual(now.value, value)) onChange(now.value);
-  };
+  const isFocused = useRef(focus);
+  const {
+    text,
+    error: draftError,
+    change,
+  } = useJsonDraft(value, onChange, (next, nextText) => validate(next) ?? inexactNumber(nextText));
+  const isInvalid = draftError !== null;
+  useInputError(isInvalid);
+  const reportInvalid = useEffectEvent((now: boolean) => onWrong?.(now));
+  useEffect(() => reportInvalid(isInvalid), [isInvalid]);
   return (
     <div>
       <div
         className={cn(
           'overflow-hidden rounded-lg border bg-surface focus-within:border-accent',
-          wrong && '!border-bad',
+          draftError && '!border-bad',
         )}
       >
         <Suspense
@@ -79,29 +73,16 @@ export function JsonInput({
             />
           }
         >
-          <JsonEditor text={text} onText={change} label={label} placeholder={placeholder} writing={writing} />
+          <JsonEditor text={text} onText={change} label={label} placeholder={placeholder} isFocusedRef={isFocused} />
         </Suspense>
       </div>
-      {wrong && (
+      {draftError && (
         <p role="alert" className="mt-1 text-xs text-bad wrap-anywhere">
-          {wrong}
+          {draftError}
         </p>
       )}
     </div>
   );
-}
-
-function parseJson(
-  text: string,
-  validate: (value: unknown) => string | null,
-): { value: unknown; wrong: string | null } {
-  if (!text.trim()) return { value: undefined, wrong: null };
-  try {
-    const value = JSON.parse(text) as unknown;
-    return { value, wrong: validate(value) ?? inexactNumber(text) };
-  } catch {
-    return { value: undefined, wrong: 'This is not JSON yet.' };
-  }
 }
 
 /** Error for a number that the browser would change; it keeps about 15 digits. */
@@ -113,34 +94,34 @@ export function inexactNumber(text: string): string | null {
     : `The page cannot keep ${match.slice(0, 40)} exactly. Import it from a file, or write it as a text.`;
 }
 
-type ReportError = (id: string, isWrong: boolean) => void;
+type ReportError = (id: string, isInvalid: boolean) => void;
 
 /** Counts invalid inputs of a form. */
 export const InputErrorsContext = createContext<ReportError>(() => undefined);
 
 /** Number of invalid inputs, and the function that reports them. */
 export function useInputErrors(): [number, ReportError] {
-  const [wrong, setWrong] = useState<ReadonlySet<string>>(new Set());
+  const [invalidIds, setInvalidIds] = useState<ReadonlySet<string>>(new Set());
   const report = useMemo(
-    (): ReportError => (id, isWrong) =>
-      setWrong((now) => {
-        if (now.has(id) === isWrong) return now;
+    (): ReportError => (id, isInvalid) =>
+      setInvalidIds((now) => {
+        if (now.has(id) === isInvalid) return now;
         const next = new Set(now);
-        if (isWrong) next.add(id);
+        if (isInvalid) next.add(id);
         else next.delete(id);
         return next;
       }),
     [],
   );
-  return [wrong.size, report];
+  return [invalidIds.size, report];
 }
 
 /** Report to the form whether this input is invalid. */
-export function useInputError(isWrong: boolean): void {
+export function useInputError(isInvalid: boolean): void {
   const id = useId();
   const report = useContext(InputErrorsContext);
   useEffect(() => {
-    report(id, isWrong);
+    report(id, isInvalid);
     return () => report(id, false);
-  }, [id, isWrong, report]);
+  }, [id, isInvalid, report]);
 }

@@ -3,8 +3,7 @@ import { useInfiniteQuery } from '@tanstack/react-query';
 import { FileUp, Plus, Table2 } from 'lucide-react';
 import { useRef, useState, type ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
-import { api } from '@/api/client';
-import type { TestSetRow } from '@/api/types';
+import { api, type TestSetRow } from '@/api/client';
 import { useCommand } from '@/app/commands';
 import { Button } from '@/components/button';
 import { askText } from '@/components/confirm-dialog';
@@ -27,11 +26,11 @@ export default function TestSetsPage(): ReactNode {
   const picker = useRef<HTMLInputElement>(null);
   const field = useRef<HTMLInputElement>(null);
   const drop = useFileDrop(setFile);
-  const make = () =>
+  const create = () =>
     void createTestset()
       .then((id) => id && navigate(`/testsets/${id}`))
       .catch(showError);
-  useCommand({ id: 'testset-new', title: 'New test set', group: 'Test sets', run: make });
+  useCommand({ id: 'testset-new', title: 'New test set', group: 'Test sets', run: create });
   useCommand({
     id: 'testset-import',
     title: 'Import a file as a test set',
@@ -51,7 +50,7 @@ export default function TestSetsPage(): ReactNode {
         <FileUp aria-hidden className="size-4 text-faint" />
         Import
       </Button>
-      <Button look="main" onClick={make}>
+      <Button variant="main" onClick={create}>
         <Plus aria-hidden className="size-4" />
         New
       </Button>
@@ -85,7 +84,7 @@ export default function TestSetsPage(): ReactNode {
         </div>
       </div>
       <FileInput ref={picker} onPick={setFile} />
-      {drop.over && <DropOverlay />}
+      {drop.isOver && <DropOverlay />}
       {file && (
         <ImportDialog
           file={file}
@@ -100,9 +99,9 @@ export default function TestSetsPage(): ReactNode {
 async function createTestset(): Promise<string | null> {
   const name = await askText({ title: 'New test set', label: 'Name', value: '', act: 'Create' });
   if (!name) return null;
-  const made = await api('post', '/api/testsets', { body: { name } });
-  void invalidateTestset(made.id);
-  return made.id;
+  const created = await api('post', '/api/testsets', { body: { name } });
+  void invalidateTestset(created.id);
+  return created.id;
 }
 
 function TestsetResults({
@@ -136,7 +135,7 @@ function TestsetResults({
             Show more
           </Button>
         )}
-        <Button size="small" look="quiet" aria-pressed={archived} onClick={onArchived}>
+        <Button size="small" variant="quiet" aria-pressed={archived} onClick={onArchived}>
           {archived ? 'Hide archived ones' : 'Show archived ones'}
         </Button>
       </div>

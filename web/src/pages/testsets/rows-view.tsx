@@ -2,8 +2,8 @@
 import { useInfiniteQuery, useQuery, type UseInfiniteQueryResult } from '@tanstack/react-query';
 import { Plus, SearchX, Table2, Copy, Rows3, Search, Trash2, X } from 'lucide-react';
 import { useEffect, useMemo, useRef, useState, type ReactNode, type RefObject } from 'react';
+import type { TestSet } from '@/api/client';
 import { queryClient } from '@/api/queries';
-import type { TestSet } from '@/api/types';
 import { useCommand } from '@/app/commands';
 import { useUnsavedChanges } from '@/app/unsaved-changes';
 import { Button, IconButton } from '@/components/button';
@@ -12,8 +12,8 @@ import { EmptyState, LoadError, Loading, ErrorMessage } from '@/components/statu
 import { showToast, showError } from '@/components/toast';
 import { pluralize } from '@/lib/format';
 import { useDebounced } from '@/lib/hooks';
+import { createStoredChoice } from '@/lib/preferences';
 import { safeExact } from '@/lib/safe-text';
-import { createStoredChoice } from '@/lib/stored-choice';
 import { CellSheet } from './cell-editor';
 import { ColumnDialog, type ColumnAction, type ColumnActions, convertToMessages } from './columns';
 import {
@@ -30,9 +30,11 @@ import {
   type TestsetDraft,
   type Edits,
   type ShownColumn,
+  gridEntries,
+  type GridEntry,
+  type CellPosition,
 } from './edits';
 import { Grid, type GridProps } from './grid';
-import { gridEntries, type GridEntry, type CellPlace } from './grid-rows';
 import { inexactNumber } from './json-input';
 import { revisionQuery, testsetRowsQuery, fullRowQuery, type TestsetRow } from './queries';
 import { SaveBar } from './save-bar';
@@ -51,11 +53,11 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
   const [number, show] = useShownRevision(id, old ?? draft?.base ?? head, search);
   const edits = isReadOnly ? NO_EDITS : (draft?.edits ?? NO_EDITS);
   const { base, error, pages, rows, entries, columns } = useRevisionRows(id, number, search, edits);
-  const tall = useRowHeight() === 'tall';
+  const isTall = useRowHeight() === 'tall';
   const [keys, setKeys] = useState<ReadonlySet<string>>(new Set());
-  const [opened, setOpened] = useState<CellPlace | null>(null);
-  const [wanted, setWanted] = useState<CellPlace | null>(null);
-  const [asking, setAsking] = useState<ColumnAction | null>(null);
+  const [opened, setOpened] = useState<CellPosition | null>(null);
+  const [focusTarget, setFocusTarget] = useState<CellPosition | null>(null);
+  const [columnAction, setColumnAction] = useState<ColumnAction | null>(null);
   const field = useRef<HTMLInputElement>(null);
   const change = (next: Edits) => drafts.change(id, number, next);
   const selected = useMemo(() => entries.filter(({ key }) => keys.has(key)), [entries, keys]);
@@ -70,11 +72,11 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
 
   const { addRow, duplicate, remove, clear, actions } = useRowOperations(
     { set: id, number, base, rows, entries, columns, edits, selected },
-    { onAsk: setAsking, onAdded: setWanted, onDone: () => setKeys(new Set()) },
+    { onAsk: setColumnAction, onAdded: setFocusTarget, onDone: () => setKeys(new Set()) },
   );
   const cell = opened && entries.find(({ key }) => key === opened.key);
   const column = opened && columns.find(({ name }) => name === opened.column);
-  const likeChat = isReadOnly ? undefined : columns.find((one) => one.looksLikeChat && !edits.patches.size);
+  const chatColumn = isReadOnly ? undefined : columns.find((one) => one.looksLikeChat && !edits.patches.size);
   if (error) return <BoxedError error={error} />;
   return (
     <>
@@ -82,14 +84,14 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
         words={words}
         onWords={setWords}
         field={field}
-        tall={tall}
-        onTall={() => useRowHeight.setState(tall ? 'low' : 'tall')}
+        isTall={isTall}
+        onTall={() => useRowHeight.setState(isTall ? 'low' : 'tall')}
         selected={selected.length}
         isReadOnly={isReadOnly}
         countText={base && (search ? foundText(entries.length, pages.hasNextPage) : pluralize(base.rows, 'row'))}
         actions={{ add: addRow, duplicate, remove, none: () => setKeys(new Set()) }}
       />
-      {likeChat && <ConvertHint name={likeChat.name} onConvert={() => actions.convert(likeChat)} />}
+      {chatColumn && <ConvertHint name={chatColumn.name} onConvert={() => actions.convert(chatColumn)} />}
       <RowsArea
         set={set}
         base={base}
@@ -97,8 +99,8 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
         hasRows={rows.length > 0}
         search={search}
         editing={isReadOnly ? undefined : { onClear: clear, selection: { keys, set: setKeys }, actions }}
-        onAddColumn={() => setAsking({ act: 'add' })}
-        grid={{ columns, entries, edits, tall, wanted, onOpen: setOpened }}
+        onAddColumn={() => setColumnAction({ act: 'add' })}
+        grid={{ columns, entries, edits, isTall, focusTarget, onOpen: setOpened }}
       />
       {draft && !isReadOnly && (
         <SaveBar
@@ -124,18 +126,18 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
           readOnly={isReadOnly}
           onClose={() => {
             setOpened(null);
-            setWanted({ ...opened });
+            setFocusTarget({ ...opened });
           }}
           onApply={(value, before) => change(withCell(edits, cell.key, column.name, value, before))}
         />
       )}
-      {asking && (
+      {columnAction && (
         <ColumnDialog
-          asking={asking}
+          action={columnAction}
           columns={base?.kinds ?? []}
           edits={edits}
           onDone={change}
-          onClose={() => setAsking(null)}
+          onClose={() => setColumnAction(null)}
         />
       )}
     </>
@@ -176,7 +178,7 @@ interface RowsAreaProps {
   /** Undefined where the revision can only be read. */
   editing: Pick<GridProps, 'onClear' | 'selection' | 'actions'> | undefined;
   onAddColumn: () => void;
-  grid: Pick<GridProps, 'columns' | 'entries' | 'edits' | 'tall' | 'wanted' | 'onOpen'>;
+  grid: Pick<GridProps, 'columns' | 'entries' | 'edits' | 'isTall' | 'focusTarget' | 'onOpen'>;
 }
 
 /** The grid, or what is shown in its place while there are no rows. */
@@ -233,9 +235,9 @@ interface RowsState {
 
 interface RowEvents {
   /** Opens the dialog of a column. */
-  onAsk: (asking: ColumnAction) => void;
+  onAsk: (action: ColumnAction) => void;
   /** Called with the first cell of a new row. */
-  onAdded: (place: CellPlace) => void;
+  onAdded: (position: CellPosition) => void;
   /** Called after the selected rows were duplicated or removed. */
   onDone: () => void;
 }
@@ -259,8 +261,8 @@ function useRowOperations(
     const copies = await Promise.all(
       selected.map(async (entry) => ({ entry, data: await fetchFullData(set, number, entry, edits) })),
     );
-    const lost = copies.find(({ data }) => inexactNumber(JSON.stringify(data)) !== null);
-    if (lost) throw new Error(inexactNumber(JSON.stringify(lost.data)) ?? '');
+    const inexactRow = copies.find(({ data }) => inexactNumber(JSON.stringify(data)) !== null);
+    if (inexactRow) throw new Error(inexactNumber(JSON.stringify(inexactRow.data)) ?? '');
     change(copies.reduceRight((now, { entry, data }) => withRow(now, newKey(), data, entry.key), latest()));
     onDone();
   };
@@ -284,9 +286,9 @@ function useRowOperations(
         if (left > 0) showToast(`${pluralize(left, 'text')} could not be read, and stayed text.`);
       }, showError),
   };
-  const clear = (place: CellPlace) => {
-    const entry = entries.find(({ key }) => key === place.key);
-    if (entry) change(withCell(edits, place.key, place.column, undefined, entry.row?.data ?? null));
+  const clear = (position: CellPosition) => {
+    const entry = entries.find(({ key }) => key === position.key);
+    if (entry) change(withCell(edits, position.key, position.column, undefined, entry.row?.data ?? null));
   };
   return { addRow, duplicate: () => void duplicate().catch(showError), remove, clear, actions };
 }
@@ -301,7 +303,7 @@ function NoRows({ isReadOnly, onAdd }: { isReadOnly: boolean; onAdd: () => void 
       </p>
       {!isReadOnly && (
         <div className="pt-3">
-          <Button look="main" onClick={onAdd}>
+          <Button variant="main" onClick={onAdd}>
             <Plus aria-hidden className="size-4" />
             Add column
           </Button>
@@ -314,8 +316,8 @@ function NoRows({ isReadOnly, onAdd }: { isReadOnly: boolean; onAdd: () => void 
 /** The full row, including cells that the page of rows has cut. */
 async function fetchFullData(id: string, number: number, { key, row, added }: GridEntry, edits: Edits) {
   if (!row) return added?.data ?? {};
-  const whole = row.cut ? await queryClient.fetchQuery(fullRowQuery(id, number, row.id)) : row;
-  return applyPatch(key, whole.data, edits);
+  const fullRow = row.cut ? await queryClient.fetchQuery(fullRowQuery(id, number, row.id)) : row;
+  return applyPatch(key, fullRow.data, edits);
 }
 
 /**
@@ -346,7 +348,7 @@ interface Props {
   words: string;
   onWords: (words: string) => void;
   field: RefObject<HTMLInputElement | null>;
-  tall: boolean;
+  isTall: boolean;
   onTall: () => void;
   selected: number;
   isReadOnly: boolean;
@@ -359,7 +361,7 @@ export function RowsBar({
   words,
   onWords,
   field,
-  tall,
+  isTall,
   onTall,
   selected,
   isReadOnly,
@@ -402,7 +404,7 @@ export function RowsBar({
             <Plus aria-hidden className="size-3.5 text-faint" />
             Row below
           </Button>
-          <Button size="small" look="danger" onClick={actions.remove}>
+          <Button size="small" variant="danger" onClick={actions.remove}>
             <Trash2 aria-hidden className="size-3.5" />
             Remove
           </Button>
@@ -412,7 +414,7 @@ export function RowsBar({
         </div>
       )}
       <span className="ml-auto text-xs text-faint tabular-nums max-sm:hidden">{countText}</span>
-      <IconButton label={tall ? 'Low rows' : 'Tall rows'} aria-pressed={tall} onClick={onTall}>
+      <IconButton label={isTall ? 'Low rows' : 'Tall rows'} aria-pressed={isTall} onClick={onTall}>
         <Rows3 />
       </IconButton>
     </div>

@@ -1,9 +1,8 @@
 /** Bar for unsaved changes: save, discard, resolve conflicts. Also restores old revisions. */
 import { Undo2 } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
-import { ApiError, api } from '@/api/client';
+import { ApiError, api, type TestSet } from '@/api/client';
 import { queryClient } from '@/api/queries';
-import type { TestSet } from '@/api/types';
 import { useCommand } from '@/app/commands';
 import { Button, IconButton } from '@/components/button';
 import { askConfirmation } from '@/components/confirm-dialog';
@@ -12,8 +11,7 @@ import { ErrorMessage } from '@/components/status';
 import { showToast, showError } from '@/components/toast';
 import { pluralize } from '@/lib/format';
 import { safeExact } from '@/lib/safe-text';
-import { type TestsetDraft, drafts, countEdits, type Edits, editsDelta, rebaseEdits } from './edits';
-import type { CellPlace } from './grid-rows';
+import { type TestsetDraft, drafts, countEdits, type Edits, editsDelta, rebaseEdits, type CellPosition } from './edits';
 import { invalidateTestset, testsetDetailQuery } from './queries';
 
 interface Props {
@@ -24,7 +22,7 @@ interface Props {
   /** Called after saving: shows the revision, then discards the draft. */
   onSaved: (revision: number) => Promise<void>;
   /** Open a rejected cell. */
-  onShow: (place: CellPlace) => void;
+  onShow: (position: CellPosition) => void;
 }
 
 export function SaveBar({ id, draft, head, onSaved, onShow }: Props): ReactNode {
@@ -33,17 +31,17 @@ export function SaveBar({ id, draft, head, onSaved, onShow }: Props): ReactNode 
   const count = countEdits(draft.edits);
   const refused = state.error instanceof ApiError ? findRefusedCell(state.error.path, draft.edits) : null;
   const isBehind = !state.busy && (head !== draft.base || isStale(state.error));
-  const work = async (doing: () => Promise<void>): Promise<void> => {
+  const runExclusive = async (action: () => Promise<void>): Promise<void> => {
     setState({ busy: true, error: null });
     try {
-      await doing();
+      await action();
       setState({ busy: false, error: null });
     } catch (error) {
       setState({ busy: false, error });
     }
   };
-  const keep = () =>
-    void work(async () => {
+  const saveChanges = () =>
+    void runExclusive(async () => {
       const saved = await saveDraft(id, draft, message.trim());
       await onSaved(saved.head);
       setMessage('');
@@ -63,7 +61,13 @@ export function SaveBar({ id, draft, head, onSaved, onShow }: Props): ReactNode 
   };
   useCommand(
     count > 0 &&
-      !isBehind && { id: 'testset-save', title: 'Save the changes', group: 'Test set', keys: 'mod+s', run: keep },
+      !isBehind && {
+        id: 'testset-save',
+        title: 'Save the changes',
+        group: 'Test set',
+        keys: 'mod+s',
+        run: saveChanges,
+      },
   );
   useCommand({ id: 'testset-undo', title: 'Undo the last change', group: 'Test set', run: () => drafts.undo(id) });
   return (
@@ -76,7 +80,7 @@ export function SaveBar({ id, draft, head, onSaved, onShow }: Props): ReactNode 
           <Button
             size="small"
             disabled={state.busy}
-            onClick={() => void work(async () => showToast(await rebaseDraft(id, draft)))}
+            onClick={() => void runExclusive(async () => showToast(await rebaseDraft(id, draft)))}
           >
             Reload and apply my changes again
           </Button>
@@ -90,8 +94,8 @@ export function SaveBar({ id, draft, head, onSaved, onShow }: Props): ReactNode 
               {refused.inside && ` at ${safeExact(refused.inside)}`}
             </span>
           )}
-          {refused?.place && (
-            <Button size="small" onClick={() => refused.place && onShow(refused.place)}>
+          {refused?.position && (
+            <Button size="small" onClick={() => refused.position && onShow(refused.position)}>
               Open the cell
             </Button>
           )}
@@ -101,7 +105,7 @@ export function SaveBar({ id, draft, head, onSaved, onShow }: Props): ReactNode 
         className="flex flex-wrap items-center gap-2"
         onSubmit={(event) => {
           event.preventDefault();
-          if (count > 0 && !isBehind && !state.busy) keep();
+          if (count > 0 && !isBehind && !state.busy) saveChanges();
         }}
       >
         <span role="status" className="shrink-0 font-medium tabular-nums">
@@ -122,7 +126,7 @@ export function SaveBar({ id, draft, head, onSaved, onShow }: Props): ReactNode 
         <Button disabled={state.busy} onClick={() => void discard().catch(showError)}>
           Discard
         </Button>
-        <Button type="submit" look="main" disabled={count === 0 || isBehind || state.busy}>
+        <Button type="submit" variant="main" disabled={count === 0 || isBehind || state.busy}>
           Save
         </Button>
       </form>
@@ -135,7 +139,7 @@ export interface RefusedCell {
   /** Path within the cell. */
   inside: string;
   /** The cell, if known. */
-  place: CellPlace | null;
+  position: CellPosition | null;
 }
 
 export function findRefusedCell(path: string | undefined, { patches, added }: Edits): RefusedCell | null {
@@ -149,14 +153,14 @@ export function findRefusedCell(path: string | undefined, { patches, added }: Ed
     const key = added[Number(index)]?.key;
     return column === undefined
       ? null
-      : { column, inside: inside.join('/'), place: key === undefined ? null : { key, column } };
+      : { column, inside: inside.join('/'), position: key === undefined ? null : { key, column } };
   }
   if (list !== 'patch' && list !== 'columns') return null;
   const [column, ...inside] = steps;
   if (column === undefined) return null;
   // A patch error only names the column: if one row changes it, that is the cell.
   const [only, ...others] = list === 'patch' ? [...patches].filter(([, { set }]) => Object.hasOwn(set, column)) : [];
-  return { column, inside: inside.join('/'), place: only && others.length === 0 ? { key: only[0], column } : null };
+  return { column, inside: inside.join('/'), position: only && others.length === 0 ? { key: only[0], column } : null };
 }
 
 export const isStale = (error: unknown): boolean => error instanceof ApiError && error.code === 'stale_base';
@@ -186,31 +190,33 @@ async function refreshTestset(id: string): Promise<TestSet> {
 /** Rebase the draft on the newest revision; returns what that means, as text. */
 export async function rebaseDraft(id: string, draft: TestsetDraft): Promise<string> {
   const now = await refreshTestset(id);
-  const gone = new Set<string>();
+  const removedRows = new Set<string>();
   let both = 0;
   let after: string | null = null;
   do {
     const page: Awaited<ReturnType<typeof describeChanges>> = await describeChanges(id, draft.base, now.head, after);
     for (const row of page.rows) {
-      if (row.change === 'removed') gone.add(row.id);
-      const mine = draft.edits.patches.get(row.id);
-      if (mine && row.change === 'changed')
-        both += row.cells.filter(({ column }) => Object.hasOwn(mine.set, column) || mine.unset.includes(column)).length;
+      if (row.change === 'removed') removedRows.add(row.id);
+      const ownPatch = draft.edits.patches.get(row.id);
+      if (ownPatch && row.change === 'changed')
+        both += row.cells.filter(
+          ({ column }) => Object.hasOwn(ownPatch.set, column) || ownPatch.unset.includes(column),
+        ).length;
     }
     after = page.next;
   } while (after !== null);
   const names = new Set(now.columns.map(({ name }) => name));
   const { edits } = draft;
   drafts.rebase(id, now.head, {
-    ...rebaseEdits(edits, gone),
+    ...rebaseEdits(edits, removedRows),
     remove: edits.remove.filter((name) => names.has(name)),
     rename: new Map([...edits.rename].filter(([name, to]) => names.has(name) && !names.has(to))),
     columns: edits.columns.filter((name) => !names.has(name)),
   });
-  const lost = [...edits.patches.keys(), ...edits.removed].filter((row) => gone.has(row)).length;
+  const lostCount = [...edits.patches.keys(), ...edits.removed].filter((row) => removedRows.has(row)).length;
   return [
     `Your changes are on revision ${now.head} now.`,
-    lost > 0 && `${pluralize(lost, 'row')} that you changed ${lost === 1 ? 'is' : 'are'} gone.`,
+    lostCount > 0 && `${pluralize(lostCount, 'row')} that you changed ${lostCount === 1 ? 'is' : 'are'} gone.`,
     both > 0 && `${pluralize(both, 'cell')} ${both === 1 ? 'was' : 'were'} changed there, too: yours will count.`,
     'Look at them, then save.',
   ]

@@ -33,12 +33,12 @@ export function TraceCharts({
     refetchInterval: live ? REFRESH_INTERVAL_MS : false,
     placeholderData: (before) => before,
   });
-  const shown = useMemo(() => (data ? timeBuckets(data.data, data.time, data.by, data.now) : []), [data]);
+  const buckets = useMemo(() => (data ? timeBuckets(data.data, data.time, data.by, data.now) : []), [data]);
   if (error) {
     return (
       <p className="flex items-center gap-2 px-4 pb-2 text-xs text-muted">
         The plots cannot be drawn: {error.message}
-        <Button size="small" look="quiet" onClick={() => void refetch()}>
+        <Button size="small" variant="quiet" onClick={() => void refetch()}>
           Retry
         </Button>
       </p>
@@ -51,34 +51,36 @@ export function TraceCharts({
         isFetching && !data && 'animate-pulse',
       )}
     >
-      {data && <Charts shown={shown} step={data.by} onChoose={(some) => onChange(narrowToBuckets(query, some))} />}
+      {data && (
+        <Charts buckets={buckets} step={data.by} onChoose={(selected) => onChange(narrowToBuckets(query, selected))} />
+      )}
     </div>
   );
 }
 
 function Charts({
-  shown,
+  buckets,
   step,
   onChoose,
 }: {
-  shown: readonly TimeBucket[];
+  buckets: readonly TimeBucket[];
   step: BucketSize;
-  onChoose: (some: readonly TimeBucket[]) => void;
+  onChoose: (selected: readonly TimeBucket[]) => void;
 }): ReactNode {
   const [at, setAt] = useState<number | null>(null);
-  const of = (pick: (stat: StatRow) => number): number[] => shown.map(({ stat }) => (stat ? pick(stat) : 0));
+  const of = (pick: (stat: StatRow) => number): number[] => buckets.map(({ stat }) => (stat ? pick(stat) : 0));
   const all = (pick: (stat: StatRow) => number): number => of(pick).reduce((sum, value) => sum + value, 0);
   const read =
     (words: (stat: StatRow) => string) =>
-    (place: number): string => {
-      const bucket = shown[place];
+    (index: number): string => {
+      const bucket = buckets[index];
       return bucket ? `${formatBucketTime(bucket, step)} · ${bucket.stat ? words(bucket.stat) : 'none'}` : '';
     };
   const common = {
-    steps: shown.length,
-    at: at !== null && at < shown.length ? at : null,
+    steps: buckets.length,
+    at: at !== null && at < buckets.length ? at : null,
     onAt: setAt,
-    onChoose: (first: number, last: number) => onChoose(shown.slice(first, last + 1)),
+    onChoose: (first: number, last: number) => onChoose(buckets.slice(first, last + 1)),
   };
   const failed = all(({ errors }) => errors);
   const errors = (number: number): string => (number > 0 ? `, ${pluralize(number, 'error')}` : '');
@@ -97,7 +99,7 @@ function Charts({
       <BarChart
         {...common}
         title="Latency"
-        total={slowestBucket(shown)}
+        total={slowestBucket(buckets)}
         read={read((stat) => `p50 ${formatMilliseconds(stat.p50_ms)}, p95 ${formatMilliseconds(stat.p95_ms)}`)}
         parts={[
           { values: of((stat) => stat.p50_ms), fill: 'fill-accent' },
@@ -128,8 +130,8 @@ function Charts({
 }
 
 /** Percentiles cannot be added: show the worst bucket. */
-function slowestBucket(shown: readonly TimeBucket[]): string {
-  const worst = Math.max(-1, ...shown.map(({ stat }) => stat?.p95_ms ?? -1));
+function slowestBucket(buckets: readonly TimeBucket[]): string {
+  const worst = Math.max(-1, ...buckets.map(({ stat }) => stat?.p95_ms ?? -1));
   return worst < 0 ? '–' : `p95 up to ${formatMilliseconds(worst)}`;
 }
 
@@ -144,12 +146,12 @@ interface Props {
   title: string;
   /** Total, and text of one bucket. */
   total: string;
-  read: (place: number) => string;
+  read: (index: number) => string;
   parts: readonly ChartSeries[];
   steps: number;
   /** Hovered bucket, shared by all charts. */
   at: number | null;
-  onAt: (place: number | null) => void;
+  onAt: (index: number | null) => void;
   onChoose: (first: number, last: number) => void;
 }
 
@@ -157,10 +159,10 @@ const CHART_HEIGHT = 100;
 
 export function BarChart({ title, total, read, parts, steps, at, onAt, onChoose }: Props): ReactNode {
   const [from, setFrom] = useState<number | null>(null);
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const highest = Math.max(...bucketSums(parts, steps), 0);
   const stepAt = (event: PointerEvent): number => {
-    const { left, width } = place.current?.getBoundingClientRect() ?? { left: 0, width: 1 };
+    const { left, width } = container.current?.getBoundingClientRect() ?? { left: 0, width: 1 };
     return Math.max(0, Math.min(steps - 1, Math.floor(((event.clientX - left) / width) * steps)));
   };
   const choose = (event: PointerEvent) => {
@@ -178,7 +180,7 @@ export function BarChart({ title, total, read, parts, steps, at, onAt, onChoose 
     else return;
     event.preventDefault();
   };
-  const chosen = from === null || at === null ? null : { first: Math.min(from, at), last: Math.max(from, at) };
+  const selection = from === null || at === null ? null : { first: Math.min(from, at), last: Math.max(from, at) };
   return (
     <figure className="min-w-0">
       <figcaption className="flex items-baseline justify-between gap-2 text-xs">
@@ -188,7 +190,7 @@ export function BarChart({ title, total, read, parts, steps, at, onAt, onChoose 
         </span>
       </figcaption>
       <div
-        ref={place}
+        ref={container}
         role="slider"
         tabIndex={0}
         aria-label={`${title} over time`}
@@ -214,16 +216,16 @@ export function BarChart({ title, total, read, parts, steps, at, onAt, onChoose 
           preserveAspectRatio="none"
           className="block size-full overflow-visible"
         >
-          {chosen && (
+          {selection && (
             <rect
-              x={chosen.first}
+              x={selection.first}
               y={0}
-              width={chosen.last - chosen.first + 1}
+              width={selection.last - selection.first + 1}
               height={CHART_HEIGHT}
               className="fill-accent-soft"
             />
           )}
-          {at !== null && !chosen && <rect x={at} y={0} width={1} height={CHART_HEIGHT} className="fill-sunken" />}
+          {at !== null && !selection && <rect x={at} y={0} width={1} height={CHART_HEIGHT} className="fill-sunken" />}
           <Bars parts={parts} steps={steps} highest={highest} />
         </svg>
       </div>
@@ -241,8 +243,8 @@ function Bars({ parts, steps, highest }: { parts: readonly ChartSeries[]; steps:
       const value = values[step] ?? 0;
       if (value <= 0) return null;
       // At least one pixel for non-zero values.
-      const tall = Math.max(part === 0 ? 2 : 0, (value / highest) * CHART_HEIGHT);
-      below += tall;
+      const barHeight = Math.max(part === 0 ? 2 : 0, (value / highest) * CHART_HEIGHT);
+      below += barHeight;
       return (
         <rect
           // oxlint-disable-next-line react/no-array-index-key -- parts have no other name
@@ -250,7 +252,7 @@ function Bars({ parts, steps, highest }: { parts: readonly ChartSeries[]; steps:
           x={step + gap}
           y={CHART_HEIGHT - below}
           width={1 - 2 * gap}
-          height={tall}
+          height={barHeight}
           className={fill}
         />
       );

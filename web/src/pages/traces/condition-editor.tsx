@@ -3,8 +3,7 @@ import { X } from 'lucide-react';
 import { Popover } from 'radix-ui';
 import { useId, useState, type FormEvent, type ReactNode } from 'react';
 import { Button } from '@/components/button';
-import { Select, TextField } from '@/components/form-fields';
-import { SegmentedControl } from '@/components/segmented-control';
+import { Select, TextField, SegmentedControl } from '@/components/form-fields';
 import { safeExact, safeProse } from '@/lib/safe-text';
 import {
   FIELDS,
@@ -18,14 +17,16 @@ import {
   fromInputValue,
   toInputValue,
   conditionText,
-} from './conditions';
-import { parseNumber, type Condition, type TraceQuery } from './query';
+  parseNumber,
+  type Condition,
+  type TraceQuery,
+} from './query';
 
 interface ConditionEditorProps {
   trigger: ReactNode;
   condition?: Condition;
   /** Known values by field. */
-  seen: Readonly<Record<string, readonly string[]>>;
+  seenValues: Readonly<Record<string, readonly string[]>>;
   onDone: (condition: Condition) => void;
 }
 
@@ -33,7 +34,12 @@ const FIRST_FIELD: Condition = { of: 'field', name: 'status', op: 'eq', value: '
 /** Option value for attributes; no field has this name. */
 const ATTRIBUTE = '@';
 
-export function ConditionEditor({ trigger, condition = FIRST_FIELD, seen, onDone }: ConditionEditorProps): ReactNode {
+export function ConditionEditor({
+  trigger,
+  condition = FIRST_FIELD,
+  seenValues,
+  onDone,
+}: ConditionEditorProps): ReactNode {
   const [open, setOpen] = useState(false);
   return (
     <Popover.Root open={open} onOpenChange={setOpen}>
@@ -48,7 +54,7 @@ export function ConditionEditor({ trigger, condition = FIRST_FIELD, seen, onDone
         >
           <ConditionForm
             first={condition}
-            seen={seen}
+            seenValues={seenValues}
             onDone={(done) => {
               setOpen(false);
               onDone(done);
@@ -62,29 +68,29 @@ export function ConditionEditor({ trigger, condition = FIRST_FIELD, seen, onDone
 
 function ConditionForm({
   first,
-  seen,
+  seenValues,
   onDone,
 }: {
   first: Condition;
-  seen: ConditionEditorProps['seen'];
+  seenValues: ConditionEditorProps['seenValues'];
   onDone: ConditionEditorProps['onDone'];
 }): ReactNode {
   const [{ of, name, op, value }, setCondition] = useState(first);
   const field = of === 'field' ? conditionField(name) : undefined;
-  const change = (some: Partial<Condition>) => setCondition((before) => ({ ...before, ...some }));
-  const choose = (chosen: string) => {
-    if (chosen === ATTRIBUTE) return change({ of: 'attribute', name: '', op: 'eq', value: '' });
-    const next = conditionField(chosen);
-    const [usual = 'eq'] = fieldOps(next);
-    return change({ of: 'field', name: chosen, op: usual, value: next?.choices?.[0] ?? '' });
+  const change = (patch: Partial<Condition>) => setCondition((before) => ({ ...before, ...patch }));
+  const choose = (fieldName: string) => {
+    if (fieldName === ATTRIBUTE) return change({ of: 'attribute', name: '', op: 'eq', value: '' });
+    const next = conditionField(fieldName);
+    const [defaultOp = 'eq'] = fieldOps(next);
+    return change({ of: 'field', name: fieldName, op: defaultOp, value: next?.choices?.[0] ?? '' });
   };
-  const wrong =
+  const problem =
     name.trim() === '' ||
     (takesValue(op) && value.trim() === '') ||
     (field?.type === 'number' && takesValue(op) && parseNumber(value) === undefined);
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (!wrong) onDone({ of, name: name.trim(), op, value: takesValue(op) ? value : '' });
+    if (!problem) onDone({ of, name: name.trim(), op, value: takesValue(op) ? value : '' });
   };
   return (
     <form onSubmit={submit} className="flex flex-col gap-2">
@@ -123,11 +129,11 @@ function ConditionForm({
           field={field}
           op={op}
           value={value}
-          seen={seen[of === 'field' ? name : ''] ?? []}
+          seenValues={seenValues[of === 'field' ? name : ''] ?? []}
           onChange={(next) => change({ value: next })}
         />
       )}
-      <Button type="submit" look="main" size="small" disabled={wrong}>
+      <Button type="submit" variant="main" size="small" disabled={problem}>
         Apply
       </Button>
     </form>
@@ -138,12 +144,12 @@ interface ValueInputProps {
   field: ConditionField | undefined;
   op: Op;
   value: string;
-  seen: readonly string[];
+  seenValues: readonly string[];
   onChange: (value: string) => void;
 }
 
-function ValueInput({ field, op, value, seen, onChange }: ValueInputProps): ReactNode {
-  const known = useId();
+function ValueInput({ field, op, value, seenValues, onChange }: ValueInputProps): ReactNode {
+  const datalistId = useId();
   if (field?.choices && !takesList(op)) {
     return (
       <Select aria-label="Value" value={value} onChange={(event) => onChange(event.target.value)}>
@@ -163,13 +169,13 @@ function ValueInput({ field, op, value, seen, onChange }: ValueInputProps): Reac
       />
     );
   }
-  const options = field?.choices ?? seen;
+  const options = field?.choices ?? seenValues;
   return (
     <>
       <TextField
         aria-label="Value"
         dir="auto"
-        list={known}
+        list={datalistId}
         maxLength={2000}
         autoComplete="off"
         {...(field?.type === 'number' ? { inputMode: 'decimal' as const } : {})}
@@ -177,7 +183,7 @@ function ValueInput({ field, op, value, seen, onChange }: ValueInputProps): Reac
         value={value}
         onChange={(event) => onChange(event.target.value)}
       />
-      <datalist id={known}>
+      <datalist id={datalistId}>
         {options.map((one) => (
           <option key={one}>{one}</option>
         ))}
@@ -188,17 +194,17 @@ function ValueInput({ field, op, value, seen, onChange }: ValueInputProps): Reac
 
 interface ConditionChipsProps {
   query: TraceQuery;
-  seen: Readonly<Record<string, readonly string[]>>;
+  seenValues: Readonly<Record<string, readonly string[]>>;
   onChange: (query: TraceQuery) => void;
 }
 
 const JOIN_LABELS = { all: 'All of', any: 'Any of' };
 
 /** Active conditions as chips: click to edit, cross to remove. */
-export function ConditionChips({ query, seen, onChange }: ConditionChipsProps): ReactNode {
+export function ConditionChips({ query, seenValues, onChange }: ConditionChipsProps): ReactNode {
   const { conditions, any } = query;
   if (conditions.length === 0) return null;
-  const become = (next: readonly Condition[]) => onChange({ ...query, conditions: next });
+  const setConditions = (next: readonly Condition[]) => onChange({ ...query, conditions: next });
   return (
     <div role="group" aria-label="Filters" className="flex flex-wrap items-center gap-1.5 px-4 pb-2.5">
       {conditions.length > 1 && (
@@ -209,17 +215,17 @@ export function ConditionChips({ query, seen, onChange }: ConditionChipsProps): 
           onChange={(value) => onChange({ ...query, any: value === 'any' })}
         />
       )}
-      {conditions.map((condition, place) => (
+      {conditions.map((condition, index) => (
         <ConditionChip
           // oxlint-disable-next-line react/no-array-index-key -- the same condition may be there twice
-          key={`${place} ${condition.of} ${condition.name}`}
+          key={`${index} ${condition.of} ${condition.name}`}
           condition={condition}
-          seen={seen}
-          onChange={(next) => become(conditions.with(place, next))}
-          onRemove={() => become(conditions.toSpliced(place, 1))}
+          seenValues={seenValues}
+          onChange={(next) => setConditions(conditions.with(index, next))}
+          onRemove={() => setConditions(conditions.toSpliced(index, 1))}
         />
       ))}
-      <Button size="small" look="quiet" onClick={() => become([])}>
+      <Button size="small" variant="quiet" onClick={() => setConditions([])}>
         Clear
       </Button>
     </div>
@@ -228,24 +234,24 @@ export function ConditionChips({ query, seen, onChange }: ConditionChipsProps): 
 
 interface ConditionChipProps {
   condition: Condition;
-  seen: ConditionChipsProps['seen'];
+  seenValues: ConditionChipsProps['seenValues'];
   onChange: (condition: Condition) => void;
   onRemove: () => void;
 }
 
-function ConditionChip({ condition, seen, onChange, onRemove }: ConditionChipProps): ReactNode {
+function ConditionChip({ condition, seenValues, onChange, onRemove }: ConditionChipProps): ReactNode {
   const { subject, verb, value } = conditionText(condition);
-  const whole = [subject, verb, value].filter(Boolean).join(' ');
+  const label = [subject, verb, value].filter(Boolean).join(' ');
   return (
     <span className="inline-flex h-7 max-w-full min-w-0 items-center rounded-lg bg-accent-soft text-[13px]">
       <ConditionEditor
         condition={condition}
-        seen={seen}
+        seenValues={seenValues}
         onDone={onChange}
         trigger={
           <button
             type="button"
-            title={safeExact(whole)}
+            title={safeExact(label)}
             className="flex h-full min-w-0 items-center gap-1 rounded-l-lg pl-2.5 hover:text-accent"
           >
             <span className="max-w-40 truncate text-muted" dir="auto">
@@ -262,7 +268,7 @@ function ConditionChip({ condition, seen, onChange, onRemove }: ConditionChipPro
       />
       <button
         type="button"
-        aria-label={`Remove the filter ${safeProse(whole)}`}
+        aria-label={`Remove the filter ${safeProse(label)}`}
         onClick={onRemove}
         className="flex h-full shrink-0 items-center rounded-r-lg px-1.5 text-faint hover:text-ink"
       >

@@ -8,14 +8,14 @@ import { queryClient } from '@/api/queries';
 import { sessionQuery } from '@/app/auth';
 import { useCommand } from '@/app/commands';
 import { Button, IconButton, CopyButton } from '@/components/button';
+import { SegmentedControl } from '@/components/form-fields';
 import { SearchBox } from '@/components/search-box';
-import { SegmentedControl } from '@/components/segmented-control';
 import { EmptyState, Loading, ErrorMessage } from '@/components/status';
 import { showError } from '@/components/toast';
 import { cn } from '@/lib/cn';
 import { useTitle } from '@/lib/hooks';
+import { createStoredChoice } from '@/lib/preferences';
 import { SERVER_ROOT } from '@/lib/server-path';
-import { createStoredChoice } from '@/lib/stored-choice';
 import { TraceCharts } from './charts';
 import { ConditionChips, ConditionEditor } from './condition-editor';
 import { traceStatsQuery, anyTraceQuery } from './queries';
@@ -35,8 +35,8 @@ const TOP_DISTANCE_PX = 8;
 
 export default function TracesPage(): ReactNode {
   useTitle('Traces');
-  const asking = useTraceQuery();
-  const { query, setQuery } = asking;
+  const queryState = useTraceQuery();
+  const { query, setQuery } = queryState;
   const live = useLiveState() === 'on';
   const showCharts = useChartsState() === 'open' && query.rows === 'traces';
   // State instead of a ref, because children may render before the element exists.
@@ -46,8 +46,11 @@ export default function TracesPage(): ReactNode {
   const liveRows = useLiveRows(query, live, atTop);
   const seenValues = useSeenValues(liveRows.rows);
   const change = (next: TraceQuery) => setQuery(next);
-  const look = () =>
-    Promise.all([liveRows.look(), showCharts && queryClient.fetchQuery({ ...traceStatsQuery(query), staleTime: 0 })]);
+  const refresh = () =>
+    Promise.all([
+      liveRows.checkNow(),
+      showCharts && queryClient.fetchQuery({ ...traceStatsQuery(query), staleTime: 0 }),
+    ]);
   const goLive = () => useLiveState.setState(live ? 'off' : 'on');
   useCommand({
     id: 'traces-search',
@@ -66,7 +69,7 @@ export default function TracesPage(): ReactNode {
     <div ref={setBox} className="@container h-full overflow-y-auto [overflow-anchor:none]">
       <header data-above className="flex items-center gap-1 px-4 pt-3">
         <h1 className="grow text-xl font-semibold">Traces</h1>
-        <ViewsMenu asking={asking} />
+        <ViewsMenu queryState={queryState} />
         {query.rows === 'traces' && (
           <IconButton
             label={showCharts ? 'Hide the plots' : 'Show the plots'}
@@ -76,14 +79,14 @@ export default function TracesPage(): ReactNode {
             <ChartColumn />
           </IconButton>
         )}
-        <IconButton label="Look for new ones" onClick={() => void look().catch(showError)}>
+        <IconButton label="Look for new ones" onClick={() => void refresh().catch(showError)}>
           <RefreshCw />
         </IconButton>
         <LiveButton live={live} onClick={goLive} />
       </header>
       <QueryBar query={query} setQuery={setQuery} seenValues={seenValues} field={field} />
       <div data-above>
-        <ConditionChips query={query} seen={seenValues} onChange={change} />
+        <ConditionChips query={query} seenValues={seenValues} onChange={change} />
         {showCharts && !liveRows.error && (liveRows.waiting || liveRows.rows.length > 0) && (
           <TraceCharts query={query} live={live} onChange={change} />
         )}
@@ -97,17 +100,17 @@ export default function TracesPage(): ReactNode {
           </div>
         )}
       </div>
-      {!atTop && liveRows.fresh.count > 0 && (
+      {!atTop && liveRows.newRows.count > 0 && (
         <NewRowsButton
-          fresh={liveRows.fresh}
+          newRows={liveRows.newRows}
           onClick={() => {
-            liveRows.take();
+            liveRows.showNewRows();
             box?.scrollTo({ top: 0 });
           }}
         />
       )}
       {liveRows.waiting && <Loading className="flex justify-center py-16" />}
-      {!liveRows.waiting && !liveRows.error && !liveRows.old && liveRows.rows.length === 0 && (
+      {!liveRows.waiting && !liveRows.error && !liveRows.isPrevious && liveRows.rows.length === 0 && (
         <NoRows query={query} onChange={change} />
       )}
       {liveRows.rows.length > 0 && (
@@ -117,11 +120,11 @@ export default function TracesPage(): ReactNode {
             rows={liveRows.rows}
             kind={query.rows}
             box={box}
-            old={liveRows.old}
-            more={liveRows.more}
+            old={liveRows.isPrevious}
+            more={liveRows.hasMore}
             fetching={liveRows.fetching}
             onMore={liveRows.fetchMore}
-            failed={liveRows.error !== null && liveRows.cut}
+            failed={liveRows.error !== null && liveRows.nextPageFailed}
           />
           <RestoreScroll name={window.location.search} box={box} />
         </>
@@ -182,7 +185,7 @@ function QueryBar({ query, setQuery, seenValues, field }: QueryBarProps): ReactN
       />
       <TimeMenu key={`${query.from} ${query.to}`} query={query} onChange={(next) => setQuery(next)} />
       <ConditionEditor
-        seen={seenValues}
+        seenValues={seenValues}
         onDone={(condition) => setQuery({ ...query, conditions: [...query.conditions, condition] })}
         trigger={
           <Button>
@@ -197,7 +200,7 @@ function QueryBar({ query, setQuery, seenValues, field }: QueryBarProps): ReactN
 
 function LiveButton({ live, onClick }: { live: boolean; onClick: () => void }): ReactNode {
   return (
-    <Button look="quiet" aria-pressed={live} onClick={onClick} className={cn(live && '!text-good')}>
+    <Button variant="quiet" aria-pressed={live} onClick={onClick} className={cn(live && '!text-good')}>
       <span aria-hidden className={cn('size-2 rounded-full', live ? 'animate-pulse bg-good' : 'bg-strong-line')} />
       Live
     </Button>
@@ -206,10 +209,10 @@ function LiveButton({ live, onClick }: { live: boolean; onClick: () => void }): 
 
 /** Takes no space, so that nothing moves. */
 function NewRowsButton({
-  fresh,
+  newRows,
   onClick,
 }: {
-  fresh: { count: number; many: boolean };
+  newRows: { count: number; mayBeMore: boolean };
   onClick: () => void;
 }): ReactNode {
   return (
@@ -223,8 +226,8 @@ function NewRowsButton({
         )}
       >
         <ChevronUp aria-hidden className="size-3.5" />
-        {fresh.count}
-        {fresh.many && '+'} new
+        {newRows.count}
+        {newRows.mayBeMore && '+'} new
       </button>
     </div>
   );
@@ -233,9 +236,9 @@ function NewRowsButton({
 function useAtTop(box: HTMLDivElement | null): boolean {
   const [atTop, setAtTop] = useState(() => (scrollPositions.get(window.location.search) ?? 0) < TOP_DISTANCE_PX);
   useEffect(() => {
-    const look = () => box && setAtTop(box.scrollTop < TOP_DISTANCE_PX);
-    box?.addEventListener('scroll', look, { passive: true });
-    return () => box?.removeEventListener('scroll', look);
+    const updateAtTop = () => box && setAtTop(box.scrollTop < TOP_DISTANCE_PX);
+    box?.addEventListener('scroll', updateAtTop, { passive: true });
+    return () => box?.removeEventListener('scroll', updateAtTop);
   }, [box]);
   return atTop;
 }
@@ -246,9 +249,9 @@ function RestoreScroll({ name, box }: { name: string; box: HTMLDivElement | null
     if (!box) return undefined;
     const before = scrollPositions.get(name);
     if (before !== undefined) box.scrollTo({ top: before });
-    const keep = () => scrollPositions.set(name, box.scrollTop);
-    box.addEventListener('scroll', keep, { passive: true });
-    return () => box.removeEventListener('scroll', keep);
+    const savePosition = () => scrollPositions.set(name, box.scrollTop);
+    box.addEventListener('scroll', savePosition, { passive: true });
+    return () => box.removeEventListener('scroll', savePosition);
   }, [name, box]);
   return null;
 }
@@ -285,12 +288,12 @@ export function NoRows({ query, onChange }: { query: TraceQuery; onChange: (quer
 
 function NoMatches({ query, onChange }: { query: TraceQuery; onChange: (query: TraceQuery) => void }): ReactNode {
   const filtered = query.conditions.length > 0 || query.search.trim() !== '';
-  const earlier = query.range !== 'all';
+  const isRangeLimited = query.range !== 'all';
   return (
     <EmptyState icon={<SearchX aria-hidden />} title={filtered ? 'Nothing matches' : 'Nothing in this time'}>
       <p>
         No {query.rows === 'traces' ? 'trace' : 'span'} {filtered ? 'is like that' : 'began then'}
-        {earlier && query.range !== 'custom' && filtered ? ` (${RANGES[query.range].toLowerCase()})` : ''}.
+        {isRangeLimited && query.range !== 'custom' && filtered ? ` (${RANGES[query.range].toLowerCase()})` : ''}.
       </p>
       <div className="flex flex-wrap justify-center gap-2 pt-3">
         {filtered && (
@@ -298,10 +301,10 @@ function NoMatches({ query, onChange }: { query: TraceQuery; onChange: (query: T
             Clear the filters
           </Button>
         )}
-        {earlier && (
+        {isRangeLimited && (
           <Button onClick={() => onChange({ ...query, range: 'all', from: null, to: null })}>Look at all time</Button>
         )}
-        {!filtered && !earlier && <Button onClick={() => onChange(EMPTY_QUERY)}>Begin anew</Button>}
+        {!filtered && !isRangeLimited && <Button onClick={() => onChange(EMPTY_QUERY)}>Begin anew</Button>}
       </div>
     </EmptyState>
   );

@@ -59,9 +59,9 @@ export const newestRowsQuery = (query: TraceQuery) =>
 
 /** Replace the cached pages. */
 export function setRowPages(query: TraceQuery, pages: readonly RowPage[]): void {
-  queryClient.setQueryData(rowPagesQuery(query).queryKey, (known: InfiniteData<RowPage> | undefined) => ({
+  queryClient.setQueryData(rowPagesQuery(query).queryKey, (cached: InfiniteData<RowPage> | undefined) => ({
     pages: [...pages],
-    pageParams: known?.pageParams.slice(0, pages.length) ?? [FIRST_PAGE],
+    pageParams: cached?.pageParams.slice(0, pages.length) ?? [FIRST_PAGE],
   }));
 }
 
@@ -158,11 +158,11 @@ export const traceSkeletonQuery = (trace: string) =>
     structuralSharing: false,
   });
 
-export const traceConversationQuery = (trace: string, whole: boolean) =>
+export const traceConversationQuery = (trace: string, full: boolean) =>
   queryOptions({
-    queryKey: ['trace', trace, 'conversation', whole],
+    queryKey: ['trace', trace, 'conversation', full],
     queryFn: ({ signal }) =>
-      api('get', '/api/traces/{trace}/conversation', { path: { trace }, query: { whole }, signal }),
+      api('get', '/api/traces/{trace}/conversation', { path: { trace }, query: { whole: full }, signal }),
     structuralSharing: false,
   });
 
@@ -181,11 +181,11 @@ export const spansContainingQuery = (trace: string, words: string) =>
     queryKey: ['trace', trace, 'holding', words],
     queryFn: async ({ signal }) => {
       const filter = { field: 'trace_id', op: 'eq', value: trace };
-      const found = await api('post', '/api/spans/query', {
+      const page = await api('post', '/api/spans/query', {
         body: { filter, search: words, limit: 200 } as never,
         signal,
       });
-      return found.data.map(({ span_id: id }) => id);
+      return page.data.map(({ span_id: id }) => id);
     },
     enabled: words !== '',
     retry: false,

@@ -10,6 +10,9 @@ import {
   viewBody,
   type TraceQuery,
   type Condition,
+  conditionText,
+  fromInputValue,
+  toInputValue,
 } from './query';
 
 const condition = (name: string, op: Condition['op'], value = '', of: Condition['of'] = 'field'): Condition => ({
@@ -18,7 +21,7 @@ const condition = (name: string, op: Condition['op'], value = '', of: Condition[
   op,
   value,
 });
-const asking = (...conditions: Condition[]): TraceQuery => ({ ...EMPTY_QUERY, conditions });
+const queryWith = (...conditions: Condition[]): TraceQuery => ({ ...EMPTY_QUERY, conditions });
 
 describe('an address', () => {
   it('is empty when nothing is asked', () => {
@@ -27,7 +30,7 @@ describe('an address', () => {
   });
 
   it('says all that is asked, and is read again as the same', () => {
-    const asked: TraceQuery = {
+    const query: TraceQuery = {
       rows: 'spans',
       search: 'refund "order 42"',
       range: 'custom',
@@ -43,21 +46,21 @@ describe('an address', () => {
       ],
     };
 
-    expect(parseTraceQuery(new URLSearchParams(String(traceQueryParams(asked))))).toEqual(asked);
+    expect(parseTraceQuery(new URLSearchParams(String(traceQueryParams(query))))).toEqual(query);
   });
 
   it('is as short as a person would write it', () => {
-    const asked = { ...asking(condition('status', 'eq', 'error')), range: '24h' as const };
+    const query = { ...queryWith(condition('status', 'eq', 'error')), range: '24h' as const };
 
-    expect(decodeURIComponent(String(traceQueryParams(asked)))).toBe('range=24h&f=status~eq~error');
+    expect(decodeURIComponent(String(traceQueryParams(query)))).toBe('range=24h&f=status~eq~error');
   });
 
   it('may be nonsense, of which what can be understood is left', () => {
-    const given = new URLSearchParams(
+    const params = new URLSearchParams(
       'rows=cats&range=__proto__&from=nonsense&any=2&f=&f=a&f=status~is~x&f=~eq~x&f=kind~eq~llm',
     );
 
-    expect(parseTraceQuery(given)).toEqual(asking(condition('kind', 'eq', 'llm')));
+    expect(parseTraceQuery(params)).toEqual(queryWith(condition('kind', 'eq', 'llm')));
   });
 
   it('with times only is of a custom range', () => {
@@ -69,13 +72,13 @@ describe('an address', () => {
 
 describe('a saved view', () => {
   it('is read as what was saved', () => {
-    const asked = {
-      ...asking(condition('kind', 'in', 'llm, tool'), condition('a', 'missing', '', 'attribute')),
+    const query = {
+      ...queryWith(condition('kind', 'in', 'llm, tool'), condition('a', 'missing', '', 'attribute')),
       search: 'x',
       any: true,
     };
 
-    expect(parseView(JSON.parse(JSON.stringify(viewBody(asked))) as Record<string, unknown>)).toEqual(asked);
+    expect(parseView(JSON.parse(JSON.stringify(viewBody(query))) as Record<string, unknown>)).toEqual(query);
   });
 
   it('of anything else asks nothing', () => {
@@ -94,25 +97,25 @@ describe('a filter', () => {
   it('is nothing, one condition, all of several or any', () => {
     const leaf = { field: 'status', op: 'eq', value: 'error' };
     const other = { field: 'session', op: 'missing' };
-    const two = asking(condition('status', 'eq', 'error'), condition('session', 'missing'));
+    const twoConditions = queryWith(condition('status', 'eq', 'error'), condition('session', 'missing'));
 
     expect(queryFilter(EMPTY_QUERY)).toBeNull();
-    expect(queryFilter(asking(condition('status', 'eq', ' error ')))).toEqual(leaf);
-    expect(queryFilter(two)).toEqual({ and: [leaf, other] });
-    expect(queryFilter({ ...two, any: true })).toEqual({ or: [leaf, other] });
+    expect(queryFilter(queryWith(condition('status', 'eq', ' error ')))).toEqual(leaf);
+    expect(queryFilter(twoConditions)).toEqual({ and: [leaf, other] });
+    expect(queryFilter({ ...twoConditions, any: true })).toEqual({ or: [leaf, other] });
   });
 
   it('has numbers for fields of numbers; what is none the server tells', () => {
-    expect(queryFilter(asking(condition('duration_ms', 'gt', '2e3')))).toEqual({
+    expect(queryFilter(queryWith(condition('duration_ms', 'gt', '2e3')))).toEqual({
       field: 'duration_ms',
       op: 'gt',
       value: 2000,
     });
-    expect(queryFilter(asking(condition('cost', 'lt', 'much')))).toEqual({ field: 'cost', op: 'lt', value: 'much' });
+    expect(queryFilter(queryWith(condition('cost', 'lt', 'much')))).toEqual({ field: 'cost', op: 'lt', value: 'much' });
   });
 
   it('takes lists apart at commas', () => {
-    expect(queryFilter(asking(condition('kind', 'in', 'llm, tool,')))).toEqual({
+    expect(queryFilter(queryWith(condition('kind', 'in', 'llm, tool,')))).toEqual({
       field: 'kind',
       op: 'in',
       value: ['llm', 'tool'],
@@ -120,15 +123,16 @@ describe('a filter', () => {
   });
 
   it('means numbers, truths and texts of attributes alike', () => {
-    const of = (op: Condition['op'], value: string) => queryFilter(asking(condition('a', op, value, 'attribute')));
+    const filterOf = (op: Condition['op'], value: string) =>
+      queryFilter(queryWith(condition('a', op, value, 'attribute')));
 
-    expect(of('eq', '200')).toEqual({ attribute: 'a', op: 'in', value: ['200', 200] });
-    expect(of('ne', 'true')).toEqual({ attribute: 'a', op: 'not_in', value: ['true', true] });
-    expect(of('eq', '/x')).toEqual({ attribute: 'a', op: 'eq', value: '/x' });
-    expect(of('in', 'a,1')).toEqual({ attribute: 'a', op: 'in', value: ['a', '1', 1] });
-    expect(of('gt', '5')).toEqual({ attribute: 'a', op: 'gt', value: 5 });
-    expect(of('contains', '5')).toEqual({ attribute: 'a', op: 'contains', value: '5' });
-    expect(of('exists', '5')).toEqual({ attribute: 'a', op: 'exists' });
+    expect(filterOf('eq', '200')).toEqual({ attribute: 'a', op: 'in', value: ['200', 200] });
+    expect(filterOf('ne', 'true')).toEqual({ attribute: 'a', op: 'not_in', value: ['true', true] });
+    expect(filterOf('eq', '/x')).toEqual({ attribute: 'a', op: 'eq', value: '/x' });
+    expect(filterOf('in', 'a,1')).toEqual({ attribute: 'a', op: 'in', value: ['a', '1', 1] });
+    expect(filterOf('gt', '5')).toEqual({ attribute: 'a', op: 'gt', value: 5 });
+    expect(filterOf('contains', '5')).toEqual({ attribute: 'a', op: 'contains', value: '5' });
+    expect(filterOf('exists', '5')).toEqual({ attribute: 'a', op: 'exists' });
   });
 });
 
@@ -143,4 +147,30 @@ describe('the time', () => {
       to: '2026-11-16T00:00:00.000Z',
     });
   });
+});
+
+const textOf = (name: string, op: Condition['op'], value: string, of: Condition['of'] = 'field') =>
+  Object.values(conditionText({ of, name, op, value })).join(' ').trim();
+
+it('reads as a sentence', () => {
+  expect(textOf('status', 'ne', 'ok')).toBe('Status is not ok');
+  expect(textOf('duration_ms', 'gt', '2000')).toBe('Duration > 2000 ms');
+  expect(textOf('status', 'missing', 'x')).toBe('Status is missing');
+  expect(textOf('status', 'in', 'x', 'attribute')).toBe('status is one of x');
+  expect(textOf('unknown.field', 'eq', '')).toBe('unknown.field is ""');
+  expect(textOf('start', 'gte', 'soon')).toBe('Start from soon');
+});
+
+it('a time goes into a field and comes out as the same', () => {
+  expect(fromInputValue(toInputValue('2026-11-14T10:05:00.000Z'))).toBe('2026-11-14T10:05:00.000Z');
+  expect(toInputValue('2026-11-14T10:05:00.000Z')).toMatch(/^2026-11-1\dT\d\d:\d5$/);
+});
+
+it('no time is an empty field', () => {
+  expect([toInputValue(null), toInputValue('nonsense'), fromInputValue(''), fromInputValue('nonsense')]).toEqual([
+    '',
+    '',
+    null,
+    null,
+  ]);
 });

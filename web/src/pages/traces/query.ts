@@ -4,7 +4,6 @@
  */
 import { useCallback, useMemo } from 'react';
 import { useSearchParams } from 'wouter';
-import { OPS, takesList, takesValue, conditionField, type Op } from './conditions';
 
 export const RANGES = {
   '1h': 'Last hour',
@@ -60,30 +59,30 @@ const MAX_VALUE_LENGTH = 2000;
 
 // URL
 
-export function parseTraceQuery(given: URLSearchParams): TraceQuery {
+export function parseTraceQuery(params: URLSearchParams): TraceQuery {
   return validateQuery({
-    rows: given.get('rows'),
-    search: given.get('q'),
-    range: given.get('range') ?? (given.has('from') || given.has('to') ? 'custom' : null),
-    from: given.get('from'),
-    to: given.get('to'),
-    any: given.get('any') === '1',
-    conditions: given.getAll('f').map(parseCondition),
+    rows: params.get('rows'),
+    search: params.get('q'),
+    range: params.get('range') ?? (params.has('from') || params.has('to') ? 'custom' : null),
+    from: params.get('from'),
+    to: params.get('to'),
+    any: params.get('any') === '1',
+    conditions: params.getAll('f').map(parseCondition),
   });
 }
 
 /** URL parameters; defaults are left out. */
 export function traceQueryParams(query: TraceQuery): URLSearchParams {
-  const made = new URLSearchParams();
-  if (query.rows !== EMPTY_QUERY.rows) made.set('rows', query.rows);
-  if (query.search) made.set('q', query.search);
+  const params = new URLSearchParams();
+  if (query.rows !== EMPTY_QUERY.rows) params.set('rows', query.rows);
+  if (query.search) params.set('q', query.search);
   if (query.range === 'custom') {
-    if (query.from) made.set('from', query.from);
-    if (query.to) made.set('to', query.to);
-  } else if (query.range !== EMPTY_QUERY.range) made.set('range', query.range);
-  if (query.any && query.conditions.length > 1) made.set('any', '1');
-  for (const condition of query.conditions) made.append('f', encodeCondition(condition));
-  return made;
+    if (query.from) params.set('from', query.from);
+    if (query.to) params.set('to', query.to);
+  } else if (query.range !== EMPTY_QUERY.range) params.set('range', query.range);
+  if (query.any && query.conditions.length > 1) params.set('any', '1');
+  for (const condition of query.conditions) params.append('f', encodeCondition(condition));
+  return params;
 }
 
 /** `status~eq~error`, `@http.route~exists`: everything after the second ~ is the value. */
@@ -109,8 +108,8 @@ export const parseView = (body: Record<string, unknown>): TraceQuery => validate
 export const isSameQuery = (one: TraceQuery, other: TraceQuery): boolean =>
   String(traceQueryParams(one)) === String(traceQueryParams(other));
 
-function validateQuery(given: Record<string, unknown>): TraceQuery {
-  const { rows, search, range, from, to, any, conditions } = given;
+function validateQuery(raw: Record<string, unknown>): TraceQuery {
+  const { rows, search, range, from, to, any, conditions } = raw;
   const read = {
     rows: rows === 'spans' ? ('spans' as const) : ('traces' as const),
     search: typeof search === 'string' ? search.slice(0, MAX_SEARCH_LENGTH) : '',
@@ -120,22 +119,22 @@ function validateQuery(given: Record<string, unknown>): TraceQuery {
   const begin = parseTime(from);
   const end = parseTime(to);
   if (range === 'custom' && (begin || end)) return { ...read, range, from: begin, to: end };
-  const known = typeof range === 'string' && range !== 'custom' && Object.hasOwn(RANGES, range);
-  return { ...read, range: known ? (range as RelativeRange) : EMPTY_QUERY.range, from: null, to: null };
+  const isRelative = typeof range === 'string' && range !== 'custom' && Object.hasOwn(RANGES, range);
+  return { ...read, range: isRelative ? (range as RelativeRange) : EMPTY_QUERY.range, from: null, to: null };
 }
 
-function validateCondition(given: unknown): Condition[] {
-  if (typeof given !== 'object' || given === null) return [];
-  const { of, name, op, value } = given as Record<string, unknown>;
+function validateCondition(raw: unknown): Condition[] {
+  if (typeof raw !== 'object' || raw === null) return [];
+  const { of, name, op, value } = raw as Record<string, unknown>;
   if (typeof name !== 'string' || name === '' || name.length > MAX_NAME_LENGTH) return [];
-  const known = OPS.find((one) => one === op);
-  if (!known) return [];
-  const text = typeof value === 'string' && takesValue(known) ? value.slice(0, MAX_VALUE_LENGTH) : '';
-  return [{ of: of === 'attribute' ? 'attribute' : 'field', name, op: known, value: text }];
+  const knownOp = OPS.find((one) => one === op);
+  if (!knownOp) return [];
+  const text = typeof value === 'string' && takesValue(knownOp) ? value.slice(0, MAX_VALUE_LENGTH) : '';
+  return [{ of: of === 'attribute' ? 'attribute' : 'field', name, op: knownOp, value: text }];
 }
 
-const parseTime = (given: unknown): string | null => {
-  const at = typeof given === 'string' ? Date.parse(given) : Number.NaN;
+const parseTime = (raw: unknown): string | null => {
+  const at = typeof raw === 'string' ? Date.parse(raw) : Number.NaN;
   return Number.isNaN(at) ? null : new Date(at).toISOString();
 };
 
@@ -155,9 +154,9 @@ export function timeBounds({ range, from, to }: TraceQuery, now: number): TimeBo
 
 /** The filter for the API. */
 export function queryFilter({ any, conditions }: TraceQuery): unknown {
-  const leaves = conditions.map(conditionFilter);
-  if (leaves.length < 2) return leaves[0] ?? null;
-  return any ? { or: leaves } : { and: leaves };
+  const filters = conditions.map(conditionFilter);
+  if (filters.length < 2) return filters[0] ?? null;
+  return any ? { or: filters } : { and: filters };
 }
 
 function conditionFilter({ of, name, op, value }: Condition): unknown {
@@ -178,19 +177,19 @@ function attributeFilter(name: string, op: Op, texts: readonly string[]): unknow
     text,
     ...[parseNumber(text) ?? parseBoolean(text)].filter((one) => one !== undefined),
   ]);
-  const several = op === 'eq' || op === 'in' ? 'in' : 'not_in';
+  const listOp = op === 'eq' || op === 'in' ? 'in' : 'not_in';
   return values.length === 1 && !takesList(op)
     ? { attribute: name, op, value: values[0] }
-    : { attribute: name, op: several, value: values };
+    : { attribute: name, op: listOp, value: values };
 }
 
 /** Comma-separated. */
 export const splitList = (value: string): string[] => {
-  const several = value
+  const values = value
     .split(',')
     .map((one) => one.trim())
     .filter(Boolean);
-  return several.length > 0 ? several : [''];
+  return values.length > 0 ? values : [''];
 };
 
 export const parseNumber = (text: string): number | undefined => {
@@ -215,12 +214,160 @@ export function useTraceQuery(): TraceQueryState {
   const query = useMemo(() => parseTraceQuery(new URLSearchParams(text)), [text]);
   const view = params.get('view');
   const setQuery = useCallback<TraceQueryState['setQuery']>(
-    (next, { view: chosen = view, replace = false } = {}) => {
-      const made = traceQueryParams(next);
-      if (chosen) made.set('view', chosen);
-      setParams(made, { replace });
+    (next, { view: viewId = view, replace = false } = {}) => {
+      const nextParams = traceQueryParams(next);
+      if (viewId) nextParams.set('view', viewId);
+      setParams(nextParams, { replace });
     },
     [view, setParams],
   );
   return { query, view, setQuery };
+}
+
+/** Fields and operators of filter conditions, and their display text. */
+export const OPS = [
+  'eq',
+  'ne',
+  'contains',
+  'starts_with',
+  'in',
+  'not_in',
+  'lt',
+  'lte',
+  'gt',
+  'gte',
+  'exists',
+  'missing',
+] as const;
+export type Op = (typeof OPS)[number];
+
+export type FieldType = 'choice' | 'text' | 'number' | 'time' | 'any';
+
+export interface ConditionField {
+  name: string;
+  label: string;
+  type: FieldType;
+  /** All possible values. */
+  choices?: readonly string[];
+  /** Unit after a number. */
+  unit?: string;
+}
+
+export const KINDS = [
+  'workflow',
+  'agent',
+  'llm',
+  'tool',
+  'retrieval',
+  'embedding',
+  'rerank',
+  'guardrail',
+  'evaluator',
+  'task',
+  'unknown',
+] as const;
+export const STATUSES = ['ok', 'error', 'cancelled', 'incomplete'] as const;
+
+export const FIELDS: readonly ConditionField[] = [
+  { name: 'status', label: 'Status', type: 'choice', choices: STATUSES },
+  { name: 'kind', label: 'Kind', type: 'choice', choices: KINDS },
+  { name: 'workflow', label: 'Workflow', type: 'text' },
+  { name: 'name', label: 'Name', type: 'text' },
+  { name: 'model', label: 'Model', type: 'text' },
+  { name: 'provider', label: 'Provider', type: 'text' },
+  { name: 'session', label: 'Session', type: 'text' },
+  { name: 'user', label: 'User', type: 'text' },
+  { name: 'duration_ms', label: 'Duration', type: 'number', unit: 'ms' },
+  { name: 'usage.input_tokens', label: 'Tokens in', type: 'number' },
+  { name: 'usage.output_tokens', label: 'Tokens out', type: 'number' },
+  { name: 'cost', label: 'Cost', type: 'number', unit: 'USD' },
+  { name: 'cost_source', label: 'Cost from', type: 'choice', choices: ['reported', 'computed'] },
+  {
+    name: 'finish',
+    label: 'Finish',
+    type: 'choice',
+    choices: ['stop', 'length', 'tool-calls', 'content-filter', 'error', 'other'],
+  },
+  { name: 'tool.name', label: 'Tool', type: 'text' },
+  { name: 'exception.type', label: 'Exception', type: 'text' },
+  { name: 'status_message', label: 'Status message', type: 'text' },
+  { name: 'service', label: 'Service', type: 'text' },
+  { name: 'scope', label: 'Scope', type: 'text' },
+  { name: 'start', label: 'Start', type: 'time' },
+  { name: 'run_id', label: 'Run', type: 'text' },
+  { name: 'trace_id', label: 'Trace id', type: 'text' },
+  { name: 'span_id', label: 'Span id', type: 'text' },
+  { name: 'parent_id', label: 'Parent id', type: 'text' },
+];
+
+const BY_NAME = new Map(FIELDS.map((field) => [field.name, field]));
+
+export const conditionField = (name: string): ConditionField | undefined => BY_NAME.get(name);
+
+const OPS_BY_TYPE: Record<FieldType, readonly Op[]> = {
+  choice: ['eq', 'ne', 'in', 'not_in', 'exists', 'missing'],
+  text: ['eq', 'ne', 'contains', 'starts_with', 'in', 'not_in', 'exists', 'missing'],
+  number: ['gt', 'gte', 'lt', 'lte', 'eq', 'ne', 'exists', 'missing'],
+  time: ['gte', 'lt'],
+  any: ['eq', 'ne', 'contains', 'starts_with', 'in', 'not_in', 'gt', 'gte', 'lt', 'lte', 'exists', 'missing'],
+};
+
+/** Attributes may have any type. */
+export const fieldOps = (field: ConditionField | undefined): readonly Op[] => OPS_BY_TYPE[field?.type ?? 'any'];
+
+export const takesValue = (op: Op): boolean => op !== 'exists' && op !== 'missing';
+export const takesList = (op: Op): boolean => op === 'in' || op === 'not_in';
+
+const OP_LABELS: Record<Op, string> = {
+  eq: 'is',
+  ne: 'is not',
+  contains: 'contains',
+  starts_with: 'starts with',
+  in: 'is one of',
+  not_in: 'is none of',
+  lt: '<',
+  lte: '≤',
+  gt: '>',
+  gte: '≥',
+  exists: 'is there',
+  missing: 'is missing',
+};
+const TIME_OP_LABELS: Partial<Record<Op, string>> = { gte: 'from', lt: 'before' };
+
+export const opLabel = (op: Op, type: FieldType = 'any'): string =>
+  (type === 'time' ? TIME_OP_LABELS[op] : undefined) ?? OP_LABELS[op];
+
+/** A condition as display text. */
+export interface ConditionText {
+  subject: string;
+  verb: string;
+  value: string;
+}
+
+export function conditionText({ of, name, op, value }: Condition): ConditionText {
+  const field = of === 'field' ? conditionField(name) : undefined;
+  const displayValue = field?.type === 'time' && !Number.isNaN(Date.parse(value)) ? formatLocalTime(value) : value;
+  return {
+    subject: field?.label ?? name,
+    verb: opLabel(op, field?.type),
+    value: takesValue(op) ? [displayValue || '""', field?.unit].filter(Boolean).join(' ') : '',
+  };
+}
+
+/** For `<input type="datetime-local">`, in local time; empty without a time. */
+export function toInputValue(at: string | null): string {
+  const time = at ? new Date(at) : null;
+  if (!time || Number.isNaN(time.getTime())) return '';
+  return new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
+/** Parse a local time to ISO 8601; null if invalid. */
+export function fromInputValue(text: string): string | null {
+  const time = text ? new Date(text) : null;
+  return time && !Number.isNaN(time.getTime()) ? time.toISOString() : null;
+}
+
+/** `14 Nov, 10:00` */
+export function formatLocalTime(at: string): string {
+  return new Date(at).toLocaleString('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
 }

@@ -34,9 +34,9 @@ describe('rows that come', () => {
   const pages = [page('2', row('e', 50), row('d', 40)), page('3', row('c', 30), row('b', 20))];
 
   it('stand before those that were there', () => {
-    const found = absorbRows(pages, page('x', row('g', 59), row('f', 55), row('e', 50)));
+    const result = absorbRows(pages, page('x', row('g', 59), row('f', 55), row('e', 50)));
 
-    expect([names(found.pages), found.added, found.replaced]).toEqual([
+    expect([names(result.pages), result.added, result.replaced]).toEqual([
       [
         ['g', 'f', 'e', 'd'],
         ['c', 'b'],
@@ -47,26 +47,26 @@ describe('rows that come', () => {
   });
 
   it('stand where they belong when they began earlier than others', () => {
-    const found = absorbRows(pages, page('x', row('e', 50), row('late', 45), row('d', 40), row('later', 25)));
+    const result = absorbRows(pages, page('x', row('e', 50), row('late', 45), row('d', 40), row('later', 25)));
 
-    expect(names(found.pages)).toEqual([
+    expect(names(result.pages)).toEqual([
       ['e', 'late', 'd'],
       ['c', 'later', 'b'],
     ]);
   });
 
   it('change those that are known, and leave other pages the same', () => {
-    const found = absorbRows(pages, page('x', row('e', 50, { spans: 7 }), row('d', 40)));
+    const result = absorbRows(pages, page('x', row('e', 50, { spans: 7 }), row('d', 40)));
 
-    expect(found.pages[0]?.data[0]?.spans).toBe(7);
-    expect([found.pages[1], found.added]).toEqual([pages[1], 0]);
-    expect(found.pages[1]).toBe(pages[1]);
+    expect(result.pages[0]?.data[0]?.spans).toBe(7);
+    expect([result.pages[1], result.added]).toEqual([pages[1], 0]);
+    expect(result.pages[1]).toBe(pages[1]);
   });
 
   it('begin anew when there are so many that some may be missing', () => {
-    const found = absorbRows(pages, page('x', row('z', 59), row('y', 58)));
+    const result = absorbRows(pages, page('x', row('z', 59), row('y', 58)));
 
-    expect([names(found.pages), found.added, found.replaced]).toEqual([[['z', 'y']], 2, true]);
+    expect([names(result.pages), result.added, result.replaced]).toEqual([[['z', 'y']], 2, true]);
   });
 
   it('are all that there is in an empty table', () => {
@@ -74,9 +74,9 @@ describe('rows that come', () => {
   });
 
   it('wait while somebody reads; only what is known changes', () => {
-    const found = refreshRows(pages, page('x', row('g', 59), row('e', 50, { spans: 7 })));
+    const result = refreshRows(pages, page('x', row('g', 59), row('e', 50, { spans: 7 })));
 
-    expect([names(found), found[0]?.data[0]?.spans]).toEqual([
+    expect([names(result), result[0]?.data[0]?.spans]).toEqual([
       [
         ['e', 'd'],
         ['c', 'b'],

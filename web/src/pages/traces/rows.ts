@@ -31,28 +31,28 @@ export interface AbsorbResult {
 
 /** Merge the newest page into the known pages. */
 export function absorbRows(pages: readonly RowPage[], head: RowPage): AbsorbResult {
-  const known = new Set(pages.flatMap(({ data }) => data.map(rowId)));
-  const added = head.data.filter((row) => !known.has(rowId(row)));
-  if (known.size > 0 && added.length === head.data.length && head.next !== null)
+  const knownIds = new Set(pages.flatMap(({ data }) => data.map(rowId)));
+  const added = head.data.filter((row) => !knownIds.has(rowId(row)));
+  if (knownIds.size > 0 && added.length === head.data.length && head.next !== null)
     return { pages: [head], added: added.length, replaced: true };
-  if (known.size === 0) return { pages: [head], added: added.length, replaced: false };
+  if (knownIds.size === 0) return { pages: [head], added: added.length, replaced: false };
   const changed = new Map(head.data.map((row) => [rowId(row), row]));
   let left = added;
-  const merged = pages.map((page, place) => {
+  const merged = pages.map((page, index) => {
     const last = page.data.at(-1);
-    const here = place === pages.length - 1 || !last ? left : left.filter((row) => isBefore(row, last));
-    left = left.filter((row) => !here.includes(row));
-    if (here.length === 0 && !page.data.some((row) => changed.has(rowId(row)))) return page;
+    const newOnPage = index === pages.length - 1 || !last ? left : left.filter((row) => isBefore(row, last));
+    left = left.filter((row) => !newOnPage.includes(row));
+    if (newOnPage.length === 0 && !page.data.some((row) => changed.has(rowId(row)))) return page;
     const data = page.data.map((row) => changed.get(rowId(row)) ?? row);
-    return { ...page, data: here.length > 0 ? inOrder([...data, ...here]) : data };
+    return { ...page, data: newOnPage.length > 0 ? inOrder([...data, ...newOnPage]) : data };
   });
   return { pages: merged, added: added.length, replaced: false };
 }
 
 /** Update known rows without moving anything. */
 export function refreshRows(pages: readonly RowPage[], head: RowPage): readonly RowPage[] {
-  const known = new Set(pages.flatMap(({ data }) => data.map(rowId)));
-  return absorbRows(pages, { ...head, next: null, data: head.data.filter((row) => known.has(rowId(row))) }).pages;
+  const knownIds = new Set(pages.flatMap(({ data }) => data.map(rowId)));
+  return absorbRows(pages, { ...head, next: null, data: head.data.filter((row) => knownIds.has(rowId(row))) }).pages;
 }
 
 const inOrder = (rows: readonly TraceRow[]): TraceRow[] =>
@@ -67,47 +67,51 @@ export interface LiveRows {
   rows: readonly TraceRow[];
   waiting: boolean;
   /** Rows of the previous query while this one loads. */
-  old: boolean;
+  isPrevious: boolean;
   error: Error | null;
-  more: boolean;
+  hasMore: boolean;
   /** Whether the next page failed to load. */
-  cut: boolean;
+  nextPageFailed: boolean;
   fetching: boolean;
   fetchMore: () => void;
   retry: () => void;
   /** Number of waiting rows; `many` if there may be more. */
-  fresh: { count: number; many: boolean };
+  newRows: { count: number; mayBeMore: boolean };
   /** Show the waiting rows. */
-  take: () => void;
+  showNewRows: () => void;
   /** Check for new rows now. */
-  look: () => Promise<void>;
+  checkNow: () => Promise<void>;
 }
 
 export function useLiveRows(query: TraceQuery, live: boolean, following: boolean): LiveRows {
   const pages = useInfiniteQuery(rowPagesQuery(query));
   const ready = pages.data !== undefined && !pages.isPlaceholderData;
-  const known = ready ? pages.data.pages : null;
+  const loadedPages = ready ? pages.data.pages : null;
   // An empty table shows the first row at once; so does a table on return from another page.
-  const empty = known !== null && known.every(({ data }) => data.length === 0);
+  const empty = loadedPages !== null && loadedPages.every(({ data }) => data.length === 0);
   const newest = useQuery({
     ...newestRowsQuery(query),
     enabled: ready && (live || empty || !pages.isFetchedAfterMount),
   });
-  const next = useMemo(() => (known && newest.data ? absorbRows(known, newest.data) : null), [known, newest.data]);
-  const came = useEffectEvent(({ pages: all, added }: AbsorbResult, letIn: boolean) => {
-    if (known && newest.data) setRowPages(query, letIn || added === 0 ? all : refreshRows(known, newest.data));
+  const next = useMemo(
+    () => (loadedPages && newest.data ? absorbRows(loadedPages, newest.data) : null),
+    [loadedPages, newest.data],
+  );
+  const mergeNewest = useEffectEvent(({ pages: all, added }: AbsorbResult, showNew: boolean) => {
+    if (loadedPages && newest.data)
+      setRowPages(query, showNew || added === 0 ? all : refreshRows(loadedPages, newest.data));
   });
   useEffect(() => {
-    if (next) came(next, following); // Structural sharing keeps unchanged rows, so this converges.
+    if (next) mergeNewest(next, following); // Structural sharing keeps unchanged rows, so this converges.
   }, [next, following]);
   const rows = useMemo(() => pages.data?.pages.flatMap(({ data }) => data) ?? [], [pages.data]);
   return {
     rows,
     waiting: pages.data === undefined && !pages.error,
-    old: pages.isPlaceholderData,
+    isPrevious: pages.isPlaceholderData,
     error: pages.error ?? (live ? newest.error : null),
-    more: pages.hasNextPage && !pages.isPlaceholderData && !pages.error,
-    cut: pages.isFetchNextPageError,
+    hasMore: pages.hasNextPage && !pages.isPlaceholderData && !pages.error,
+    nextPageFailed: pages.isFetchNextPageError,
     fetching: pages.isFetching,
     fetchMore: () => void pages.fetchNextPage(),
     retry: () =>
@@ -116,11 +120,11 @@ export function useLiveRows(query: TraceQuery, live: boolean, following: boolean
         : pages.isFetchNextPageError
           ? pages.fetchNextPage()
           : newest.refetch()),
-    fresh: { count: next?.added ?? 0, many: next?.replaced ?? false },
-    take: () => {
+    newRows: { count: next?.added ?? 0, mayBeMore: next?.replaced ?? false },
+    showNewRows: () => {
       if (next) setRowPages(query, next.pages);
     },
-    look: async () => {
+    checkNow: async () => {
       const { error } = await newest.refetch();
       if (error) throw error;
     },

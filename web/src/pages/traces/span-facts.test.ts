@@ -71,8 +71,8 @@ describe('strangers’ names', () => {
   });
 
   test('are no parameters of a workflow that does not declare them', () => {
-    const { fits, rest } = fittingInputs(hostile as Record<string, unknown>, { properties: { a: {} } });
-    expect([fits, rest]).toEqual([{ a: 3 }, ['b', '__proto__', 'constructor']]);
+    const { accepted, rest } = fittingInputs(hostile as Record<string, unknown>, { properties: { a: {} } });
+    expect([accepted, rest]).toEqual([{ a: 3 }, ['b', '__proto__', 'constructor']]);
     expect(({} as Record<string, unknown>)['polluted']).toBe(undefined);
   });
 
@@ -88,10 +88,10 @@ describe('strangers’ names', () => {
 describe('going on', () => {
   test('gives a workflow what it takes', () => {
     expect(fittingInputs({ a: 1, b: 2 }, { properties: { a: {} }, additionalProperties: true })).toEqual({
-      fits: { a: 1, b: 2 },
+      accepted: { a: 1, b: 2 },
       rest: [],
     });
-    expect(fittingInputs({ a: 1 }, undefined)).toEqual({ fits: {}, rest: ['a'] });
+    expect(fittingInputs({ a: 1 }, undefined)).toEqual({ accepted: {}, rest: ['a'] });
   });
 
   test('says what was left out, shortly', () => {

@@ -13,9 +13,9 @@ export interface SpanFact {
 }
 
 export function spanFacts(span: Span): SpanFact[] {
-  const found: SpanFact[] = [];
+  const facts: SpanFact[] = [];
   const add = (label: string, text: string | null | undefined, more: Partial<SpanFact> = {}) => {
-    if (text) found.push({ label, text, ...more });
+    if (text) facts.push({ label, text, ...more });
   };
   const { usage } = span;
   add('Kind', span.kind);
@@ -40,18 +40,18 @@ export function spanFacts(span: Span): SpanFact[] {
   add('Service', span.service, { code: true });
   add('Scope', span.scope, { code: true });
   add('Read as', span.conventions?.join(', '));
-  return found;
+  return facts;
 }
 
 function tokens(usage: NonNullable<Span['usage']>): string {
-  const counted: [number | null | undefined, string][] = [
+  const counts: [number | null | undefined, string][] = [
     [usage.input_tokens, 'in'],
     [usage.cached_input_tokens, 'cached'],
     [usage.cache_creation_input_tokens, 'put into the cache'],
     [usage.output_tokens, 'out'],
     [usage.reasoning_tokens, 'reasoning'],
   ];
-  return counted
+  return counts
     .flatMap(([number, word]) => (typeof number === 'number' ? [`${number.toLocaleString('en')} ${word}`] : []))
     .join(', ');
 }

@@ -70,8 +70,8 @@ export const statusLabel = (status: string): string => STATUSES.get(status)?.wor
 
 /** Nothing for ok: only problems stand out. */
 export function StatusIcon({ status }: { status: string }): ReactNode {
-  const known = STATUSES.get(status);
-  if (!known) return null;
-  const { icon: Icon, word, tone } = known;
+  const style = STATUSES.get(status);
+  if (!style) return null;
+  const { icon: Icon, word, tone } = style;
   return <Icon role="img" aria-label={word} className={cn('size-3.5 shrink-0', tone)} />;
 }

@@ -2,11 +2,10 @@
 import { useQuery } from '@tanstack/react-query';
 import { memo, type KeyboardEvent, type MouseEvent, type ReactNode, useMemo } from 'react';
 import { Link } from 'wouter';
-import type { Preview } from '@/api/types';
+import type { Preview } from '@/api/client';
 import { JsonView } from '@/components/json-view';
 import { MessageView } from '@/components/messages/message-view';
-import { messagesOf } from '@/components/messages/nodes';
-import { outputNodes, type OutputMessage } from '@/components/messages/run-output';
+import { messagesOf, outputNodes, type OutputMessage } from '@/components/messages/nodes';
 import { parsePreview, PreviewCell, PreviewView } from '@/components/preview';
 import { ErrorMessage, Spinner } from '@/components/status';
 import { LongText } from '@/components/text';
@@ -31,23 +30,23 @@ export const TRACE_COLUMNS = {
 
 interface TableRowProps {
   row: TraceRow;
-  place: number;
+  index: number;
   now: number;
   /** Whether this is the focused row. */
   active: boolean;
   card: boolean;
   open: (row: TraceRow, event: MouseEvent | KeyboardEvent) => void;
-  enter: (id: string) => void;
+  onActivate: (id: string) => void;
 }
 
 export const TraceTableRow = memo(function RowView({
   row,
-  place,
+  index,
   now,
   active,
   card,
   open,
-  enter,
+  onActivate,
 }: TableRowProps): ReactNode {
   const on = {
     // React events of portals bubble here although they are outside of the row.
@@ -58,14 +57,14 @@ export const TraceTableRow = memo(function RowView({
     onKeyDown: (event: KeyboardEvent<HTMLElement>) => {
       if (event.key === 'Enter' && event.target === event.currentTarget) open(row, event);
     },
-    onFocus: () => enter(rowId(row)),
+    onFocus: () => onActivate(rowId(row)),
   };
   return (
     <div
       role="row"
-      aria-rowindex={place + 2}
+      aria-rowindex={index + 2}
       tabIndex={active ? 0 : -1}
-      data-place={place}
+      data-place={index}
       {...on}
       className={cn(
         'group/row h-full cursor-pointer border-b px-4 -outline-offset-2 hover:bg-sunken/60',
@@ -75,12 +74,12 @@ export const TraceTableRow = memo(function RowView({
         active && 'focus-within:bg-sunken/60',
       )}
     >
-      {card ? <Card row={row} now={now} /> : <Line row={row} now={now} active={active} place={place} />}
+      {card ? <Card row={row} now={now} /> : <Line row={row} now={now} active={active} index={index} />}
     </div>
   );
 });
 
-function Line({ row, now, active, place }: { row: TraceRow; now: number; active: boolean; place: number }): ReactNode {
+function Line({ row, now, active, index }: { row: TraceRow; now: number; active: boolean; index: number }): ReactNode {
   const tokens = totalTokens(row);
   return (
     <>
@@ -95,8 +94,8 @@ function Line({ row, now, active, place }: { row: TraceRow; now: number; active:
         <KindAndModel row={row} />
       </div>
       <div role="gridcell" className="grid min-w-0 grid-cols-1 @7xl:grid-cols-2 @7xl:gap-x-4">
-        <Cell row={row} side="in" active={active} place={place} />
-        <Cell row={row} side="out" active={active} place={place} />
+        <Cell row={row} side="in" active={active} index={index} />
+        <Cell row={row} side="out" active={active} index={index} />
       </div>
       <div role="gridcell" className="min-w-0 text-xs">
         <SessionLink row={row} active={active} />
@@ -227,12 +226,12 @@ function Cell({
   row,
   side,
   active,
-  place,
+  index,
 }: {
   row: TraceRow;
   side: 'in' | 'out';
   active: boolean;
-  place: number;
+  index: number;
 }): ReactNode {
   const preview = parsePreview(row[side]);
   return (
@@ -250,9 +249,9 @@ function Cell({
           size="line"
           preview={preview}
           tabIndex={active ? 0 : -1}
-          label={`${SIDES[side]} of row ${place + 1}`}
+          label={`${SIDES[side]} of row ${index + 1}`}
           // oxlint-disable-next-line react/no-unstable-nested-components -- it is called, not mounted
-          full={() => <FullValue row={row} side={side} preview={preview} />}
+          renderFull={() => <FullValue row={row} side={side} preview={preview} />}
         />
       </div>
     </div>
@@ -278,14 +277,14 @@ const NoValue = (): ReactNode => (
   </span>
 );
 
-const totalTokens = ({ input_tokens: given, output_tokens: made }: TraceRow): number | null =>
-  given === null && made === null ? null : (given ?? 0) + (made ?? 0);
-const tokenDetails = ({ input_tokens: given, output_tokens: made }: TraceRow): string =>
-  `${(given ?? 0).toLocaleString('en')} in, ${(made ?? 0).toLocaleString('en')} out`;
+const totalTokens = ({ input_tokens: inputTokens, output_tokens: outputTokens }: TraceRow): number | null =>
+  inputTokens === null && outputTokens === null ? null : (inputTokens ?? 0) + (outputTokens ?? 0);
+const tokenDetails = ({ input_tokens: inputTokens, output_tokens: outputTokens }: TraceRow): string =>
+  `${(inputTokens ?? 0).toLocaleString('en')} in, ${(outputTokens ?? 0).toLocaleString('en')} out`;
 
 /** Longer conversations show the end; the trace page has all. */
 const MAX_MESSAGES = 200;
-const NO_ACTS = {};
+const NO_ACTIONS = {};
 
 interface FullValueProps {
   row: TraceRow;
@@ -308,26 +307,26 @@ export function FullValue({ row, side, preview }: FullValueProps): ReactNode {
 /** The preview until the value has loaded. */
 const ValueLoading = ({ preview }: { preview: Preview }): ReactNode => (
   <div className="flex w-144 max-w-full flex-col gap-2">
-    <PreviewView preview={preview} roomy />
+    <PreviewView preview={preview} isExpanded />
     <Spinner />
   </div>
 );
 
 function ThreadMessages({ row, messages }: { row: TraceRow; messages: readonly OutputMessage[] }): ReactNode {
   const left = Math.max(0, messages.length - MAX_MESSAGES);
-  const shown = useMemo(() => {
+  const chatMessages = useMemo(() => {
     // Message ids are not unique.
     // oxlint-disable-next-line oxc/no-map-spread -- the messages stay as they are
-    const said = messages.slice(left).map((message) => ({ ...message, id: null }));
-    return messagesOf(outputNodes(said, { id: row.span_id, status: 'finished', created_at: row.start }));
+    const unidentified = messages.slice(left).map((message) => ({ ...message, id: null }));
+    return messagesOf(outputNodes(unidentified, { id: row.span_id, status: 'finished', created_at: row.start }));
   }, [messages, left, row.span_id, row.start]);
   return (
     <section aria-label="Whole conversation" className="flex w-144 max-w-full flex-col">
       {left > 0 && (
         <p className="text-xs text-faint">{pluralize(left, 'earlier message')}: open the trace to see all.</p>
       )}
-      {shown.map((message) => (
-        <MessageView key={message.id} message={message} streaming={false} actions={NO_ACTS} />
+      {chatMessages.map((message) => (
+        <MessageView key={message.id} message={message} streaming={false} actions={NO_ACTIONS} />
       ))}
       {row.status === 'error' && (
         <p dir="auto" className="rounded-lg bg-bad-soft px-3 py-2 wrap-anywhere text-bad">
@@ -343,7 +342,7 @@ function RecordValue({ row, side, preview }: FullValueProps): ReactNode {
   if (error) return <ErrorMessage error={error} />;
   if (!data) return <ValueLoading preview={preview} />;
   const value = 'inputs' in data ? (side === 'in' ? data.inputs : data.outputs) : undefined;
-  if (value === null || value === undefined) return <PreviewView preview={preview} roomy />;
+  if (value === null || value === undefined) return <PreviewView preview={preview} isExpanded />;
   if (typeof value === 'string') {
     return (
       <p dir="auto" className="max-w-144 wrap-anywhere whitespace-pre-wrap">

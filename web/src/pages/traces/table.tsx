@@ -50,9 +50,9 @@ export function TraceTable({ rows, kind, box, old, more, fetching, onMore, faile
   );
   const now = useNow();
   const open = useOpen();
-  const keyOf = (place: number) => {
-    const row = rows[place];
-    return row ? rowId(row) : place;
+  const keyOf = (index: number) => {
+    const row = rows[index];
+    return row ? rowId(row) : index;
   };
   const { virtual, margin, card } = useVirtualRows({
     list,
@@ -69,11 +69,11 @@ export function TraceTable({ rows, kind, box, old, more, fetching, onMore, faile
     if (more && !fetching && last >= rows.length - PREFETCH_ROWS) reach();
   }, [more, fetching, last, rows.length]);
   const move = (to: number) => {
-    const place = Math.max(0, Math.min(rows.length - 1, to));
-    const row = rows[place];
+    const index = Math.max(0, Math.min(rows.length - 1, to));
+    const row = rows[index];
     if (row) setActiveId(rowId(row));
-    virtual.scrollToIndex(place);
-    focusRow(list.current, place);
+    virtual.scrollToIndex(index);
+    focusRow(list.current, index);
   };
   return (
     <div
@@ -103,12 +103,12 @@ export function TraceTable({ rows, kind, box, old, more, fetching, onMore, faile
               >
                 <TraceTableRow
                   row={row}
-                  place={item.index}
+                  index={item.index}
                   now={now}
                   active={item.index === active}
                   card={card}
                   open={open}
-                  enter={setActiveId}
+                  onActivate={setActiveId}
                 />
               </div>
             )

@@ -26,21 +26,21 @@ export function bucketSize(time: TimeBounds, now: number): BucketSize {
 /** All buckets of a time, earliest first; starts at the first trace if unbounded. */
 export function timeBuckets(stats: readonly StatRow[], time: TimeBounds, step: BucketSize, now: number): TimeBucket[] {
   const length = BUCKET_MS[step];
-  const found = new Map(stats.map((stat) => [Date.parse(stat.at), stat]));
-  const places = [...found.keys()];
+  const statsByTime = new Map(stats.map((stat) => [Date.parse(stat.at), stat]));
+  const places = [...statsByTime.keys()];
   const first = time.from ? Date.parse(time.from) : Math.min(now, ...places);
   const last = time.to ? Date.parse(time.to) - 1 : Math.max(now, ...places);
   const end = Math.floor(last / length);
   const begin = Math.max(Math.floor(first / length), end - MAX_BUCKETS + 1);
-  return Array.from({ length: Math.max(0, end - begin + 1) }, (_, place) => {
-    const at = (begin + place) * length;
-    return { at, end: at + length, stat: found.get(at) ?? null };
+  return Array.from({ length: Math.max(0, end - begin + 1) }, (_, index) => {
+    const at = (begin + index) * length;
+    return { at, end: at + length, stat: statsByTime.get(at) ?? null };
   });
 }
 
 /** Query for a range of buckets. */
-export function narrowToBuckets(query: TraceQuery, chosen: readonly TimeBucket[]): TraceQuery {
-  const [first, last] = [chosen[0], chosen.at(-1)];
+export function narrowToBuckets(query: TraceQuery, buckets: readonly TimeBucket[]): TraceQuery {
+  const [first, last] = [buckets[0], buckets.at(-1)];
   if (!first || !last) return query;
   return { ...query, range: 'custom', from: new Date(first.at).toISOString(), to: new Date(last.end).toISOString() };
 }

@@ -5,8 +5,7 @@ import { useState, type FormEvent, type ReactNode } from 'react';
 import { Button } from '@/components/button';
 import { TextField, LabeledField } from '@/components/form-fields';
 import { cn } from '@/lib/cn';
-import { formatLocalTime, fromInputValue, toInputValue } from './conditions';
-import { RANGES, type TraceQuery, type RelativeRange } from './query';
+import { formatLocalTime, fromInputValue, toInputValue, RANGES, type TraceQuery, type RelativeRange } from './query';
 
 const RANGE_LABELS = (Object.keys(RANGES) as RelativeRange[]).filter((range) => range !== 'custom');
 
@@ -64,7 +63,7 @@ export function TimeMenu({ query, onChange }: { query: TraceQuery; onChange: (qu
 function CustomRange({ query, onChange }: { query: TraceQuery; onChange: (query: TraceQuery) => void }): ReactNode {
   const [from, setFrom] = useState(toInputValue(query.from));
   const [to, setTo] = useState(toInputValue(query.to));
-  const wrong = from !== '' && to !== '' && from >= to;
+  const isReversed = from !== '' && to !== '' && from >= to;
   const submit = (event: FormEvent) => {
     event.preventDefault();
     onChange({ ...query, range: 'custom', from: fromInputValue(from), to: fromInputValue(to) });
@@ -78,12 +77,12 @@ function CustomRange({ query, onChange }: { query: TraceQuery; onChange: (query:
         <TextField
           type="datetime-local"
           value={to}
-          aria-invalid={wrong}
+          aria-invalid={isReversed}
           onChange={(event) => setTo(event.target.value)}
         />
       </LabeledField>
-      {wrong && <p className="text-xs text-bad">It ends before it begins.</p>}
-      <Button type="submit" size="small" look="main" disabled={wrong || (from === '' && to === '')}>
+      {isReversed && <p className="text-xs text-bad">It ends before it begins.</p>}
+      <Button type="submit" size="small" variant="main" disabled={isReversed || (from === '' && to === '')}>
         Apply
       </Button>
     </form>

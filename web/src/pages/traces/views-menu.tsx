@@ -61,15 +61,19 @@ async function deleteView(view: SavedView): Promise<void> {
   });
 }
 
-export function ViewsMenu({ asking: { query, view: chosen, setQuery } }: { asking: TraceQueryState }): ReactNode {
+export function ViewsMenu({
+  queryState: { query, view: viewId, setQuery },
+}: {
+  queryState: TraceQueryState;
+}): ReactNode {
   const { data, error } = useQuery(savedViewsQuery());
   const all = data?.data ?? [];
-  const current = all.find(({ id }) => id === chosen);
+  const current = all.find(({ id }) => id === viewId);
   const differs = current && !isSameQuery(parseView(current.body), query);
   return (
     <Menu
       trigger={
-        <Button look="quiet" aria-label={current ? `View ${safeProse(current.name)}` : 'Views'}>
+        <Button variant="quiet" aria-label={current ? `View ${safeProse(current.name)}` : 'Views'}>
           <Bookmark aria-hidden className="size-4" />
           <span className="max-w-40 truncate max-sm:hidden" dir="auto">
             {current ? safeProse(current.name) : 'Views'}
@@ -84,7 +88,7 @@ export function ViewsMenu({ asking: { query, view: chosen, setQuery } }: { askin
       {all.map((view) => (
         <MenuItem
           key={view.id}
-          icon={view.id === chosen ? <Check /> : <Bookmark />}
+          icon={view.id === viewId ? <Check /> : <Bookmark />}
           onSelect={() => setQuery(parseView(view.body), { view: view.id })}
         >
           <span className="block max-w-64 truncate" dir="auto">

@@ -2,8 +2,7 @@
 import { useMutation } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
-import { ApiError } from '@/api/client';
-import type { Workflow } from '@/api/types';
+import { ApiError, type Workflow } from '@/api/client';
 import { Button } from '@/components/button';
 import { Dialog } from '@/components/dialog';
 import { Select, TextField, LabeledField } from '@/components/form-fields';
@@ -30,21 +29,21 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
   const [kind, setKind] = useState<KindName>('ask');
   const [dialect, setDialect] = useState<Dialect | ''>('');
   const [model, setModel] = useState('');
-  const wanted: ConnectionRequest = { url, name, isChat: KINDS[kind], dialect: dialect || null, model };
-  const test = useMutation({ mutationFn: (what: ConnectionRequest) => connect(what, true) });
-  const make = useMutation({
-    mutationFn: (what: ConnectionRequest) => connect(what, false),
+  const request: ConnectionRequest = { url, name, isChat: KINDS[kind], dialect: dialect || null, model };
+  const test = useMutation({ mutationFn: (connection: ConnectionRequest) => connect(connection, true) });
+  const create = useMutation({
+    mutationFn: (connection: ConnectionRequest) => connect(connection, false),
     onSuccess: (workflow) => {
       onClose();
       showToast(`Connected ${workflow.name}.`);
       navigate(`/workflows/${encodeURIComponent(workflow.name)}`);
     },
   });
-  const busy = test.isPending || make.isPending;
-  const error = make.error ?? test.error;
+  const busy = test.isPending || create.isPending;
+  const error = create.error ?? test.error;
   const forget = () => {
     test.reset();
-    make.reset();
+    create.reset();
   };
   return (
     <Dialog open wide onClose={onClose} title="Connect a service" description={DESCRIPTION}>
@@ -52,7 +51,7 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
         className="flex flex-col gap-4 pt-2"
         onSubmit={(event) => {
           event.preventDefault();
-          make.mutate(wanted);
+          create.mutate(request);
         }}
       >
         <LabeledField label="URL">
@@ -117,10 +116,10 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
           {!busy && !error && test.data && <ConnectResult workflow={test.data} />}
         </div>
         <div className="flex justify-end gap-2">
-          <Button disabled={busy || !url.trim()} onClick={() => test.mutate(wanted)}>
+          <Button disabled={busy || !url.trim()} onClick={() => test.mutate(request)}>
             Test
           </Button>
-          <Button type="submit" look="main" disabled={busy || !url.trim()}>
+          <Button type="submit" variant="main" disabled={busy || !url.trim()}>
             Connect
           </Button>
         </div>
@@ -155,15 +154,15 @@ function ConnectResult({ workflow }: { workflow: Workflow }): ReactNode {
 /** The error, the probes, and instructions where credentials are missing. */
 function ConnectError({ error }: { error: Error }): ReactNode {
   const details = error instanceof ApiError && isObject(error.details) ? error.details : {};
-  const tried = parseProbes(details.tried);
+  const probes = parseProbes(details.tried);
   // The table replaces the rest of the message, which is meant for terminals.
-  const [what = error.message] = tried.length > 0 ? error.message.split(/\.? Tried: /) : [error.message];
+  const [summary = error.message] = probes.length > 0 ? error.message.split(/\.? Tried: /) : [error.message];
   return (
     <>
       <ErrorMessage
-        error={tried.length > 0 ? `${what.replace(/\.$/, '')}. If you know what it is, say so above.` : what}
+        error={probes.length > 0 ? `${summary.replace(/\.$/, '')}. If you know what it is, say so above.` : summary}
       />
-      <ProbeTable tried={tried} />
+      <ProbeTable probes={probes} />
       {Array.isArray(details.models) && (
         <p className="text-muted wrap-anywhere">Models there: {details.models.join(', ')}</p>
       )}

@@ -1,9 +1,8 @@
 /** Connected services: list, connect, refresh, disconnect. */
 import { queryOptions } from '@tanstack/react-query';
 import { useState } from 'react';
-import { api } from '@/api/client';
+import { api, type Workflow } from '@/api/client';
 import { queryClient } from '@/api/queries';
-import type { Workflow } from '@/api/types';
 import { askConfirmation } from '@/components/confirm-dialog';
 import { showError } from '@/components/toast';
 
@@ -27,7 +26,7 @@ export interface ConnectionRequest {
 /** Probe a service, and serve it unless `dry`. */
 export async function connect(
   { url, name, isChat, dialect, model }: ConnectionRequest,
-  dry: boolean,
+  dryRun: boolean,
 ): Promise<Workflow> {
   const body = {
     url: url.trim(),
@@ -35,22 +34,22 @@ export async function connect(
     ...(isChat === null ? {} : { is_chat: isChat }),
     ...(dialect === null ? {} : { dialect }),
     ...(model.trim() ? { model: model.trim() } : {}),
-    dry_run: dry,
+    dry_run: dryRun,
   };
   const workflow = await api('post', '/api/connections', { body });
-  if (!dry) await invalidateWorkflows();
+  if (!dryRun) await invalidateWorkflows();
   return workflow;
 }
 
 /** Asks for confirmation; resolves to whether it was disconnected. */
 export async function disconnect(name: string): Promise<boolean> {
-  const sure = await askConfirmation({
+  const confirmed = await askConfirmation({
     title: `Disconnect ${name}?`,
     text: 'It is no longer served here. Its threads stay readable.',
     act: 'Disconnect',
     danger: true,
   });
-  if (!sure) return false;
+  if (!confirmed) return false;
   await api('delete', '/api/connections/{name}', { path: { name } });
   await invalidateWorkflows();
   return true;

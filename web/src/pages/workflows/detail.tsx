@@ -4,8 +4,8 @@ import { ArrowLeft, MessageSquareText, Play, RefreshCw } from 'lucide-react';
 import { Tabs } from 'radix-ui';
 import { useEffect, useState, type ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
+import type { Workflow, WorkflowRow } from '@/api/client';
 import { workflowQuery } from '@/api/queries';
-import type { Workflow, WorkflowRow } from '@/api/types';
 import { completeStep } from '@/app/tour/progress';
 import { Button, CopyButton } from '@/components/button';
 import { CodeBlock } from '@/components/markdown/code-block';
@@ -58,9 +58,9 @@ function WorkflowView({ workflow }: { workflow: Workflow }): ReactNode {
         <Facts workflow={workflow} />
       </DetailSection>
       <DetailSection title="What it takes and gives">
-        <SchemaView title="Inputs" schema={workflow.schemas.inputs} none="No inputs are described." />
-        <SchemaView title="Parameters" schema={workflow.schemas.parameters} none="No parameters." />
-        <SchemaView title="Outputs" schema={workflow.schemas.outputs} none="Nothing is said about its outputs." />
+        <SchemaView title="Inputs" schema={workflow.schemas.inputs} emptyText="No inputs are described." />
+        <SchemaView title="Parameters" schema={workflow.schemas.parameters} emptyText="No parameters." />
+        <SchemaView title="Outputs" schema={workflow.schemas.outputs} emptyText="Nothing is said about its outputs." />
       </DetailSection>
       <DetailSection title="Variants">
         <ul className="flex flex-wrap gap-2">
@@ -116,7 +116,7 @@ function WorkflowHeader({ workflow }: { workflow: Workflow }): ReactNode {
         )}
       </div>
       <Button
-        look="main"
+        variant="main"
         className="h-10 px-5"
         onClick={() => navigate(`/play?workflow=${encodeURIComponent(workflow.name)}`)}
       >
@@ -232,10 +232,10 @@ const NAMES: Record<Snippet['client'], string> = {
 
 /** Ready-to-copy programs that call the workflow. */
 export function Snippets({ snippets }: { snippets: readonly Snippet[] }): ReactNode {
-  const [shown, setShown] = useState<string>(snippets[0]?.client ?? '');
-  const keyed = snippets.some(({ code }) => code.includes('PALAVER_KEY'));
+  const [selectedClient, setSelectedClient] = useState<string>(snippets[0]?.client ?? '');
+  const usesKey = snippets.some(({ code }) => code.includes('PALAVER_KEY'));
   return (
-    <Tabs.Root value={shown} onValueChange={setShown} className="flex flex-col gap-2">
+    <Tabs.Root value={selectedClient} onValueChange={setSelectedClient} className="flex flex-col gap-2">
       <Tabs.List aria-label="Client" className="flex gap-1 overflow-x-auto pb-0.5">
         {snippets.map(({ client }) => (
           <Tabs.Trigger
@@ -256,7 +256,7 @@ export function Snippets({ snippets }: { snippets: readonly Snippet[] }): ReactN
           <CodeBlock text={code.trimEnd()} language={language} onCopied={() => completeStep('call')} />
         </Tabs.Content>
       ))}
-      {keyed && (
+      {usesKey && (
         <p className="text-xs text-muted">
           The key is read from the variable <code className="font-mono">PALAVER_KEY</code>; set it before you run this.
         </p>

@@ -24,7 +24,7 @@ test('the result of a search is read whole', () => {
     call: 'POST https://host/app/invoke',
     streams: null,
     warnings: ['two flags differ'],
-    tried: [{ step: 'inspect.flags', request: 'POST /inspect', status: 200, found: 'request.flags.is_chat = true' }],
+    probes: [{ step: 'inspect.flags', request: 'POST /inspect', status: 200, found: 'request.flags.is_chat = true' }],
   });
 });
 

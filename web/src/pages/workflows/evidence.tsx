@@ -20,13 +20,13 @@ export function EvidenceView({ evidence }: { evidence: Evidence }): ReactNode {
           </span>
         </p>
       ))}
-      <ProbeTable tried={evidence.tried} decided={evidence.evidence} />
+      <ProbeTable probes={evidence.probes} decided={evidence.evidence} />
     </div>
   );
 }
 
-export function ProbeTable({ tried, decided }: { tried: readonly ProbeAttempt[]; decided?: string }): ReactNode {
-  if (tried.length === 0) return null;
+export function ProbeTable({ probes, decided }: { probes: readonly ProbeAttempt[]; decided?: string }): ReactNode {
+  if (probes.length === 0) return null;
   return (
     <div className="overflow-x-auto rounded-lg border bg-surface">
       <table className="w-full text-left text-[13px]">
@@ -38,7 +38,7 @@ export function ProbeTable({ tried, decided }: { tried: readonly ProbeAttempt[];
           </tr>
         </thead>
         <tbody className="divide-y divide-line">
-          {tried.map(({ step, request, status, found }) => (
+          {probes.map(({ step, request, status, found }) => (
             <tr key={`${step} ${request}`} className={cn('align-top', step === decided ? '' : 'text-muted')}>
               <td className="px-3 py-1.5">
                 <span className="flex items-start gap-1.5">
@@ -77,7 +77,7 @@ export interface Evidence {
   call: string | null;
   streams: boolean | null;
   warnings: string[];
-  tried: ProbeAttempt[];
+  probes: ProbeAttempt[];
 }
 
 /** Parse the evidence document; null if invalid. */
@@ -92,16 +92,16 @@ export function parseEvidence(value: unknown): Evidence | null {
     call: asText(value.call),
     streams: asFlag(value.streams),
     warnings: Array.isArray(value.warnings) ? value.warnings.map(String) : [],
-    tried: parseProbes(value.tried),
+    probes: parseProbes(value.tried),
   };
 }
 
 export function parseProbes(value: unknown): ProbeAttempt[] {
-  return (Array.isArray(value) ? value : []).filter(isObject).map((tried) => ({
-    step: asText(tried.step) ?? '',
-    request: asText(tried.request),
-    status: typeof tried.status === 'number' ? tried.status : null,
-    found: asText(tried.found) ?? '',
+  return (Array.isArray(value) ? value : []).filter(isObject).map((probe) => ({
+    step: asText(probe.step) ?? '',
+    request: asText(probe.request),
+    status: typeof probe.status === 'number' ? probe.status : null,
+    found: asText(probe.found) ?? '',
   }));
 }
 
@@ -135,14 +135,14 @@ export const dialectLabel = (dialect: string): string => DIALECTS[dialect] ?? di
 /** Conclusion and confidence in one sentence. */
 export function evidenceVerdict({ isChat, confidence }: Pick<Evidence, 'isChat' | 'confidence'>): string {
   if (isChat === null) return 'Nothing there says whether it is a chat.';
-  const sure = confidence ? (CONFIDENCES[confidence] ?? confidence) : 'as you said';
-  return `${isChat ? 'A chat' : 'Not a chat'}: ${sure}.`;
+  const confidenceText = confidence ? (CONFIDENCES[confidence] ?? confidence) : 'as you said';
+  return `${isChat ? 'A chat' : 'Not a chat'}: ${confidenceText}.`;
 }
 
 /** The same for workflows of this server, which need no discovery. */
 export function servedVerdict(isChat: boolean, source: 'declared' | 'derived'): string {
-  const what = isChat ? 'A chat' : 'Not a chat';
-  return source === 'declared' ? `${what}: declared in code.` : `${what}: derived from what it takes.`;
+  const kind = isChat ? 'A chat' : 'Not a chat';
+  return source === 'declared' ? `${kind}: declared in code.` : `${kind}: derived from what it takes.`;
 }
 
 const asText = (value: unknown): string | null => (typeof value === 'string' ? value : null);

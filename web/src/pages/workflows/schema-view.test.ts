@@ -55,7 +55,7 @@ describe('types in words', () => {
     [{ const: 3 }, '3'],
     [{ type: 'string', format: 'date' }, 'text (date)'],
     ['not a schema', 'anything'],
-  ])('%j', (schema, words) => {
-    expect(typeLabel(schema, {})).toBe(words);
+  ])('%j', (schema, label) => {
+    expect(typeLabel(schema, {})).toBe(label);
   });
 });

@@ -8,11 +8,11 @@ import { CodeBlock } from '@/components/markdown/code-block';
 export function SchemaView({
   title,
   schema,
-  none,
+  emptyText,
 }: {
   title: string;
   schema: JsonSchema | undefined;
-  none: string;
+  emptyText: string;
 }): ReactNode {
   const [raw, setRaw] = useState(false);
   const properties = propertiesOf(schema ?? {});
@@ -37,7 +37,7 @@ export function SchemaView({
         <PropertyTable properties={properties} />
       ) : (
         <p className="text-muted">
-          {schema && schema.type !== 'object' && Object.keys(schema).length > 0 ? typeLabel(schema, schema) : none}
+          {schema && schema.type !== 'object' && Object.keys(schema).length > 0 ? typeLabel(schema, schema) : emptyText}
         </p>
       )}
     </section>
@@ -92,11 +92,11 @@ const MAX_VALUE_LENGTH = 120;
 export function propertiesOf(schema: JsonSchema): Property[] {
   const { properties, required } = resolveRef(schema, schema);
   const needed = new Set(Array.isArray(required) ? required : []);
-  return Object.entries(isObject(properties) ? properties : {}).map(([name, given]) => {
-    const property = resolveRef(given, schema);
+  return Object.entries(isObject(properties) ? properties : {}).map(([name, rawSchema]) => {
+    const property = resolveRef(rawSchema, schema);
     return {
       name,
-      type: typeLabel(given, schema),
+      type: typeLabel(rawSchema, schema),
       required: needed.has(name),
       fallback: property.default === undefined ? null : JSON.stringify(property.default),
       description: typeof property.description === 'string' ? property.description : '',
@@ -105,16 +105,16 @@ export function propertiesOf(schema: JsonSchema): Property[] {
 }
 
 /** Type as text: `list of text`, `number, 0 to 2`, `"short" or "long"`. */
-export function typeLabel(given: unknown, root: JsonSchema, depth = 0): string {
-  const schema = resolveRef(given, root);
-  const told =
+export function typeLabel(rawSchema: unknown, root: JsonSchema, depth = 0): string {
+  const schema = resolveRef(rawSchema, root);
+  const label =
     depth > 3
       ? 'anything'
       : (typeMarker(schema) ??
         enumLabel(schema) ??
         alternativesLabel(schema, root, depth) ??
         plainType(schema, root, depth));
-  return told.length > MAX_VALUE_LENGTH ? `${told.slice(0, MAX_VALUE_LENGTH - 1)}…` : told;
+  return label.length > MAX_VALUE_LENGTH ? `${label.slice(0, MAX_VALUE_LENGTH - 1)}…` : label;
 }
 
 function typeMarker(schema: JsonSchema): string | null {
@@ -128,8 +128,8 @@ function enumLabel(schema: JsonSchema): string | null {
 }
 
 function alternativesLabel(schema: JsonSchema, root: JsonSchema, depth: number): string | null {
-  const faces = [schema.anyOf, schema.oneOf].find(Array.isArray);
-  return faces ? unionLabel(faces.map((face) => typeLabel(face, root, depth + 1))) : null;
+  const alternatives = [schema.anyOf, schema.oneOf].find(Array.isArray);
+  return alternatives ? unionLabel(alternatives.map((alternative) => typeLabel(alternative, root, depth + 1))) : null;
 }
 
 function plainType(schema: JsonSchema, root: JsonSchema, depth: number): string {
@@ -157,10 +157,10 @@ function plainType(schema: JsonSchema, root: JsonSchema, depth: number): string 
   }
 }
 
-function rangeLabel({ minimum: least, maximum: most }: JsonSchema): string {
-  if (typeof least === 'number' && typeof most === 'number') return `, ${least} to ${most}`;
-  if (typeof least === 'number') return `, at least ${least}`;
-  return typeof most === 'number' ? `, at most ${most}` : '';
+function rangeLabel({ minimum: min, maximum: max }: JsonSchema): string {
+  if (typeof min === 'number' && typeof max === 'number') return `, ${min} to ${max}`;
+  if (typeof min === 'number') return `, at least ${min}`;
+  return typeof max === 'number' ? `, at most ${max}` : '';
 }
 
 function unionLabel(words: readonly string[]): string {
@@ -169,19 +169,19 @@ function unionLabel(words: readonly string[]): string {
 }
 
 /** Follow a local reference; siblings override it. Stops at cycles. */
-function resolveRef(given: unknown, root: JsonSchema): JsonSchema {
-  let schema: JsonSchema = isObject(given) ? given : {};
+function resolveRef(rawSchema: unknown, root: JsonSchema): JsonSchema {
+  let schema: JsonSchema = isObject(rawSchema) ? rawSchema : {};
   for (let steps = 0; typeof schema.$ref === 'string' && steps < 8; steps++) {
-    const { $ref, ...beside } = schema;
-    schema = { ...resolvePointer(root, String($ref)), ...beside };
+    const { $ref, ...siblings } = schema;
+    schema = { ...resolvePointer(root, String($ref)), ...siblings };
   }
   return schema;
 }
 
 function resolvePointer(root: JsonSchema, reference: string): JsonSchema {
-  let place: unknown = root;
+  let target: unknown = root;
   for (const step of reference.replace(/^#\/?/, '').split('/').filter(Boolean)) {
-    place = isObject(place) ? place[step.replaceAll('~1', '/').replaceAll('~0', '~')] : undefined;
+    target = isObject(target) ? target[step.replaceAll('~1', '/').replaceAll('~0', '~')] : undefined;
   }
-  return reference.startsWith('#') && isObject(place) ? place : {};
+  return reference.startsWith('#') && isObject(target) ? target : {};
 }

@@ -21,7 +21,7 @@ const cell = (
   }) as unknown as ResultRow;
 
 test('a row is the mean of its repeats, and a call that failed scores nothing', () => {
-  const told = rowScores(
+  const scores = rowScores(
     [
       cell('a', { passed: true, score: 0.8 }),
       cell('a', { passed: false, score: 0.2 }, 'cell_9'),
@@ -31,7 +31,7 @@ test('a row is the mean of its repeats, and a call that failed scores nothing', 
     ],
     'e',
   );
-  expect([...told]).toEqual([
+  expect([...scores]).toEqual([
     ['a', { cell: 'cell_a', text: 'asked a', score: 0.5, passed: 0.5 }],
     ['b', { cell: 'cell_b', text: 'asked b', score: 0, passed: 0 }],
     ['d', { cell: 'cell_d', text: 'asked d', score: 1, passed: 1 }],

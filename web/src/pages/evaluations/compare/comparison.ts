@@ -26,31 +26,31 @@ export interface Pair {
 export function rowScores(rows: readonly ResultRow[], evaluator: string): Map<string, RowScore> {
   const cells = new Map<string, { cell: string; scores: number[]; passes: number[]; text: string }>();
   for (const row of rows) {
-    const given = row.scores.find((one) => one.evaluator === evaluator);
-    const known = cells.get(row.row) ?? { cell: row.id, scores: [], passes: [], text: rowText(row) };
+    const score = row.scores.find((one) => one.evaluator === evaluator);
+    const entry = cells.get(row.row) ?? { cell: row.id, scores: [], passes: [], text: rowText(row) };
     if (row.status === 'failed') {
-      known.scores.push(0);
-      known.passes.push(0);
-    } else if (given?.status === 'scored') {
-      const { passed, score: value } = given;
-      if (typeof passed === 'boolean') known.passes.push(Number(passed));
-      if (typeof value === 'number') known.scores.push(value);
-      else if (typeof passed === 'boolean') known.scores.push(Number(passed));
+      entry.scores.push(0);
+      entry.passes.push(0);
+    } else if (score?.status === 'scored') {
+      const { passed, score: value } = score;
+      if (typeof passed === 'boolean') entry.passes.push(Number(passed));
+      if (typeof value === 'number') entry.scores.push(value);
+      else if (typeof passed === 'boolean') entry.scores.push(Number(passed));
     }
-    cells.set(row.row, known);
+    cells.set(row.row, entry);
   }
-  const told = [...cells].flatMap(([row, { cell, scores, passes, text }]) =>
+  const scoredRows = [...cells].flatMap(([row, { cell, scores, passes, text }]) =>
     scores.length > 0
       ? [[row, { cell, text, score: mean(scores), passed: passes.length > 0 ? mean(passes) : null }] as const]
       : [],
   );
-  return new Map(told);
+  return new Map(scoredRows);
 }
 
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-function rowText({ in: asked }: ResultRow): string {
-  const text = typeof asked === 'object' && asked !== null && 'text' in asked ? asked.text : '';
+function rowText({ in: input }: ResultRow): string {
+  const text = typeof input === 'object' && input !== null && 'text' in input ? input.text : '';
   return typeof text === 'string' ? text : '';
 }
 
@@ -79,12 +79,12 @@ export function rowChange({ base, candidate }: Pair): RowChange {
 
 /** The result in one sentence. */
 export function verdict(one: EvaluatorComparison): string {
-  const { measure, difference, base, candidate, paired } = one;
+  const { measure, difference, base, candidate, paired: isPaired } = one;
   if (difference === null || base === null || candidate === null)
     return 'There is nothing to compare: no row was scored on both sides.';
-  const told = measure === 'pass_rate' ? formatPercent : formatScore;
-  const moved = measure === 'pass_rate' ? formatPoints(difference) : formatChange(difference);
-  const from = `${told(base)} → ${told(candidate)} (${moved}, ${pluralize(paired, 'row')})`;
+  const format = measure === 'pass_rate' ? formatPercent : formatScore;
+  const change = measure === 'pass_rate' ? formatPoints(difference) : formatChange(difference);
+  const from = `${format(base)} → ${format(candidate)} (${change}, ${pluralize(isPaired, 'row')})`;
   switch (one.verdict) {
     case 'worse':
       return `It got worse: ${from}.`;
@@ -97,9 +97,9 @@ export function verdict(one: EvaluatorComparison): string {
   }
 }
 
-function neededRowsText({ cases_needed: cases, paired }: EvaluatorComparison): string {
+function neededRowsText({ cases_needed: cases, paired: isPaired }: EvaluatorComparison): string {
   if (cases === null) return 'No number of rows like these would tell: there is no difference to see.';
-  return cases > paired
+  return cases > isPaired
     ? `About ${cases.toLocaleString('en')} rows like these would tell.`
     : 'A few more rows would tell.';
 }

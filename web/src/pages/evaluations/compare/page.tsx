@@ -5,8 +5,8 @@ import { useEffect, type ReactNode, useState } from 'react';
 import { Link, useSearchParams } from 'wouter';
 import { completeStep } from '@/app/tour/progress';
 import { Button } from '@/components/button';
+import { SegmentedControl } from '@/components/form-fields';
 import { parsePreview, PreviewCell } from '@/components/preview';
-import { SegmentedControl } from '@/components/segmented-control';
 import { Badge, EmptyState, LoadError, ErrorMessage, Spinner } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { pluralize } from '@/lib/format';
@@ -29,7 +29,7 @@ export default function ComparePage(): ReactNode {
   const [params, setParams] = useSearchParams();
   const base = params.get('base') ?? '';
   const candidate = params.get('candidate') ?? '';
-  const chosen = params.get('evaluator');
+  const evaluatorName = params.get('evaluator');
   const { data, error, refetch } = useQuery({
     ...comparisonQuery(base, candidate),
     enabled: Boolean(base && candidate),
@@ -48,8 +48,9 @@ export default function ComparePage(): ReactNode {
       </EmptyState>
     );
   }
-  const evaluator = data?.evaluators.find(({ name }) => name === chosen) ?? data?.evaluators[0];
-  const swap = () => setParams({ base: candidate, candidate: base, ...(chosen ? { evaluator: chosen } : {}) });
+  const evaluator = data?.evaluators.find(({ name }) => name === evaluatorName) ?? data?.evaluators[0];
+  const swapSides = () =>
+    setParams({ base: candidate, candidate: base, ...(evaluatorName ? { evaluator: evaluatorName } : {}) });
   const choose = (name: string) => setParams({ base, candidate, evaluator: name }, { replace: true });
   return (
     <div className="@container h-full overflow-y-auto">
@@ -58,7 +59,7 @@ export default function ComparePage(): ReactNode {
         <div className="flex min-w-0 grow flex-wrap items-center gap-2">
           <Sides base={base} candidate={candidate} />
         </div>
-        <Button size="small" onClick={swap}>
+        <Button size="small" onClick={swapSides}>
           <ArrowLeftRight aria-hidden className="size-3.5" />
           Swap
         </Button>
@@ -80,7 +81,7 @@ export default function ComparePage(): ReactNode {
           <Verdicts
             evaluators={data.evaluators}
             margin={data.margin}
-            chosen={evaluator?.name ?? ''}
+            selected={evaluator?.name ?? ''}
             onChoose={choose}
           />
         )}
@@ -131,26 +132,28 @@ function Sides({ base, candidate }: { base: string; candidate: string }): ReactN
     queries: sides.map(({ id }) => evaluationOf(id)),
     combine: (all) => all.map(({ data }) => data),
   });
-  const told = (place: 0 | 1) => {
-    const known = place === 0 ? first : second;
-    const side = sides[place];
+  const describeSide = (sideIndex: 0 | 1) => {
+    const evaluation = sideIndex === 0 ? first : second;
+    const side = sides[sideIndex];
     return (
       <Link
         href={`/evaluations/${side?.id ?? ''}`}
         dir="auto"
         className="min-w-0 rounded-lg border px-2 py-1 text-[13px] hover:border-strong-line"
       >
-        <span className="text-xs text-faint">{place === 0 ? 'Base' : 'Candidate'} </span>
-        <span className="font-medium wrap-anywhere">{safeProse(side?.variant ?? known?.variants[0]?.name ?? '')}</span>
-        {known && <span className="wrap-anywhere text-muted"> {safeProse(evaluationTitle(known))}</span>}
+        <span className="text-xs text-faint">{sideIndex === 0 ? 'Base' : 'Candidate'} </span>
+        <span className="font-medium wrap-anywhere">
+          {safeProse(side?.variant ?? evaluation?.variants[0]?.name ?? '')}
+        </span>
+        {evaluation && <span className="wrap-anywhere text-muted"> {safeProse(evaluationTitle(evaluation))}</span>}
       </Link>
     );
   };
   return (
     <>
-      {told(0)}
+      {describeSide(0)}
       <ArrowRight role="img" aria-label="with" className="size-4 shrink-0 text-faint" />
-      {told(1)}
+      {describeSide(1)}
     </>
   );
 }
@@ -192,35 +195,42 @@ const HINTS = {
   regressions: 'Passed in the base, and does not in the candidate.',
   fixes: 'Did not pass in the base, and does in the candidate.',
 };
-const NONE = { regressions: 'No row got lost.', fixes: 'No row got right.' };
+const EMPTY_TEXTS = { regressions: 'No row got lost.', fixes: 'No row got right.' };
 
 /** Rows that regressed or were fixed, with both answers. */
 export function Changes({ kind, count, base, candidate, evaluator }: ChangesProps): ReactNode {
-  const isLost = kind === 'regressions';
+  const isRegression = kind === 'regressions';
   // Fixed rows are the regressions of the opposite direction.
-  const [side, other] = isLost ? [candidate, base] : [base, candidate];
+  const [side, other] = isRegression ? [candidate, base] : [base, candidate];
   const { data, error } = useQuery({ ...regressionsQuery(side, other, evaluator), enabled: count > 0 });
-  const [most, setMost] = useState(INITIAL_ROWS);
+  const [maxRows, setMaxRows] = useState(INITIAL_ROWS);
   const rows = data ? firstCellOfEachRow(data.data) : [];
   return (
     <section aria-label={TITLES[kind]} className="min-w-0">
       <h3 className="font-semibold">
         {TITLES[kind]} <span className="font-normal text-muted tabular-nums">{count.toLocaleString('en')}</span>
       </h3>
-      <p className="mb-2 text-[13px] text-muted">{count > 0 ? HINTS[kind] : NONE[kind]}</p>
+      <p className="mb-2 text-[13px] text-muted">{count > 0 ? HINTS[kind] : EMPTY_TEXTS[kind]}</p>
       {error && <ErrorMessage error={error} />}
       {count > 0 && !data && !error && <Spinner />}
       <ul className="flex flex-col gap-2">
-        {rows.slice(0, most).map((row) => (
-          <Change key={row.row} row={row} isLost={isLost} base={base} candidate={candidate} evaluator={evaluator} />
+        {rows.slice(0, maxRows).map((row) => (
+          <Change
+            key={row.row}
+            row={row}
+            isRegression={isRegression}
+            base={base}
+            candidate={candidate}
+            evaluator={evaluator}
+          />
         ))}
       </ul>
-      {rows.length > most && (
-        <Button size="small" look="quiet" className="mt-2" onClick={() => setMost(most + 20)}>
-          {rows.length - most} more
+      {rows.length > maxRows && (
+        <Button size="small" variant="quiet" className="mt-2" onClick={() => setMaxRows(maxRows + 20)}>
+          {rows.length - maxRows} more
         </Button>
       )}
-      {data?.next && most >= rows.length && (
+      {data?.next && maxRows >= rows.length && (
         <p className="mt-2 text-xs text-faint">
           There are more; the results of the evaluation can be filtered for them.
         </p>
@@ -235,19 +245,19 @@ const firstCellOfEachRow = (cells: readonly ResultRow[]): ResultRow[] =>
 
 function Change({
   row,
-  isLost,
+  isRegression,
   base,
   candidate,
   evaluator,
 }: {
   row: ResultRow;
-  isLost: boolean;
+  isRegression: boolean;
   base: string;
   candidate: string;
   evaluator: string;
 }): ReactNode {
-  const { data: found } = useQuery(comparisonRowQuery(isLost ? base : candidate, row.row));
-  const [before, after] = isLost ? [found, row] : [row, found];
+  const { data: result } = useQuery(comparisonRowQuery(isRegression ? base : candidate, row.row));
+  const [before, after] = isRegression ? [result, row] : [row, result];
   return (
     <li className="min-w-0 rounded-xl border bg-surface p-3">
       <p dir="auto" className="mb-2 line-clamp-3 wrap-anywhere text-muted">
@@ -303,7 +313,7 @@ function Answer({
   );
 }
 
-const WORDS = { worse: 'Worse', better: 'Better', same: 'Same', unclear: 'Unclear' };
+const VERDICT_LABELS = { worse: 'Worse', better: 'Better', same: 'Same', unclear: 'Unclear' };
 const TONES = { worse: 'bad', better: 'good', same: 'plain', unclear: 'warn' } as const;
 const FILLS = {
   worse: 'fill-bad stroke-bad',
@@ -315,13 +325,13 @@ const FILLS = {
 interface VerdictsProps {
   evaluators: readonly EvaluatorComparison[];
   margin: number;
-  chosen: string;
+  selected: string;
   onChoose: (name: string) => void;
 }
 
 /** One sentence for each evaluator, with the difference and its interval. */
-export function Verdicts({ evaluators, margin, chosen, onChoose }: VerdictsProps): ReactNode {
-  const ends = (measure: EvaluatorComparison['measure']) =>
+export function Verdicts({ evaluators, margin, selected, onChoose }: VerdictsProps): ReactNode {
+  const maxMagnitude = (measure: EvaluatorComparison['measure']) =>
     Math.max(
       margin * 2,
       0.05,
@@ -329,7 +339,7 @@ export function Verdicts({ evaluators, margin, chosen, onChoose }: VerdictsProps
         .filter((one) => one.measure === measure)
         .flatMap(({ difference, ci }) => [difference ?? 0, ...(ci ?? [])].map(Math.abs)),
     );
-  const widest = { pass_rate: ends('pass_rate'), mean: ends('mean') };
+  const scaleMax = { pass_rate: maxMagnitude('pass_rate'), mean: maxMagnitude('mean') };
   return (
     <section aria-label="Verdicts" className="overflow-hidden rounded-xl border bg-surface">
       <ul>
@@ -338,12 +348,12 @@ export function Verdicts({ evaluators, margin, chosen, onChoose }: VerdictsProps
             key={one.name}
             className={cn(
               'border-b last:border-0',
-              one.name === chosen && evaluators.length > 1 && 'bg-accent-soft/40',
+              one.name === selected && evaluators.length > 1 && 'bg-accent-soft/40',
             )}
           >
             <button
               type="button"
-              aria-pressed={one.name === chosen}
+              aria-pressed={one.name === selected}
               onClick={() => onChoose(one.name)}
               className={cn(
                 'grid w-full items-center gap-x-4 gap-y-1 px-4 py-3 text-left',
@@ -352,13 +362,13 @@ export function Verdicts({ evaluators, margin, chosen, onChoose }: VerdictsProps
             >
               <span className="min-w-0">
                 <span className="flex flex-wrap items-center gap-2">
-                  <Badge tone={TONES[one.verdict]}>{WORDS[one.verdict]}</Badge>
+                  <Badge tone={TONES[one.verdict]}>{VERDICT_LABELS[one.verdict]}</Badge>
                   <bdi className="font-medium wrap-anywhere">{safeProse(one.name)}</bdi>
                 </span>
                 <span className="block text-[13px] text-muted">{verdict(one)}</span>
                 <span className="block text-xs text-faint">{comparisonFacts(one)}</span>
               </span>
-              <Difference one={one} margin={margin} widest={widest[one.measure]} />
+              <Difference one={one} margin={margin} scaleMax={scaleMax[one.measure]} />
             </button>
           </li>
         ))}
@@ -370,11 +380,11 @@ export function Verdicts({ evaluators, margin, chosen, onChoose }: VerdictsProps
 const TEST_NAMES: Record<string, string> = { 'mcnemar-exact': 'McNemar, exact' };
 
 function comparisonFacts(one: EvaluatorComparison): string {
-  const { p_adjusted: p, test, unpaired, score } = one;
+  const { p_adjusted: p, test, unpaired: isUnpaired, score } = one;
   return [
     p !== null && `p ${p < 0.001 ? '< 0.001' : `= ${p.toFixed(3)}`} (${TEST_NAMES[test] ?? 'paired bootstrap'}, Holm)`,
     score && `mean score ${formatChange(score.difference)}`,
-    unpaired > 0 && `${unpaired.toLocaleString('en')} without a partner`,
+    isUnpaired > 0 && `${isUnpaired.toLocaleString('en')} without a partner`,
   ]
     .filter(Boolean)
     .join(' · ');
@@ -385,13 +395,21 @@ const PLOT_HEIGHT = 40;
 const MIDDLE = 16;
 
 /** Interval around zero; grey if not significant. */
-function Difference({ one, margin, widest }: { one: EvaluatorComparison; margin: number; widest: number }): ReactNode {
+function Difference({
+  one,
+  margin,
+  scaleMax,
+}: {
+  one: EvaluatorComparison;
+  margin: number;
+  scaleMax: number;
+}): ReactNode {
   const { difference, ci, measure } = one;
   if (difference === null || !ci) return <span aria-hidden />;
-  const told = measure === 'pass_rate' ? formatPoints : formatChange;
+  const format = measure === 'pass_rate' ? formatPoints : formatChange;
   const at = (value: number): number =>
-    PLOT_WIDTH / 2 + (Math.max(-widest, Math.min(widest, value)) / widest) * (PLOT_WIDTH / 2 - 10);
-  const label = `Difference ${told(difference)}, between ${told(ci[0])} and ${told(ci[1])}`;
+    PLOT_WIDTH / 2 + (Math.max(-scaleMax, Math.min(scaleMax, value)) / scaleMax) * (PLOT_WIDTH / 2 - 10);
+  const label = `Difference ${format(difference)}, between ${format(ci[0])} and ${format(ci[1])}`;
   return (
     <svg role="img" aria-label={label} viewBox={`0 0 ${PLOT_WIDTH} ${PLOT_HEIGHT}`} className="block w-full max-w-72">
       <title>{label}</title>

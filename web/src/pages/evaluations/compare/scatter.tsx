@@ -29,7 +29,7 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
     queries: [comparisonCellsQuery(base), comparisonCellsQuery(candidate)],
     combine: ([one, other]) => ({ first: one.data, second: other.data, error: one.error ?? other.error }),
   });
-  const shown = useMemo(
+  const plot = useMemo(
     () =>
       first && second
         ? layoutPoints(pairRows(rowScores(first.cells, evaluator), rowScores(second.cells, evaluator), changed))
@@ -38,17 +38,17 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
   );
   const [at, setAt] = useState<number | null>(null);
   if (error) return <ErrorMessage error={error} />;
-  if (!shown) return <Spinner />;
-  if (shown.points.length === 0) return <p className="text-muted">No row was scored on both sides.</p>;
-  const { points, least, most, room } = shown;
-  const place = (value: number): number =>
-    MARGIN + ((value - least + room) / (most - least + 2 * room)) * (SIZE - MARGIN - 8);
-  const here = at === null ? null : points[at];
+  if (!plot) return <Spinner />;
+  if (plot.points.length === 0) return <p className="text-muted">No row was scored on both sides.</p>;
+  const { points, min, max, padding } = plot;
+  const toPixels = (value: number): number =>
+    MARGIN + ((value - min + padding) / (max - min + 2 * padding)) * (SIZE - MARGIN - 8);
+  const hovered = at === null ? null : points[at];
   const open = (point: Point) => navigate(`/evaluations/${parseSide(candidate).id}?cell=${point.pair.candidate.cell}`);
   const onKey = (event: KeyboardEvent) => {
     const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: 1, ArrowDown: -1 }[event.key];
     if (step !== undefined) setAt(at === null ? 0 : (at + step + points.length) % points.length);
-    else if (event.key === 'Enter' && here) open(here);
+    else if (event.key === 'Enter' && hovered) open(hovered);
     else return;
     event.preventDefault();
   };
@@ -62,23 +62,23 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
         aria-valuemax={points.length - 1}
         aria-valuenow={at ?? 0}
         aria-valuetext={
-          here
-            ? `${here.pair.base.text}: ${formatScore(here.pair.base.score)}, then ` +
-              formatScore(here.pair.candidate.score)
+          hovered
+            ? `${hovered.pair.base.text}: ${formatScore(hovered.pair.base.score)}, then ` +
+              formatScore(hovered.pair.candidate.score)
             : 'No row'
         }
         onKeyDown={onKey}
         className="rounded-xl border bg-surface p-2"
       >
         <svg viewBox={`0 0 ${SIZE} ${SIZE}`} className="block w-full select-none" onPointerLeave={() => setAt(null)}>
-          <Axes least={least} most={most} place={place} />
+          <Axes min={min} max={max} toPixels={toPixels} />
           {points.map((point, number) => (
             // oxlint-disable-next-line jsx-a11y/click-events-have-key-events -- the figure has the keys
             <circle
               key={point.pair.row}
               data-row={point.pair.row}
-              cx={place(point.x)}
-              cy={SIZE - place(point.y)}
+              cx={toPixels(point.x)}
+              cy={SIZE - toPixels(point.y)}
               r={number === at ? 7 : 4.5}
               className={cn(
                 FILLS[rowChange(point.pair)],
@@ -91,13 +91,13 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
           ))}
         </svg>
         <figcaption aria-live="polite" className="min-h-10 px-1 text-[13px] text-muted">
-          {here ? (
+          {hovered ? (
             <>
               <span dir="auto" className="line-clamp-2 wrap-anywhere text-ink">
-                {safeProse(here.pair.base.text) || here.pair.row}
+                {safeProse(hovered.pair.base.text) || hovered.pair.row}
               </span>
               <span className="tabular-nums">
-                {formatScore(here.pair.base.score)} → {formatScore(here.pair.candidate.score)}
+                {formatScore(hovered.pair.base.score)} → {formatScore(hovered.pair.candidate.score)}
               </span>
             </>
           ) : (
@@ -115,34 +115,34 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
 }
 
 /** Both axes with their extremes, and the diagonal of equal scores. */
-function Axes({ least, most, place }: { least: number; most: number; place: (value: number) => number }): ReactNode {
+function Axes({ min, max, toPixels }: { min: number; max: number; toPixels: (value: number) => number }): ReactNode {
   return (
     <>
       <line
-        x1={place(least)}
-        y1={SIZE - place(least)}
-        x2={place(most)}
-        y2={SIZE - place(most)}
+        x1={toPixels(min)}
+        y1={SIZE - toPixels(min)}
+        x2={toPixels(max)}
+        y2={SIZE - toPixels(max)}
         className="stroke-strong-line"
         strokeDasharray="4 4"
       />
       <line x1={MARGIN} y1={SIZE - MARGIN} x2={SIZE - 8} y2={SIZE - MARGIN} className="stroke-line" />
       <line x1={MARGIN} y1={8} x2={MARGIN} y2={SIZE - MARGIN} className="stroke-line" />
       <g className="fill-faint text-[11px]">
-        <text x={place(least)} y={SIZE - 10} textAnchor="middle">
-          {formatScore(least)}
+        <text x={toPixels(min)} y={SIZE - 10} textAnchor="middle">
+          {formatScore(min)}
         </text>
-        <text x={place(most)} y={SIZE - 10} textAnchor="middle">
-          {formatScore(most)}
+        <text x={toPixels(max)} y={SIZE - 10} textAnchor="middle">
+          {formatScore(max)}
         </text>
         <text x={(SIZE + MARGIN) / 2} y={SIZE - 10} textAnchor="middle">
           base
         </text>
-        <text x={MARGIN - 6} y={SIZE - place(most) + 4} textAnchor="end">
-          {formatScore(most)}
+        <text x={MARGIN - 6} y={SIZE - toPixels(max) + 4} textAnchor="end">
+          {formatScore(max)}
         </text>
-        <text x={MARGIN - 6} y={SIZE - place(least) + 4} textAnchor="end">
-          {formatScore(least)}
+        <text x={MARGIN - 6} y={SIZE - toPixels(min) + 4} textAnchor="end">
+          {formatScore(min)}
         </text>
         <text x={14} y={(SIZE - MARGIN) / 2} textAnchor="middle" transform={`rotate(-90 14 ${(SIZE - MARGIN) / 2})`}>
           candidate
@@ -166,22 +166,22 @@ interface Point {
 }
 
 /** Rows with equal scores are arranged in a spiral, so that each is visible. */
-function layoutPoints(all: readonly Pair[]): { points: Point[]; least: number; most: number; room: number } {
+function layoutPoints(all: readonly Pair[]): { points: Point[]; min: number; max: number; padding: number } {
   const values = all.flatMap(({ base, candidate }) => [base.score, candidate.score]);
-  const least = values.reduce((one, other) => Math.min(one, other), 0);
-  const most = values.reduce((one, other) => Math.max(one, other), 1);
-  const room = (most - least) * 0.08;
+  const min = values.reduce((one, other) => Math.min(one, other), 0);
+  const max = values.reduce((one, other) => Math.max(one, other), 1);
+  const padding = (max - min) * 0.08;
   const key = ({ base, candidate }: Pair): string => `${base.score.toFixed(3)} ${candidate.score.toFixed(3)}`;
   const totals = new Map<string, number>();
   for (const pair of all) totals.set(key(pair), (totals.get(key(pair)) ?? 0) + 1);
-  const taken = new Map<string, number>();
+  const usedCounts = new Map<string, number>();
   const points = all.map((pair) => {
-    const number = taken.get(key(pair)) ?? 0;
-    taken.set(key(pair), number + 1);
-    const apart = Math.min((most - least) * POINT_SPACING, room / Math.sqrt(totals.get(key(pair)) ?? 1));
-    const far = Math.sqrt(number) * apart;
+    const number = usedCounts.get(key(pair)) ?? 0;
+    usedCounts.set(key(pair), number + 1);
+    const spacing = Math.min((max - min) * POINT_SPACING, padding / Math.sqrt(totals.get(key(pair)) ?? 1));
+    const radius = Math.sqrt(number) * spacing;
     const turn = number * 2.4;
-    return { pair, x: pair.base.score + far * Math.cos(turn), y: pair.candidate.score + far * Math.sin(turn) };
+    return { pair, x: pair.base.score + radius * Math.cos(turn), y: pair.candidate.score + radius * Math.sin(turn) };
   });
-  return { points, least, most, room };
+  return { points, min, max, padding };
 }

@@ -1,12 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { messagesOf } from '@/components/messages/nodes';
 import { fakeNode } from '@/testing/fake-server';
-import { Branch, messagesBody, prependOlder, reuseMessages, withoutNodes } from './branch';
-import type { ThreadSnapshot } from './thread-snapshot';
+import { Branch, messagesBody, prependOlder, reuseMessages, withoutNodes, type ThreadSnapshot } from './branch';
 
 const chain = (...ids: string[]) =>
-  ids.map((id, place) =>
-    fakeNode({ id, parent: ids[place - 1] ?? null, role: 'user', parts: [{ type: 'text', text: id }] }),
+  ids.map((id, index) =>
+    fakeNode({ id, parent: ids[index - 1] ?? null, role: 'user', parts: [{ type: 'text', text: id }] }),
   );
 const ids = (list: readonly { id: string }[]) => list.map(({ id }) => id);
 
@@ -20,8 +19,8 @@ test('messages that are as they were are the very same', () => {
 });
 
 describe('a list that grows above', () => {
-  const run = ['a', 'b', 'c', 'd'].map((id, place) =>
-    fakeNode({ id, parent: 'abc'[place - 1] ?? 'q', role: 'assistant', run: 'run_1' }),
+  const run = ['a', 'b', 'c', 'd'].map((id, index) =>
+    fakeNode({ id, parent: 'abc'[index - 1] ?? 'q', role: 'assistant', run: 'run_1' }),
   );
 
   test('has what was before', () => {
@@ -33,11 +32,11 @@ describe('a list that grows above', () => {
   });
 
   test('joins what one run said, unless that is being said now', () => {
-    const later = messagesOf(run.slice(2));
-    expect(prependOlder(later, run.slice(0, 2), run.slice(2), false).map(({ metadata }) => metadata?.nodes)).toEqual([
-      ['a', 'b', 'c', 'd'],
-    ]);
-    expect(ids(prependOlder(later, run.slice(0, 2), run.slice(2), true))).toEqual(['a', 'c']);
+    const laterMessages = messagesOf(run.slice(2));
+    expect(
+      prependOlder(laterMessages, run.slice(0, 2), run.slice(2), false).map(({ metadata }) => metadata?.nodes),
+    ).toEqual([['a', 'b', 'c', 'd']]);
+    expect(ids(prependOlder(laterMessages, run.slice(0, 2), run.slice(2), true))).toEqual(['a', 'c']);
   });
 });
 
@@ -50,38 +49,38 @@ test('a branch without some of its nodes closes up', () => {
 });
 
 describe('what is known of a branch', () => {
-  const look = (nodes: ThreadSnapshot['nodes']): Pick<ThreadSnapshot, 'thread' | 'nodes'> => ({
+  const snapshot = (nodes: ThreadSnapshot['nodes']): Pick<ThreadSnapshot, 'thread' | 'nodes'> => ({
     nodes,
     thread: { head: nodes.at(-1)?.id ?? null } as ThreadSnapshot['thread'],
   });
 
   test('grows at its end and keeps its beginning, as long as they hang together', () => {
     const branch = new Branch();
-    branch.take(look(chain('a', 'b', 'c')));
-    branch.take(look(chain('a', 'b', 'c', 'd').slice(2)));
+    branch.merge(snapshot(chain('a', 'b', 'c')));
+    branch.merge(snapshot(chain('a', 'b', 'c', 'd').slice(2)));
     expect([ids(branch.nodes), branch.older, branch.head]).toEqual([['a', 'b', 'c', 'd'], null, 'd']);
-    branch.take(look([fakeNode({ id: 'c', parent: 'x', role: 'user' })]));
+    branch.merge(snapshot([fakeNode({ id: 'c', parent: 'x', role: 'user' })]));
     expect([ids(branch.nodes), branch.older]).toEqual([['c'], 'x']);
   });
 
   test('knows what is still to be said, words on calls first, and each once', () => {
     const branch = new Branch();
-    branch.take(look([fakeNode({ id: 'a', role: 'assistant', run: 'run_1' })]));
-    const said = { id: 'ui_1', role: 'user' as const, parts: [{ type: 'text' as const, text: 'Hi' }] };
-    branch.unsaid.push(said);
+    branch.merge(snapshot([fakeNode({ id: 'a', role: 'assistant', run: 'run_1' })]));
+    const message = { id: 'ui_1', role: 'user' as const, parts: [{ type: 'text' as const, text: 'Hi' }] };
+    branch.unsent.push(message);
     branch.approvals.push({ message: 'a', id: 'ap1', approve: true });
-    const messages = [...branch.shown(new Map()), said];
-    const fresh = branch.newIn(messages);
-    expect(messagesBody(fresh)).toEqual([
+    const messages = [...branch.toMessages(new Map()), message];
+    const unsent = branch.unsentIn(messages);
+    expect(messagesBody(unsent)).toEqual([
       { role: 'user', parts: [{ type: 'data', name: 'approval-response', value: { id: 'ap1', approve: true } }] },
       { id: 'ui_1', role: 'user', parts: [{ type: 'text', text: 'Hi' }] },
     ]);
-    expect(branch.newIn(messages.slice(0, 1))).toEqual({ approvals: branch.approvals, messages: [] });
-    branch.note(fresh, [
+    expect(branch.unsentIn(messages.slice(0, 1))).toEqual({ approvals: branch.approvals, messages: [] });
+    branch.recordStored(unsent, [
       fakeNode({ id: 'w', parent: 'a', role: 'user' }),
       fakeNode({ id: 'ui_1', parent: 'w', role: 'user' }),
     ]);
-    expect([branch.newIn(messages), ids(branch.nodes), branch.head, branch.end(messages)]).toEqual([
+    expect([branch.unsentIn(messages), ids(branch.nodes), branch.head, branch.end(messages)]).toEqual([
       { approvals: [], messages: [] },
       ['a', 'w', 'ui_1'],
       'ui_1',
@@ -91,22 +90,22 @@ describe('what is known of a branch', () => {
 
   test('finds what was said here in what is read', () => {
     const branch = new Branch();
-    branch.unsaid.push({ id: 'b', role: 'user', parts: [] });
-    branch.take(look(chain('a', 'b')));
-    expect(branch.unsaid).toEqual([]);
+    branch.unsent.push({ id: 'b', role: 'user', parts: [] });
+    branch.merge(snapshot(chain('a', 'b')));
+    expect(branch.unsent).toEqual([]);
   });
 
   test('tells how long an answer took, unless the server says so', () => {
     const branch = new Branch();
-    branch.take(
-      look([
+    branch.merge(
+      snapshot([
         fakeNode({ id: 'a', role: 'assistant', run: 'run_1' }),
         { ...fakeNode({ id: 'b', role: 'assistant', run: 'run_2' }), seconds: 5 } as ThreadSnapshot['nodes'][number],
       ]),
     );
     expect(
       branch
-        .shown(
+        .toMessages(
           new Map([
             ['run_1', 1],
             ['run_2', 2],

@@ -1,8 +1,94 @@
-/** The branch of a cell as last read, and messages that are not stored yet. Does not call the server. */
-import type { Node } from '@/api/types';
+/** The branch of a thread that a cell shows: its nodes on the server, and messages that are not stored yet. */
+import { ApiError, api, type Node, type Run, type Thread } from '@/api/client';
 import type { ChatMessage } from '@/components/messages/message';
-import { lastNode, messagesOf, toNode } from '@/components/messages/nodes';
-import type { ThreadSnapshot } from './thread-snapshot';
+import { UNSTORED, messagesOf, lastNode, toNode } from '@/components/messages/nodes';
+import { serverPath } from '@/lib/server-path';
+
+/** Nodes of the first page, and of each older page. */
+const INITIAL_NODES = 60;
+const NODES_PER_PAGE = 20;
+
+export interface ThreadSnapshot {
+  thread: Thread;
+  /** Finished nodes, oldest first. */
+  nodes: Node[];
+  /** The run that answers the last node. */
+  activeRun: { since: number | null } | null;
+  /** Failed run that answered the last node, and its output if any. */
+  failed: { error: { message: string; code?: string }; message: ChatMessage | null } | null;
+}
+
+/** `at`: end of the branch; null for the thread's head. */
+export async function fetchSnapshot(id: string, at: string | null): Promise<ThreadSnapshot> {
+  const [thread, page] = await Promise.all([
+    api('get', '/api/threads/{thread}', { path: { thread: id } }),
+    fetchBranch(id, at ?? 'head', INITIAL_NODES),
+  ]);
+  const nodes = page.filter((node) => node.status !== 'streaming');
+  const end = nodes.at(-1);
+  const run = thread.run ? await findRunningRun(thread.run) : null;
+  // A run that is too new to be found answers the head, like nearly all.
+  const isAnswering = thread.run !== null && (run ? run.answers === (end?.id ?? null) : at === null);
+  return {
+    thread,
+    nodes,
+    activeRun: isAnswering ? { since: run ? Date.parse(run.created_at) : null } : null,
+    failed: !isAnswering && end?.role === 'user' ? await fetchFailure(id, end.id) : null,
+  };
+}
+
+/** A page of a branch that ends at this node. */
+export async function fetchBranch(thread: string, at: string, limit = NODES_PER_PAGE): Promise<Node[]> {
+  return (await api('get', '/api/threads/{thread}/messages', { path: { thread }, query: { at, limit } })).data;
+}
+
+/** Cancel the run of a thread, if any; resolves once its end is stored. */
+export async function cancelRun(workflow: string, thread: string): Promise<void> {
+  // If this fails, the next read of the thread shows it.
+  await fetch(serverPath(`/${encodeURIComponent(workflow)}/api/chat/${thread}/stop`), { method: 'POST' }).catch(
+    () => {},
+  );
+}
+
+async function findRunningRun(run: string): Promise<Run | null> {
+  try {
+    return await api('get', '/api/runs/{run}', { path: { run } });
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return null;
+    throw error;
+  }
+}
+
+/** Output of a failed run is not part of the branch. */
+async function fetchFailure(thread: string, question: string): Promise<ThreadSnapshot['failed']> {
+  const [last] = (await api('get', '/api/runs', { query: { thread, limit: 1 } })).data;
+  if (last?.answers !== question || last.status !== 'failed') return null;
+  const run = await api('get', '/api/runs/{run}', { path: { run: last.id }, query: { include: 'reply' } });
+  const code = run.error?.['code'];
+  const error = {
+    message: String(run.error?.['message'] ?? 'The run failed.'),
+    ...(typeof code === 'string' ? { code } : {}),
+  };
+  const toFailedNode = (message: Pick<Node, 'role' | 'parts'> & { id?: string | null }, index: number): Node => ({
+    id: message.id ?? `${run.id}.${index}`,
+    parent: question,
+    role: message.role,
+    parts: message.parts,
+    name: null,
+    metadata: {},
+    origin: 'run',
+    run: run.id,
+    status: 'failed',
+    ...UNSTORED,
+    created_at: run.created_at,
+  });
+  const failedNodes = (run.reply?.messages ?? []).map(toFailedNode);
+  const [message] = messagesOf(failedNodes);
+  return {
+    error,
+    message: message?.parts.length ? { ...message, metadata: { runId: run.id, status: 'failed', error } } : null,
+  };
+}
 
 /** An approval, and the message that shows its call. */
 export interface Approval {
@@ -18,13 +104,14 @@ export interface PendingMessages {
   messages: ChatMessage[];
 }
 
+/** The branch of a cell as last read, and messages that are not stored yet. Does not call the server. */
 export class Branch {
   /** Nodes as last read, oldest first, and the head at that time. */
   nodes: Node[] = [];
   head: string | null = null;
   /** Whether the nodes reach the end of the branch; false before the first read and during a run. */
   isKnown = false;
-  unsaid: ChatMessage[] = [];
+  unsent: ChatMessage[] = [];
   approvals: Approval[] = [];
   /** Stored approvals that were not read back yet, by message. */
   #approved = new Map<string, string>();
@@ -35,44 +122,44 @@ export class Branch {
   }
 
   /** Merge nodes that were read with those known before. */
-  take({ thread, nodes }: Pick<ThreadSnapshot, 'thread' | 'nodes'>): void {
+  merge({ thread, nodes }: Pick<ThreadSnapshot, 'thread' | 'nodes'>): void {
     const first = this.nodes.findIndex((node) => node.id === nodes[0]?.id);
     const before = first > 0 && this.nodes[first - 1]?.id === nodes[0]?.parent ? this.nodes.slice(0, first) : [];
     this.nodes = [...before, ...nodes];
     this.head = thread.head;
     this.isKnown = true;
     this.#approved.clear();
-    const here = new Set(nodes.map((node) => node.id));
-    this.unsaid = this.unsaid.filter((message) => !here.has(message.id));
+    const nodeIds = new Set(nodes.map((node) => node.id));
+    this.unsent = this.unsent.filter((message) => !nodeIds.has(message.id));
   }
 
-  remove(gone: readonly string[]): void {
-    this.nodes = withoutNodes(this.nodes, gone);
+  remove(removed: readonly string[]): void {
+    this.nodes = withoutNodes(this.nodes, removed);
   }
 
   /** What of the messages is not stored yet. A rerun may end before it. */
-  newIn(messages: readonly ChatMessage[]): PendingMessages {
-    const listed = new Set(messages.map((message) => message.id));
+  unsentIn(messages: readonly ChatMessage[]): PendingMessages {
+    const messageIds = new Set(messages.map((message) => message.id));
     return {
-      approvals: this.approvals.filter(({ message }) => listed.has(message)),
-      messages: this.unsaid.filter(({ id }) => listed.has(id)),
+      approvals: this.approvals.filter(({ message }) => messageIds.has(message)),
+      messages: this.unsent.filter(({ id }) => messageIds.has(id)),
     };
   }
 
   /** Record stored nodes; returns them by message. */
-  note(said: PendingMessages, nodes: readonly Node[]): Map<string, Node | undefined> {
-    for (const [place, { message }] of said.approvals.entries()) {
-      const node = nodes[place];
+  recordStored(sent: PendingMessages, nodes: readonly Node[]): Map<string, Node | undefined> {
+    for (const [index, { message }] of sent.approvals.entries()) {
+      const node = nodes[index];
       if (node) this.#approved.set(message, node.id);
     }
-    const noted = new Map(said.messages.map((message, place) => [message.id, nodes[said.approvals.length + place]]));
-    this.unsaid = this.unsaid.filter((message) => !noted.has(message.id));
-    this.approvals = this.approvals.filter((one) => !said.approvals.includes(one));
-    const here = new Set(this.nodes.map((node) => node.id));
-    this.nodes = [...this.nodes, ...nodes.filter((node) => !here.has(node.id))];
+    const stored = new Map(sent.messages.map((message, index) => [message.id, nodes[sent.approvals.length + index]]));
+    this.unsent = this.unsent.filter((message) => !stored.has(message.id));
+    this.approvals = this.approvals.filter((one) => !sent.approvals.includes(one));
+    const nodeIds = new Set(this.nodes.map((node) => node.id));
+    this.nodes = [...this.nodes, ...nodes.filter((node) => !nodeIds.has(node.id))];
     this.head = nodes.at(-1)?.id ?? this.head;
     this.isKnown = true;
-    return noted;
+    return stored;
   }
 
   /** Node at the end of the messages, to answer or continue. */
@@ -82,7 +169,7 @@ export class Branch {
   }
 
   /** The branch as messages; durations measured here fill in for missing ones. */
-  shown(seconds: ReadonlyMap<string, number>): ChatMessage[] {
+  toMessages(seconds: ReadonlyMap<string, number>): ChatMessage[] {
     const messages = messagesOf(this.nodes);
     for (const { role, metadata } of messages) {
       const measured = seconds.get(metadata?.runId ?? '');
@@ -92,13 +179,13 @@ export class Branch {
   }
 
   /** Messages that are not stored yet; marked as failed unless they are being sent. */
-  waiting(isSaying: boolean): ChatMessage[] {
-    if (isSaying) return this.unsaid;
-    return this.unsaid.map((message) => ({ ...message, metadata: { error: { message: 'This was not sent.' } } }));
+  waiting(isSending: boolean): ChatMessage[] {
+    if (isSending) return this.unsent;
+    return this.unsent.map((message) => ({ ...message, metadata: { error: { message: 'This was not sent.' } } }));
   }
 
   /** Last node of the message's run. */
-  rated({ metadata }: ChatMessage): string | undefined {
+  lastRunNode({ metadata }: ChatMessage): string | undefined {
     return this.nodes.findLast((node) => node.run !== null && node.run === metadata?.runId)?.id;
   }
 }
@@ -116,10 +203,10 @@ const approval = ({ id, approve, reason }: Approval) => ({
 
 /** `after` with unchanged messages replaced by their previous objects, so that they don't render again. */
 export function reuseMessages(before: readonly ChatMessage[], after: readonly ChatMessage[]): ChatMessage[] {
-  const known = new Map(before.map((message) => [message.id, message]));
+  const previous = new Map(before.map((message) => [message.id, message]));
   return after.map((message) => {
-    const same = known.get(message.id);
-    return same && JSON.stringify(same) === JSON.stringify(message) ? same : message;
+    const match = previous.get(message.id);
+    return match && JSON.stringify(match) === JSON.stringify(message) ? match : message;
   });
 }
 
@@ -131,11 +218,11 @@ export function prependOlder(
   busy: boolean,
 ): ChatMessage[] {
   const [first, ...rest] = messages;
-  const own = nodes.filter((node) => first?.metadata?.nodes?.includes(node.id));
+  const firstNodes = nodes.filter((node) => first?.metadata?.nodes?.includes(node.id));
   // The AI SDK owns messages that stream.
-  if (!first || own.length === 0 || (busy && rest.length === 0)) return [...messagesOf(before), ...messages];
-  const joined = messagesOf([...before, ...own]);
-  return joined.at(-1)?.id === first.id ? [...joined.slice(0, -1), ...messages] : [...joined, ...rest];
+  if (!first || firstNodes.length === 0 || (busy && rest.length === 0)) return [...messagesOf(before), ...messages];
+  const merged = messagesOf([...before, ...firstNodes]);
+  return merged.at(-1)?.id === first.id ? [...merged.slice(0, -1), ...messages] : [...merged, ...rest];
 }
 
 /** Messages with the ids of their stored nodes. */
@@ -145,15 +232,17 @@ export function keepKnownMessages(
 ): ChatMessage[] {
   return messages.map((message) => {
     const node = nodes.get(message.id);
-    const shown = node && messagesOf([node])[0];
-    return shown ? { ...message, id: shown.id, ...(shown.metadata ? { metadata: shown.metadata } : {}) } : message;
+    const replayed = node && messagesOf([node])[0];
+    return replayed
+      ? { ...message, id: replayed.id, ...(replayed.metadata ? { metadata: replayed.metadata } : {}) }
+      : message;
   });
 }
 
 /** The branch without these nodes; later nodes move up. */
-export function withoutNodes(nodes: readonly Node[], gone: readonly string[]): Node[] {
-  const parents = new Map(nodes.filter((node) => gone.includes(node.id)).map((node) => [node.id, node.parent]));
-  const lifted = (parent: string | null): string | null =>
-    parent !== null && parents.has(parent) ? lifted(parents.get(parent) ?? null) : parent;
-  return nodes.flatMap((node) => (parents.has(node.id) ? [] : [{ ...node, parent: lifted(node.parent) }]));
+export function withoutNodes(nodes: readonly Node[], removed: readonly string[]): Node[] {
+  const parents = new Map(nodes.filter((node) => removed.includes(node.id)).map((node) => [node.id, node.parent]));
+  const remainingParent = (parent: string | null): string | null =>
+    parent !== null && parents.has(parent) ? remainingParent(parents.get(parent) ?? null) : parent;
+  return nodes.flatMap((node) => (parents.has(node.id) ? [] : [{ ...node, parent: remainingParent(node.parent) }]));
 }

@@ -1,7 +1,8 @@
-import { describe, expect, test, vi } from 'vitest';
-import type { Thread } from '@/api/types';
+import { describe, expect, test, vi, afterEach, beforeEach } from 'vitest';
+import type { Thread, Board } from '@/api/client';
+import { BoardStore } from '@/pages/playground/board-store';
 import {
-  PLACE,
+  PLACEMENT,
   sendAndWait,
   waitUntilIdle,
   createCell,
@@ -14,23 +15,24 @@ import {
   transcript,
   waitUntil,
 } from '@/testing/fake-cell';
+import { CellChats, acceptedInputs } from './cell-chat';
 
 startServer();
 
 describe('a first question', () => {
   test('makes the thread, is said in it, and is answered as its place says', async () => {
-    const make = vi.fn(async () => ({ id: 'conv_1' }) as Thread);
-    const cell = await openCell(createCell({ make }));
+    const createThread = vi.fn(async () => ({ id: 'conv_1' }) as Thread);
+    const cell = await openCell(createCell({ createThread }));
     await sendAndWait(cell, 'Why?');
-    server.say('Because.');
+    server.sendText('Because.');
     server.end();
     await waitUntilIdle(cell);
     const [question] = cell.chat.messages;
-    expect(make).toHaveBeenCalledTimes(1);
+    expect(createThread).toHaveBeenCalledTimes(1);
     expect(server.posted()).toEqual([
       { messages: [{ id: question?.id, role: 'user', parts: textParts('Why?') }], parent: null },
     ]);
-    const call = server.asked.find(({ what }) => what === 'POST /tutor/api/chat');
+    const call = server.requests.find(({ route }) => route === 'POST /tutor/api/chat');
     expect([
       call?.headers['x-palaver-thread'],
       call?.headers['x-palaver-answer'],
@@ -43,14 +45,16 @@ describe('a first question', () => {
   });
 
   test('that is stopped before the thread is there is said, and not answered', async () => {
-    let made: ((thread: Thread) => void) | undefined;
-    const cell = await openCell(createCell({ make: () => new Promise<Thread>((resolve) => void (made = resolve)) }));
+    let resolveThread: ((thread: Thread) => void) | undefined;
+    const cell = await openCell(
+      createCell({ createThread: () => new Promise<Thread>((resolve) => void (resolveThread = resolve)) }),
+    );
     void cell.send(textParts('Why?'));
     await waitUntil(() => cell.busy);
-    const stopped = cell.stop();
-    made?.({ id: 'conv_1' } as Thread);
-    await stopped;
-    expect([transcript(cell), server.run, server.ended, server.tree.length, cell.chat.status]).toEqual([
+    const stopping = cell.stop();
+    resolveThread?.({ id: 'conv_1' } as Thread);
+    await stopping;
+    expect([transcript(cell), server.run, server.endedRuns, server.tree.length, cell.chat.status]).toEqual([
       ['user: Why?'],
       null,
       [],
@@ -77,15 +81,15 @@ describe('a first question', () => {
 
   test('whose answer from the server was lost is not said twice', async () => {
     const cell = await openCell(createCell());
-    const say = server.hold('POST /api/threads/conv_1/messages');
+    const release = server.holdRoute('POST /api/threads/conv_1/messages');
     void cell.send(textParts('Why?'));
     await waitUntil(() => server.posted().length === 1);
     const [{ messages }] = server.posted() as [{ messages: { id: string }[] }];
-    server.put({ role: 'user', id: messages[0]?.id ?? '', text: 'Why?' });
-    server.away = true;
-    say();
+    server.addNodes({ role: 'user', id: messages[0]?.id ?? '', text: 'Why?' });
+    server.isOffline = true;
+    release();
     await waitUntil(() => cell.chat.status === 'error');
-    server.away = false;
+    server.isOffline = false;
     await waitUntilIdle(cell);
     void cell.retry();
     await waitUntil(() => server.run !== null);
@@ -98,24 +102,24 @@ describe('a first question', () => {
 
 describe('a thread that is opened', () => {
   test('is shown, however often it is opened at once', async () => {
-    server.put({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
+    server.addNodes({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
     const cell = createCell({ thread: 'conv_1' });
     cell.open()();
     cell.open();
     await waitUntilIdle(cell);
     expect(transcript(cell)).toEqual(['user: Why?', 'assistant: So.']);
-    expect(server.asked.length).toBeLessThanOrEqual(6);
+    expect(server.requests.length).toBeLessThanOrEqual(6);
   });
 
   test('goes on where a run is speaking, and then has it whole', async () => {
-    server.put({ role: 'user', text: 'Why?' });
+    server.addNodes({ role: 'user', text: 'Why?' });
     server.begin('m1');
-    server.say('Bec');
+    server.sendText('Bec');
     const cell = createCell({ thread: 'conv_1' });
     cell.open()();
     cell.open();
     await waitUntil(() => transcript(cell).at(-1) === 'assistant: Bec');
-    server.say('ause.');
+    server.sendText('ause.');
     server.end();
     await waitUntilIdle(cell);
     expect(transcript(cell)).toEqual(['user: Why?', 'assistant: Because.']);
@@ -123,13 +127,13 @@ describe('a thread that is opened', () => {
   });
 
   test('whose run ends just before it is heard has its answer all the same', async () => {
-    server.put({ role: 'user', text: 'Why?' });
+    server.addNodes({ role: 'user', text: 'Why?' });
     server.begin('m1');
-    const release = server.hold('GET /tutor/api/chat/conv_1/stream');
+    const release = server.holdRoute('GET /tutor/api/chat/conv_1/stream');
     const cell = createCell({ thread: 'conv_1' });
     cell.open();
-    await waitUntil(() => server.asked.some(({ what }) => what.endsWith('/stream')));
-    server.say('Because.');
+    await waitUntil(() => server.requests.some(({ route }) => route.endsWith('/stream')));
+    server.sendText('Because.');
     server.end();
     release();
     await waitUntil(() => transcript(cell).length === 2);
@@ -137,7 +141,7 @@ describe('a thread that is opened', () => {
   });
 
   test('does not take a run on another branch for its own', async () => {
-    server.put({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
+    server.addNodes({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
     server.begin('m1');
     const cell = await openThreadCell({ at: 'm2' });
     await pause();
@@ -145,38 +149,38 @@ describe('a thread that is opened', () => {
   });
 
   test('cannot be spoken to before it is known where it ends', async () => {
-    server.put({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
-    const release = server.hold('GET /api/threads/conv_1/messages');
+    server.addNodes({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
+    const release = server.holdRoute('GET /api/threads/conv_1/messages');
     const cell = createCell({ thread: 'conv_1' });
     cell.open();
-    const sent = cell.send(textParts('And?'));
+    const sending = cell.send(textParts('And?'));
     await pause();
     expect(server.posted()).toEqual([]);
     release();
     await waitUntil(() => server.run !== null);
     server.end();
-    await sent;
+    await sending;
     expect(server.posted()).toMatchObject([{ parent: 'm2' }]);
   });
 
   test('that cannot be read says so, and is read when the connection is back', async () => {
-    server.put({ role: 'user', text: 'Why?' });
-    server.away = true;
+    server.addNodes({ role: 'user', text: 'Why?' });
+    server.isOffline = true;
     const cell = await openThreadCell();
     expect(cell.problem?.message).toContain('cannot be reached');
-    server.away = false;
+    server.isOffline = false;
     server.connected(false);
     await waitUntil(() => transcript(cell).length === 1);
     expect(cell.problem).toBeNull();
-    server.put({ role: 'assistant', text: 'So.' });
+    server.addNodes({ role: 'assistant', text: 'So.' });
     server.connected(true);
     await waitUntil(() => transcript(cell).length === 2);
   });
 
   test('shows what a failed run said, and why it failed', async () => {
-    server.put({ role: 'user', text: 'Why?' });
+    server.addNodes({ role: 'user', text: 'Why?' });
     server.begin('m1');
-    server.say('Bec');
+    server.sendText('Bec');
     server.end('failed');
     const cell = await openThreadCell();
     expect(transcript(cell)).toEqual(['user: Why?', 'assistant: Bec']);
@@ -190,7 +194,7 @@ describe('a thread that is opened', () => {
   });
 
   test('shows on the question that a run failed without a word', async () => {
-    server.put({ role: 'user', text: 'Why?' });
+    server.addNodes({ role: 'user', text: 'Why?' });
     server.begin('m1');
     server.end('failed');
     const cell = await openThreadCell();
@@ -205,7 +209,7 @@ describe('an answer', () => {
   test('that fails stays with its error until it is tried again; the question is not said twice', async () => {
     const cell = await openCell(createCell());
     await sendAndWait(cell, 'Why?');
-    server.say('Bec');
+    server.sendText('Bec');
     await waitUntil(() => transcript(cell).length === 2);
     server.end('failed');
     await waitUntil(() => cell.chat.status === 'error');
@@ -218,7 +222,7 @@ describe('an answer', () => {
     ]);
     void cell.retry();
     await waitUntil(() => server.run !== null);
-    server.say('Because.');
+    server.sendText('Because.');
     server.end();
     await waitUntilIdle(cell);
     expect([transcript(cell), cell.chat.error, server.posted().length]).toEqual([
@@ -231,12 +235,12 @@ describe('an answer', () => {
   test('whose connection is lost is heard to its end', async () => {
     const cell = await openCell(createCell());
     await sendAndWait(cell, 'Why?');
-    server.say('Bec');
+    server.sendText('Bec');
     await waitUntil(() => transcript(cell).length === 2);
     server.lose();
-    server.say('ause');
+    server.sendText('ause');
     await waitUntil(() => transcript(cell).at(-1) === 'assistant: Because');
-    server.say('.');
+    server.sendText('.');
     server.end();
     await waitUntilIdle(cell);
     expect([transcript(cell), cell.chat.error, server.posted().length]).toEqual([
@@ -249,29 +253,29 @@ describe('an answer', () => {
   test('whose connection is lost while the server is away is waited for', async () => {
     const cell = await openCell(createCell());
     await sendAndWait(cell, 'Why?');
-    server.say('Bec');
+    server.sendText('Bec');
     await waitUntil(() => transcript(cell).at(-1) === 'assistant: Bec');
-    server.away = true;
+    server.isOffline = true;
     server.lose();
     await pause(100);
     expect([transcript(cell), cell.problem]).toEqual([['user: Why?', 'assistant: Bec'], null]);
-    server.say('ause.');
+    server.sendText('ause.');
     server.end();
-    server.away = false;
+    server.isOffline = false;
     await waitUntil(() => transcript(cell).at(-1) === 'assistant: Because.');
   });
 
   test('that never began because the connection was lost says so on the question', async () => {
     const cell = await openCell(createCell());
-    const release = server.hold('POST /tutor/api/chat');
+    const release = server.holdRoute('POST /tutor/api/chat');
     void cell.send(textParts('Why?'));
     await waitUntil(
-      () => server.posted().length === 1 && server.asked.some(({ what }) => what === 'POST /tutor/api/chat'),
+      () => server.posted().length === 1 && server.requests.some(({ route }) => route === 'POST /tutor/api/chat'),
     );
-    server.away = true;
+    server.isOffline = true;
     release();
     await pause();
-    server.away = false;
+    server.isOffline = false;
     await waitUntil(() => cell.chat.messages[0]?.metadata?.error !== undefined);
     expect([transcript(cell), cell.chat.messages[0]?.metadata?.error?.message]).toEqual([
       ['user: Why?'],
@@ -282,7 +286,7 @@ describe('an answer', () => {
   test('that is stopped keeps what was said, and what follows stands below it', async () => {
     const cell = await openCell(createCell());
     await sendAndWait(cell, 'Why?');
-    server.say('Bec');
+    server.sendText('Bec');
     await waitUntil(() => transcript(cell).length === 2);
     await cell.stop();
     expect([transcript(cell), cell.chat.messages[1]?.metadata?.status]).toEqual([
@@ -294,11 +298,11 @@ describe('an answer', () => {
   test('is interrupted by the next question, which stands below what was said', async () => {
     const cell = await openCell(createCell());
     await sendAndWait(cell, 'Why?');
-    server.say('Bec');
+    server.sendText('Bec');
     await waitUntil(() => transcript(cell).length === 2);
     void cell.send(textParts('And?'));
     await waitUntil(() => server.posted().length === 2 && server.run !== null);
-    server.say('Well.');
+    server.sendText('Well.');
     server.end();
     await waitUntilIdle(cell);
     expect(transcript(cell)).toEqual(['user: Why?', 'assistant: Bec', 'user: And?', 'assistant: Well.']);
@@ -311,7 +315,7 @@ describe('an answer', () => {
   test('is not said by the page itself, however soon the next question comes', async () => {
     const cell = await openCell(createCell());
     await sendAndWait(cell, 'Why?');
-    server.say('Because.');
+    server.sendText('Because.');
     server.end();
     await waitUntil(() => cell.chat.status === 'ready');
     void cell.send(textParts('And?'));
@@ -338,9 +342,9 @@ describe('an answer', () => {
 describe('many words at once', () => {
   test('are said in order, each once', async () => {
     const cell = await openCell(createCell());
-    for (const said of ['One', 'Two', 'Three']) void cell.send(textParts(said));
+    for (const text of ['One', 'Two', 'Three']) void cell.send(textParts(text));
     await waitUntil(() => server.posted().length === 3 && server.run !== null);
-    server.say('Yes.');
+    server.sendText('Yes.');
     server.end();
     await waitUntilIdle(cell);
     expect(transcript(cell).filter((line) => line.startsWith('user'))).toEqual([
@@ -369,12 +373,12 @@ describe('many words at once', () => {
 
 describe('another tab', () => {
   test('that speaks is heard here', async () => {
-    server.put({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
+    server.addNodes({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
     const cell = await openThreadCell();
-    server.put({ role: 'user', text: 'And?' });
+    server.addNodes({ role: 'user', text: 'And?' });
     server.begin('m3');
     server.notice();
-    server.say('Well');
+    server.sendText('Well');
     await waitUntil(() => transcript(cell).at(-1) === 'assistant: Well');
     server.end();
     await waitUntilIdle(cell);
@@ -384,11 +388,11 @@ describe('another tab', () => {
   test('that says something while an answer is given here is seen when it has ended', async () => {
     const cell = await openCell(createCell());
     await sendAndWait(cell, 'Why?');
-    server.say('Because.');
+    server.sendText('Because.');
     await waitUntil(() => transcript(cell).length === 2);
     const end = server.run?.message ?? '';
     server.end();
-    server.put({ role: 'system', text: 'From elsewhere.', parent: end });
+    server.addNodes({ role: 'system', text: 'From elsewhere.', parent: end });
     server.notice();
     await waitUntilIdle(cell);
     await waitUntil(() => transcript(cell).length === 3);
@@ -396,14 +400,14 @@ describe('another tab', () => {
   });
 
   test('that goes on does not take away what could not be said here', async () => {
-    server.put({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
+    server.addNodes({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
     const cell = await openThreadCell();
     server.failNext('POST /api/threads/conv_1/messages', 500, 'Out of order.');
     await cell.send(textParts('Mine.'));
     await waitUntilIdle(cell);
-    server.put({ role: 'user', text: 'Theirs.' });
+    server.addNodes({ role: 'user', text: 'Theirs.' });
     server.begin('m3');
-    server.say('Well.');
+    server.sendText('Well.');
     server.notice();
     await waitUntil(() => transcript(cell).at(-1) === 'assistant: Well.');
     server.end();
@@ -423,7 +427,7 @@ describe('another tab', () => {
 
   test('that made the thread of this cell is joined', async () => {
     const cell = await openCell(createCell());
-    server.put({ role: 'user', text: 'Why?' });
+    server.addNodes({ role: 'user', text: 'Why?' });
     cell.adopt('conv_1');
     await waitUntil(() => transcript(cell).length === 1);
     expect(cell.thread).toBe('conv_1');
@@ -431,12 +435,120 @@ describe('another tab', () => {
 });
 
 test('a column that turns to another workflow takes its thread along', async () => {
-  server.put({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
-  let place = PLACE;
-  const cell = await openThreadCell({ place: () => place });
-  place = { ...PLACE, workflow: 'eliza' };
+  server.addNodes({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.' });
+  let placement = PLACEMENT;
+  const cell = await openThreadCell({ placement: () => placement });
+  placement = { ...PLACEMENT, workflow: 'eliza' };
   await sendAndWait(cell, 'And?');
-  expect([server.workflow, server.asked.some(({ what }) => what === 'POST /eliza/api/chat')]).toEqual(['eliza', true]);
+  expect([server.workflow, server.requests.some(({ route }) => route === 'POST /eliza/api/chat')]).toEqual([
+    'eliza',
+    true,
+  ]);
   await cell.stop();
-  expect(server.asked.some(({ what }) => what === 'POST /eliza/api/chat/conv_1/stop')).toBe(true);
+  expect(server.requests.some(({ route }) => route === 'POST /eliza/api/chat/conv_1/stop')).toBe(true);
+});
+
+const column = (id: string) => ({ id, workflow: 'tutor', variant: 'short', parameters: { t: 1 } });
+const BOARD = {
+  id: 'brd_1',
+  name: '',
+  mode: 'chat',
+  testset: null,
+  layout: {},
+  columns: [column('c1'), column('c2')],
+  rows: [
+    { id: 'r1', name: '', inputs: { subject: 'physics' } },
+    { id: 'r.2', name: '', inputs: {} },
+  ],
+  cells: [{ row: 'r1', column: 'c1', thread: 'conv_1', run: null }],
+} as unknown as Board;
+describe('the chats of a board', () => {
+  let requests: { path: string; body: unknown }[];
+
+  beforeEach(() => {
+    requests = [];
+    vi.stubGlobal('fetch', async (path: string, init: RequestInit = {}) => {
+      requests.push({ path, body: init.body ? (JSON.parse(String(init.body)) as unknown) : null });
+      if (path === '/api/threads') return Response.json({ id: 'conv_9' }, { status: 201 });
+      if (path.endsWith('/messages')) return Response.json({ messages: [] }, { status: 201 });
+      return Response.json({ error: { code: 'not_found', message: 'Not here.' } }, { status: 404 });
+    });
+  });
+  afterEach(() => void vi.unstubAllGlobals());
+
+  const cells = () => {
+    const store = new BoardStore(BOARD, '"1"');
+    return { store, all: new CellChats(store, () => {}) };
+  };
+
+  test('every cell has one chat, with the thread that the board has for it', () => {
+    const { all } = cells();
+    const first = all.get({ row: 'r1', column: 'c1' });
+    expect(all.get({ row: 'r1', column: 'c1' })).toBe(first);
+    expect(all.all().map(({ thread }) => thread)).toEqual(['conv_1', null, null, null]);
+  });
+
+  test('the first word in a cell makes its thread, there', async () => {
+    const { store, all } = cells();
+    await all
+      .get({ row: 'r1', column: 'c2' })
+      .send([{ type: 'text', text: 'Hi' }], 'system')
+      .catch(() => {});
+    expect(requests[0]).toEqual({
+      path: '/api/threads',
+      body: {
+        workflow: 'tutor',
+        variant: 'short',
+        parameters: { t: 1 },
+        inputs: { subject: 'physics' },
+        cell: { board: 'brd_1', row: 'r1', column: 'c2' },
+      },
+    });
+    expect(store.board.cells.map(({ row, column: at, thread }) => [row, at, thread])).toEqual([
+      ['r1', 'c1', 'conv_1'],
+      ['r1', 'c2', 'conv_9'],
+    ]);
+  });
+
+  test('a cell that another tab filled gets that thread', () => {
+    const { store, all } = cells();
+    const cell = all.get({ row: 'r1', column: 'c2' });
+    store.filled('r1', 'c2', { thread: 'conv_2' });
+    expect(cell.thread).toBe('conv_2');
+  });
+
+  test('a column or row that has gone takes its chats with it, though its name may come again', () => {
+    const { store, all } = cells();
+    const [remaining, removed] = [all.get({ row: 'r1', column: 'c2' }), all.get({ row: 'r1', column: 'c1' })];
+    const dotted = all.get({ row: 'r.2', column: 'c2' });
+    store.change((board) => ({ ...board, columns: board.columns.slice(1) }));
+    store.change((board) => ({ ...board, columns: [...board.columns, column('c1')] }));
+    const recreated = all.get({ row: 'r1', column: 'c1' });
+    expect([recreated === removed, recreated.thread]).toEqual([false, null]);
+    expect([
+      all.get({ row: 'r1', column: 'c2' }) === remaining,
+      all.get({ row: 'r.2', column: 'c2' }) === dotted,
+    ]).toEqual([true, true]);
+  });
+
+  test('the address says where the branch of one cell ends', () => {
+    const all = new CellChats(new BoardStore(BOARD, null), () => {}, { cell: 'r1.c1', message: 'm7' });
+    void all.get({ row: 'r1', column: 'c1' }).load();
+    void all.get({ row: 'r.2', column: 'c1' }).load();
+    expect(requests.map(({ path }) => path)).toEqual([
+      '/api/threads/conv_1',
+      '/api/threads/conv_1/messages?at=m7&limit=60',
+    ]);
+  });
+
+  describe('The inputs of a row', () => {
+    const schema = { properties: { messages: {}, subject: {} }, additionalProperties: false };
+    test('are for each workflow those that it takes', () => {
+      expect(acceptedInputs({ subject: 'physics', script: [] }, schema)).toEqual({ subject: 'physics' });
+    });
+    test('never hold messages: the thread has its own', () => {
+      expect(acceptedInputs({ messages: [], anything: 1 }, { additionalProperties: true })).toEqual({ anything: 1 });
+      expect(acceptedInputs({ messages: [], anything: 1 }, undefined)).toEqual({ anything: 1 });
+    });
+  });
 });

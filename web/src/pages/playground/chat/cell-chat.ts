@@ -5,16 +5,26 @@
 import { Chat } from '@ai-sdk/react';
 import { generateId } from 'ai';
 import { createStore } from 'zustand';
-import { ApiError, api } from '@/api/client';
+import { ApiError, api, type Node, type Thread } from '@/api/client';
+import { queryClient, workflowQuery } from '@/api/queries';
 import { ConnectionLost, type Notice } from '@/api/socket';
 import { socket } from '@/api/stream-fetch';
-import type { Node, Thread } from '@/api/types';
 import type { ChatMessage, ChatPart, MessageActions } from '@/components/messages/message';
 import { showError } from '@/components/toast';
-import { Branch, messagesBody, prependOlder, keepKnownMessages, reuseMessages } from './branch';
+import type { BoardStore } from '@/pages/playground/board-store';
+import {
+  Branch,
+  messagesBody,
+  prependOlder,
+  keepKnownMessages,
+  reuseMessages,
+  fetchBranch,
+  cancelRun,
+  fetchSnapshot,
+  type ThreadSnapshot,
+} from './branch';
 import { MessageActionHandlers } from './message-actions';
 import { Refresher } from './refresher';
-import { fetchBranch, cancelRun, fetchSnapshot, type ThreadSnapshot } from './thread-snapshot';
 import { ThreadTransport, type Question } from './transport';
 
 /** Timeouts for a run to confirm its stop, and for finding a run after a lost connection. */
@@ -30,41 +40,41 @@ export class CellChat {
   since: number | null = null;
   #options: CellOptions;
   #workflow: string | null = null;
-  #at: string | null;
+  #branchEnd: string | null;
   #branch = new Branch();
   #sending: Promise<unknown> = Promise.resolve();
-  #asking: Promise<unknown> = Promise.resolve();
-  #saying = 0;
-  #again: (() => Promise<void>) | null = null;
-  #reading = new Refresher(() => this.#read());
+  #storing: Promise<unknown> = Promise.resolve();
+  #pendingStores = 0;
+  #retryAction: (() => Promise<void>) | null = null;
+  #refresher = new Refresher(() => this.#read());
   #resuming = false;
-  #finishes = 0;
-  #seconds = new Map<string, number>();
-  #acts: MessageActionHandlers;
+  #finishCount = 0;
+  #durations = new Map<string, number>();
+  #actionHandlers: MessageActionHandlers;
 
   constructor(options: CellOptions) {
     this.#options = options;
     this.thread = options.thread;
-    this.#at = options.at ?? null;
+    this.#branchEnd = options.at ?? null;
     this.chat = new Chat<ChatMessage>({
       transport: new ThreadTransport({
-        storeQuestion: (messages) => this.#ask(messages),
-        speaking: () => (this.thread ? { thread: this.thread, workflow: this.#spokenTo } : null),
+        storeQuestion: (messages) => this.#storeMessages(messages),
+        activeThread: () => (this.thread ? { thread: this.thread, workflow: this.#activeWorkflow } : null),
       }),
       generateId: newId,
-      onFinish: ({ message, isDisconnect }) => this.#finished(message, isDisconnect),
+      onFinish: ({ message, isDisconnect }) => this.#handleFinish(message, isDisconnect),
     });
-    this.#acts = new MessageActionHandlers({
+    this.#actionHandlers = new MessageActionHandlers({
       chat: this.chat,
       newId,
       load: () => this.load(),
       forked: options.forked,
       rerun: (id) => this.#rerun(id),
-      turn: (node) => {
-        this.#at = node;
+      showBranch: (node) => {
+        this.#branchEnd = node;
       },
-      gone: (nodes) => this.#branch.remove(nodes),
-      rated: (message) => this.#branch.rated(message),
+      removed: (nodes) => this.#branch.remove(nodes),
+      lastRunNode: (message) => this.#branch.lastRunNode(message),
       approve: (message, id, approved, reason) => this.#approve(message, id, approved, reason),
       retry: () => this.retry(),
     });
@@ -85,8 +95,8 @@ export class CellChat {
   /** Load the thread and follow its changes. Returns the function that stops following. */
   open(): () => void {
     let connected = true;
-    const leave = socket.listen(
-      (notice) => this.#heard(notice),
+    const unsubscribe = socket.listen(
+      (notice) => this.#handleNotice(notice),
       (now) => {
         // Catch up after missed notices; without a socket every reconnect attempt reloads.
         if (!now || !connected) void this.load();
@@ -94,7 +104,7 @@ export class CellChat {
       },
     );
     void this.load();
-    return leave;
+    return unsubscribe;
   }
 
   /** Take over a thread that was created elsewhere. */
@@ -109,10 +119,10 @@ export class CellChat {
     this.loading = true;
     this.#changed();
     try {
-      await this.#reading.request();
+      await this.#refresher.request();
       this.problem = null;
     } catch (error) {
-      if (error instanceof ApiError && error.status === 404 && this.#at === null) this.#forget();
+      if (error instanceof ApiError && error.status === 404 && this.#branchEnd === null) this.#reset();
       // The banner says that the server is unreachable; keep showing what is there.
       else this.problem = isUnreachable(error) && this.chat.messages.length > 0 ? null : (error as Error);
     } finally {
@@ -122,10 +132,10 @@ export class CellChat {
   }
 
   /** The thread was deleted: reset the cell. */
-  #forget(): void {
+  #reset(): void {
     this.thread = null;
     this.#workflow = null;
-    this.#at = null;
+    this.#branchEnd = null;
     this.#branch = new Branch();
     this.chat.messages = [];
     this.problem = null;
@@ -152,26 +162,26 @@ export class CellChat {
   /** Store a message; a user message is answered. Resolves after the answer. */
   async send(parts: ChatPart[], role: ChatMessage['role'] = 'user'): Promise<void> {
     const message: ChatMessage = { id: newId(), role, parts };
-    const begun = this.#sending.then(() => this.#begin(message));
+    const started = this.#sending.then(() => this.#begin(message));
     // Sends are sequential: each waits until the previous one is stored, and then interrupts its answer.
-    this.#sending = begun.then(() => this.#asking).catch(() => {});
+    this.#sending = started.then(() => this.#storing).catch(() => {});
     await (
-      await begun
+      await started
     ).answered;
   }
 
   async #begin(message: ChatMessage): Promise<{ answered: Promise<unknown> }> {
     if (this.thread && !this.#branch.isKnown) await this.load(); // Another run may be active in the thread.
     if (this.busy) await this.stop();
-    this.#branch.unsaid.push(message);
-    this.#again = null;
+    this.#branch.unsent.push(message);
+    this.#retryAction = null;
     this.chat.messages = this.chat.messages.filter(({ metadata }) => metadata?.status !== 'failed');
     if (message.role === 'user') {
       this.since = Date.now();
       return { answered: this.chat.sendMessage(message) };
     }
     this.chat.messages = [...this.chat.messages, message];
-    return { answered: this.#ask(this.chat.messages) };
+    return { answered: this.#storeMessages(this.chat.messages) };
   }
 
   /** Cancel the run; its output stays. */
@@ -180,8 +190,8 @@ export class CellChat {
     // Abort what has not started; the server cancels what has, which a lost connection would not.
     if (this.chat.status === 'submitted') await this.chat.stop();
     for (let times = 0; times < 3; times++) {
-      if (this.thread) await cancelRun(this.#spokenTo, this.thread);
-      if (!(await this.#ready(STOP_TIMEOUT_MS))) await this.chat.stop();
+      if (this.thread) await cancelRun(this.#activeWorkflow, this.thread);
+      if (!(await this.#waitUntilIdle(STOP_TIMEOUT_MS))) await this.chat.stop();
       await this.load();
       // It may have started just after the stop.
       if (!this.busy) return;
@@ -191,9 +201,9 @@ export class CellChat {
   /** Run again after a failure. */
   async retry(): Promise<void> {
     this.chat.clearError();
-    const last = this.#branch.unsaid.at(-1);
-    if (this.#again) await this.#again();
-    else if (last && last.role !== 'user') await this.#ask(this.chat.messages);
+    const last = this.#branch.unsent.at(-1);
+    if (this.#retryAction) await this.#retryAction();
+    else if (last && last.role !== 'user') await this.#storeMessages(this.chat.messages);
     else if (this.chat.messages.length > 0) {
       this.since = Date.now();
       await this.chat.regenerate();
@@ -201,16 +211,16 @@ export class CellChat {
   }
 
   /** Available actions on a message. */
-  acts(message: ChatMessage): MessageActions {
-    return this.#acts.of(message, this.busy ? null : this.thread);
+  actionsOf(message: ChatMessage): MessageActions {
+    return this.#actionHandlers.actionsOf(message, this.busy ? null : this.thread);
   }
 
   async #rerun(id: string): Promise<void> {
     this.since = Date.now();
     // It may be gone from the list: then its question is the last message.
-    const known = this.chat.messages.some((message) => message.id === id);
-    this.#again = () => this.#rerun(id);
-    await this.chat.regenerate(known ? { messageId: id } : {});
+    const isListed = this.chat.messages.some((message) => message.id === id);
+    this.#retryAction = () => this.#rerun(id);
+    await this.chat.regenerate(isListed ? { messageId: id } : {});
   }
 
   async #approve(message: ChatMessage, id: string, approve: boolean, reason?: string): Promise<void> {
@@ -218,56 +228,56 @@ export class CellChat {
     await this.chat.addToolApprovalResponse({ id, approved: approve, ...(reason ? { reason } : {}) });
     const now = this.chat.messages.find((one) => one.id === message.id);
     if (now?.parts.some((part) => 'state' in part && part.state === 'approval-requested')) return;
-    this.#again = async () => {
+    this.#retryAction = async () => {
       this.since = Date.now();
       await this.chat.sendMessage();
     };
-    await this.#again();
+    await this.#retryAction();
   }
 
   // Writing to the server
 
   /** Store new messages, one call at a time, so that nothing is stored twice. */
-  #ask(messages: ChatMessage[]): Promise<Question> {
-    this.#saying += 1;
-    const asked = this.#asking
+  #storeMessages(messages: ChatMessage[]): Promise<Question> {
+    this.#pendingStores += 1;
+    const stored = this.#storing
       .catch(() => {})
-      .then(() => this.#said(messages))
+      .then(() => this.#storeNow(messages))
       .finally(() => {
-        this.#saying -= 1;
+        this.#pendingStores -= 1;
       });
-    this.#asking = asked;
-    return asked;
+    this.#storing = stored;
+    return stored;
   }
 
-  async #said(messages: ChatMessage[]): Promise<Question> {
-    const place = this.#options.place();
-    const thread = await this.#placed(place);
-    let fresh = this.#branch.newIn(messages);
-    if (!this.#branch.isKnown && fresh.approvals.length + fresh.messages.length > 0) {
+  async #storeNow(messages: ChatMessage[]): Promise<Question> {
+    const placement = this.#options.placement();
+    const thread = await this.#ensureThread(placement);
+    let unsent = this.#branch.unsentIn(messages);
+    if (!this.#branch.isKnown && unsent.approvals.length + unsent.messages.length > 0) {
       await this.#reconcile(thread);
       messages = this.chat.messages;
-      fresh = this.#branch.newIn(messages);
+      unsent = this.#branch.unsentIn(messages);
     }
     let answer = this.#branch.end(messages);
-    if (fresh.approvals.length + fresh.messages.length > 0) {
+    if (unsent.approvals.length + unsent.messages.length > 0) {
       this.#branch.isKnown = false; // Until its result is known.
       const { messages: nodes } = await api('post', '/api/threads/{thread}/messages', {
         path: { thread },
-        body: { messages: messagesBody(fresh), parent: answer },
+        body: { messages: messagesBody(unsent), parent: answer },
       });
-      this.#note(this.#branch.note(fresh, nodes));
+      this.#adoptStored(this.#branch.recordStored(unsent, nodes));
       answer = nodes.at(-1)?.id ?? answer;
     }
     if (!answer) throw new Error('There is nothing to answer yet.');
-    this.#at = null;
-    return { thread, answer, ...place };
+    this.#branchEnd = null;
+    return { thread, answer, ...placement };
   }
 
   /** Create the thread if needed, with the current workflow. */
-  async #placed({ workflow, variant }: CellPlacement): Promise<string> {
+  async #ensureThread({ workflow, variant }: CellPlacement): Promise<string> {
     if (!this.thread) {
-      this.thread = (await this.#options.make()).id;
+      this.thread = (await this.#options.createThread()).id;
       this.#workflow = workflow;
       this.#branch.isKnown = true;
     } else if (this.#workflow && this.#workflow !== workflow) {
@@ -279,22 +289,22 @@ export class CellChat {
 
   /** Read the end of the branch before adding to it. */
   async #reconcile(thread: string): Promise<void> {
-    let seen = await fetchSnapshot(thread, this.#at);
-    if (seen.speaking) {
-      await cancelRun(this.#spokenTo, thread);
-      seen = await fetchSnapshot(thread, this.#at);
+    let snapshot = await fetchSnapshot(thread, this.#branchEnd);
+    if (snapshot.activeRun) {
+      await cancelRun(this.#activeWorkflow, thread);
+      snapshot = await fetchSnapshot(thread, this.#branchEnd);
     }
-    this.chat.messages = [...this.#take(seen), ...this.#branch.unsaid];
+    this.chat.messages = [...this.#adoptSnapshot(snapshot), ...this.#branch.unsent];
   }
 
   /** Take over the stored nodes. */
-  #note(noted: Map<string, Node | undefined>): void {
-    if (this.#reading.isBusy) void this.load(); // A load in progress may be older than this.
-    this.chat.messages = keepKnownMessages(this.chat.messages, noted);
+  #adoptStored(stored: Map<string, Node | undefined>): void {
+    if (this.#refresher.isBusy) void this.load(); // A load in progress may be older than this.
+    this.chat.messages = keepKnownMessages(this.chat.messages, stored);
   }
 
-  get #spokenTo(): string {
-    return this.#workflow ?? this.#options.place().workflow;
+  get #activeWorkflow(): string {
+    return this.#workflow ?? this.#options.placement().workflow;
   }
 
   // Reading from the server
@@ -302,39 +312,39 @@ export class CellChat {
   /** Skipped while a run streams here; it reads again at the end. */
   async #read(): Promise<void> {
     if (!this.thread || this.busy) return;
-    const seen = await fetchSnapshot(this.thread, this.#at);
-    if (!this.busy && !this.#reading.isStale) this.#apply(seen);
+    const snapshot = await fetchSnapshot(this.thread, this.#branchEnd);
+    if (!this.busy && !this.#refresher.isStale) this.#apply(snapshot);
   }
 
-  #apply(seen: ThreadSnapshot): void {
+  #apply(snapshot: ThreadSnapshot): void {
     const tail = this.chat.messages.at(-1);
     const isBroken = this.chat.status === 'error' && tail?.role === 'assistant' && !tail.metadata?.nodes?.length;
     // Output of a failed run stays until the next attempt.
-    if (isBroken && seen.thread.head === this.#branch.head && !seen.speaking) {
+    if (isBroken && snapshot.thread.head === this.#branch.head && !snapshot.activeRun) {
       this.#branch.isKnown = false;
       return;
     }
-    const moved = this.#branch.isKnown && seen.thread.head !== this.#branch.head;
-    const shown = [...this.#take(seen), ...(seen.failed?.message ? [seen.failed.message] : [])];
+    const hasMoved = this.#branch.isKnown && snapshot.thread.head !== this.#branch.head;
+    const messages = [...this.#adoptSnapshot(snapshot), ...(snapshot.failed?.message ? [snapshot.failed.message] : [])];
     // Unsent messages wait at the end; partial output stays until it is streamed again.
-    const heard = tail && seen.thread.run !== null && tail.metadata?.runId === seen.thread.run ? [tail] : [];
-    const waiting = this.#branch.waiting(this.#saying > 0 || this.chat.status === 'error');
-    this.chat.messages = reuseMessages(this.chat.messages, [...shown, ...(seen.speaking ? heard : waiting)]);
-    if (this.#branch.unsaid.length === 0 && (isBroken || moved)) this.chat.clearError();
-    if (seen.speaking) void this.#resume(seen.speaking.since);
-    else if (seen.failed && !seen.failed.message && this.#branch.unsaid.length === 0)
-      this.#told(this.chat.messages.at(-1)?.id, { error: seen.failed.error });
+    const partial = tail && snapshot.thread.run !== null && tail.metadata?.runId === snapshot.thread.run ? [tail] : [];
+    const waiting = this.#branch.waiting(this.#pendingStores > 0 || this.chat.status === 'error');
+    this.chat.messages = reuseMessages(this.chat.messages, [...messages, ...(snapshot.activeRun ? partial : waiting)]);
+    if (this.#branch.unsent.length === 0 && (isBroken || hasMoved)) this.chat.clearError();
+    if (snapshot.activeRun) void this.#resume(snapshot.activeRun.since);
+    else if (snapshot.failed && !snapshot.failed.message && this.#branch.unsent.length === 0)
+      this.#addMetadata(this.chat.messages.at(-1)?.id, { error: snapshot.failed.error });
   }
 
-  #take(seen: ThreadSnapshot): ChatMessage[] {
-    this.#branch.take(seen);
-    this.#workflow = seen.thread.workflow;
-    return this.#branch.shown(this.#seconds);
+  #adoptSnapshot(snapshot: ThreadSnapshot): ChatMessage[] {
+    this.#branch.merge(snapshot);
+    this.#workflow = snapshot.thread.workflow;
+    return this.#branch.toMessages(this.#durations);
   }
 
   /** Stream the running run from its start. */
   async #resume(since: number | null): Promise<void> {
-    const before = this.#finishes;
+    const before = this.#finishCount;
     this.since = Math.min(since ?? Date.now(), Date.now());
     this.#resuming = true;
     this.#changed();
@@ -344,31 +354,31 @@ export class CellChat {
       this.#resuming = false;
       this.#changed();
     }
-    if (this.#finishes !== before) return;
+    if (this.#finishCount !== before) return;
     // Nothing to stream: the connection was lost, or the run has ended.
     this.#branch.isKnown = false;
-    if (this.chat.status === 'error') await this.#regain();
+    if (this.chat.status === 'error') await this.#recover();
     else setTimeout(() => void this.load(), 500);
   }
 
-  #heard(notice: Notice): void {
+  #handleNotice(notice: Notice): void {
     if (notice.changed === 'thread' && notice.ref === this.thread) void this.load();
   }
 
-  #finished(message: ChatMessage, isDisconnect: boolean): void {
+  #handleFinish(message: ChatMessage, isDisconnect: boolean): void {
     const run = message.metadata?.runId;
-    if (this.since && run) this.#seconds.set(run, (Date.now() - this.since) / 1000);
+    if (this.since && run) this.#durations.set(run, (Date.now() - this.since) / 1000);
     this.since = null;
-    this.#finishes += 1;
+    this.#finishCount += 1;
     this.#resuming = false;
     this.#branch.isKnown = false;
-    if (this.chat.status !== 'error') this.#again = null;
+    if (this.chat.status !== 'error') this.#retryAction = null;
     // A lost connection is not a failed run: find out what happened to it.
-    if (isDisconnect || this.chat.error instanceof ConnectionLost) void this.#regain();
+    if (isDisconnect || this.chat.error instanceof ConnectionLost) void this.#recover();
     else void this.load();
   }
 
-  async #regain(): Promise<void> {
+  async #recover(): Promise<void> {
     this.chat.clearError();
     for (let wait = 500; wait < RECOVERY_TIMEOUT_MS && !this.busy; wait *= 2) {
       await this.load();
@@ -377,18 +387,18 @@ export class CellChat {
     }
     const last = this.chat.messages.at(-1);
     if (this.#branch.isKnown && !this.busy && last?.role === 'user' && !last.metadata?.error) {
-      this.#told(last.id, { error: { message: 'The connection was lost before this was answered.' } });
+      this.#addMetadata(last.id, { error: { message: 'The connection was lost before this was answered.' } });
     }
   }
 
-  #told(id: string | undefined, more: NonNullable<ChatMessage['metadata']>): void {
+  #addMetadata(id: string | undefined, more: NonNullable<ChatMessage['metadata']>): void {
     this.chat.messages = this.chat.messages.map((one) =>
       one.id === id ? { ...one, metadata: { ...one.metadata, ...more } } : one,
     );
   }
 
-  async #ready(milliseconds: number): Promise<boolean> {
-    for (let waited = 0; waited < milliseconds && this.busy; waited += 20)
+  async #waitUntilIdle(milliseconds: number): Promise<boolean> {
+    for (let elapsed = 0; elapsed < milliseconds && this.busy; elapsed += 20)
       await new Promise((resolve) => setTimeout(resolve, 20));
     return !this.busy;
   }
@@ -414,8 +424,108 @@ export interface CellOptions {
   thread: string | null;
   /** End of the branch; null for the thread's head. */
   at?: string | null;
-  place: () => CellPlacement;
+  placement: () => CellPlacement;
   /** Create the thread of this cell. */
-  make: () => Promise<Thread>;
+  createThread: () => Promise<Thread>;
   forked: (thread: Thread) => void;
+}
+
+/** Chats of a board's cells, created when first shown and kept while their row and column exist. */
+export interface CellName {
+  row: string;
+  column: string;
+}
+
+export const cellKey = ({ row, column }: CellName): string => `${row}.${column}`;
+
+/** The inputs of a row that the workflow accepts. Columns may differ; messages come from the thread. */
+export function acceptedInputs(
+  inputs: Record<string, unknown>,
+  schema: { properties?: unknown; additionalProperties?: unknown } | undefined,
+): Record<string, unknown> {
+  const { properties, additionalProperties } = schema ?? {};
+  const accepted = properties && typeof properties === 'object' && additionalProperties === false ? properties : null;
+  return Object.fromEntries(
+    Object.entries(inputs).filter(([name]) => name !== 'messages' && (accepted === null || name in accepted)),
+  );
+}
+
+export class CellChats {
+  #store: BoardStore;
+  #forked: (thread: Thread) => void;
+  #chats = new Map<string, { name: CellName; chat: CellChat }>();
+  /** End of a cell's branch according to the URL. */
+  #branchEnd: { cell: string; message: string } | null;
+
+  constructor(
+    store: BoardStore,
+    forked: (thread: Thread) => void,
+    at: { cell: string; message: string } | null = null,
+  ) {
+    this.#store = store;
+    this.#forked = forked;
+    this.#branchEnd = at;
+    store.state.subscribe(() => this.#handleBoardChange());
+  }
+
+  get(name: CellName): CellChat {
+    const key = cellKey(name);
+    const existing = this.#chats.get(key);
+    if (existing) return existing.chat;
+    const chat = this.#createChat(name);
+    this.#chats.set(key, { name, chat });
+    return chat;
+  }
+
+  /** Chats of all cells, in board order. */
+  all(): CellChat[] {
+    const { rows, columns } = this.#store.board;
+    return rows.flatMap((row) => columns.map((column) => this.get({ row: row.id, column: column.id })));
+  }
+
+  /** Handle board changes: ids may be reused, and other tabs fill cells. */
+  #handleBoardChange(): void {
+    const { rows, columns } = this.#store.board;
+    const exists = ({ row, column }: CellName) =>
+      rows.some(({ id }) => id === row) && columns.some(({ id }) => id === column);
+    for (const [key, { name }] of this.#chats) if (!exists(name)) this.#chats.delete(key);
+    for (const { name, chat } of this.#chats.values()) {
+      const thread = chat.thread === null ? this.#thread(name) : null;
+      if (thread !== null) chat.adopt(thread);
+    }
+  }
+
+  #thread({ row, column }: CellName): string | null {
+    return this.#store.board.cells.find((cell) => cell.row === row && cell.column === column)?.thread ?? null;
+  }
+
+  #createChat({ row, column }: CellName): CellChat {
+    const store = this.#store;
+    const placement = () => {
+      const {
+        workflow = '',
+        variant = 'default',
+        parameters = {},
+      } = store.board.columns.find((one) => one.id === column) ?? {};
+      const { inputs = {} } = store.board.rows.find((one) => one.id === row) ?? {};
+      const schema = queryClient.getQueryData(workflowQuery(workflow).queryKey)?.schemas.inputs;
+      return { workflow, variant, parameters, inputs: acceptedInputs(inputs, schema) };
+    };
+    let attempt = generateId();
+    return new CellChat({
+      thread: this.#thread({ row, column }),
+      at: this.#branchEnd?.cell === cellKey({ row, column }) ? this.#branchEnd.message : null,
+      placement,
+      createThread: async () => {
+        const board = await store.ensure();
+        const body = { ...placement(), cell: { board: board.id, row, column } };
+        // Idempotent: a retry after a lost response returns the same thread.
+        const thread = await api('post', '/api/threads', { body, headers: { 'idempotency-key': attempt } });
+        attempt = generateId();
+        store.filled(row, column, { thread: thread.id });
+        return thread;
+      },
+      forked: this.#forked,
+    });
+  }
 }

@@ -8,8 +8,7 @@ import { cn } from '@/lib/cn';
 import { useBoard, useBoardStore } from '@/pages/playground/board-store';
 import { AddColumn, ColumnHeader } from '@/pages/playground/column-header';
 import { addRow, RowHeader, useHasInputs } from '@/pages/playground/row-inputs';
-import type { CellChat } from './cell-chat';
-import type { CellName, CellChats } from './cell-chats';
+import type { CellChat, CellName, CellChats } from './cell-chat';
 import { ChatCell } from './chat-cell';
 import { Composer, targetCells, neighbourCell, type Role, type Target } from './composer';
 
@@ -18,34 +17,19 @@ interface Props {
   active: CellName;
   onActive: (cell: CellName) => void;
   /** Whether the thread is in no board; then nothing can be added. */
-  alone: boolean;
+  isStandalone: boolean;
 }
 
-export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode {
-  const board = useBoard();
-  const store = useBoardStore();
-  const { rows, columns } = board;
-  const target = (board.layout['composer'] as Target | undefined) ?? 'all';
-  const single = rows.length * columns.length === 1;
-  const hasInputs = useHasInputs(columns);
-  const busy = useBusy(cells);
+interface BoardCommandsOptions {
+  cells: CellChats;
+  active: CellName;
+  single: boolean;
+  stopAll: () => void;
+  go: (step: 1 | -1) => void;
+  onAddRow: (() => void) | null;
+}
 
-  const send = (parts: ChatPart[], role: Role) => {
-    const heard = targetCells(board, single ? 'all' : target, active).map((name) => cells.get(name).send(parts, role));
-    for (const one of heard) one.catch(showError);
-    if (role === 'user')
-      void Promise.allSettled(heard).then(() => completeTourSteps(cells.all(), rows.length, columns.length));
-  };
-  const stopAll = () => {
-    for (const cell of cells.all()) if (cell.busy) void cell.stop().catch(showError);
-  };
-  const go = (step: 1 | -1) => {
-    const next = neighbourCell(board, active, step);
-    onActive(next);
-    document
-      .getElementById(`cell-${next.row}.${next.column}`)
-      ?.scrollIntoView({ block: 'nearest', inline: 'nearest', behavior: 'smooth' });
-  };
+function useBoardCommands({ cells, active, single, stopAll, go, onAddRow }: BoardCommandsOptions): void {
   useCommand({
     id: 'stop',
     title: 'Stop this cell',
@@ -61,23 +45,57 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
     !single && { id: 'previous-cell', title: 'Previous cell', group: 'Chat', keys: 'alt+ArrowLeft', run: () => go(-1) },
   );
   useCommand(
-    !alone && { id: 'add-thread', title: 'Add a thread', group: 'Chat', keys: 'alt+t', run: () => addRow(store) },
+    onAddRow !== null && {
+      id: 'add-thread',
+      title: 'Add a thread',
+      group: 'Chat',
+      keys: 'alt+t',
+      run: onAddRow,
+    },
   );
+}
 
-  const few = rows.length === 1;
+export function ChatBoard({ cells, active, onActive, isStandalone }: Props): ReactNode {
+  const board = useBoard();
+  const store = useBoardStore();
+  const { rows, columns } = board;
+  const target = (board.layout['composer'] as Target | undefined) ?? 'all';
+  const single = rows.length * columns.length === 1;
+  const hasInputs = useHasInputs(columns);
+  const busy = useBusy(cells);
+
+  const send = (parts: ChatPart[], role: Role) => {
+    const sends = targetCells(board, single ? 'all' : target, active).map((name) => cells.get(name).send(parts, role));
+    for (const one of sends) one.catch(showError);
+    if (role === 'user')
+      void Promise.allSettled(sends).then(() => completeTourSteps(cells.all(), rows.length, columns.length));
+  };
+  const stopAll = () => {
+    for (const cell of cells.all()) if (cell.busy) void cell.stop().catch(showError);
+  };
+  const go = (step: 1 | -1) => {
+    const next = neighbourCell(board, active, step);
+    onActive(next);
+    document
+      .getElementById(`cell-${next.row}.${next.column}`)
+      ?.scrollIntoView({ block: 'nearest', inline: 'nearest', behavior: 'smooth' });
+  };
+  useBoardCommands({ cells, active, single, stopAll, go, onAddRow: isStandalone ? null : () => addRow(store) });
+
+  const hasSingleRow = rows.length === 1;
   const isTarget = (row: string, column: string): boolean =>
     !single && target !== 'all' && active.row === row && (target === 'row' || active.column === column);
   return (
     <div className="flex min-h-0 grow flex-col">
       <div className="min-h-0 grow snap-x snap-mandatory overflow-auto sm:snap-none">
         <div
-          className={cn('grid min-h-full', few && 'h-full', single ? '' : 'gap-x-2 px-2')}
+          className={cn('grid min-h-full', hasSingleRow && 'h-full', single ? '' : 'gap-x-2 px-2')}
           style={{
             gridTemplateColumns: `repeat(${columns.length}, minmax(min(20rem, calc(100vw - 1rem)), 1fr))`,
-            gridTemplateRows: few ? `auto ${hasInputs ? 'auto' : ''} minmax(0, 1fr)` : 'auto',
+            gridTemplateRows: hasSingleRow ? `auto ${hasInputs ? 'auto' : ''} minmax(0, 1fr)` : 'auto',
           }}
         >
-          {columns.map((column, place) => (
+          {columns.map((column, index) => (
             <div
               key={column.id}
               className={cn('sticky top-0 z-10 flex min-w-0 items-center bg-canvas', single && 'pr-2')}
@@ -85,7 +103,7 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
               <div className="min-w-0 grow">
                 <ColumnHeader column={column} />
               </div>
-              {!alone && place === columns.length - 1 && columns.length < 8 && <AddColumn />}
+              {!isStandalone && index === columns.length - 1 && columns.length < 8 && <AddColumn />}
             </div>
           ))}
           {rows.map((row, number) => (
@@ -99,14 +117,14 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
                 <div
                   key={column.id}
                   id={`cell-${row.id}.${column.id}`}
-                  className={cn('grid min-w-0 snap-center', few ? 'min-h-0' : 'mb-2 h-[min(32rem,70dvh)]')}
+                  className={cn('grid min-w-0 snap-center', hasSingleRow ? 'min-h-0' : 'mb-2 h-[min(32rem,70dvh)]')}
                 >
                   <ChatCell
                     cell={cells.get({ row: row.id, column: column.id })}
                     row={row}
                     column={column}
                     number={number + 1}
-                    alone={single}
+                    isStandalone={single}
                     active={isTarget(row.id, column.id)}
                     onActive={() => onActive({ row: row.id, column: column.id })}
                   />
@@ -132,11 +150,11 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
 
 /** Tour: the user has chatted, and maybe compared. */
 function completeTourSteps(cells: readonly CellChat[], rows: number, columns: number): void {
-  const said = cells.filter(
+  const speakingCells = cells.filter(
     ({ chat }) => chat.status !== 'error' && chat.messages.some(({ role }) => role === 'assistant'),
   );
-  if (said.length > 0) completeStep('talk');
-  if (rows >= 3 && columns >= 2 && said.length === cells.length) completeStep('compare');
+  if (speakingCells.length > 0) completeStep('talk');
+  if (rows >= 3 && columns >= 2 && speakingCells.length === cells.length) completeStep('compare');
 }
 
 const RowCells = ({ children }: { children: ReactNode }): ReactNode => <div className="contents">{children}</div>;

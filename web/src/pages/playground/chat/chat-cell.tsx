@@ -4,8 +4,8 @@ import { useQuery } from '@tanstack/react-query';
 import { MessageSquare, Square, ArrowDown, RotateCcw } from 'lucide-react';
 import { useEffect, useState, type ReactNode, memo, useLayoutEffect, useMemo, useRef, type UIEvent } from 'react';
 import { useStore } from 'zustand';
+import type { Column, Row } from '@/api/client';
 import { workflowsQuery } from '@/api/queries';
-import type { Column, Row } from '@/api/types';
 import { Button, IconButton } from '@/components/button';
 import type { ChatMessage } from '@/components/messages/message';
 import { MessageView } from '@/components/messages/message-view';
@@ -21,11 +21,11 @@ interface Props {
   column: Column;
   number: number;
   active: boolean;
-  alone: boolean;
+  isStandalone: boolean;
   onActive: () => void;
 }
 
-export function ChatCell({ cell, row, column, number, active, alone, onActive }: Props): ReactNode {
+export function ChatCell({ cell, row, column, number, active, isStandalone, onActive }: Props): ReactNode {
   useEffect(() => cell.open(), [cell]);
   return (
     <section
@@ -34,12 +34,12 @@ export function ChatCell({ cell, row, column, number, active, alone, onActive }:
       onFocus={onActive}
       className={cn(
         'flex min-h-0 min-w-0 flex-col overflow-hidden bg-surface',
-        !alone && 'rounded-xl border',
-        !alone && (active ? 'border-accent ring-1 ring-accent' : 'border-line'),
+        !isStandalone && 'rounded-xl border',
+        !isStandalone && (active ? 'border-accent ring-1 ring-accent' : 'border-line'),
       )}
     >
       <RowInputsProvider row={row.id} workflow={column.workflow}>
-        <MessageList cell={cell} empty={<EmptyCell workflow={column.workflow} alone={alone} />} />
+        <MessageList cell={cell} empty={<EmptyCell workflow={column.workflow} isStandalone={isStandalone} />} />
       </RowInputsProvider>
       <CellFooter cell={cell} />
     </section>
@@ -47,7 +47,7 @@ export function ChatCell({ cell, row, column, number, active, alone, onActive }:
 }
 
 /** Placeholder before the first message. */
-function EmptyCell({ workflow, alone }: { workflow: string; alone: boolean }): ReactNode {
+function EmptyCell({ workflow, isStandalone }: { workflow: string; isStandalone: boolean }): ReactNode {
   const { data } = useQuery(workflowsQuery());
   const about = data?.data.find((one) => one.name === workflow)?.description;
   return (
@@ -60,7 +60,7 @@ function EmptyCell({ workflow, alone }: { workflow: string; alone: boolean }): R
       <MessageSquare className="size-6 text-faint" />
       <h2 className="font-semibold text-ink">Talk to {workflow}</h2>
       {about && <p dir="auto">{about}</p>}
-      {alone && (
+      {isStandalone && (
         <ul className="mt-4 flex flex-col items-start gap-1.5 text-left text-[13px] max-sm:hidden">
           <li>
             <Kbd>+</Kbd> at the right compares it with a variant, or with another workflow
@@ -80,7 +80,7 @@ function EmptyCell({ workflow, alone }: { workflow: string; alone: boolean }): R
 function CellFooter({ cell }: { cell: CellChat }): ReactNode {
   const { status } = useChat<ChatMessage>({ chat: cell.chat, experimental_throttle: 250 });
   const busy = status === 'submitted' || status === 'streaming';
-  const [stopping, setStopping] = useState(false);
+  const [isStopping, setStopping] = useState(false);
   const stop = async () => {
     setStopping(true);
     await cell.stop().finally(() => setStopping(false));
@@ -90,7 +90,7 @@ function CellFooter({ cell }: { cell: CellChat }): ReactNode {
     <div className="flex items-center gap-2 border-t px-3 py-1.5 text-xs text-muted">
       <Elapsed since={cell.since} />
       <span className="grow" />
-      <Button size="small" onClick={() => void stop()} disabled={stopping}>
+      <Button size="small" onClick={() => void stop()} disabled={isStopping}>
         <Square className="size-3 fill-current" /> Stop
       </Button>
     </div>
@@ -117,14 +117,20 @@ const PREFETCH_DISTANCE_PX = 1500;
 export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode }): ReactNode {
   const { messages, status, error } = useChat<ChatMessage>({ chat: cell.chat, experimental_throttle: 50 });
   useStore(cell.version);
-  const { place, content, away, onScroll, toEnd } = useStickToEnd(messages, () => void cell.loadOlder());
+  const {
+    place: scroller,
+    content,
+    away: isAway,
+    onScroll,
+    toEnd,
+  } = useStickToEnd(messages, () => void cell.loadOlder());
   const busy = status === 'submitted' || status === 'streaming';
   const last = messages.at(-1);
   const isWaiting = busy && !(last?.role === 'assistant' && last.parts.some((part) => part.type !== 'step-start'));
   return (
     <div className="relative min-h-0 grow">
       <div
-        ref={place}
+        ref={scroller}
         onScroll={onScroll}
         className="h-full overflow-x-hidden overflow-y-auto overscroll-contain px-4 py-3"
         role="log"
@@ -132,7 +138,7 @@ export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode 
       >
         {cell.older && (
           <div className="flex justify-center py-2">
-            <Button size="small" look="quiet" onClick={() => void cell.loadOlder()}>
+            <Button size="small" variant="quiet" onClick={() => void cell.loadOlder()}>
               {cell.loading ? <Spinner /> : 'Earlier messages'}
             </Button>
           </div>
@@ -152,17 +158,17 @@ export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode 
           {isWaiting && <Thinking />}
           {error && (
             <ErrorMessage error={error}>
-              <Button size="small" look="danger" onClick={() => void cell.retry().catch(showError)}>
+              <Button size="small" variant="danger" onClick={() => void cell.retry().catch(showError)}>
                 <RotateCcw className="size-3.5" /> Retry
               </Button>
             </ErrorMessage>
           )}
         </div>
       </div>
-      {away && (
+      {isAway && (
         <IconButton
           label="To the end"
-          look="plain"
+          variant="plain"
           onClick={toEnd}
           className="absolute bottom-3 left-1/2 -translate-x-1/2 rounded-full shadow-float"
         >
@@ -182,7 +188,7 @@ interface MessageRowProps {
 
 const MessageRow = memo(function Shown({ cell, message, streaming, busy }: MessageRowProps): ReactNode {
   // oxlint-disable-next-line react/exhaustive-deps -- what can be done depends on whether the cell speaks
-  const actions = useMemo(() => cell.acts(message), [cell, message, busy]);
+  const actions = useMemo(() => cell.actionsOf(message), [cell, message, busy]);
   // `content-visibility` skips the layout of distant messages, so long threads scroll smoothly.
   return (
     <div className={streaming ? '' : '[contain-intrinsic-size:auto_8rem] [content-visibility:auto]'}>
@@ -204,34 +210,36 @@ const Thinking = (): ReactNode => (
 );
 
 /** Keep the end in view while the user is there, and the scroll position when older messages arrive. */
-function useStickToEnd(messages: readonly ChatMessage[], older: () => void) {
-  const place = useRef<HTMLDivElement>(null);
+function useStickToEnd(messages: readonly ChatMessage[], loadOlder: () => void) {
+  const scroller = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
-  const held = useRef({ atEnd: true, first: '', last: '', height: 0, top: 0 });
-  const [away, setAway] = useState(false);
+  const scrollState = useRef({ atEnd: true, first: '', last: '', height: 0, top: 0 });
+  const [isAway, setAway] = useState(false);
   const first = messages[0]?.id ?? '';
-  const mine = messages.findLast((message) => message.role === 'user')?.id ?? '';
+  const lastUserMessage = messages.findLast((message) => message.role === 'user')?.id ?? '';
 
   useLayoutEffect(() => {
-    const box = place.current;
+    const box = scroller.current;
     if (!box) return;
-    const before = held.current;
+    const before = scrollState.current;
     // Sending always scrolls to the end.
-    const atEnd = before.atEnd || (mine !== '' && before.last !== '' && mine !== before.last && before.first === first);
+    const atEnd =
+      before.atEnd ||
+      (lastUserMessage !== '' && before.last !== '' && lastUserMessage !== before.last && before.first === first);
     const grewAbove = before.first !== '' && before.first !== first && !atEnd;
     if (atEnd) box.scrollTop = box.scrollHeight;
     else if (grewAbove) box.scrollTop += box.scrollHeight - before.height;
-    held.current = { atEnd, first, last: mine, height: box.scrollHeight, top: box.scrollTop };
+    scrollState.current = { atEnd, first, last: lastUserMessage, height: box.scrollHeight, top: box.scrollTop };
     // oxlint-disable-next-line react/exhaustive-effect-dependencies -- a new message changes the height
-  }, [messages, first, mine]);
+  }, [messages, first, lastUserMessage]);
 
   // Heights also change by layout, highlighting and images.
   useEffect(() => {
-    const box = place.current;
+    const box = scroller.current;
     if (!box || !content.current) return undefined;
     const observer = new ResizeObserver(() => {
-      if (held.current.atEnd) box.scrollTop = box.scrollHeight;
-      held.current.height = box.scrollHeight;
+      if (scrollState.current.atEnd) box.scrollTop = box.scrollHeight;
+      scrollState.current.height = box.scrollHeight;
     });
     observer.observe(content.current);
     observer.observe(box);
@@ -240,17 +248,17 @@ function useStickToEnd(messages: readonly ChatMessage[], older: () => void) {
 
   const onScroll = (event: UIEvent<HTMLDivElement>) => {
     const box = event.currentTarget;
-    const before = held.current;
-    const near = box.scrollHeight - box.scrollTop - box.clientHeight < END_DISTANCE_PX;
+    const before = scrollState.current;
+    const isNearEnd = box.scrollHeight - box.scrollTop - box.clientHeight < END_DISTANCE_PX;
     // Only the user scrolls up; growing content does not count as leaving the end.
-    const atEnd = near || (before.atEnd && box.scrollTop >= before.top - 1);
-    held.current = { ...before, atEnd, height: box.scrollHeight, top: box.scrollTop };
+    const atEnd = isNearEnd || (before.atEnd && box.scrollTop >= before.top - 1);
+    scrollState.current = { ...before, atEnd, height: box.scrollHeight, top: box.scrollTop };
     setAway(!atEnd);
-    if (box.scrollTop < PREFETCH_DISTANCE_PX) older();
+    if (box.scrollTop < PREFETCH_DISTANCE_PX) loadOlder();
   };
   const toEnd = () => {
-    held.current.atEnd = true;
-    place.current?.scrollTo({ top: place.current.scrollHeight });
+    scrollState.current.atEnd = true;
+    scroller.current?.scrollTo({ top: scroller.current.scrollHeight });
   };
-  return { place, content, away, onScroll, toEnd };
+  return { place: scroller, content, away: isAway, onScroll, toEnd };
 }

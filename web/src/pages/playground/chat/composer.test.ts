@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Board } from '@/api/types';
+import type { Board } from '@/api/client';
 import { targetCells, neighbourCell } from './composer';
 
 const BOARD = { rows: [{ id: 'r1' }, { id: 'r2' }], columns: [{ id: 'c1' }, { id: 'c2' }] } as unknown as Board;

@@ -2,9 +2,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { ArrowUp, FileText, Paperclip, Plus, Square, X } from 'lucide-react';
 import { useRef, useState, type ClipboardEvent, type DragEvent, type ReactNode } from 'react';
-import { fetchOk } from '@/api/client';
+import { fetchOk, type StoredFile, type Board } from '@/api/client';
 import { bootstrapQuery } from '@/api/queries';
-import type { StoredFile, Board } from '@/api/types';
 import { useCommand } from '@/app/commands';
 import { Button, IconButton } from '@/components/button';
 import type { ChatPart } from '@/components/messages/message';
@@ -14,7 +13,7 @@ import { cn } from '@/lib/cn';
 import { formatSize } from '@/lib/format';
 import { isSendKey, usePreferences } from '@/lib/preferences';
 import { serverPath } from '@/lib/server-path';
-import type { CellName } from './cell-chats';
+import type { CellName } from './cell-chat';
 
 interface Props {
   target: Target;
@@ -40,11 +39,11 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
   const [role, setRole] = useState<Role>('user');
   const field = useRef<HTMLTextAreaElement>(null);
   const { files, waiting, attach, remove, clear } = useAttachments();
-  const { send: how } = usePreferences();
-  const ready = (text.trim() !== '' || files.length > 0) && waiting === 0;
+  const { send: sendKey } = usePreferences();
+  const canSend = (text.trim() !== '' || files.length > 0) && waiting === 0;
 
   const send = () => {
-    if (!ready) return;
+    if (!canSend) return;
     onSend([...files.map(filePart), ...(text.trim() ? [{ type: 'text' as const, text }] : [])], role);
     setText('');
     clear();
@@ -88,7 +87,7 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
         onChange={(event) => setText(event.target.value)}
         onPaste={onPaste}
         onKeyDown={(event) => {
-          if (!isSendKey(event.nativeEvent, how)) return;
+          if (!isSendKey(event.nativeEvent, sendKey)) return;
           event.preventDefault();
           send();
         }}
@@ -131,10 +130,10 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
         )}
         <IconButton
           label={role === 'user' ? 'Send' : 'Add'}
-          keys={how === 'enter' ? 'Enter' : 'Ctrl+Enter'}
-          look="main"
+          keys={sendKey === 'enter' ? 'Enter' : 'Ctrl+Enter'}
+          variant="main"
           type="submit"
-          disabled={!ready}
+          disabled={!canSend}
           className="rounded-full"
         >
           {role === 'user' ? <ArrowUp /> : <Plus />}
@@ -211,11 +210,13 @@ function Attachment({ file, onRemove }: { file: StoredFile; onRemove: () => void
 function useAttachments() {
   const [files, setFiles] = useState<StoredFile[]>([]);
   const [waiting, setWaiting] = useState(0);
-  const most = useQuery(bootstrapQuery()).data?.limits.file ?? Number.POSITIVE_INFINITY;
+  const maxFileBytes = useQuery(bootstrapQuery()).data?.limits.file ?? Number.POSITIVE_INFINITY;
   const attach = (list: FileList) => {
     for (const file of list) {
-      if (file.size > most) {
-        showToast(`${file.name} is larger than ${formatSize(most)}, the most that this server takes.`, { bad: true });
+      if (file.size > maxFileBytes) {
+        showToast(`${file.name} is larger than ${formatSize(maxFileBytes)}, the most that this server takes.`, {
+          bad: true,
+        });
         continue;
       }
       setWaiting((count) => count + 1);
@@ -243,8 +244,8 @@ export function targetCells(board: Board, target: Target, active: CellName): Cel
 /** Previous or next cell, wrapping around. */
 export function neighbourCell(board: Board, active: CellName, step: 1 | -1): CellName {
   const every = targetCells(board, 'all', active);
-  const place = every.findIndex((cell) => cell.row === active.row && cell.column === active.column);
-  const from = place < 0 && step < 0 ? 0 : place; // If the active cell is gone: the first, or the last.
+  const position = every.findIndex((cell) => cell.row === active.row && cell.column === active.column);
+  const from = position < 0 && step < 0 ? 0 : position; // If the active cell is gone: the first, or the last.
   return every[(from + step + every.length) % every.length] ?? active;
 }
 

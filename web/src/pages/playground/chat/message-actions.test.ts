@@ -16,24 +16,24 @@ startServer();
 
 describe('what can be done with a message', () => {
   const branch = () =>
-    server.put(
+    server.addNodes(
       { role: 'user', text: 'Why?' },
       { role: 'assistant', text: 'So.', run: 'run_a' },
       { role: 'user', text: 'And?' },
       { role: 'assistant', text: 'Well.', run: 'run_b' },
     );
-  const actsOf = (cell: CellChat, place: number) => cell.acts(cell.chat.messages[place] as ChatMessage);
+  const actionsAt = (cell: CellChat, index: number) => cell.actionsOf(cell.chat.messages[index] as ChatMessage);
 
   test('is the same object until something changes, and nothing while an answer is given', async () => {
     branch();
     const cell = await openThreadCell();
-    expect(actsOf(cell, 0)).toBe(actsOf(cell, 0));
+    expect(actionsAt(cell, 0)).toBe(actionsAt(cell, 0));
     await cell.load();
-    expect(Object.keys(actsOf(cell, 1))).toEqual([
+    expect(Object.keys(actionsAt(cell, 1))).toEqual([
       'rerun',
       'show',
       'fork',
-      'keep',
+      'addToTestSet',
       'remove',
       'edit',
       'rate',
@@ -41,16 +41,16 @@ describe('what can be done with a message', () => {
     ]);
     void cell.send(textParts('More.'));
     await waitUntil(() => cell.busy);
-    expect(actsOf(cell, 0)).toEqual({});
+    expect(actionsAt(cell, 0)).toEqual({});
   });
 
   test('an answer is given again beside the first, also in the middle', async () => {
     branch();
     const cell = await openThreadCell();
-    void actsOf(cell, 1).rerun?.();
+    void actionsAt(cell, 1).rerun?.();
     await waitUntil(() => server.run !== null);
     expect(server.run?.answers).toBe('m1');
-    server.say('Thus.');
+    server.sendText('Thus.');
     server.end();
     await waitUntilIdle(cell);
     expect(transcript(cell)).toEqual(['user: Why?', 'assistant: Thus.']);
@@ -60,9 +60,9 @@ describe('what can be done with a message', () => {
   test('one that fails again leaves what it said; tried once more, it is the same question', async () => {
     branch();
     const cell = await openThreadCell();
-    void actsOf(cell, 1).rerun?.();
+    void actionsAt(cell, 1).rerun?.();
     await waitUntil(() => server.run !== null);
-    server.say('Th');
+    server.sendText('Th');
     await waitUntil(() => transcript(cell).length === 2 && transcript(cell)[1] === 'assistant: Th');
     server.end('failed');
     await waitUntil(() => cell.chat.status === 'error' && !cell.loading);
@@ -76,7 +76,7 @@ describe('what can be done with a message', () => {
     branch();
     const cell = await openThreadCell();
     server.failNext('POST /tutor/api/chat', 429, 'Too many.');
-    await actsOf(cell, 1).rerun?.();
+    await actionsAt(cell, 1).rerun?.();
     await waitUntilIdle(cell);
     expect([transcript(cell).length, cell.chat.status]).toEqual([4, 'error']);
     void cell.retry();
@@ -85,17 +85,17 @@ describe('what can be done with a message', () => {
   });
 
   test('an answer that nothing was asked for cannot be given again', async () => {
-    server.put({ role: 'assistant', text: 'Hello.' });
+    server.addNodes({ role: 'assistant', text: 'Hello.' });
     const cell = await openThreadCell();
-    expect(actsOf(cell, 0).rerun).toBeUndefined();
+    expect(actionsAt(cell, 0).rerun).toBeUndefined();
   });
 
   test('the first question of all can be asked in other words', async () => {
     branch();
     const cell = await openThreadCell();
-    void actsOf(cell, 0).edit?.('How?');
+    void actionsAt(cell, 0).edit?.('How?');
     await waitUntil(() => server.run !== null);
-    server.say('Thus.');
+    server.sendText('Thus.');
     server.end();
     await waitUntilIdle(cell);
     expect(transcript(cell)).toEqual(['user: How?', 'assistant: Thus.']);
@@ -109,26 +109,26 @@ describe('what can be done with a message', () => {
   test('an answer in other words is not answered', async () => {
     branch();
     const cell = await openThreadCell();
-    await actsOf(cell, 1).edit?.('Thus.');
+    await actionsAt(cell, 1).edit?.('Thus.');
     await waitUntilIdle(cell);
     expect([transcript(cell), server.run]).toEqual([['user: Why?', 'assistant: Thus.'], null]);
   });
 
   test('one is taken out of the middle with all its nodes', async () => {
-    server.put(
+    server.addNodes(
       { role: 'user', text: 'Why?' },
       { role: 'assistant', text: 'So', run: 'run_a' },
       { role: 'assistant', text: '.', run: 'run_a' },
       { role: 'user', text: 'And?' },
     );
     const cell = await openThreadCell();
-    await actsOf(cell, 1).remove?.();
+    await actionsAt(cell, 1).remove?.();
     expect([transcript(cell), server.tree]).toEqual([
       ['user: Why?', 'user: And?'],
       ['- > m1 user Why?', 'm1 > m4 user And?'],
     ]);
     expect(
-      server.asked.filter(({ what }) => what.startsWith('DELETE')).map(({ what }) => what.split('/').at(-1)),
+      server.requests.filter(({ route }) => route.startsWith('DELETE')).map(({ route }) => route.split('/').at(-1)),
     ).toEqual(['m3', 'm2']);
   });
 
@@ -142,24 +142,24 @@ describe('what can be done with a message', () => {
       parts: textParts('Fai'),
     });
     const cell = await openThreadCell();
-    await actsOf(cell, 1).show?.('b1');
+    await actionsAt(cell, 1).show?.('b1');
     expect([transcript(cell), server.head]).toEqual([['user: Why?', 'assistant: Other.'], 'b1']);
-    await actsOf(cell, 1).show?.('f1');
+    await actionsAt(cell, 1).show?.('f1');
     expect([transcript(cell), server.head]).toEqual([['user: Why?', 'assistant: Fai'], 'b1']);
-    await actsOf(cell, 1).show?.('m2');
+    await actionsAt(cell, 1).show?.('m2');
     expect([transcript(cell).length, server.head]).toEqual([4, 'm4']);
   });
 
   test('it is rated, counted, and rated otherwise', async () => {
     branch();
     const cell = await openThreadCell();
-    await actsOf(cell, 1).rate?.('up');
+    await actionsAt(cell, 1).rate?.('up');
     expect(cell.chat.messages[1]?.metadata?.feedback).toEqual({ up: 1, down: 0, mine: 'up' });
-    await actsOf(cell, 1).rate?.('down', 'Wrong.');
+    await actionsAt(cell, 1).rate?.('down', 'Wrong.');
     expect(cell.chat.messages[1]?.metadata?.feedback).toEqual({ up: 0, down: 1, mine: 'down' });
-    expect(server.asked.filter(({ what }) => what.startsWith('PUT'))).toMatchObject([
-      { what: 'PUT /api/runs/run_a/feedback', body: { rating: 'up', message: 'm2' } },
-      { what: 'PUT /api/runs/run_a/feedback', body: { rating: 'down', comment: 'Wrong.', message: 'm2' } },
+    expect(server.requests.filter(({ route }) => route.startsWith('PUT'))).toMatchObject([
+      { route: 'PUT /api/runs/run_a/feedback', body: { rating: 'up', message: 'm2' } },
+      { route: 'PUT /api/runs/run_a/feedback', body: { rating: 'down', comment: 'Wrong.', message: 'm2' } },
     ]);
   });
 
@@ -167,12 +167,12 @@ describe('what can be done with a message', () => {
     branch();
     const forked = vi.fn();
     const cell = await openThreadCell({ forked });
-    await actsOf(cell, 1).fork?.();
+    await actionsAt(cell, 1).fork?.();
     expect(forked.mock.calls).toEqual([[{ id: 'conv_2', upto: 'm2' }]]);
   });
 
   test('a call is approved, and the run goes on in the same message; a failure is tried again from there', async () => {
-    server.put(
+    server.addNodes(
       { role: 'user', text: 'Erase.' },
       {
         role: 'assistant',
@@ -184,22 +184,22 @@ describe('what can be done with a message', () => {
       },
     );
     const cell = await openThreadCell();
-    void actsOf(cell, 1).approve?.('ap1', true);
+    void actionsAt(cell, 1).approve?.('ap1', true);
     await waitUntil(() => server.run !== null);
-    const word = server.nodes[2];
-    expect([word?.parent, word?.parts, server.run?.answers]).toEqual([
+    const approvalNode = server.nodes[2];
+    expect([approvalNode?.parent, approvalNode?.parts, server.run?.answers]).toEqual([
       'm2',
       [{ type: 'data', name: 'approval-response', value: { id: 'ap1', approve: true } }],
-      word?.id,
+      approvalNode?.id,
     ]);
-    server.say('Gone');
+    server.sendText('Gone');
     await waitUntil(() => transcript(cell).at(-1) === 'assistant: Gone');
     server.end('failed');
     await waitUntil(() => cell.chat.status === 'error' && !cell.loading);
     void cell.retry();
     await waitUntil(() => server.run !== null);
-    expect([server.run?.answers, server.posted().length]).toEqual([word?.id, 1]);
-    server.say('Done.');
+    expect([server.run?.answers, server.posted().length]).toEqual([approvalNode?.id, 1]);
+    server.sendText('Done.');
     server.end();
     await waitUntilIdle(cell);
     expect(cell.chat.messages.map(({ id }) => id)).toEqual(['m1', 'm2']);
@@ -212,11 +212,11 @@ describe('what can be done with a message', () => {
 
 describe('the beginning of a long thread', () => {
   const long = (count: number) =>
-    server.put(
-      ...Array.from({ length: count }, (_, place) => ({
-        role: place % 2 ? ('assistant' as const) : ('user' as const),
-        text: `${place + 1}`,
-        run: place % 2 ? `run_${place}` : null,
+    server.addNodes(
+      ...Array.from({ length: count }, (_, index) => ({
+        role: index % 2 ? ('assistant' as const) : ('user' as const),
+        text: `${index + 1}`,
+        run: index % 2 ? `run_${index}` : null,
       })),
     );
 
@@ -227,7 +227,7 @@ describe('the beginning of a long thread', () => {
     await sendAndWait(cell, 'More?');
     await cell.loadOlder();
     expect([transcript(cell)[0], cell.older]).toEqual(['user: 51', 'm50']);
-    server.say('Yes.');
+    server.sendText('Yes.');
     server.end();
     await waitUntilIdle(cell);
     expect([transcript(cell)[0], transcript(cell).length, transcript(cell).at(-1)]).toEqual([
@@ -242,7 +242,7 @@ describe('the beginning of a long thread', () => {
 
   test('is that of the branch that is shown, and stays when something is said there', async () => {
     long(70);
-    server.put({ role: 'user', id: 'other', parent: 'm1', text: 'Elsewhere' });
+    server.addNodes({ role: 'user', id: 'other', parent: 'm1', text: 'Elsewhere' });
     const cell = await openThreadCell({ at: 'm70' });
     expect(cell.older).toBe('m10');
     await sendAndWait(cell, 'More?');
@@ -253,9 +253,9 @@ describe('the beginning of a long thread', () => {
   });
 
   test('joins what one run said on both sides of a page', async () => {
-    server.put(
+    server.addNodes(
       { role: 'user', text: 'Count.' },
-      ...Array.from({ length: 70 }, (_, place) => ({ role: 'assistant' as const, text: `${place} `, run: 'run_a' })),
+      ...Array.from({ length: 70 }, (_, index) => ({ role: 'assistant' as const, text: `${index} `, run: 'run_a' })),
     );
     const cell = await openThreadCell();
     await cell.loadOlder();
@@ -265,10 +265,10 @@ describe('the beginning of a long thread', () => {
 
   test('answers its first question again, though that is not shown', async () => {
     long(62);
-    server.put({ role: 'user', text: 'odd' });
+    server.addNodes({ role: 'user', text: 'odd' });
     const cell = await openThreadCell();
     expect(transcript(cell)[0]).toBe('assistant: 4');
-    void cell.acts(cell.chat.messages[0] as ChatMessage).rerun?.();
+    void cell.actionsOf(cell.chat.messages[0] as ChatMessage).rerun?.();
     await waitUntil(() => server.run !== null);
     expect(server.run?.answers).toBe('m3');
   });

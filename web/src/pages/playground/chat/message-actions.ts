@@ -1,7 +1,6 @@
 /** Actions on messages of a thread. Each calls the server and reloads. */
 import type { Chat } from '@ai-sdk/react';
-import { ApiError, api } from '@/api/client';
-import type { Thread } from '@/api/types';
+import { ApiError, api, type Thread } from '@/api/client';
 import { addToTestSet } from '@/components/add-to-testset';
 import type { ChatMessage, ChatPart, MessageActions } from '@/components/messages/message';
 import { toNode } from '@/components/messages/nodes';
@@ -17,28 +16,28 @@ export interface MessageActionsOptions {
   /** Run again after a failure. */
   retry: () => Promise<void>;
   /** Show the branch that ends at this node; null for the head. */
-  turn: (node: string | null) => void;
+  showBranch: (node: string | null) => void;
   /** Called with deleted nodes. */
-  gone: (nodes: readonly string[]) => void;
+  removed: (nodes: readonly string[]) => void;
   /** Last node of the message's run. */
-  rated: (message: ChatMessage) => string | undefined;
+  lastRunNode: (message: ChatMessage) => string | undefined;
   approve: (message: ChatMessage, id: string, approved: boolean, reason?: string) => Promise<void>;
 }
 
 export class MessageActionHandlers {
   #cell: MessageActionsOptions;
-  #known = new WeakMap<ChatMessage, { thread: string | null; actions: MessageActions }>();
+  #cache = new WeakMap<ChatMessage, { thread: string | null; actions: MessageActions }>();
 
   constructor(cell: MessageActionsOptions) {
     this.#cell = cell;
   }
 
   /** Actions on a message; stable identity until something changes. Empty without a thread. */
-  of(message: ChatMessage, thread: string | null): MessageActions {
-    const known = this.#known.get(message);
-    if (known?.thread === thread) return known.actions;
+  actionsOf(message: ChatMessage, thread: string | null): MessageActions {
+    const cached = this.#cache.get(message);
+    if (cached?.thread === thread) return cached.actions;
     const actions = thread === null ? {} : actionsFor(thread, message, this.#cell);
-    this.#known.set(message, { thread, actions });
+    this.#cache.set(message, { thread, actions });
     return actions;
   }
 }
@@ -56,7 +55,7 @@ function actionsFor(thread: string, message: ChatMessage, cell: MessageActionsOp
     show: (node) => showVersion(thread, node, cell),
     fork: async () =>
       cell.forked(await api('post', '/api/threads/{thread}/duplicate', { path: { thread }, body: { upto: last } })),
-    keep: () => addToTestSet({ kind: 'conversation', id: thread, upto: last }),
+    addToTestSet: () => addToTestSet({ kind: 'conversation', id: thread, upto: last }),
     remove: () => deleteMessage(thread, nodes, cell),
     edit: (text) => editMessage(thread, message, first, text, cell),
     ...(runId && isAnswer ? { rate: (rating, comment) => rateMessage(message, runId, rating, comment, cell) } : {}),
@@ -78,7 +77,7 @@ async function editMessage(
     path: { thread },
     body: { messages: [toNode(edited)], replaces: node },
   });
-  cell.turn(null);
+  cell.showBranch(null);
   await cell.load();
   if (message.role !== 'user') return;
   if (!cell.chat.messages.some((one) => one.id === edited.id))
@@ -95,20 +94,20 @@ async function deleteMessage(thread: string, nodes: readonly string[], cell: Mes
         query: { below: 'keep' },
       });
     }
-    cell.gone(nodes);
+    cell.removed(nodes);
   } finally {
     await cell.load();
   }
 }
 
 async function showVersion(thread: string, node: string, cell: MessageActionsOptions): Promise<void> {
-  cell.turn(null);
+  cell.showBranch(null);
   try {
     await api('patch', '/api/threads/{thread}', { path: { thread }, body: { head: { through: node } } });
   } catch (error) {
     // Output of a failed run cannot be the current branch, but can be shown.
     if (!(error instanceof ApiError) || error.status !== 422) throw error;
-    cell.turn(node);
+    cell.showBranch(node);
   }
   await cell.load();
 }
@@ -120,7 +119,7 @@ async function rateMessage(
   comment: string | undefined,
   cell: MessageActionsOptions,
 ): Promise<void> {
-  const node = cell.rated(message);
+  const node = cell.lastRunNode(message);
   await api('put', '/api/runs/{run}/feedback', {
     path: { run },
     body: { rating, ...(comment ? { comment } : {}), ...(node ? { message: node } : {}) },

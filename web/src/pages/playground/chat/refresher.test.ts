@@ -1,40 +1,40 @@
 import { expect, test, vi } from 'vitest';
 import { Refresher } from './refresher';
 
-function held(): { work: () => Promise<void>; ends: ((error?: Error) => void)[] } {
-  const ends: ((error?: Error) => void)[] = [];
+function manualWork(): { work: () => Promise<void>; finishers: ((error?: Error) => void)[] } {
+  const finishers: ((error?: Error) => void)[] = [];
   return {
-    ends,
-    work: () => new Promise((resolve, reject) => void ends.push((error) => (error ? reject(error) : resolve()))),
+    finishers,
+    work: () => new Promise((resolve, reject) => void finishers.push((error) => (error ? reject(error) : resolve()))),
   };
 }
 const settle = () => new Promise((resolve) => setTimeout(resolve, 0));
 
 test('what is asked for many times meanwhile is done once more', async () => {
-  const { work, ends } = held();
+  const { work, finishers } = manualWork();
   const repeated = new Refresher(work);
   const all = [repeated.request(), repeated.request(), repeated.request()];
-  expect([ends.length, repeated.isBusy, repeated.isStale]).toEqual([1, true, true]);
-  ends[0]?.();
+  expect([finishers.length, repeated.isBusy, repeated.isStale]).toEqual([1, true, true]);
+  finishers[0]?.();
   await settle();
-  expect([ends.length, repeated.isStale]).toEqual([2, false]);
-  ends[1]?.();
+  expect([finishers.length, repeated.isStale]).toEqual([2, false]);
+  finishers[1]?.();
   await Promise.all(all);
   await settle();
-  expect([ends.length, repeated.isBusy]).toEqual([2, false]);
+  expect([finishers.length, repeated.isBusy]).toEqual([2, false]);
 });
 
 test('only the last failure counts', async () => {
-  const { work, ends } = held();
+  const { work, finishers } = manualWork();
   const repeated = new Refresher(work);
-  const asked = repeated.request();
+  const pending = repeated.request();
   void repeated.request();
-  ends[0]?.(new Error('first'));
+  finishers[0]?.(new Error('first'));
   await settle();
-  ends[1]?.();
-  await asked;
+  finishers[1]?.();
+  await pending;
   const failing = repeated.request();
-  ends[2]?.(new Error('last'));
+  finishers[2]?.(new Error('last'));
   await expect(failing).rejects.toThrow('last');
 });
 

@@ -1,39 +1,39 @@
 /** Coalesces refreshes: a request during a refresh causes one more afterwards, never two at once. */
 export class Refresher {
-  #work: () => Promise<void>;
-  #doing: Promise<void> | null = null;
-  #asked = false;
+  #refresh: () => Promise<void>;
+  #running: Promise<void> | null = null;
+  #isRequested = false;
 
   /** `work` can check `isStale` to drop outdated results. */
-  constructor(work: () => Promise<void>) {
-    this.#work = work;
+  constructor(refresh: () => Promise<void>) {
+    this.#refresh = refresh;
   }
 
   get isBusy(): boolean {
-    return this.#doing !== null;
+    return this.#running !== null;
   }
 
   get isStale(): boolean {
-    return this.#asked;
+    return this.#isRequested;
   }
 
   /** Resolves when no request is left. Rejects with the error of the last attempt. */
   request(): Promise<void> {
-    this.#asked = true;
-    this.#doing ??= this.#all().finally(() => {
-      this.#doing = null;
-      if (this.#asked) void this.request().catch(() => {}); // Requested after the loop ended.
+    this.#isRequested = true;
+    this.#running ??= this.#runAll().finally(() => {
+      this.#running = null;
+      if (this.#isRequested) void this.request().catch(() => {}); // Requested after the loop ended.
     });
-    return this.#doing;
+    return this.#running;
   }
 
-  async #all(): Promise<void> {
-    while (this.#asked) {
-      this.#asked = false;
+  async #runAll(): Promise<void> {
+    while (this.#isRequested) {
+      this.#isRequested = false;
       try {
-        await this.#work();
+        await this.#refresh();
       } catch (error) {
-        if (!this.#asked) throw error;
+        if (!this.#isRequested) throw error;
       }
     }
   }

@@ -7,7 +7,7 @@ afterEach(() => void vi.useRealTimers());
 
 const text = (id: string, delta: string): UIMessageChunk => ({ type: 'text-delta', id, delta });
 
-async function through(chunks: readonly UIMessageChunk[]): Promise<UIMessageChunk[]> {
+async function coalesce(chunks: readonly UIMessageChunk[]): Promise<UIMessageChunk[]> {
   const out: UIMessageChunk[] = [];
   const stream = new ReadableStream<UIMessageChunk>({
     start(controller) {
@@ -21,7 +21,7 @@ async function through(chunks: readonly UIMessageChunk[]): Promise<UIMessageChun
 
 describe('deltas that come close together', () => {
   test('are one, and the end gives what was held', async () => {
-    expect(await through([text('t', 'a'), text('t', 'b'), text('t', 'c')])).toEqual([text('t', 'abc')]);
+    expect(await coalesce([text('t', 'a'), text('t', 'b'), text('t', 'c')])).toEqual([text('t', 'abc')]);
   });
 
   test('of other parts, and anything else, keep their places', async () => {
@@ -33,7 +33,7 @@ describe('deltas that come close together', () => {
     });
     const start: UIMessageChunk = { type: 'text-start', id: 'u' };
     expect(
-      await through([
+      await coalesce([
         text('t', 'a'),
         text('t', 'b'),
         reasoning,
@@ -63,9 +63,9 @@ describe('deltas that come close together', () => {
     const reader = readable.getReader();
     const read = reader.read();
     await writer.write(text('t', 'a'));
-    const gone = reader.cancel();
+    const cancelled = reader.cancel();
     await vi.advanceTimersByTimeAsync(1000);
-    await gone;
+    await cancelled;
     expect(await read).toEqual({ done: true, value: undefined });
   });
 
@@ -89,9 +89,9 @@ test('whatever comes, each part says the same, in the same order of parts', asyn
     return Math.floor((state / 2147483648) * below);
   };
   for (let round = 0; round < 100; round++) {
-    const chunks = Array.from({ length: random(40) }, (_, place): UIMessageChunk => {
+    const chunks = Array.from({ length: random(40) }, (_, index): UIMessageChunk => {
       const id = `p${random(3)}`;
-      const delta = `${place} `;
+      const delta = `${index} `;
       return [
         text(id, delta),
         { type: 'reasoning-delta', id, delta } as const,
@@ -99,12 +99,12 @@ test('whatever comes, each part says the same, in the same order of parts', asyn
         { type: 'text-end', id } as const,
       ][random(4)] as UIMessageChunk;
     });
-    const out = await through(chunks);
+    const out = await coalesce(chunks);
     expect(spoken(out)).toEqual(spoken(chunks));
     expect(
       out.every(
-        (chunk, place) =>
-          place === 0 || name(chunk) !== name(out[place - 1] as UIMessageChunk) || chunk.type === 'text-end',
+        (chunk, index) =>
+          index === 0 || name(chunk) !== name(out[index - 1] as UIMessageChunk) || chunk.type === 'text-end',
       ),
     ).toBe(true);
   }
@@ -113,15 +113,15 @@ test('whatever comes, each part says the same, in the same order of parts', asyn
 const name = (chunk: UIMessageChunk): string =>
   `${chunk.type} ${'toolCallId' in chunk ? chunk.toolCallId : 'id' in chunk ? chunk.id : ''}`;
 
-/** What is said, with neighbours of one part joined. */
+/** The text of each part, adjacent deltas joined. */
 function spoken(chunks: readonly UIMessageChunk[]): string[] {
-  const said: [string, string][] = [];
+  const deltas: [string, string][] = [];
   for (const chunk of chunks) {
     const more =
       chunk.type === 'tool-input-delta' ? chunk.inputTextDelta : 'delta' in chunk ? String(chunk.delta) : '.';
-    const last = said.at(-1);
+    const last = deltas.at(-1);
     if (last?.[0] === name(chunk) && more !== '.') last[1] += more;
-    else said.push([name(chunk), more]);
+    else deltas.push([name(chunk), more]);
   }
-  return said.map(([part, words]) => `${part}: ${words}`);
+  return deltas.map(([part, content]) => `${part}: ${content}`);
 }

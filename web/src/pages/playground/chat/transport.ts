@@ -21,26 +21,26 @@ export interface TransportOptions {
   /** Store new messages and return the question to answer. */
   storeQuestion: (messages: ChatMessage[]) => Promise<Question>;
   /** The thread that may have an active run; null if none. */
-  speaking: () => { thread: string; workflow: string } | null;
+  activeThread: () => { thread: string; workflow: string } | null;
 }
 
 type SendOptions = Parameters<ChatTransport<ChatMessage>['sendMessages']>[0];
 
 export class ThreadTransport implements ChatTransport<ChatMessage> {
   readonly resumeStreamIsReplay = true;
-  #asking: TransportOptions;
+  #options: TransportOptions;
 
-  constructor(asking: TransportOptions) {
-    this.#asking = asking;
+  constructor(options: TransportOptions) {
+    this.#options = options;
   }
 
   async sendMessages(sending: SendOptions): Promise<ReadableStream<UIMessageChunk>> {
-    const question = await this.#asking.storeQuestion(sending.messages);
+    const question = await this.#options.storeQuestion(sending.messages);
     sending.abortSignal?.throwIfAborted();
     // The thread has the history; the body only holds the current question.
     const last = sending.messages.findLastIndex((message) => message.role === 'user');
-    const shown = { ...sending, chatId: question.thread, messages: sending.messages.slice(Math.max(last, 0)) };
-    const stream = await uiStream(question).sendMessages(shown);
+    const request = { ...sending, chatId: question.thread, messages: sending.messages.slice(Math.max(last, 0)) };
+    const stream = await uiStream(question).sendMessages(request);
     return stream.pipeThrough(coalesceDeltas());
   }
 
@@ -49,10 +49,13 @@ export class ThreadTransport implements ChatTransport<ChatMessage> {
   }: {
     abortSignal?: AbortSignal;
   }): Promise<ReadableStream<UIMessageChunk> | null> {
-    const at = this.#asking.speaking();
-    if (!at) return null;
-    const transport = new DefaultChatTransport<ChatMessage>({ api: chatRoute(at.workflow), fetch: streamFetch });
-    const stream = await transport.reconnectToStream({ chatId: at.thread, ...(abortSignal ? { abortSignal } : {}) });
+    const active = this.#options.activeThread();
+    if (!active) return null;
+    const transport = new DefaultChatTransport<ChatMessage>({ api: chatRoute(active.workflow), fetch: streamFetch });
+    const stream = await transport.reconnectToStream({
+      chatId: active.thread,
+      ...(abortSignal ? { abortSignal } : {}),
+    });
     return stream?.pipeThrough(coalesceDeltas()) ?? null;
   }
 }
@@ -82,20 +85,20 @@ type Delta = Extract<UIMessageChunk, { type: 'text-delta' | 'reasoning-delta' | 
  * render.
  */
 export function coalesceDeltas(milliseconds = 40): TransformStream<UIMessageChunk, UIMessageChunk> {
-  let held: Delta | null = null;
+  let pendingDelta: Delta | null = null;
   let timer: ReturnType<typeof setTimeout> | undefined;
   const release = (controller: TransformStreamDefaultController<UIMessageChunk>) => {
     clearTimeout(timer);
     timer = undefined;
-    if (held) controller.enqueue(held);
-    held = null;
+    if (pendingDelta) controller.enqueue(pendingDelta);
+    pendingDelta = null;
   };
-  const inTime = (controller: TransformStreamDefaultController<UIMessageChunk>) => {
+  const releaseOnTimer = (controller: TransformStreamDefaultController<UIMessageChunk>) => {
     try {
       release(controller);
     } catch {
       // The stream was cancelled or failed: nothing to deliver to.
-      held = null;
+      pendingDelta = null;
     }
   };
   return new TransformStream({
@@ -105,10 +108,10 @@ export function coalesceDeltas(milliseconds = 40): TransformStream<UIMessageChun
         controller.enqueue(chunk);
         return;
       }
-      const joined: Delta | null = held && joinDeltas(held, chunk);
-      if (!joined) release(controller);
-      held = joined ?? chunk;
-      timer ??= setTimeout(() => inTime(controller), milliseconds);
+      const merged: Delta | null = pendingDelta && joinDeltas(pendingDelta, chunk);
+      if (!merged) release(controller);
+      pendingDelta = merged ?? chunk;
+      timer ??= setTimeout(() => releaseOnTimer(controller), milliseconds);
     },
     flush: release,
   });

@@ -2,8 +2,8 @@
 import { useQueries } from '@tanstack/react-query';
 import { ClipboardPaste, Plus, Rows3, ChevronDown, Play, Square } from 'lucide-react';
 import { useMemo, useRef, useState, type CSSProperties, type ReactNode } from 'react';
+import type { Column, Board } from '@/api/client';
 import { workflowQuery } from '@/api/queries';
-import type { Column, Board } from '@/api/types';
 import { useCommand } from '@/app/commands';
 import { Button, IconButton } from '@/components/button';
 import { formOf } from '@/components/forms/json-schema';
@@ -24,14 +24,14 @@ export function SingleTurnBoard(): ReactNode {
   const { rows, columns, layout } = board;
   const actions = useRowActions();
   const runs = useBoardRuns(board);
-  const { taking, error } = useInputSchema(columns);
+  const { inputSchema, error } = useInputSchema(columns);
   const [pasting, setPasting] = useState(false);
   const box = useRef<HTMLDivElement>(null);
   const addRow = (): void => {
     actions.add([initialInputs(columns)]);
     setTimeout(() => void (box.current && focusLastRow(box.current)));
   };
-  const held = useMemo(() => runsByCell({ cells: board.cells }), [board.cells]);
+  const runIds = useMemo(() => runsByCell({ cells: board.cells }), [board.cells]);
   const names = rows.map(({ id }) => id).join(' ');
   const ids = useMemo(() => (names ? names.split(' ') : []), [names]); // Stable while only inputs change.
   const base = columns.length > 1 && columns.some(({ id }) => id === layout.compare) ? String(layout.compare) : null;
@@ -41,10 +41,10 @@ export function SingleTurnBoard(): ReactNode {
   useCommand({ id: 'paste-rows', title: 'Add many rows', group: 'Rows', run: () => setPasting(true) });
 
   const runOf = (row: string, column: string) => {
-    const id = held.get(cellKey(row, column));
+    const id = runIds.get(cellKey(row, column));
     return id === undefined ? null : runs[id];
   };
-  const places = {
+  const headerPlaces = {
     '--columns': `minmax(16rem, 21rem) repeat(${columns.length}, minmax(18rem, 1fr)) 2.5rem`,
     '--wide': `${18.5 + columns.length * 18}rem`,
   } as CSSProperties;
@@ -59,27 +59,27 @@ export function SingleTurnBoard(): ReactNode {
         onPaste={() => setPasting(true)}
       />
       <div ref={box} data-scrolls className="min-h-0 grow overflow-auto">
-        <div role="table" aria-label="Rows and answers" style={places} className="sm:min-w-(--wide)">
+        <div role="table" aria-label="Rows and answers" style={headerPlaces} className="sm:min-w-(--wide)">
           <Heads columns={columns} base={base} />
           {error ? (
             <div className="p-4">
               <ErrorMessage error={error} />
             </div>
-          ) : taking ? (
+          ) : inputSchema ? (
             <VirtualList
               ids={ids}
               height={168}
               className="border-b max-sm:m-2 max-sm:overflow-hidden max-sm:rounded-xl max-sm:border"
             >
-              {(place) => {
-                const row = rows[place];
+              {(index) => {
+                const row = rows[index];
                 return (
                   row && (
                     <RowView
                       row={row}
-                      number={place + 1}
+                      number={index + 1}
                       columns={columns}
-                      taking={taking}
+                      inputSchema={inputSchema}
                       runOf={runOf}
                       base={base}
                       actions={actions}
@@ -93,19 +93,19 @@ export function SingleTurnBoard(): ReactNode {
           )}
         </div>
         {rows.length === 0 && <NoRows onAdd={addRow} onPaste={() => setPasting(true)} />}
-        {rows.length > 0 && rows.length < MAX_ROWS && taking && (
+        {rows.length > 0 && rows.length < MAX_ROWS && inputSchema && (
           <div className="sticky left-0 w-max p-2">
-            <Button size="small" look="quiet" onClick={addRow}>
+            <Button size="small" variant="quiet" onClick={addRow}>
               <Plus className="size-3.5" /> Add row
             </Button>
           </div>
         )}
       </div>
-      {pasting && taking && (
+      {pasting && inputSchema && (
         <PasteDialog
-          schema={taking.schema}
-          isChat={taking.isChat}
-          room={MAX_ROWS - rows.length}
+          schema={inputSchema.schema}
+          isChat={inputSchema.isChat}
+          maxRows={MAX_ROWS - rows.length}
           onClose={() => setPasting(false)}
           onAdd={actions.add}
         />
@@ -169,7 +169,7 @@ function NoRows({ onAdd, onPaste }: { onAdd: () => void; onPaste: () => void }):
         <Kbd>Ctrl</Kbd> <Kbd>Enter</Kbd>; then add a column and see how the answers differ.
       </p>
       <div className="mt-4 flex justify-center gap-2">
-        <Button look="main" onClick={onAdd}>
+        <Button variant="main" onClick={onAdd}>
           <Plus className="size-4" /> Add a row
         </Button>
         <Button onClick={onPaste}>
@@ -181,20 +181,23 @@ function NoRows({ onAdd, onPaste }: { onAdd: () => void; onPaste: () => void }):
 }
 
 /** Input schema of all columns; null while loading. */
-function useInputSchema(columns: readonly Column[]): { taking: RowInputSchema | null; error: Error | null } {
+function useInputSchema(columns: readonly Column[]): { inputSchema: RowInputSchema | null; error: Error | null } {
   const names = [...new Set(columns.map((column) => column.workflow))];
   return useQueries({
     queries: names.map((name) => workflowQuery(name)),
     combine: (answers) => {
-      const known = answers.flatMap(({ data }) => (data ? [data] : []));
+      const workflows = answers.flatMap(({ data }) => (data ? [data] : []));
       const failed = answers.flatMap(({ error }) => (error ? [error] : []));
       // A missing workflow does not affect the other columns.
-      if (known.length === 0 || known.length + failed.length < answers.length)
-        return { taking: null, error: failed[0] ?? null };
-      const schema = mergeSchemas(known.map(({ schemas }) => schemas.inputs ?? {}));
-      const isChat = known.some((one) => one.is_chat);
+      if (workflows.length === 0 || workflows.length + failed.length < answers.length)
+        return { inputSchema: null, error: failed[0] ?? null };
+      const schema = mergeSchemas(workflows.map(({ schemas }) => schemas.inputs ?? {}));
+      const isChat = workflows.some((one) => one.is_chat);
       const form = formOf(schema, isChat ? ['messages'] : []);
-      return { taking: { schema, isChat, hasFields: form.fields.length > 0 || form.open || !isChat }, error: null };
+      return {
+        inputSchema: { schema, isChat, hasFields: form.fields.length > 0 || form.open || !isChat },
+        error: null,
+      };
     },
   });
 }
@@ -216,7 +219,7 @@ export function RunBar({ board, progress, actions, base, onAdd, onPaste }: Props
     <div className="flex flex-wrap items-center gap-2 border-b px-3 py-2">
       <div className="flex">
         <Button
-          look="main"
+          variant="main"
           size="small"
           className="rounded-r-none"
           disabled={progress.cells === 0}
@@ -228,7 +231,7 @@ export function RunBar({ board, progress, actions, base, onAdd, onPaste }: Props
           align="start"
           trigger={
             <Button
-              look="main"
+              variant="main"
               size="small"
               aria-label="Run some"
               className="rounded-l-none border-l-canvas/40 px-1"
@@ -272,15 +275,15 @@ const SMALL = 'h-7 cursor-pointer rounded-lg border bg-surface px-1.5 text-[13px
 
 function Settings({ board, base }: Pick<Props, 'board' | 'base'>): ReactNode {
   const store = useBoardStore();
-  const lay = (what: Record<string, unknown>): void =>
-    store.change((now) => ({ ...now, layout: { ...now.layout, ...what } }));
+  const setLayout = (patch: Record<string, unknown>): void =>
+    store.change((now) => ({ ...now, layout: { ...now.layout, ...patch } }));
   return (
     <div className="flex min-w-0 flex-wrap items-center gap-x-3 gap-y-1 text-[13px] text-muted">
       <label className="flex items-center gap-1.5">
         At once
         <select
           value={boardConcurrency(board.layout)}
-          onChange={(event) => lay({ concurrency: Number(event.target.value) })}
+          onChange={(event) => setLayout({ concurrency: Number(event.target.value) })}
           className={SMALL}
         >
           {[1, 2, 4, 8, 16].map((number) => (
@@ -293,13 +296,13 @@ function Settings({ board, base }: Pick<Props, 'board' | 'base'>): ReactNode {
           Compare
           <select
             value={base ?? ''}
-            onChange={(event) => lay({ compare: event.target.value || null })}
+            onChange={(event) => setLayout({ compare: event.target.value || null })}
             className={cn(SMALL, 'max-w-44 min-w-0')}
           >
             <option value="">Off</option>
-            {board.columns.map((column, place) => (
+            {board.columns.map((column, index) => (
               <option key={column.id} value={column.id}>
-                with {place + 1}: {column.workflow}
+                with {index + 1}: {column.workflow}
                 {column.variant === 'default' ? '' : ` · ${column.variant}`}
               </option>
             ))}
@@ -311,8 +314,8 @@ function Settings({ board, base }: Pick<Props, 'board' | 'base'>): ReactNode {
 }
 
 /** "12 of 40 done, 1 failed", and as a bar. */
-function Bar({ progress: { cells, good, failed, running, queued } }: { progress: BoardProgress }): ReactNode {
-  const done = good + failed;
+function Bar({ progress: { cells, succeeded, failed, running, queued } }: { progress: BoardProgress }): ReactNode {
+  const done = succeeded + failed;
   if (done + running + queued === 0) return null;
   const part = (number: number): { width: string } => ({ width: `${(number / Math.max(cells, 1)) * 100}%` });
   const words = [
@@ -333,7 +336,7 @@ function Bar({ progress: { cells, good, failed, running, queued } }: { progress:
         aria-valuetext={words}
         className="flex h-1.5 w-24 overflow-hidden rounded-full bg-strong-line/50 sm:w-40"
       >
-        <span className="bg-good transition-[width]" style={part(good)} />
+        <span className="bg-good transition-[width]" style={part(succeeded)} />
         <span className="bg-bad transition-[width]" style={part(failed)} />
         <span className="animate-pulse bg-accent transition-[width]" style={part(running)} />
       </div>

@@ -2,15 +2,14 @@
 import { useQuery } from '@tanstack/react-query';
 import { Play, RotateCw, Square } from 'lucide-react';
 import { useEffect, useState, type ReactNode, useMemo } from 'react';
-import { api } from '@/api/client';
+import { api, type Run } from '@/api/client';
 import { runQuery } from '@/api/queries';
-import type { Run } from '@/api/types';
 import { Button, Hint, IconButton } from '@/components/button';
 import { formatValue } from '@/components/forms/values';
 import { JsonView } from '@/components/json-view';
 import { MessageView } from '@/components/messages/message-view';
-import { messagesOf } from '@/components/messages/nodes';
 import {
+  messagesOf,
   hasEnded,
   runSeconds,
   runTokens,
@@ -18,11 +17,10 @@ import {
   outputNodes,
   outputCalls,
   outputText,
-} from '@/components/messages/run-output';
+} from '@/components/messages/nodes';
 import { PreviewView, isComplete, parsePreview } from '@/components/preview';
 import { Badge, Loading, ErrorMessage, Spinner } from '@/components/status';
-import { LongText } from '@/components/text';
-import { WordDiff } from '@/components/word-diff';
+import { LongText, WordDiff } from '@/components/text';
 import { cn } from '@/lib/cn';
 import { type CallChange, type ValueChange, toolCallsDiff } from '@/lib/diff';
 import { formatCompactNumber, formatDuration } from '@/lib/format';
@@ -43,7 +41,7 @@ export function OutputCell({ run, base, label, onRun, onStop }: Props): ReactNod
   if (run === null) {
     return (
       <div className="flex h-full min-h-16 items-center justify-center">
-        <Button size="small" look="quiet" aria-label={`Run ${label}`} onClick={onRun}>
+        <Button size="small" variant="quiet" aria-label={`Run ${label}`} onClick={onRun}>
           <Play className="size-3.5" /> Run
         </Button>
       </div>
@@ -71,38 +69,38 @@ function Output({ run, base }: { run: Run; base: Run | null | undefined }): Reac
   const preview = parsePreview(run.out);
   const comparing = Boolean(base) && base?.id !== run.id;
   // The preview already has short texts in full.
-  const needs =
+  const missingInputs =
     run.status !== 'queued' &&
     (comparing || preview.renderer !== 'text' || !isComplete(preview)) &&
     (run.seq > 0 || !hasEnded(run));
-  const ended = hasEnded(run);
-  const full = useQuery({
+  const isEnded = hasEnded(run);
+  const output = useQuery({
     ...runQuery(run.id),
-    enabled: needs,
+    enabled: missingInputs,
     staleTime: ({ state }) => (state.data && hasEnded(state.data) ? Number.POSITIVE_INFINITY : 0),
     // Refetch after the end: what was fetched during the run is incomplete.
-    refetchInterval: ({ state }) => (state.data && hasEnded(state.data) ? false : ended ? 500 : 2000),
+    refetchInterval: ({ state }) => (state.data && hasEnded(state.data) ? false : isEnded ? 500 : 2000),
   });
   const other = useQuery({ ...runQuery(base?.id ?? ''), enabled: comparing });
-  if (comparing && full.data?.reply && other.data?.reply) return <DiffView base={other.data} run={full.data} />;
-  if (full.data?.reply && (!ended || hasEnded(full.data))) return <RunOutput run={full.data} />;
+  if (comparing && output.data?.reply && other.data?.reply) return <DiffView base={other.data} run={output.data} />;
+  if (output.data?.reply && (!isEnded || hasEnded(output.data))) return <RunOutput run={output.data} />;
   if (preview.renderer === 'empty')
-    return ended && !run.error && run.status === 'finished' ? <span className="text-faint">Empty answer</span> : null;
-  return <PreviewView preview={preview} roomy />;
+    return isEnded && !run.error && run.status === 'finished' ? <span className="text-faint">Empty answer</span> : null;
+  return <PreviewView preview={preview} isExpanded />;
 }
 
 function Status({ run, label, onRun, onStop }: { run: Run } & Pick<Props, 'label' | 'onRun' | 'onStop'>): ReactNode {
   const now = useNow(run.status === 'running');
   const seconds = runSeconds(run, now);
   const tokens = runTokens(run);
-  const took = [
+  const details = [
     tokens === null ? '' : `${formatCompactNumber(tokens)} tokens`,
     seconds === null ? '' : run.status === 'running' ? formatDuration(Math.floor(seconds)) : elapsedText(seconds),
   ];
   return (
     <div className="flex h-6 items-center gap-2 text-xs text-muted">
       <StatusText status={run.status} />
-      <span className="min-w-0 truncate tabular-nums">{took.filter(Boolean).join(' · ')}</span>
+      <span className="min-w-0 truncate tabular-nums">{details.filter(Boolean).join(' · ')}</span>
       <span className="grow" />
       {hasEnded(run) ? (
         <IconButton
@@ -158,13 +156,13 @@ function StatusText({ status }: { status: Run['status'] }): ReactNode {
 }
 
 /** Current time, every second while `ticking`. */
-function useNow(ticking: boolean): number {
+function useNow(isTicking: boolean): number {
   const [now, setNow] = useState(() => Date.now());
   useEffect(() => {
-    if (!ticking) return undefined;
+    if (!isTicking) return undefined;
     const timer = setInterval(() => setNow(Date.now()), 1000);
     return () => clearInterval(timer);
-  }, [ticking]);
+  }, [isTicking]);
   return now;
 }
 
@@ -179,11 +177,11 @@ const parseExtracted = (run: Run, value: unknown) => ({
 /** Full output of a run: messages, text or JSON. */
 export function RunOutput({ run }: { run: Run }): ReactNode {
   const { messages = [], value } = run.reply ?? {};
-  const holds =
+  const mayHoldChat =
     messages.length === 0 && value !== undefined && hasEnded(run) && parsePreview(run.out).renderer === 'chat';
-  const found = useQuery({ ...parseExtracted(run, value), enabled: holds });
+  const conversation = useQuery({ ...parseExtracted(run, value), enabled: mayHoldChat });
   if (messages.length) return <OutputConversation messages={messages} run={run} />;
-  if (found.data) return <OutputConversation messages={found.data.messages} run={run} />;
+  if (conversation.data) return <OutputConversation messages={conversation.data.messages} run={run} />;
   if (value === undefined) return hasEnded(run) && !run.error ? <span className="text-faint">Empty answer</span> : null;
   if (typeof value === 'string') {
     return (
@@ -195,14 +193,14 @@ export function RunOutput({ run }: { run: Run }): ReactNode {
   return <JsonView value={value} open={2} />;
 }
 
-const NO_ACTS = {};
+const NO_ACTIONS = {};
 
 function OutputConversation({ messages, run }: { messages: readonly OutputMessage[]; run: Run }): ReactNode {
-  const shown = useMemo(() => messagesOf(outputNodes(messages, run)), [messages, run]);
+  const chatMessages = useMemo(() => messagesOf(outputNodes(messages, run)), [messages, run]);
   return (
     <div className="flex flex-col gap-2">
-      {shown.map((message) => (
-        <MessageView key={message.id} message={message} streaming={!hasEnded(run)} actions={NO_ACTS} />
+      {chatMessages.map((message) => (
+        <MessageView key={message.id} message={message} streaming={!hasEnded(run)} actions={NO_ACTIONS} />
       ))}
     </div>
   );
@@ -211,19 +209,19 @@ function OutputConversation({ messages, run }: { messages: readonly OutputMessag
 /** Difference to the base column: text, then tool calls. */
 export function DiffView({ base, run }: { base: Run; run: Run }): ReactNode {
   const calls = useMemo(() => toolCallsDiff(outputCalls(base), outputCalls(run)), [base, run]);
-  const isSame =
+  const isUnchanged =
     outputText(base) === outputText(run) &&
     (outputText(run) !== '' || calls.length > 0) &&
     calls.every(({ change }) => change === 'same');
   return (
     <div className="flex flex-col gap-2">
-      {isSame && <p className="text-xs text-faint">The same as the base.</p>}
+      {isUnchanged && <p className="text-xs text-faint">The same as the base.</p>}
       <p dir="auto" className="whitespace-pre-wrap">
         <WordDiff from={outputText(base)} to={outputText(run)} />
       </p>
-      {calls.map((change, place) => (
+      {calls.map((change, index) => (
         // oxlint-disable-next-line react/no-array-index-key -- the same call may come twice
-        <CallView key={place} change={change} />
+        <CallView key={index} change={change} />
       ))}
     </div>
   );

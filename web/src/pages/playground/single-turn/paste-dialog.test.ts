@@ -58,10 +58,10 @@ describe('a paste', () => {
   });
 
   it('that cannot be read says why', () => {
-    expect(parsePaste('{"text": "a"}\n{oops', schema, false)).toEqual({ wrong: 'Line 2 is not JSON.' });
-    expect(parsePaste('[1]', schema, false)).toEqual({ wrong: 'Item 1 is not an object of inputs.' });
+    expect(parsePaste('{"text": "a"}\n{oops', schema, false)).toEqual({ error: 'Line 2 is not JSON.' });
+    expect(parsePaste('[1]', schema, false)).toEqual({ error: 'Item 1 is not an object of inputs.' });
     expect(parsePaste('text,wrods\na,3', schema, false)).toEqual({
-      wrong: 'There is no input “wrods”. The first line names the inputs.',
+      error: 'There is no input “wrods”. The first line names the inputs.',
     });
   });
 

@@ -14,19 +14,19 @@ interface Props {
   schema: JsonSchema;
   isChat: boolean;
   /** Remaining capacity of the board. */
-  room: number;
+  maxRows: number;
   onClose: () => void;
   onAdd: (inputs: readonly RowInputValues[]) => void;
 }
 
 const MAX_PASTE_BYTES = 8 * 1024 * 1024;
 
-export function PasteDialog({ schema, isChat, room, onClose, onAdd }: Props): ReactNode {
+export function PasteDialog({ schema, isChat, maxRows, onClose, onAdd }: Props): ReactNode {
   const [text, setText] = useState('');
   const file = useRef<HTMLInputElement>(null);
   const read = parsePaste(text, schema, isChat);
   const inputs = 'inputs' in read ? read.inputs : [];
-  const many = inputs.length > room;
+  const isTooMany = inputs.length > maxRows;
   const add = (): void => {
     onAdd(inputs);
     onClose();
@@ -46,7 +46,7 @@ export function PasteDialog({ schema, isChat, room, onClose, onAdd }: Props): Re
         value={text}
         onChange={(event) => setText(event.target.value)}
         onKeyDown={(event) => {
-          if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && inputs.length && !many) add();
+          if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && inputs.length && !isTooMany) add();
         }}
         className="mt-2 block min-h-48 font-mono text-[13px]"
       />
@@ -57,24 +57,24 @@ export function PasteDialog({ schema, isChat, room, onClose, onAdd }: Props): Re
           hidden
           accept=".csv,.tsv,.json,.jsonl,.ndjson,.txt"
           onChange={(event) => {
-            const chosen = event.target.files?.[0];
-            if (!chosen) return;
-            if (chosen.size > MAX_PASTE_BYTES) showError(new Error('The file is larger than 8 MB.'));
-            else chosen.text().then(setText, showError);
+            const picked = event.target.files?.[0];
+            if (!picked) return;
+            if (picked.size > MAX_PASTE_BYTES) showError(new Error('The file is larger than 8 MB.'));
+            else picked.text().then(setText, showError);
           }}
         />
         <Button onClick={() => file.current?.click()}>
           <FileUp className="size-4" /> From a file
         </Button>
         <p role="status" className="min-w-0 grow text-muted wrap-anywhere">
-          {'wrong' in read ? (
-            <span className="text-bad">{read.wrong}</span>
+          {'error' in read ? (
+            <span className="text-bad">{read.error}</span>
           ) : (
             inputs.length > 0 && describeRows(inputs.length, read.names)
           )}
-          {many && <span className="text-bad"> Only {room} more fit: a board has at most 1,000 rows.</span>}
+          {isTooMany && <span className="text-bad"> Only {maxRows} more fit: a board has at most 1,000 rows.</span>}
         </p>
-        <Button look="main" disabled={!inputs.length || many} onClick={add}>
+        <Button variant="main" disabled={!inputs.length || isTooMany} onClick={add}>
           {inputs.length ? `Add ${inputs.length} row${inputs.length === 1 ? '' : 's'}` : 'Add rows'}
         </Button>
       </div>
@@ -85,7 +85,7 @@ export function PasteDialog({ schema, isChat, room, onClose, onAdd }: Props): Re
 const describeRows = (rows: number, names: readonly string[]): string =>
   `${pluralize(rows, 'row')}: ${names.slice(0, 6).join(', ')}${names.length > 6 ? ', …' : ''}`;
 
-export type PasteResult = { inputs: RowInputValues[]; names: string[] } | { wrong: string };
+export type PasteResult = { inputs: RowInputValues[]; names: string[] } | { error: string };
 
 /** Parse rows: JSON lines, a JSON list, or a table with a header. */
 export function parsePaste(text: string, schema: JsonSchema, isChat: boolean): PasteResult {
@@ -97,22 +97,22 @@ export function parsePaste(text: string, schema: JsonSchema, isChat: boolean): P
       : parseTableRows(text, formOf(schema, isChat ? ['messages'] : []), isChat);
     return { inputs, names: [...new Set(inputs.slice(0, 100).flatMap((one) => Object.keys(one)))] };
   } catch (error) {
-    return { wrong: error instanceof Error ? error.message : String(error) };
+    return { error: error instanceof Error ? error.message : String(error) };
   }
 }
 
 function parseJsonRows(text: string): RowInputValues[] {
   if (text.startsWith('[')) {
     const list = parseJsonOrNull(text);
-    if (Array.isArray(list)) return list.map((item, place) => toRow(item, `Item ${place + 1}`));
+    if (Array.isArray(list)) return list.map((item, index) => toRow(item, `Item ${index + 1}`));
   }
   const one = parseJsonOrNull(text);
   if (one !== undefined) return [toRow(one, 'It')];
-  return text.split('\n').flatMap((line, place) => {
+  return text.split('\n').flatMap((line, index) => {
     if (!line.trim()) return [];
     const value = parseJsonOrNull(line);
-    if (value === undefined) throw new Error(`Line ${place + 1} is not JSON.`);
-    return [toRow(value, `Line ${place + 1}`)];
+    if (value === undefined) throw new Error(`Line ${index + 1} is not JSON.`);
+    return [toRow(value, `Line ${index + 1}`)];
   });
 }
 
@@ -145,8 +145,8 @@ function parseTableRows(text: string, form: Form, isChat: boolean): RowInputValu
     throw new Error(`There is no input “${unknown}”. The first line names the inputs.`);
   return table.slice(1).map((line) =>
     Object.fromEntries(
-      head.flatMap((name, place) => {
-        const cell = line[place] ?? '';
+      head.flatMap((name, index) => {
+        const cell = line[index] ?? '';
         // An empty cell is unset, so that the default applies.
         return cell === '' ? [] : [[name, cellValue(cell, shapes.get(name), isChat && name === 'messages')]];
       }),
@@ -163,7 +163,7 @@ function cellValue(cell: string, shape: Shape | undefined, isMessages: boolean):
     case 'text':
       return cell;
     case 'number':
-      return parseNumber(cell, shape.whole) ?? cell;
+      return parseNumber(cell, shape.isInteger) ?? cell;
     case 'switch':
       return /^(true|yes|1|on)$/i.test(cell.trim()) ? true : /^(false|no|0|off)$/i.test(cell.trim()) ? false : cell;
     case 'choice':
@@ -179,7 +179,7 @@ export function parseCells(text: string): string[][] {
   const lines: string[][] = [];
   let line: string[] = [];
   let cell = '';
-  let quoted = false;
+  let isQuoted = false;
   const endCell = (): void => {
     line.push(cell);
     cell = '';
@@ -190,17 +190,17 @@ export function parseCells(text: string): string[][] {
     line = [];
   };
   for (let at = 0; at < text.length; at++) {
-    const sign = text[at] ?? '';
-    if (quoted) {
-      if (sign !== '"') cell += sign;
+    const char = text[at] ?? '';
+    if (isQuoted) {
+      if (char !== '"') cell += char;
       else if (text[at + 1] === '"') {
         cell += '"';
         at += 1;
-      } else quoted = false;
-    } else if (sign === '"' && cell === '') quoted = true;
-    else if (sign === separator) endCell();
-    else if (sign === '\n') endLine();
-    else if (sign !== '\r') cell += sign;
+      } else isQuoted = false;
+    } else if (char === '"' && cell === '') isQuoted = true;
+    else if (char === separator) endCell();
+    else if (char === '\n') endLine();
+    else if (char !== '\r') cell += char;
   }
   endLine();
   return lines;

@@ -1,7 +1,7 @@
 /** A row: inputs at the left, then the outputs. A card on phones. */
 import { Copy, MoreHorizontal, Play, Trash2, Plus, X } from 'lucide-react';
 import { memo, type ReactNode } from 'react';
-import type { Column, Row, Run } from '@/api/types';
+import type { Column, Row, Run } from '@/api/client';
 import { Button, IconButton } from '@/components/button';
 import { TextArea } from '@/components/form-fields';
 import { JsonField } from '@/components/forms/controls';
@@ -28,7 +28,7 @@ interface Props {
   row: Row;
   number: number;
   columns: readonly Column[];
-  taking: RowInputSchema;
+  inputSchema: RowInputSchema;
   /** Undefined: not loaded; null: never run. */
   runOf: (row: string, column: string) => Run | null | undefined;
   base: string | null;
@@ -37,7 +37,7 @@ interface Props {
 
 export const CELL_CLASS = 'min-w-0 p-2 sm:border-l';
 
-export function RowView({ row, number, columns, taking, runOf, base, actions }: Props): ReactNode {
+export function RowView({ row, number, columns, inputSchema, runOf, base, actions }: Props): ReactNode {
   return (
     <div
       role="row"
@@ -50,9 +50,9 @@ export function RowView({ row, number, columns, taking, runOf, base, actions }: 
       }}
     >
       <div role="rowheader" className="min-w-0 bg-canvas p-2 pt-1 sm:sticky sm:left-0 sm:z-10">
-        <RowInputs row={row} number={number} taking={taking} actions={actions} />
+        <RowInputs row={row} number={number} inputSchema={inputSchema} actions={actions} />
       </div>
-      {columns.map((column, place) => {
+      {columns.map((column, index) => {
         const comparing = base !== null && base !== column.id;
         return (
           <div role="cell" key={column.id} className={cn(CELL_CLASS, 'bg-surface max-sm:border-t')}>
@@ -64,7 +64,7 @@ export function RowView({ row, number, columns, taking, runOf, base, actions }: 
               <OutputCell
                 run={runOf(row.id, column.id)}
                 base={comparing ? runOf(row.id, base) : undefined}
-                label={`row ${number}, column ${place + 1}`}
+                label={`row ${number}, column ${index + 1}`}
                 onRun={() => actions.run([[row.id, column.id]])}
                 onStop={actions.stop}
               />
@@ -76,9 +76,9 @@ export function RowView({ row, number, columns, taking, runOf, base, actions }: 
   );
 }
 
-type InputsProps = Pick<Props, 'row' | 'number' | 'taking' | 'actions'>;
+type InputsProps = Pick<Props, 'row' | 'number' | 'inputSchema' | 'actions'>;
 
-const RowInputs = memo(function RowInputs({ row, number, taking, actions }: InputsProps): ReactNode {
+const RowInputs = memo(function RowInputs({ row, number, inputSchema, actions }: InputsProps): ReactNode {
   const inputs = row.inputs ?? {};
   return (
     <>
@@ -87,7 +87,7 @@ const RowInputs = memo(function RowInputs({ row, number, taking, actions }: Inpu
         <span className="grow" />
         <Button
           size="small"
-          look="quiet"
+          variant="quiet"
           aria-label={`Run row ${number}`}
           title="Run this row (Ctrl+Enter)"
           onClick={() => actions.runRow(row.id)}
@@ -111,18 +111,18 @@ const RowInputs = memo(function RowInputs({ row, number, taking, actions }: Inpu
         </Menu>
       </div>
       <div className="flex flex-col gap-2">
-        {taking.isChat && (
+        {inputSchema.isChat && (
           <MessagesEditor
             value={inputs.messages}
             onChange={(messages) => actions.change(row.id, withField(inputs, 'messages', messages))}
           />
         )}
-        {taking.hasFields && (
+        {inputSchema.hasFields && (
           <SchemaForm
             compact
-            schema={taking.schema}
+            schema={inputSchema.schema}
             value={inputs}
-            without={taking.isChat ? ['messages'] : []}
+            excluded={inputSchema.isChat ? ['messages'] : []}
             onChange={(next) => actions.change(row.id, next)}
           />
         )}
@@ -142,14 +142,14 @@ interface Message {
 function toPlainMessage(value: unknown): Message[] | null {
   if (value === undefined) return [];
   if (!Array.isArray(value)) return null;
-  const fits = value.every(
+  const isEditable = value.every(
     (one) =>
       isObject(one) &&
       typeof one.content === 'string' &&
       ROLES.includes(String(one.role)) &&
       Object.keys(one).every((name) => name === 'role' || name === 'content'),
   );
-  return fits ? (value as Message[]) : null;
+  return isEditable ? (value as Message[]) : null;
 }
 
 /** Edits the messages of a row. */
@@ -163,35 +163,35 @@ export function MessagesEditor({ value, onChange }: { value: unknown; onChange: 
       </div>
     );
   }
-  const shown = messages.length ? messages : [{ role: 'user', content: '' }];
-  const put = (place: number, what: Partial<Message>): void =>
-    onChange(shown.map((one, at) => (at === place ? { ...one, ...what } : one)));
-  const last = shown.at(-1);
+  const displayed = messages.length ? messages : [{ role: 'user', content: '' }];
+  const patchMessage = (index: number, patch: Partial<Message>): void =>
+    onChange(displayed.map((one, at) => (at === index ? { ...one, ...patch } : one)));
+  const last = displayed.at(-1);
   return (
     <div className="flex flex-col gap-1.5">
-      {shown.map((message, place) => (
+      {displayed.map((message, index) => (
         <div
           // oxlint-disable-next-line react/no-array-index-key -- these messages have no identity but their place
-          key={place}
+          key={index}
           className="overflow-hidden rounded-lg border bg-surface transition-colors focus-within:border-accent"
         >
           <div className="flex h-7 items-center justify-between pr-0.5 pl-1">
             <select
-              aria-label={`Role of message ${place + 1}`}
+              aria-label={`Role of message ${index + 1}`}
               value={message.role}
-              onChange={(event) => put(place, { role: event.target.value })}
+              onChange={(event) => patchMessage(index, { role: event.target.value })}
               className="h-6 cursor-pointer rounded-md bg-transparent px-1 text-xs text-muted hover:bg-sunken"
             >
               {ROLES.map((role) => (
                 <option key={role}>{role}</option>
               ))}
             </select>
-            {shown.length > 1 && (
+            {displayed.length > 1 && (
               <IconButton
                 size="small"
-                label={`Remove message ${place + 1}`}
+                label={`Remove message ${index + 1}`}
                 className="size-6"
-                onClick={() => onChange(shown.filter((_, at) => at !== place))}
+                onClick={() => onChange(displayed.filter((_, at) => at !== index))}
               >
                 <X />
               </IconButton>
@@ -200,19 +200,19 @@ export function MessagesEditor({ value, onChange }: { value: unknown; onChange: 
           <TextArea
             rows={1}
             dir="auto"
-            aria-label={`Message ${place + 1}`}
+            aria-label={`Message ${index + 1}`}
             placeholder={message.role === 'user' ? 'What the user says' : `What the ${message.role} says`}
             value={message.content}
-            onChange={(event) => put(place, { content: event.target.value })}
+            onChange={(event) => patchMessage(index, { content: event.target.value })}
             className="block min-h-8 rounded-none border-0 py-1 focus-visible:outline-none"
           />
         </div>
       ))}
       <Button
         size="small"
-        look="quiet"
+        variant="quiet"
         className="self-start px-1.5"
-        onClick={() => onChange([...shown, { role: last?.role === 'user' ? 'assistant' : 'user', content: '' }])}
+        onClick={() => onChange([...displayed, { role: last?.role === 'user' ? 'assistant' : 'user', content: '' }])}
       >
         <Plus className="size-3.5" /> Add message
       </Button>

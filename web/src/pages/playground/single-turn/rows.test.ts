@@ -1,6 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import type { Run } from '@/api/client';
 import { shapeOf } from '@/components/forms/json-schema';
 import { addRows, duplicateRow, mergeSchemas } from './rows';
+import { type RunsByCell, boardProgress, unfinishedRuns } from './runs';
+import { visibleRange } from './virtual-list';
 
 describe('rows', () => {
   const rows = [
@@ -45,19 +48,73 @@ describe('the inputs of several workflows', () => {
       $defs: { X: { enum: [1] } },
       additionalProperties: false,
     };
-    const two = {
+    const other = {
       properties: { a: { type: 'string' }, b: { $ref: '#/$defs/X' } },
       required: ['b'],
       $defs: { X: { enum: [2] } },
       additionalProperties: true,
     };
-    const both = mergeSchemas([one, two]);
-    const properties = both.properties as Record<string, unknown>;
+    const merged = mergeSchemas([one, other]);
+    const properties = merged.properties as Record<string, unknown>;
 
-    expect([both.required, both.additionalProperties]).toEqual([['a', 'b'], true]);
-    expect([shapeOf(properties.a, both), shapeOf(properties.b, both)]).toMatchObject([
+    expect([merged.required, merged.additionalProperties]).toEqual([['a', 'b'], true]);
+    expect([shapeOf(properties.a, merged), shapeOf(properties.b, merged)]).toMatchObject([
       { kind: 'choice', options: [1] },
       { kind: 'choice', options: [2] },
     ]);
   });
+});
+
+const run = (status: Run['status']): Run => ({ status }) as Run;
+const runs: RunsByCell = {
+  a: run('finished'),
+  b: run('failed'),
+  c: run('running'),
+  d: run('queued'),
+  e: run('cancelled'),
+  gone: null,
+};
+
+it('every cell of the board is counted once, by the run it holds', () => {
+  const cells = ['a', 'b', 'c', 'd', 'e', 'gone', 'unheard'].map((id, index) => ({
+    row: `r${index}`,
+    column: 'c1',
+    run: id,
+  }));
+  const rows = [...cells.map(({ row }) => ({ id: row, name: '' })), { id: 'new', name: '' }];
+  const removedCells = [
+    { row: 'deleted', column: 'c1', run: 'a' },
+    { row: 'r0', column: 'deleted', run: 'a' },
+  ];
+
+  expect(
+    boardProgress(
+      { rows, columns: [{ id: 'c1', workflow: 'w', variant: 'default' }], cells: [...cells, ...removedCells] },
+      runs,
+    ),
+  ).toEqual({
+    cells: 8,
+    succeeded: 1,
+    failed: 2,
+    running: 1,
+    queued: 2,
+    empty: 2,
+  });
+});
+
+it('what has ended or is gone is settled', () => {
+  expect(unfinishedRuns(['a', 'b', 'c', 'd', 'e', 'gone', 'unheard'], runs)).toEqual(['c', 'd', 'unheard']);
+});
+
+const heights = [100, 50, 200, 50, 100];
+
+it('the rows that touch what one sees are drawn, the others leave room', () => {
+  expect(visibleRange(heights, 120, 360)).toEqual({ from: 1, to: 4, above: 100, below: 100 });
+  expect(visibleRange(heights, 0, 100)).toEqual({ from: 0, to: 1, above: 0, below: 400 });
+  expect(visibleRange(heights, -500, 1000)).toEqual({ from: 0, to: 5, above: 0, below: 0 });
+});
+
+it('past the end nothing is drawn, and the room is the same', () => {
+  expect(visibleRange(heights, 500, 900)).toEqual({ from: 5, to: 5, above: 500, below: 0 });
+  expect(visibleRange([], 0, 800)).toEqual({ from: 0, to: 0, above: 0, below: 0 });
 });

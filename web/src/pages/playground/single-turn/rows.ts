@@ -1,8 +1,7 @@
 /** Rows of a single-turn board and actions on them. */
 import { useQueryClient } from '@tanstack/react-query';
 import { useMemo } from 'react';
-import { ApiError, api } from '@/api/client';
-import type { Row } from '@/api/types';
+import { ApiError, api, type Row } from '@/api/client';
 import { type JsonSchema, isObject } from '@/components/forms/json-schema';
 import { showError } from '@/components/toast';
 import { useBoardStore, type BoardStore } from '@/pages/playground/board-store';
@@ -14,11 +13,11 @@ export type RowInputValues = Record<string, unknown>;
 
 /** Append rows with unused ids. */
 export function addRows(rows: readonly Row[], inputs: readonly RowInputValues[]): Row[] {
-  const taken = new Set(rows.map(({ id }) => id));
+  const usedIds = new Set(rows.map(({ id }) => id));
   let number = rows.length;
   const next = (): string => {
     do number += 1;
-    while (taken.has(`r${number}`));
+    while (usedIds.has(`r${number}`));
     return `r${number}`;
   };
   return [...rows, ...inputs.slice(0, MAX_ROWS - rows.length).map((one) => ({ id: next(), name: '', inputs: one }))];
@@ -26,16 +25,16 @@ export function addRows(rows: readonly Row[], inputs: readonly RowInputValues[])
 
 /** Insert a copy below the row. */
 export function duplicateRow(rows: readonly Row[], id: string): Row[] {
-  const place = rows.findIndex((row) => row.id === id);
-  const made = addRows(rows, [structuredClone(rows[place]?.inputs ?? {})]).slice(rows.length);
-  return [...rows.slice(0, place + 1), ...made, ...rows.slice(place + 1)];
+  const index = rows.findIndex((row) => row.id === id);
+  const copies = addRows(rows, [structuredClone(rows[index]?.inputs ?? {})]).slice(rows.length);
+  return [...rows.slice(0, index + 1), ...copies, ...rows.slice(index + 1)];
 }
 
 /** Merge the input schemas of several columns. */
 export function mergeSchemas(schemas: readonly JsonSchema[]): JsonSchema {
   const [only, ...others] = schemas;
   if (only && !others.length) return only;
-  const parts = schemas.map((schema, place) => rebaseReferences(schema, `#/$defs/w${place}/$defs/`) as JsonSchema);
+  const parts = schemas.map((schema, index) => rebaseReferences(schema, `#/$defs/w${index}/$defs/`) as JsonSchema);
   return {
     type: 'object',
     properties: Object.assign({}, ...parts.toReversed().map(({ properties }) => properties)) as unknown,
@@ -43,7 +42,7 @@ export function mergeSchemas(schemas: readonly JsonSchema[]): JsonSchema {
     additionalProperties: parts.some(
       ({ additionalProperties }) => additionalProperties === true || isObject(additionalProperties),
     ),
-    $defs: Object.fromEntries(parts.map(({ $defs }, place) => [`w${place}`, { $defs }])),
+    $defs: Object.fromEntries(parts.map(({ $defs }, index) => [`w${index}`, { $defs }])),
   };
 }
 
@@ -112,12 +111,12 @@ export function useRowActions(): RowActions {
 async function startRuns(store: BoardStore, cells: RunSelection): Promise<void> {
   const board = await store.ensure();
   const body = { cells, concurrency: boardConcurrency(board.layout) };
-  const ask = () => api('post', '/api/boards/{board}/run', { path: { board: board.id }, body });
+  const requestRun = () => api('post', '/api/boards/{board}/run', { path: { board: board.id }, body });
   try {
-    await ask();
+    await requestRun();
   } catch (error) {
     // Another tab saved the board at the same moment; retry.
     if (!(error instanceof ApiError) || error.code !== 'stale_base') throw error;
-    await ask();
+    await requestRun();
   }
 }

@@ -4,10 +4,9 @@
  */
 import { type QueryClient, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useMemo } from 'react';
-import { api } from '@/api/client';
+import { api, type Board, type Run } from '@/api/client';
 import { socket } from '@/api/stream-fetch';
-import type { Board, Run } from '@/api/types';
-import { hasEnded } from '@/components/messages/run-output';
+import { hasEnded } from '@/components/messages/nodes';
 import { unreachable } from '@/lib/unreachable';
 
 const RUNS_PER_PAGE = 200;
@@ -26,31 +25,31 @@ export const refreshRuns = (client: QueryClient, board: string): Promise<void> =
 
 export function useBoardRuns(board: Board): RunsByCell {
   const client = useQueryClient();
-  const wanted = useMemo(() => board.cells.flatMap(({ run }) => (run ? [run] : [])), [board.cells]);
+  const runIds = useMemo(() => board.cells.flatMap(({ run }) => (run ? [run] : [])), [board.cells]);
   const { data = NO_RUNS } = useQuery({
     queryKey: runsKey(board.id),
-    enabled: board.id !== '' && wanted.length > 0,
+    enabled: board.id !== '' && runIds.length > 0,
     queryFn: ({ signal }) =>
-      collectRuns(board.id, wanted, client.getQueryData<RunsByCell>(runsKey(board.id)) ?? NO_RUNS, signal),
+      collectRuns(board.id, runIds, client.getQueryData<RunsByCell>(runsKey(board.id)) ?? NO_RUNS, signal),
     structuralSharing: false, // `collectRuns` keeps the identity of unchanged runs.
     refetchInterval: (query) => {
-      const open = unfinishedRuns(wanted, query.state.data ?? NO_RUNS).length;
+      const open = unfinishedRuns(runIds, query.state.data ?? NO_RUNS).length;
       return open ? Math.max(POLL_INTERVAL_MS, extraPollDelay(open)) : false;
     },
   });
 
-  const unheard = wanted.some((id) => data[id] === undefined);
+  const isMissing = runIds.some((id) => data[id] === undefined);
   useEffect(() => {
-    if (unheard && board.id) void refreshRuns(client, board.id);
-  }, [unheard, board.id, client]);
+    if (isMissing && board.id) void refreshRuns(client, board.id);
+  }, [isMissing, board.id, client]);
 
-  const open = useMemo(() => unfinishedRuns(wanted, data).length, [wanted, data]);
+  const open = useMemo(() => unfinishedRuns(runIds, data).length, [runIds, data]);
   const pause = Math.max(NOTICE_DELAY_MS, extraPollDelay(open));
   useEffect(() => {
-    const ours = new Set(wanted);
+    const ownIds = new Set(runIds);
     let timer: ReturnType<typeof setTimeout> | undefined;
-    const leave = socket.listen((notice) => {
-      if (notice.changed !== 'run' || !ours.has(notice.ref) || timer) return;
+    const unsubscribe = socket.listen((notice) => {
+      if (notice.changed !== 'run' || !ownIds.has(notice.ref) || timer) return;
       timer = setTimeout(() => {
         timer = undefined;
         void refreshRuns(client, board.id);
@@ -58,22 +57,22 @@ export function useBoardRuns(board: Board): RunsByCell {
     });
     return () => {
       clearTimeout(timer);
-      leave();
+      unsubscribe();
     };
-  }, [wanted, board.id, client, pause]);
+  }, [runIds, board.id, client, pause]);
   return data;
 }
 
 /** Fetch pages, newest first, until all wanted runs are found; the others are deleted. */
 async function collectRuns(
   board: string,
-  wanted: readonly string[],
-  known: RunsByCell,
+  runIds: readonly string[],
+  cached: RunsByCell,
   signal: AbortSignal,
 ): Promise<RunsByCell> {
-  const missing = new Set(unfinishedRuns(wanted, known));
-  const found: Record<string, Run | null> = Object.fromEntries(
-    wanted.flatMap((id) => (known[id] === undefined ? [] : [[id, known[id]]])),
+  const missing = new Set(unfinishedRuns(runIds, cached));
+  const fetched: Record<string, Run | null> = Object.fromEntries(
+    runIds.flatMap((id) => (cached[id] === undefined ? [] : [[id, cached[id]]])),
   );
   let after: string | null | undefined;
   while (missing.size) {
@@ -82,18 +81,18 @@ async function collectRuns(
       signal,
     });
     for (const run of page.data) {
-      if (missing.delete(run.id)) found[run.id] = reuseUnchanged(known[run.id], run) ?? run;
+      if (missing.delete(run.id)) fetched[run.id] = reuseUnchanged(cached[run.id], run) ?? run;
     }
     after = page.next;
     if (!after) break;
   }
-  for (const id of missing) found[id] = null;
-  return found;
+  for (const id of missing) fetched[id] = null;
+  return fetched;
 }
 
 /** The known object if the run is unchanged, so that it does not render again. */
-const reuseUnchanged = (known: Run | null | undefined, now: Run): Run | null =>
-  known && known.status === now.status && known.seq === now.seq && known.ended_at === now.ended_at ? known : null;
+const reuseUnchanged = (cached: Run | null | undefined, now: Run): Run | null =>
+  cached && cached.status === now.status && cached.seq === now.seq && cached.ended_at === now.ended_at ? cached : null;
 
 /** Runs by id; null: deleted. */
 export type RunsByCell = Readonly<Record<string, Run | null>>;
@@ -101,7 +100,7 @@ export type RunsByCell = Readonly<Record<string, Run | null>>;
 export interface BoardProgress {
   cells: number;
   /** Finished normally. */
-  good: number;
+  succeeded: number;
   /** Failed, cancelled or interrupted. */
   failed: number;
   running: number;
@@ -119,12 +118,12 @@ export function runsByCell(board: Pick<Board, 'cells'>): Map<string, string> {
 }
 
 export function boardProgress(board: Pick<Board, 'rows' | 'columns' | 'cells'>, runs: RunsByCell): BoardProgress {
-  const held = runsByCell(board);
-  const progress: BoardProgress = { cells: 0, good: 0, failed: 0, running: 0, queued: 0, empty: 0 };
+  const idByCell = runsByCell(board);
+  const progress: BoardProgress = { cells: 0, succeeded: 0, failed: 0, running: 0, queued: 0, empty: 0 };
   for (const row of board.rows) {
     for (const column of board.columns) {
       progress.cells += 1;
-      progress[cellState(held.get(cellKey(row.id, column.id)), runs)] += 1;
+      progress[cellState(idByCell.get(cellKey(row.id, column.id)), runs)] += 1;
     }
   }
   return progress;
@@ -140,7 +139,7 @@ function cellState(id: string | undefined, runs: RunsByCell): Exclude<keyof Boar
     case 'running':
       return 'running';
     case 'finished':
-      return 'good';
+      return 'succeeded';
     case 'failed':
     case 'cancelled':
     case 'interrupted':
@@ -151,8 +150,8 @@ function cellState(id: string | undefined, runs: RunsByCell): Exclude<keyof Boar
 }
 
 /** Runs that are active or not loaded yet. */
-export function unfinishedRuns(wanted: readonly string[], runs: RunsByCell): string[] {
-  return wanted.filter((id) => {
+export function unfinishedRuns(runIds: readonly string[], runs: RunsByCell): string[] {
+  return runIds.filter((id) => {
     const run = runs[id];
     return run === undefined || (run !== null && !hasEnded(run));
   });

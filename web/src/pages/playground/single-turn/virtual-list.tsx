@@ -10,12 +10,12 @@ interface Props {
   /** Estimated height of rows that were not measured. */
   height: number;
   className: string;
-  children: (place: number) => ReactNode;
+  children: (index: number) => ReactNode;
 }
 
 export function VirtualList({ ids, height, className, children }: Props): ReactNode {
-  const place = useRef<HTMLDivElement>(null);
-  const seen = useRef(new Map<string, number>());
+  const container = useRef<HTMLDivElement>(null);
+  const measuredHeights = useRef(new Map<string, number>());
   const [span, setSpan] = useState<VisibleRange>({
     from: 0,
     to: Math.min(ids.length, 8),
@@ -23,13 +23,13 @@ export function VirtualList({ ids, height, className, children }: Props): ReactN
     below: Math.max(0, ids.length - 8) * height,
   });
 
-  const look = useCallback((): void => {
-    const list = place.current;
+  const measure = useCallback((): void => {
+    const list = container.current;
     const box = list?.closest<HTMLElement>('[data-scrolls]');
     if (!list || !box) return;
     const top = box.getBoundingClientRect().top - list.getBoundingClientRect().top;
     const next = visibleRange(
-      ids.map((id) => seen.current.get(id) ?? height),
+      ids.map((id) => measuredHeights.current.get(id) ?? height),
       top - OVERSCAN_PX,
       top + box.clientHeight + OVERSCAN_PX,
     );
@@ -38,29 +38,29 @@ export function VirtualList({ ids, height, className, children }: Props): ReactN
     );
   }, [ids, height]);
 
-  useLayoutEffect(look, [look]);
+  useLayoutEffect(measure, [measure]);
   useEffect(() => {
-    const box = place.current?.closest<HTMLElement>('[data-scrolls]');
+    const box = container.current?.closest<HTMLElement>('[data-scrolls]');
     if (!box) return undefined;
-    const resized = new ResizeObserver(look);
-    box.addEventListener('scroll', look, { passive: true });
+    const resized = new ResizeObserver(measure);
+    box.addEventListener('scroll', measure, { passive: true });
     resized.observe(box);
     return () => {
-      box.removeEventListener('scroll', look);
+      box.removeEventListener('scroll', measure);
       resized.disconnect();
     };
-  }, [look]);
+  }, [measure]);
 
   const measured = useCallback(
-    (id: string, tall: number): void => {
-      if (Math.abs((seen.current.get(id) ?? height) - tall) < 1) return;
-      seen.current.set(id, tall);
-      look();
+    (id: string, newHeight: number): void => {
+      if (Math.abs((measuredHeights.current.get(id) ?? height) - newHeight) < 1) return;
+      measuredHeights.current.set(id, newHeight);
+      measure();
     },
-    [look, height],
+    [measure, height],
   );
   return (
-    <div ref={place} role="rowgroup" className="flow-root">
+    <div ref={container} role="rowgroup" className="flow-root">
       <div style={{ height: span.above }} />
       {ids.slice(span.from, span.to).map((id, at) => (
         <MeasuredRow key={id} id={id} className={className} onHeight={measured}>
@@ -80,9 +80,9 @@ interface MeasuredRowProps {
 }
 
 function MeasuredRow({ id, className, onHeight, children }: MeasuredRowProps): ReactNode {
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   useEffect(() => {
-    const element = place.current;
+    const element = container.current;
     if (!element) return undefined;
     // The outer element includes the margins of the row in the measurement.
     const observer = new ResizeObserver(() => onHeight(id, element.getBoundingClientRect().height));
@@ -90,7 +90,7 @@ function MeasuredRow({ id, className, onHeight, children }: MeasuredRowProps): R
     return () => observer.disconnect();
   }, [id, onHeight]);
   return (
-    <div ref={place} className="flow-root" data-row={id}>
+    <div ref={container} className="flow-root" data-row={id}>
       <div className={className}>{children}</div>
     </div>
   );
@@ -120,6 +120,6 @@ export function visibleRange(heights: readonly number[], top: number, bottom: nu
     to += 1;
   }
   let below = 0;
-  for (let place = to; place < heights.length; place++) below += heights[place] ?? 0;
+  for (let index = to; index < heights.length; index++) below += heights[index] ?? 0;
   return { from, to, above, below };
 }

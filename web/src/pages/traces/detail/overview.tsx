@@ -14,14 +14,14 @@ interface Props {
 
 export function Overview({ tree, range, onRange }: Props): ReactNode {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const [drawn, setDrawn] = useState<TimeRange | null>(null);
+  const [dragRange, setDragRange] = useState<TimeRange | null>(null);
   const { duration } = tree;
   useEffect(() => {
     const element = canvas.current;
     if (!element) return undefined;
-    const again = () => drawSpans(element, tree);
-    const resized = new ResizeObserver(again);
-    const themed = new MutationObserver(again);
+    const redraw = () => drawSpans(element, tree);
+    const resized = new ResizeObserver(redraw);
+    const themed = new MutationObserver(redraw);
     resized.observe(element);
     themed.observe(document.documentElement, { attributeFilter: ['data-theme'] });
     return () => {
@@ -37,14 +37,14 @@ export function Overview({ tree, range, onRange }: Props): ReactNode {
   const begin = (event: PointerEvent<HTMLElement>) => {
     event.currentTarget.setPointerCapture(event.pointerId);
     const at = timeAt(event);
-    setDrawn({ from: at, to: at });
+    setDragRange({ from: at, to: at });
   };
   const end = () => {
     // A click is no range.
-    if (drawn && Math.abs(drawn.to - drawn.from) > duration / 200) onRange(clampRange(drawn, duration));
-    setDrawn(null);
+    if (dragRange && Math.abs(dragRange.to - dragRange.from) > duration / 200) onRange(clampRange(dragRange, duration));
+    setDragRange(null);
   };
-  const shown = drawn ? clampRange(drawn, duration) : isFullRange(range, duration) ? null : range;
+  const visibleRange = dragRange ? clampRange(dragRange, duration) : isFullRange(range, duration) ? null : range;
   return (
     // For pointers; the buttons next to it do the same for the keyboard.
     <div
@@ -53,27 +53,27 @@ export function Overview({ tree, range, onRange }: Props): ReactNode {
       className="relative min-w-0 grow touch-pan-y cursor-crosshair select-none"
       style={{ height: HEIGHT }}
       onPointerDown={begin}
-      onPointerMove={(event) => drawn && setDrawn({ ...drawn, to: timeAt(event) })}
+      onPointerMove={(event) => dragRange && setDragRange({ ...dragRange, to: timeAt(event) })}
       onPointerUp={end}
-      onPointerCancel={() => setDrawn(null)}
+      onPointerCancel={() => setDragRange(null)}
       onDoubleClick={() => onRange({ from: 0, to: duration })}
     >
       <canvas ref={canvas} className="absolute inset-0 size-full" />
-      {shown && duration > 0 && (
+      {visibleRange && duration > 0 && (
         <>
           <span
             className="absolute inset-y-0 left-0 bg-canvas/75"
-            style={{ width: `${(shown.from / duration) * 100}%` }}
+            style={{ width: `${(visibleRange.from / duration) * 100}%` }}
           />
           <span
             className="absolute inset-y-0 right-0 bg-canvas/75"
-            style={{ width: `${(1 - shown.to / duration) * 100}%` }}
+            style={{ width: `${(1 - visibleRange.to / duration) * 100}%` }}
           />
           <span
             className="absolute inset-y-0 border-x border-accent"
             style={{
-              left: `${(shown.from / duration) * 100}%`,
-              width: `${((shown.to - shown.from) / duration) * 100}%`,
+              left: `${(visibleRange.from / duration) * 100}%`,
+              width: `${((visibleRange.to - visibleRange.from) / duration) * 100}%`,
             }}
           />
         </>
@@ -95,13 +95,18 @@ function drawSpans(canvas: HTMLCanvasElement, { order, duration }: SpanTree): vo
   let last = '';
   const line = Math.max(1, Math.min(6, (height - 4) / order.length - 0.5));
   const draw = (bad: boolean) => {
-    for (const [place, { at, took, kind, status }] of order.entries()) {
+    for (const [index, { at, duration: spanDuration, kind, status }] of order.entries()) {
       if ((status === 'error') !== bad) continue;
       const name = kindColour(kind, status);
       if (name !== last) brush.fillStyle = style.getPropertyValue(name);
       last = name;
-      const y = 2 + (place * (height - 4 - line)) / Math.max(1, order.length - 1);
-      brush.fillRect((at / (duration || 1)) * (width - 2), y, Math.max(1.5, (took / (duration || 1)) * width), line);
+      const y = 2 + (index * (height - 4 - line)) / Math.max(1, order.length - 1);
+      brush.fillRect(
+        (at / (duration || 1)) * (width - 2),
+        y,
+        Math.max(1.5, (spanDuration / (duration || 1)) * width),
+        line,
+      );
     }
   };
   draw(false);

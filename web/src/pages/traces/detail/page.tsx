@@ -16,10 +16,10 @@ import { ApiError, api } from '@/api/client';
 import { queryClient, runQuery } from '@/api/queries';
 import { addToTestSet } from '@/components/add-to-testset';
 import { BackLink, Button, IconButton, CopyButton } from '@/components/button';
+import { SegmentedControl } from '@/components/form-fields';
 import { Menu, MenuItem } from '@/components/menu';
 import { stepItems, type StepItem, ConversationSteps } from '@/components/messages/conversation-steps';
 import { useOpenInPlayground, type PlaygroundTarget } from '@/components/open-in-playground';
-import { SegmentedControl } from '@/components/segmented-control';
 import { Badge, EmptyState, LoadError, Loading, ErrorMessage, Spinner } from '@/components/status';
 import { showError, showToast } from '@/components/toast';
 import { copyText } from '@/lib/dom';
@@ -71,15 +71,15 @@ function TraceView({ summary }: { summary: Summary }): ReactNode {
   const isWide = useIsWide();
   const [selected, select] = useSelection();
   const [view, setView] = useState<View>(selected ? 'span' : 'talk');
-  const { tree, isWhole } = useSpanTree(summary);
+  const { tree, isComplete } = useSpanTree(summary);
   const { open: openInPlayground, busy, question } = useOpenInPlayground();
   const title = root.name;
-  const goOnWith = useCallback(
+  const resumeFrom = useCallback(
     (live: () => Promise<PlaygroundTarget>) => openInPlayground(live, title),
     [openInPlayground, title],
   );
   const open = () =>
-    void goOnWith(() => api('post', '/api/traces/{trace}/thread', { path: { trace }, body: {} })).catch(showError);
+    void resumeFrom(() => api('post', '/api/traces/{trace}/thread', { path: { trace }, body: {} })).catch(showError);
   const choose = useCallback(
     (id: string) => {
       select(id);
@@ -114,7 +114,7 @@ function TraceView({ summary }: { summary: Summary }): ReactNode {
         {(isWide || view === 'tree' || view === 'timeline') && (
           <div className="flex min-w-0 grow basis-7/12 flex-col lg:border-r">
             {spans ?? <Loading className="p-4" />}
-            {isWhole ? null : <RunningNote loaded={tree?.order.length ?? 0} total={summary.spans} />}
+            {isComplete ? null : <RunningNote loaded={tree?.order.length ?? 0} total={summary.spans} />}
           </div>
         )}
         {(isWide || view === 'talk' || view === 'span') && (
@@ -131,9 +131,9 @@ function TraceView({ summary }: { summary: Summary }): ReactNode {
             )}
             <div className="min-h-0 grow overflow-x-hidden overflow-y-auto">
               {side === 'talk' ? (
-                <ConversationPane trace={trace} onSpan={choose} openInPlayground={goOnWith} />
+                <ConversationPane trace={trace} onSpan={choose} openInPlayground={resumeFrom} />
               ) : (
-                <SelectedPane trace={trace} id={selected ?? root.span_id} openInPlayground={goOnWith} />
+                <SelectedPane trace={trace} id={selected ?? root.span_id} openInPlayground={resumeFrom} />
               )}
             </div>
           </div>
@@ -166,22 +166,22 @@ const RunningNote = ({ loaded, total }: { loaded: number; total: number }): Reac
 );
 
 /** Loads all pages of the skeleton; shows what is there. */
-function useSpanTree({ trace_id: trace, spans }: Summary): { tree: SpanTree | null; isWhole: boolean } {
+function useSpanTree({ trace_id: trace, spans }: Summary): { tree: SpanTree | null; isComplete: boolean } {
   const { data, hasNextPage, isFetching, fetchNextPage } = useInfiniteQuery(traceSkeletonQuery(trace));
   useEffect(() => {
     if (hasNextPage && !isFetching) void fetchNextPage();
   }, [hasNextPage, isFetching, fetchNextPage]);
   // A running trace has received more spans since.
-  const known = useRef(spans);
+  const knownSpans = useRef(spans);
   useEffect(() => {
-    if (known.current === spans) return;
-    known.current = spans;
+    if (knownSpans.current === spans) return;
+    knownSpans.current = spans;
     void queryClient.invalidateQueries({
       queryKey: ['trace', trace],
       predicate: ({ queryKey }) => queryKey[2] !== 'summary',
     });
   }, [spans, trace]);
-  const isWhole = data !== undefined && !data.pages.at(-1)?.next;
+  const isComplete = data !== undefined && !data.pages.at(-1)?.next;
   const tree = useMemo(
     () =>
       data
@@ -192,17 +192,17 @@ function useSpanTree({ trace_id: trace, spans }: Summary): { tree: SpanTree | nu
         : null,
     [data],
   );
-  return { tree, isWhole };
+  return { tree, isComplete };
 }
 
 /** Selected span. The URL follows with a delay, because browsers rate-limit history changes. */
 function useSelection(): [string | null, (id: string) => void] {
   const [search, setSearch] = useSearchParams();
   const address = search.get('span');
-  const [seen, setSeen] = useState(address);
+  const [lastAddress, setLastAddress] = useState(address);
   const [selected, setSelected] = useState(address);
-  if (address !== seen) {
-    setSeen(address);
+  if (address !== lastAddress) {
+    setLastAddress(address);
     setSelected(address);
   }
   useEffect(() => {
@@ -238,7 +238,7 @@ export function TraceHeader({ summary, busy, onOpen }: TraceHeaderProps): ReactN
           </span>
         )}
         <span className="grow" />
-        <Button look="main" size="small" disabled={busy} onClick={onOpen}>
+        <Button variant="main" size="small" disabled={busy} onClick={onOpen}>
           <MessageSquareShare aria-hidden className="size-3.5" />
           Open in playground
         </Button>
@@ -261,8 +261,17 @@ export function TraceHeader({ summary, busy, onOpen }: TraceHeaderProps): ReactN
 }
 
 function OutcomeText({ summary }: { summary: Summary }): ReactNode {
-  const { root, spans, errors, input_tokens: given, output_tokens: said, cost, sessions, trace_id: id } = summary;
-  const tokens = given === null && said === null ? null : (given ?? 0) + (said ?? 0);
+  const {
+    root,
+    spans,
+    errors,
+    input_tokens: inputTokens,
+    output_tokens: outputTokens,
+    cost,
+    sessions,
+    trace_id: id,
+  } = summary;
+  const tokens = inputTokens === null && outputTokens === null ? null : (inputTokens ?? 0) + (outputTokens ?? 0);
   return (
     <dl className="mt-1 flex flex-wrap items-center gap-x-4 gap-y-0.5 text-[13px] [&_dt]:sr-only">
       {root.workflow && (
@@ -288,7 +297,9 @@ function OutcomeText({ summary }: { summary: Summary }): ReactNode {
       )}
       {tokens !== null && (
         <TraceFacts name="Tokens">
-          <span title={`${(given ?? 0).toLocaleString('en')} in, ${(said ?? 0).toLocaleString('en')} out`}>
+          <span
+            title={`${(inputTokens ?? 0).toLocaleString('en')} in, ${(outputTokens ?? 0).toLocaleString('en')} out`}
+          >
             {formatCompactNumber(tokens)} tokens
           </span>
         </TraceFacts>
@@ -375,11 +386,11 @@ interface ConversationPaneProps {
 }
 
 export function ConversationPane({ trace, onSpan, openInPlayground }: ConversationPaneProps): ReactNode {
-  const [whole, setWhole] = useState(false);
-  const short = useQuery(traceConversationQuery(trace, false));
-  const long = useQuery({ ...traceConversationQuery(trace, true), enabled: whole });
-  const facts = long.data ?? short.data;
-  const cut = facts?.cut ?? 0;
+  const [showFull, setShowFull] = useState(false);
+  const shortened = useQuery(traceConversationQuery(trace, false));
+  const long = useQuery({ ...traceConversationQuery(trace, true), enabled: showFull });
+  const facts = long.data ?? shortened.data;
+  const cutCount = facts?.cut ?? 0;
   const items = useMemo(() => (facts ? stepItems(facts.steps) : []), [facts]);
   const resume = useCallback(
     (item: StepItem) =>
@@ -387,7 +398,8 @@ export function ConversationPane({ trace, onSpan, openInPlayground }: Conversati
     [openInPlayground, trace],
   );
   const showSpan = useCallback((item: StepItem) => onSpan(item.span), [onSpan]);
-  if (!facts) return <div className="p-4">{short.error ? <ErrorMessage error={short.error} /> : <Spinner />}</div>;
+  if (!facts)
+    return <div className="p-4">{shortened.error ? <ErrorMessage error={shortened.error} /> : <Spinner />}</div>;
   if (!items.length) {
     return (
       <EmptyState title="No conversation" icon={<MessagesSquare />}>
@@ -397,9 +409,9 @@ export function ConversationPane({ trace, onSpan, openInPlayground }: Conversati
   }
   return (
     <div className="mx-auto max-w-3xl px-4 py-4">
-      {cut > 0 && (
-        <TruncatedNotice busy={long.isFetching} onAll={() => setWhole(true)}>
-          Long texts are shown from their beginning; {formatSize(cut)} are left out.
+      {cutCount > 0 && (
+        <TruncatedNotice busy={long.isFetching} onAll={() => setShowFull(true)}>
+          Long texts are shown from their beginning; {formatSize(cutCount)} are left out.
         </TruncatedNotice>
       )}
       {long.error && <ErrorMessage error={long.error} />}

@@ -29,25 +29,33 @@ export function SpanContent({
   parts: SpanParts;
   resume: (upto: number) => Promise<void>;
 }): ReactNode {
-  const { trace_id: trace, span_id: id, messages_in: given, messages_out: said, inputs, outputs } = parts.span;
+  const {
+    trace_id: trace,
+    span_id: id,
+    messages_in: messagesIn,
+    messages_out: messagesOut,
+    inputs,
+    outputs,
+  } = parts.span;
   const items = useMemo(
-    () => stepItems(conversationSteps(trace, id, [...(given ?? []), ...(said ?? [])])),
-    [trace, id, given, said],
+    () => stepItems(conversationSteps(trace, id, [...(messagesIn ?? []), ...(messagesOut ?? [])])),
+    [trace, id, messagesIn, messagesOut],
   );
-  const goOn = useCallback((item: StepItem) => resume(item.upto), [resume]);
+  const resumeFrom = useCallback((item: StepItem) => resume(item.upto), [resume]);
   // A part that is too long even with cut texts is empty.
-  const isTalk = items.length > 0 || parts.cut('messages_in') !== undefined || parts.cut('messages_out') !== undefined;
+  const isConversation =
+    items.length > 0 || parts.cutCount('messages_in') !== undefined || parts.cutCount('messages_out') !== undefined;
   return (
     <>
-      {isTalk && (
+      {isConversation && (
         <CollapsibleSection title="Messages" open>
           <TruncatedPart parts={parts} part="messages_in" />
           <TruncatedPart parts={parts} part="messages_out" />
-          <ConversationSteps items={items} resume={goOn} />
+          <ConversationSteps items={items} resume={resumeFrom} />
         </CollapsibleSection>
       )}
-      <ContentValue title="Inputs" part="inputs" value={inputs} parts={parts} open={!isTalk} />
-      <ContentValue title="Outputs" part="outputs" value={outputs} parts={parts} open={!isTalk} />
+      <ContentValue title="Inputs" part="inputs" value={inputs} parts={parts} open={!isConversation} />
+      <ContentValue title="Outputs" part="outputs" value={outputs} parts={parts} open={!isConversation} />
     </>
   );
 }
@@ -65,12 +73,12 @@ function ContentValue({
   parts: SpanParts;
   open: boolean;
 }): ReactNode {
-  if ((value === null || value === undefined) && parts.cut(part) === undefined) return null;
+  if ((value === null || value === undefined) && parts.cutCount(part) === undefined) return null;
   return (
     <CollapsibleSection
       title={title}
       open={open}
-      aside={
+      trailing={
         <CopyButton
           label={`Copy ${title.toLowerCase()}`}
           text={() => (typeof value === 'string' ? value : JSON.stringify(value, null, 2))}
@@ -86,7 +94,7 @@ function ContentValue({
             'bg-surface px-3 py-2 wrap-anywhere whitespace-pre-wrap',
           )}
         >
-          <LongText text={value} tidy={safeProse} />
+          <LongText text={value} sanitize={safeProse} />
         </div>
       ) : (
         <JsonBox value={value} />
@@ -97,7 +105,7 @@ function ContentValue({
 
 /** Notice that a part is truncated, with a button to load it. */
 export function TruncatedPart({ parts, part }: { parts: SpanParts; part: Part }): ReactNode {
-  const total = parts.cut(part);
+  const total = parts.cutCount(part);
   if (total === undefined) return null;
   const share = parts.share(part);
   return (
@@ -124,29 +132,29 @@ const MAX_EVENTS_SHOWN = 200;
 
 /** Everything else in the record, and redactions. */
 export function SpanDetails({ parts }: { parts: SpanParts }): ReactNode {
-  const { span, cut } = parts;
+  const { span, cutCount } = parts;
   const size = (map: object | undefined) => Object.keys(map ?? {}).length;
-  const many = (part: 'attributes' | 'events' | 'links' | 'parameters' | 'tools', count: number) =>
-    count === 0 && cut(part) !== undefined ? {} : { count };
+  const countLabel = (part: 'attributes' | 'events' | 'links' | 'parameters' | 'tools', count: number) =>
+    count === 0 && cutCount(part) !== undefined ? {} : { count };
   return (
     <>
-      <CollapsibleSection title="Parameters" {...many('parameters', size(span.parameters))}>
+      <CollapsibleSection title="Parameters" {...countLabel('parameters', size(span.parameters))}>
         <TruncatedPart parts={parts} part="parameters" />
         <JsonBox value={span.parameters} />
       </CollapsibleSection>
-      <CollapsibleSection title="Tools" {...many('tools', span.tools?.length ?? 0)}>
+      <CollapsibleSection title="Tools" {...countLabel('tools', span.tools?.length ?? 0)}>
         <TruncatedPart parts={parts} part="tools" />
         <JsonBox value={span.tools} />
       </CollapsibleSection>
-      <CollapsibleSection title="Attributes" {...many('attributes', size(span.attributes))}>
+      <CollapsibleSection title="Attributes" {...countLabel('attributes', size(span.attributes))}>
         <TruncatedPart parts={parts} part="attributes" />
         <Attributes map={span.attributes ?? {}} label="Attributes" />
       </CollapsibleSection>
-      <CollapsibleSection title="Events" {...many('events', span.events?.length ?? 0)}>
+      <CollapsibleSection title="Events" {...countLabel('events', span.events?.length ?? 0)}>
         <TruncatedPart parts={parts} part="events" />
         <Events span={span} />
       </CollapsibleSection>
-      <CollapsibleSection title="Links" {...many('links', span.links?.length ?? 0)}>
+      <CollapsibleSection title="Links" {...countLabel('links', span.links?.length ?? 0)}>
         <TruncatedPart parts={parts} part="links" />
         <Links span={span} />
       </CollapsibleSection>
@@ -160,9 +168,9 @@ export function SpanDetails({ parts }: { parts: SpanParts }): ReactNode {
               {safeExact(note).slice(0, 200)}
             </Badge>
           ))}
-          {sortedEntries(span.dropped ?? {}).map(([what, count]) => (
-            <Badge key={what}>
-              {String(count)} {safeExact(what).slice(0, 40)} dropped
+          {sortedEntries(span.dropped ?? {}).map(([field, count]) => (
+            <Badge key={field}>
+              {String(count)} {safeExact(field).slice(0, 40)} dropped
             </Badge>
           ))}
         </div>
@@ -172,7 +180,7 @@ export function SpanDetails({ parts }: { parts: SpanParts }): ReactNode {
 }
 
 function Events({ span }: { span: Span }): ReactNode {
-  const began = parseMoment(span.start);
+  const startTime = parseMoment(span.start);
   return (
     <ul className="space-y-2">
       {span.events?.slice(0, MAX_EVENTS_SHOWN).map((event, place) => (
@@ -186,7 +194,7 @@ function Events({ span }: { span: Span }): ReactNode {
                 title={shownMoment(event.at)}
                 className="shrink-0 text-xs text-faint tabular-nums"
               >
-                +{formatMilliseconds(Math.max(0, parseMoment(event.at) - began))}
+                +{formatMilliseconds(Math.max(0, parseMoment(event.at) - startTime))}
               </time>
             )}
           </div>
@@ -240,12 +248,13 @@ const LONG_VALUE_LENGTH = 300;
 /** Table of attributes. Names are opaque: dots have no meaning. */
 export function Attributes({ map, label }: { map: object; label: string }): ReactNode {
   const [words, setWords] = useState('');
-  const [shown, setShown] = useState(ATTRIBUTES_PER_PAGE);
+  const [visibleCount, setVisibleCount] = useState(ATTRIBUTES_PER_PAGE);
   const all = sortedEntries(map);
-  const wanted = words.trim().toLowerCase();
-  const found = wanted
+  const searchText = words.trim().toLowerCase();
+  const matches = searchText
     ? all.filter(
-        ([name, value]) => name.toLowerCase().includes(wanted) || shortText(value).toLowerCase().includes(wanted),
+        ([name, value]) =>
+          name.toLowerCase().includes(searchText) || shortText(value).toLowerCase().includes(searchText),
       )
     : all;
   return (
@@ -263,7 +272,7 @@ export function Attributes({ map, label }: { map: object; label: string }): Reac
       )}
       <table aria-label={label} className="w-full table-fixed border-collapse text-[13px]">
         <tbody>
-          {found.slice(0, shown).map(([name, value]) => (
+          {matches.slice(0, visibleCount).map(([name, value]) => (
             <tr key={name} className="group/attribute border-b border-line/60 align-top last:border-0">
               <th
                 scope="row"
@@ -286,10 +295,10 @@ export function Attributes({ map, label }: { map: object; label: string }): Reac
           ))}
         </tbody>
       </table>
-      {found.length === 0 && <p className="text-faint">None</p>}
-      {found.length > shown && (
-        <Button size="small" look="quiet" onClick={() => setShown(shown + ATTRIBUTES_PER_PAGE)}>
-          Show {Math.min(ATTRIBUTES_PER_PAGE, found.length - shown)} more of {found.length - shown}
+      {matches.length === 0 && <p className="text-faint">None</p>}
+      {matches.length > visibleCount && (
+        <Button size="small" variant="quiet" onClick={() => setVisibleCount(visibleCount + ATTRIBUTES_PER_PAGE)}>
+          Show {Math.min(ATTRIBUTES_PER_PAGE, matches.length - visibleCount)} more of {matches.length - visibleCount}
         </Button>
       )}
     </div>
@@ -313,7 +322,7 @@ function AttributeValue({ value }: { value: unknown }): ReactNode {
   if (text.length <= LONG_VALUE_LENGTH || all)
     return (
       <span dir="auto" className="whitespace-pre-wrap">
-        <LongText text={text} tidy={safeExact} />
+        <LongText text={text} sanitize={safeExact} />
       </span>
     );
   return (
@@ -321,7 +330,7 @@ function AttributeValue({ value }: { value: unknown }): ReactNode {
       <span dir="auto" className="whitespace-pre-wrap">
         {safeExact(text.slice(0, LONG_VALUE_LENGTH))}…
       </span>{' '}
-      <Button size="small" look="quiet" onClick={() => setAll(true)}>
+      <Button size="small" variant="quiet" onClick={() => setAll(true)}>
         Show more
       </Button>
     </>
@@ -358,46 +367,49 @@ export function TruncatedNotice({
 export interface SpanParts {
   span: Span;
   /** Full length of a truncated part; undefined if complete. */
-  cut: (part: Part) => number | undefined;
+  cutCount: (part: Part) => number | undefined;
   /** Loaded share of a part; undefined if not loading. */
   share: (part: Part) => number | undefined;
   load: (part: Part) => void;
 }
 
 export function useSpanParts(record: Span): SpanParts {
-  const [got, setGot] = useState<{ of: Span; parts: ReadonlyMap<Part, unknown> }>({ of: record, parts: new Map() });
+  const [loaded, setLoaded] = useState<{ of: Span; parts: ReadonlyMap<Part, unknown> }>({
+    of: record,
+    parts: new Map(),
+  });
   const [shares, setShares] = useState<ReadonlyMap<Part, number>>(() => new Map());
-  const leave = useRef(new AbortController());
+  const controllerRef = useRef(new AbortController());
   useEffect(() => {
-    const ended = new AbortController();
-    leave.current = ended;
-    return () => ended.abort();
+    const controller = new AbortController();
+    controllerRef.current = controller;
+    return () => controller.abort();
   }, []);
-  const parts = got.of === record ? got.parts : NO_PARTS;
+  const parts = loaded.of === record ? loaded.parts : NO_PARTS;
   const load = useCallback(
     (part: Part) => {
-      const { signal } = leave.current;
-      const tell = (share: number | null) =>
+      const { signal } = controllerRef.current;
+      const reportShare = (share: number | null) =>
         setShares(
           (now) =>
             new Map([...[...now].filter(([one]) => one !== part), ...(share === null ? [] : [[part, share] as const])]),
         );
-      tell(0);
-      fetchWholePart(fetchPiece(record.trace_id, record.span_id, part, signal), tell)
+      reportShare(0);
+      fetchWholePart(fetchPiece(record.trace_id, record.span_id, part, signal), reportShare)
         .then((value) =>
-          setGot((now) => ({
+          setLoaded((now) => ({
             of: record,
             parts: new Map([...(now.of === record ? now.parts : NO_PARTS), [part, value]]),
           })),
         )
         .catch((error: unknown) => signal.aborted || showError(error))
-        .finally(() => tell(null));
+        .finally(() => reportShare(null));
     },
     [record],
   );
   return {
     span: parts.size ? { ...record, ...(Object.fromEntries(parts) as Partial<Span>) } : record,
-    cut: (part) => (parts.has(part) || !Object.hasOwn(record.cut ?? {}, part) ? undefined : record.cut?.[part]),
+    cutCount: (part) => (parts.has(part) || !Object.hasOwn(record.cut ?? {}, part) ? undefined : record.cut?.[part]),
     share: (part) => shares.get(part),
     load,
   };
@@ -410,13 +422,13 @@ type RecordPiece = Schemas['Piece'];
 /** Fetch all pieces; `told` receives the progress. */
 export async function fetchWholePart(
   read: (offset: number) => Promise<RecordPiece>,
-  told: (share: number) => void = () => {},
+  onProgress: (share: number) => void = () => {},
 ): Promise<unknown> {
   const texts: string[] = [];
   for (let offset: number | null = 0; offset !== null;) {
     const piece: RecordPiece = await read(offset);
     texts.push(piece.text);
-    told(piece.total ? Math.min(1, (piece.offset + piece.text.length) / piece.total) : 1);
+    onProgress(piece.total ? Math.min(1, (piece.offset + piece.text.length) / piece.total) : 1);
     if (piece.next !== null && piece.next <= piece.offset) throw new Error('The server sends the same piece again.');
     offset = piece.next;
   }

@@ -54,7 +54,7 @@ function SpanView({
         body: { span_id: id, ...(upto === undefined ? {} : { upto }) },
       }),
     );
-  const isTalk = (span.messages_in?.length ?? 0) + (span.messages_out?.length ?? 0) > 0;
+  const isConversation = (span.messages_in?.length ?? 0) + (span.messages_out?.length ?? 0) > 0;
   return (
     <article aria-label="Span" className="mx-auto max-w-3xl px-4 py-3">
       <header className="mb-3">
@@ -72,7 +72,7 @@ function SpanView({
           <CopyButton label="Copy span id" text={id} />
           <CopyButton label="Copy record as JSON" icon={<Braces />} text={() => jsonText(span)} />
           <span className="grow" />
-          {isTalk && (
+          {isConversation && (
             <Button size="small" onClick={() => void resume().catch(showError)}>
               <MessageSquareShare aria-hidden className="size-3.5" />
               Open in playground
@@ -97,7 +97,7 @@ function SpanError({ span: { exception, status, status_message: message } }: { s
         <div className="font-mono font-medium wrap-anywhere">{safeExact(exception.type).slice(0, 300)}</div>
       )}
       <div dir="auto" className="wrap-anywhere whitespace-pre-wrap">
-        <LongText text={exception?.message || message || ''} tidy={safeProse} />
+        <LongText text={exception?.message || message || ''} sanitize={safeProse} />
       </div>
     </div>
   );
@@ -129,7 +129,7 @@ export function SpanFacts({ span }: { span: Span }): ReactNode {
 }
 
 function FactValue({ fact: { label, text, code, href } }: { fact: SpanFact }): ReactNode {
-  const shown =
+  const visibleParts =
     label === 'Started' ? (
       <time dateTime={text} title={text}>
         {formatDateTime(text)}
@@ -139,10 +139,10 @@ function FactValue({ fact: { label, text, code, href } }: { fact: SpanFact }): R
     );
   return href ? (
     <Link href={href} className="min-w-0 wrap-anywhere text-accent hover:underline">
-      {shown}
+      {visibleParts}
     </Link>
   ) : (
-    <span className="min-w-0 wrap-anywhere">{shown}</span>
+    <span className="min-w-0 wrap-anywhere">{visibleParts}</span>
   );
 }
 

@@ -40,7 +40,7 @@ export const SpanRow = memo(function SpanRow({
   onToggle,
   onFocus,
 }: Props): ReactNode {
-  const { node, depth, open, place, of } = row;
+  const { node, depth, open, position, of } = row;
   return (
     // The tree has the focus and aria-activedescendant, because rows are virtual.
     // oxlint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/interactive-supports-focus
@@ -49,7 +49,7 @@ export const SpanRow = memo(function SpanRow({
       role="treeitem"
       aria-level={depth + 1}
       aria-setsize={of}
-      aria-posinset={place}
+      aria-posinset={position}
       aria-selected={selected}
       {...(open === null ? {} : { 'aria-expanded': open })}
       onClick={() => onSelect(node.id)}
@@ -64,7 +64,7 @@ export const SpanRow = memo(function SpanRow({
       )}
     >
       <Name row={row} isMatch={isMatch} columns={columns} onToggle={onToggle} />
-      {columns !== 'tree' && <Bar node={node} range={range} named={columns === 'timeline'} onFocus={onFocus} />}
+      {columns !== 'tree' && <Bar node={node} range={range} showName={columns === 'timeline'} onFocus={onFocus} />}
     </div>
   );
 });
@@ -126,7 +126,7 @@ function Name({ row, isMatch, columns, onToggle }: Pick<Props, 'row' | 'isMatch'
             </span>
           ) : null}
           <span className="w-15 shrink-0 text-right text-xs text-muted tabular-nums">
-            {formatMilliseconds(node.took)}
+            {formatMilliseconds(node.duration)}
           </span>
         </>
       )}
@@ -165,10 +165,10 @@ const HiddenChildren = ({ node }: { node: SpanNode }): ReactNode => (
 function Bar({
   node,
   range,
-  named,
+  showName,
   onFocus,
-}: Pick<Props, 'range' | 'onFocus'> & { node: SpanNode; named: boolean }): ReactNode {
-  const where = barPosition(node.at, node.took, range);
+}: Pick<Props, 'range' | 'onFocus'> & { node: SpanNode; showName: boolean }): ReactNode {
+  const where = barPosition(node.at, node.duration, range);
   const colour = `var(${kindColour(node.kind, node.status)})`;
   if (typeof where === 'string') {
     return (
@@ -177,13 +177,13 @@ function Bar({
       </span>
     );
   }
-  const late = where.left + where.width > 70;
+  const isNearEnd = where.left + where.width > 70;
   return (
     <span
       className="relative mx-1.5 h-full min-w-0 grow overflow-hidden"
       onDoubleClick={() => onFocus(node)}
       title={
-        `${formatMilliseconds(node.at)} after the beginning, ${formatMilliseconds(node.took)} long. ` +
+        `${formatMilliseconds(node.at)} after the beginning, ${formatMilliseconds(node.duration)} long. ` +
         'Double click to look at it alone.'
       }
     >
@@ -191,7 +191,7 @@ function Bar({
         className="absolute top-2 h-3 min-w-0.5 rounded-xs opacity-85"
         style={{ left: `min(${where.left}%, calc(100% - 2px))`, width: `${where.width}%`, background: colour }}
       />
-      {named && (
+      {showName && (
         <span
           className={cn(
             'absolute top-1 px-1 text-[11px]/5 tabular-nums',
@@ -200,12 +200,12 @@ function Bar({
           style={
             where.width > 70
               ? { right: `${100 - where.left - where.width}%` }
-              : late
+              : isNearEnd
                 ? { right: `${100 - where.left}%` }
                 : { left: `${where.left + where.width}%` }
           }
         >
-          {formatMilliseconds(node.took)}
+          {formatMilliseconds(node.duration)}
         </span>
       )}
     </span>

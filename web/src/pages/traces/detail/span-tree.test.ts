@@ -13,7 +13,7 @@ import {
   typeAhead,
 } from './span-tree';
 
-const bone = (id: string, parent: string | null = null, at = 0, more: Partial<SkeletonSpan> = {}): SkeletonSpan => ({
+const span = (id: string, parent: string | null = null, at = 0, more: Partial<SkeletonSpan> = {}): SkeletonSpan => ({
   span_id: id,
   parent_id: parent,
   name: `step ${id}`,
@@ -25,20 +25,20 @@ const bone = (id: string, parent: string | null = null, at = 0, more: Partial<Sk
   ...more,
 });
 const ALL = () => true;
-const shape = (forest: SpanTree, isOpen = ALL as (twig: { id: string }) => boolean) =>
-  visibleRows(forest, isOpen).map(({ node: twig, depth }) => `${'.'.repeat(depth)}${twig.id}`);
-const family = () =>
-  buildSpanTree([bone('a'), bone('b', 'a', 5), bone('c', 'b', 6, { status: 'error' }), bone('d', 'a', 90)], true);
+const outline = (tree: SpanTree, isOpen = ALL as (node: { id: string }) => boolean) =>
+  visibleRows(tree, isOpen).map(({ node, depth }) => `${'.'.repeat(depth)}${node.id}`);
+const familyTree = () =>
+  buildSpanTree([span('a'), span('b', 'a', 5), span('c', 'b', 6, { status: 'error' }), span('d', 'a', 90)], true);
 
 describe('the spans of a trace', () => {
   test('hang below their parents, along the time', () => {
-    const forest = family();
-    expect(shape(forest)).toEqual(['a', '.b', '..c', '.d']);
-    expect([forest.duration, forest.spans.get('d')?.at]).toEqual([100, 90]);
+    const tree = familyTree();
+    expect(outline(tree)).toEqual(['a', '.b', '..c', '.d']);
+    expect([tree.duration, tree.spans.get('d')?.at]).toEqual([100, 90]);
   });
 
   test('are counted, and so is what failed among them', () => {
-    const { spans } = family();
+    const { spans } = familyTree();
     expect(['a', 'b', 'c'].map((id) => [spans.get(id)?.below, spans.get(id)?.bad])).toEqual([
       [3, 1],
       [1, 1],
@@ -47,29 +47,34 @@ describe('the spans of a trace', () => {
   });
 
   test('stand at the top when their parent is not there, and say so once all have come', () => {
-    const bones = [bone('a'), bone('x', 'gone', 1)];
-    expect(shape(buildSpanTree(bones, true))).toEqual(['a', 'x']);
-    expect([true, false].map((whole) => buildSpanTree(bones, whole).spans.get('x')?.note)).toEqual(['orphan', null]);
+    const spans = [span('a'), span('x', 'gone', 1)];
+    expect(outline(buildSpanTree(spans, true))).toEqual(['a', 'x']);
+    expect([true, false].map((isComplete) => buildSpanTree(spans, isComplete).spans.get('x')?.note)).toEqual([
+      'orphan',
+      null,
+    ]);
   });
 
   test('that are each other’s parents are all there once, the first of them at the top', () => {
-    const forest = buildSpanTree(
-      [bone('a'), bone('x', 'z', 1), bone('y', 'x', 2), bone('z', 'y', 3), bone('w', 'y', 4), bone('self', 'self', 5)],
+    const tree = buildSpanTree(
+      [span('a'), span('x', 'z', 1), span('y', 'x', 2), span('z', 'y', 3), span('w', 'y', 4), span('self', 'self', 5)],
       true,
     );
-    expect(shape(forest)).toEqual(['a', 'self', 'x', '.y', '..z', '..w']);
-    expect(['x', 'self', 'y'].map((id) => forest.spans.get(id)?.note)).toEqual(['cycle', 'cycle', null]);
-    expect(forest.spans.get('x')?.below).toBe(3);
+    expect(outline(tree)).toEqual(['a', 'self', 'x', '.y', '..z', '..w']);
+    expect(['x', 'self', 'y'].map((id) => tree.spans.get(id)?.note)).toEqual(['cycle', 'cycle', null]);
+    expect(tree.spans.get('x')?.below).toBe(3);
   });
 
   test('that come twice are there once', () => {
-    expect(shape(buildSpanTree([bone('a'), bone('a', null, 9)], true))).toEqual(['a']);
+    expect(outline(buildSpanTree([span('a'), span('a', null, 9)], true))).toEqual(['a']);
   });
 
   test('may be thirty thousand, side by side or each in the other', () => {
-    const many = Array.from({ length: 30_000 }, (_, index) => bone(`s${index}`, index ? 's0' : null, index));
-    const deep = Array.from({ length: 30_000 }, (_, index) => bone(`s${index}`, index ? `s${index - 1}` : null, index));
-    expect([many, deep].map((bones) => visibleRows(buildSpanTree(bones, true), ALL).length)).toEqual([30_000, 30_000]);
+    const wideTrace = Array.from({ length: 30_000 }, (_, index) => span(`s${index}`, index ? 's0' : null, index));
+    const deep = Array.from({ length: 30_000 }, (_, index) => span(`s${index}`, index ? `s${index - 1}` : null, index));
+    expect([wideTrace, deep].map((spans) => visibleRows(buildSpanTree(spans, true), ALL).length)).toEqual([
+      30_000, 30_000,
+    ]);
     expect(ancestors(buildSpanTree(deep, true).spans.get('s29999') ?? expect.fail()).length).toBe(29_999);
   });
 
@@ -80,18 +85,18 @@ describe('the spans of a trace', () => {
 
 describe('what is open at first', () => {
   test('is what is near the top, as long as it is not too much', () => {
-    expect([...initiallyOpen(family())]).toEqual(['a', 'b']);
-    expect([...initiallyOpen(family(), 3)]).toEqual(['a']);
+    expect([...initiallyOpen(familyTree())]).toEqual(['a', 'b']);
+    expect([...initiallyOpen(familyTree(), 3)]).toEqual(['a']);
   });
 
   test('hides what hangs below a closed one', () => {
-    expect(shape(family(), ({ id }) => id === 'a')).toEqual(['a', '.b', '.d']);
+    expect(outline(familyTree(), ({ id }) => id === 'a')).toEqual(['a', '.b', '.d']);
   });
 });
 
 describe('keys', () => {
-  const rows = visibleRows(family(), ALL);
-  const closed = visibleRows(family(), ({ id }) => id === 'a');
+  const rows = visibleRows(familyTree(), ALL);
+  const closed = visibleRows(familyTree(), ({ id }) => id === 'a');
 
   test('go up and down, and no farther than there are rows', () => {
     expect(
@@ -135,20 +140,20 @@ describe('keys', () => {
 
 describe('looking for spans', () => {
   test('goes by name, whatever the letters’ size, or by id', () => {
-    expect([...spansMatching(family(), 'STEP B')]).toEqual(['b']);
-    expect([...spansMatching(family(), 'c')]).toEqual(['c']);
-    expect(spansMatching(family(), ' ').size).toBe(0);
+    expect([...spansMatching(familyTree(), 'STEP B')]).toEqual(['b']);
+    expect([...spansMatching(familyTree(), 'c')]).toEqual(['c']);
+    expect(spansMatching(familyTree(), ' ').size).toBe(0);
   });
 
   test('goes through the whole tree, both ways and round', () => {
-    const all = allSpans(family());
-    const wanted = ({ id }: { id: string }) => id === 'b' || id === 'd';
+    const all = allSpans(familyTree());
+    const isWanted = ({ id }: { id: string }) => id === 'b' || id === 'd';
     expect(all.map(({ id }) => id)).toEqual(['a', 'b', 'c', 'd']);
     expect([
-      nextMatch(all, wanted, 'b'),
-      nextMatch(all, wanted, 'd'),
-      nextMatch(all, wanted, 'd', true),
-      nextMatch(all, wanted, null),
+      nextMatch(all, isWanted, 'b'),
+      nextMatch(all, isWanted, 'd'),
+      nextMatch(all, isWanted, 'd', true),
+      nextMatch(all, isWanted, null),
     ]).toEqual(['d', 'b', 'b', 'b']);
     expect(nextMatch(all, () => false, 'a')).toBe(null);
   });

@@ -14,7 +14,7 @@ export interface SpanNode {
   status: string;
   /** Milliseconds after the start of the trace, and duration. */
   at: number;
-  took: number;
+  duration: number;
   tokens: number | null;
   parent: SpanNode | null;
   /** Why it is a root although it names a parent. */
@@ -35,43 +35,43 @@ export interface SpanTree {
 }
 
 /** `whole`: whether all spans are loaded; before that a missing parent may still come. */
-export function buildSpanTree(skeleton: Iterable<SkeletonSpan>, whole: boolean): SpanTree {
+export function buildSpanTree(skeleton: Iterable<SkeletonSpan>, isComplete: boolean): SpanTree {
   const spans = new Map<string, SpanNode>();
-  const named = new Map<SpanNode, string>();
-  let began = Number.POSITIVE_INFINITY;
+  const parentIds = new Map<SpanNode, string>();
+  let startTime = Number.POSITIVE_INFINITY;
   for (const span of skeleton) {
     if (spans.has(span.span_id)) continue;
     const node = toSpanNode(span);
-    began = Math.min(began, node.at);
+    startTime = Math.min(startTime, node.at);
     spans.set(node.id, node);
-    if (span.parent_id !== null) named.set(node, span.parent_id);
+    if (span.parent_id !== null) parentIds.set(node, span.parent_id);
   }
   const order = [...spans.values()];
   const top: SpanNode[] = [];
   let duration = 0;
   for (const node of order) {
-    node.at -= began;
-    duration = Math.max(duration, node.at + node.took);
-    const name = named.get(node);
+    node.at -= startTime;
+    duration = Math.max(duration, node.at + node.duration);
+    const name = parentIds.get(node);
     const parent = name === undefined || name === node.id ? undefined : spans.get(name);
     if (parent) attachToParent(node, parent);
     else {
       top.push(node);
-      if (whole && name !== undefined) node.note = name === node.id ? 'cycle' : 'orphan';
+      if (isComplete && name !== undefined) node.note = name === node.id ? 'cycle' : 'orphan';
     }
   }
   countDescendants(breakCycles(order, top));
   return { spans, top, order, duration };
 }
 
-function toSpanNode({ span_id: id, name, kind, status, start, duration_ms: took, tokens }: SkeletonSpan): SpanNode {
+function toSpanNode({ span_id: id, name, kind, status, start, duration_ms: duration, tokens }: SkeletonSpan): SpanNode {
   return {
     id,
     name,
     kind,
     status,
     at: parseMoment(start),
-    took,
+    duration,
     tokens,
     parent: null,
     note: null,
@@ -88,48 +88,48 @@ function attachToParent(node: SpanNode, parent: SpanNode): void {
 
 /** All spans, each after its parent. Spans that no root reaches form cycles, which are broken at their first span. */
 function breakCycles(order: readonly SpanNode[], top: SpanNode[]): SpanNode[] {
-  const reached = collectDescendants(top);
-  if (reached.length === order.length) return reached;
-  const seen = new Set(reached);
-  const place = new Map(order.map((node, index) => [node, index]));
+  const reachable = collectDescendants(top);
+  if (reachable.length === order.length) return reachable;
+  const seenNodes = new Set(reachable);
+  const orderIndex = new Map(order.map((node, index) => [node, index]));
   for (const start of order) {
-    if (seen.has(start)) continue;
+    if (seenNodes.has(start)) continue;
     const first = findCycle(start).reduce((one, other) =>
-      (place.get(other) ?? 0) < (place.get(one) ?? 0) ? other : one,
+      (orderIndex.get(other) ?? 0) < (orderIndex.get(one) ?? 0) ? other : one,
     );
     if (first.parent) first.parent.children = first.parent.children.filter((child) => child !== first);
     first.parent = null;
     first.note = 'cycle';
     top.push(first);
     for (const node of collectDescendants([first])) {
-      seen.add(node);
-      reached.push(node);
+      seenNodes.add(node);
+      reachable.push(node);
     }
   }
-  return reached;
+  return reachable;
 }
 
 function findCycle(start: SpanNode): SpanNode[] {
-  const way = new Set<SpanNode>();
+  const path = new Set<SpanNode>();
   let here = start;
-  while (!way.has(here) && here.parent) {
-    way.add(here);
+  while (!path.has(here) && here.parent) {
+    path.add(here);
     here = here.parent;
   }
-  const passed = [...way];
+  const passed = [...path];
   return passed.slice(passed.indexOf(here));
 }
 
 function collectDescendants(from: readonly SpanNode[]): SpanNode[] {
-  const found = [...from];
-  for (const node of found) for (const child of node.children) found.push(child); // Grows during the iteration.
-  return found;
+  const collected = [...from];
+  for (const node of collected) for (const child of node.children) collected.push(child); // Grows during the iteration.
+  return collected;
 }
 
 /** Bottom-up. */
-function countDescendants(reached: readonly SpanNode[]): void {
-  for (let place = reached.length - 1; place >= 0; place--) {
-    const node = reached[place];
+function countDescendants(descendants: readonly SpanNode[]): void {
+  for (let index = descendants.length - 1; index >= 0; index--) {
+    const node = descendants[index];
     if (!node?.parent) continue;
     node.parent.below += 1 + node.below;
     node.parent.bad += (node.status === 'error' ? 1 : 0) + node.bad;
@@ -144,7 +144,7 @@ export interface SpanTreeRow {
   /** Null: no children. */
   open: boolean | null;
   /** 1-based position among its siblings, and their number. */
-  place: number;
+  position: number;
   of: number;
 }
 
@@ -152,35 +152,35 @@ export interface SpanTreeRow {
 export function visibleRows({ top }: Pick<SpanTree, 'top'>, isOpen: (node: SpanNode) => boolean): SpanTreeRow[] {
   const rows: SpanTreeRow[] = [];
   const left: SpanTreeRow[] = [];
-  const put = (twigs: readonly SpanNode[], depth: number) => {
-    for (let place = twigs.length - 1; place >= 0; place--) {
-      const node = twigs[place];
+  const pushChildren = (nodes: readonly SpanNode[], depth: number) => {
+    for (let index = nodes.length - 1; index >= 0; index--) {
+      const node = nodes[index];
       if (node)
         left.push({
           node,
           depth,
           open: node.children.length ? isOpen(node) : null,
-          place: place + 1,
-          of: twigs.length,
+          position: index + 1,
+          of: nodes.length,
         });
     }
   };
-  put(top, 0);
+  pushChildren(top, 0);
   for (let row = left.pop(); row; row = left.pop()) {
     rows.push(row);
-    if (row.open) put(row.node.children, row.depth + 1);
+    if (row.open) pushChildren(row.node.children, row.depth + 1);
   }
   return rows;
 }
 
 /** Initially open: the roots and the levels below, up to `most` rows. */
-export function initiallyOpen({ top }: Pick<SpanTree, 'top'>, most = 300): Set<string> {
+export function initiallyOpen({ top }: Pick<SpanTree, 'top'>, maxRows = 300): Set<string> {
   const open = new Set<string>();
   const left = [...top];
   const tops = new Set(top);
   let rows = top.length;
   for (const node of left) {
-    if (!node.children.length || (!tops.has(node) && rows + node.children.length > most)) continue;
+    if (!node.children.length || (!tops.has(node) && rows + node.children.length > maxRows)) continue;
     open.add(node.id);
     rows += node.children.length;
     for (const child of node.children) left.push(child);
@@ -190,34 +190,34 @@ export function initiallyOpen({ top }: Pick<SpanTree, 'top'>, most = 300): Set<s
 
 /** Ancestors, nearest first. */
 export function ancestors(node: SpanNode): SpanNode[] {
-  const found: SpanNode[] = [];
-  for (let here = node.parent; here; here = here.parent) found.push(here);
-  return found;
+  const chain: SpanNode[] = [];
+  for (let here = node.parent; here; here = here.parent) chain.push(here);
+  return chain;
 }
 
 export type TreeMove = { to: string } | { open: string } | { close: string } | null;
 
 /** Standard tree keys. `page`: number of visible rows. */
 export function keyboardMove(key: string, rows: readonly SpanTreeRow[], here: string | null, page: number): TreeMove {
-  const place = rows.findIndex(({ node }) => node.id === here);
-  const row = rows[place];
-  const at = (index: number): TreeMove => moveTo(rows[Math.min(Math.max(0, index), rows.length - 1)]);
+  const index = rows.findIndex(({ node }) => node.id === here);
+  const row = rows[index];
+  const at = (target: number): TreeMove => moveTo(rows[Math.min(Math.max(0, target), rows.length - 1)]);
   switch (key) {
     case 'ArrowDown':
-      return at(place + 1);
+      return at(index + 1);
     case 'ArrowUp':
-      return at(place - 1);
+      return at(index - 1);
     case 'PageDown':
-      return at(place + page);
+      return at(index + page);
     case 'PageUp':
-      return at(place - page);
+      return at(index - page);
     case 'Home':
       return at(0);
     case 'End':
       return at(rows.length - 1);
     case 'ArrowRight':
       if (row?.open === false) return { open: row.node.id };
-      return row?.open ? at(place + 1) : null;
+      return row?.open ? at(index + 1) : null;
     case 'ArrowLeft':
       if (row?.open) return { close: row.node.id };
       return row?.node.parent ? { to: row.node.parent.id } : null;
@@ -233,35 +233,37 @@ const moveTo = (row: SpanTreeRow | undefined): TreeMove => (row ? { to: row.node
 
 /** Next row, wrapping around, whose name starts with the letters. */
 export function typeAhead(letters: string, rows: readonly SpanTreeRow[], here: string | null): string | null {
-  const wanted = letters.toLowerCase();
-  const place = rows.findIndex(({ node }) => node.id === here);
-  const first = letters.length > 1 ? Math.max(0, place) : place + 1; // More letters may still match the current row.
+  const searchText = letters.toLowerCase();
+  const index = rows.findIndex(({ node }) => node.id === here);
+  const first = letters.length > 1 ? Math.max(0, index) : index + 1; // More letters may still match the current row.
   for (let step = 0; step < rows.length; step++) {
     const row = rows[(first + step) % rows.length];
-    if (row?.node.name.toLowerCase().startsWith(wanted)) return row.node.id;
+    if (row?.node.name.toLowerCase().startsWith(searchText)) return row.node.id;
   }
   return null;
 }
 
 /** Spans whose name contains the words, or whose id matches. */
 export function spansMatching({ order }: Pick<SpanTree, 'order'>, words: string): Set<string> {
-  const wanted = words.trim().toLowerCase();
-  if (!wanted) return new Set();
-  return new Set(order.flatMap(({ id, name }) => (id === wanted || name.toLowerCase().includes(wanted) ? [id] : [])));
+  const searchText = words.trim().toLowerCase();
+  if (!searchText) return new Set();
+  return new Set(
+    order.flatMap(({ id, name }) => (id === searchText || name.toLowerCase().includes(searchText) ? [id] : [])),
+  );
 }
 
 /** All spans from top to bottom. */
 export function allSpans({ top }: Pick<SpanTree, 'top'>): SpanNode[] {
-  const found: SpanNode[] = [];
+  const spans: SpanNode[] = [];
   const left = top.toReversed();
   for (let node = left.pop(); node; node = left.pop()) {
-    found.push(node);
-    for (let place = node.children.length - 1; place >= 0; place--) {
-      const child = node.children[place];
+    spans.push(node);
+    for (let index = node.children.length - 1; index >= 0; index--) {
+      const child = node.children[index];
       if (child) left.push(child);
     }
   }
-  return found;
+  return spans;
 }
 
 /** Next match, wrapping around, or the previous one. */
@@ -271,10 +273,10 @@ export function nextMatch(
   here: string | null,
   back = false,
 ): string | null {
-  const wanted = all.flatMap((node, place) => (isWanted(node) ? [place] : []));
+  const matchIndexes = all.flatMap((node, index) => (isWanted(node) ? [index] : []));
   const at = all.findIndex(({ id }) => id === here);
-  const place = back
-    ? (wanted.findLast((one) => one < at) ?? wanted.at(-1))
-    : (wanted.find((one) => one > at) ?? wanted[0]);
-  return place === undefined ? null : (all[place]?.id ?? null);
+  const target = back
+    ? (matchIndexes.findLast((one) => one < at) ?? matchIndexes.at(-1))
+    : (matchIndexes.find((one) => one > at) ?? matchIndexes[0]);
+  return target === undefined ? null : (all[target]?.id ?? null);
 }

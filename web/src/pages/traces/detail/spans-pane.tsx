@@ -55,18 +55,18 @@ export function SpansPane({ trace, tree, columns, selected, onSelect }: SpansPan
     overscan: 10,
   });
 
-  const place = useMemo(() => rows.findIndex(({ node }) => node.id === selected), [rows, selected]);
+  const selectedIndex = useMemo(() => rows.findIndex(({ node }) => node.id === selected), [rows, selected]);
   useEffect(() => {
-    if (place >= 0) virtual.scrollToIndex(place, { align: 'auto' });
+    if (selectedIndex >= 0) virtual.scrollToIndex(selectedIndex, { align: 'auto' });
     // oxlint-disable-next-line react/exhaustive-deps -- only another selection moves what one sees
-  }, [selected, place < 0]);
+  }, [selected, selectedIndex < 0]);
 
   const goTo = (isWanted: (node: SpanNode) => boolean, back = false) => {
     const id = nextMatch(allSpans(tree), isWanted, selected, back);
     if (id) onSelect(id);
   };
   const letters = useTypeAhead();
-  const pressed = (event: KeyboardEvent<HTMLDivElement>) => {
+  const handleKeyDown = (event: KeyboardEvent<HTMLDivElement>) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const page = Math.max(1, Math.floor((box.current?.clientHeight ?? 0) / ROW_HEIGHT) - 1);
     const move = keyboardMove(event.key, rows, selected, page);
@@ -83,7 +83,8 @@ export function SpansPane({ trace, tree, columns, selected, onSelect }: SpansPan
   };
   const onToggle = useCallback((row: SpanTreeRow) => toggle(row.node.id, !row.open), [toggle]);
   const onFocus = useCallback(
-    ({ at, took }: SpanNode) => setRange(clampRange({ from: at - took * 0.05, to: at + took * 1.05 }, tree.duration)),
+    ({ at, duration: took }: SpanNode) =>
+      setRange(clampRange({ from: at - took * 0.05, to: at + took * 1.05 }, tree.duration)),
     [setRange, tree.duration],
   );
   const errors = useMemo(() => tree.order.filter(({ status }) => status === 'error').length, [tree]);
@@ -111,11 +112,11 @@ export function SpansPane({ trace, tree, columns, selected, onSelect }: SpansPan
         role="tree"
         aria-label="Spans of the trace"
         tabIndex={0}
-        onKeyDown={pressed}
-        {...(place >= 0 && selected ? { 'aria-activedescendant': rowId(selected) } : {})}
+        onKeyDown={handleKeyDown}
+        {...(selectedIndex >= 0 && selected ? { 'aria-activedescendant': rowId(selected) } : {})}
         className={cn(
           'group/tree min-h-0 grow overflow-x-hidden overflow-y-auto overscroll-contain -outline-offset-2',
-          place >= 0 && 'outline-none',
+          selectedIndex >= 0 && 'outline-none',
         )}
       >
         <div role="presentation" className="relative" style={{ height: virtual.getTotalSize() }}>
@@ -176,9 +177,9 @@ function useTreeRows(tree: SpanTree, selected: string | null) {
 
 /** Visible time range; everything until the user selects one. */
 function useRange(duration: number) {
-  const [chosen, setChosen] = useState<TimeRange | null>(null);
-  const range = useMemo(() => chosen ?? { from: 0, to: duration }, [chosen, duration]);
-  const setRange = useCallback((to: TimeRange) => setChosen(isFullRange(to, duration) ? null : to), [duration]);
+  const [selectedRange, setSelectedRange] = useState<TimeRange | null>(null);
+  const range = useMemo(() => selectedRange ?? { from: 0, to: duration }, [selectedRange, duration]);
+  const setRange = useCallback((to: TimeRange) => setSelectedRange(isFullRange(to, duration) ? null : to), [duration]);
   return { range, setRange };
 }
 
@@ -195,11 +196,11 @@ function useSpanSearch(trace: string, tree: SpanTree, words: string): ReadonlySe
 
 /** Letters typed in quick succession form a word. */
 function useTypeAhead(): (letter: string) => string {
-  const held = useRef({ text: '', at: 0 });
+  const typed = useRef({ text: '', at: 0 });
   return (letter) => {
     const now = performance.now();
-    held.current = { text: now - held.current.at < 700 ? held.current.text + letter : letter, at: now };
-    return held.current.text;
+    typed.current = { text: now - typed.current.at < 700 ? typed.current.text + letter : letter, at: now };
+    return typed.current.text;
   };
 }
 
@@ -228,12 +229,12 @@ function TimeHead({
         <div className="relative h-5 overflow-hidden border-t text-[11px]/5 text-faint tabular-nums" aria-hidden>
           {ticks(range, 4).map(({ at, label }) => {
             const share = ((at - range.from) / width) * 100;
-            const late = share > 85; // No room after it near the end.
+            const isNearEnd = share > 85; // No room after it near the end.
             return (
               <span
                 key={at}
-                className={cn('absolute whitespace-nowrap', late ? 'border-r pr-1' : 'border-l pl-1')}
-                style={late ? { right: `${100 - share}%` } : { left: `${share}%` }}
+                className={cn('absolute whitespace-nowrap', isNearEnd ? 'border-r pr-1' : 'border-l pl-1')}
+                style={isNearEnd ? { right: `${100 - share}%` } : { left: `${share}%` }}
               >
                 {label}
               </span>
@@ -271,7 +272,7 @@ export function SpansBar({
   onCloseAll,
   zoom,
 }: SpansBarProps): ReactNode {
-  const pressed = (event: KeyboardEvent) => {
+  const handleKeyDown = (event: KeyboardEvent) => {
     if (event.key === 'Enter') onNext(event.shiftKey);
     else if (event.key === 'Escape' && words) onWords('');
     else return;
@@ -287,7 +288,7 @@ export function SpansBar({
           dir="auto"
           value={words}
           onChange={(event) => onWords(event.target.value)}
-          onKeyDown={pressed}
+          onKeyDown={handleKeyDown}
           className="h-7 !pr-14 text-[13px] [&::-webkit-search-cancel-button]:hidden"
         />
         {matches !== null && (

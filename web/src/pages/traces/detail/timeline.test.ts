@@ -21,8 +21,10 @@ describe('a moment', () => {
 });
 
 test('a duration is told as shortly as it can be', () => {
-  const given = [0, 0.0254, 0.41, 1.26, 12.3, 999.4, 1243, 12_340, 59_960, 125_000, 3_600_000, 12_000_000, 200_000_000];
-  expect(given.map(formatMilliseconds)).toEqual([
+  const durations = [
+    0, 0.0254, 0.41, 1.26, 12.3, 999.4, 1243, 12_340, 59_960, 125_000, 3_600_000, 12_000_000, 200_000_000,
+  ];
+  expect(durations.map(formatMilliseconds)).toEqual([
     '0 ms',
     '0.025 ms',
     '0.41 ms',

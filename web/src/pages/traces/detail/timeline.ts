@@ -8,8 +8,8 @@ export interface TimeRange {
 /** Milliseconds since 1970, with microseconds as fraction. */
 export function parseMoment(at: string): number {
   const [, seconds = '', fraction = ''] = /^(.{19})(?:\.(\d{1,6}))?/.exec(at) ?? [];
-  const whole = Date.parse(`${seconds}Z`);
-  return Number.isNaN(whole) ? 0 : whole + Number(`0.${fraction || 0}`) * 1000;
+  const wholeSeconds = Date.parse(`${seconds}Z`);
+  return Number.isNaN(wholeSeconds) ? 0 : wholeSeconds + Number(`0.${fraction || 0}`) * 1000;
 }
 
 /** 0.4 ms, 12 ms, 1.24 s, 2 min 5 s, 3 h 20 min */
@@ -27,59 +27,59 @@ export function formatMilliseconds(ms: number): string {
 }
 
 const roundShort = (value: number, digits: number): string => String(Number(value.toFixed(digits)));
-const joinUnits = (many: number, unit: string, few: number, smaller: string): string =>
-  few ? `${many} ${unit} ${few} ${smaller}` : `${many} ${unit}`;
+const joinUnits = (count: number, unit: string, restCount: number, smaller: string): string =>
+  restCount ? `${count} ${unit} ${restCount} ${smaller}` : `${count} ${unit}`;
 
 /** One microsecond. */
 const MIN_RANGE_MS = 0.001;
 
 /** Zoom around the center, at most to the whole. */
-export function zoomRange(range: TimeRange, whole: number, factor: number): TimeRange {
+export function zoomRange(range: TimeRange, duration: number, factor: number): TimeRange {
   const middle = (range.from + range.to) / 2;
   const half = ((range.to - range.from) * factor) / 2;
-  return clampRange({ from: middle - half, to: middle + half }, whole);
+  return clampRange({ from: middle - half, to: middle + half }, duration);
 }
 
 /** Move by a share of its length, within the whole. */
-export function moveRange(range: TimeRange, whole: number, share: number): TimeRange {
+export function moveRange(range: TimeRange, duration: number, share: number): TimeRange {
   const width = range.to - range.from;
-  const from = Math.min(Math.max(0, range.from + width * share), Math.max(0, whole - width));
+  const from = Math.min(Math.max(0, range.from + width * share), Math.max(0, duration - width));
   return { from, to: from + width };
 }
 
 /** Normalize direction and clip to the whole. */
-export function clampRange({ from, to }: TimeRange, whole: number): TimeRange {
-  const least = Math.min(MIN_RANGE_MS, whole);
-  const first = Math.min(Math.max(0, Math.min(from, to)), whole - least);
-  return { from: first, to: Math.min(whole, Math.max(first + least, Math.max(from, to))) };
+export function clampRange({ from, to }: TimeRange, duration: number): TimeRange {
+  const minWidth = Math.min(MIN_RANGE_MS, duration);
+  const first = Math.min(Math.max(0, Math.min(from, to)), duration - minWidth);
+  return { from: first, to: Math.min(duration, Math.max(first + minWidth, Math.max(from, to))) };
 }
 
-export const isFullRange = (range: TimeRange, whole: number): boolean => range.from <= 0 && range.to >= whole;
+export const isFullRange = (range: TimeRange, duration: number): boolean => range.from <= 0 && range.to >= duration;
 
 /** Position and width in percent of the range, or the side where it lies outside. */
 export function barPosition(
   at: number,
-  took: number,
+  spanDuration: number,
   range: TimeRange,
 ): { left: number; width: number } | 'before' | 'after' {
   const width = range.to - range.from || 1;
-  if (at + took < range.from) return 'before';
+  if (at + spanDuration < range.from) return 'before';
   if (at > range.to) return 'after';
   const left = Math.max(0, (at - range.from) / width);
-  const right = Math.min(1, (at + took - range.from) / width);
+  const right = Math.min(1, (at + spanDuration - range.from) / width);
   return { left: left * 100, width: Math.max(0, right - left) * 100 };
 }
 
 /** At most `most` round ticks. */
-export function ticks(range: TimeRange, most: number): { at: number; label: string }[] {
+export function ticks(range: TimeRange, maxTicks: number): { at: number; label: string }[] {
   const width = range.to - range.from;
   if (!(width > 0)) return [];
-  const raw = width / most;
+  const raw = width / maxTicks;
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = ([1, 2, 5, 10].find((times) => times * power >= raw) ?? 10) * power;
-  const found: { at: number; label: string }[] = [];
-  for (let place = Math.ceil(range.from / step); place * step <= range.to && found.length <= most; place++) {
-    found.push({ at: place * step, label: place === 0 ? '0' : formatMilliseconds(place * step) });
+  const marks: { at: number; label: string }[] = [];
+  for (let tick = Math.ceil(range.from / step); tick * step <= range.to && marks.length <= maxTicks; tick++) {
+    marks.push({ at: tick * step, label: tick === 0 ? '0' : formatMilliseconds(tick * step) });
   }
-  return found;
+  return marks;
 }

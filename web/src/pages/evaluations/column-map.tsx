@@ -4,8 +4,8 @@
  */
 import { useQueries } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
+import type { Workflow } from '@/api/client';
 import { workflowQuery } from '@/api/queries';
-import type { Workflow } from '@/api/types';
 import { Button } from '@/components/button';
 import { CollapsibleSection } from '@/components/collapsible';
 import { Select, LabeledField, FieldErrors } from '@/components/form-fields';
@@ -64,97 +64,102 @@ export function defaultMapping(
   columns: readonly TestsetColumn[],
   workflow: WorkflowSchemas | null,
   answers: readonly string[] = [],
-  said: MapDraft = {},
+  overrides: MapDraft = {},
 ): Mapping {
   const names = columns.map(({ name }) => name);
   const expected = EXPECTED_NAMES.find((name) => names.includes(name)) ?? null;
   const isChat = workflow?.is_chat ?? true;
   const scripts = columns.filter(({ kind }) => kind === 'script').map(({ name }) => name);
-  const script = isChat ? (scripts.includes('script') ? 'script' : onlyOne(scripts)) : null;
+  const script = isChat ? (scripts.includes('script') ? 'script' : single(scripts)) : null;
   const properties = workflow ? propertiesOf(workflow.schemas.inputs) : {};
-  const holds = { expected: chosenOrDefault(said.expected, expected), script: chosenOrDefault(said.script, script) };
-  const placed = new Set([
-    holds.expected,
-    said.history,
-    ...Object.values(said.inputs ?? {}),
+  const references = {
+    expected: chosenOrDefault(overrides.expected, expected),
+    script: chosenOrDefault(overrides.script, script),
+  };
+  const mappedColumns = new Set([
+    references.expected,
+    overrides.history,
+    ...Object.values(overrides.inputs ?? {}),
     ...answers,
     ...Object.keys(properties),
   ]);
-  const certain = isChat ? findMessagesColumn(columns, properties) : null;
-  const messages = certain ?? (isChat && holds.script === null ? findSpokenColumn(columns, placed) : null);
+  const detected = isChat ? findMessagesColumn(columns, properties) : null;
+  const messages = detected ?? (isChat && references.script === null ? findSpokenColumn(columns, mappedColumns) : null);
   const isPayload =
-    chosenOrDefault(said.messages, messages) === 'content' &&
+    chosenOrDefault(overrides.messages, messages) === 'content' &&
     names.includes('history') &&
     !Object.hasOwn(properties, 'history');
   const history = isPayload ? 'history' : null;
   const isOpen = workflow?.schemas.inputs?.['additionalProperties'] !== false;
-  const taken = new Set([
-    holds.expected,
-    holds.script,
-    chosenOrDefault(said.messages, messages),
-    chosenOrDefault(said.history, history),
+  const usedNames = new Set([
+    references.expected,
+    references.script,
+    chosenOrDefault(overrides.messages, messages),
+    chosenOrDefault(overrides.history, history),
     ...answers.filter((name) => !Object.hasOwn(properties, name)),
   ]);
-  const free = names.filter((name) => !taken.has(name) && (Object.hasOwn(properties, name) || isOpen));
+  const freeNames = names.filter((name) => !usedNames.has(name) && (Object.hasOwn(properties, name) || isOpen));
   const hasConversation =
-    said.messages === undefined && messages === certain
-      ? columns.filter(({ name }) => name === messages || name === holds.script)
+    overrides.messages === undefined && messages === detected
+      ? columns.filter(({ name }) => name === messages || name === references.script)
       : [];
   const hasGaps = hasConversation.length > 0 && hasConversation.every(({ missing, nulls }) => missing + nulls > 0);
-  const instead = hasGaps ? (columnsWithUsualName(columns, new Set([...placed, ...taken]))[0] ?? null) : null;
+  const suggested = hasGaps
+    ? (columnsWithUsualName(columns, new Set([...mappedColumns, ...usedNames]))[0] ?? null)
+    : null;
   return {
     messages,
     history,
     script,
-    spoken: instead,
+    spoken: suggested,
     expected,
-    inputs: Object.fromEntries(free.map((name) => [name, name])),
+    inputs: Object.fromEntries(freeNames.map((name) => [name, name])),
   };
 }
 
 /** An explicit choice wins, even if it is null. */
-export const chosenOrDefault = (said: string | null | undefined, found: string | null): string | null =>
-  said === undefined ? found : said;
+export const chosenOrDefault = (choice: string | null | undefined, fallback: string | null): string | null =>
+  choice === undefined ? fallback : choice;
 
 function findMessagesColumn(
   columns: readonly TestsetColumn[],
   properties: Readonly<Record<string, unknown>>,
 ): string | null {
-  const marked = Object.keys(properties).filter((name) => isMessagesSchema(properties[name]));
-  const byName = [...marked, 'messages'].find((name) => columns.some((one) => one.name === name)) ?? null;
+  const messageInputs = Object.keys(properties).filter((name) => isMessagesSchema(properties[name]));
+  const byName = [...messageInputs, 'messages'].find((name) => columns.some((one) => one.name === name)) ?? null;
   // As in a service's payload: the only conversation column may be the history.
   const content =
     columns.some((one) => one.name === 'content' && canHoldMessages(one)) && !Object.hasOwn(properties, 'content')
       ? 'content'
       : null;
-  return byName ?? content ?? onlyOne(columns.filter(({ kind }) => kind === 'chat').map(({ name }) => name));
+  return byName ?? content ?? single(columns.filter(({ kind }) => kind === 'chat').map(({ name }) => name));
 }
 
 /** The text column with a usual name, else the only one that is neither used nor named like an answer. */
 function findSpokenColumn(
   columns: readonly TestsetColumn[],
-  taken: ReadonlySet<string | null | undefined>,
+  used: ReadonlySet<string | null | undefined>,
 ): string | null {
   if (columns.some(({ kind }) => CONVERSATION_KINDS.has(kind))) return null;
   return (
-    columnsWithUsualName(columns, taken)[0] ??
-    onlyOne(textColumns(columns, taken).filter((name) => !ANSWERS.has(name.toLowerCase())))
+    columnsWithUsualName(columns, used)[0] ??
+    single(textColumns(columns, used).filter((name) => !ANSWERS.has(name.toLowerCase())))
   );
 }
 
 /** Text columns with a usual name, most likely first. */
 function columnsWithUsualName(
   columns: readonly TestsetColumn[],
-  taken: ReadonlySet<string | null | undefined>,
+  used: ReadonlySet<string | null | undefined>,
 ): string[] {
-  const texts = textColumns(columns, taken);
+  const texts = textColumns(columns, used);
   return SPOKEN_COLUMN_NAMES.flatMap((word) => texts.filter((name) => name.toLowerCase() === word));
 }
 
-const textColumns = (columns: readonly TestsetColumn[], taken: ReadonlySet<string | null | undefined>): string[] =>
-  columns.filter(({ name, kind }) => kind === 'text' && !taken.has(name)).map(({ name }) => name);
+const textColumns = (columns: readonly TestsetColumn[], used: ReadonlySet<string | null | undefined>): string[] =>
+  columns.filter(({ name, kind }) => kind === 'text' && !used.has(name)).map(({ name }) => name);
 
-const onlyOne = (names: readonly string[]): string | null => (names.length === 1 ? (names[0] ?? null) : null);
+const single = (names: readonly string[]): string | null => (names.length === 1 ? (names[0] ?? null) : null);
 
 function propertiesOf(schema: Readonly<Record<string, unknown>> | undefined): Record<string, unknown> {
   return isObject(schema?.['properties']) ? schema['properties'] : {};
@@ -170,6 +175,23 @@ interface Props {
   errors: readonly FieldError[];
 }
 
+/** The mapping in one line. `isText`: whether the messages column holds the user's text; null without a chat. */
+function mappingSummary(map: MapDraft, defaults: Mapping, isText: boolean | null): string {
+  const messages = chosenOrDefault(map.messages, defaults.messages);
+  const inputs = Object.values(map.inputs ?? defaults.inputs);
+  return [
+    isText !== null && `${isText ? 'the user says' : 'messages'} ← ${messages ?? 'nothing'}`,
+    arrow('said before', chosenOrDefault(map.history, defaults.history)),
+    arrow('script', chosenOrDefault(map.script, defaults.script)),
+    defaults.spoken !== null &&
+      `where there ${messages === null ? 'is no script' : 'are no messages'}: ${defaults.spoken}`,
+    `expected ← ${chosenOrDefault(map.expected, defaults.expected) ?? 'nothing'}`,
+    inputs.length > 0 && `inputs ← ${inputs.join(', ')}`,
+  ]
+    .filter(Boolean)
+    .join(' · ');
+}
+
 /** Column mapping of a new evaluation. Unchanged entries show the default. */
 export function MappingSection({ map, columns, variants, onChange, errors }: Props): ReactNode {
   const names = workflowNames(variants);
@@ -179,39 +201,27 @@ export function MappingSection({ map, columns, variants, onChange, errors }: Pro
   });
   const answers = variants.flatMap(({ kind, column }) => (kind === 'column' ? [column] : []));
   const defaults = defaultMapping(columns, described.find((one) => one.is_chat) ?? described[0] ?? null, answers, map);
-  const said = chosenOrDefault(map.messages, defaults.messages);
-  const isText = columns.some(({ name, kind }) => name === said && kind === 'text');
+  const messagesColumn = chosenOrDefault(map.messages, defaults.messages);
+  const isText = columns.some(({ name, kind }) => name === messagesColumn && kind === 'text');
   const isChat = described.length === 0 || described.some((one) => one.is_chat);
-  const instead =
-    defaults.spoken === null
-      ? null
-      : `where there ${said === null ? 'is no script' : 'are no messages'}: ${defaults.spoken}`;
   const spokenHint =
-    defaults.spoken !== null ? `where ${said === null ? 'no script' : 'none'}: ${defaults.spoken}` : null;
+    defaults.spoken !== null ? `where ${messagesColumn === null ? 'no script' : 'none'}: ${defaults.spoken}` : null;
   const hint = spokenHint ?? (isText ? 'what the user says' : null);
   const inputs = [
     ...new Set([...described.flatMap(inputNames), ...Object.keys(defaults.inputs), ...Object.keys(map.inputs ?? {})]),
   ];
-  const holds = map.inputs ?? defaults.inputs;
-  const shown = [
-    isChat && described.length > 0 && `${isText ? 'the user says' : 'messages'} ← ${said ?? 'nothing'}`,
-    arrow('said before', chosenOrDefault(map.history, defaults.history)),
-    arrow('script', chosenOrDefault(map.script, defaults.script)),
-    instead,
-    `expected ← ${chosenOrDefault(map.expected, defaults.expected) ?? 'nothing'}`,
-    Object.keys(holds).length > 0 && `inputs ← ${Object.values(holds).join(', ')}`,
-  ].filter(Boolean);
-  const wrong = errorsUnder(errors, '/map');
+  const mapped = map.inputs ?? defaults.inputs;
+  const mapErrors = errorsUnder(errors, '/map');
   const isChanged = Object.keys(map).length > 0;
   return (
     <div className="min-w-0" data-at="/map">
       <CollapsibleSection
-        key={String(wrong.length > 0)}
+        key={String(mapErrors.length > 0)}
         title="Columns"
-        open={wrong.length > 0 || isChanged}
-        aside={
+        open={mapErrors.length > 0 || isChanged}
+        trailing={
           <span className="min-w-0 truncate text-xs text-muted max-sm:max-w-40" dir="auto">
-            {shown.join(' · ')}
+            {mappingSummary(map, defaults, isChat && described.length > 0 ? isText : null)}
           </span>
         }
       >
@@ -264,7 +274,14 @@ export function MappingSection({ map, columns, variants, onChange, errors }: Pro
           />
         </div>
         {inputs.length > 0 && (
-          <InputChoices map={map} names={inputs} holds={holds} columns={columns} onChange={onChange} errors={errors} />
+          <InputChoices
+            map={map}
+            names={inputs}
+            mapped={mapped}
+            columns={columns}
+            onChange={onChange}
+            errors={errors}
+          />
         )}
       </CollapsibleSection>
     </div>
@@ -280,12 +297,12 @@ const arrow = (target: string, column: string | null): string | null =>
 
 interface InputChoicesProps extends Pick<Props, 'map' | 'columns' | 'onChange' | 'errors'> {
   names: readonly string[];
-  holds: Readonly<Record<string, string>>;
+  mapped: Readonly<Record<string, string>>;
 }
 
-function InputChoices({ map, names, holds, columns, onChange, errors }: InputChoicesProps): ReactNode {
+function InputChoices({ map, names, mapped, columns, onChange, errors }: InputChoicesProps): ReactNode {
   const setInput = (name: string, column: string) => {
-    const { [name]: _, ...rest } = holds;
+    const { [name]: _, ...rest } = mapped;
     onChange({ ...map, inputs: column ? { ...rest, [name]: column } : rest });
   };
   return (
@@ -293,7 +310,7 @@ function InputChoices({ map, names, holds, columns, onChange, errors }: InputCho
       <div className="flex items-center gap-2">
         <h4 className="text-[13px] font-medium text-muted">Inputs</h4>
         {map.inputs !== undefined && (
-          <Button size="small" look="quiet" onClick={() => onChange(withEntry(map, 'inputs', undefined))}>
+          <Button size="small" variant="quiet" onClick={() => onChange(withEntry(map, 'inputs', undefined))}>
             As found
           </Button>
         )}
@@ -303,7 +320,7 @@ function InputChoices({ map, names, holds, columns, onChange, errors }: InputCho
           <div key={name} className="min-w-0" data-at={inputPointer(name)}>
             <LabeledField label={name}>
               <Select
-                value={holds[name] ?? ''}
+                value={mapped[name] ?? ''}
                 aria-invalid={errorsUnder(errors, inputPointer(name)).length > 0}
                 onChange={(event) => setInput(name, event.target.value)}
               >
@@ -344,15 +361,15 @@ interface ColumnChoiceProps {
 
 /** Options are numbered, because a column's name can be anything, even empty. */
 function ColumnChoice({ label, hint, at, value, defaults, columns, onChange, errors }: ColumnChoiceProps): ReactNode {
-  const place = columns.findIndex(({ name }) => name === value);
-  const wrong = errorsUnder(errors, at);
-  const chosen = value === undefined ? 'auto' : value === null ? 'none' : String(place);
+  const index = columns.findIndex(({ name }) => name === value);
+  const fieldErrors = errorsUnder(errors, at);
+  const selectedKey = value === undefined ? 'auto' : value === null ? 'none' : String(index);
   return (
     <div className="min-w-0" data-at={at}>
       <LabeledField label={label} {...(hint ? { hint } : {})}>
         <Select
-          value={chosen}
-          aria-invalid={wrong.length > 0}
+          value={selectedKey}
+          aria-invalid={fieldErrors.length > 0}
           onChange={({ target }) =>
             onChange(
               target.value === 'auto'
@@ -372,7 +389,7 @@ function ColumnChoice({ label, hint, at, value, defaults, columns, onChange, err
           ))}
         </Select>
       </LabeledField>
-      <FieldErrors errors={wrong} />
+      <FieldErrors errors={fieldErrors} />
     </div>
   );
 }
