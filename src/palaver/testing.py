@@ -203,8 +203,8 @@ def _said(step: Step) -> object:
 
 def _called(name: str, call: Step) -> Sequence[object]:
     """Return the events of a tool call, its arguments in two deltas."""
-    given = call.get("arguments", {})
-    arguments = given if isinstance(given, str) else json.encode(given).decode()
+    value = call.get("arguments", {})
+    arguments = value if isinstance(value, str) else json.encode(value).decode()
     half = len(arguments) // 2
     started = ToolStarted(call_id=str(call.get("id", "")), name=name)
     return [started, ToolDelta(delta=arguments[:half]), ToolDelta(delta=arguments[half:]), ToolEnded()]

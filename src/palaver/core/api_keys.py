@@ -75,8 +75,8 @@ def hash_secret(secret: str) -> bytes:
 
 def verify_secret(secret: str, stored: bytes | None) -> bool:
     """Whether the secret matches the stored hash, in constant time, also for an unknown key (None)."""
-    same = hmac.compare_digest(hash_secret(secret), stored or _NO_HASH)
-    return same and stored is not None
+    matches = hmac.compare_digest(hash_secret(secret), stored or _NO_HASH)
+    return matches and stored is not None
 
 
 def format_key_id(key: str) -> str:
@@ -93,15 +93,15 @@ def parse_key_id(text: str) -> str | None:
 # Scopes
 
 
-def parse_scopes(words: Iterable[str], *, pointer: str | None = None) -> frozenset[Scope]:
+def parse_scopes(names: Iterable[str], *, pointer: str | None = None) -> frozenset[Scope]:
     """Parse scope names; `admin` includes all others."""
-    named = frozenset(words)
-    if not named:
+    scopes = frozenset(names)
+    if not scopes:
         raise InvalidValue(f"A key needs at least one scope: {', '.join(SCOPES)}.", pointer=pointer)
-    for word in sorted(named):
-        if word not in ALL_SCOPES:
-            raise InvalidValue(f"There is no scope {word[:40]!r}: use {', '.join(SCOPES)}.", pointer=pointer)
-    return ALL_SCOPES if "admin" in named else cast("frozenset[Scope]", named)
+    for name in sorted(scopes):
+        if name not in ALL_SCOPES:
+            raise InvalidValue(f"There is no scope {name[:40]!r}: use {', '.join(SCOPES)}.", pointer=pointer)
+    return ALL_SCOPES if "admin" in scopes else cast("frozenset[Scope]", scopes)
 
 
 def minimal_scopes(scopes: Collection[Scope]) -> list[Scope]:

@@ -70,23 +70,23 @@ def check_board(grid: Grid) -> Grid:
     """Return the grid. Raises a RequestError if it exceeds a limit or has duplicate ids."""
     if len(grid.columns) > MAX_COLUMNS:
         raise TooLarge(f"A board has at most {MAX_COLUMNS} columns.", pointer="/columns")
-    most = MAX_ROWS[grid.mode]
-    if len(grid.rows) > most:
-        raise TooLarge(f"A board in {grid.mode} mode has at most {most} rows.", pointer="/rows")
+    max_rows = MAX_ROWS[grid.mode]
+    if len(grid.rows) > max_rows:
+        raise TooLarge(f"A board in {grid.mode} mode has at most {max_rows} rows.", pointer="/rows")
     if len(json.encode(grid.layout)) > MAX_LAYOUT_BYTES:
         raise TooLarge(f"The layout is larger than {MAX_LAYOUT_BYTES} bytes.", pointer="/layout")
     if len(json.encode(grid)) > MAX_BOARD_BYTES:
         raise TooLarge(f"The board is larger than {MAX_BOARD_BYTES} bytes.")
     _check_ids("columns", [column.id for column in grid.columns])
     _check_ids("rows", [row.id for row in grid.rows])
-    for place, column in enumerate(grid.columns):
-        parse_reference(column.variant, pointer=f"/columns/{place}/variant")
+    for index, column in enumerate(grid.columns):
+        parse_reference(column.variant, pointer=f"/columns/{index}/variant")
     return grid
 
 
 def _check_ids(kind: str, ids: Sequence[str]) -> None:
     seen: set[str] = set()
-    for place, one in enumerate(ids):
-        if one in seen:
-            raise InvalidValue(f"Two {kind} have the id {one!r}.", pointer=f"/{kind}/{place}/id")
-        seen.add(one)
+    for index, identifier in enumerate(ids):
+        if identifier in seen:
+            raise InvalidValue(f"Two {kind} have the id {identifier!r}.", pointer=f"/{kind}/{index}/id")
+        seen.add(identifier)

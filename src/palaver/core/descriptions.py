@@ -64,13 +64,13 @@ def check_workflow_name(name: str) -> str:
     return name
 
 
-def check_flags(name: str, given: Mapping[str, Any], *, is_chat: bool | None) -> dict[str, bool]:
+def check_flags(name: str, declared: Mapping[str, Any], *, is_chat: bool | None) -> dict[str, bool]:
     """Return the flags of a declaration. `is_chat` is what the decorator implies, None if it implies nothing."""
-    for flag, value in given.items():
+    for flag, value in declared.items():
         if flag in _PER_CALL:
             raise InvalidFlag(f"{name}: {flag!r} is a flag of one call, not of a workflow.")
         if not isinstance(value, bool):
             raise InvalidFlag(f"{name}: flag {flag!r} must be True or False, not {value!r}.")
-    if is_chat and given.get("is_chat") is False:
+    if is_chat and declared.get("is_chat") is False:
         raise ContradictoryFlags(f"{name} is declared with @chat and flags is_chat=False: use @workflow instead.")
-    return {**given, "is_chat": given.get("is_chat", is_chat or False)}
+    return {**declared, "is_chat": declared.get("is_chat", is_chat or False)}

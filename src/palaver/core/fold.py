@@ -48,16 +48,16 @@ def fold(events: Iterable[Event]) -> Reply:
     total: Usage | None = None
     final_usage: Usage | None = None
     drafts: dict[str, _Draft] = {}
-    places: dict[str, tuple[_Draft, int]] = {}
+    positions: dict[str, tuple[_Draft, int]] = {}
     calls: dict[str, ToolStarted] = {}
 
     def place(item: str, message: str, part: Part | None, role: Role = "assistant") -> None:
         draft = drafts.get(message) or drafts.setdefault(message, _Draft(message, role))
-        places[item] = draft, len(draft.parts)
+        positions[item] = draft, len(draft.parts)
         draft.parts.append(part)
 
     def fill(item: str, part: Part) -> None:
-        draft, index = places[item]
+        draft, index = positions[item]
         draft.parts[index] = part
 
     for event in events:

@@ -100,21 +100,21 @@ def start_event(item: Item, seq: int) -> TextStarted | ReasoningStarted | ToolSt
             assert_never(item)
 
 
-def end_event(item: Item, whole: str, seq: int) -> TextEnded | ReasoningEnded | ToolEnded:
+def end_event(item: Item, text: str, seq: int) -> TextEnded | ReasoningEnded | ToolEnded:
     match item:
         case TextItem():
-            return TextEnded(seq, item.id, whole, item.annotations)
+            return TextEnded(seq, item.id, text, item.annotations)
         case ReasoningItem():
-            return ReasoningEnded(seq, item.id, whole, item.encrypted)
+            return ReasoningEnded(seq, item.id, text, item.encrypted)
         case ToolItem():
-            return ToolEnded(seq, item.id, whole)
+            return ToolEnded(seq, item.id, text)
         case _:
             assert_never(item)
 
 
-def is_valid_delta(given: TextDelta | ReasoningDelta | ToolDelta) -> bool:
+def is_valid_delta(delta: TextDelta | ReasoningDelta | ToolDelta) -> bool:
     """Whether a delta can be used as it is; its text is checked when it is added."""
-    return type(given.delta) is str and type(given.item) is str and given.item.isascii()
+    return type(delta.delta) is str and type(delta.item) is str and delta.item.isascii()
 
 
 def part_events(part: Part, message: str = "") -> Sequence[Event]:
@@ -173,9 +173,9 @@ class Grammar:
         """The number of events so far."""
         return self._seq + 1
 
-    def start(self, given: RunStarted) -> Sequence[Event]:
+    def start(self, value: RunStarted) -> Sequence[Event]:
         self._seq = 0
-        return (given if given.seq == 0 else msgspec.structs.replace(given, seq=0),)
+        return (value if value.seq == 0 else msgspec.structs.replace(value, seq=0),)
 
     def text(self, delta: str) -> Sequence[Event]:
         """Return the events for a piece of text. This is the hot path."""
@@ -193,7 +193,7 @@ class Grammar:
         self._seq = seq = self._seq + 1
         return (TextDelta(seq, item.id, delta),)
 
-    def feed(self, given: OutputValue) -> Sequence[Event]:
+    def feed(self, value: OutputValue) -> Sequence[Event]:
         """Return the events for one value. Raises BadStream, with the position, if it has no place in the stream.
 
         A broken stream stays broken. Events produced before the fault are returned by `end`.
@@ -201,11 +201,11 @@ class Grammar:
         if self._fault is not None:
             raise self._fault
         try:
-            self._take(given)
+            self._take(value)
         except _Misplaced as why:
-            raise self._break_stream(given, str(why)) from None
+            raise self._break_stream(value, str(why)) from None
         except json.NotJson as what:
-            raise self._break_stream(given, f"it is {what}") from None
+            raise self._break_stream(value, f"it is {what}") from None
         return self._take_pending()
 
     def end(self, terminal: TerminalEvent, *, at: datetime | None = None) -> Sequence[Event]:
@@ -222,8 +222,8 @@ class Grammar:
         self._pending.append(last)
         return self._take_pending()
 
-    def _break_stream(self, given: OutputValue, why: str) -> BadStream:
-        kind = type(given).__struct_config__.tag or type(given).__name__.lower()
+    def _break_stream(self, value: OutputValue, why: str) -> BadStream:
+        kind = type(value).__struct_config__.tag or type(value).__name__.lower()
         self._fault = BadStream(f"The workflow broke the stream after {self.count} events, at a {kind}: {why}.")
         self.ending = RunFailed(code=self._fault.code, message=self._fault.message)
         self._end_current_item()
@@ -231,21 +231,21 @@ class Grammar:
 
     # Input
 
-    def _take(self, given: OutputValue) -> None:
+    def _take(self, value: OutputValue) -> None:
         if self.ending is not None:
             raise _Misplaced("the workflow had already ended its run")
-        match given:
+        match value:
             case TextDelta() | ReasoningDelta() | ToolDelta():
-                self._take_event(given if is_valid_delta(given) else json.round_trip(given))
+                self._take_event(value if is_valid_delta(value) else json.round_trip(value))
             case Message():
-                self._take_message(json.round_trip(given))
+                self._take_message(json.round_trip(value))
             case Usage():
-                self._take_event(json.round_trip(UsageAdded(usage=given)))
+                self._take_event(json.round_trip(UsageAdded(usage=value)))
             case Text() | Reasoning() | File() | ToolCall() | ToolResult() | Refusal() | Data():
-                for event in part_events(json.round_trip(given)):
+                for event in part_events(json.round_trip(value)):
                     self._take_event(event)
             case _:
-                self._take_event(json.round_trip(given))
+                self._take_event(json.round_trip(value))
 
     def _take_message(self, message: Message) -> None:
         """Take a whole message; values before and after it belong to other messages."""
@@ -257,20 +257,20 @@ class Grammar:
         self._end_current_item()
         self._ids.end_message()
 
-    def _take_event(self, given: Event) -> None:
-        match given:
+    def _take_event(self, value: Event) -> None:
+        match value:
             case TextDelta():
-                self._append(TextItem, given.item, given.delta)
+                self._append(TextItem, value.item, value.delta)
             case ReasoningDelta():
-                self._append(ReasoningItem, given.item, given.delta)
+                self._append(ReasoningItem, value.item, value.delta)
             case ToolDelta():
-                self._append(ToolItem, given.item, given.delta)
+                self._append(ToolItem, value.item, value.delta)
             case TextStarted(item=item, message=message):
                 self._open_item(TextItem, item, message)
             case ReasoningStarted(item=item, message=message):
                 self._open_item(ReasoningItem, item, message)
             case ToolStarted():
-                self._open_call(given)
+                self._open_call(value)
             case TextEnded(item=item, text=text, annotations=annotations):
                 if last := self._finish_item(TextItem, item, text):
                     last.annotations = annotations
@@ -287,21 +287,21 @@ class Grammar:
                 if last := self._finish_item(ToolItem, item, arguments):
                     self._close(last)
             case ToolReturned():
-                self._add_result(given)
+                self._add_result(value)
             case PartAdded():
-                self._add_part(given)
+                self._add_part(value)
             case UsageAdded():
-                self._emit(given)
+                self._emit(value)
             case RunFinished() | RunFailed() | RunCancelled():
                 self._end_current_item()
-                self.ending = given
+                self.ending = value
             case RunStarted():
                 pass  # The start event of a remote run; ours was already sent.
             case _:
-                assert_never(given)
+                assert_never(value)
 
-    def _add_part(self, given: PartAdded) -> None:
-        match given.part:
+    def _add_part(self, value: PartAdded) -> None:
+        match value.part:
             case File():
                 prefix = "fil"
             case Data():
@@ -313,14 +313,14 @@ class Grammar:
                 self._end_current_item()
             case None:
                 raise _Misplaced("it holds no file, refusal or data")
-        message = self._ids.message_for(given.message)
-        item = self._claim_item_id(given.item or self._ids.new(prefix))
+        message = self._ids.message_for(value.message)
+        item = self._claim_item_id(value.item or self._ids.new(prefix))
         self._closed[item] = ""
-        self._count(given.part)
-        self._emit(PartAdded(item=item, message=message, part=given.part, transient=given.transient))
+        self._count(value.part)
+        self._emit(PartAdded(item=item, message=message, part=value.part, transient=value.transient))
 
-    def _add_result(self, given: ToolReturned) -> None:
-        call_id = truncate_id(given.call_id)
+    def _add_result(self, value: ToolReturned) -> None:
+        call_id = truncate_id(value.call_id)
         self._end_current_item()
         if still_open := self._open.get(truncate_id(f"fc_{call_id}")):
             self._close(still_open)
@@ -337,9 +337,9 @@ class Grammar:
             # It would start after this result in an earlier message, so it is reopened when it continues.
             del self._open[silent.id]
             self._ids.release_item(silent.id)
-        message = self._ids.result_message(given.message)
-        self._count(given.output)
-        self._emit(msgspec.structs.replace(given, item=item, message=message, call_id=call_id))
+        message = self._ids.result_message(value.message)
+        self._count(value.output)
+        self._emit(msgspec.structs.replace(value, item=item, message=message, call_id=call_id))
 
     # Items
 
@@ -350,23 +350,23 @@ class Grammar:
             for other in [o for o in self._open.values() if isinstance(o, kind) and o.message == message]:
                 self._close(other)
         if name:
-            chosen = name
+            item_id = name
         elif kind is TextItem and not self._ids.is_item(message):
-            chosen = message  # The first text of a message takes the message's id.
+            item_id = message  # The first text of a message takes the message's id.
         else:
-            chosen = self._ids.new(kind.prefix)
-        return self._register_open(kind(self._claim_item_id(chosen), message), name)
+            item_id = self._ids.new(kind.prefix)
+        return self._register_open(kind(self._claim_item_id(item_id), message), name)
 
-    def _open_call(self, given: ToolStarted) -> None:
+    def _open_call(self, value: ToolStarted) -> None:
         self._end_current_item()
-        call_id = truncate_id(given.call_id) or self._ids.new("call")
-        item = self._ids.claim_call_item(call_id, given=given.item)
+        call_id = truncate_id(value.call_id) or self._ids.new("call")
+        item = self._ids.claim_call_item(call_id, given=value.item)
         if item is None:
             raise _Misplaced(f"call {call_id!r} was already made")
-        call = ToolItem(item, self._ids.message_for(given.message))
-        call.call_id, call.name = call_id, given.name
-        self._count(given.name)
-        self._emit_start(self._register_open(call, given.item))  # A call without arguments is still a call.
+        call = ToolItem(item, self._ids.message_for(value.message))
+        call.call_id, call.name = call_id, value.name
+        self._count(value.name)
+        self._emit_start(self._register_open(call, value.item))  # A call without arguments is still a call.
 
     def _register_open(self, item: _Kind, name: str) -> _Kind:
         self._open[item.id] = item
@@ -408,34 +408,34 @@ class Grammar:
         state = "is closed" if key in self._closed else "was never opened as such"
         raise _Misplaced(f"{kind.word} item {name!r} {state}")
 
-    def _finish_item(self, kind: type[_Kind], name: str, whole: str) -> _Kind | None:
+    def _finish_item(self, kind: type[_Kind], name: str, text: str) -> _Kind | None:
         """Return the item that ends, extended by the rest of `whole`; None if there is nothing to end."""
         closed = self._closed.get(self._key(kind, name)) if name else None
         if closed is not None:
-            if whole and whole != closed:
+            if text and text != closed:
                 raise _Misplaced("its end contradicts what was streamed")
             return None  # Already ended by another event.
-        if not name and not whole and not isinstance(self._current, kind):
+        if not name and not text and not isinstance(self._current, kind):
             return None
         item = self._find(kind, name)
-        said = "".join(item.pieces)
-        if whole and not whole.startswith(said):
+        sent = "".join(item.pieces)
+        if text and not text.startswith(sent):
             raise _Misplaced("its end contradicts what was streamed")
-        if rest := whole[len(said) :]:
-            self._add(item, rest)
+        if remaining := text[len(sent) :]:
+            self._add(item, remaining)
         return item
 
     def _close(self, item: Item) -> None:
-        whole = "".join(item.pieces)
+        text = "".join(item.pieces)
         del self._open[item.id]
-        self._closed[item.id] = whole
+        self._closed[item.id] = text
         if item is self._current:
             self._current = self._current_text = None
         if isinstance(item, ToolItem):
             self._calls[item.call_id] = "made"
         if item.started:
             self._seq += 1
-            self._pending.append(end_event(item, whole, self._seq))
+            self._pending.append(end_event(item, text, self._seq))
 
     def _end_current_item(self) -> None:
         """End the current item, which unnamed pieces would continue."""
@@ -464,8 +464,8 @@ class Grammar:
         self._pending.append(msgspec.structs.replace(event, seq=self._seq))
 
     def _take_pending(self) -> Sequence[Event]:
-        said, self._pending = self._pending, []
-        return said
+        events, self._pending = self._pending, []
+        return events
 
     def _count(self, value: object) -> None:
         self.size += len(json.encode(value)) if value else 0

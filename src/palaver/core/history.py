@@ -41,10 +41,10 @@ def validate_history(
         return messages if isinstance(messages, tuple) else tuple(messages), []
     check_history_limits(messages, limits)
     warnings: list[str] = []
-    taken: dict[int, Message] = {}
+    accepted: dict[int, Message] = {}
     for index, message in enumerate(messages):
         if message.role not in ("system", "developer"):
-            taken[index] = message
+            accepted[index] = message
         elif system == "reject":
             raise InvalidValue(
                 f"Message {index} is a {message.role} message; this workflow takes none from clients.",
@@ -53,15 +53,15 @@ def validate_history(
         elif system == "drop":
             warnings.append(f"dropped the client's {message.role} message {index}")
         else:
-            taken[index] = msgspec.structs.replace(message, metadata={**message.metadata, "origin": "client"})
-    for index, calls in _open_calls(taken).items():
+            accepted[index] = msgspec.structs.replace(message, metadata={**message.metadata, "origin": "client"})
+    for index, calls in _open_calls(accepted).items():
         warnings.append(f"dropped calls without a result: {', '.join(calls.values())}")
-        parts = tuple(part for place, part in enumerate(taken[index].parts) if place not in calls)
+        parts = tuple(part for part_index, part in enumerate(accepted[index].parts) if part_index not in calls)
         if parts:
-            taken[index] = msgspec.structs.replace(taken[index], parts=parts)
+            accepted[index] = msgspec.structs.replace(accepted[index], parts=parts)
         else:
-            del taken[index]
-    return tuple(taken.values()), warnings
+            del accepted[index]
+    return tuple(accepted.values()), warnings
 
 
 def _is_plain(message: Message) -> bool:
@@ -79,24 +79,24 @@ def _open_calls(messages: Mapping[int, Message]) -> Mapping[int, Mapping[int, st
     unanswered: dict[int, dict[int, str]] = {}
     answered: set[str] = set()
     for index, message in messages.items():
-        for place, part in enumerate(message.parts):
+        for part_index, part in enumerate(message.parts):
             if isinstance(part, ToolCall):
                 if part.call_id in waiting:
                     _add_unanswered(unanswered, part.call_id, waiting[part.call_id])
-                waiting[part.call_id] = index, place
+                waiting[part.call_id] = index, part_index
             elif isinstance(part, ToolResult):
                 if waiting.pop(part.call_id, None) is None:
-                    again = part.call_id in answered
+                    is_repeated = part.call_id in answered
                     raise UnknownCall(
                         f"Message {index} answers call {part.call_id!r}, which "
-                        f"{'already has a result' if again else 'no message before it makes'}.",
+                        f"{'already has a result' if is_repeated else 'no message before it makes'}.",
                         pointer=f"/messages/{index}",
                     )
                 answered.add(part.call_id)
     approved = _approvals(messages.values()) if waiting else ()
-    for call_id, where in waiting.items():
+    for call_id, location in waiting.items():
         if call_id not in approved:
-            _add_unanswered(unanswered, call_id, where)
+            _add_unanswered(unanswered, call_id, location)
     return unanswered
 
 
@@ -128,7 +128,7 @@ def check_history_limits(messages: Sequence[Message], limits: HistoryLimits = DE
             raise InvalidValue(
                 f"Message {index} has {len(message.parts)} parts; at most {limits.parts} are taken.", pointer=pointer
             )
-        if any(len(given) > MAX_ID_LENGTH for given in _ids(message)):
+        if any(len(identifier) > MAX_ID_LENGTH for identifier in _ids(message)):
             raise InvalidValue(f"An id in message {index} is longer than {MAX_ID_LENGTH} characters.", pointer=pointer)
         for part in message.parts:
             if isinstance(part, File):

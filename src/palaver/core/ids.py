@@ -56,39 +56,39 @@ class IdAllocator:
         """Return an unused id."""
         while True:
             self._count += 1
-            made = f"{prefix}_{self._tail}_{self._count}"
-            if made not in self._used:  # A producer may have guessed it.
-                return made
+            candidate = f"{prefix}_{self._tail}_{self._count}"
+            if candidate not in self._used:  # A producer may have guessed it.
+                return candidate
 
     # Messages
 
-    def message_for(self, given: str) -> str:
+    def message_for(self, name: str) -> str:
         """Return the message of an item: the one named by the producer, else the current one, else a new one.
 
         After a tool result no item belongs to an earlier message, even if the producer names one.
         """
-        if not given:
+        if not name:
             if self._message is None:
                 self._message = self._claim_message(self.new("msg"))
             return self._message
-        known = self._since_result.get(given)
-        if known is None:
-            known = truncate_id(given)
-            if self._is_used(known, _MESSAGE) and known != self._message:
-                known = self.new("msg")
-            self._since_result[given] = self._since_result[known] = self._claim_message(known)
-        self._message = known
-        return known
+        message = self._since_result.get(name)
+        if message is None:
+            message = truncate_id(name)
+            if self._is_used(message, _MESSAGE) and message != self._message:
+                message = self.new("msg")
+            self._since_result[name] = self._since_result[message] = self._claim_message(message)
+        self._message = message
+        return message
 
     def end_message(self) -> None:
         """The next item that names no message starts a new one."""
         self._message = None
 
-    def result_message(self, given: str) -> str:
+    def result_message(self, name: str) -> str:
         """Return the id of a tool result's message. It is always a new one, and so is the next message."""
         self._message = None
         self._since_result = {}
-        message = truncate_id(given)
+        message = truncate_id(name)
         return self._claim_message(message if message and not self._is_used(message, _MESSAGE) else self.new("msg"))
 
     def _claim_message(self, message: str) -> str:

@@ -1,4 +1,4 @@
-"""Decode untrusted JSON within limits, convert authors' values to JSON, and inspect values by their real type.
+"""Decode untrusted JSON within limits, convert values to JSON, and read values of unknown type.
 
 Import as `from palaver.core import json`. The type checks accept subclasses of dict, list and str, but bypass the
 methods of such subclasses.
@@ -287,16 +287,16 @@ def as_str(value: object) -> str | None:
 
 def plain_copy(value: object) -> Any:
     """Copy dict, list and str subclasses to plain ones, at any depth and with cycles, when their methods misbehave."""
-    made: dict[int, Any] = {}
+    copies: dict[int, Any] = {}
     root: list[Any] = [None]
-    waiting: list[tuple[object, Any, Any]] = [(value, root, 0)]
-    while waiting:
-        item, holder, key = waiting.pop()
-        copy = made.get(id(item))
+    pending: list[tuple[object, Any, Any]] = [(value, root, 0)]
+    while pending:
+        item, holder, key = pending.pop()
+        copy = copies.get(id(item))
         if copy is None:
             copy, inside = _copy(item)
-            made[id(item)] = copy
-            waiting += [(inner, copy, place) for place, inner in inside]
+            copies[id(item)] = copy
+            pending += [(inner, copy, place) for place, inner in inside]
         holder[key] = copy
     return root[0]
 
@@ -304,10 +304,10 @@ def plain_copy(value: object) -> Any:
 def _copy(item: object) -> tuple[Any, Iterable[tuple[Any, object]]]:
     """Return an empty copy and the values to fill in."""
     if is_object(item):
-        return {}, [(named, inner) for key, inner in _pairs(item) if (named := as_str(key)) is not None]
+        return {}, [(name, inner) for key, inner in _pairs(item) if (name := as_str(key)) is not None]
     if is_list(item):
-        held = list_items(item)
-        return [None] * len(held), enumerate(held)
+        values = list_items(item)
+        return [None] * len(values), enumerate(values)
     if is_text(item):
         return as_str(item), ()
     try:
@@ -345,9 +345,9 @@ def validation_error(text: str) -> RequestError:
         pointer = f"{pointer}/{escape_pointer(missing[1])}"
         return InvalidBody(f"{pointer} is missing.", pointer=pointer)
     named = pointer or "The body"
-    if wrong := _TYPE.fullmatch(why):
-        wanted, given = (re.sub(r"\w+", lambda word: _WORDS.get(word[0], word[0]), one) for one in wrong.groups())
-        return InvalidType(f"{named} must be {wanted.replace(' | ', ' or ')}, not {given}.", pointer=pointer or None)
+    if mismatch := _TYPE.fullmatch(why):
+        expected, actual = (re.sub(r"\w+", lambda word: _WORDS.get(word[0], word[0]), one) for one in mismatch.groups())
+        return InvalidType(f"{named} must be {expected.replace(' | ', ' or ')}, not {actual}.", pointer=pointer or None)
     return InvalidValue(f"{named} does not fit: {why.replace('`', '')}.", pointer=pointer or None)
 
 

@@ -178,10 +178,12 @@ class Linearizer:
         sent = self._sent_early.pop(event.item, 0)
         item = self._open
         if item is not None and item.source == event.item:
-            ended = replace(event, item=item.name, text=event.text[sent:])
-            if isinstance(ended, TextEnded) and sent:
-                ended = replace(ended, annotations=tuple(_shift_annotation(note, sent) for note in ended.annotations))
-            out.append(ended)
+            end_event = replace(event, item=item.name, text=event.text[sent:])
+            if isinstance(end_event, TextEnded) and sent:
+                end_event = replace(
+                    end_event, annotations=tuple(_shift_annotation(note, sent) for note in end_event.annotations)
+                )
+            out.append(end_event)
             self._open = self.flowing = None
             self._release(out)
         del self._messages[event.item]

@@ -47,9 +47,9 @@ def may_contain_secret(text: str) -> bool:
     return False
 
 
-def _mask_match(found: re.Match[str]) -> str:
-    begin, *rest = found.groups()
-    return found[0] if None in rest else f"{begin}{MASK}"
+def _mask_match(match: re.Match[str]) -> str:
+    prefix, *rest = match.groups()
+    return match[0] if None in rest else f"{prefix}{MASK}"
 
 
 def mask_values(value: Any, known: Collection[str]) -> Any:
@@ -63,7 +63,7 @@ def mask_values(value: Any, known: Collection[str]) -> Any:
         case list() | tuple():
             return [mask_values(item, known) for item in cast("list[Any]", value)]
         case Mapping():
-            given = cast("Mapping[Any, Any]", value)
-            return {mask_values(key, known): mask_values(item, known) for key, item in given.items()}
+            mapping = cast("Mapping[Any, Any]", value)
+            return {mask_values(key, known): mask_values(item, known) for key, item in mapping.items()}
         case _:
             return value

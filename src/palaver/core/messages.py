@@ -1,4 +1,4 @@
-"""Messages and what they are made of: parts, files and token usage."""
+"""Messages, their roles and parts, files and token usage."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, Self, TypeVar, get_args
@@ -182,18 +182,18 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, eq=False, gc=Fals
         return [part for part in self.parts if type(part) is ToolResult]
 
     @classmethod
-    def user(cls, *said: str | Part) -> Self:
+    def user(cls, *content: str | Part) -> Self:
         """`Message.user("What is this?", File(media_type="image/png", url="…"))`."""
-        return cls(role="user", parts=_text_parts(said))
+        return cls(role="user", parts=_text_parts(content))
 
     @classmethod
-    def assistant(cls, *said: str | Part) -> Self:
+    def assistant(cls, *content: str | Part) -> Self:
         """Create an assistant message. One without parts only separates two messages."""
-        return cls(role="assistant", parts=_text_parts(said))
+        return cls(role="assistant", parts=_text_parts(content))
 
     @classmethod
-    def system(cls, *said: str | Part) -> Self:
-        return cls(role="system", parts=_text_parts(said))
+    def system(cls, *content: str | Part) -> Self:
+        return cls(role="system", parts=_text_parts(content))
 
     @classmethod
     def tool(cls, call_id: str, output: Any, *, is_error: bool = False) -> Self:
@@ -201,8 +201,8 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, eq=False, gc=Fals
         return cls(role="tool", parts=(ToolResult(call_id=call_id, output=output, is_error=is_error),))
 
 
-def _text_parts(said: Iterable[str | Part]) -> tuple[Part, ...]:
-    return tuple(Text(text=piece) if isinstance(piece, str) else piece for piece in said)
+def _text_parts(content: Iterable[str | Part]) -> tuple[Part, ...]:
+    return tuple(Text(text=piece) if isinstance(piece, str) else piece for piece in content)
 
 
 def has_files(messages: Iterable[Message]) -> bool:

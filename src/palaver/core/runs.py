@@ -1,4 +1,4 @@
-"""Runs: the call that starts one, its reply, its origin, and the records that are stored of it."""
+"""Runs: the call, the reply, the origin, the stored records, retention, and how the log of an interrupted run ends."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime

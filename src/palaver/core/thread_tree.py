@@ -45,18 +45,18 @@ class ThreadTree:
 
     def path(self, node: str | None) -> list[str]:
         """Return the node ids from the root to `node`."""
-        found: list[str] = []
+        ids: list[str] = []
         while node is not None:
-            found.append(node)
+            ids.append(node)
             node = self._links[node].parent
-        return found[::-1]
+        return ids[::-1]
 
     def descendants(self, node: str) -> list[str]:
         """Return the node and all its descendants."""
-        found = [node]
-        for each in found:  # `found` grows during iteration (breadth-first).
-            found += [child.id for child in self.children(each)]
-        return found
+        ids = [node]
+        for parent in ids:  # `found` grows during iteration (breadth-first).
+            ids += [child.id for child in self.children(parent)]
+        return ids
 
     def leaf(self, node: str) -> str:
         """Return the end of the last current branch below a node, or of the newest one."""

@@ -39,13 +39,13 @@ class VariantReference(msgspec.Struct, frozen=True):
 
 def parse_reference(text: str, *, pointer: str | None = None) -> VariantReference:
     """Parse a reference. Raises InvalidParameter."""
-    found = _REFERENCE.fullmatch(text)
-    if found is None:
+    match = _REFERENCE.fullmatch(text)
+    if match is None:
         raise InvalidParameter(
             f"{text[:160]!r} does not name a variant: use name, name:3 or workflow@name:3.", pointer=pointer
         )
-    version = found["version"]
-    return VariantReference(found["name"], int(version) if version else None, found["workflow"])
+    version = match["version"]
+    return VariantReference(match["name"], int(version) if version else None, match["workflow"])
 
 
 # Differences
@@ -73,16 +73,16 @@ def diff_json(before: Any, after: Any, path: str = "") -> list[Change]:
 
 
 def _diff_objects(path: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
-    found: list[Change] = []
+    changes: list[Change] = []
     for key in (*before, *(key for key in after if key not in before)):
         below = f"{path}/{json.escape_pointer(key)}"
         old, new = before.get(key, UNSET), after.get(key, UNSET)
-        found += [Change(below, old, new)] if UNSET in (old, new) else diff_json(old, new, below)
-    return found
+        changes += [Change(below, old, new)] if UNSET in (old, new) else diff_json(old, new, below)
+    return changes
 
 
 def _by_index(items: list[Any]) -> dict[str, Any]:
-    return {str(place): item for place, item in enumerate(items)}
+    return {str(index): item for index, item in enumerate(items)}
 
 
 def is_same_json(one: Any, other: Any) -> bool:

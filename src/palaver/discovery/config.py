@@ -44,7 +44,7 @@ def declared_workflows(connections: Mapping[str, ConnectionSettings], env: Mappi
     workflows: list[RemoteWorkflow] = []
     for name, settings in connections.items():
         check_url(settings.url)
-        wanted = ConnectionConfig(
+        config = ConnectionConfig(
             url=settings.url,
             is_chat=settings.is_chat,
             dialect=settings.dialect,
@@ -54,7 +54,7 @@ def declared_workflows(connections: Mapping[str, ConnectionSettings], env: Mappi
             ),
             timeout=settings.timeout_seconds,
         )
-        workflows.append(remote_workflow(wanted, check_workflow_name(name)))
+        workflows.append(remote_workflow(config, check_workflow_name(name)))
         workflows[-1].checked_at = None
     return workflows
 

@@ -147,8 +147,8 @@ def default_name(url: str, document_name: str = "") -> str:
     """Return the last part of the path that is not an endpoint, else the name in its document, else the host."""
     parts = urlsplit(url)
     path = parts.path.rstrip("/").removesuffix("/chat/completions")
-    named = [part for part in path.split("/") if part and part not in RESERVED_NAMES]
-    return named[-1] if named else document_name if _is_name(document_name) else parts.hostname or ""
+    segments = [part for part in path.split("/") if part and part not in RESERVED_NAMES]
+    return segments[-1] if segments else document_name if _is_name(document_name) else parts.hostname or ""
 
 
 def _is_name(text: str) -> bool:

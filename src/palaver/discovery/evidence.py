@@ -48,12 +48,12 @@ class ProbeStep(Struct, frozen=True):
     request: str | None
     """Method and path below the base; None for a step that only looks at documents read before."""
     status: int | None
-    """None if nothing was requested or nobody answered."""
+    """None if nothing was requested or there was no answer."""
     found: str
 
 
 class DiscoveryReport(Struct, frozen=True, kw_only=True):
-    """None if nothing was requested or there was no answer."""
+    """The public result of a discovery (discovery.md §4), always with all its keys."""
 
     url: str
     is_chat: bool | None
@@ -82,11 +82,11 @@ class Discovery(DiscoveryReport, frozen=True, kw_only=True):
     refused: bool = False
     """Whether the last request needs credentials."""
     unreachable: bool = False
-    """Whether nobody answered, or only a gateway."""
+    """Whether there was no answer, or only a gateway's."""
 
 
 class DocumentFacts(Struct, frozen=True, kw_only=True):
-    """Whether there was no answer, or only a gateway's."""
+    """What one document says about a service."""
 
     found: str
     is_chat: bool | None = None
@@ -107,8 +107,8 @@ class DocumentFacts(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
-def public_report(found: Discovery) -> DiscoveryReport:
-    return DiscoveryReport(**{name: getattr(found, name) for name in DiscoveryReport.__struct_fields__})
+def public_report(discovery: Discovery) -> DiscoveryReport:
+    return DiscoveryReport(**{name: getattr(discovery, name) for name in DiscoveryReport.__struct_fields__})
 
 
 # Documents
@@ -119,7 +119,7 @@ def read_inspect(document: object) -> DocumentFacts:
     declared = _declared_flag(((".".join(path), _get_path(document, *path)) for path in _FLAGS), warnings)
     published = _first_object(document, _SCHEMAS)
     schemas = _copy_schemas(
-        {word: published[word] for word in ("inputs", "parameters", "outputs") if word in published}, warnings
+        {key: published[key] for key in ("inputs", "parameters", "outputs") if key in published}, warnings
     )
     inputs = published.get("inputs")
     properties = _properties(inputs, inputs)
@@ -151,18 +151,20 @@ def read_openapi(document: object, base_path: str = "") -> DocumentFacts:
     flags = {name: _get_path(operation, "x-agenta", *_FLAGS[0]) for name, operation in operations.items()}
     declared = _declared_flag(((f"x-agenta.flags.is_chat of POST {name}", flags[name]) for name in flags), warnings)
     bodies = [body for operation in operations.values() if (body := _body_schemas(operation, document))]
-    places = next((body for body in bodies if _has_messages(body, document)), bodies[0] if bodies else [])
+    body_schemas = next((body for body in bodies if _has_messages(body, document)), bodies[0] if bodies else [])
     endpoint = next(iter(operations), None)
     return DocumentFacts(
         found=_flag_text(declared)
         if declared
         else f"no x-agenta.flags.is_chat of POST {', '.join(flags or _OPERATIONS)}",
         is_chat=declared[1] if declared else None,
-        marked=_marked_property([place for body in bodies for place in body], document),
-        takes_messages=_has_messages(places, document) if places else None,
+        marked=_marked_property([schema for body in bodies for schema in body], document),
+        takes_messages=_has_messages(body_schemas, document) if body_schemas else None,
         dialect=_OPERATIONS[endpoint] if endpoint else None,
         endpoint=endpoint,
-        schemas=_copy_schemas({"inputs": _input_schema(places, document)}, warnings, document) if places else {},
+        schemas=_copy_schemas({"inputs": _input_schema(body_schemas, document)}, warnings, document)
+        if body_schemas
+        else {},
         name=_text(_get_path(document, "info", "title")),
         description=_text(_get_path(document, "info", "description")),
         warnings=tuple(warnings),
@@ -183,9 +185,9 @@ def read_agent_info(document: object) -> DocumentFacts:
 
 def read_models(document: object) -> DocumentFacts:
     """Read OpenAI's list of models. It does not say whether they are chats."""
-    listed = [_get_path(entry, "id") for entry in _list(_get_path(document, "data"))]
+    ids = [_get_path(entry, "id") for entry in _list(_get_path(document, "data"))]
     # Names are shown and sent as they are, so those that are not printable are left out.
-    models = tuple(dict.fromkeys(name for name in listed if isinstance(name, str) and name and printable(name) == name))
+    models = tuple(dict.fromkeys(name for name in ids if isinstance(name, str) and name and printable(name) == name))
     if not models:
         return DocumentFacts(found="no models")
     return DocumentFacts(
@@ -251,14 +253,14 @@ def _body_schemas(operation: object, document: object) -> list[object]:
     return [body, *(place["inputs"] for place in (properties, data) if _is_object(place.get("inputs")))]
 
 
-def _has_messages(places: Iterable[object], document: object) -> bool:
-    return any("messages" in (_properties(place, document) or {}) for place in places)
+def _has_messages(schemas: Iterable[object], document: object) -> bool:
+    return any("messages" in (_properties(schema, document) or {}) for schema in schemas)
 
 
-def _input_schema(places: list[object], document: object) -> dict[str, object]:
+def _input_schema(schemas: list[object], document: object) -> dict[str, object]:
     """Return one schema of all inputs: the innermost, with the messages of the outer one."""
-    outer, inner = _properties(places[0], document) or {}, _object(places[-1])
-    if len(places) == 1 or "messages" not in outer:
+    outer, inner = _properties(schemas[0], document) or {}, _object(schemas[-1])
+    if len(schemas) == 1 or "messages" not in outer:
         return inner
     return {**inner, "properties": {"messages": outer["messages"], **(_properties(inner, document) or {})}}
 
@@ -266,10 +268,10 @@ def _input_schema(places: list[object], document: object) -> dict[str, object]:
 # Schemas
 
 
-def _marked_property(places: Iterable[object], root: object) -> str | None:
+def _marked_property(schemas: Iterable[object], root: object) -> str | None:
     """Return the property that is marked as messages."""
-    for place in places:
-        for name, schema in (_properties(place, root) or {}).items():
+    for holder in schemas:
+        for name, schema in (_properties(holder, root) or {}).items():
             if any(
                 variant.get("x-ag-type-ref") in ("messages", "message") for variant in _schema_variants(schema, root)
             ):
@@ -294,16 +296,16 @@ def _properties(schema: object, root: object) -> dict[str, object] | None:
 def _schema_variants(schema: object, root: object) -> Iterator[dict[str, object]]:
     """Yield a schema, the target of its local `$ref`, and the members of its unions, up to a limit."""
     seen: set[int] = set()
-    waiting = [schema]
-    while waiting and len(seen) < _MAX_VARIANTS:
-        variant = _object(waiting.pop(0))
+    pending = [schema]
+    while pending and len(seen) < _MAX_VARIANTS:
+        variant = _object(pending.pop(0))
         if not variant or id(variant) in seen:
             continue
         seen.add(id(variant))
         yield variant
-        waiting.append(_resolve_ref(variant.get("$ref"), root))
-        for word in ("allOf", "anyOf", "oneOf"):
-            waiting.extend(_list(variant.get(word))[:_MAX_VARIANTS])
+        pending.append(_resolve_ref(variant.get("$ref"), root))
+        for keyword in ("allOf", "anyOf", "oneOf"):
+            pending.extend(_list(variant.get(keyword))[:_MAX_VARIANTS])
 
 
 def _resolve_ref(ref: object, root: object) -> object:
@@ -353,18 +355,18 @@ def _copy_schemas(schemas: Mapping[str, object], warnings: list[str], document: 
 
     If a document is given, local `$ref`s are replaced by their targets.
     """
-    kept: dict[str, object] = {}
-    for word, schema in schemas.items():
+    copies: dict[str, object] = {}
+    for key, schema in schemas.items():
         if not _is_object(schema):
             continue
         copy = _BoundedCopy(document)
         try:
-            kept[word] = copy.of(schema)
+            copies[key] = copy.of(schema)
         except _TooLarge:
-            warnings.append(f"What it says of {word} is larger or deeper than we keep, and was left out.")
+            warnings.append(f"What it says of {key} is larger or deeper than we keep, and was left out.")
         if copy.remote:
-            warnings.append(f"What it says of {word} has a $ref to another document, which is not followed.")
-    return kept
+            warnings.append(f"What it says of {key} has a $ref to another document, which is not followed.")
+    return copies
 
 
 # Untyped JSON

@@ -87,9 +87,9 @@ async def discover(
             verdict = await _search_evidence(search, address)
         except _CredentialsRequired:
             verdict, refused = _Verdict("none"), True
-    known = verdict.known
-    chosen = model or (known.models[0] if len(known.models) == 1 else None)
-    spoken_dialect = known.dialect
+    facts = verdict.known
+    chosen_model = model or (facts.models[0] if len(facts.models) == 1 else None)
+    spoken_dialect = facts.dialect
     if verdict.evidence == "openai.models" and address.endpoint and _ENDPOINTS[address.endpoint] == "responses":
         spoken_dialect = "responses"  # Such servers support both; the URL tells which one is meant.
     unreachable = all(tried.status in (None, *_GATEWAY_STATUSES) for tried in search.tried if tried.request)
@@ -100,17 +100,17 @@ async def discover(
         confidence=verdict.confidence,
         dialect=spoken_dialect,
         call=_call_request(
-            address.base, spoken_dialect, known.endpoint, named=address.endpoint, evidence=verdict.evidence
+            address.base, spoken_dialect, facts.endpoint, named=address.endpoint, evidence=verdict.evidence
         ),
-        streams=known.streams,
-        schemas=known.schemas,
+        streams=facts.streams,
+        schemas=facts.schemas,
         warnings=tuple(dict.fromkeys(_warnings(address, search, verdict, model, unreachable=unreachable))),
         tried=tuple(search.tried),
-        parameters=known.parameters,
-        name=known.name,
-        description=known.description,
-        models=known.models,
-        model=chosen,
+        parameters=facts.parameters,
+        name=facts.name,
+        description=facts.description,
+        models=facts.models,
+        model=chosen_model,
         endpoint=address.endpoint,
         refused=refused,
         unreachable=unreachable,
@@ -118,7 +118,7 @@ async def discover(
 
 
 def require_callable(
-    found: Discovery, *, is_chat: bool | None = None, dialect: Dialect | None = None, model: str | None = None
+    discovery: Discovery, *, is_chat: bool | None = None, dialect: Dialect | None = None, model: str | None = None
 ) -> Discovery:
     """Apply the operator's values to a discovery. Raises NotDiscovered if it still cannot be called.
 
@@ -127,27 +127,29 @@ def require_callable(
     if dialect is not None and dialect not in get_args(Dialect):
         raise InvalidOption(f"No dialect '{dialect}'. Known: {', '.join(get_args(Dialect))}.")
     implied = True if dialect in ("responses", "chat-completions") else None
-    chat = next((value for value in (is_chat, found.is_chat, implied) if value is not None), None)
-    spoken_dialect, chosen_model = dialect or found.dialect, model or found.model
+    chat = next((value for value in (is_chat, discovery.is_chat, implied) if value is not None), None)
+    spoken_dialect, chosen_model = dialect or discovery.dialect, model or discovery.model
     if chat is None or spoken_dialect is None:
-        raise _not_discovered(found)
-    if not chosen_model and (spoken_dialect == "chat-completions" or (spoken_dialect == "responses" and found.models)):
-        details = {"models": list(found.models), "tried": msgspec.to_builtins(found.tried)}
-        raise NotDiscovered(_model_required(found), details=details)
-    warnings = list(found.warnings)
-    if chat != found.is_chat and found.is_chat is not None:
-        warnings.append(f"is_chat={chat} was given, against {found.evidence}.")
-    if spoken_dialect != found.dialect and found.dialect is not None:
-        warnings.append(f"dialect={spoken_dialect} was given, though {found.dialect} was found.")
-    kept = spoken_dialect == found.dialect
+        raise _not_discovered(discovery)
+    if not chosen_model and (
+        spoken_dialect == "chat-completions" or (spoken_dialect == "responses" and discovery.models)
+    ):
+        details = {"models": list(discovery.models), "tried": msgspec.to_builtins(discovery.tried)}
+        raise NotDiscovered(_model_required(discovery), details=details)
+    warnings = list(discovery.warnings)
+    if chat != discovery.is_chat and discovery.is_chat is not None:
+        warnings.append(f"is_chat={chat} was given, against {discovery.evidence}.")
+    if spoken_dialect != discovery.dialect and discovery.dialect is not None:
+        warnings.append(f"dialect={spoken_dialect} was given, though {discovery.dialect} was found.")
+    is_same_dialect = spoken_dialect == discovery.dialect
     return msgspec.structs.replace(
-        found,
+        discovery,
         is_chat=chat,
-        confidence="declared" if is_chat is not None else found.confidence or "assumed",
+        confidence="declared" if is_chat is not None else discovery.confidence or "assumed",
         dialect=spoken_dialect,
-        call=found.call
-        if kept
-        else _call_request(found.url, spoken_dialect, None, named=found.endpoint, evidence=found.evidence),
+        call=discovery.call
+        if is_same_dialect
+        else _call_request(discovery.url, spoken_dialect, None, named=discovery.endpoint, evidence=discovery.evidence),
         model=chosen_model,
         warnings=tuple(warnings),
     )
@@ -163,17 +165,19 @@ async def _search_evidence(search: "_Search", address: _Address) -> _Verdict:
     if inspected and inspected.is_chat is not None:
         return _Verdict("inspect.flags", inspected.is_chat, "declared", inspected)
     described = await search.ask("openapi.flags", "GET /openapi.json", lambda it: read_openapi(it, address.path))
-    known = next((reading for reading in search.read if reading.endpoint), _NO_FACTS)
+    facts = next((document for document in search.read if document.endpoint), _NO_FACTS)
     if described and described.is_chat is not None:
-        return _Verdict("openapi.flags", described.is_chat, "declared", known)
-    if marked := next((reading.marked for reading in search.read if reading.marked), None):
+        return _Verdict("openapi.flags", described.is_chat, "declared", facts)
+    if marked := next((document.marked for document in search.read if document.marked), None):
         search.tried.append(ProbeStep("schema.marker", None, None, f"the input {marked} is marked as messages"))
-        return _Verdict("schema.marker", True, "marked", known)
-    takes = next((reading.takes_messages for reading in search.read if reading.takes_messages is not None), None)
-    if takes is not None:
-        found = f"the input schema has {'a' if takes else 'no'} property messages"
-        search.tried.append(ProbeStep("schema.messages", None, None, found))
-        return _Verdict("schema.messages", takes, "guessed", known)
+        return _Verdict("schema.marker", True, "marked", facts)
+    takes_messages = next(
+        (document.takes_messages for document in search.read if document.takes_messages is not None), None
+    )
+    if takes_messages is not None:
+        text = f"the input schema has {'a' if takes_messages else 'no'} property messages"
+        search.tried.append(ProbeStep("schema.messages", None, None, text))
+        return _Verdict("schema.messages", takes_messages, "guessed", facts)
     info = await search.ask("mlflow.info", "GET /agent/info", read_agent_info)
     if info and info.is_chat:
         return _Verdict("mlflow.info", True, "declared", info)
@@ -206,17 +210,17 @@ class _Search:
             if status not in (404, 405, 410):
                 self.missed.append(f"{request}: {document}")
             return None
-        reading = read(document)
-        self.tried.append(ProbeStep(step, request, status, reading.found))
-        self.read.append(reading)
-        return reading
+        facts = read(document)
+        self.tried.append(ProbeStep(step, request, status, facts.found))
+        self.read.append(facts)
+        return facts
 
     async def _fetch(self, method: str, path: str) -> tuple[int | None, bytes | str]:
         """Return status and body, or a line that says why there is no body."""
         import httpx
 
-        left = min(self.seconds, self.deadline - asyncio.get_running_loop().time())
-        if left <= 0:
+        timeout = min(self.seconds, self.deadline - asyncio.get_running_loop().time())
+        if timeout <= 0:
             return None, "not asked, the time was up"
         # Some servers close idle connections silently; a new one for each request avoids errors.
         headers = {"accept": "application/json", "connection": "close"}
@@ -226,7 +230,7 @@ class _Search:
         status = None
         try:
             async with (
-                asyncio.timeout(left),
+                asyncio.timeout(timeout),
                 self.http.stream(method, self.base + path, content=body, headers=headers) as response,
             ):
                 status = response.status_code
@@ -234,7 +238,7 @@ class _Search:
                     return status, await read_limited(response, MAX_DOCUMENT_BYTES)
                 return status, _status_text(status, response.extensions["location"])
         except (TimeoutError, httpx.TimeoutException):
-            return status, f"no answer within {left:.2g} s"
+            return status, f"no answer within {timeout:.2g} s"
         except httpx.ConnectError as error:
             return status, f"no connection: {printable(str(error))}"
         except UpstreamFailed as error:
@@ -270,9 +274,9 @@ def _warnings(
     address: _Address, search: _Search, verdict: _Verdict, model: str | None, *, unreachable: bool
 ) -> Iterator[str]:
     yield from address.notes
-    for reading in search.read:
-        yield from reading.warnings
-    messages = any(reading.marked or reading.takes_messages for reading in search.read)
+    for document in search.read:
+        yield from document.warnings
+    messages = any(document.marked or document.takes_messages for document in search.read)
     if verdict.is_chat is False and verdict.confidence == "declared" and messages:
         yield f"{verdict.evidence} says is_chat = false beside a schema with messages: the declaration is taken."
     if search.tried[-1].status in (401, 403):
@@ -288,25 +292,25 @@ def _warnings(
     yield from (f"{strength} could not be read: {missed}." for missed in search.missed)
 
 
-def _not_discovered(found: Discovery) -> NotDiscovered | DiscoveryRefused:
-    details = {"tried": msgspec.to_builtins(found.tried)}
-    if found.refused:
-        return DiscoveryRefused(f"{_path(found.tried[-1])} wants credentials: pass headers=", details=details)
-    what = "cannot be reached" if found.unreachable else "does not say what it is"
-    if found.evidence != "none":
+def _not_discovered(discovery: Discovery) -> NotDiscovered | DiscoveryRefused:
+    details = {"tried": msgspec.to_builtins(discovery.tried)}
+    if discovery.refused:
+        return DiscoveryRefused(f"{_path(discovery.tried[-1])} wants credentials: pass headers=", details=details)
+    what = "cannot be reached" if discovery.unreachable else "does not say what it is"
+    if discovery.evidence != "none":
         what = "speaks no dialect of ours"
-    tried = "; ".join(f"{one.request or one.step}: {one.found}" for one in found.tried)
+    tried = "; ".join(f"{step.request or step.step}: {step.found}" for step in discovery.tried)
     return NotDiscovered(
-        f"{found.url} {what}. Tried: {tried}. If you know, pass dialect= and is_chat=.", details=details
+        f"{discovery.url} {what}. Tried: {tried}. If you know, pass dialect= and is_chat=.", details=details
     )
 
 
-def _model_required(found: Discovery) -> str:
-    if not found.models:
-        return f"{found.url} is asked for a model by name: pass model=."
-    shown = ", ".join(found.models[:_MAX_MODELS_SHOWN])
-    more = len(found.models) - _MAX_MODELS_SHOWN
-    return f"{found.url} has several models: pass model=. Known: {shown}{f' and {more} more' if more > 0 else ''}."
+def _model_required(discovery: Discovery) -> str:
+    if not discovery.models:
+        return f"{discovery.url} is asked for a model by name: pass model=."
+    listed = ", ".join(discovery.models[:_MAX_MODELS_SHOWN])
+    more = len(discovery.models) - _MAX_MODELS_SHOWN
+    return f"{discovery.url} has several models: pass model=. Known: {listed}{f' and {more} more' if more > 0 else ''}."
 
 
 # URLs
@@ -316,12 +320,12 @@ def _parse_address(url: str) -> _Address:
     import httpx
 
     check_url(url)
-    given = httpx.URL(url)
-    bare = given.copy_with(query=None, fragment=None)
-    base, notes = str(bare).rstrip("/"), list[str]()
-    if given.query:
+    parsed = httpx.URL(url)
+    without_query = parsed.copy_with(query=None, fragment=None)
+    base, notes = str(without_query).rstrip("/"), list[str]()
+    if parsed.query:
         notes.append("The query of the URL is not used.")
-    path = bare.raw_path.decode().rstrip("/")  # Not the whole URL: a host may be called "test".
+    path = without_query.raw_path.decode().rstrip("/")  # Not the whole URL: a host may be called "test".
     endpoint = next((ending for ending in _ENDPOINTS if path.endswith(ending)), None)
     if endpoint:
         base = base.removesuffix(endpoint).rstrip("/")
@@ -337,18 +341,18 @@ def _call_request(
         case None:
             return None
         case "invoke" | "run":
-            usual = f"/{dialect}"
+            default_path = f"/{dialect}"
         case "responses":
             # MLflow's servers identify themselves; all others follow OpenAI.
-            usual = "/invocations" if evidence == "mlflow.info" else f"{_v1_prefix(base)}/responses"
+            default_path = "/invocations" if evidence == "mlflow.info" else f"{_v1_prefix(base)}/responses"
         case "chat-completions":
-            usual = f"{_v1_prefix(base)}/chat/completions"
+            default_path = f"{_v1_prefix(base)}/chat/completions"
     named = named if named and _ENDPOINTS[named] == dialect else None
-    return f"POST {base}{endpoint or named or usual}"
+    return f"POST {base}{endpoint or named or default_path}"
 
 
-def _path(tried: ProbeStep) -> str:
-    return (tried.request or "").partition(" ")[2]
+def _path(step: ProbeStep) -> str:
+    return (step.request or "").partition(" ")[2]
 
 
 def _v1_prefix(base: str) -> str:

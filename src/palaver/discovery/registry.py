@@ -44,25 +44,25 @@ class Registry:
     def add(self, workflow: Workflow) -> None:
         """Add a workflow. The same one twice is allowed; raises DuplicateName for another one of its name."""
         name = workflow.description.name
-        known = self._workflows.setdefault(name, workflow)
-        if known is not workflow:
-            raise DuplicateName(f"Two workflows are called {name!r}: {known.place} and {workflow.place}.")
-        own = self._workflows.keys() - self._connections
-        self._only = next(iter(own)) if len(own) == 1 else None
+        existing = self._workflows.setdefault(name, workflow)
+        if existing is not workflow:
+            raise DuplicateName(f"Two workflows are called {name!r}: {existing.place} and {workflow.place}.")
+        own_names = self._workflows.keys() - self._connections
+        self._only = next(iter(own_names)) if len(own_names) == 1 else None
 
     def put(self, workflow: Workflow) -> None:
         """Add a connection, at any time. It never becomes the default."""
         name = workflow.description.name
-        known = self._workflows.get(name)
-        if known is not None:
-            raise DuplicateName(f"Two workflows are called {name!r}: {known.place} and {workflow.place}.")
+        existing = self._workflows.get(name)
+        if existing is not None:
+            raise DuplicateName(f"Two workflows are called {name!r}: {existing.place} and {workflow.place}.")
         # A new mapping, so that iterations over the old one are not disturbed.
         self._workflows, self._connections = {**self._workflows, name: workflow}, self._connections | {name}
 
     def remove(self, name: str) -> None:
         """Remove a connection. Its runs continue."""
         if name in self._connections:
-            self._workflows = {known: self._workflows[known] for known in self._workflows if known != name}
+            self._workflows = {other: self._workflows[other] for other in self._workflows if other != name}
             self._connections -= {name}
 
     @property

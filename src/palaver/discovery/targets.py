@@ -60,8 +60,8 @@ def load_one(target: str) -> list[Workflow]:
 
 def load_modules_of(target: str) -> list[Workflow]:
     """Load all workflows in the modules of a target, also if it names one of them."""
-    found = [value for module in _modules(target)[0] for value in _public_values(module) if _is_workflow(value)]
-    return _unique(found)
+    workflows = [value for module in _modules(target)[0] for value in _public_values(module) if _is_workflow(value)]
+    return _unique(workflows)
 
 
 def load_evaluators(targets: Iterable[str]) -> list[DeclaredEvaluator]:
@@ -72,7 +72,7 @@ def load_evaluators(targets: Iterable[str]) -> list[DeclaredEvaluator]:
 
 def installed_evaluators() -> list[DeclaredEvaluator]:
     """Load the evaluators of installed packages. Those that fail are logged and left out."""
-    found: list[DeclaredEvaluator] = []
+    evaluators: list[DeclaredEvaluator] = []
     for entry in entry_points(group=EVALUATOR_ENTRY_POINTS):
         try:
             with _load_errors(entry.value):
@@ -81,10 +81,10 @@ def installed_evaluators() -> list[DeclaredEvaluator]:
             log.warning("The evaluator %s of an installed package is left out: %s", entry.name, error)
             continue
         if _is_evaluator(value):
-            found.append(value)
+            evaluators.append(value)
         else:
             log.warning("The evaluator %s of an installed package is left out: it is none", entry.name)
-    return found
+    return evaluators
 
 
 def installed_workflows() -> dict[str, str]:
@@ -93,11 +93,11 @@ def installed_workflows() -> dict[str, str]:
 
 
 def load_installed(name: str) -> Workflow:
-    known = installed_workflows()
-    if name not in known:
-        names = ", ".join(sorted(known)) or "none"
+    installed = installed_workflows()
+    if name not in installed:
+        names = ", ".join(sorted(installed)) or "none"
         raise TargetNotFound(f"There is no workflow {name!r} here. Installed ones: {names}.")
-    return load_one(known[name])[0]
+    return load_one(installed[name])[0]
 
 
 # Modules
@@ -147,23 +147,23 @@ def _load_file(path: Path) -> ModuleType:
     if (path.parent / "__init__.py").is_file():
         return _load_from_package(path)
     _add_to_path(path.parent)
-    own = path.stem
-    if _is_from(sys.modules.get(own), path):
-        return sys.modules[own]
-    if own in sys.modules or own in sys.stdlib_module_names:
+    module_name = path.stem
+    if _is_from(sys.modules.get(module_name), path):
+        return sys.modules[module_name]
+    if module_name in sys.modules or module_name in sys.stdlib_module_names:
         # Two files of the same name need different modules; the hash makes it stable.
-        own = f"{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
-        if own in sys.modules:
-            return sys.modules[own]
-    spec = importlib.util.spec_from_file_location(own, path)
+        module_name = f"{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+        if module_name in sys.modules:
+            return sys.modules[module_name]
+    spec = importlib.util.spec_from_file_location(module_name, path)
     assert spec is not None
     assert spec.loader is not None
-    module = sys.modules[own] = importlib.util.module_from_spec(spec)
+    module = sys.modules[module_name] = importlib.util.module_from_spec(spec)
     try:
         with _load_errors(path.name):
             spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[own]
+        del sys.modules[module_name]
         raise
     return module
 
@@ -220,10 +220,10 @@ def _public_values(module: ModuleType) -> list[object]:
 def _named_workflow(module: ModuleType, name: str, target: str) -> Workflow:
     if not hasattr(module, name):
         raise TargetNotFound(f"There is no {name!r} in {target.rpartition(':')[0]}.")
-    found = getattr(module, name)
-    if not _is_workflow(found):
-        raise NotAWorkflow(f"{target} is no workflow ({type(found).__name__}): decorate it with @chat or @workflow.")
-    return found
+    value = getattr(module, name)
+    if not _is_workflow(value):
+        raise NotAWorkflow(f"{target} is no workflow ({type(value).__name__}): decorate it with @chat or @workflow.")
+    return value
 
 
 def _is_workflow(value: object) -> TypeGuard[Workflow]:
@@ -239,5 +239,5 @@ def _has_attributes(value: object, names: Iterable[str]) -> bool:
     return not isinstance(value, type) and all(inspect.getattr_static(value, name, None) is not None for name in names)
 
 
-def _unique(found: Iterable[_T]) -> list[_T]:
-    return list({id(one): one for one in found}.values())
+def _unique(values: Iterable[_T]) -> list[_T]:
+    return list({id(value): value for value in values}.values())

@@ -1,4 +1,4 @@
-"""What the adapters share: the workflow that wraps a framework's object, and the model parameters that may be shown."""
+"""Shared by the adapters: the workflow that wraps a framework's object, step listeners, usage, visible parameters."""
 
 import logging
 import sys
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from palaver.core.messages import APPROVAL_RESPONSE, Data
+from palaver.core.messages import APPROVAL_RESPONSE, Data, Usage
 from palaver.core.runs import Call
 from palaver.errors import NotImplementedYet
 from palaver.workflows.workflow import FunctionWorkflow, Options, Producer
@@ -97,3 +97,19 @@ def install_step_listeners() -> None:
             import_module(ours).install_listener()
         except Exception:  # An incompatible version of a framework must not break a run.
             log.warning("The steps of %s cannot be heard", theirs.partition(".")[0], exc_info=True)
+
+
+def usage_difference(total: Usage, reported: Usage) -> Usage:
+    """Return what a total adds to the usage that was already reported."""
+
+    def difference(one: int | None, other: int | None) -> int | None:
+        return (one or 0) - (other or 0) or None
+
+    return Usage(
+        input_tokens=total.input_tokens - reported.input_tokens,
+        output_tokens=total.output_tokens - reported.output_tokens,
+        cached_input_tokens=difference(total.cached_input_tokens, reported.cached_input_tokens),
+        cache_creation_input_tokens=difference(total.cache_creation_input_tokens, reported.cache_creation_input_tokens),
+        reasoning_tokens=difference(total.reasoning_tokens, reported.reasoning_tokens),
+        cost=None if total.cost is None else total.cost - (reported.cost or 0),
+    )

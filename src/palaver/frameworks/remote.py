@@ -234,8 +234,8 @@ class RemoteWorkflow:
         if 300 <= status < 400:
             raise UpstreamFailed(f"{name} answered {status}: it redirects, which is not followed.")
         if not 200 <= status < 300:
-            words = upstream.error_message(await body.read_start())
-            message = f"{name} answered {status}{f': {printable(words)}' if words else '.'}"
+            remote_message = upstream.error_message(await body.read_start())
+            message = f"{name} answered {status}{f': {printable(remote_message)}' if remote_message else '.'}"
             raise UpstreamFailed(
                 message, details=upstream.retry_details(status, response.headers.get("retry-after", ""))
             )
@@ -303,16 +303,16 @@ class _ReplyBody:
 
 async def _send(http: "httpx.AsyncClient", url: str, request: HttpRequest, deadline: float) -> "httpx.Response":
     """Send the request and return the head of the reply; its body is not read yet."""
-    sent = http.build_request("POST", url, content=request.body, headers=dict(request.headers))
+    http_request = http.build_request("POST", url, content=request.body, headers=dict(request.headers))
     async with asyncio.timeout_at(deadline):
-        return await http.send(sent, stream=True)
+        return await http.send(http_request, stream=True)
 
 
-def _reply_value(given: Sequence[object], description: Description, history: Sequence[Message]) -> list[object]:
+def _reply_value(values: Sequence[object], description: Description, history: Sequence[Message]) -> list[object]:
     """Return the value in a reply that consists of messages: their data part `output`, or the messages."""
     grammar = Grammar("", history=history)
     log = [*grammar.start(RunStarted())]
-    for one in given:
+    for one in values:
         if isinstance(one, RunFailed | RunCancelled):
             return [one]
         if not isinstance(one, Event):

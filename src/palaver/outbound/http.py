@@ -22,8 +22,8 @@ _LEFT_BY_JSON = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2
 
 def printable(text: str, max_length: int = 200) -> str:
     """Return foreign text for display: one line, at most `most` characters, control characters escaped."""
-    cut = text if len(text) <= max_length else text[: max_length - 1] + "…"
-    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), cut)
+    shortened = text if len(text) <= max_length else text[: max_length - 1] + "…"
+    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), shortened)
 
 
 def printable_lines(text: str) -> str:
@@ -35,7 +35,7 @@ def printable_json(text: str) -> str:
     """Escape characters in JSON that a terminal would interpret; the value stays the same."""
     if text.isascii() and "\x7f" not in text:
         return text
-    return _LEFT_BY_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _LEFT_BY_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 CONNECT_TIMEOUT_S = 5.0
@@ -79,10 +79,10 @@ def client(
 
     from palaver.outbound.ssrf import ssl_context
 
-    sent = httpx.Headers({"user-agent": f"palaver/{_version()}", "accept-encoding": "identity"})
-    sent.update(check_headers(headers or {}))
+    all_headers = httpx.Headers({"user-agent": f"palaver/{_version()}", "accept-encoding": "identity"})
+    all_headers.update(check_headers(headers or {}))
     return httpx.AsyncClient(
-        headers=sent,
+        headers=all_headers,
         timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT_S)),
         verify=ssl_context(),
         transport=transport,
@@ -162,7 +162,7 @@ async def fetch_document(
     from palaver.outbound import ssrf
 
     try:
-        asked = httpx.URL(url)
+        parsed_url = httpx.URL(url)
     except httpx.InvalidURL:
         raise ssrf.url_refused() from None
     rules = ssrf.UrlPolicy(allow_private=allow_private, ports=ports)
@@ -170,7 +170,7 @@ async def fetch_document(
         async with (
             asyncio.timeout(FETCH_TIMEOUT_S),
             client(timeout=FETCH_TIMEOUT_S, transport=transport or ssrf.GuardedTransport(rules)) as http,
-            http.stream("GET", asked) as response,
+            http.stream("GET", parsed_url) as response,
         ):
             body = await read_limited(response, MAX_DOCUMENT_BYTES)
     except (TimeoutError, httpx.TimeoutException):

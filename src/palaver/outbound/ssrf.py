@@ -140,8 +140,8 @@ def _is_plain(host: str) -> bool:
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:
     """Resolve a host with the system's resolver."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    results = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in results))
 
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):
@@ -216,7 +216,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         """Send one request after checking its URL."""
         url = request.url
         self._rules.check(url)
-        asked = httpcore.Request(
+        core_request = httpcore.Request(
             method=request.method,
             url=httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
             headers=request.headers.raw,
@@ -224,9 +224,11 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             extensions=request.extensions,
         )
         with _httpx_errors():
-            answer = await self._pool.handle_async_request(asked)
-        extensions = cast("dict[str, Any]", answer.extensions)  # pyright: ignore[reportUnknownMemberType]
-        return httpx.Response(answer.status, headers=answer.headers, stream=_Body(answer.stream), extensions=extensions)
+            response = await self._pool.handle_async_request(core_request)
+        extensions = cast("dict[str, Any]", response.extensions)  # pyright: ignore[reportUnknownMemberType]
+        return httpx.Response(
+            response.status, headers=response.headers, stream=_Body(response.stream), extensions=extensions
+        )
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -1,4 +1,4 @@
-"""The adapter interface: HttpRequest in, Call out; events in, HttpResponse out."""
+"""The adapter interface (HttpRequest in, Call out; events in, HttpResponse out) and content negotiation."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -63,11 +63,11 @@ class HttpResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_headers(started: RunStarted) -> Headers:
     """Return the headers that name the run and, once it has a trace, its trace context."""
-    named = ("x-palaver-run-id", started.run_id)
+    run_header = ("x-palaver-run-id", started.run_id)
     if not started.trace_id:
-        return (named,)
+        return (run_header,)
     parent = ("traceparent", f"00-{started.trace_id}-{started.span_id}-01")
-    return (named, ("x-palaver-trace-id", started.trace_id), *((parent,) if started.span_id else ()))
+    return (run_header, ("x-palaver-trace-id", started.trace_id), *((parent,) if started.span_id else ()))
 
 
 class Adapter(Protocol):
@@ -164,11 +164,11 @@ def _ranges(header: str) -> list[_Range]:
 
 def _range(piece: str) -> _Range | None:
     media, *parameters = (part.strip() for part in piece.split(";"))
-    named = _RANGE.fullmatch(media)
-    if named is None or (named["kind"] == "*" and named["form"] != "*"):
+    match = _RANGE.fullmatch(media)
+    if match is None or (match["kind"] == "*" and match["form"] != "*"):
         return None
     for parameter in parameters:
         name, _, value = (side.strip() for side in parameter.partition("="))
         if name == "q":
-            return _Range(named["kind"], named["form"], float(value)) if _WEIGHT.fullmatch(value) else None
-    return _Range(named["kind"], named["form"])
+            return _Range(match["kind"], match["form"], float(value)) if _WEIGHT.fullmatch(value) else None
+    return _Range(match["kind"], match["form"])

@@ -106,11 +106,11 @@ def new_messages(
 
     A copy is recognized by its ids: the message's id, or the call id of a tool call and its result.
     """
-    known = _StoredHistory(stored, answerable)
-    known.approvals.check(sent)
+    history = _StoredHistory(stored, answerable)
+    history.approvals.check(sent)
     fresh: dict[int, Message] = {}
     for index, message in enumerate(sent, start):
-        unstored = known.new_part(message, f"/messages/{index}")
+        unstored = history.new_part(message, f"/messages/{index}")
         if unstored is not None:
             fresh[index] = unstored
     return fresh

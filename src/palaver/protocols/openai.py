@@ -1,4 +1,8 @@
-"""Error bodies and typed fields of OpenAI-shaped protocols."""
+"""Error bodies and typed fields of OpenAI-shaped protocols (contract: responses, 5).
+
+OpenAI's SDKs show `error.message`, MLflow's clients `detail`; the AI SDK's provider prints the whole body. Where SDKs
+know another code than ours, `openai_code` is sent. Fields of a wrong type or range raise; null is absent.
+"""
 
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -97,8 +101,8 @@ def _error_type(status: int) -> str:
 
 
 def _json_response(status: int, document: Any, headers: Headers = ()) -> HttpResponse:
-    named = (("content-type", "application/json"), *headers)
-    return HttpResponse(status=status, headers=named, body=json.encode(document))
+    all_headers = (("content-type", "application/json"), *headers)
+    return HttpResponse(status=status, headers=all_headers, body=json.encode(document))
 
 
 _MAX_LABEL_LENGTH = 128
@@ -182,13 +186,13 @@ class JsonFields:
         """Return the fields of a nested object; an absent one is empty."""
         return JsonFields(self.object(name) or {}, self.pointer(name))
 
-    def type_error(self, name: str, wanted: str, value: Any) -> InvalidType:
-        return InvalidType(f"{name} must be {wanted}, not {json_type_name(value)}.", pointer=self.pointer(name))
+    def type_error(self, name: str, expected: str, value: Any) -> InvalidType:
+        return InvalidType(f"{name} must be {expected}, not {json_type_name(value)}.", pointer=self.pointer(name))
 
     def _in_range(self, name: str, value: float, low: float, high: float | None) -> float:
         if value < low or (high is not None and value > high):
-            wanted = f"at least {low}" if high is None else f"between {low} and {high}"
-            raise InvalidValue(f"{name} must be {wanted}.", pointer=self.pointer(name))
+            expected = f"at least {low}" if high is None else f"between {low} and {high}"
+            raise InvalidValue(f"{name} must be {expected}.", pointer=self.pointer(name))
         return value
 
 
@@ -202,11 +206,11 @@ class SharedFields(NamedTuple):
 
 def parse_shared_fields(fields: JsonFields, workflow: Description) -> SharedFields:
     """Parse inputs, parameters, labels and metadata. Inputs that the workflow does not declare are dropped."""
-    given = fields.object("custom_inputs") or {}
+    custom_inputs = fields.object("custom_inputs") or {}
     context = fields.nested("context")
-    session = next((label for key in ("thread_id", "session_id") if (label := _label(given.get(key)))), None)
+    session = next((label for key in ("thread_id", "session_id") if (label := _label(custom_inputs.get(key)))), None)
     return SharedFields(
-        inputs=_declared_inputs(given, workflow),
+        inputs=_declared_inputs(custom_inputs, workflow),
         parameters=fields.object("parameters") or {},
         session=session or _label(context.string("conversation_id")),
         user=_label(context.string("user_id") or fields.string("safety_identifier") or fields.string("user")),
@@ -233,10 +237,10 @@ def client_tool_names(fields: JsonFields) -> frozenset[str]:
 
 def parse_metadata(fields: JsonFields) -> dict[str, str]:
     """Parse at most 16 pairs of short strings."""
-    given = fields.object("metadata") or {}
-    if len(given) > _MAX_METADATA_PAIRS:
+    metadata = fields.object("metadata") or {}
+    if len(metadata) > _MAX_METADATA_PAIRS:
         raise InvalidValue(f"metadata has more than {_MAX_METADATA_PAIRS} pairs.", pointer="/metadata")
-    for key, value in given.items():
+    for key, value in metadata.items():
         pointer = f"/metadata/{json.escape_pointer(key)}"
         if not isinstance(value, str):
             raise InvalidType(
@@ -247,7 +251,7 @@ def parse_metadata(fields: JsonFields) -> dict[str, str]:
                 f"A key of metadata may have {_MAX_METADATA_KEY} characters, a value {_MAX_METADATA_VALUE}.",
                 pointer=pointer,
             )
-    return given
+    return metadata
 
 
 def json_type_name(value: object) -> str:
@@ -267,14 +271,14 @@ def json_type_name(value: object) -> str:
             return "a number"
 
 
-def _declared_inputs(given: dict[str, Any], workflow: Description) -> dict[str, Any]:
-    if not given:
-        return given
+def _declared_inputs(custom_inputs: dict[str, Any], workflow: Description) -> dict[str, Any]:
+    if not custom_inputs:
+        return custom_inputs
     inputs = workflow.schemas.inputs
     properties = inputs.get("properties")
     if properties is None or inputs.get("additionalProperties") is True:
-        return given  # Any inputs are allowed.
-    return {name: value for name, value in given.items() if name in properties}
+        return custom_inputs  # Any inputs are allowed.
+    return {name: value for name, value in custom_inputs.items() if name in properties}
 
 
 def _label(value: object) -> str | None:
@@ -293,6 +297,6 @@ def parse_integer(name: str, text: str, low: int, high: int | None = None) -> in
         raise InvalidType(f"{name} must be a whole number.", pointer=f"/{name}")
     value = int(text)
     if value < low or (high is not None and value > high):
-        wanted = f"at least {low}" if high is None else f"between {low} and {high}"
-        raise InvalidValue(f"{name} must be {wanted}.", pointer=f"/{name}")
+        expected = f"at least {low}" if high is None else f"between {low} and {high}"
+        raise InvalidValue(f"{name} must be {expected}.", pointer=f"/{name}")
     return value

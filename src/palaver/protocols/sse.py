@@ -25,20 +25,20 @@ class LineDecoder:
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the lines that are complete now, without their ends (LF or CRLF)."""
-        *lines, rest = data.split(b"\n")
+        *lines, remainder = data.split(b"\n")
         if lines:
             lines[0] = bytes(self._remainder) + lines[0]
             self._remainder.clear()
-        self._remainder += rest
+        self._remainder += remainder
         if len(self._remainder) > self._max_bytes or any(len(line) > self._max_bytes for line in lines):
             raise record_too_long(self._max_bytes)
         return [line.removesuffix(b"\r") for line in lines]
 
     def end(self) -> list[bytes]:
         """Return the text after the last line end."""
-        rest = bytes(self._remainder)
+        remainder = bytes(self._remainder)
         self._remainder.clear()
-        return [rest] if rest else []
+        return [remainder] if remainder else []
 
 
 class EventStreamDecoder:

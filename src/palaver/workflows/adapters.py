@@ -92,18 +92,18 @@ def adapter_for_class(kind: type) -> FrameworkAdapter | None:
     if kind not in _ADAPTER_BY_CLASS:
         roots = {base.__module__.partition(".")[0] for base in kind.__mro__} - _UNADAPTED_PACKAGES
         _ADAPTER_BY_CLASS[kind] = (
-            next((found for root in roots if (found := _adapters().get(root))), None) if roots else None
+            next((adapter for root in roots if (adapter := _adapters().get(root))), None) if roots else None
         )
     return _ADAPTER_BY_CLASS[kind]
 
 
-def choose_name(declared: str | None, *known: str | None) -> str:
+def choose_name(declared: str | None, *candidates: str | None) -> str:
     """Return the author's name, else the first known one, made URL-safe. Raises InvalidName."""
     if declared is not None:
         return check_workflow_name(declared)
-    for name in known:
-        if lawful := _NOT_URL_SAFE.sub("-", name or "").strip("-.")[:64]:
-            return check_workflow_name(lawful)
+    for name in candidates:
+        if safe_name := _NOT_URL_SAFE.sub("-", name or "").strip("-.")[:64]:
+            return check_workflow_name(safe_name)
     raise InvalidName("What is declared has no name that can stand in a URL: pass name= to choose one.")
 
 

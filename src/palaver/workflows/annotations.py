@@ -34,8 +34,8 @@ def strip_none(annotation: Any) -> Any:
     """Return `X` for `X | None`; any other annotation unchanged."""
     if get_origin(annotation) not in (typing.Union, types.UnionType):
         return annotation
-    others = [member for member in get_args(annotation) if member is not type(None)]
-    return others[0] if len(others) == 1 else annotation
+    members = [member for member in get_args(annotation) if member is not type(None)]
+    return members[0] if len(members) == 1 else annotation
 
 
 def strip_annotation(annotation: Any) -> Any:
@@ -52,7 +52,7 @@ def members_of(annotation: Any) -> tuple[Any, ...]:
     origin = get_origin(annotation)
     if not isinstance(origin, type) or not issubclass(origin, Iterable):
         return ()
-    return tuple(kind for held in get_args(annotation) for kind in _alternatives(strip_annotation(held)))
+    return tuple(kind for argument in get_args(annotation) for kind in _alternatives(strip_annotation(argument)))
 
 
 def metadata_of(annotation: Any) -> Iterator[Any]:
@@ -99,9 +99,9 @@ class SchemaError(NamedTuple):
 class SchemaErrors(Exception):
     """All errors in a value; binding.py converts them to CallFaults."""
 
-    def __init__(self, found: list[SchemaError]) -> None:
-        super().__init__(found)
-        self.errors = found
+    def __init__(self, errors: list[SchemaError]) -> None:
+        super().__init__(errors)
+        self.errors = errors
 
 
 class ValueSchema(ABC):
@@ -219,10 +219,10 @@ def pydantic_errors(error: Any, value: Any) -> list[SchemaError]:
 def _pointer(value: Any, steps: Sequence[str | int], kind: str) -> str:
     """Return the JSON pointer into the value, without the union members that pydantic adds to the location."""
     pointer = ""
-    for place, step in enumerate(steps, start=1):
+    for position, step in enumerate(steps, start=1):
         if isinstance(value, dict | list) and _has(value, step):  # pyright: ignore[reportUnknownArgumentType]  # JSON
             value = cast("Any", value)[step]
-        elif kind != "missing" or place < len(steps):
+        elif kind != "missing" or position < len(steps):
             continue
         pointer += f"/{json.escape_pointer(str(step))}"
     return pointer
@@ -238,10 +238,10 @@ _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 
 def _msgspec_error(message: str) -> SchemaError:
     """Convert a msgspec message, which ends in a JSON path, to a Misfit with a pointer."""
-    placed = _ERROR_LOCATION.match(message)
-    if placed is None:
+    match = _ERROR_LOCATION.match(message)
+    if match is None:
         return SchemaError("", message)
-    path, _, _ = placed[2].partition("[...]")  # Some value of a mapping; msgspec does not name the key.
+    path, _, _ = match[2].partition("[...]")  # Some value of a mapping; msgspec does not name the key.
     return SchemaError(
-        "".join(f"/{json.escape_pointer(name or index)}" for name, index in _STEP.findall(path)), placed[1]
+        "".join(f"/{json.escape_pointer(name or index)}" for name, index in _STEP.findall(path)), match[1]
     )

@@ -20,17 +20,17 @@ def bind(
     return values | settings, faults + more
 
 
-def _bind_inputs(signature: Signature, given: Mapping[str, Any]) -> tuple[_Values, list[CallFault]]:
+def _bind_inputs(signature: Signature, call_inputs: Mapping[str, Any]) -> tuple[_Values, list[CallFault]]:
     values: _Values = {}
     faults: list[CallFault] = []
     inputs = signature.inputs
     for name, argument in inputs.items():
-        if name in given:
-            _read_argument(argument, given[name], values, faults)
+        if name in call_inputs:
+            _read_argument(argument, call_inputs[name], values, faults)
         elif argument.required:
             faults.append(MissingInput(f"Input {name!r} is required.", pointer=f"/inputs/{json.escape_pointer(name)}"))
     # `**kwargs` only takes unused names, so an input cannot become the context or an unchecked parameter.
-    for name, value in given.items():
+    for name, value in call_inputs.items():
         if name in inputs:
             continue
         if signature.accepts_extra and name not in signature.names:
@@ -41,12 +41,12 @@ def _bind_inputs(signature: Signature, given: Mapping[str, Any]) -> tuple[_Value
     return values, faults
 
 
-def _bind_parameters(signature: Signature, given: Mapping[str, Any]) -> tuple[_Values, list[CallFault]]:
-    if not signature.settings and not given:
+def _bind_parameters(signature: Signature, parameters: Mapping[str, Any]) -> tuple[_Values, list[CallFault]]:
+    if not signature.settings and not parameters:
         return {}, []
     values: _Values = {}
     faults: list[CallFault] = []
-    for name, value in given.items():
+    for name, value in parameters.items():
         argument = signature.settings.get(name)
         if argument is None:
             fault = _unknown_name_text("parameter", name, signature.settings)
@@ -55,42 +55,44 @@ def _bind_parameters(signature: Signature, given: Mapping[str, Any]) -> tuple[_V
             _read_argument(argument, value, values, faults)
     marked = signature.by_use("parameter")
     faults += [
-        _missing_parameter(argument.name) for argument in marked if argument.required and argument.name not in given
+        _missing_parameter(argument.name)
+        for argument in marked
+        if argument.required and argument.name not in parameters
     ]
     settings = {argument.name: values.pop(argument.name) for argument in marked if argument.name in values}
     for config in signature.by_use("config"):
-        _build_config(config, given, values, settings, faults)
+        _build_config(config, parameters, values, settings, faults)
     return settings, faults
 
 
 def _build_config(
-    config: Argument, given: Mapping[str, Any], values: _Values, settings: _Values, faults: list[CallFault]
+    config: Argument, parameters: Mapping[str, Any], values: _Values, settings: _Values, faults: list[CallFault]
 ) -> None:
     """Build the config model from the values of its fields."""
     assert config.model is not None
     fields = config.model.fields
-    if not config.required and not any(field.name in given for field in fields):
+    if not config.required and not any(field.name in parameters for field in fields):
         return  # Its Python default.
-    faults += [_missing_parameter(field.name) for field in fields if field.required and field.name not in given]
+    faults += [_missing_parameter(field.name) for field in fields if field.required and field.name not in parameters]
     if faults:
         return
     try:
         settings[config.name] = config.model.build(values)
     except (ValueError, TypeError, AssertionError) as error:  # Pydantic's ValidationError is a ValueError.
-        listed = pydantic_errors(error, given) if hasattr(error, "errors") else [SchemaError("", str(error))]
-        for misfit in listed:
-            why = f"The parameters do not fit: {_sentence(misfit.reason)}"
-            faults.append(InvalidParameter(why, pointer=f"/parameters{misfit.pointer}"))
+        errors = pydantic_errors(error, parameters) if hasattr(error, "errors") else [SchemaError("", str(error))]
+        for detail in errors:
+            why = f"The parameters do not fit: {_sentence(detail.reason)}"
+            faults.append(InvalidParameter(why, pointer=f"/parameters{detail.pointer}"))
 
 
 def _read_argument(argument: Argument, value: Any, values: _Values, faults: list[CallFault]) -> None:
     try:
         values[argument.name] = argument.schema.read(value)
-    except SchemaErrors as misfits:
+    except SchemaErrors as invalid:
         kind, fault = ("input", InvalidInput) if argument.use == "input" else ("parameter", InvalidParameter)
-        for misfit in misfits.errors:
-            why = f"{kind.capitalize()} {argument.name!r} does not fit: {_sentence(misfit.reason)}"
-            faults.append(fault(why, pointer=f"/{kind}s/{json.escape_pointer(argument.name)}{misfit.pointer}"))
+        for error in invalid.errors:
+            why = f"{kind.capitalize()} {argument.name!r} does not fit: {_sentence(error.reason)}"
+            faults.append(fault(why, pointer=f"/{kind}s/{json.escape_pointer(argument.name)}{error.pointer}"))
 
 
 def _missing_parameter(name: str) -> CallFault:

@@ -35,12 +35,12 @@ class ConfigModel:
         self._default: Any = None if default is NO_DEFAULT else default
         self.fields = tuple(self._with_default(field) for field in _fields(kind))
 
-    def build(self, given: Mapping[str, Any]) -> Any:
+    def build(self, parameters: Mapping[str, Any]) -> Any:
         """Create an instance; missing values come from the default instance, else from the class."""
-        values = {field.keyword: given[field.name] for field in self.fields if field.name in given}
+        values = {field.keyword: parameters[field.name] for field in self.fields if field.name in parameters}
         if self._default is not None:
-            stays = {field.keyword: field.default for field in self.fields if field.default is not NO_DEFAULT}
-            values = stays | values
+            defaults = {field.keyword: field.default for field in self.fields if field.default is not NO_DEFAULT}
+            values = defaults | values
         return self._kind(**values)
 
     def _with_default(self, field: ConfigField) -> ConfigField:
@@ -75,9 +75,9 @@ def _fields(kind: Any) -> Iterable[ConfigField]:
 
 
 def _typed_dict_field(name: str, annotation: Any, *, needed: bool) -> ConfigField:
-    said = get_origin(annotation)
-    if said in (Required, NotRequired):  # With postponed annotations the class has not evaluated these.
-        annotation, needed = get_args(annotation)[0], said is Required
+    origin = get_origin(annotation)
+    if origin in (Required, NotRequired):  # With postponed annotations the class has not evaluated these.
+        annotation, needed = get_args(annotation)[0], origin is Required
     return ConfigField(name=name, attribute=name, keyword=name, annotation=annotation, required=needed)
 
 
@@ -98,8 +98,8 @@ def _struct_field(field: msgspec.structs.FieldInfo) -> ConfigField:
 def _dataclass_field(field: "dataclasses.Field[Any]", annotation: Any) -> ConfigField:
     default = field.default
     if default is dataclasses.MISSING:
-        made = field.default_factory
-        default = NO_DEFAULT if made is dataclasses.MISSING else made()
+        factory = field.default_factory
+        default = NO_DEFAULT if factory is dataclasses.MISSING else factory()
     name, required = field.name, default is NO_DEFAULT
     return ConfigField(
         name=name, attribute=name, keyword=name, annotation=annotation, required=required, default=default
@@ -115,14 +115,14 @@ def _pydantic_field(attribute: str, info: Any) -> ConfigField:
     except ValueError:  # A factory that needs the other values.
         default = NO_DEFAULT
     # A single field keeps its constraints and description, but cannot have an alias or default.
-    alone = copy.copy(info)
-    alone.alias = alone.validation_alias = alone.serialization_alias = alone.default_factory = None
-    alone.default = sys.modules["pydantic"].fields.PydanticUndefined
+    field_info = copy.copy(info)
+    field_info.alias = field_info.validation_alias = field_info.serialization_alias = field_info.default_factory = None
+    field_info.default = sys.modules["pydantic"].fields.PydanticUndefined
     return ConfigField(
         name=name,
         attribute=attribute,
         keyword=name,
-        annotation=Annotated[info.annotation, alone],
+        annotation=Annotated[info.annotation, field_info],
         required=required,
         default=default,
     )

@@ -77,14 +77,14 @@ class Context:
 
         From any thread. Raises when the run has ended, or has said too much.
         """
-        ways = self._emitters
-        here = threading.get_ident()
-        if here == self._loop_thread_id or not ways:
+        emitters = self._emitters
+        thread_id = threading.get_ident()
+        if thread_id == self._loop_thread_id or not emitters:
             self._emit(value)
         else:
             # A thread started by sync code emits through that code, so values yielded before stay before.
-            way = ways.get(here) or next(reversed([*ways.values()]), self._emit)
-            way(value)
+            emitter = emitters.get(thread_id) or next(reversed([*emitters.values()]), self._emit)
+            emitter(value)
 
     def close(self) -> None:
         """Reject further output after the run has ended."""
@@ -110,11 +110,11 @@ class Context:
         self.ending = reason
 
     @contextmanager
-    def redirect_emit(self, way: Emit) -> Generator[None]:
+    def redirect_emit(self, emitter: Emit) -> Generator[None]:
         """Redirect what the current thread emits to `way`, which keeps the order with yielded values."""
-        here = threading.get_ident()
-        self._emitters[here] = way
+        thread_id = threading.get_ident()
+        self._emitters[thread_id] = emitter
         try:
             yield
         finally:
-            del self._emitters[here]
+            del self._emitters[thread_id]

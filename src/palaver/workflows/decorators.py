@@ -48,12 +48,12 @@ class _DeclarationOptions(TypedDict, total=False):
 
 
 @overload
-def chat(function: _Function, /, **given: Unpack[_DeclarationOptions]) -> FunctionWorkflow: ...
+def chat(function: _Function, /, **options: Unpack[_DeclarationOptions]) -> FunctionWorkflow: ...
 @overload
-def chat(**given: Unpack[_DeclarationOptions]) -> _Declare: ...
+def chat(**options: Unpack[_DeclarationOptions]) -> _Declare: ...
 @overload
-def chat(thing: object, /, **given: Unpack[_DeclarationOptions]) -> Workflow: ...
-def chat(thing: object = None, /, **given: Unpack[_DeclarationOptions]) -> Workflow | _Declare:
+def chat(thing: object, /, **options: Unpack[_DeclarationOptions]) -> Workflow: ...
+def chat(thing: object = None, /, **options: Unpack[_DeclarationOptions]) -> Workflow | _Declare:
     """Declare a chat: it takes a message history and answers with messages.
 
     The history goes to the parameter named `messages`. What the function returns or yields is its answer: text, a
@@ -67,70 +67,70 @@ def chat(thing: object = None, /, **given: Unpack[_DeclarationOptions]) -> Workf
 
     An agent of a framework is taken as it is: `chat(graph, name="tutor")`.
     """
-    declare = partial(_declare, given, is_chat=True)
+    declare = partial(_declare, options, is_chat=True)
     return cast("_Declare", declare) if thing is None else declare(thing)
 
 
 @overload
-def workflow(function: _Function, /, **given: Unpack[_DeclarationOptions]) -> FunctionWorkflow: ...
+def workflow(function: _Function, /, **options: Unpack[_DeclarationOptions]) -> FunctionWorkflow: ...
 @overload
-def workflow(**given: Unpack[_DeclarationOptions]) -> _Declare: ...
+def workflow(**options: Unpack[_DeclarationOptions]) -> _Declare: ...
 @overload
-def workflow(thing: object, /, **given: Unpack[_DeclarationOptions]) -> Workflow: ...
-def workflow(thing: object = None, /, **given: Unpack[_DeclarationOptions]) -> Workflow | _Declare:
+def workflow(thing: object, /, **options: Unpack[_DeclarationOptions]) -> Workflow: ...
+def workflow(thing: object = None, /, **options: Unpack[_DeclarationOptions]) -> Workflow | _Declare:
     """Declare a workflow that is no chat: arbitrary JSON in and out. Options as for `chat`."""
-    declare = partial(_declare, given, is_chat=None)
+    declare = partial(_declare, options, is_chat=None)
     return cast("_Declare", declare) if thing is None else declare(thing)
 
 
-def _declare(given: _DeclarationOptions, thing: object, *, is_chat: bool | None) -> Workflow:
+def _declare(options: _DeclarationOptions, thing: object, *, is_chat: bool | None) -> Workflow:
     framework = adapter_for(thing)
     if framework is None:
-        return _declare_function(given, thing, is_chat=is_chat)
-    told = given.get("name", type(thing).__name__)
+        return _declare_function(options, thing, is_chat=is_chat)
+    name = options.get("name", type(thing).__name__)
     adopted = framework.adopt(
         thing,
-        name=given.get("name"),
-        description=given.get("description"),
-        flags=check_flags(told, given.get("flags", {}), is_chat=is_chat),
-        options=_options(given, told),
+        name=options.get("name"),
+        description=options.get("description"),
+        flags=check_flags(name, options.get("flags", {}), is_chat=is_chat),
+        options=_options(options, name),
     )
-    return adopted or _declare_function(given, thing, is_chat=is_chat)
+    return adopted or _declare_function(options, thing, is_chat=is_chat)
 
 
-def _declare_function(given: _DeclarationOptions, function: Any, *, is_chat: bool | None) -> FunctionWorkflow:
+def _declare_function(declared: _DeclarationOptions, function: Any, *, is_chat: bool | None) -> FunctionWorkflow:
     if not callable(function) or isinstance(function, type):
         raise NotAWorkflow(f"{function!r} is no workflow: declare a function, a coroutine or a generator.")
-    name = given.get("name", callable_name(function))
-    options = _options(given, name)
-    flags = check_flags(check_workflow_name(name), given.get("flags", {}), is_chat=is_chat)
+    name = declared.get("name", callable_name(function))
+    options = _options(declared, name)
+    flags = check_flags(check_workflow_name(name), declared.get("flags", {}), is_chat=is_chat)
     if not flags["is_chat"] and takes_messages(function):
         _hint(function, f"{name} takes messages; declare it with @chat to make it a chat")
     return FunctionWorkflow(
         function,
         name=name,
-        description=given.get("description", _first_paragraph(function)),
+        description=declared.get("description", _first_paragraph(function)),
         flags=flags,
         options=options,
     )
 
 
-def _options(given: _DeclarationOptions, name: str) -> Options:
-    if unknown := ", ".join(given.keys() - _DeclarationOptions.__annotations__.keys()):
+def _options(declared: _DeclarationOptions, name: str) -> Options:
+    if unknown := ", ".join(declared.keys() - _DeclarationOptions.__annotations__.keys()):
         raise InvalidOption(
             f"{name}: there is no option {unknown}. Known: {', '.join(_DeclarationOptions.__annotations__)}."
         )
     return read_options(
         name,
-        on_disconnect=given.get("on_disconnect"),
-        system=given.get("system", "keep"),
-        limits=given.get("limits"),
-        turns=given.get("turns", "reject"),
-        idempotent=given.get("idempotent", False),
-        record=given.get("record", "full"),
-        health=given.get("health"),
-        readme=given.get("readme", ""),
-        redact=given.get("redact", ()),
+        on_disconnect=declared.get("on_disconnect"),
+        system=declared.get("system", "keep"),
+        limits=declared.get("limits"),
+        turns=declared.get("turns", "reject"),
+        idempotent=declared.get("idempotent", False),
+        record=declared.get("record", "full"),
+        health=declared.get("health"),
+        readme=declared.get("readme", ""),
+        redact=declared.get("redact", ()),
     )
 
 
@@ -143,5 +143,7 @@ def _hint(function: Any, hint: str) -> None:
 
 def _first_paragraph(function: Any) -> str:
     defined = unwrap_definition(function)
-    own = defined.__doc__ if hasattr(defined, "__code__") else None  # The docstring of a builtin is not a description.
-    return " ".join(inspect.cleandoc(own or "").partition("\n\n")[0].split())
+    docstring = (
+        defined.__doc__ if hasattr(defined, "__code__") else None
+    )  # The docstring of a builtin is not a description.
+    return " ".join(inspect.cleandoc(docstring or "").partition("\n\n")[0].split())

@@ -1,4 +1,7 @@
-"""Run functions of any kind as a stream of values. Sync code runs in the thread pool."""
+"""Run functions of any kind as a stream of values, and read the values as messages, parts and events.
+
+Sync code runs in the thread pool. ReplyReader is a sync state machine; core/grammar.py makes its output a valid stream.
+"""
 
 import asyncio
 import inspect
@@ -78,17 +81,17 @@ def call_function(kind: FunctionKind, bound: BoundFunction, context: Context) ->
 
 def iterate_output(value: object, context: Context) -> AsyncGenerator[object, None] | None:
     """Return the values of an iterator, async iterable or awaitable; None for a plain value."""
-    given: object = value.value if isinstance(value, Returned) else value
-    if isinstance(given, _PLAIN_TYPES):
+    output: object = value.value if isinstance(value, Returned) else value
+    if isinstance(output, _PLAIN_TYPES):
         return None
-    if isinstance(given, Iterator):
-        return _iterate_in_thread(lambda: cast("object", given), context)
-    if isinstance(given, AsyncGenerator):
-        return cast("AsyncGenerator[object, None]", given)
-    if isinstance(given, AsyncIterable):
-        return _iterate_async(cast("AsyncIterable[object]", given))
-    if inspect.isawaitable(given):
-        return _iterate_awaitable(lambda: given, returned=isinstance(value, Returned))
+    if isinstance(output, Iterator):
+        return _iterate_in_thread(lambda: cast("object", output), context)
+    if isinstance(output, AsyncGenerator):
+        return cast("AsyncGenerator[object, None]", output)
+    if isinstance(output, AsyncIterable):
+        return _iterate_async(cast("AsyncIterable[object]", output))
+    if inspect.isawaitable(output):
+        return _iterate_awaitable(lambda: output, returned=isinstance(value, Returned))
     return None
 
 
@@ -115,7 +118,7 @@ async def _iterate_in_thread(bound: BoundFunction, context: Context) -> AsyncGen
 
     def work() -> None:
         try:
-            with context.redirect_emit(lambda said: pump.put(Emitted(said))):
+            with context.redirect_emit(lambda emitted: pump.put(Emitted(emitted))):
                 result = bound()
                 if isinstance(result, Iterator):
                     _drain(cast("Iterator[object]", result), pump)
@@ -152,7 +155,11 @@ _OURS = (Event | Part | Usage).__args__
 
 
 class ReplyReader:
-    """Reads the output of one run."""
+    """Reads the output of one run.
+
+    The first match wins: one of our own values; a framework's object; text; for a chat, messages in any dialect, alone
+    or under `messages`; any other JSON.
+    """
 
     def __init__(self, *, is_chat: bool, history: Sequence[Message] = ()) -> None:
         self._warnings: list[str] = []
@@ -166,8 +173,8 @@ class ReplyReader:
     @property
     def warnings(self) -> list[str]:
         """Warnings about output that was dropped or changed."""
-        told = [warning for reader in self._readers.values() for warning in getattr(reader, "warnings", ())]
-        return self._warnings + told
+        reader_warnings = [warning for reader in self._readers.values() for warning in getattr(reader, "warnings", ())]
+        return self._warnings + reader_warnings
 
     def feed(self, value: object) -> Iterator[OutputValue]:
         """Convert one value. Raises BadStream if it is not a valid output."""
@@ -198,14 +205,14 @@ class ReplyReader:
 
     def end(self) -> list[OutputValue]:
         """Return the remaining output when the workflow has ended."""
-        return [given for reader in self._readers.values() for given in reader.end()]
+        return [output for reader in self._readers.values() for output in reader.end()]
 
-    def value(self, given: Any | UnsetType = UNSET) -> Any | UnsetType:
+    def value(self, final_value: Any | UnsetType = UNSET) -> Any | UnsetType:
         """Return the result of a workflow that is not a chat: given with its end, returned, or yielded."""
         if self._is_chat:
             return UNSET
-        if given is not UNSET:
-            return _to_builtins(given)
+        if final_value is not UNSET:
+            return _to_builtins(final_value)
         if self._returned is not UNSET:
             return self._returned
         self._join_text()
@@ -222,8 +229,8 @@ class ReplyReader:
                 yield value.usage
         elif isinstance(value, Message):
             yield from self._messages([value])
-        elif (given := self._foreign(value)) is not None or (given := self._foreign_under(value)) is not None:
-            yield from given
+        elif (output := self._foreign(value)) is not None or (output := self._foreign_under(value)) is not None:
+            yield from output
         elif (messages := self._read(value)) is not None:
             yield from self._messages(messages)
         else:
@@ -240,10 +247,10 @@ class ReplyReader:
     def _foreign(self, value: object) -> Iterable[OutputValue] | None:
         """Convert a framework's object, or a list of them; None if it is neither."""
         framework = adapter_for(value)
-        given = self._reader(framework).feed(value) if framework is not None else None
-        if given is None and isinstance(value, list | tuple):
+        output = self._reader(framework).feed(value) if framework is not None else None
+        if output is None and isinstance(value, list | tuple):
             return self._foreign_list(cast("Sequence[object]", value))
-        return given
+        return output
 
     def _foreign_under(self, value: object) -> Iterable[OutputValue] | None:
         """The same for `{"messages": …}`, and for the updates of a graph, which are such changes by node."""
@@ -251,37 +258,37 @@ class ReplyReader:
             return None
         state = cast("dict[object, object]", value)
         changes: Iterable[object] = [state] if "messages" in state else state.values()
-        found = [
+        outputs = [
             self._foreign(cast("dict[object, object]", change).get("messages"))
             for change in changes
             if isinstance(change, dict)
         ]
-        listed = [given for given in found if given is not None]
-        return [each for given in listed for each in given] if listed else None
+        known_outputs = [output for output in outputs if output is not None]
+        return [each for output in known_outputs for each in output] if known_outputs else None
 
     def _foreign_list(self, values: Sequence[object]) -> Iterable[OutputValue] | None:
         """Convert a list that contains a framework's objects; None if it is not messages."""
-        whose = [adapter_for(value) for value in values]
-        first = next((framework for framework in whose if framework), None)
+        adapters = [adapter_for(value) for value in values]
+        first = next((framework for framework in adapters if framework), None)
         if first is None:
             return None
-        if isinstance(values, tuple) and (given := self._reader(first).feed(values)) is not None:
-            return given  # A pair, such as LangGraph's message and its metadata.
-        said: list[OutputValue] = []
+        if isinstance(values, tuple) and (run_output := self._reader(first).feed(values)) is not None:
+            return run_output  # A pair, such as LangGraph's message and its metadata.
+        output: list[OutputValue] = []
         for framework, run in groupby(values, adapter_for):
             if framework is not None:
-                given = self._reader(framework).feed(list(run))
+                run_output = self._reader(framework).feed(list(run))
             else:
                 read = _as_messages(list(run))
-                given = None if read is None else self._messages(read)
-            if given is None:
+                run_output = None if read is None else self._messages(read)
+            if run_output is None:
                 return None
-            said += given
-        return said
+            output += run_output
+        return output
 
     def _reader(self, framework: FrameworkAdapter) -> OutputReader:
-        known = self._readers.get(id(framework))
-        return known or self._readers.setdefault(id(framework), framework.Reader(self._history))
+        reader = self._readers.get(id(framework))
+        return reader or self._readers.setdefault(id(framework), framework.Reader(self._history))
 
     def _messages(self, messages: Sequence[Message]) -> Iterator[OutputValue]:
         """Yield the new messages of the assistant and tools, without a repeated history."""
@@ -304,8 +311,8 @@ class ReplyReader:
             yield TextDelta(delta=value)
             return
         framework = adapter_for(value)
-        if framework is not None and (given := self._reader(framework).feed(value)) is not None:
-            for each in given:
+        if framework is not None and (output := self._reader(framework).feed(value)) is not None:
+            for each in output:
                 self._text.append(_text_of(each))
                 yield each
             return
@@ -327,11 +334,11 @@ class ReplyReader:
 def _as_messages(value: Any) -> Sequence[Message] | None:
     """Read messages; a list may mix our own with those of dialects."""
     if isinstance(value, list | tuple):
-        listed = list(cast("Sequence[Any]", value))
-        if any(isinstance(item, Message) for item in listed):
-            runs = [_as_messages(list(run)) if not ours else list(run) for ours, run in groupby(listed, _is_ours)]
+        items = list(cast("Sequence[Any]", value))
+        if any(isinstance(item, Message) for item in items):
+            runs = [_as_messages(list(run)) if not ours else list(run) for ours, run in groupby(items, _is_ours)]
             return None if None in runs else [message for run in runs for message in run or ()]
-        value = listed
+        value = items
     if dialect_of(value) is None:
         return None
     try:
@@ -340,12 +347,12 @@ def _as_messages(value: Any) -> Sequence[Message] | None:
         raise BadStream(f"The workflow gave messages that cannot be read: {error}") from None
 
 
-def _text_of(given: OutputValue) -> str:
-    match given:
+def _text_of(value: OutputValue) -> str:
+    match value:
         case TextDelta(delta=text) | Text(text=text):
             return text
         case Message():
-            return given.text
+            return value.text
         case _:
             return ""
 

@@ -72,13 +72,13 @@ def _default(argument: Argument) -> list[Any]:
 
 def _merge_definitions(shape: ValueSchema, defs: Defs) -> dict[str, Any]:
     """Return the schema with its definitions moved into `defs`; conflicting names get a number."""
-    schema, own = shape.schema()
+    schema, definitions = shape.schema()
     number = 0
     while True:
         number += 1
         tail = f"_{number}" if number > 1 else ""
-        renamed = {f"#/$defs/{name}": f"#/$defs/{name}{tail}" for name in own}
-        moved = {f"{name}{tail}": _rename_references(definition, renamed) for name, definition in own.items()}
+        renamed = {f"#/$defs/{name}": f"#/$defs/{name}{tail}" for name in definitions}
+        moved = {f"{name}{tail}": _rename_references(definition, renamed) for name, definition in definitions.items()}
         if all(defs.get(name, definition) == definition for name, definition in moved.items()):
             defs |= moved
             return _rename_references(schema, renamed)

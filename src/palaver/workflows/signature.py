@@ -51,8 +51,8 @@ def source_location(function: Any) -> str:
     code = getattr(unwrap_definition(function), "__code__", None)
     if code is None:
         return type(function).__name__
-    path, here = Path(code.co_filename), Path.cwd()
-    return f"{path.relative_to(here) if path.is_relative_to(here) else path.name}:{code.co_firstlineno}"
+    path, cwd = Path(code.co_filename), Path.cwd()
+    return f"{path.relative_to(cwd) if path.is_relative_to(cwd) else path.name}:{code.co_firstlineno}"
 
 
 def callable_name(function: Any) -> str:
@@ -125,10 +125,10 @@ class Signature:
 
     def by_use(self, use: Use) -> list[Argument]:
         """Return the arguments of a use; cached, as it runs for every call."""
-        found = self._uses.get(use)
-        if found is None:
-            found = self._uses[use] = [argument for argument in self.arguments if argument.use == use]
-        return found
+        arguments = self._uses.get(use)
+        if arguments is None:
+            arguments = self._uses[use] = [argument for argument in self.arguments if argument.use == use]
+        return arguments
 
 
 def read_signature(function: Callable[..., Any], *, is_chat: bool, name: str) -> Signature:
@@ -216,8 +216,10 @@ def _history_name(parameters: Sequence[inspect.Parameter], hints: Mapping[str, A
     names = [parameter.name for parameter in parameters]
     if "messages" in names:
         return "messages"
-    listed = [name for name in names if _is_our_messages(hints.get(name)) or _framework_of_messages(hints.get(name))]
-    return listed[0] if len(listed) == 1 else None
+    candidates = [
+        name for name in names if _is_our_messages(hints.get(name)) or _framework_of_messages(hints.get(name))
+    ]
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def _is_our_messages(annotation: Any) -> bool:
@@ -227,17 +229,17 @@ def _is_our_messages(annotation: Any) -> bool:
 def _framework_of_messages(annotation: Any) -> FrameworkAdapter | None:
     """Return LangChain's adapter for `list[BaseMessage]` or a list of a subclass, and so on."""
     for member in members_of(annotation):
-        found = adapter_for_class(member) if isinstance(member, type) else None
-        if found is not None and found.MESSAGES is not None and issubclass(member, found.MESSAGES):
-            return found
+        adapter = adapter_for_class(member) if isinstance(member, type) else None
+        if adapter is not None and adapter.MESSAGES is not None and issubclass(member, adapter.MESSAGES):
+            return adapter
     return None
 
 
 def _annotation_description(annotation: Any) -> str:
     """Return the description in Parameter metadata, or in a plain string of Annotated."""
     notes = list(metadata_of(annotation))
-    said = [note.description for note in notes if isinstance(note, Parameter)]
-    return next((text for text in (*said, *(note for note in notes if isinstance(note, str))) if text), "")
+    descriptions = [note.description for note in notes if isinstance(note, Parameter)]
+    return next((text for text in (*descriptions, *(note for note in notes if isinstance(note, str))) if text), "")
 
 
 # Introspection
@@ -268,9 +270,9 @@ _NOTE = re.compile(r"^\s+(\w+)(?: \([^)]*\))?: (.+)$")
 
 def _docstring_notes(function: Callable[..., Any]) -> dict[str, str]:
     """Return the descriptions in lines `name: text` below `Args:`."""
-    _, found, section = inspect.cleandoc(unwrap_definition(function).__doc__ or "").partition("Args:\n")
+    _, has_section, section = inspect.cleandoc(unwrap_definition(function).__doc__ or "").partition("Args:\n")
     notes: dict[str, str] = {}
-    for line in section.splitlines() if found else ():
+    for line in section.splitlines() if has_section else ():
         if line.strip() and not line.startswith(" "):
             break
         if note := _NOTE.match(line):

@@ -1,4 +1,4 @@
-"""The Workflow protocol, and workflows made from Python functions."""
+"""The Workflow protocol, the options of a declaration, and workflows made from Python functions."""
 
 import asyncio
 import base64
@@ -68,16 +68,16 @@ def read_options(
     redact: Any = (),
 ) -> Options:
     """Validate the options of a declaration. Raises InvalidOption."""
-    for option, value, words in (
+    for option, value, allowed in (
         ("on_disconnect", on_disconnect, (None, *get_args(OnDisconnect))),
         ("system", system, get_args(SystemPolicy)),
         ("turns", turns, get_args(TurnPolicy)),
         ("idempotent", idempotent, (True, False)),
         ("record", record, get_args(RecordMode)),
     ):
-        if value not in words:
-            listed = ", ".join(repr(word) for word in words)
-            raise InvalidOption(f"{name}: {option} must be one of {listed}, not {value!r}.")
+        if value not in allowed:
+            choices = ", ".join(repr(choice) for choice in allowed)
+            raise InvalidOption(f"{name}: {option} must be one of {choices}, not {value!r}.")
     if health is not None and not callable(health):
         raise InvalidOption(f"{name}: health must be a function without arguments, not {health!r}.")
     if not isinstance(readme, str):
@@ -85,13 +85,13 @@ def read_options(
     if not isinstance(redact, list | tuple) or not all(isinstance(rule, dict) for rule in cast("list[Any]", redact)):
         raise InvalidOption(f"{name}: redact must be a list of rules, each a dict, not {redact!r}.")
     try:
-        bounds = msgspec.convert(msgspec.to_builtins({} if limits is None else limits), Limits)
+        run_limits = msgspec.convert(msgspec.to_builtins({} if limits is None else limits), Limits)
     except msgspec.ValidationError as error:
         raise InvalidOption(f"{name}: limits takes seconds, events and bytes: {error}.") from None
     return Options(
         on_disconnect=on_disconnect,
         system=system,
-        limits=bounds,
+        limits=run_limits,
         turns=turns,
         idempotent=idempotent,
         record=record,
@@ -115,7 +115,7 @@ async def inline_files(messages: Sequence[Message], context: "Context") -> tuple
 
     A deleted file is replaced by a notice. An unknown file id in an assistant message is the provider's, and is kept.
     """
-    held: dict[str, str] = {}
+    data_by_id: dict[str, str] = {}
     size = 0
     for file, times in Counter(filter(is_stored_file, _all_parts(messages))).items():
         assert isinstance(file, File)
@@ -129,12 +129,12 @@ async def inline_files(messages: Sequence[Message], context: "Context") -> tuple
                 f"The files of this conversation come to more than {MAX_INLINED_BYTES} bytes together: name fewer."
             )
         assert file.file_id is not None
-        held[file.file_id] = (await asyncio.to_thread(base64.b64encode, content)).decode()
+        data_by_id[file.file_id] = (await asyncio.to_thread(base64.b64encode, content)).decode()
 
     def whole(part: File) -> Part:
         if not is_stored_file(part) or part.file_id is None:
             return part
-        data = held.get(part.file_id)
+        data = data_by_id.get(part.file_id)
         return (
             missing_file_notice(part)
             if data is None
@@ -142,10 +142,10 @@ async def inline_files(messages: Sequence[Message], context: "Context") -> tuple
         )
 
     def kept(part: File) -> Part:
-        return whole(part) if part.file_id in held else part
+        return whole(part) if part.file_id in data_by_id else part
 
-    told = [replace_files([message], kept if message.role == "assistant" else whole) for message in messages]
-    return tuple([message for (message,) in told])
+    inlined = [replace_files([message], kept if message.role == "assistant" else whole) for message in messages]
+    return tuple([message for (message,) in inlined])
 
 
 def _all_parts(messages: Sequence[Message]) -> Iterator[Part]:
@@ -153,7 +153,7 @@ def _all_parts(messages: Sequence[Message]) -> Iterator[Part]:
 
 
 Producer = Callable[[Context], OutputStream]
-"""A bound call: takes the context and returns the stream of values (see replies.py)."""
+"""A bound call: takes the context and returns the stream of values (see execution.py)."""
 
 
 @runtime_checkable
@@ -256,14 +256,14 @@ class FunctionWorkflow:
         self, values: dict[str, Any], messages: Sequence[Message], context: Context
     ) -> AsyncGenerator[object, None]:
         """Inline the stored files, then run the function."""
-        told = self._history(await inline_files(messages, context))
-        values = values | {argument.name: told for argument in self.signature.by_use("messages")}
-        given = self._produce(values, context)
+        history = self._history(await inline_files(messages, context))
+        values = values | {argument.name: history for argument in self.signature.by_use("messages")}
+        output = self._produce(values, context)
         if self._kind == "coroutine":
-            yield Returned(await cast("Any", given))
+            yield Returned(await cast("Any", output))
             return
-        async with aclosing(cast("AsyncGenerator[object, None]", given)) as all_given:
-            async for value in all_given:
+        async with aclosing(cast("AsyncGenerator[object, None]", output)) as stream:
+            async for value in stream:
                 yield value
 
     def _produce(self, values: dict[str, Any], context: Context) -> OutputStream:
@@ -285,9 +285,11 @@ def find_parameter_faults(workflow: Workflow, parameters: Mapping[str, Any]) -> 
     if not isinstance(workflow, FunctionWorkflow):
         return []
     _, faults = bind(workflow.signature, {}, parameters)
-    given = tuple(f"/parameters/{json.escape_pointer(name)}" for name in parameters)
-    return [fault for fault in faults if _concerns(fault.pointer or "", given)]
+    pointers = tuple(f"/parameters/{json.escape_pointer(name)}" for name in parameters)
+    return [fault for fault in faults if _concerns(fault.pointer or "", pointers)]
 
 
-def _concerns(pointer: str, given: tuple[str, ...]) -> bool:
-    return pointer == "/parameters" or any(pointer == one or pointer.startswith(f"{one}/") for one in given)
+def _concerns(pointer: str, pointers: tuple[str, ...]) -> bool:
+    return pointer == "/parameters" or any(
+        pointer == parameter or pointer.startswith(f"{parameter}/") for parameter in pointers
+    )

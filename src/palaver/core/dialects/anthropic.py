@@ -91,11 +91,11 @@ def write(messages: Sequence[Message]) -> list[Any]:
 
 
 def _read_messages(element: Object, index: int) -> list[Message]:
-    written, name, own_id = element.get("role"), optional_str(element.get("name")), optional_str(element.get("id"))
-    role = ROLE_ALIASES.get(written) if type(written) is str else None
+    role_text, name, own_id = element.get("role"), optional_str(element.get("name")), optional_str(element.get("id"))
+    role = ROLE_ALIASES.get(role_text) if type(role_text) is str else None
     if role is None:
-        role, told = parse_role(speaker_role(element) or "", answers_a_call="tool_call_id" in element)
-        name = told if name is None else name
+        role, role_name = parse_role(speaker_role(element) or "", answers_a_call="tool_call_id" in element)
+        name = role_name if name is None else name
     content = content_of(element)
     parts = _read_parts(element, content, index)
     if ToolResult not in map(type, parts):
@@ -123,8 +123,8 @@ def _read_parts(element: Object, content: Any, index: int) -> list[Part]:
     """Return the parts of the content, and calls next to it as in Chat Completions, without duplicates."""
     parts: list[Part] = []
     calls: dict[str, ToolCall] = {}
-    for place, item in enumerate(as_list(content)):
-        part = _read_part(item, index, place)
+    for position, item in enumerate(as_list(content)):
+        part = _read_part(item, index, position)
         if type(part) is ToolCall:
             if calls.setdefault(part.call_id, part) is part:
                 parts.append(part)
@@ -137,12 +137,12 @@ def _read_parts(element: Object, content: Any, index: int) -> list[Part]:
 def _read_part(item: Any, index: int, place: int) -> Part | None:
     fields = {} if type(item) is str else dict_or_empty(item)
     if not fields:
-        words = optional_str(item)
-        return _keep_raw(item) if words is None else Text(words) if words else None
-    kind, words = fields.get("type"), optional_str(fields.get("text"))
-    if words is not None and ("type" not in fields or kind in _TEXTS):
+        text = optional_str(item)
+        return _keep_raw(item) if text is None else Text(text) if text else None
+    kind, text = fields.get("type"), optional_str(fields.get("text"))
+    if text is not None and ("type" not in fields or kind in _TEXTS):
         notes = _read_citations(fields["citations"]) if "type" in fields and "citations" in fields else ()
-        return Text(words, notes) if words else None
+        return Text(text, notes) if text else None
     if kind == "tool_use":
         call_id, name = optional_str(fields.get("id")), optional_str(fields.get("name"))
         call_id = f"call_{index}_{place}" if call_id is None else call_id
@@ -151,7 +151,7 @@ def _read_part(item: Any, index: int, place: int) -> Part | None:
         failed = fields.get("is_error") is True
         return ToolResult(optional_str(fields.get("tool_use_id")) or "", _read_output(fields.get("content")), failed)
     if kind in _THOUGHTS:
-        return _read_thought(fields, words if kind == "reasoning" else optional_str(fields.get("thinking")))
+        return _read_thought(fields, text if kind == "reasoning" else optional_str(fields.get("thinking")))
     if kind == "redacted_thinking" and (data := optional_str(fields.get("data"))) is not None:
         return Reasoning("", data) if data else None
     return _read_file_or_data(fields, kind) or _keep_raw(item)
@@ -161,11 +161,11 @@ def _keep_raw(item: Any) -> Data:
     return Data(f"{_RAW}{optional_str(dict_or_empty(item).get('type')) or 'part'}", ensure_json(item))
 
 
-def _read_thought(fields: Object, words: str | None) -> Part | None:
-    if words is None:
+def _read_thought(fields: Object, text: str | None) -> Part | None:
+    if text is None:
         return _keep_raw(fields)
     signature = optional_str(fields.get("signature")) or None
-    return Reasoning(words, signature) if words or signature else None
+    return Reasoning(text, signature) if text or signature else None
 
 
 def _read_file_or_data(fields: Object, kind: Any) -> Part | None:
@@ -284,8 +284,8 @@ def _write_part(part: Part) -> dict[str, Any] | None:
             arguments = dict_or_empty(value) if isinstance(value, dict) else part.arguments
             return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
         case ToolResult(call_id=call_id, is_error=is_error):
-            told = without_none(content=_write_output(part.output), is_error=is_error or None)
-            return {"type": "tool_result", "tool_use_id": call_id, **told}
+            fields = without_none(content=_write_output(part.output), is_error=is_error or None)
+            return {"type": "tool_result", "tool_use_id": call_id, **fields}
         case File():
             return _write_file(part)
         case Data(name=name, value=value):

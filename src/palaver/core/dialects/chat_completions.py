@@ -79,11 +79,11 @@ def read_tool_calls(element: Object, index: int) -> list[ToolCall]:
 
 
 def _read_messages(element: Object, index: int, open_functions: dict[str, str]) -> list[Message]:
-    written, name = element.get("role"), element.get("name")
-    role = ROLE_ALIASES.get(written) if type(written) is str else None
+    role_text, name = element.get("role"), element.get("name")
+    role = ROLE_ALIASES.get(role_text) if type(role_text) is str else None
     if role is None:
-        role, told = parse_role(speaker_role(element) or "", answers_a_call="tool_call_id" in element)
-        name = name if isinstance(name, str) else told
+        role, role_name = parse_role(speaker_role(element) or "", answers_a_call="tool_call_id" in element)
+        name = name if isinstance(name, str) else role_name
     elif name is not None and not isinstance(name, str):
         name = None
     content = content_of(element)

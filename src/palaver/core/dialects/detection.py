@@ -26,16 +26,16 @@ from palaver.core.json import (
 def content_of(element: Object) -> Any:
     """Return the content of an element: non-empty parts, else the first of several keys."""
     parts = element.get("parts")
-    if parts is not None and is_list(parts) and (said := list_items(parts)):
-        return said
+    if parts is not None and is_list(parts) and (inner := list_items(parts)):
+        return inner
     content = element.get("content")
     if is_text(content) or is_list(content) or is_object(content):
         return content
     for key in ("text", "message"):
         if element.get(key) is not None:
             return element[key]
-    said = dict_or_empty(element.get("delta")).get("content")
-    return content if said is None else said
+    inner = dict_or_empty(element.get("delta")).get("content")
+    return content if inner is None else inner
 
 
 Dialect = Literal[
@@ -77,15 +77,15 @@ _PLAIN: dict[bool, tuple[Dialect, bool]] = {known: ("chat-completions", known) f
 def speaker_role(element: Object) -> str | None:
     """Return the role of an element: any `role`, or a `sender` or `author` that is a known role."""
     role = dict_get(element, "role")
-    if is_text(role) and (named := str.__str__(role)):
-        return named
+    if is_text(role) and (role_name := str.__str__(role)):
+        return role_name
     sender = dict_get(element, "sender")
     if type(sender) is str and sender in KNOWN_ROLES:
         return sender
     for key in ("sender", "author"):
-        who = dict_get(element, key)
-        if is_text(who) and is_known_role(who):
-            return str.__str__(who)
+        sender_name = dict_get(element, key)
+        if is_text(sender_name) and is_known_role(sender_name):
+            return str.__str__(sender_name)
     return None
 
 
@@ -226,9 +226,9 @@ def _detect_content(content: object) -> tuple[bool, bool]:
     of_anthropic = of_responses = False
     if type(content) is not str:
         for part in _objects(content):
-            whose = _CONTENT_PARTS.get(_kind(part))
-            of_responses = of_responses or whose == "responses"
-            of_anthropic = of_anthropic or whose == "anthropic" or is_object(dict_get(part, "source"))
+            dialect = _CONTENT_PARTS.get(_kind(part))
+            of_responses = of_responses or dialect == "responses"
+            of_anthropic = of_anthropic or dialect == "anthropic" or is_object(dict_get(part, "source"))
     return of_anthropic, of_responses
 
 
@@ -330,24 +330,26 @@ def _is_serialised(element: Object) -> bool:
 
 def _detect_response_item(element: Object, kind: str) -> bool | None:
     """Return whether an item of Responses is certain; None for anything else."""
-    given: Callable[[str], bool] = lambda key: is_text(element.get(key))  # noqa: E731
+    has_text: Callable[[str], bool] = lambda key: is_text(element.get(key))  # noqa: E731
     match kind:
         case "function_call":
-            return True if given("name") and given("arguments") else None
+            return True if has_text("name") and has_text("arguments") else None
         case "custom_tool_call":
-            return True if given("name") and given("input") else None
+            return True if has_text("name") and has_text("input") else None
         case "function_call_output" | "custom_tool_call_output":
-            return True if given("call_id") and "output" in element else None
+            return True if has_text("call_id") and "output" in element else None
         case "reasoning":
-            told = is_list(element.get("summary")) or is_list(element.get("content")) or given("encrypted_content")
-            return False if told else None
-        case "mcp_approval_response" if given("approval_request_id"):
+            has_content_field = (
+                is_list(element.get("summary")) or is_list(element.get("content")) or has_text("encrypted_content")
+            )
+            return False if has_content_field else None
+        case "mcp_approval_response" if has_text("approval_request_id"):
             return True
         case "palaver:data" | "palaver:file":
-            return True if given("name") or given("media_type") else None
+            return True if has_text("name") or has_text("media_type") else None
         case _:
             other = kind == "item_reference" or kind.endswith(("_call", "_call_output")) or kind.startswith("mcp_")
-            return False if other and given("id") else None
+            return False if other and has_text("id") else None
 
 
 def _kind(value: Object) -> str:
@@ -410,25 +412,29 @@ def _are_messages(elements: list[Any]) -> bool:
         if fields is None:
             return False
         role = fields.get("role")
-        who = role if type(role) is str and role else speaker_role(fields)
-        if who is None or not (type(fields.get("content")) is str or has_content(fields)):
+        role_name = role if type(role) is str and role else speaker_role(fields)
+        if role_name is None or not (type(fields.get("content")) is str or has_content(fields)):
             return False
-        known = known or is_known_role(who)
+        known = known or is_known_role(role_name)
     return known
 
 
 def dialect_of(value: object) -> Dialect | None:
     """Return the dialect of a list of messages or of one message; None for anything else."""
     try:
-        found = split_by_dialect(value)
+        segments = split_by_dialect(value)
     except Exception:  # Foreign objects, whose methods may raise anything.
-        found = split_by_dialect(plain_copy(value))
-    return primary_dialect(found) if found else None
+        segments = split_by_dialect(plain_copy(value))
+    return primary_dialect(segments) if segments else None
 
 
-def primary_dialect(found: Sequence[Segment]) -> Dialect:
+def primary_dialect(segments: Sequence[Segment]) -> Dialect:
     """Return the dialect of the whole list: the first in DIALECTS that occurs."""
-    return found[0].dialect if len(found) == 1 else min([one.dialect for one in found], key=DIALECTS.index)
+    return (
+        segments[0].dialect
+        if len(segments) == 1
+        else min([segment.dialect for segment in segments], key=DIALECTS.index)
+    )
 
 
 def split_by_dialect(value: object) -> list[Segment] | None:
@@ -461,7 +467,7 @@ def _is_ambiguous(element: Any) -> bool:
 
 
 def _split(elements: list[Any], dialect: Dialect) -> list[Segment] | None:
-    found: list[Segment] = []
+    segments: list[Segment] = []
     messages: list[Any] = []
     start, certain = 0, False
     for index, element in enumerate(elements):
@@ -475,12 +481,12 @@ def _split(elements: list[Any], dialect: Dialect) -> list[Segment] | None:
             return None
         if detection[0] != dialect:
             if messages:
-                found.append(Segment(dialect, messages, start))
+                segments.append(Segment(dialect, messages, start))
             dialect, messages, start = detection[0], [], index
         messages.append(message)
         certain = certain or detection[1]
-    found.append(Segment(dialect, messages, start))
-    return found if certain else None
+    segments.append(Segment(dialect, messages, start))
+    return segments if certain else None
 
 
 def _unwrap(element: Any) -> Any:

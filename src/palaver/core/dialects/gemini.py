@@ -190,25 +190,25 @@ class _CallMatcher(Struct):
 
 def _read_messages(element: Any, index: int, calls: _CallMatcher) -> list[Message]:
     fields = dict_or_empty(element)
-    written, name = fields.get("role"), None
-    role = ROLE_ALIASES.get(written) if type(written) is str else None
+    role_text, name = fields.get("role"), None
+    role = ROLE_ALIASES.get(role_text) if type(role_text) is str else None
     if role is None:
         role, name = parse_role(speaker_role(fields) or "user")
     messages: list[Message] = []
     run: list[tuple[int, Any]] = []
-    for place, item in enumerate(as_list(content_of(fields))):
+    for position, item in enumerate(as_list(content_of(fields))):
         response = _function_response(item)
         if response is None:
-            run.append((place, item))
+            run.append((position, item))
             continue
         messages += _read_run(role, name, run, fields, index, calls)
         messages.append(_read_result(response, calls))
         run = []
     messages += _read_run(role, name, run, fields, index, calls)
-    if role != "tool" and (beside := chat_completions.read_tool_calls(fields, index)):
-        said = messages.pop().parts if run and messages else ()
-        made = [call for call in unique_calls(beside) if call not in said]
-        messages.append(Message(role, (*said, *made), None, name))
+    if role != "tool" and (extra_calls := chat_completions.read_tool_calls(fields, index)):
+        parts = messages.pop().parts if run and messages else ()
+        new_calls = [call for call in unique_calls(extra_calls) if call not in parts]
+        messages.append(Message(role, (*parts, *new_calls), None, name))
     return messages or [Message(role, (), None, name)]
 
 
@@ -228,16 +228,16 @@ def _read_run(
 
 def _read_parts(run: list[tuple[int, Any]], index: int, calls: _CallMatcher) -> list[Part]:
     parts: list[Part] = []
-    made: set[str] = set()
+    call_ids: set[str] = set()
     for place, item in run:
         part = _read_part(item, index, place)
         kind = type(part)
         if kind is not Reasoning and kind is not Data and (signature := _field(item, "thoughtSignature")):
             parts += [Reasoning("", signed)] if (signed := optional_str(signature)) else []
         if type(part) is ToolCall:
-            if part.call_id in made:
+            if part.call_id in call_ids:
                 continue
-            made.add(part.call_id)
+            call_ids.add(part.call_id)
             calls.add(part.call_id, part.name, index)
         if (type(part) is Text and not part.text) or (type(part) is Reasoning and not (part.text or part.encrypted)):
             continue
@@ -252,9 +252,9 @@ def _read_part(item: Any, index: int, place: int) -> Part:
         return Text(text) if len(fields) <= 1 else _read_text(fields, text)
     call = _field(fields, "functionCall")
     if call is not None and is_object(call):
-        told = dict_or_empty(call)
-        call_id = optional_str(told.get("id")) or f"call_{index}_{place}"
-        return ToolCall(call_id, optional_str(told.get("name")) or "", argument_text(told.get("args")))
+        call_fields = dict_or_empty(call)
+        call_id = optional_str(call_fields.get("id")) or f"call_{index}_{place}"
+        return ToolCall(call_id, optional_str(call_fields.get("name")) or "", argument_text(call_fields.get("args")))
     return _read_file(fields) or Data(_RAW + _kind(fields), ensure_json(item))
 
 
@@ -275,10 +275,10 @@ def _read_text(item: Object, text: str) -> Part:
 
 def _read_file(item: Object) -> File | None:
     inline, elsewhere = dict_or_empty(_field(item, "inlineData")), dict_or_empty(_field(item, "fileData"))
-    told = inline or elsewhere
-    if not told:
+    source = inline or elsewhere
+    if not source:
         return None
-    media_type, filename = optional_str(_field(told, "mimeType")), optional_str(_field(told, "displayName"))
+    media_type, filename = optional_str(_field(source, "mimeType")), optional_str(_field(source, "displayName"))
     data, uri = optional_str(inline.get("data")), optional_str(_field(elsewhere, "fileUri"))
     if data is not None:
         return File(media_type or UNKNOWN_MEDIA_TYPE, data=data, filename=filename)
@@ -368,11 +368,11 @@ class _ContentsWriter:
             else:
                 self._say(message.role, parts)
 
-    def _say(self, role: Role, said: Iterable[Part]) -> None:
+    def _say(self, role: Role, content: Iterable[Part]) -> None:
         parts: list[dict[str, Any]] = []
         signature: str | None = None
         """Attached to the next part."""
-        for part in said:
+        for part in content:
             if isinstance(part, Text | Reasoning) and not (part.text or _encrypted(part)):
                 continue
             if isinstance(part, ToolCall):
@@ -386,8 +386,8 @@ class _ContentsWriter:
                 parts.append(_write_part(part) | signs)
         if signature is not None:
             parts.append({"text": "", "thought": True, "thoughtSignature": signature})
-        spoken = {"assistant": "model", "developer": "system"}.get(role, role)
-        self.written.append({"role": spoken, "parts": parts or [{"text": ""}]})
+        role_name = {"assistant": "model", "developer": "system"}.get(role, role)
+        self.written.append({"role": role_name, "parts": parts or [{"text": ""}]})
         self._results = None
 
     def _answer(self, result: ToolResult, name: str | None) -> None:
@@ -420,11 +420,11 @@ def _write_part(part: Part) -> dict[str, Any]:
             args = dict_or_empty(value) if isinstance(value, dict) else {"arguments": value}
             return {"functionCall": {**without_none(id=call_id or None), "name": name, "args": args}}
         case File(media_type=media_type, url=url, file_id=file_id):
-            told = {"mimeType": media_type, **without_none(displayName=part.filename)}
+            fields = {"mimeType": media_type, **without_none(displayName=part.filename)}
             uri = file_id if url is None else url
             if part.data or uri is None:
-                return {"inlineData": {**told, "data": part.data or ""}}
-            return {"fileData": {**told, "fileUri": uri}}
+                return {"inlineData": {**fields, "data": part.data or ""}}
+            return {"fileData": {**fields, "fileUri": uri}}
         case Refusal(text=text):
             return {"text": text, "partMetadata": {"palaver": {"refusal": True}}}
         case Data(name=name, value=value):
@@ -439,7 +439,9 @@ def _write_part(part: Part) -> dict[str, Any]:
 def _is_raw(part: Data) -> bool:
     """Whether the value would be detected and read as this very part."""
     value = dict_or_empty(part.value)
-    said = any(_field(value, name) is not None for name in _CONTENT_FIELDS)
+    has_content = any(_field(value, name) is not None for name in _CONTENT_FIELDS)
     return (
-        not said and "type" not in value and part.name in [_RAW + kind for kind in _RAW_FIELDS if kind == _kind(value)]
+        not has_content
+        and "type" not in value
+        and part.name in [_RAW + kind for kind in _RAW_FIELDS if kind == _kind(value)]
     )

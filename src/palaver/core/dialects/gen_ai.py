@@ -100,21 +100,21 @@ def _read_plain_text(element: Object) -> Message | None:
 
 def _read_message(element: Object, index: int) -> Message:
     """Read one element; calls may have no id yet."""
-    written, name = element.get("role"), None
-    role = ROLE_ALIASES.get(written) if type(written) is str else None
-    answered = optional_str(element.get("tool_call_id"))
+    role_text, name = element.get("role"), None
+    role = ROLE_ALIASES.get(role_text) if type(role_text) is str else None
+    call_id = optional_str(element.get("tool_call_id"))
     if role is None:
-        role, name = parse_role(speaker_role(element) or "", answers_a_call=answered is not None)
-    own_name, own_id = element.get("name"), element.get("id")
+        role, name = parse_role(speaker_role(element) or "", answers_a_call=call_id is not None)
+    element_name, element_id = element.get("name"), element.get("id")
     parts = [_read_part(item) for item in as_list(content_of(element))]
-    if role == "tool" and answered is not None and not any(type(part) is ToolResult for part in parts):
-        parts = [ToolResult(answered, _tool_output(parts, element))]
+    if role == "tool" and call_id is not None and not any(type(part) is ToolResult for part in parts):
+        parts = [ToolResult(call_id, _tool_output(parts, element))]
     parts += chat_completions.read_tool_calls(element, index)
     return Message(
         role,
         tuple(parts),
-        own_id if isinstance(own_id, str) else None,
-        own_name if isinstance(own_name, str) else name,
+        element_id if isinstance(element_id, str) else None,
+        element_name if isinstance(element_name, str) else name,
     )
 
 
@@ -132,9 +132,9 @@ def _read_part(item: Any) -> Part:
 
 def _read_known_part(item: Any) -> Part | None:
     """Read a part of a known type; None for an unknown or malformed one."""
-    said = _text_of(item)
-    if said is not None:
-        return _text(said, _ours(item))
+    text = _text_of(item)
+    if text is not None:
+        return _text(text, _ours(item))
     part = dict_or_empty(item)
     kind = part.get("type")
     reader = _READERS.get(kind) if isinstance(kind, str) else None
@@ -230,10 +230,10 @@ def _settle_calls(message: Message, index: int, unnamed: deque[str]) -> Iterable
     parts: list[Part] = []
     calls: set[str] = set()
     answers = False
-    for place, part in enumerate(message.parts):
+    for position, part in enumerate(message.parts):
         if type(part) is ToolCall:
             if not part.call_id:
-                part = ToolCall(f"call_{index}_{place}", part.name, part.arguments)
+                part = ToolCall(f"call_{index}_{position}", part.name, part.arguments)
                 unnamed.append(part.call_id)
             if part.call_id in calls:
                 continue
@@ -268,38 +268,42 @@ def _text_of(item: Any) -> str | None:
     if not isinstance(item, dict):
         return item if isinstance(item, str) else None
     part = cast("dict[str, Any]", item)
-    said, text = part.get("content"), part.get("text")
+    content, text = part.get("content"), part.get("text")
     if "type" not in part:
-        said = text
+        content = text
     elif part["type"] not in _TEXTS:
         return None
-    elif not isinstance(said, str):
-        said = text
-    return said if isinstance(said, str) else None
+    elif not isinstance(content, str):
+        content = text
+    return content if isinstance(content, str) else None
 
 
 def _output(response: Any, result: Any) -> Any:
     """Return a tool's output from `response` or `result`; a list of only texts is joined."""
-    told = result if response is None else response
-    if told and isinstance(told, list):
-        items = cast("list[Any]", told)
+    value = result if response is None else response
+    if value and isinstance(value, list):
+        items = cast("list[Any]", value)
         texts = [text for item in items if isinstance(item, dict) and (text := _text_of(item)) is not None]
         if len(texts) == len(items):
             return "".join(texts)
-    return ensure_json(told)
+    return ensure_json(value)
 
 
-def _media_type_of(told: Any, modality: Any) -> str | None:
+def _media_type_of(media_type: Any, modality: Any) -> str | None:
     """Return the given media type, or one derived from the modality."""
-    if told and isinstance(told, str):
-        return told
+    if media_type and isinstance(media_type, str):
+        return media_type
     return f"{modality}/*" if modality in _MODALITIES else None
 
 
-def _file_of(uri: str, told: str | None, filename: str | None = None, detail: str | None = None) -> File:
+def _file_of(uri: str, media_type: str | None, filename: str | None = None, detail: str | None = None) -> File:
     """Read a file by URL; the given media type overrides that of a `data:` URL."""
-    file = file_from_url(uri, told or UNKNOWN_MEDIA_TYPE, filename=filename, detail=detail)
-    return file if told is None or told == file.media_type else msgspec.structs.replace(file, media_type=told)
+    file = file_from_url(uri, media_type or UNKNOWN_MEDIA_TYPE, filename=filename, detail=detail)
+    return (
+        file
+        if media_type is None or media_type == file.media_type
+        else msgspec.structs.replace(file, media_type=media_type)
+    )
 
 
 # Writing
@@ -307,11 +311,11 @@ def _file_of(uri: str, told: str | None, filename: str | None = None, detail: st
 
 def _write_message(message: Message) -> dict[str, Any]:
     element = {"role": message.role, **without_none(name=message.name)}
-    said = message.parts or (Text(text=""),)
-    raws = [_raw_value(part) for part in said]
-    written = {**element, "parts": [raw or _write_part(part) for raw, part in zip(raws, said, strict=True)]}
+    parts = message.parts or (Text(text=""),)
+    raws = [_raw_value(part) for part in parts]
+    written = {**element, "parts": [raw or _write_part(part) for raw, part in zip(raws, parts, strict=True)]}
     if any(raws) and dialect_of(written) != "gen-ai":  # Raw parts alone would be detected as another dialect.
-        written["parts"] = [_write_part(part) for part in said]
+        written["parts"] = [_write_part(part) for part in parts]
     return written
 
 

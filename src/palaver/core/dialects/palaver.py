@@ -42,17 +42,17 @@ def write(messages: Sequence[Message]) -> list[Any]:
 
 
 def _read_message(element: Object, index: int) -> Message:
-    written, name, metadata = element.get("role"), optional_str(element.get("name")), element.get("metadata")
-    role = ROLE_ALIASES.get(written) if type(written) is str else None
+    role_text, name, metadata = element.get("role"), optional_str(element.get("name")), element.get("metadata")
+    role = ROLE_ALIASES.get(role_text) if type(role_text) is str else None
     if role is None:
-        role, told = parse_role(speaker_role(element) or "")
-        name = told if name is None else name
-    about = NO_METADATA if metadata is None else ensure_json(dict_or_empty(metadata))
+        role, role_name = parse_role(speaker_role(element) or "")
+        name = role_name if name is None else name
+    metadata_value = NO_METADATA if metadata is None else ensure_json(dict_or_empty(metadata))
     parts = _read_parts(as_list(element.get("parts")))
     if beside := chat_completions.read_tool_calls(element, index):
         known = [part.call_id for part in parts if isinstance(part, ToolCall)]
         parts += tuple(call for call in unique_calls(beside) if call.call_id not in known)
-    return Message(role, parts, optional_str(element.get("id")), name, about)
+    return Message(role, parts, optional_str(element.get("id")), name, metadata_value)
 
 
 def _read_parts(written: list[Any]) -> tuple[Part, ...]:
@@ -67,9 +67,11 @@ def _read_parts(written: list[Any]) -> tuple[Part, ...]:
 
 def _read_part(written: Any) -> Part:
     try:
-        told = dict_or_empty(written)
-        if told.get("type") == "file" and "file_id" in told and "media_type" not in told:  # The file store knows it.
-            written = {**told, "media_type": UNKNOWN_MEDIA_TYPE}
+        fields = dict_or_empty(written)
+        if (
+            fields.get("type") == "file" and "file_id" in fields and "media_type" not in fields
+        ):  # The file store knows it.
+            written = {**fields, "media_type": UNKNOWN_MEDIA_TYPE}
         return msgspec.convert({"parts": (written,)}, _Parts).parts[0]
     except Exception:
         return Data(f"palaver:{optional_str(dict_or_empty(written).get('type')) or 'part'}", written)

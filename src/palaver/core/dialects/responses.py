@@ -242,8 +242,8 @@ def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
 
 def read_indexed(elements: Sequence[Any], start: int = 0) -> list[tuple[Message, int]]:
     """Return each message with the index of its first item; plain assistant text counts as an item."""
-    said = [each[0] if type(each) is tuple else each for each in _read_items(elements, start)]
-    return [(message, start + index) for message, index in zip(_merge(said), _first_indexes(said), strict=True)]
+    contents = [content[0] if type(content) is tuple else content for content in _read_items(elements, start)]
+    return [(message, start + index) for message, index in zip(_merge(contents), _first_indexes(contents), strict=True)]
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
@@ -254,37 +254,37 @@ def write(messages: Sequence[Message]) -> list[Any]:
 # Reading items
 
 
-def _merge(said: Sequence[ItemContent]) -> list[Message]:
+def _merge(contents: Sequence[ItemContent]) -> list[Message]:
     """Merge what the items hold; an assistant message has all parts of its turn."""
     messages: list[Message] = []
     earlier: list[ItemContent] = []
     last: ItemContent | None = None  # Like `earlier`, of the open turn.
-    for each in said:
-        if type(each) is Message and each.role != "assistant":
+    for content in contents:
+        if type(content) is Message and content.role != "assistant":
             if last is not None:
                 messages.append(last if type(last) is Message and not earlier else _turn(earlier, last))
                 last = None
-            messages.append(each)
-        elif each is not EMPTY_REASONING:
+            messages.append(content)
+        elif content is not EMPTY_REASONING:
             if last is not None:
-                if _is_same_message(each, last):
+                if _is_same_message(content, last):
                     earlier.append(last)
                 else:
                     messages.append(last if type(last) is Message and not earlier else _turn(earlier, last))
-            last = each
+            last = content
     return messages if last is None else [*messages, _turn(earlier, last)]
 
 
-def _first_indexes(said: Sequence[ItemContent]) -> list[int]:
+def _first_indexes(contents: Sequence[ItemContent]) -> list[int]:
     """Return the index of the first item of each message."""
-    begun: list[int] = []
+    indexes: list[int] = []
     last: ItemContent | None = None
-    for index, each in enumerate(said):
-        if each is not EMPTY_REASONING:
-            if last is None or not _is_same_message(each, last):
-                begun.append(index)
-            last = each
-    return begun
+    for index, content in enumerate(contents):
+        if content is not EMPTY_REASONING:
+            if last is None or not _is_same_message(content, last):
+                indexes.append(index)
+            last = content
+    return indexes
 
 
 def _is_same_message(each: ItemContent, last: ItemContent) -> bool:
@@ -306,12 +306,12 @@ def _turn(earlier: list[ItemContent], last: ItemContent) -> Message:
         return last[0]
     own_id = name = None
     parts: list[Any] = []
-    for each in (*earlier, last):
-        if type(each) is Message:
-            own_id, name = each.id, each.name
-            parts += each.parts
+    for content in (*earlier, last):
+        if type(content) is Message:
+            own_id, name = content.id, content.name
+            parts += content.parts
         else:
-            parts.append(each)
+            parts.append(content)
     earlier.clear()
     return Message("assistant", tuple(parts), own_id, name)
 
@@ -319,13 +319,13 @@ def _turn(earlier: list[ItemContent], last: ItemContent) -> Message:
 def _read_items(elements: Sequence[Any], start: int) -> list[ItemContent]:
     """Read each item; an approval request refers to an earlier call."""
     calls: set[str] = set()
-    said: list[ItemContent] = []
+    contents: list[ItemContent] = []
     for index, element in enumerate(elements, start):
-        each = _read_item(element, index, calls)
-        if type(each) is ToolCall:
-            calls.add(each.call_id)
-        said.append(each)
-    return said
+        content = _read_item(element, index, calls)
+        if type(content) is ToolCall:
+            calls.add(content.call_id)
+        contents.append(content)
+    return contents
 
 
 def _read_item(item: Any, index: int, calls: set[str]) -> ItemContent:
@@ -354,11 +354,11 @@ def _message(item: Object, who: str) -> Message:
     role, name = ROLE_ALIASES.get(who), None
     if role is None:
         role, name = parse_role(who)
-    said = content_of(item)
-    parts = read_content(said)
+    content = content_of(item)
+    parts = read_content(content)
     if role == "tool":  # Without a call id.
         texts = [part.text for part in parts if isinstance(part, Text)]
-        return Message("tool", (ToolResult("", "".join(texts) if len(texts) == len(parts) else ensure_json(said)),))
+        return Message("tool", (ToolResult("", "".join(texts) if len(texts) == len(parts) else ensure_json(content)),))
     own_name = optional_str(item.get("name"))
     return Message(role, parts, optional_str(item.get("id")), name if own_name is None else own_name)
 

@@ -71,12 +71,12 @@ class _Notes(msgspec.Struct, gc=False):
 
 def read_text(part: Object, kind: str) -> Part | None:
     """Read text, a refusal or reasoning; None without a text."""
-    text, told = optional_str(part.get("text")), part.get("providerMetadata")
+    text, metadata = optional_str(part.get("text")), part.get("providerMetadata")
     if text is None and kind == "reasoning":
         text = optional_str(part.get("reasoning"))  # Version 4.
     if text is None:
         return None
-    ours = dict_or_empty(dict_or_empty(told).get("palaver")) if told is not None else {}
+    ours = dict_or_empty(dict_or_empty(metadata).get("palaver")) if metadata is not None else {}
     if kind == "reasoning":
         return Reasoning(text, optional_str(ours.get("encrypted")))
     if ours.get("refusal") is True:
@@ -95,12 +95,12 @@ def _annotations(part: Object) -> tuple[Annotation, ...]:
 def read_file(part: Object) -> File | None:
     """Read a file by URL, or as base64 as in version 4; None if it has neither."""
     url, filename = optional_str(part.get("url")), optional_str(part.get("filename"))
-    told = optional_str(part.get("mediaType")) or optional_str(part.get("mimeType"))
+    media_type = optional_str(part.get("mediaType")) or optional_str(part.get("mimeType"))
     if url is not None:
-        found = file_from_url(url, UNKNOWN_MEDIA_TYPE, filename=filename)
-        return File(told, found.url, found.data, None, filename) if told else found
+        linked = file_from_url(url, UNKNOWN_MEDIA_TYPE, filename=filename)
+        return File(media_type, linked.url, linked.data, None, filename) if media_type else linked
     content = optional_str(part.get("data"))
-    return None if content is None else File(told or UNKNOWN_MEDIA_TYPE, None, content, None, filename)
+    return None if content is None else File(media_type or UNKNOWN_MEDIA_TYPE, None, content, None, filename)
 
 
 def read_data(part: Object, kind: str) -> Part:
@@ -301,7 +301,7 @@ def _read_steps(element: Object, index: int, beside: Sequence[ToolCall]) -> list
     metadata = element.get("metadata")
     about = NO_METADATA if metadata is None else ensure_json(dict(dict_or_empty(metadata)))
     steps = _StepSplitter(*_speaker(element), optional_str(element.get("id")), about)
-    for place, part in enumerate(as_list(element.get("parts"))):
+    for position, part in enumerate(as_list(element.get("parts"))):
         fields = dict_or_empty(part)
         kind = optional_str(fields.get("type")) or ""
         if kind == "step-start":
@@ -309,7 +309,7 @@ def _read_steps(element: Object, index: int, beside: Sequence[ToolCall]) -> list
         elif kind in ("text", "reasoning"):
             steps.say(read_text(fields, kind) or keep_raw(part, kind))
         elif kind.startswith("tool-") or kind == "dynamic-tool":
-            steps.call(*read_tool(fields, kind, f"call_{index}_{place}"))
+            steps.call(*read_tool(fields, kind, f"call_{index}_{position}"))
         elif kind in ("source-url", "source-document"):
             note = read_source(fields, kind)
             if note is None or not steps.note(note):
@@ -331,8 +331,8 @@ def _speaker(element: Object) -> tuple[Role, str | None]:
     role = ROLE_ALIASES.get(written) if type(written) is str else None
     if role is not None:
         return role, name
-    role, told = parse_role(speaker_role(element) or "")
-    return role, told if name is None else name
+    role, role_name = parse_role(speaker_role(element) or "")
+    return role, role_name if name is None else name
 
 
 # Writing
@@ -400,8 +400,8 @@ def _write_part(part: Reasoning | Refusal | File | Data) -> dict[str, Any]:
         case Refusal(text=text):
             return {"type": "text", "text": text, **_palaver_metadata(refusal=True)}
         case File(file_id=str(file_id), url=None, data=None):
-            told = {"media_type": part.media_type, "file_id": file_id}
-            return {"type": "data-file", "data": {**told, **without_none(filename=part.filename)}}
+            fields = {"media_type": part.media_type, "file_id": file_id}
+            return {"type": "data-file", "data": {**fields, **without_none(filename=part.filename)}}
         case File():
             place = {"mediaType": part.media_type, "url": file_to_url(part)}
             return {"type": "file", **place, **without_none(filename=part.filename)}
@@ -410,8 +410,8 @@ def _write_part(part: Reasoning | Refusal | File | Data) -> dict[str, Any]:
 
 
 def _palaver_metadata(**fields: Any) -> dict[str, Any]:
-    kept = without_none(**fields)
-    return {"providerMetadata": {"palaver": kept}} if kept else {}
+    values = without_none(**fields)
+    return {"providerMetadata": {"palaver": values}} if values else {}
 
 
 def _is_raw(part: Data) -> bool:
@@ -427,8 +427,8 @@ def _is_raw(part: Data) -> bool:
 
 
 def _write_sources(notes: Sequence[Annotation], place: int) -> Iterable[dict[str, Any]]:
-    told = [note for note in notes if note.kind == "file" or (note.kind == "url" and note.url is not None)]
-    for number, note in enumerate(told, place):
+    citations = [note for note in notes if note.kind == "file" or (note.kind == "url" and note.url is not None)]
+    for number, note in enumerate(citations, place):
         source = {"sourceId": f"source-{number}"}
         if note.kind == "url":
             yield {"type": "source-url", **source, "url": note.url, **without_none(title=note.title)}

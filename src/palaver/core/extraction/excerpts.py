@@ -265,8 +265,8 @@ _ATTACHED = (File, Data)
 
 def message_line(message: Message, characters: int) -> str:
     """Return the text of a message on one line, with `[image]`, `[file name]` and `[data name]`; else its calls."""
-    said = one_line(_message_text(message, " ", characters, labels=True).text, characters)
-    return said or one_line(", ".join(call_lines(message, most=characters, characters=characters)), characters)
+    text = one_line(_message_text(message, " ", characters, labels=True).text, characters)
+    return text or one_line(", ".join(call_lines(message, most=characters, characters=characters)), characters)
 
 
 def message_block(message: Message, characters: int) -> PartialText:
@@ -293,16 +293,16 @@ def _message_text(message: Message, gap: str, characters: int, *, labels: bool) 
     pieces: list[str] = []
     length, gathered, after_text = 0, 0, False
     for part in message.parts:
-        said = _part_text(part, reach, labels=labels)
-        if not said.length:
+        excerpt = _part_text(part, reach, labels=labels)
+        if not excerpt.length:
             continue
         is_text = type(part) is Text
-        apart = gap if length and not (is_text and after_text) else ""
+        separator = gap if length and not (is_text and after_text) else ""
         after_text = is_text
-        length += len(apart) + said.length
+        length += len(separator) + excerpt.length
         if gathered < reach:
-            pieces += (apart, said.text[:reach])
-            gathered += len(apart) + len(said.text)
+            pieces += (separator, excerpt.text[:reach])
+            gathered += len(separator) + len(excerpt.text)
     return PartialText("".join(pieces), length)
 
 

@@ -75,17 +75,20 @@ def explain_absence(
 ) -> tuple[Reason, ...]:
     """Return why the search finds nothing, in search order; empty if it finds something."""
     if search == "wide":
-        found, how = read_conversation(value, prefer), _Search(WIDE[prefer], _wide_fault, MAX_NESTED_TEXTS)
+        match, how = read_conversation(value, prefer), _Search(WIDE[prefer], _wide_fault, MAX_NESTED_TEXTS)
     else:
-        found, how = extract_chat_messages(value, prefer), _Search(STRICT[prefer], _strict_fault, 0)
-    if found is not None:
+        match, how = extract_chat_messages(value, prefer), _Search(STRICT[prefer], _strict_fault, 0)
+    if match is not None:
         return ()
-    told: dict[str, Reason] = {}
+    reasons: dict[str, Reason] = {}
     for reason in _faults(value, how):
-        told.setdefault(reason.path, reason)
-        if len(told) > MAX_REASONS:
-            return (*islice(told.values(), MAX_REASONS), Reason("", f"there are more than {MAX_REASONS} such places"))
-    return tuple(told.values())
+        reasons.setdefault(reason.path, reason)
+        if len(reasons) > MAX_REASONS:
+            return (
+                *islice(reasons.values(), MAX_REASONS),
+                Reason("", f"there are more than {MAX_REASONS} such places"),
+            )
+    return tuple(reasons.values())
 
 
 def _faults(value: object, search: _Search) -> Iterator[Reason]:
@@ -139,9 +142,9 @@ def _decode(value: object, place: _Location, search: _Search) -> tuple[object, _
             break
         value, place = cast("object", read), place._replace(hops=place.hops + 1)
     if search.hops and isinstance(value, list):
-        held = list_items(cast("list[Any]", value))
-        if len(held) == 1 and isinstance(held[0], list):
-            return cast("object", held[0]), place._replace(path=f"{place.path}/0")
+        elements = list_items(cast("list[Any]", value))
+        if len(elements) == 1 and isinstance(elements[0], list):
+            return cast("object", elements[0]), place._replace(path=f"{place.path}/0")
     return cast("object", value), place
 
 
@@ -160,13 +163,14 @@ def _explain_messages(value: object, place: _Location, search: _Search) -> Itera
 def _explain_responses(value: _Object, place: _Location, search: _Search) -> Iterator[Reason]:
     """Yield what is wrong with responses of model APIs."""
     for key in ANSWERS if search.hops else ("choices",):
-        held = _get(value, key)
-        if isinstance(held, list):
-            said = [
-                _response_message(key, entry, search) for entry in _entries(key, list_items(cast("list[Any]", held)))
+        value_list = _get(value, key)
+        if isinstance(value_list, list):
+            candidates = [
+                _response_message(key, entry, search)
+                for entry in _entries(key, list_items(cast("list[Any]", value_list)))
             ]
-            messages = [message for message in said if message is not None]
-            why = search.fault(messages) if messages or held == [] else "no element of it holds a message"
+            messages = [message for message in candidates if message is not None]
+            why = search.fault(messages) if messages or value_list == [] else "no element of it holds a message"
             yield Reason(place.below(key).path, why)
 
 
@@ -178,10 +182,10 @@ def _entries(key: str, held: list[Any]) -> list[Any]:
 
 def _response_message(key: str, entry: object, search: _Search) -> _Object | None:
     for name in {"choices": ("message", "delta"), "candidates": ("content",)}.get(key, ("message",)):
-        held = _get(cast("_Object", entry), name) if isinstance(entry, dict) else None
-        said = dict(_Object.items(cast("_Object", held))) if isinstance(held, dict) else None
-        if said:
-            return said if name == "message" or not search.hops else {"role": "assistant", **said}
+        inner = _get(cast("_Object", entry), name) if isinstance(entry, dict) else None
+        message = dict(_Object.items(cast("_Object", inner))) if isinstance(inner, dict) else None
+        if message:
+            return message if name == "message" or not search.hops else {"role": "assistant", **message}
     return None
 
 

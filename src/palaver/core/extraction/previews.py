@@ -176,29 +176,29 @@ def _preview_value(value: object, prefer: Prefer | None, budget: Budget) -> Prev
     return _shrink_to_fit(_content_of(value, prefer), prefer, budget)
 
 
-def _shrink_to_fit(held: _Content, prefer: Prefer | None, budget: Budget) -> Preview:
-    made = _preview(held, prefer, budget)
-    while len(json.encode(made)) >= MAX_PREVIEW_BYTES and (smaller := _halve_budget(budget)) != budget:
-        budget, made = smaller, _preview(held, prefer, smaller)
-    return made
+def _shrink_to_fit(content: _Content, prefer: Prefer | None, budget: Budget) -> Preview:
+    preview = _preview(content, prefer, budget)
+    while len(json.encode(preview)) >= MAX_PREVIEW_BYTES and (smaller := _halve_budget(budget)) != budget:
+        budget, preview = smaller, _preview(content, prefer, smaller)
+    return preview
 
 
 def full(value: object, prefer: Prefer | None = None, *, first: int = 0) -> Whole:
     """Return the whole value of a cell; of a conversation, the page that starts at message `first`."""
-    held = _content_of(value, prefer)
-    match held:
+    content = _content_of(value, prefer)
+    match content:
         case None:
             return WholeEmpty()
         case str():
-            return WholeText(held)
+            return WholeText(content)
         case _JsonContent(value=other):
             return WholeJson(other)
         case Conversation(messages=messages):
             end = max(first, 0) + MESSAGES_PER_PAGE
             page = messages[end - MESSAGES_PER_PAGE : end]
-            return WholeChat(page, len(messages), held.path, held.dialect, end if end < len(messages) else None)
+            return WholeChat(page, len(messages), content.path, content.dialect, end if end < len(messages) else None)
         case _:
-            assert_never(held)
+            assert_never(content)
 
 
 # What a value holds
@@ -267,18 +267,18 @@ def _generation_texts(generations: object) -> str | None:
 # What is shown of it
 
 
-def _preview(held: _Content, prefer: Prefer | None, budget: Budget) -> Preview:
-    match held:
+def _preview(content: _Content, prefer: Prefer | None, budget: Budget) -> Preview:
+    match content:
         case None:
             return EmptyPreview()
         case str():
-            return TextPreview(*_lines(PartialText(held, len(held)), budget))
+            return TextPreview(*_lines(PartialText(content, len(content)), budget))
         case _JsonContent(value=other):
             return JsonPreview(*_lines(json_excerpt(other, 2 * budget.characters), budget))
         case Conversation():
-            return _chat(held, prefer, budget)
+            return _chat(content, prefer, budget)
         case _:
-            assert_never(held)
+            assert_never(content)
 
 
 def _lines(whole: PartialText, budget: Budget) -> tuple[str, str, int]:
@@ -287,16 +287,16 @@ def _lines(whole: PartialText, budget: Budget) -> tuple[str, str, int]:
     return one_line(whole.text, budget.line_characters), body.text, body.left_out
 
 
-def _chat(found: Conversation, prefer: Prefer | None, budget: Budget) -> ChatPreview:
-    messages = found.messages
+def _chat(conversation: Conversation, prefer: Prefer | None, budget: Budget) -> ChatPreview:
+    messages = conversation.messages
     speaking = _last(messages, _SPEAKERS[prefer])
     shown = _last_user(messages, budget) if prefer == "input" else _first(messages, budget)
     return ChatPreview(
         text=excerpts.message_line(messages[speaking], budget.line_characters) if messages else "",
         role=messages[speaking].role if messages else None,
         count=len(messages),
-        path=found.path,
-        dialect=found.dialect,
+        path=conversation.path,
+        dialect=conversation.dialect,
         messages=shown,
         more=len(messages) - len(shown),
     )
@@ -320,21 +320,23 @@ def _first(messages: Sequence[Message], budget: Budget) -> tuple[MessagePreview,
     shown: list[MessagePreview] = []
     left = budget.lines
     for index, message in enumerate(messages):
-        made, lines = _message(index, message, budget)
+        preview, lines = _message(index, message, budget)
         left -= lines
         if shown and left < 0:
             break
-        shown.append(made)
+        shown.append(preview)
     return tuple(shown)
 
 
 def _message(index: int, message: Message, budget: Budget) -> tuple[MessagePreview, int]:
     """Return the preview of a message and the number of lines it takes."""
-    said = excerpts.message_block(message, budget.message_characters)
-    body = cut_text(said.text, characters=budget.message_characters, lines=budget.message_lines, length=said.length)
+    excerpt = excerpts.message_block(message, budget.message_characters)
+    body = cut_text(
+        excerpt.text, characters=budget.message_characters, lines=budget.message_lines, length=excerpt.length
+    )
     calls = excerpts.call_lines(message, most=budget.calls, characters=budget.call_characters)
-    made = MessagePreview(index, message.role, body.text, body.left_out, calls, excerpts.count_attachments(message))
-    return made, 1 + max(1, body.lines)
+    preview = MessagePreview(index, message.role, body.text, body.left_out, calls, excerpts.count_attachments(message))
+    return preview, 1 + max(1, body.lines)
 
 
 def _halve_budget(budget: Budget) -> Budget:

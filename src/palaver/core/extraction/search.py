@@ -55,14 +55,14 @@ _INNER = ("data", "kwargs")
 """Keys under which LangChain's messages have their fields."""
 
 
-def read_found_messages(found: Sequence[Segment]) -> list[Message]:
+def read_found_messages(segments: Sequence[Segment]) -> list[Message]:
     """Read the segments of one conversation. Never raises."""
     try:
-        return dialects.read_segments(found)
+        return dialects.read_segments(segments)
     except Exception:  # Foreign objects may raise anything.
         return [
             message
-            for segment in found
+            for segment in segments
             for index, element in enumerate(segment.elements, segment.start)
             for message in _read_one(element, segment.dialect, index)
         ]
@@ -156,21 +156,21 @@ def _search_strict(value: object, depth: int, order: SearchOrder, seen: dict[int
         return None
     seen[id(value)] = depth
     plan = order.plan(value)
-    found = _under_keys(value, plan.keys)  # 3
-    if found is None and plan.wrappers:
-        found = _in_wrappers(value, plan.wrappers, depth, order, seen)  # 4
-    if found is None and plan.answers:
-        found = _in_choices(dict_get(value, "choices"))  # 5
-    if found is None and plan.is_message and is_chat_messages([value]):
-        found = [value]  # 6
-    return found  # 7
+    messages = _under_keys(value, plan.keys)  # 3
+    if messages is None and plan.wrappers:
+        messages = _in_wrappers(value, plan.wrappers, depth, order, seen)  # 4
+    if messages is None and plan.answers:
+        messages = _in_choices(dict_get(value, "choices"))  # 5
+    if messages is None and plan.is_message and is_chat_messages([value]):
+        messages = [value]  # 6
+    return messages  # 7
 
 
 def _under_keys(value: Object, keys: Names) -> list[Any] | None:
     for key in keys:
-        found = dict_get(value, key)
-        if is_list(found) and is_chat_messages(found):
-            return found
+        value_list = dict_get(value, key)
+        if is_list(value_list) and is_chat_messages(value_list):
+            return value_list
     return None
 
 
@@ -182,15 +182,15 @@ def _in_wrappers(
         for key in path:
             inner = dict_get(inner, key) if is_object(inner) else None
         if inner is not None and depth + len(path) <= MAX_SEARCH_DEPTH:
-            found = _search_strict(inner, depth + len(path), order, seen)
-            if found is not None:
-                return found
+            messages = _search_strict(inner, depth + len(path), order, seen)
+            if messages is not None:
+                return messages
     return None
 
 
 def _in_choices(choices: object) -> list[Any] | None:
-    said = [_choice_message(choice) for choice in list_items(choices)] if is_list(choices) else []
-    messages = [message for message in said if message is not None]
+    candidates = [_choice_message(choice) for choice in list_items(choices)] if is_list(choices) else []
+    messages = [message for message in candidates if message is not None]
     return messages if is_chat_messages(messages) else None
 
 
@@ -199,9 +199,9 @@ def _choice_message(choice: object) -> Object | None:
     if not is_object(choice):
         return None
     for key in ("message", "delta"):
-        said = dict_get(choice, key)
-        if is_object(said) and Object.__len__(said):
-            return said
+        message = dict_get(choice, key)
+        if is_object(message) and Object.__len__(message):
+            return message
     return None
 
 
@@ -222,11 +222,11 @@ def read_conversation(value: object, prefer: Prefer | None = None) -> Conversati
 def _search_extended(value: object, prefer: Prefer | None, order: SearchOrder) -> Conversation | None:
     search = _Search(prefer, order)
     search.visit(value, _ROOT, None)
-    found = search.found
-    if found is None:
+    segments = search.segments
+    if segments is None:
         return None
     path = "/" + "/".join(search.path) if search.path else ""  # None of the known keys needs escaping.
-    return Conversation(tuple(read_found_messages(found)), primary_dialect(found), path, search.side)
+    return Conversation(tuple(read_found_messages(segments)), primary_dialect(segments), path, search.side)
 
 
 _Route = tuple[Path, int, int, tuple[Object, ...]]
@@ -239,10 +239,10 @@ _NOT_VISITED = MAX_SEARCH_DEPTH + 1
 class _Search:
     """The state of one extended search: the best match so far, and what was visited."""
 
-    __slots__ = ("_opened", "_order", "_prefer", "_refused", "_seen", "found", "path", "side")
+    __slots__ = ("_opened", "_order", "_prefer", "_refused", "_seen", "path", "segments", "side")
 
     def __init__(self, prefer: Prefer | None, order: SearchOrder) -> None:
-        self.found: list[Segment] | None = None
+        self.segments: list[Segment] | None = None
         self.path: Path = ()
         self.side: Prefer | None = None
         self._prefer = prefer
@@ -253,15 +253,15 @@ class _Search:
         self._opened: dict[tuple[int, Prefer | None], Any] = {}
         """Decoded texts, by id and side, so that none is parsed twice."""
 
-    def visit(self, value: Any, way: _Route, side: Prefer | None) -> bool:
+    def visit(self, value: Any, route: _Route, side: Prefer | None) -> bool:
         """Search a value; return whether the search is finished."""
         if type(value) not in _OBJECT:
-            value, way = self._entered(value, way, side)
+            value, route = self._entered(value, route, side)
             if is_list(value):  # 2
-                return self._take(value, way[0], side)
+                return self._take(value, route[0], side)
             if not is_object(value):  # 1
                 return False
-        path, depth, hops, within = way
+        path, depth, hops, within = route
         seen, mark = self._seen, id(value)
         if seen.get(mark, _NOT_VISITED) <= depth:
             return False
@@ -270,13 +270,13 @@ class _Search:
         keys, wrappers, answers, may_be_message = plan or self._order.plan(value)
         holders = (*within, value) if may_be_message else within
         for key in keys:  # 3
-            found: Any = dict_get(value, key)
-            if type(found) in _LEAVES or (type(found) is str and not _may_open(found)):
+            candidate: Any = dict_get(value, key)
+            if type(candidate) in _LEAVES or (type(candidate) is str and not _may_open(candidate)):
                 continue
-            if type(found) in _LIST and len(found) > 1 and key != "contents":
-                if self._take(found, (*path, key), side or SIDES.get(key)):
+            if type(candidate) in _LIST and len(candidate) > 1 and key != "contents":
+                if self._take(candidate, (*path, key), side or SIDES.get(key)):
                     return True
-            elif self._under(key, found, (path, depth, hops, holders), side):
+            elif self._under(key, candidate, (path, depth, hops, holders), side):
                 return True
         for steps in wrappers:  # 4
             inner, key, inner_holders = dict_get(value, steps[0]), steps[0], holders
@@ -293,24 +293,24 @@ class _Search:
             return True
         return may_be_message and self._take(value, path, side)  # 6
 
-    def _under(self, key: str, found: Any, way: _Route, side: Prefer | None) -> bool:
+    def _under(self, key: str, candidate: Any, route: _Route, side: Prefer | None) -> bool:
         """Try the list or message under a key. A text under `message` is content, not JSON to decode."""
-        path, side = (*way[0], key), side or SIDES.get(key)
-        if type(found) not in _OBJECT and (type(found) not in _LIST or len(found) == 1):
-            if key == "message" and is_text(found):
+        path, side = (*route[0], key), side or SIDES.get(key)
+        if type(candidate) not in _OBJECT and (type(candidate) not in _LIST or len(candidate) == 1):
+            if key == "message" and is_text(candidate):
                 return False
-            found, (path, *_) = self._entered(found, (path, *way[1:]), side)
-            if not is_list(found) and not is_object(found):
+            candidate, (path, *_) = self._entered(candidate, (path, *route[1:]), side)
+            if not is_list(candidate) and not is_object(candidate):
                 return False
-        if self._take(found, path, side):
+        if self._take(candidate, path, side):
             return True
-        return key == "contents" and id(found) in self._refused and self._take(_with_users(found), path, side)
+        return key == "contents" and id(candidate) in self._refused and self._take(_with_users(candidate), path, side)
 
     def _in_answers(self, value: Object, path: Path, side: Prefer | None) -> bool:
         """Try responses of model APIs: choices, candidates, generations, or content with parts."""
-        for key, said in _ANSWERS.items():
-            held = dict_get(value, key)
-            messages = said(list_items(held)) if is_list(held) else []
+        for key, read_messages in _ANSWERS.items():
+            value_list = dict_get(value, key)
+            messages = read_messages(list_items(value_list)) if is_list(value_list) else []
             if messages and self._take(messages, (*path, key), side or SIDES.get(key)):
                 return True
         content = dict_get(value, "content")
@@ -318,25 +318,25 @@ class _Search:
             return self._take(content, (*path, "content"), side)
         return False
 
-    def _take(self, found: object, path: Path, side: Prefer | None) -> bool:
+    def _take(self, candidate: object, path: Path, side: Prefer | None) -> bool:
         """Record a match, if it is messages; return whether no better match is possible."""
         rank = 0 if self._prefer is None else self._rank(side)
-        if (self.found is not None and rank >= self._rank(self.side)) or id(found) in self._refused:
+        if (self.segments is not None and rank >= self._rank(self.side)) or id(candidate) in self._refused:
             return False
-        recognised = split_by_dialect(found)
+        recognised = split_by_dialect(candidate)
         if recognised is None:
-            self._refused[id(found)] = found
+            self._refused[id(candidate)] = candidate
             return False
-        self.found, self.path, self.side = recognised, path, side
+        self.segments, self.path, self.side = recognised, path, side
         return rank == 0
 
     def _rank(self, side: Prefer | None) -> int:
         """Return 0 for the preferred side, 1 for no side, 2 for the other; always 0 without a preference."""
         return 0 if self._prefer is None or self._prefer == side else 1 if side is None else 2
 
-    def _entered(self, value: Any, way: _Route, side: Prefer | None) -> tuple[Any, _Route]:
+    def _entered(self, value: Any, route: _Route, side: Prefer | None) -> tuple[Any, _Route]:
         """Decode a JSON text, and enter a list that holds just one list."""
-        path, depth, hops, within = way
+        path, depth, hops, within = route
         while type(value) not in _LIST and is_text(value) and hops < MAX_NESTED_TEXTS:
             text = (id(value), side)
             inner = self._opened.get(text, value)
@@ -346,9 +346,9 @@ class _Search:
                 break
             value, hops = inner, hops + 1
         if is_list(value):
-            held = list_items(value)
-            if len(held) == 1 and is_list(held[0]):
-                return held[0], ((*path, "0"), depth, hops, within)
+            items = list_items(value)
+            if len(items) == 1 and is_list(items[0]):
+                return items[0], ((*path, "0"), depth, hops, within)
         return value, (path, depth, hops, within)
 
 
@@ -372,14 +372,14 @@ def _may_be_json(text: str) -> bool:
 
 def _choices(choices: list[Any]) -> list[Any]:
     """Return the message of each choice, else its delta, with the role assistant by default."""
-    said: list[Any] = []
+    messages: list[Any] = []
     for choice in choices:
         message, delta = _object(choice, "message"), _object(choice, "delta")
         if message is not None:
-            said.append(message)
+            messages.append(message)
         elif delta is not None:
-            said.append(delta if speaker_role(delta) is not None else _with_role(delta, "assistant"))
-    return said
+            messages.append(delta if speaker_role(delta) is not None else _with_role(delta, "assistant"))
+    return messages
 
 
 def _candidates(candidates: list[Any]) -> list[Any]:
@@ -394,8 +394,8 @@ def _generations(generations: list[Any]) -> list[Any]:
 
 def _object(holder: object, key: str) -> Object | None:
     """Return the object under a key, or None if it is missing or empty."""
-    held = dict_get(holder, key) if is_object(holder) else None
-    return held if is_object(held) and Object.__len__(held) else None
+    value = dict_get(holder, key) if is_object(holder) else None
+    return value if is_object(value) and Object.__len__(value) else None
 
 
 _ANSWERS: Mapping[str, Callable[[list[Any]], list[Any]]] = {
@@ -405,9 +405,9 @@ _ANSWERS: Mapping[str, Callable[[list[Any]], list[Any]]] = {
 }
 
 
-def _with_users(found: Any) -> Any:
+def _with_users(contents: Any) -> Any:
     """Fill in the role of Gemini contents, which defaults to the user."""
-    return [_with_user(element) for element in list_items(found)] if is_list(found) else _with_user(found)
+    return [_with_user(element) for element in list_items(contents)] if is_list(contents) else _with_user(contents)
 
 
 def _with_user(element: Any) -> Any:

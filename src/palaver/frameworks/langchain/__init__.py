@@ -57,8 +57,8 @@ _LAZY = {
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, own = _LAZY[name]
-    return getattr(import_module(module), own)
+    module, attribute = _LAZY[name]
+    return getattr(import_module(module), attribute)
 
 
 class Reader:
@@ -90,7 +90,7 @@ class Reader:
                 return self._stream.feed(message, branch=dict_or_empty(value[1]).get("langgraph_checkpoint_ns", ""))
             case list() if all(isinstance(message, kind) for message in cast("list[Any]", value)):
                 fresh = self._echo.fresh(cast("list[Any]", value))
-                return [given for message in fresh for given in self._stream.feed(message)]
+                return [output for message in fresh for output in self._stream.feed(message)]
             case _:
                 return None
 
@@ -109,8 +109,10 @@ def adopt(
     if not isinstance(thing, Runnable) or isinstance(thing, BaseTool):
         return None
     runnable = cast("Runnable[Any, Any]", thing)
-    own = getattr(runnable, "name", None)
-    name = choose_name(name, own if own != "LangGraph" else "langgraph", type(runnable).__name__.lower())
+    runnable_name = getattr(runnable, "name", None)
+    name = choose_name(
+        name, runnable_name if runnable_name != "LangGraph" else "langgraph", type(runnable).__name__.lower()
+    )
     return AdoptedWorkflow(
         runnable,
         chat_function(runnable, name) if flags["is_chat"] else workflow_function(runnable),

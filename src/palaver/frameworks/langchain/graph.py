@@ -74,10 +74,10 @@ def approval_answers(messages: Sequence[Message]) -> dict[str, Mapping[str, Any]
 
 def resume_value(questions: Sequence[Interrupt], answers: Mapping[str, Mapping[str, Any]]) -> Any:
     """Return what `Command(resume=…)` takes. Raises Failure unless exactly the pending questions are answered."""
-    known = [question["id"] for each in questions for question in each.questions]
-    if unknown := [name for name in answers if name not in known]:
+    question_ids = [question["id"] for each in questions for question in each.questions]
+    if unknown := [name for name in answers if name not in question_ids]:
         raise Failure("approval_not_found", f"Nothing here waits for an approval of {unknown[0][:80]!r}.", status=404)
-    if missing := [name for name in known if name not in answers]:
+    if missing := [name for name in question_ids if name not in answers]:
         listing = ", ".join(missing)
         raise Failure("approval_pending", f"These approvals are not answered yet: {listing}.", status=400)
     if len(questions) == 1:
@@ -168,11 +168,11 @@ class GraphThread(NamedTuple):
     @property
     def pending(self) -> list[MessageCall]:
         """The calls without a result; a model may reuse ids in every turn."""
-        waiting: dict[str, MessageCall] = {}
+        pending_calls: dict[str, MessageCall] = {}
         for message in self.messages:
-            waiting |= {call.call_id: call for call in message_calls(message) if call.call_id}
-            waiting.pop(getattr(message, "tool_call_id", ""), None)
-        return list(waiting.values())
+            pending_calls |= {call.call_id: call for call in message_calls(message) if call.call_id}
+            pending_calls.pop(getattr(message, "tool_call_id", ""), None)
+        return list(pending_calls.values())
 
 
 _NEW_THREAD = GraphThread()
@@ -192,10 +192,10 @@ async def run_graph(
     thread = await _load_thread(graph, config)
     answers = approval_answers(_since_last_answer(messages))
     if resume is not UNSET or answers:
-        given, history = _resume_command(thread, messages, answers, resume), thread.messages
+        graph_input, history = _resume_command(thread, messages, answers, resume), thread.messages
     else:
         input_messages = _input_messages(thread, messages)
-        given, history = (
+        graph_input, history = (
             (input_messages if takes_list else {**inputs, "messages": input_messages}),
             [*thread.messages, *input_messages],
         )
@@ -203,7 +203,7 @@ async def run_graph(
         thread, pending=unanswered_calls(messages), history=history, answers_with=_answer_keys(graph)
     )
     async with aclosing(
-        graph.astream(given, config, stream_mode=["messages", "updates", *reader.further_modes], subgraphs=True)
+        graph.astream(graph_input, config, stream_mode=["messages", "updates", *reader.further_modes], subgraphs=True)
     ) as steps:
         async for namespace, mode, payload in steps:
             for output in reader.feed(namespace, mode, payload):
@@ -218,8 +218,8 @@ async def _load_thread(graph: Any, config: Any) -> GraphThread:
     if not graph.checkpointer:
         return _NEW_THREAD
     snapshot = await graph.aget_state(config, subgraphs=True)
-    found = list(_snapshot_messages(snapshot))
-    return GraphThread(exists=snapshot.created_at is not None, messages=found, interrupts=snapshot.interrupts)
+    messages = list(_snapshot_messages(snapshot))
+    return GraphThread(exists=snapshot.created_at is not None, messages=messages, interrupts=snapshot.interrupts)
 
 
 def _snapshot_messages(snapshot: Any) -> Iterator[Any]:
@@ -307,7 +307,7 @@ class GraphStreamReader:
     def end(self) -> Iterator[OutputValue]:
         """Yield approval requests, the output and the end."""
         if self._interrupts:
-            yield from (given for given in self.stream.end() if not isinstance(given, RunFinished))
+            yield from (output for output in self.stream.end() if not isinstance(output, RunFinished))
             answered = self.stream.answered
             pending = [call for call in self._thread.pending if call.call_id not in answered]
             pending += [
@@ -333,27 +333,27 @@ class GraphStreamReader:
                 self._interrupts |= {interrupt.id: interrupt for interrupt in update}
                 continue
             for change in as_list(update):
-                found = cast("Mapping[str, Any]", change).get("messages") if isinstance(change, Mapping) else change
-                for message in self._echo.fresh(_update_messages(found)):
+                messages = cast("Mapping[str, Any]", change).get("messages") if isinstance(change, Mapping) else change
+                for message in self._echo.fresh(_update_messages(messages)):
                     self._echo.note(message)
                     yield from self.stream.feed(message)
 
 
-def _update_messages(found: Any) -> list[Any]:
+def _update_messages(value: Any) -> list[Any]:
     """Return the messages of an update; LangChain's shorthand is expanded."""
     from langchain_core.messages import BaseMessage, convert_to_messages
 
-    if isinstance(found, tuple) and not _is_shorthand(found):
-        return _update_messages(list(cast("Sequence[Any]", found)))
-    known = [each for each in as_list(found) if isinstance(each, BaseMessage) or _is_shorthand(each)]
-    return cast("list[Any]", convert_to_messages(known))
+    if isinstance(value, tuple) and not _is_shorthand(value):
+        return _update_messages(list(cast("Sequence[Any]", value)))
+    messages = [each for each in as_list(value) if isinstance(each, BaseMessage) or _is_shorthand(each)]
+    return cast("list[Any]", convert_to_messages(messages))
 
 
-def _is_shorthand(found: Any) -> bool:
+def _is_shorthand(value: Any) -> bool:
     """Whether it is LangGraph's shorthand for a message: `("ai", "Hi.")`, or a dict with a role."""
-    if isinstance(found, dict):
-        return "content" in found and ("role" in found or "type" in found)
-    match found:
+    if isinstance(value, dict):
+        return "content" in value and ("role" in value or "type" in value)
+    match value:
         case (str(), str()):
             return True
         case _:
@@ -388,10 +388,10 @@ def chat_function(runnable: "Runnable[Any, Any]", name: str) -> Callable[..., An
             "messages, or declare it with workflow(…)."
         )
 
-    async def answer(messages: list[Message], **given: Any) -> AsyncGenerator[object, None]:
+    async def answer(messages: list[Message], **inputs: Any) -> AsyncGenerator[object, None]:
         history = written(messages)
         async with aclosing(
-            _astream(runnable, history if variables is None else {**given, "messages": history})
+            _astream(runnable, history if variables is None else {**inputs, "messages": history})
         ) as outputs:
             async for chunk in outputs:
                 yield chunk
@@ -409,9 +409,9 @@ def _graph_chat_function(graph: Any, name: str) -> Callable[..., Any]:
     # A key of the state has precedence.
     resume = {RESUME_INPUT: _Argument(Any)} if graph.checkpointer and RESUME_INPUT not in (keys or {}) else {}
 
-    async def answer(messages: list[Message], ctx: Context, **given: Any) -> AsyncGenerator[object, None]:
-        resumed = given.pop(RESUME_INPUT, UNSET) if resume else UNSET
-        async with aclosing(run_graph(graph, messages, given, ctx, resume=resumed, takes_list=takes_list)) as outputs:
+    async def answer(messages: list[Message], ctx: Context, **inputs: Any) -> AsyncGenerator[object, None]:
+        resumed = inputs.pop(RESUME_INPUT, UNSET) if resume else UNSET
+        async with aclosing(run_graph(graph, messages, inputs, ctx, resume=resumed, takes_list=takes_list)) as outputs:
             async for each in outputs:
                 yield each
 
@@ -420,21 +420,21 @@ def _graph_chat_function(graph: Any, name: str) -> Callable[..., Any]:
 
 def workflow_function(runnable: "Runnable[Any, Any]") -> Callable[..., Any]:
     """Return a function that passes its inputs to the runnable: by name if it has names, else `input`."""
-    named = _state_keys(runnable) if is_graph(runnable) else _prompt_variables(runnable)
+    input_names = _state_keys(runnable) if is_graph(runnable) else _prompt_variables(runnable)
 
-    def value_of(given: dict[str, Any]) -> Any:
-        return given["input"] if named is None else given
+    def value_of(inputs: dict[str, Any]) -> Any:
+        return inputs["input"] if input_names is None else inputs
 
-    async def stream(**given: Any) -> AsyncGenerator[object, None]:
-        async with aclosing(_astream(runnable, value_of(given))) as outputs:
+    async def stream(**inputs: Any) -> AsyncGenerator[object, None]:
+        async with aclosing(_astream(runnable, value_of(inputs))) as outputs:
             async for chunk in outputs:
                 yield chunk
 
-    async def call(ctx: Context, **given: Any) -> Any:
+    async def call(ctx: Context, **inputs: Any) -> Any:
         config: Any = {"configurable": {"thread_id": ctx.session}}
-        return to_json_value(await runnable.ainvoke(value_of(given), config))
+        return to_json_value(await runnable.ainvoke(value_of(inputs), config))
 
-    arguments = {"input": _Argument(Any, required=True)} if named is None else named
+    arguments = {"input": _Argument(Any, required=True)} if input_names is None else input_names
     return (
         _with_signature(stream, arguments)
         if _streams_text(runnable)

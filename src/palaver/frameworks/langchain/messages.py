@@ -440,9 +440,9 @@ def _comparison_key(message: Any) -> tuple[object, ...]:
 
 def unanswered_calls(messages: Sequence[Message]) -> dict[str, ToolCall]:
     """Return our calls without a result, by id; some models reuse ids in every turn."""
-    waiting: dict[str, ToolCall] = {}
+    pending: dict[str, ToolCall] = {}
     for message in messages:
-        waiting |= {call.call_id: call for call in message.tool_calls}
+        pending |= {call.call_id: call for call in message.tool_calls}
         for result in message.tool_results:
-            waiting.pop(result.call_id, None)
-    return waiting
+            pending.pop(result.call_id, None)
+    return pending

@@ -28,9 +28,9 @@ _NODE_TAG = "graph:step:"
 
 
 def step_name(serialized: Mapping[str, Any] | None, kwargs: Mapping[str, Any]) -> str:
-    known = dict_or_empty(serialized)
-    path = as_list(known.get("id"))
-    return optional_str(kwargs.get("name")) or optional_str(known.get("name")) or (str(path[-1]) if path else "chain")
+    fields = dict_or_empty(serialized)
+    path = as_list(fields.get("id"))
+    return optional_str(kwargs.get("name")) or optional_str(fields.get("name")) or (str(path[-1]) if path else "chain")
 
 
 def is_agent(name: str, tags: Sequence[str], metadata: Mapping[str, Any]) -> bool:
@@ -51,23 +51,25 @@ def is_control_flow(error: BaseException) -> bool:
 def copy_lists(value: Any) -> Any:
     """Copy lists, so that later additions are not included."""
     if isinstance(value, dict):
-        found = cast("dict[Any, Any]", value)
-        return {key: list(cast("list[Any]", each)) if isinstance(each, list) else each for key, each in found.items()}
+        mapping = cast("dict[Any, Any]", value)
+        return {key: list(cast("list[Any]", each)) if isinstance(each, list) else each for key, each in mapping.items()}
     return list(cast("list[Any]", value)) if isinstance(value, list) else value
 
 
 def input_details(inputs: Any) -> StepDetails:
-    messages, rest = _split_messages(inputs)
-    return StepDetails(messages_in=messages, inputs=rest)
+    messages, others = _split_messages(inputs)
+    return StepDetails(messages_in=messages, inputs=others)
 
 
 def output_details(inputs: Any, outputs: Any) -> StepDetails:
     """A graph returns its whole state; messages of its input are left out."""
-    given, _ = _split_messages(inputs)
-    messages, rest = _split_messages(outputs)
-    if given and [_message_key(each) for each in messages[: len(given)]] == [_message_key(each) for each in given]:
-        messages = messages[len(given) :]
-    return StepDetails(messages_out=messages, outputs=rest)
+    input_messages, _ = _split_messages(inputs)
+    messages, others = _split_messages(outputs)
+    if input_messages and [_message_key(each) for each in messages[: len(input_messages)]] == [
+        _message_key(each) for each in input_messages
+    ]:
+        messages = messages[len(input_messages) :]
+    return StepDetails(messages_out=messages, outputs=others)
 
 
 def _message_key(message: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -88,9 +90,9 @@ def _split_messages(value: Any) -> tuple[list[Any], Any]:
         case _ if _is_command(value):
             return _split_messages(value.update)
         case dict() if "messages" in value:
-            known = cast("dict[str, Any]", value)
-            rest = {key: each for key, each in known.items() if key != "messages"}
-            return dump_messages(as_list(known["messages"]) or [known["messages"]]), to_json_value(rest) or None
+            state = cast("dict[str, Any]", value)
+            others = {key: each for key, each in state.items() if key != "messages"}
+            return dump_messages(as_list(state["messages"]) or [state["messages"]]), to_json_value(others) or None
         case _:
             return [], to_json_value(value)
 
@@ -113,12 +115,13 @@ def model_details(response: "LLMResult") -> StepDetails:
             messages.append({"role": "assistant", "content": each.text})
             continue
         messages.append(to_json_value(message))
-        about = dict_or_empty(message.response_metadata)
+        metadata = dict_or_empty(message.response_metadata)
         details = StepDetails(
             usage=message_usage(message),
-            model=optional_str(about.get("model_name")) or optional_str(about.get("model")),
+            model=optional_str(metadata.get("model_name")) or optional_str(metadata.get("model")),
             finish=next(
-                filter(None, (optional_str(about.get(f"{word}_reason")) for word in ("finish", "stop", "done"))), None
+                filter(None, (optional_str(metadata.get(f"{prefix}_reason")) for prefix in ("finish", "stop", "done"))),
+                None,
             ),
         )
     return StepDetails(messages_out=messages, usage=details.usage, model=details.model, finish=details.finish)
@@ -187,8 +190,8 @@ class _StepReporter(BaseCallbackHandler):
         kind: StepKind = "agent" if is_agent(name, tags or (), metadata or {}) else "task"
         if kind == "agent":
             name = optional_str((metadata or {}).get("lc_agent_name")) or name
-        given = self._inputs[run_id] = copy_lists(inputs)
-        self._start_step(run_id, parent_run_id, kind, name, partial(input_details, given))
+        copied_inputs = self._inputs[run_id] = copy_lists(inputs)
+        self._start_step(run_id, parent_run_id, kind, name, partial(input_details, copied_inputs))
 
     def on_chat_model_start(
         self,
@@ -226,9 +229,9 @@ class _StepReporter(BaseCallbackHandler):
         inputs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        given: Any = input_str if inputs is None else dict(inputs)
+        tool_input: Any = input_str if inputs is None else dict(inputs)
         step = partial(self._start_step, run_id, parent_run_id, "tool", step_name(serialized, kwargs))
-        step(lambda: StepDetails(inputs=to_json_value(given)), call_id=optional_str(kwargs.get("tool_call_id")))
+        step(lambda: StepDetails(inputs=to_json_value(tool_input)), call_id=optional_str(kwargs.get("tool_call_id")))
 
     def on_retriever_start(
         self,
@@ -286,12 +289,12 @@ class _StepReporter(BaseCallbackHandler):
         parent_run_id: UUID | None,
         kind: StepKind,
         name: str,
-        tell: DetailsProvider,
+        details: DetailsProvider,
         *,
         call_id: str | None = None,
     ) -> None:
         parent = self._parent(parent_run_id)
-        self._steps[run_id] = self._listener.begin(SOURCE, kind, name, parent=parent, call_id=call_id, details=tell)
+        self._steps[run_id] = self._listener.begin(SOURCE, kind, name, parent=parent, call_id=call_id, details=details)
 
     def _start_model(
         self,
@@ -321,9 +324,11 @@ class _StepReporter(BaseCallbackHandler):
 
         self._start_step(run_id, parent_run_id, "llm", model or "", tell)
 
-    def _end(self, run_id: UUID, tell: DetailsProvider | None, error: BaseException | StepError | None = None) -> None:
+    def _end(
+        self, run_id: UUID, details: DetailsProvider | None, error: BaseException | StepError | None = None
+    ) -> None:
         step = self._steps.pop(run_id, None)
         self._outputs.pop(run_id, None)
         self._inputs.pop(run_id, None)
         if step is not None:
-            step.end(tell, error=error)
+            step.end(details, error=error)

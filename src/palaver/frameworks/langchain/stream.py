@@ -69,38 +69,38 @@ class RunEvents:
         self._names: set[str] = set()
         self._call_ids: set[str] = {""}
 
-    def emit(self, given: OutputValue) -> None:
-        self._out.append(given)
+    def emit(self, value: OutputValue) -> None:
+        self._out.append(value)
 
     def take_events(self) -> list[OutputValue]:
         """Return the events since the last time."""
         events, self._out = self._out, []
         return events
 
-    def name(self, wanted: str) -> str:
+    def name(self, base: str) -> str:
         """Return an unused name for a message or an item: `wanted`, or the next free of `….2`, `….3`."""
-        name = _unused_name(wanted, self._names)
+        name = _unused_name(base, self._names)
         self._names.add(name)
         return name
 
     def new_call(self) -> StreamedCall:
-        made = StreamedCall(f"lc-{len(self.calls)}")
-        self.calls.append(made)
-        return made
+        call = StreamedCall(f"lc-{len(self.calls)}")
+        self.calls.append(call)
+        return call
 
-    def start_call(self, made: StreamedCall, message: str) -> None:
+    def start_call(self, call: StreamedCall, message: str) -> None:
         """Emit the start of a call. A call id that was used before in this run is replaced."""
-        made.started = True
-        made.name = made.name or "unknown"
-        made.call_id = _unused_name(made.model_id, self._call_ids) if made.model_id else ""
-        self._call_ids.add(made.call_id)
-        self.emit(ToolStarted(item=made.handle, message=message, call_id=made.call_id, name=made.name))
-        if made.arguments:
-            self.emit(ToolDelta(item=made.handle, delta=made.arguments))
+        call.started = True
+        call.name = call.name or "unknown"
+        call.call_id = _unused_name(call.model_id, self._call_ids) if call.model_id else ""
+        self._call_ids.add(call.call_id)
+        self.emit(ToolStarted(item=call.handle, message=message, call_id=call.call_id, name=call.name))
+        if call.arguments:
+            self.emit(ToolDelta(item=call.handle, delta=call.arguments))
 
     def unanswered(self, model_id: str) -> StreamedCall | None:
         """Return the newest call of that id without a result."""
-        return next((made for made in reversed(self.calls) if made.model_id == model_id and not made.answered), None)
+        return next((call for call in reversed(self.calls) if call.model_id == model_id and not call.answered), None)
 
 
 class StreamedMessage:
@@ -183,28 +183,28 @@ class StreamedMessage:
         self._refusal.append(piece)
 
     def call(self, call: MessageCall) -> None:
-        made = self._new_call(call.call_id or object())
-        made.model_id, made.name, made.pieces = call.call_id, call.name, [call.arguments]
+        streamed_call = self._new_call(call.call_id or object())
+        streamed_call.model_id, streamed_call.name, streamed_call.pieces = call.call_id, call.name, [call.arguments]
         self.close()
 
     def call_piece(self, piece: Mapping[str, Any]) -> None:
         """Add a piece of a call, matched by its index, else by its id, else to the last one."""
         model_id, index, arguments = piece.get("id") or "", piece.get("index"), piece.get("args") or ""
         key: object = ("index", index) if index is not None else model_id
-        made = self.calls.get(key) if key else self._call
-        if made is None or (model_id and made.model_id and model_id != made.model_id):
-            made = self._new_call(key or object())
-        made.model_id = made.model_id or model_id
-        made.name = made.name or piece.get("name") or ""
+        call = self.calls.get(key) if key else self._call
+        if call is None or (model_id and call.model_id and model_id != call.model_id):
+            call = self._new_call(key or object())
+        call.model_id = call.model_id or model_id
+        call.name = call.name or piece.get("name") or ""
         if arguments:
-            made.pieces.append(arguments)
-        if made.started and arguments:
-            self._events.emit(ToolDelta(item=made.handle, delta=arguments))
-        elif not made.started and made.name and (made.model_id or made.pieces):
-            self._events.start_call(made, self.name)
+            call.pieces.append(arguments)
+        if call.started and arguments:
+            self._events.emit(ToolDelta(item=call.handle, delta=arguments))
+        elif not call.started and call.name and (call.model_id or call.pieces):
+            self._events.start_call(call, self.name)
 
-    def is_current_call(self, made: StreamedCall) -> bool:
-        return self._call is made
+    def is_current_call(self, call: StreamedCall) -> bool:
+        return self._call is call
 
     def close(self) -> None:
         """End the open text, reasoning or call."""
@@ -213,11 +213,11 @@ class StreamedMessage:
         elif self._open == "reasoning":
             self._events.emit(ReasoningEnded(item=self._item, encrypted="".join(self._encrypted) or None))
         self._open, self._notes, self._encrypted = None, [], []
-        made, self._call = self._call, None
-        if made is not None:
-            if not made.started:
-                self._events.start_call(made, self.name)
-            self._events.emit(ToolEnded(item=made.handle))
+        call, self._call = self._call, None
+        if call is not None:
+            if not call.started:
+                self._events.start_call(call, self.name)
+            self._events.emit(ToolEnded(item=call.handle))
         refusal, self._refusal = "".join(self._refusal), []
         if refusal:
             self._add(Refusal(text=refusal))
@@ -237,22 +237,22 @@ class StreamedMessage:
 
     def _new_call(self, key: object) -> StreamedCall:
         self.close()
-        self._call = made = self._events.new_call()
+        self._call = call = self._events.new_call()
         if key in self.calls:  # From now on the key is the newest call's.
             self.calls[object()] = self.calls.pop(key)
-        self.calls[key] = made
-        return made
+        self.calls[key] = call
+        return call
 
     def _add(self, part: Refusal | File | Data) -> None:
         self.kinds.add(type(part))
         self._events.emit(PartAdded(message=self.name, part=part))
 
 
-def _unused_name(wanted: str, taken: set[str]) -> str:
-    number, name = 1, wanted
-    while name in taken:
+def _unused_name(base: str, used: set[str]) -> str:
+    number, name = 1, base
+    while name in used:
         number += 1
-        name = f"{wanted}.{number}"
+        name = f"{base}.{number}"
     return name
 
 
@@ -286,12 +286,12 @@ class MessageStream:
 
     @property
     def unanswered(self) -> list[StreamedCall]:
-        return [made for made in self._events.calls if not made.answered]
+        return [call for call in self._events.calls if not call.answered]
 
     @property
     def answered(self) -> frozenset[str]:
         """The ids of the calls with a result in this run."""
-        return frozenset(made.model_id for made in self._events.calls if made.answered)
+        return frozenset(call.model_id for call in self._events.calls if call.answered)
 
     def feed(self, message: Any, *, branch: str = "") -> list[OutputValue]:
         """Convert one message or chunk. Messages of different branches may be interleaved."""
@@ -323,23 +323,23 @@ class MessageStream:
     # Messages
 
     def _feed_complete(self, message: Any, branch: str) -> None:
-        known = self._find_streamed(message) or self._messages.get(message.id or "")
-        if known is not None and (known.is_streamed or self._repeats == "complete"):
-            self._complete(known, message)
+        existing = self._find_streamed(message) or self._messages.get(message.id or "")
+        if existing is not None and (existing.is_streamed or self._repeats == "complete"):
+            self._complete(existing, message)
             return
         streamed = self._start_message(message.id or "", branch)
         del self._current[branch]
-        waiting = message_calls(message)
+        pending_calls = message_calls(message)
         for piece in content_pieces(message):
             if isinstance(piece, CallMarker):
-                marked = [call for call in waiting if call.call_id == piece.call_id and call.parsed]
+                marked = [call for call in pending_calls if call.call_id == piece.call_id and call.parsed]
                 for call in marked[:1]:
-                    waiting.remove(call)
+                    pending_calls.remove(call)
                     streamed.call(call)
             else:
                 _add_piece(streamed, piece)
         streamed.close()
-        for call in waiting:
+        for call in pending_calls:
             streamed.call(call)
         self._add_usage(streamed, message)
         self._events.emit(_MESSAGE_END)
@@ -350,14 +350,14 @@ class MessageStream:
         OpenAI's models name a message in one chunk only: the other chunks have LangChain's run id, the complete message
         has the model's. They are matched by content.
         """
-        known = self._messages.get(message.id or "")
-        if known is not None and (known.texts or known.calls):
+        existing = self._messages.get(message.id or "")
+        if existing is not None and (existing.texts or existing.calls):
             return None
-        whole, call_ids = message_text(message), {call.call_id for call in message_calls(message)}
+        text, call_ids = message_text(message), {call.call_id for call in message_calls(message)}
         for streamed in self._messages.values():
             if streamed.is_streamed and not streamed.is_complete and streamed.id.startswith(_LANGCHAIN_ID_PREFIXES):
-                made = {made.model_id for made in streamed.calls.values()}
-                if (streamed.texts or made) and whole == "".join(streamed.texts) and made <= call_ids:
+                streamed_ids = {streamed_ids.model_id for streamed_ids in streamed.calls.values()}
+                if (streamed.texts or streamed_ids) and text == "".join(streamed.texts) and streamed_ids <= call_ids:
                     self._messages[message.id or streamed.id] = streamed
                     return streamed
         return None
@@ -367,20 +367,20 @@ class MessageStream:
         streamed.is_complete = True
         if self._current.get(streamed.branch) is streamed:
             del self._current[streamed.branch]
-        whole, streamed_text = message_text(message), "".join(streamed.texts)
-        if whole.startswith(streamed_text):
-            streamed.text(TextPiece(text=whole[len(streamed_text) :]))
-        elif whole:
+        text, streamed_text = message_text(message), "".join(streamed.texts)
+        if text.startswith(streamed_text):
+            streamed.text(TextPiece(text=text[len(streamed_text) :]))
+        elif text:
             self._warn("the whole text of a message differs from what was streamed of it; what was said stays")
         streamed.close()
-        came = frozenset(streamed.kinds)
+        streamed_kinds = frozenset(streamed.kinds)
         for piece in content_pieces(message):
-            if isinstance(piece, Refusal | File | Data) and type(piece) not in came:
+            if isinstance(piece, Refusal | File | Data) and type(piece) not in streamed_kinds:
                 streamed.part(piece)
-        known = [made.model_id for made in streamed.calls.values()]
+        known_ids = [streamed_call.model_id for streamed_call in streamed.calls.values()]
         for call in message_calls(message):
-            if call.call_id in known:
-                known.remove(call.call_id)
+            if call.call_id in known_ids:
+                known_ids.remove(call.call_id)
             else:
                 streamed.call(call)
         self._add_usage(streamed, message)
@@ -438,17 +438,17 @@ class MessageStream:
 
     # Results
 
-    def _result(self, message: Any, made: StreamedCall | None, branch: str) -> None:
+    def _result(self, message: Any, call: StreamedCall | None, branch: str) -> None:
         if message.id and self._repeats == "complete":
             if message.id in self._results:
                 return
             self._results.add(message.id)
         self._current.pop(branch, None)
-        call_id = message.tool_call_id if made is None else made.call_id
-        if made is not None:
-            made.answered = True
+        call_id = message.tool_call_id if call is None else call.call_id
+        if call is not None:
+            call.answered = True
             for streamed in self._open_messages():
-                if streamed.is_current_call(made):
+                if streamed.is_current_call(call):
                     streamed.close()
         elif call_id not in self._pending and call_id in self._thread:
             self._repeat_call(self._thread[call_id])
@@ -457,19 +457,19 @@ class MessageStream:
         self._events.emit(ToolReturned(message=message.id or "", call_id=call_id, output=output, is_error=is_error))
 
     def _result_by_name(self, message: Any, branch: str) -> None:
-        made = next((made for made in reversed(self.unanswered) if made.name == message.name), None)
-        if made is None:
+        call = next((call for call in reversed(self.unanswered) if call.name == message.name), None)
+        if call is None:
             self._warn(f"dropped the result of a function {message.name!r} that nobody called")
         else:
-            self._result(message, made, branch)
+            self._result(message, call, branch)
 
     def _repeat_call(self, call: MessageCall) -> None:
         """Emit a call of an earlier run again, because its result comes only now."""
-        made = self._events.new_call()
-        made.model_id, made.name, made.answered = call.call_id, call.name, True
+        new_call = self._events.new_call()
+        new_call.model_id, new_call.name, new_call.answered = call.call_id, call.name, True
         self._events.emit(_MESSAGE_END)
-        self._events.start_call(made, "")
-        self._events.emit(ToolEnded(item=made.handle, arguments=call.arguments))
+        self._events.start_call(new_call, "")
+        self._events.emit(ToolEnded(item=new_call.handle, arguments=call.arguments))
 
 
 def _add_piece(streamed: StreamedMessage, piece: ContentPiece) -> None:

@@ -36,6 +36,7 @@ from palaver.core.messages import (
     Usage,
 )
 from palaver.errors import BadStream
+from palaver.frameworks.base import usage_difference
 
 if TYPE_CHECKING:
     from agents import RunResultStreaming
@@ -182,11 +183,11 @@ class Reader:
         yield from self._open(index, item)
         match item.type:
             case "message":
-                for place, part in enumerate(cast("ResponseOutputMessage", item).content):
+                for position, part in enumerate(cast("ResponseOutputMessage", item).content):
                     if part.type == "refusal":
-                        yield from self._add_refusal((index, place), part.refusal)
-                    elif (index, place) not in self._texts:
-                        yield from self._finish_text((index, place), part.text, part.annotations)
+                        yield from self._add_refusal((index, position), part.refusal)
+                    elif (index, position) not in self._texts:
+                        yield from self._finish_text((index, position), part.text, part.annotations)
             case "reasoning":
                 text = "" if self._reasoning_kinds[index] else _reasoning_text(item)
                 yield ReasoningEnded(text=text, encrypted=item.encrypted_content)
@@ -295,33 +296,20 @@ class Reader:
 
     def _add_usage(self, usage: Usage, *, total: bool = False) -> Iterator[OutputValue]:
         """Emit usage. Only the total includes agents that run as tools."""
-        more = _usage_difference(usage, self._reported) if total else usage
+        more = usage_difference(usage, self._reported) if total else usage
         if more.total_tokens > 0:
             self._reported += more
             yield more
 
 
 def sdk_usage(usage: "ResponseUsage | SdkUsage") -> Usage:
-    given, made = usage.input_tokens_details, usage.output_tokens_details
+    input_details, output_details = usage.input_tokens_details, usage.output_tokens_details
     return Usage(
         input_tokens=usage.input_tokens or 0,
         output_tokens=usage.output_tokens or 0,
-        cached_input_tokens=getattr(given, "cached_tokens", None) or None,
-        cache_creation_input_tokens=getattr(given, "cache_write_tokens", None) or None,
-        reasoning_tokens=getattr(made, "reasoning_tokens", None) or None,
-    )
-
-
-def _usage_difference(total: Usage, reported: Usage) -> Usage:
-    def rest(one: int | None, other: int | None) -> int | None:
-        return (one or 0) - (other or 0) or None
-
-    return Usage(
-        input_tokens=total.input_tokens - reported.input_tokens,
-        output_tokens=total.output_tokens - reported.output_tokens,
-        cached_input_tokens=rest(total.cached_input_tokens, reported.cached_input_tokens),
-        cache_creation_input_tokens=rest(total.cache_creation_input_tokens, reported.cache_creation_input_tokens),
-        reasoning_tokens=rest(total.reasoning_tokens, reported.reasoning_tokens),
+        cached_input_tokens=getattr(input_details, "cached_tokens", None) or None,
+        cache_creation_input_tokens=getattr(input_details, "cache_write_tokens", None) or None,
+        reasoning_tokens=getattr(output_details, "reasoning_tokens", None) or None,
     )
 
 

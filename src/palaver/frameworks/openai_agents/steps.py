@@ -32,8 +32,8 @@ def span_details(data: Any) -> DetailsProvider:
     """Return a function that reads the details of a span; mutable values are copied now."""
     match data.type:
         case "generation":
-            given = (_copy_list(data.input), _copy_list(data.output), data.model, data.model_config, data.usage)
-            return partial(_generation_details, *given)
+            arguments = (_copy_list(data.input), _copy_list(data.output), data.model, data.model_config, data.usage)
+            return partial(_generation_details, *arguments)
         case "response":
             return partial(_response_details, _copy_list(data.input), data.response, data.usage)
         case "function":
@@ -65,11 +65,11 @@ def span_name(data: Any) -> str:
 
 
 def request_details(model: Any, instructions: str | None, items: Sequence[Any], settings: Any) -> DetailsProvider:
-    given = list(items)
+    items_copy = list(items)
 
     def tell() -> StepDetails:
         return StepDetails(
-            messages_in=[*_system_message(instructions), *to_json_value(given)],
+            messages_in=[*_system_message(instructions), *to_json_value(items_copy)],
             model=optional_str(model) or optional_str(getattr(model, "model", None)),
             parameters=_parameters(settings),
         )
@@ -81,24 +81,28 @@ def response_details(response: Any) -> DetailsProvider:
     return lambda: StepDetails(messages_out=_dump_items(response.output), usage=_known_usage(sdk_usage(response.usage)))
 
 
-def _generation_details(given: Any, came: Any, model: str | None, settings: Any, spent: Any) -> StepDetails:
-    responses = [each for each in as_list(to_json_value(came)) if dict_or_empty(each).get("object") == "response"]
+def _generation_details(inputs: Any, outputs: Any, model: str | None, settings: Any, usage: Any) -> StepDetails:
+    responses = [each for each in as_list(to_json_value(outputs)) if dict_or_empty(each).get("object") == "response"]
     output_items = [item for each in responses for item in as_list(each.get("output"))]
     return StepDetails(
-        messages_in=as_list(to_json_value(given)),
-        messages_out=output_items or as_list(to_json_value(came)),
+        messages_in=as_list(to_json_value(inputs)),
+        messages_out=output_items or as_list(to_json_value(outputs)),
         model=next((optional_str(each.get("model")) for each in responses if each.get("model")), None) or model,
         parameters=_parameters(settings),
         tools=[tool for each in responses for tool in as_list(each.get("tools"))],
-        usage=_parse_usage(spent),
+        usage=_parse_usage(usage),
         finish=_finish(responses[0]) if responses else None,
     )
 
 
-def _response_details(given: Any, response: Any, spent: Any) -> StepDetails:
-    input_messages = [{"role": "user", "content": given}] if isinstance(given, str) else as_list(to_json_value(given))
+def _response_details(input_value: Any, response: Any, usage: Any) -> StepDetails:
+    input_messages = (
+        [{"role": "user", "content": input_value}]
+        if isinstance(input_value, str)
+        else as_list(to_json_value(input_value))
+    )
     if response is None:
-        return StepDetails(messages_in=input_messages, usage=_parse_usage(spent))
+        return StepDetails(messages_in=input_messages, usage=_parse_usage(usage))
     fields = dict_or_empty(to_json_value(response))
     return StepDetails(
         messages_in=[*_system_message(fields.get("instructions")), *input_messages],
@@ -107,7 +111,7 @@ def _response_details(given: Any, response: Any, spent: Any) -> StepDetails:
         provider=_PROVIDER,
         parameters=visible_parameters(fields),
         tools=as_list(fields.get("tools")),
-        usage=_known_usage(sdk_usage(response.usage)) if response.usage else _parse_usage(spent),
+        usage=_known_usage(sdk_usage(response.usage)) if response.usage else _parse_usage(usage),
         finish=_finish(fields),
     )
 
@@ -140,9 +144,9 @@ def _finish(response: Any) -> str:
     return why or ("tool_calls" if calls else "stop")
 
 
-def _parse_usage(spent: Any) -> Usage | None:
+def _parse_usage(usage: Any) -> Usage | None:
     """Parse the usage of a span."""
-    fields = dict_or_empty(spent)
+    fields = dict_or_empty(usage)
     input_details, output_details = (
         dict_or_empty(fields.get("input_tokens_details")),
         dict_or_empty(fields.get("output_tokens_details")),

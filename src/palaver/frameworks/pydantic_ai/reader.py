@@ -25,6 +25,7 @@ from palaver.core.events import (
 )
 from palaver.core.grammar import OutputValue
 from palaver.core.messages import APPROVAL_REQUEST, Annotation, Data, File, Message, Text, ToolResult, Usage
+from palaver.frameworks.base import usage_difference
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import (
@@ -85,7 +86,7 @@ class Reader:
 
     def spend(self, total: "RunUsage") -> Iterator[OutputValue]:
         """Emit usage beyond what was reported."""
-        more = _usage_difference(agent_usage(total), self._reported)
+        more = usage_difference(agent_usage(total), self._reported)
         if more.total_tokens > 0:
             self._reported += more
             yield more
@@ -280,20 +281,6 @@ def agent_usage(usage: "RunUsage | RequestUsage") -> Usage:
         cache_creation_input_tokens=usage.cache_write_tokens or None,
         reasoning_tokens=usage.output_reasoning_tokens or None,
         cost=None if usage.cost is None else float(usage.cost),
-    )
-
-
-def _usage_difference(total: Usage, reported: Usage) -> Usage:
-    def rest(one: int | None, other: int | None) -> int | None:
-        return (one or 0) - (other or 0) or None
-
-    return Usage(
-        input_tokens=total.input_tokens - reported.input_tokens,
-        output_tokens=total.output_tokens - reported.output_tokens,
-        cached_input_tokens=rest(total.cached_input_tokens, reported.cached_input_tokens),
-        cache_creation_input_tokens=rest(total.cache_creation_input_tokens, reported.cache_creation_input_tokens),
-        reasoning_tokens=rest(total.reasoning_tokens, reported.reasoning_tokens),
-        cost=None if total.cost is None else total.cost - (reported.cost or 0),
     )
 
 

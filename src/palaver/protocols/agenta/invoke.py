@@ -39,10 +39,16 @@ def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, AgentaRequ
 def response_head(started: RunStarted, request: AgentaRequest) -> HttpResponse | None:
     if request.form == JSON:
         return None
-    named = (("content-type", request.form), ("cache-control", "no-cache, no-transform"), ("x-accel-buffering", "no"))
+    stream_headers = (
+        ("content-type", request.form),
+        ("cache-control", "no-cache, no-transform"),
+        ("x-accel-buffering", "no"),
+    )
     ui_headers = request.ui.headers if request.ui else ()
     keep_alive = sse.KEEP_ALIVE if request.form == SSE else b""
-    return HttpResponse(status=200, headers=(*named, *ui_headers, *response_headers(started)), keep_alive=keep_alive)
+    return HttpResponse(
+        status=200, headers=(*stream_headers, *ui_headers, *response_headers(started)), keep_alive=keep_alive
+    )
 
 
 def stream_encoder(request: AgentaRequest) -> EventEncoder:

@@ -87,7 +87,7 @@ def parse_body(body: _Object, headers: Mapping[str, str], *, is_chat: bool) -> C
         history = inputs.pop("messages")
         places["/messages"] = places.pop("/inputs/messages")
     parameters = _parameters(body, data, places)
-    kept_in_data = data if envelope else body
+    holder = data if envelope else body
     return CallBody(
         envelope=envelope,
         messages=history,
@@ -96,7 +96,7 @@ def parse_body(body: _Object, headers: Mapping[str, str], *, is_chat: bool) -> C
         session=_session(body, headers),
         flags=_flags(body),
         references={name: body[name] for name in _REFERENCE_FIELDS if name in body}
-        | {name: kept_in_data[name] for name in _DATA_REFERENCE_FIELDS if name in kept_in_data},
+        | {name: holder[name] for name in _DATA_REFERENCE_FIELDS if name in holder},
         tags=_tags(body),
         places=places,
         strays=_unknown_fields(body, envelope=envelope),
@@ -119,14 +119,14 @@ def conflicting_fields(first: str, second: str) -> ConflictingFields:
 
 def _inputs(body: _Object, data: _Object, places: dict[str, str], *, is_chat: bool) -> dict[str, Any]:
     """Merge the inputs of all places, the history under `messages`; records the place of each."""
-    joined: dict[str, Any] = {}
+    inputs: dict[str, Any] = {}
 
-    def add(name: str, value: Any, found: str) -> None:
-        first = places.setdefault(f"/inputs/{json.escape_pointer(name)}", found)
-        if name not in joined:
-            joined[name] = value
-        elif not _json_equal(joined[name], value):
-            raise conflicting_fields(first, found)
+    def add(name: str, value: Any, pointer: str) -> None:
+        first = places.setdefault(f"/inputs/{json.escape_pointer(name)}", pointer)
+        if name not in inputs:
+            inputs[name] = value
+        elif not _json_equal(inputs[name], value):
+            raise conflicting_fields(first, pointer)
 
     for base, holder in (("/data", data), ("", body)):
         for name, value in _object(holder, "inputs", base).items():
@@ -134,20 +134,20 @@ def _inputs(body: _Object, data: _Object, places: dict[str, str], *, is_chat: bo
                 add(name, value, f"{base}/inputs/{json.escape_pointer(name)}")
     if body.get("messages") is not None:
         add("messages", body["messages"], "/messages")
-    return joined
+    return inputs
 
 
 def _parameters(body: _Object, data: _Object, places: dict[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] | None = None
+    parameters: dict[str, Any] | None = None
     for base, holder, name in (("/data", data, "parameters"), ("", body, "parameters"), ("", body, "ag_config")):
         if holder.get(name) is None:
             continue
-        value, place = _object(holder, name, base), f"{base}/{name}"
-        if found is None:
-            found, places["/parameters"] = value, place
-        elif not _json_equal(found, value):
-            raise conflicting_fields(places["/parameters"], place)
-    return found or {}
+        value, pointer = _object(holder, name, base), f"{base}/{name}"
+        if parameters is None:
+            parameters, places["/parameters"] = value, pointer
+        elif not _json_equal(parameters, value):
+            raise conflicting_fields(places["/parameters"], pointer)
+    return parameters or {}
 
 
 def _session(body: _Object, headers: Mapping[str, str]) -> str | None:
@@ -157,14 +157,14 @@ def _session(body: _Object, headers: Mapping[str, str]) -> str | None:
         if not isinstance(session, str) or not _SESSION.fullmatch(session):
             raise InvalidSessionId(f"session_id must be {pattern}", pointer="/session_id")
         return session
-    for where, given in (
+    for source, value in (
         ("The header x-ag-session-id", headers.get("x-ag-session-id")),
         ("ag.session.id in the header baggage", _baggage(headers.get("baggage", ""))),
     ):
-        if given is not None:
-            if not _SESSION.fullmatch(given):
-                raise InvalidSessionId(f"{where} must be {pattern}")
-            return given
+        if value is not None:
+            if not _SESSION.fullmatch(value):
+                raise InvalidSessionId(f"{source} must be {pattern}")
+            return value
     return None
 
 
@@ -192,8 +192,8 @@ def _tags(body: _Object) -> _Object:
 
 
 def _unknown_fields(body: _Object, *, envelope: bool) -> frozenset[str]:
-    meant = _KNOWN_FIELDS.union(_REFERENCE_FIELDS, () if envelope else _DATA_REFERENCE_FIELDS)
-    return frozenset([json.escape_pointer(name) for name in body if name not in meant] or ())
+    known_fields = _KNOWN_FIELDS.union(_REFERENCE_FIELDS, () if envelope else _DATA_REFERENCE_FIELDS)
+    return frozenset([json.escape_pointer(name) for name in body if name not in known_fields] or ())
 
 
 def _object(holder: _Object, name: str, base: str = "") -> dict[str, Any]:
@@ -253,8 +253,8 @@ class AgentaRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     def pointer(self, pointer: str) -> str:
         """Convert a pointer into the call (`/messages/3`, `/inputs/x`, `/parameters/x`) to one into the body."""
-        known = max((place for place in self.places if _is_below(pointer, place)), key=len, default=None)
-        return pointer if known is None else self.places[known] + pointer[len(known) :]
+        prefix = max((candidate for candidate in self.places if _is_below(pointer, candidate)), key=len, default=None)
+        return pointer if prefix is None else self.places[prefix] + pointer[len(prefix) :]
 
 
 class RejectedCall(RequestError):
@@ -284,7 +284,7 @@ def parse_call(
     )
     try:
         version = _ui_version(request.headers)
-        chosen = _negotiate(request.headers, form.flags, offers if version is None else _ui_offers(offers))
+        media_type = _negotiate(request.headers, form.flags, offers if version is None else _ui_offers(offers))
         messages = parse_history(form) if workflow.is_chat else ()
     except RequestError as error:
         raise RejectedCall(error, agenta_request) from None
@@ -299,7 +299,7 @@ def parse_call(
         tags=form.tags,
         trace_parent=request.trace_parent,
     )
-    return call, msgspec.structs.replace(agenta_request, form=chosen, ui=ui)
+    return call, msgspec.structs.replace(agenta_request, form=media_type, ui=ui)
 
 
 def _ui_version(headers: Mapping[str, str]) -> int | None:
@@ -322,15 +322,15 @@ def _ui_offers(offers: Sequence[str]) -> tuple[str, ...]:
 def _negotiate(headers: Mapping[str, str], flags: Mapping[str, bool], offers: Sequence[str]) -> str:
     """Choose the media type of the response."""
     stream = flags.get("stream")
-    left = tuple(offer for offer in offers if stream is None or stream is (offer != JSON))
-    if not left:
+    allowed = tuple(offer for offer in offers if stream is None or stream is (offer != JSON))
+    if not allowed:
         raise NotAcceptable("Nothing is streamed here: leave flags.stream out, or use /invoke.", supported=offers)
-    chosen = choose_media_type(headers.get("accept"), left)
-    if chosen is None:
+    media_type = choose_media_type(headers.get("accept"), allowed)
+    if media_type is None:
         suffix = "" if stream is None else f" with flags.stream {str(stream).lower()}"
-        raise NotAcceptable(f"Nothing accepted can be given{suffix}: accept {' or '.join(left)}.", supported=left)
-    return chosen
+        raise NotAcceptable(f"Nothing accepted can be given{suffix}: accept {' or '.join(allowed)}.", supported=allowed)
+    return media_type
 
 
-def _is_below(pointer: str, place: str) -> bool:
-    return pointer == place or pointer.startswith(f"{place}/")
+def _is_below(pointer: str, parent: str) -> bool:
+    return pointer == parent or pointer.startswith(f"{parent}/")

@@ -1,4 +1,7 @@
-"""Headers, outputs and error documents of /inspect, /invoke, /run and /test."""
+"""Headers, outputs and error documents of /inspect, /invoke, /run and /test, and the stream records of /invoke.
+
+A record is a JSON object `{"type", "data"}`, sent as a line or as a server-sent event.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, assert_never
@@ -41,12 +44,12 @@ VERSION = "2025.07.14"
 def response_headers(started: RunStarted | None, session: str | None = None) -> Headers:
     """Return the headers of every response; ids once they exist."""
     session = started.session if started else session
-    named = [("x-ag-version", VERSION)]
+    headers = [("x-ag-version", VERSION)]
     if session:
-        named += [("x-ag-session-id", session), ("baggage", f"ag.session.id={session}")]
+        headers += [("x-ag-session-id", session), ("baggage", f"ag.session.id={session}")]
     if started:
-        named += [("x-ag-trace-id", started.trace_id), ("x-ag-span-id", started.span_id), *run_headers(started)]
-    return tuple(named)
+        headers += [("x-ag-trace-id", started.trace_id), ("x-ag-span-id", started.span_id), *run_headers(started)]
+    return tuple(headers)
 
 
 def encode_outputs(reply: Reply, events: Sequence[Event], request: AgentaRequest) -> Any:
@@ -55,17 +58,17 @@ def encode_outputs(reply: Reply, events: Sequence[Event], request: AgentaRequest
         return _value_so_far(events) if reply.value is UNSET else reply.value
     if request.ui is not None:
         return encode_ui_message(events, request.ui)
-    written = chat_completions.write(reply.messages)
-    if not written:
+    messages = chat_completions.write(reply.messages)
+    if not messages:
         return {"role": "assistant", "content": ""}
-    return written[-1] if request.trim or len(written) == 1 else written
+    return messages[-1] if request.trim or len(messages) == 1 else messages
 
 
 def json_response(
     status: int, document: Any, *, started: RunStarted | None = None, session: str | None = None
 ) -> HttpResponse:
-    named = (("content-type", JSON), *response_headers(started, session))
-    return HttpResponse(status=status, headers=named, body=json.encode(document))
+    headers = (("content-type", JSON), *response_headers(started, session))
+    return HttpResponse(status=status, headers=headers, body=json.encode(document))
 
 
 def error_response(error: PalaverError, request: AgentaRequest | None, *, status: int) -> HttpResponse:
@@ -262,14 +265,14 @@ class RecordEncoder:
         if usage := event.usage or self._usage:
             fields = {"input": usage.input_tokens, "output": usage.output_tokens, "total": usage.total_tokens}
             frames += self._record("usage", **fields)
-        done: dict[str, Any] = {
+        done_fields: dict[str, Any] = {
             "stopReason": stop_reason(event),
             "run_id": self._started.run_id,
             "trace_id": self._started.trace_id,
         }
         if isinstance(event, RunFinished) and event.value is not UNSET and not self._is_chat:
-            done["outputs"] = event.value
-        return frames + self._record("done", **done)
+            done_fields["outputs"] = event.value
+        return frames + self._record("done", **done_fields)
 
     def _record(self, kind: str, **data: Any) -> bytes:
         return self._wrap(json.encode({"type": kind, "data": data}))
@@ -370,8 +373,8 @@ def _part_added(kind: str, item: str, message: str, data: dict[str, Any]) -> Par
         case "data":
             part = Data(name=_string(data.get("name")), value=data.get("value"))
         case _:
-            kept = {name: given for name in File.__struct_fields__ if isinstance(given := data.get(name), str)}
-            part = File(**({"media_type": "application/octet-stream"} | kept))
+            file_fields = {name: value for name in File.__struct_fields__ if isinstance(value := data.get(name), str)}
+            part = File(**({"media_type": "application/octet-stream"} | file_fields))
     return PartAdded(item=item, message=message, part=part, transient=data.get("transient") is True)
 
 
@@ -379,8 +382,8 @@ def _arguments(data: dict[str, Any]) -> str:
     """Return the arguments as text; some servers send only the parsed value."""
     if isinstance(arguments := data.get("arguments"), str):
         return arguments
-    given = data.get("input")
-    return given if isinstance(given, str) else "" if given is None else json.encode(given).decode()
+    value = data.get("input")
+    return value if isinstance(value, str) else "" if value is None else json.encode(value).decode()
 
 
 def _annotations(value: Any) -> tuple[Annotation, ...]:

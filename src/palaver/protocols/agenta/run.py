@@ -105,11 +105,11 @@ class RunReplyDecoder:
 
 
 def _references(body: Mapping[str, Any], query: Mapping[str, str]) -> dict[str, Any]:
-    named: dict[str, Any] = {}
+    references: dict[str, Any] = {}
     for name in _REFERENCES:
         in_body, in_query = body.get(name), query.get(name)
         if in_body is not None and in_query is not None and str(in_body) != in_query:
             raise conflicting_fields(f"?{name}", f"/{name}")
         if in_body is not None or in_query is not None:
-            named[name] = in_query if in_body is None else in_body
-    return named
+            references[name] = in_query if in_body is None else in_body
+    return references

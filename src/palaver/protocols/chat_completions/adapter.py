@@ -1,7 +1,7 @@
 """POST /v1/chat/completions (contract: other-protocols, 1).
 
 A run is one completion with one choice and one message: the texts of its messages are joined, and only tool calls that
-the client has to run are included.
+the client has to run are included. Data and files have no place in this protocol and are left out.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -169,7 +169,7 @@ class DeltaEncoder:
         if not notes:
             return ()
         # Entries of a list that grows must be numbered for OpenAI's `stream()` helper.
-        numbers = [{"index": self._notes + place} if self._notes else {} for place in range(len(notes))]
+        numbers = [{"index": self._notes + offset} if self._notes else {} for offset in range(len(notes))]
         self._notes += len(notes)
         entries = zip(numbers, notes, strict=True)
         return (
@@ -280,8 +280,8 @@ class ChatStreamEncoder:
         return b"".join(chunks)
 
     def _start(self, started: RunStarted) -> None:
-        named = json.encode(completion_fields(started, self._model, "chat.completion.chunk"))
-        self._head = b'data: %b,"choices":[' % named.removesuffix(b"}")
+        prefix = json.encode(completion_fields(started, self._model, "chat.completion.chunk"))
+        self._head = b'data: %b,"choices":[' % prefix.removesuffix(b"}")
         self._before = self._head + b'{"index":0,"delta":{"content":'
 
     def _chunk(self, delta: Delta) -> bytes:

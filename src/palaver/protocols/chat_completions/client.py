@@ -142,9 +142,9 @@ class _Completion:
             yield TextEnded(annotations=notes)
         if refusal := _string(delta.get("refusal")):
             self._refusal.append(refusal)
-        for place, piece in enumerate(_call_pieces(delta)):
+        for position, piece in enumerate(_call_pieces(delta)):
             self._in_text = False
-            yield from self._calls.add(piece, place)
+            yield from self._calls.add(piece, position)
 
     def _annotations(self, value: Any) -> tuple[Annotation, ...]:
         """Parse annotations. The remote's indexes count in the whole content, ours in the text item."""
@@ -185,14 +185,14 @@ class _Calls:
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
 
-    def add(self, piece: _Object, place: int) -> Iterable[object]:
+    def add(self, piece: _Object, position: int) -> Iterable[object]:
         """Return the events of one piece; `place` is its index in the chunk."""
         function = _object(piece.get("function"))
         call_id, name = _string(piece.get("id")), _string(function.get("name"))
         index, arguments = piece.get("index"), _arguments(function.get("arguments"))
         if not (call_id or name or arguments):
             return
-        call = self._find_or_create(index if type(index) is int else None, call_id, name, place)
+        call = self._find_or_create(index if type(index) is int else None, call_id, name, position)
         if not call.id and all(other.id != call_id for other in self._calls):  # Some servers give all the same id.
             call.id = call_id
         call.name = call.name or name
@@ -208,7 +208,7 @@ class _Calls:
             events += [*_call_events(call), ToolEnded(item=call.item)]
         return events
 
-    def _find_or_create(self, index: int | None, call_id: str, name: str, place: int) -> _Call:
+    def _find_or_create(self, index: int | None, call_id: str, name: str, position: int) -> _Call:
         """Find the call of a piece by index, else by id, else the last one. A new id is a new call."""
         if index is not None:
             call = self._by_index.get(index)
@@ -218,7 +218,7 @@ class _Calls:
             return call
         if call_id:
             return next((call for call in self._calls if call.id == call_id), None) or self._new()
-        return self._calls[-1] if self._calls and not name and not place else self._new()
+        return self._calls[-1] if self._calls and not name and not position else self._new()
 
     def _new(self) -> _Call:
         call = _Call(f"call {len(self._calls)}")

@@ -28,17 +28,17 @@ def encode_options(options: _Object) -> dict[str, Any]:
     text, reasoning = _object(options.get("text")), _object(options.get("reasoning"))
     tools = [nested for tool in options.get("tools") or () if (nested := _nest(tool)) is not None]
     choice = options.get("tool_choice")
-    sent: dict[str, Any] = {name: value for name, value in options.items() if name in _FORWARDED_OPTIONS}
-    sent |= {
+    encoded: dict[str, Any] = {name: value for name, value in options.items() if name in _FORWARDED_OPTIONS}
+    encoded |= {
         "max_completion_tokens": options.get("max_output_tokens"),
         "response_format": _encode_format(_object(text.get("format"))),
         "verbosity": text.get("verbosity"),
         "reasoning_effort": reasoning.get("effort"),
     }
     if tools:  # Some servers reject the other two without tools.
-        sent |= {"tools": tools, "parallel_tool_calls": options.get("parallel_tool_calls")}
-        sent["tool_choice"] = choice if isinstance(choice, str) else _nest(choice)
-    return _without_nulls(sent)
+        encoded |= {"tools": tools, "parallel_tool_calls": options.get("parallel_tool_calls")}
+        encoded["tool_choice"] = choice if isinstance(choice, str) else _nest(choice)
+    return _without_nulls(encoded)
 
 
 # Parsers, one for each field
@@ -77,13 +77,13 @@ def _no_audio(fields: JsonFields, name: str) -> None:
 
 
 def _stop(fields: JsonFields, name: str) -> str | list[Any] | None:
-    given = fields.body[name]
-    if isinstance(given, str):
-        return given
-    listed = fields.items(name) or []
-    if not all(isinstance(one, str) for one in listed):
+    value = fields.body[name]
+    if isinstance(value, str):
+        return value
+    values = fields.items(name) or []
+    if not all(isinstance(one, str) for one in values):
         raise InvalidType("stop must be a string or a list of strings.", pointer="/stop")
-    return listed
+    return values
 
 
 def _tools(fields: JsonFields, name: str) -> list[Any]:
@@ -92,14 +92,14 @@ def _tools(fields: JsonFields, name: str) -> list[Any]:
 
 
 def _functions(fields: JsonFields, name: str) -> list[Any]:
-    listed = fields.items(name) or []
-    for index, function in enumerate(listed):
+    functions = fields.items(name) or []
+    for index, function in enumerate(functions):
         match function:
             case {"name": str()}:
                 pass
             case _:
                 raise InvalidType(f"{name}[{index}] must be an object with a name.", pointer=f"/{name}/{index}")
-    return [{"type": "function", **function} for function in listed]
+    return [{"type": "function", **function} for function in functions]
 
 
 def _tool_choice(fields: JsonFields, name: str) -> Any:
@@ -109,8 +109,8 @@ def _tool_choice(fields: JsonFields, name: str) -> Any:
         case {"type": str()} as choice:
             return _flatten(cast("_Object", choice))
         case str() | dict():
-            wanted = "auto, none, required, or an object with a type"
-            raise InvalidValue(f"tool_choice must be {wanted}.", pointer=f"/{name}")
+            expected = "auto, none, required, or an object with a type"
+            raise InvalidValue(f"tool_choice must be {expected}.", pointer=f"/{name}")
         case other:
             raise fields.type_error(name, "a string or an object", other)
 
@@ -177,14 +177,14 @@ def _to_responses_names(options: dict[str, Any]) -> dict[str, Any]:
 
     older, newer = take("max_tokens"), take("max_completion_tokens")
     choice, function_choice = take("tool_choice"), take("function_call")
-    named: dict[str, Any] = {
+    renamed: dict[str, Any] = {
         "max_output_tokens": older if newer is None else newer,
         "tools": [*(take("tools") or ()), *(take("functions") or ())] or None,
         "tool_choice": function_choice if choice is None else choice,
         "text": _without_nulls({"format": take("response_format"), "verbosity": take("verbosity")}) or None,
         "reasoning": _without_nulls({"effort": take("reasoning_effort")}) or None,
     }
-    return _without_nulls(options | named)
+    return _without_nulls(options | renamed)
 
 
 # `{"type": "function", "function": {"name": …}}` and `{"type": "function", "name": …}`
@@ -192,29 +192,29 @@ def _to_responses_names(options: dict[str, Any]) -> dict[str, Any]:
 
 def _flatten(value: Any) -> Any:
     """Move the fields of the nested object up to its type."""
-    given = _object(value)
-    kind = given.get("type")
-    inner = given.get(kind) if isinstance(kind, str) else None
+    fields = _object(value)
+    kind = fields.get("type")
+    inner = fields.get(kind) if isinstance(kind, str) else None
     return {"type": kind, **cast("_Object", inner)} if isinstance(inner, dict) else value
 
 
 def _nest(value: Any) -> dict[str, Any] | None:
     """Return a function or custom tool in the nested shape; None for other types."""
-    given = _object(value)
-    match given:
+    fields = _object(value)
+    match fields:
         case {"type": "function" | "custom" as kind, "name": str()}:
-            return {"type": kind, kind: _without_nulls({key: field for key, field in given.items() if key != "type"})}
+            return {"type": kind, kind: _without_nulls({key: field for key, field in fields.items() if key != "type"})}
         case _:
             return None
 
 
-def _encode_format(given: _Object) -> _Object | None:
-    match given:
+def _encode_format(response_format: _Object) -> _Object | None:
+    match response_format:
         case {"type": "json_schema"}:
-            inner = {name: value for name, value in given.items() if name != "type"}
+            inner = {name: value for name, value in response_format.items() if name != "type"}
             return {"type": "json_schema", "json_schema": _without_nulls(inner)}
         case {"type": str()}:
-            return given
+            return response_format
         case _:
             return None
 
@@ -235,11 +235,13 @@ _PART_TYPES = "text, image_url, input_audio, file or refusal"
 
 def parse_messages(fields: JsonFields) -> tuple[Message, ...]:
     """Parse the history of a call. Raises RequestError."""
-    given = fields.items("messages")
-    if not given:
+    messages = fields.items("messages")
+    if not messages:
         raise InvalidType("messages must be a list of at least one message.", pointer="/messages")
     calls = _OpenCalls()
-    return tuple(chat_completions.read([_check_message(message, index, calls) for index, message in enumerate(given)]))
+    return tuple(
+        chat_completions.read([_check_message(message, index, calls) for index, message in enumerate(messages)])
+    )
 
 
 class _OpenCalls:
@@ -269,9 +271,9 @@ def _check_message(value: Any, index: int, calls: _OpenCalls) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidType(f"messages[{index}] must be an object, not {json_type_name(value)}.", pointer=at)
     message = cast("dict[str, Any]", value)
-    known = _ASSISTANT_KEYS if message.get("role") == "assistant" else _COMMON_KEYS
-    if not known.issuperset(message):  # The dialect would interpret more keys than this protocol has.
-        message = {name: value for name, value in message.items() if name in known}
+    allowed_keys = _ASSISTANT_KEYS if message.get("role") == "assistant" else _COMMON_KEYS
+    if not allowed_keys.issuperset(message):  # The dialect would interpret more keys than this protocol has.
+        message = {name: value for name, value in message.items() if name in allowed_keys}
     fields = JsonFields(message, at)
     role = fields.string("role", choices=ROLES)
     if role is None:
@@ -304,13 +306,13 @@ def _check_content(fields: JsonFields, role: str) -> None:
     if not isinstance(content, list):
         raise fields.type_error("content", "a string or a list of parts", content)
     at = fields.pointer("content")
-    for place, part in enumerate(cast("list[Any]", content)):
+    for part_index, part in enumerate(cast("list[Any]", content)):
         if not isinstance(part, dict):
             raise InvalidType(
-                f"A part of content must be an object, not {json_type_name(part)}.", pointer=f"{at}/{place}"
+                f"A part of content must be an object, not {json_type_name(part)}.", pointer=f"{at}/{part_index}"
             )
         if not _is_part(cast("_Object", part)):
-            raise InvalidValue(f"A part of content is no {_PART_TYPES} that can be read.", pointer=f"{at}/{place}")
+            raise InvalidValue(f"A part of content is no {_PART_TYPES} that can be read.", pointer=f"{at}/{part_index}")
 
 
 def _is_part(part: _Object) -> bool:
@@ -331,16 +333,16 @@ def _is_part(part: _Object) -> bool:
 
 def _note_calls(fields: JsonFields, index: int, calls: _OpenCalls) -> None:
     at = fields.pointer("tool_calls")
-    for place, call in enumerate(fields.items("tool_calls") or ()):
+    for call_index, call in enumerate(fields.items("tool_calls") or ()):
         match call:
             case {"id": str(call_id), "function": {"name": str(name)} as function} if call_id:
-                JsonFields(cast("_Object", function), f"{at}/{place}/function").string("arguments")
+                JsonFields(cast("_Object", function), f"{at}/{call_index}/function").string("arguments")
                 calls.make(call_id, name)
             case {"type": str(kind)} if kind != "function":
-                raise InvalidValue("A call must be of type function.", pointer=f"{at}/{place}/type")
+                raise InvalidValue("A call must be of type function.", pointer=f"{at}/{call_index}/type")
             case _:
-                wanted = "an object with an id and a function that has a name"
-                raise InvalidType(f"A call must be {wanted}.", pointer=f"{at}/{place}")
+                expected = "an object with an id and a function that has a name"
+                raise InvalidType(f"A call must be {expected}.", pointer=f"{at}/{call_index}")
     if fields.object("function_call") is not None:
         inner = fields.nested("function_call")
         name = inner.string("name")

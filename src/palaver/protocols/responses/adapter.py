@@ -67,8 +67,8 @@ class _EventPrefixes(dict[str, bytes]):
 
     def __missing__(self, kind: str) -> bytes:
         # Validators of `open` require the event's name; MLflow's own streams have none.
-        named = f"event: {kind}\n" if self._profile == "open" else ""
-        prefix = self[kind] = f'{named}data: {{"type":"{kind}","sequence_number":'.encode()
+        event_line = f"event: {kind}\n" if self._profile == "open" else ""
+        prefix = self[kind] = f'{event_line}data: {{"type":"{kind}","sequence_number":'.encode()
         return prefix
 
 
@@ -79,6 +79,12 @@ _EVENT_PREFIXES: Mapping[Profile, _EventPrefixes] = {
 
 
 class ResponseStreamEncoder:
+    """Encodes events as server-sent events (contract: responses, 4).
+
+    The frames are a pure function of the request and the events, so a stream is resumed by encoding its log again. Text
+    deltas are the hot path: everything around the text is encoded once per item.
+    """
+
     def __init__(self, request: ResponsesRequest) -> None:
         self._request = request
         self._is_open = request.profile == "open"
@@ -155,11 +161,11 @@ class ResponseStreamEncoder:
     def _close_text(self, event: TextEnded) -> bytes:
         at, index = self._content(event.item), self._output.index(event.item)
         text_item = self._output.text(event)
-        noted = [self._note(at, n, note) for n, note in enumerate(text_item.notes)]  # In order.
+        annotation_frames = [self._note(at, n, note) for n, note in enumerate(text_item.notes)]  # In order.
         done = self._frame("response.output_text.done", at, b',"text":', _encode_string(event.text), b',"logprobs":[]')
         text = json.encode(text_part(event.text, text_item.notes))
         part = self._frame("response.content_part.done", at, b',"part":', text)
-        return b"".join((*noted, done, part, self._item_done(index, text_item.item)))
+        return b"".join((*annotation_frames, done, part, self._item_done(index, text_item.item)))
 
     def _note(self, at: bytes, index: int, note: OutputItem) -> bytes:
         pieces = (at, b',"annotation_index":%d,"annotation":' % index, json.encode(note))
@@ -190,8 +196,8 @@ class ResponseStreamEncoder:
     def _open_call(self, event: ToolStarted) -> bytes:
         self._has_arguments = False
         index = self._output.start_item(event)
-        begun = _open_item("function_call", event.item, call_id=event.call_id, name=event.name, arguments="")
-        return self._item_added(index, begun)
+        item = _open_item("function_call", event.item, call_id=event.call_id, name=event.name, arguments="")
+        return self._item_added(index, item)
 
     def _arguments(self, item: str, delta: str) -> bytes:
         self._has_arguments = True
@@ -205,27 +211,29 @@ class ResponseStreamEncoder:
             self._output.index(event.item),
             _encode_string(self._output.name(event.item)),
         )
-        late = b"" if self._has_arguments or not event.arguments else self._arguments(event.item, event.arguments)
+        missing_delta = (
+            b"" if self._has_arguments or not event.arguments else self._arguments(event.item, event.arguments)
+        )
         fields = (at, b',"name":', name, b',"arguments":', _encode_string(event.arguments))
         done = self._frame("response.function_call_arguments.done", *fields)
-        return late + done + self._item_done(index, self._output.call(event))
+        return missing_delta + done + self._item_done(index, self._output.call(event))
 
     # Complete items
 
     def _part(self, event: PartAdded) -> bytes:
-        made = self._output.part(event)
+        added = self._output.part(event)
         transient = {"transient": True} if event.transient else {}
         match event.part:
-            case Refusal(text=text) if made is not None:
-                return self._refusal(event.item, text, *made)
+            case Refusal(text=text) if added is not None:
+                return self._refusal(event.item, text, *added)
             case Data(name=name, value=value) if name != APPROVAL_REQUEST and not self._is_open:
                 return self._fields_frame("palaver:data", item_id=event.item, name=name, value=value, **transient)
             case File() as file if not self._is_open:
                 return self._fields_frame("palaver:file", item_id=event.item, **file_fields(file), **transient)
             case _:
-                return self._complete_item(made) if made is not None else b""
+                return self._complete_item(added) if added is not None else b""
 
-    def _refusal(self, item: str, text: str, index: int, made: bytes) -> bytes:
+    def _refusal(self, item: str, text: str, index: int, encoded_item: bytes) -> bytes:
         at, encoded = self._at(item, b',"content_index":0', index=index), _encode_string(text)
         added = self._item_added(index, _open_item("message", item, role="assistant", content=[]))
         if self._is_open:
@@ -238,7 +246,7 @@ class ResponseStreamEncoder:
                     self._frame(
                         "response.content_part.done", at, b',"part":{"type":"refusal","refusal":', encoded, b"}"
                     ),
-                    self._item_done(index, made),
+                    self._item_done(index, encoded_item),
                 )
             )
         part = b',"part":' + json.encode(text_part(text))
@@ -249,12 +257,12 @@ class ResponseStreamEncoder:
                 self._frame("response.output_text.delta", at, b',"delta":', encoded, b',"logprobs":[]'),
                 self._frame("response.output_text.done", at, b',"text":', encoded, b',"logprobs":[]'),
                 self._frame("response.content_part.done", at, part),
-                self._item_done(index, made),
+                self._item_done(index, encoded_item),
             )
         )
 
-    def _complete_item(self, made: tuple[int, bytes], empty: Mapping[str, Any] | None = None) -> bytes:
-        index, item = made
+    def _complete_item(self, indexed_item: tuple[int, bytes], empty: Mapping[str, Any] | None = None) -> bytes:
+        index, item = indexed_item
         added = item if empty is None else json.encode({**empty, "status": "in_progress"})
         return self._item_added(index, added) + self._item_done(index, item)
 
@@ -335,14 +343,14 @@ class ResumedStreamEncoder:
 
     def encode(self, event: Event) -> bytes:
         before = self._encoder.number
-        made = self._encoder.encode(event)
+        frames = self._encoder.encode(event)
         count = self._encoder.number - before
-        known = min(self._after + 1 - before, count)
-        if known <= 0:
-            return made
-        rest = made.split(b"\n\n", known)[-1]  # There is no empty line inside a frame.
+        known_count = min(self._after + 1 - before, count)
+        if known_count <= 0:
+            return frames
+        remaining = frames.split(b"\n\n", known_count)[-1]  # There is no empty line inside a frame.
         # What has no number, except for [DONE], belongs to the last frame.
-        return sse.DONE if rest and known == count else rest
+        return sse.DONE if remaining and known_count == count else remaining
 
 
 def _open_item(kind: str, item: str, **fields: Any) -> bytes:

@@ -83,12 +83,12 @@ class RemoteItem:
     def text(self, index: int = 0) -> str:
         return "".join(self.texts[index].pieces) if index in self.texts else ""
 
-    def remaining(self, whole: str, index: int = 0) -> str:
+    def remaining(self, complete: str, index: int = 0) -> str:
         """Return what a complete text adds to the pieces; empty if it contradicts them."""
         text = self.text(index)
-        for known in (self.before + text, text):
-            if whole.startswith(known):
-                return whole[len(known) :]
+        for prefix in (self.before + text, text):
+            if complete.startswith(prefix):
+                return complete[len(prefix) :]
         return ""
 
 
@@ -114,22 +114,22 @@ class RemoteItems:
 
     def find_or_create(self, kind: ItemKind, frame: Object, remote_id: str = "") -> RemoteItem:
         """Find the item of a frame; create a new one if it does not exist or has ended."""
-        remote_id, place = (
+        remote_id, output_index = (
             remote_id or optional_str(frame.get("item_id")) or "",
             optional_int(frame.get("output_index")),
         )
         item = self._by_id.get(remote_id)
-        if (item is None or item.kind != kind) and place is not None:
-            item = self._by_index.get(place)
-        if item is None and not remote_id and place is None:
+        if (item is None or item.kind != kind) and output_index is not None:
+            item = self._by_index.get(output_index)
+        if item is None and not remote_id and output_index is None:
             item = next((one for one in reversed(self.open) if one.kind == kind), None)
         if item is None or item.kind != kind:
             item = self._new(kind, remote_id)
         elif item.is_over:
             item = self._new(kind, remote_id or item.name, "" if item.is_done else item.before + item.text())
         self._by_id[remote_id or item.name] = item
-        if place is not None:
-            self._by_index[place] = item
+        if output_index is not None:
+            self._by_index[output_index] = item
         return item
 
     def _new(self, kind: ItemKind, remote_id: str, before: str = "") -> RemoteItem:

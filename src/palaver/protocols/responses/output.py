@@ -107,8 +107,8 @@ def file_item(item: str, part: File) -> OutputItem:
 
 
 def file_fields(part: File) -> OutputItem:
-    named = {name: getattr(part, name) for name in ("media_type", "url", "data", "file_id", "filename")}
-    return {name: value for name, value in named.items() if value is not None}
+    fields = {name: getattr(part, name) for name in ("media_type", "url", "data", "file_id", "filename")}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def annotation_object(note: Annotation, length: int) -> OutputItem:
@@ -243,8 +243,8 @@ class ResponseObject:
     ) -> bytes:
         if at is not None and usage is None and not custom and not metadata:
             # By far the most common case, with a fixed shape.
-            done = (self._before, _COMPLETED_HEAD, b",".join(output), b'],"completed_at":%d' % _seconds(at))
-            return b"".join((*done, _COMPLETED_TAIL[self._profile], self._after, b"}"))
+            pieces = (self._before, _COMPLETED_HEAD, b",".join(output), b'],"completed_at":%d' % _seconds(at))
+            return b"".join((*pieces, _COMPLETED_TAIL[self._profile], self._after, b"}"))
         changing: dict[str, Any] = {
             "completed_at": None if at is None else _seconds(at),
             "error": end.error,
@@ -338,7 +338,7 @@ class TextItem(NamedTuple):
 
 
 class OutputCollector:
-    """Collects the output items of a response in order. Its events must be linear (`core.linear`)."""
+    """Collects the output items of a response in order. Its events must be linear (core/linearize.py)."""
 
     def __init__(self, request: ResponsesRequest) -> None:
         self.items: list[bytes] = []
@@ -356,7 +356,7 @@ class OutputCollector:
     def custom(self) -> Mapping[str, Any]:
         """Data and files in the profile `invocations`, which has no items for them."""
         lists = {"data": self._data, "files": self._files}
-        return {name: listed for name, listed in lists.items() if listed}
+        return {name: values for name, values in lists.items() if values}
 
     def usage(self, terminal: TerminalEvent) -> Usage | None:
         return terminal.usage or self._usage

@@ -54,11 +54,11 @@ def item_references(items: Sequence[_Object]) -> Mapping[int, str]:
 
 def replace_references(items: Sequence[_Object], stored_items: Mapping[str, _Object]) -> list[_Object]:
     """Replace references by the stored items. Raises ItemNotFound."""
-    named = item_references(items)
-    for index, name in named.items():
+    references = item_references(items)
+    for index, name in references.items():
         if name not in stored_items:
             raise ItemNotFound(name, pointer=f"/input/{index}/id")
-    return [stored_items[named[index]] if index in named else item for index, item in enumerate(items)]
+    return [stored_items[references[index]] if index in references else item for index, item in enumerate(items)]
 
 
 def _check_item(item: _Object, pointer: str) -> str:
@@ -94,8 +94,8 @@ def _check_message(item: _Object, pointer: str) -> None:
     if isinstance(content, str):
         return
     if not isinstance(content, list):
-        wanted = f"content must be a string or a list of parts, not {json_type_name(content)}."
-        raise InvalidType(wanted, pointer=f"{pointer}/content")
+        message = f"content must be a string or a list of parts, not {json_type_name(content)}."
+        raise InvalidType(message, pointer=f"{pointer}/content")
     for index, part in enumerate(cast("list[Any]", content)):
         if not _is_part(part):
             raise InvalidValue("This is no part of a message that we know.", pointer=f"{pointer}/content/{index}")
@@ -132,8 +132,8 @@ def _check_call(item: _Object, pointer: str) -> None:
     _check_text(item, "name", pointer)
     arguments = item.get("arguments")
     if arguments is not None and not isinstance(arguments, str):
-        wanted = f"arguments must be a JSON text, not {json_type_name(arguments)}."
-        raise InvalidType(wanted, pointer=f"{pointer}/arguments")
+        message = f"arguments must be a JSON text, not {json_type_name(arguments)}."
+        raise InvalidType(message, pointer=f"{pointer}/arguments")
 
 
 def _check_text(item: _Object, name: str, pointer: str) -> None:
@@ -193,14 +193,14 @@ class ResponsesRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     def param(self, pointer: str) -> str:
         """Convert a pointer into the Call (`/messages/3`, `/inputs/x`, `/parameters/x`) to a param of the body."""
-        first, _, rest = pointer.removeprefix("/").partition("/")
+        first, _, tail = pointer.removeprefix("/").partition("/")
         match first:
             case "messages":
-                index, _, below = rest.partition("/")
-                known = index.isdecimal() and int(index) < len(self.places)
-                return (self.places[int(index)] if known else "input") + (f".{below}" if below else "")
+                index, _, below = tail.partition("/")
+                is_known = index.isdecimal() and int(index) < len(self.places)
+                return (self.places[int(index)] if is_known else "input") + (f".{below}" if below else "")
             case "inputs":
-                return f"custom_inputs.{rest}" if rest else "custom_inputs"
+                return f"custom_inputs.{tail}" if tail else "custom_inputs"
             case _:
                 return pointer_to_param(pointer)
 
@@ -377,12 +377,12 @@ def _include(fields: JsonFields, name: str) -> list[str]:
 
 def _conversation(fields: JsonFields, name: str) -> dict[str, str]:
     if isinstance(fields.body[name], str):
-        named = fields.string(name, max_length=MAX_ID_LENGTH)
+        conversation_id = fields.string(name, max_length=MAX_ID_LENGTH)
     else:
-        named = fields.nested(name).string("id", max_length=MAX_ID_LENGTH)
-    if not named:
+        conversation_id = fields.nested(name).string("id", max_length=MAX_ID_LENGTH)
+    if not conversation_id:
         raise InvalidValue("conversation must be an id, or an object with an id.", pointer=f"/{name}")
-    return {"id": named}
+    return {"id": conversation_id}
 
 
 def _return_trace(fields: JsonFields, name: str) -> bool:
@@ -483,7 +483,7 @@ def continue_history(
     first = call.preface
     fresh = new_messages(stored, call.messages[first:], start=first, answerable=answerable)
     field = "previous_response_id" if call.previous is not None else "conversation"
-    own = [request.places[index] for index in fresh]
+    params = [request.places[index] for index in fresh]
     messages = (*call.messages[:first], *stored, *fresh.values())
-    places = (*request.places[:first], *[field] * len(stored), *own)
+    places = (*request.places[:first], *[field] * len(stored), *params)
     return replace(call, messages=messages), replace(request, places=places)

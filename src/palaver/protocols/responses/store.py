@@ -1,6 +1,7 @@
-"""Stored responses: parse queries, encode, resume and delete them (contract: responses, 6).
+"""Stored responses, lists of stored items, and the Conversations API (contract: responses, 6).
 
-Always in the profile `open`. The server checks whether a response was stored and who may read it.
+Always in the profile `open`. The server checks whether a response was stored and who may read it. Each listed item has
+a stable, unique id: its own, that of its tool call, or one derived from its message.
 """
 
 import re
@@ -122,8 +123,7 @@ def resumed_encoder(request: ResponsesRequest, after: int = -1) -> EventEncoder:
 
 
 def deleted_response(run_id: str) -> HttpResponse:
-    document = {"id": response_id(run_id), "object": "response", "deleted": True}
-    return HttpResponse(status=200, headers=(JSON_HEADER,), body=json.encode(document))
+    return _json_response({"id": response_id(run_id), "object": "response", "deleted": True})
 
 
 # References
@@ -342,8 +342,8 @@ def page_response(items: Sequence[StoredItem], query: PageQuery) -> HttpResponse
         if query.after not in names:
             raise ItemNotFound(query.after, pointer="/after")
         start = names.index(query.after) + 1
-    chosen = ordered[start : start + query.limit]
-    return _list_response(chosen, has_more=len(ordered) > start + query.limit, encrypted=query.encrypted)
+    page = ordered[start : start + query.limit]
+    return _list_response(page, has_more=len(ordered) > start + query.limit, encrypted=query.encrypted)
 
 
 def all_items_response(items: Sequence[StoredItem]) -> HttpResponse:
@@ -429,12 +429,12 @@ def conversation_response(conversation: str, created_at: datetime, metadata: Map
         "created_at": int(created_at.timestamp()),
         "metadata": metadata,
     }
-    return _conversation_json(document)
+    return _json_response(document)
 
 
 def deleted_conversation_response(conversation: str) -> HttpResponse:
     """The response to DELETE /conversations/{id}."""
-    return _conversation_json({"id": conversation, "object": "conversation.deleted", "deleted": True})
+    return _json_response({"id": conversation, "object": "conversation.deleted", "deleted": True})
 
 
 def encode_conversation_error(
@@ -454,7 +454,3 @@ def _parse_items(fields: JsonFields) -> tuple[tuple[Message, ...], tuple[str, ..
         raise InvalidValue("A conversation takes items, no references to them.", pointer=f"/items/{index}")
     indexed = dialect.read_indexed(items)
     return tuple(message for message, _ in indexed), tuple(f"items[{index}]" for _, index in indexed)
-
-
-def _conversation_json(document: Any) -> HttpResponse:
-    return HttpResponse(status=200, headers=(JSON_HEADER,), body=json.encode(document))

@@ -26,9 +26,9 @@ class FieldError(NamedTuple):
 
 def invalid_payload(field_errors: Iterable[FieldError]) -> InvalidBody:
     """The error of an invalid payload: all errors, the first one as the message."""
-    listed = list(field_errors)
-    errors = [{"field": field, "message": why} for field, why in listed]
-    return InvalidBody(" ".join(listed[0]), details={"errors": errors})
+    all_errors = list(field_errors)
+    errors = [{"field": field, "message": why} for field, why in all_errors]
+    return InvalidBody(" ".join(all_errors[0]), details={"errors": errors})
 
 
 class ServiceRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,13 +90,13 @@ def _schema_types(shape: Any) -> list[str]:
     if not isinstance(shape, dict):
         return []
     schema = cast("_Object", shape)
-    given, any_of = schema.get("type"), schema.get("anyOf")
-    named: list[Any] = [given] if isinstance(given, str) else []
-    if isinstance(given, list):
-        named = cast("list[Any]", given)
-    elif not named and isinstance(any_of, list):
-        named = [one for each in cast("list[Any]", any_of) for one in _schema_types(each) or [None]]
-    return named if all(isinstance(one, str) and one in _TYPES for one in named) else []
+    type_value, any_of = schema.get("type"), schema.get("anyOf")
+    types: list[Any] = [type_value] if isinstance(type_value, str) else []
+    if isinstance(type_value, list):
+        types = cast("list[Any]", type_value)
+    elif not types and isinstance(any_of, list):
+        types = [one for each in cast("list[Any]", any_of) for one in _schema_types(each) or [None]]
+    return types if all(isinstance(one, str) and one in _TYPES for one in types) else []
 
 
 API_KEY_PREFIX = "plv_"
@@ -225,13 +225,13 @@ def _without_user(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def _conversation(payload: _Object, errors: list[FieldError]) -> tuple[tuple[Message, ...], tuple[Any, ...]]:
-    given: Any = payload.get("messages")
-    if given is None:
+    messages_value: Any = payload.get("messages")
+    if messages_value is None:
         return _turns(payload, errors)
     if payload.get("content") is not None or payload.get("history") is not None:
         errors.append(FieldError("messages", "stands instead of content and history: send one or the other"))
         return (), ()
-    messages = tuple(dialects.read(given))
+    messages = tuple(dialects.read(messages_value))
     turns = [message for message in messages if message.role in _ROLES]
     return messages, tuple({"role": message.role, "content": message.text} for message in turns)
 
@@ -257,13 +257,13 @@ def _turns(payload: _Object, errors: list[FieldError]) -> tuple[tuple[Message, .
 
 
 def _history(payload: _Object, errors: list[FieldError]) -> Sequence[Any]:
-    given: Any = payload.get("history")
-    if given is None:
+    history: Any = payload.get("history")
+    if history is None:
         return ()
-    if not isinstance(given, list):
+    if not isinstance(history, list):
         errors.append(FieldError("history", "must be a list"))
         return ()
-    turns = cast("list[Any]", given)
+    turns = cast("list[Any]", history)
     for index, turn in enumerate(turns):
         if not isinstance(turn, dict):
             errors.append(FieldError(f"history[{index}]", "must be an object"))

@@ -1,4 +1,4 @@
-"""Reply and error documents of services (contract: job-chat, 1.2 and 1.3)."""
+"""Reply and error documents of services, and their stream of server-sent events (contract: job-chat, 1.2 to 1.4)."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -163,7 +163,11 @@ def _typed_event(name: str, **fields: Any) -> bytes:
 
 
 class ServiceStreamEncoder:
-    """Encodes one stream. `status` returns the HTTP status of a failed run."""
+    """Encodes one stream: content blocks as Anthropic's, and the events log, data and changes.
+
+    Blocks never overlap. A status line is a thinking block: it ends an open text, which continues in the next block,
+    and waits for the end of a tool call, whose JSON cannot be split. `status` returns the HTTP status of a failed run.
+    """
 
     def __init__(self, request: ServiceRequest, status: StatusLookup) -> None:
         self._request = request

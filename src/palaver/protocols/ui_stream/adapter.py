@@ -116,8 +116,8 @@ def _check_message(element: Any, index: int) -> None:
     pointer = f"/messages/{index}"
     match element:
         case {"role": "system" | "user" | "assistant", "parts": list()}:
-            for place, part in enumerate(cast("list[Any]", element["parts"])):
-                _check_part(part, f"{pointer}/parts/{place}", f"Part {place} of message {index}")
+            for position, part in enumerate(cast("list[Any]", element["parts"])):
+                _check_part(part, f"{pointer}/parts/{position}", f"Part {position} of message {index}")
         case {"role": "system" | "user" | "assistant"}:
             raise InvalidMessages(f"Message {index} has no list of parts.", pointer=f"{pointer}/parts")
         case dict():

@@ -180,8 +180,8 @@ class UIStreamEncoder:
 
     def _end(self, item: str, **fields: Any) -> list[UIPart]:
         self._before.pop(item, None)
-        ending = self._open.pop(item, None)
-        return [ending | fields] if ending else []  # A new step may have ended it before.
+        end_part = self._open.pop(item, None)
+        return [end_part | fields] if end_part else []  # A new step may have ended it before.
 
     def _whole_text(self, item: str, text: str, **fields: Any) -> list[UIPart]:
         start_part = self._start_text("text", item, **fields)
@@ -218,8 +218,8 @@ class UIStreamEncoder:
     def _end_call(self, event: ToolEnded) -> list[UIPart]:
         call = self._calls.pop(event.item)
         del self._before[event.item]
-        whole = ToolCall(call_id=call.call_id, name=call.name, arguments=event.arguments)
-        return [self._input(whole), *self._approvals.pop(call.call_id)]
+        complete_call = ToolCall(call_id=call.call_id, name=call.name, arguments=event.arguments)
+        return [self._input(complete_call), *self._approvals.pop(call.call_id)]
 
     def _client_call_id(self, call_id: str) -> str:
         """Return the id under which the client knows a call."""
@@ -235,9 +235,9 @@ class UIStreamEncoder:
         return call_id in self._request.shown and call_id not in self._request.waiting
 
     def _new_call_id(self, call_id: str) -> str:
-        taken = {*self._call_ids, *self._names.values(), *self._request.shown, *self._request.waiting}
+        used = {*self._call_ids, *self._names.values(), *self._request.shown, *self._request.waiting}
         number = 2
-        while (name := truncate_id(f"{call_id}.{number}")) in taken:
+        while (name := truncate_id(f"{call_id}.{number}")) in used:
             number += 1
         return name
 
@@ -262,18 +262,21 @@ class UIStreamEncoder:
 
     def _result(self, event: ToolReturned) -> list[UIPart]:
         call_id = event.call_id
-        shown = self._missing_call(call_id)
+        call_parts = self._missing_call(call_id)
         # Version 5 looks for the call either among the dynamic ones or among the others, as the result says.
-        ran: UIPart = {"dynamic": True} if call_id in self._call_ids or self._request.shown[call_id] else {}
-        ran["providerExecuted"] = True
+        flags: UIPart = {"dynamic": True} if call_id in self._call_ids or self._request.shown[call_id] else {}
+        flags["providerExecuted"] = True
         self._call_ids.add(call_id)  # A later call with this id is another one.
         self._pending.discard(call_id)
         self._has_result = True
         client_id = self._client_call_id(call_id)
         if not event.is_error:
-            return [*shown, {"type": "tool-output-available", "toolCallId": client_id, "output": event.output, **ran}]
+            return [
+                *call_parts,
+                {"type": "tool-output-available", "toolCallId": client_id, "output": event.output, **flags},
+            ]
         text = event.output if isinstance(event.output, str) else json.encode(event.output).decode()
-        return [*shown, {"type": "tool-output-error", "toolCallId": client_id, "errorText": text, **ran}]
+        return [*call_parts, {"type": "tool-output-error", "toolCallId": client_id, "errorText": text, **flags}]
 
     # Complete parts
 
@@ -329,8 +332,8 @@ def _sources(event: TextEnded) -> list[UIPart]:
             sources.append({"type": "source-url", "sourceId": source, "url": note.url, **titled})
         elif note.kind == "file":
             fields = {"mediaType": "application/octet-stream", "title": note.title or note.file_id or ""}
-            named = {} if note.title is None else {"filename": note.title}
-            sources.append({"type": "source-document", "sourceId": source, **fields, **named})
+            filename_field = {} if note.title is None else {"filename": note.title}
+            sources.append({"type": "source-document", "sourceId": source, **fields, **filename_field})
     return sources
 
 
@@ -363,17 +366,17 @@ def encode_ui_message(events: Sequence[Event], request: UIRequest) -> UIPart:
 
 def join_ui_parts(parts: Iterable[UIPart]) -> UIPart:
     """Join the parts of a stream to the message that a client would build."""
-    whole: UIPart = {"id": "", "role": "assistant", "metadata": {}, "parts": []}
-    parts_out: list[UIPart] = whole["parts"]
+    message: UIPart = {"id": "", "role": "assistant", "metadata": {}, "parts": []}
+    parts_out: list[UIPart] = message["parts"]
     open_texts: dict[str, UIPart] = {}
     tools: dict[str, UIPart] = {}
     for part in parts:
         match part["type"]:
             case "start":
-                whole["id"] = part["messageId"]
-                whole["metadata"] |= part["messageMetadata"]
+                message["id"] = part["messageId"]
+                message["metadata"] |= part["messageMetadata"]
             case "finish":
-                whole["metadata"] |= part.get("messageMetadata", {})
+                message["metadata"] |= part.get("messageMetadata", {})
             case "start-step":
                 parts_out.append({"type": "step-start"})
             case "text-start" | "reasoning-start" as kind:
@@ -403,7 +406,7 @@ def join_ui_parts(parts: Iterable[UIPart]) -> UIPart:
                 parts_out.append(part)
             case _:
                 pass  # Ends of steps and of the stream, and transient parts.
-    return whole
+    return message
 
 
 _STATES = {
