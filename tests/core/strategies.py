@@ -1,4 +1,4 @@
-"""Hypothesis strategies for the values of the waist: what careful producers give, and what hostile ones do."""
+"""Hypothesis strategies for the core data model: output of careful and of hostile producers."""
 
 from datetime import UTC
 from typing import Any
@@ -126,7 +126,7 @@ terminals = st.one_of(
 
 
 def events(ids: st.SearchStrategy[str], said: st.SearchStrategy[str]) -> st.SearchStrategy[Event]:
-    """Every kind of event but a terminal one, with ids and texts out of those given."""
+    """Every kind of event except terminal ones, with the given ids and texts."""
     where = {"item": ids, "message": ids}
     return st.one_of(
         st.builds(TextDelta, item=ids, delta=said),
@@ -172,7 +172,7 @@ def output_parts(names: st.SearchStrategy[str], said: st.SearchStrategy[str]) ->
 
 
 def output_values(names: st.SearchStrategy[str], said: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
-    """What a producer gives: bare text (`str`), parts, messages, usage, events."""
+    """Output of a producer: bare text (`str`), parts, messages, usage, events."""
     part = output_parts(names, said)
     message = st.builds(Message, role=roles, parts=st.lists(part, max_size=3), id=maybe(names))
     event = events(names, said)
@@ -180,7 +180,7 @@ def output_values(names: st.SearchStrategy[str], said: st.SearchStrategy[str]) -
 
 
 class Unwritable:
-    """No encoder takes this."""
+    """An object that no encoder accepts."""
 
 
 _broken: st.SearchStrategy[Any] = st.sampled_from(
@@ -208,7 +208,7 @@ _broken: st.SearchStrategy[Any] = st.sampled_from(
 
 @st.composite
 def exchanges(draw: st.DrawFn, names: st.SearchStrategy[str], said: st.SearchStrategy[str]) -> list[Any]:
-    """A tool call, whole or in pieces, something in between, and its result: random ids alone would seldom meet."""
+    """A tool call, whole or in pieces, other output, and its result: random ids alone would rarely match."""
     call_id, between = f"c{draw(st.integers(1, 12))}", st.lists(output_values(names, said), max_size=2)
     item = draw(st.sampled_from(["", f"call {call_id}"]))
     whole: list[Any] = [ToolCall(call_id=call_id, name="now", arguments=draw(said))]
@@ -218,7 +218,7 @@ def exchanges(draw: st.DrawFn, names: st.SearchStrategy[str], said: st.SearchStr
 
 
 def speech(names: st.SearchStrategy[str], said: st.SearchStrategy[str]) -> st.SearchStrategy[list[Any]]:
-    """Some pieces of text, reasoning and data, as most producers give them."""
+    """Pieces of text, reasoning and data, as from most producers."""
     piece = st.one_of(said, st.builds(ReasoningDelta, delta=said), datas, st.builds(TextDelta, item=names, delta=said))
     return st.lists(piece, max_size=4)
 

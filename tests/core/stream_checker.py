@@ -1,4 +1,4 @@
-"""A strict reader of streams: it asserts the grammar, written from the contract (messages.md §4), not from the code."""
+"""A strict checker of event streams, written from the contract (messages.md §4), not from the code."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ class _Stream:
     items: set[str] = field(default_factory=set[str])
     messages: set[str] = field(default_factory=set[str])
     past: set[str] = field(default_factory=set[str])
-    """Messages that no later item may belong to, because a tool result came after them."""
+    """Messages before a tool result; no later item may belong to them."""
 
     def begin(self, item: str, message: str) -> None:
         assert item, "every item has an id"
@@ -100,7 +100,7 @@ class _Stream:
 
 
 def check_stream(stream: Sequence[Event], *, asked: Collection[str] = ()) -> None:
-    """Raise AssertionError or KeyError unless the stream is lawful; `asked` are the history's calls without result."""
+    """Raise AssertionError or KeyError unless the stream is valid; `asked` are the history's calls without a result."""
     first, *inner, last = stream
     assert [event.seq for event in stream] == list(range(len(stream)))
     assert isinstance(first, RunStarted)

@@ -1,4 +1,4 @@
-"""Functions whose annotations are texts, and whose imports only type checkers see."""
+"""Functions with postponed annotations whose imports are under TYPE_CHECKING."""
 
 from __future__ import annotations
 

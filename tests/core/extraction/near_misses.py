@@ -158,7 +158,7 @@ WRAPPERS = sorted({name for group in WIDE.values() for name in group if name not
 
 
 def answer(rng: Random) -> dict[str, Any]:
-    """What the answers of models' APIs look like, nearly."""
+    """Responses of model APIs, or nearly."""
     key = rng.choice(["choices", "candidates", "generations", "content"])
     if key == "content":
         return {key: message(rng)}
@@ -192,7 +192,7 @@ def chain(rng: Random) -> Any:
 
 
 def tree(rng: Random, levels: int = 3) -> Any:
-    """Several keys of the tables at each level, with something nearly found under most."""
+    """Several known keys at each level, with near matches under most."""
     if levels == 0 or rng.random() < 0.2:
         return rng.choice([message, messages, messages, chain, answer, _wrong])(rng)
     made: dict[str, Any] = answer(rng) if rng.random() < 0.2 else {}
@@ -208,7 +208,7 @@ def tree(rng: Random, levels: int = 3) -> Any:
 
 
 def graph(rng: Random) -> Any:
-    """Objects that hold each other: shared, and in circles."""
+    """Objects that refer to each other: shared, and in cycles."""
     pool: list[dict[str, Any]] = [{} for _ in range(rng.randint(1, 5))]
     held = [rng.choice([message, messages])(rng) for _ in range(2)]
     for thing in pool:
@@ -232,5 +232,5 @@ def strategy_for(made: Callable[[Random], Any]) -> st.SearchStrategy[Any]:
 
 
 def samples(made: Callable[[Random], Any], count: int) -> list[Any]:
-    """As many values, the same in every run."""
+    """Return `count` values, the same in every run."""
     return [made(Random(seed)) for seed in range(count)]
