@@ -116,14 +116,14 @@ KEY = "odd-key.of-the-caller"
 def test_a_secret_of_the_caller_is_in_nothing_that_is_told_of_a_failure(caplog: pytest.LogCaptureFixture) -> None:
     said = Failure(f"bad {KEY}", f"No: {KEY}, short", details={KEY: [f"<{KEY}>", 7, None]})
 
-    assert failure_event(said, Run(), debug=False, known=[KEY, "short"]) == RunFailed(
+    assert failure_event(said, Run(), debug=False, secrets=[KEY, "short"]) == RunFailed(
         code="bad ***", message="No: ***, short", details={"***": ["<***>", 7, None]}
     )  # What is that short is no secret, and stands in many texts.
-    assert failure_event(LookupError(KEY), Run(), debug=True, known=[KEY]).message == f"{FOREIGN} LookupError: ***"
+    assert failure_event(LookupError(KEY), Run(), debug=True, secrets=[KEY]).message == f"{FOREIGN} LookupError: ***"
     assert "LookupError: ***" in caplog.text
     assert KEY not in caplog.text
 
 
 def test_an_exception_without_words_is_logged_beside_a_secret_too(caplog: pytest.LogCaptureFixture) -> None:
-    assert failure_event(Mute(), Run(), debug=False, known=[KEY]).message == FOREIGN
+    assert failure_event(Mute(), Run(), debug=False, secrets=[KEY]).message == FOREIGN
     assert "Mute" in caplog.text

@@ -252,7 +252,7 @@ async def test_the_pulse_never_speaks_after_the_end_nor_opens_twice(finished: bo
     stream = RunStream(
         exchange, cast("Any", invoke), reading, column="a", cancels_on_disconnect=True, on_abandoned=lambda _: None
     )
-    stream.run = cast("Any", SimpleNamespace(finished=finished, log=[]))
+    stream.run = cast("Any", SimpleNamespace(is_finished=finished, log=[]))
     stream._head = invoke.response_head(RunStarted(run_id="run_1", session="s"), reading)
 
     decided = [stream.send_keep_alive(), stream.send_keep_alive(), stream.send_keep_alive()]

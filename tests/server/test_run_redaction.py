@@ -133,7 +133,7 @@ async def test_an_item_that_goes_on_waits_and_what_ended_is_kept(database: Datab
     gates.append(asyncio.Event())  # Each test has a loop of its own.
     async with serving(database, *FLOWS, redact=RULES) as (server, http):
         calling = asyncio.create_task(http.post("/slow/invoke", json=ASKED, headers=STREAM))
-        while not (alive := list(server.engine._alive.values())) or "ada@exa" not in str(alive[0].log):  # noqa: ASYNC110
+        while not (alive := list(server.engine._active.values())) or "ada@exa" not in str(alive[0].log):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         run = alive[0]
         await server.runtime.recorder.flush()

@@ -259,7 +259,7 @@ async def begin(http: httpx.AsyncClient, server: Server, route: str) -> "asyncio
         case _:
             reading = asyncio.ensure_future(http.post("/slow/v1/responses", json={"input": "a"}))
     async with asyncio.timeout(10):
-        while not any(len(run.log) > 2 for run in server.engine._alive.values()):  # noqa: ASYNC110 - nobody tells
+        while not any(len(run.log) > 2 for run in server.engine._active.values()):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
     return reading
 

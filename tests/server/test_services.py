@@ -549,7 +549,7 @@ async def test_a_socket_that_is_closed_ends_its_call(server: Server) -> None:
     async with open_tab(server, path="/services/tutor") as tab:
         start(tab, content="x", wait=True)
         await until(lambda: any(message.get("type") == "content_block_delta" for message in tab.said))
-        (run,) = server.engine._alive
+        (run,) = server.engine._active
 
     assert run in ended
 

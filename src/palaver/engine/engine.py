@@ -1,4 +1,4 @@
-"""The engine starts runs and tracks those that are active."""
+"""The engine: starts runs, tracks the active ones, and creates ids that sort by time."""
 
 import asyncio
 import logging
@@ -13,9 +13,7 @@ from typing import Protocol
 import msgspec
 
 from palaver.core.events import RunFailed, RunFinished, RunStarted
-from palaver.core.history import DEFAULT_HISTORY_LIMITS as HISTORY
-from palaver.core.history import HistoryLimits as HistoryBounds
-from palaver.core.history import validate_history
+from palaver.core.history import DEFAULT_HISTORY_LIMITS, HistoryLimits, validate_history
 from palaver.core.ids import sortable_id
 from palaver.core.runs import LOCAL_ORIGIN, Call, Origin, RecordMode, RunLimits
 from palaver.engine.files import FileFetch, FileFetcher
@@ -36,7 +34,7 @@ class RandomHex:
     """
 
     def __init__(self) -> None:
-        self._lot = ""
+        self._digits = ""
         self._at = 0
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._empty)
@@ -44,12 +42,12 @@ class RandomHex:
     def hex(self, digits: int) -> str:
         at = self._at
         self._at = end = at + digits
-        if end > len(self._lot):
-            self._lot, self._at, at, end = os.urandom(_REFILL_BYTES).hex(), digits, 0, digits
-        return self._lot[at:end]
+        if end > len(self._digits):
+            self._digits, self._at, at, end = os.urandom(_REFILL_BYTES).hex(), digits, 0, digits
+        return self._digits[at:end]
 
     def _empty(self) -> None:
-        self._lot, self._at = "", 0
+        self._digits, self._at = "", 0
 
 
 random_hex = RandomHex().hex
@@ -76,7 +74,7 @@ _NO_LIMITS = Limits()
 _RECORD_LEVELS: Sequence[RecordMode] = ("off", "metadata", "full")
 _SHUTDOWN_FAILURE = RunFailed(code=ShuttingDown.code, message="The server is shutting down.")
 _INTERRUPTED = RunFinished(finish="interrupted")
-_CANCEL_TIMEOUT_S = 5.0  # For runs that were told to end at shutdown.
+_CANCEL_TIMEOUT_S = 5.0  # For runs that are cancelled at shutdown.
 
 
 def utc_now() -> datetime:
@@ -84,8 +82,8 @@ def utc_now() -> datetime:
 
 
 @cache
-def _strictest(*wanted: RecordMode) -> RecordMode:
-    return min(wanted, key=_RECORD_LEVELS.index)
+def _strictest(*modes: RecordMode) -> RecordMode:
+    return min(modes, key=_RECORD_LEVELS.index)
 
 
 class Admission(Protocol):
@@ -112,7 +110,7 @@ class Engine:
         thread_pool: ThreadPool | None = None,
         tracer: RunTracer | None = None,
         limits: RunLimits | None = None,
-        history_limits: HistoryBounds = HISTORY,
+        history_limits: HistoryLimits = DEFAULT_HISTORY_LIMITS,
         record: RecordMode = "full",
         now: Callable[[], datetime] = utc_now,
         new_id: Callable[[], str] = new_run_id,
@@ -124,18 +122,18 @@ class Engine:
             store or MemoryRunStore(), self.thread_pool, now, debug, self._note_end, fetch or FileFetcher(), tracer
         )
         self._admission = admission
-        self._bounds = limits or RunLimits()
+        self._limits = limits or RunLimits()
         self._history = history_limits
         self._record: RecordMode = record
         self._new_id = new_id
-        self._alive: dict[str, Run] = {}
-        self._due = inf  # The earliest deadline of an active run.
-        self._alarm: asyncio.TimerHandle | None = None
+        self._active: dict[str, Run] = {}
+        self._next_deadline = inf  # The earliest deadline of an active run.
+        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def active_count(self) -> int:
         """The number of runs that have not ended."""
-        return len(self._alive)
+        return len(self._active)
 
     def start(
         self,
@@ -161,24 +159,24 @@ class Engine:
         run_id: str | None = None,
     ) -> tuple[Run, Producer]:
         """Create a run without starting it: the caller must `start` or `drive` it with the returned producer."""
-        call, warnings = self._checked(workflow, call)
+        call, warnings = self._validate_call(workflow, call)
         producer = workflow.bind(call)
         if self._admission is not None and not origin.background:
             self._admission.acquire(origin)
-        started = self._started(call, run_id or self._new_id())
-        run = Run(self._services, workflow, call, origin, started, self._bounds_of(workflow), consumer)
+        started = self._started_event(call, run_id or self._new_id())
+        run = Run(self._services, workflow, call, origin, started, self._limits_of(workflow), consumer)
         for warning in warnings:
             log.info("run %s: %s", run.id, warning)
         self._services.store.on_start(run)
-        self._alive[run.id] = run
+        self._active[run.id] = run
         self._watch(run)
         return run, producer
 
     def prepare(self, workflow: Workflow, call: Call, run_id: str | None = None) -> tuple[Call, RunStarted]:
         """Validate a run that starts later; return its final call and its first event. Raises as `open` would."""
-        call, _ = self._checked(workflow, call)
+        call, _ = self._validate_call(workflow, call)
         workflow.bind(call)
-        return call, self._started(call, run_id or self._new_id())
+        return call, self._started_event(call, run_id or self._new_id())
 
     def new_run_ids(self, count: int) -> list[str]:
         """Return new run ids in ascending order."""
@@ -189,10 +187,10 @@ class Engine:
         if self.is_draining:
             raise ShuttingDown("The server is shutting down: try again in a moment.")
         self._services.store.check()
-        return self._started(call, run_id)
+        return self._started_event(call, run_id)
 
-    def _checked(self, workflow: Workflow, call: Call) -> tuple[Call, Sequence[str]]:
-        """Return the call with a valid history, and warnings about what was left out of it."""
+    def _validate_call(self, workflow: Workflow, call: Call) -> tuple[Call, Sequence[str]]:
+        """Return the call with a valid history, and warnings about omitted messages."""
         if self.is_draining:
             raise ShuttingDown("The server is shutting down: try again in a moment.")
         self._services.store.check()
@@ -200,19 +198,19 @@ class Engine:
         if messages is not call.messages:
             preface = 0 if workflow.options.system == "drop" else call.preface
             call = msgspec.structs.replace(call, messages=messages, preface=preface)
-        least = _strictest(self._record, workflow.options.record, call.record)
-        return call if least == call.record else msgspec.structs.replace(call, record=least), warnings
+        record = _strictest(self._record, workflow.options.record, call.record)
+        return call if record == call.record else msgspec.structs.replace(call, record=record), warnings
 
     def get(self, run_id: str) -> Run:
-        if run_id in self._alive:
-            return self._alive[run_id]
+        if run_id in self._active:
+            return self._active[run_id]
         raise RunNotFound(f"No run {run_id!r} is known here.")
 
     def find(self, run_id: str) -> Run | None:
-        return self._alive.get(run_id)
+        return self._active.get(run_id)
 
     def list_session_runs(self, workflow: str, session: str) -> list[Run]:
-        return [run for run in self._alive.values() if run.name == workflow and run.started.session == session]
+        return [run for run in self._active.values() if run.name == workflow and run.started.session == session]
 
     async def drain(self, seconds: float) -> None:
         """Accept no more runs, wait up to `seconds` for the active ones, then end them with a terminal event.
@@ -220,55 +218,55 @@ class Engine:
         Background runs are interrupted, or handed over to another process.
         """
         self.is_draining = True
-        await self._ends(seconds)
+        await self._wait_ended(seconds)
         self._services.store.begin_handover()
-        for run in list(self._alive.values()):
+        for run in list(self._active.values()):
             run.cancel(_INTERRUPTED if run.origin.background else _SHUTDOWN_FAILURE)
-        await self._ends(_CANCEL_TIMEOUT_S)
+        await self._wait_ended(_CANCEL_TIMEOUT_S)
 
-    async def _ends(self, seconds: float) -> None:
-        if waiting := [asyncio.ensure_future(run.wait_ended()) for run in self._alive.values()]:
-            _, late = await asyncio.wait(waiting, timeout=seconds)
-            for waiter in late:
+    async def _wait_ended(self, seconds: float) -> None:
+        if waiters := [asyncio.ensure_future(run.wait_ended()) for run in self._active.values()]:
+            _, pending = await asyncio.wait(waiters, timeout=seconds)
+            for waiter in pending:
                 waiter.cancel()
 
     def _watch(self, run: Run) -> None:
         """Enforce the time limit: one timer for all runs, set to the earliest deadline."""
-        if run.expires_at < self._due:
-            if self._alarm is not None:
-                self._alarm.cancel()
-            self._due = run.expires_at
-            self._alarm = asyncio.get_running_loop().call_at(self._due, self._expire)
+        if run.expires_at < self._next_deadline:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._next_deadline = run.expires_at
+            self._timer = asyncio.get_running_loop().call_at(self._next_deadline, self._expire)
 
     def _expire(self) -> None:
         now = asyncio.get_running_loop().time()
-        for run in list(self._alive.values()):
+        for run in list(self._active.values()):
             if run.expires_at <= now:
                 run.expire()
-        left = [run.expires_at for run in self._alive.values() if run.expires_at > now]
-        self._due = min(left, default=inf)
-        self._alarm = asyncio.get_running_loop().call_at(self._due, self._expire) if left else None
+        deadlines = [run.expires_at for run in self._active.values() if run.expires_at > now]
+        self._next_deadline = min(deadlines, default=inf)
+        self._timer = asyncio.get_running_loop().call_at(self._next_deadline, self._expire) if deadlines else None
 
     def _note_end(self, run: Run) -> None:
         for warning in run.warnings:
             log.info("run %s: %s", run.id, warning)
-        del self._alive[run.id]
+        del self._active[run.id]
         if self._admission is not None and not run.origin.background:
             self._admission.release(run.origin)
         if self._services.tracer is not None:
             self._services.tracer.on_end(run)
 
-    def _bounds_of(self, workflow: Workflow) -> RunLimits:
-        limits, bounds = workflow.options.limits, self._bounds
+    def _limits_of(self, workflow: Workflow) -> RunLimits:
+        limits, defaults = workflow.options.limits, self._limits
         if limits == _NO_LIMITS:
-            return bounds
+            return defaults
         return RunLimits(
-            seconds=bounds.seconds if limits.seconds is None else limits.seconds,
-            events=bounds.events if limits.events is None else limits.events,
-            bytes=bounds.bytes if limits.bytes is None else limits.bytes,
+            seconds=defaults.seconds if limits.seconds is None else limits.seconds,
+            events=defaults.events if limits.events is None else limits.events,
+            bytes=defaults.bytes if limits.bytes is None else limits.bytes,
         )
 
-    def _started(self, call: Call, run_id: str) -> RunStarted:
+    def _started_event(self, call: Call, run_id: str) -> RunStarted:
         random = random_hex(48)
         trace = call.trace_parent.split("-")[1] if call.trace_parent else random[:32]
         return RunStarted(0, run_id, call.session or random[:32], self._services.now(), trace, random[32:])

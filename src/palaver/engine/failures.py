@@ -26,44 +26,44 @@ class RunIdentity(Protocol):
         ...
 
 
-def failure_event(error: BaseException, run: RunIdentity, *, debug: bool, known: Collection[str] = ()) -> RunFailed:
+def failure_event(error: BaseException, run: RunIdentity, *, debug: bool, secrets: Collection[str] = ()) -> RunFailed:
     """Return the terminal event of a run that raised: a PalaverError keeps its message, others do not.
 
-    `known` are the caller's secrets, which are masked wherever an exception repeats them.
+    `secrets` are the caller's, which are masked wherever an exception repeats them.
     """
     error = _unwrap_group(error)
     if isinstance(error, PalaverError):
         status = error.status if isinstance(error, Failure) else None
         end = RunFailed(code=error.code, message=error.message, status=status, details=error.details)
-        return sanitize_failure(end, known)
-    if known:
-        log.error("The workflow %s failed (run %s).\n%s", run.name, run.id, _masked_traceback(error, known))
+        return sanitize_failure(end, secrets)
+    if secrets:
+        log.error("The workflow %s failed (run %s).\n%s", run.name, run.id, _masked_traceback(error, secrets))
     else:
         log.error("The workflow %s failed (run %s).", run.name, run.id, exc_info=error)
     message = f"The workflow failed (run {run.id})."
-    return RunFailed(code=WorkflowFailed.code, message=f"{message} {_describe(error, known)}" if debug else message)
+    return RunFailed(code=WorkflowFailed.code, message=f"{message} {_describe(error, secrets)}" if debug else message)
 
 
-def sanitize_failure(end: RunFailed, known: Collection[str] = ()) -> RunFailed:
+def sanitize_failure(end: RunFailed, secrets: Collection[str] = ()) -> RunFailed:
     """Make an author's failure encodable: valid text, details that are JSON, no secrets."""
     code, message, details = (
         json.replace_surrogates(str(end.code)),
         json.replace_surrogates(str(end.message)),
         _plain_details(end.details),
     )
-    if known:
-        code, message, details = masking.mask_values([code, message, details], known)
+    if secrets:
+        code, message, details = masking.mask_values([code, message, details], secrets)
     return msgspec.structs.replace(end, code=code, message=message, details=details)
 
 
-def _masked_traceback(error: BaseException, known: Collection[str]) -> str:
-    return masking.mask_values("".join(traceback.format_exception(error)), known)
+def _masked_traceback(error: BaseException, secrets: Collection[str]) -> str:
+    return masking.mask_values("".join(traceback.format_exception(error)), secrets)
 
 
 def unrecorded_end(error: Exception, run: RunIdentity, last: Sequence[Event]) -> Sequence[Event]:
     """Return the last events of a run whose end could not be recorded, with a failure as terminal event."""
-    known = isinstance(error, PalaverError)
-    log.error("The end of run %s could not be kept: %s", run.id, error, exc_info=None if known else error)
+    is_expected = isinstance(error, PalaverError)
+    log.error("The end of run %s could not be kept: %s", run.id, error, exc_info=None if is_expected else error)
     *before, terminal = last
     code = DiskFull.code if isinstance(error, DiskFull) else Overloaded.code
     end = RunFailed(
@@ -87,8 +87,8 @@ def _plain_details(details: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"details": f"left out: {error}"}
 
 
-def _describe(error: BaseException, known: Collection[str]) -> str:
+def _describe(error: BaseException, secrets: Collection[str]) -> str:
     try:
-        return json.replace_surrogates(masking.mask_secrets(f"{type(error).__name__}: {error}", known))
+        return json.replace_surrogates(masking.mask_secrets(f"{type(error).__name__}: {error}", secrets))
     except Exception:  # The author's __str__ may raise anything.
         return type(error).__name__

@@ -63,8 +63,8 @@ def _decode_data_url(url: str) -> bytes:
 
 def _decode_base64(data: str) -> bytes:
     """Decode base64 in either alphabet, with or without padding."""
-    plain = "".join(data.split()).rstrip("=").translate(str.maketrans("-_", "+/"))
+    text = "".join(data.split()).rstrip("=").translate(str.maketrans("-_", "+/"))
     try:
-        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):
         raise InvalidValue("The file's data is not base64.") from None

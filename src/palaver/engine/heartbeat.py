@@ -108,7 +108,7 @@ class Heartbeat:
     async def beat(self) -> None:
         """Write a heartbeat, and handle processes that died."""
         await self._database.write(queue.record_heartbeat, self._process, self._now())
-        known = [one for one in await self._list_processes() if one.id != self._process.id]
+        others = [one for one in await self._list_processes() if one.id != self._process.id]
         now = self._monotonic()
         if now - self._last_read > _DEAF_AFTER_BEATS * self._interval:
             self._heartbeats, self._stale_claims = (
@@ -116,9 +116,9 @@ class Heartbeat:
                 {},
             )  # The database was unreachable, or this process was suspended.
         self._last_read = now
-        heard = {one.id: self._heartbeats.get(one.id, (one.seen_at, now)) for one in known}
+        previous = {one.id: self._heartbeats.get(one.id, (one.seen_at, now)) for one in others}
         self._heartbeats = {
-            one.id: (one.seen_at, now) if heard[one.id][0] != one.seen_at else heard[one.id] for one in known
+            one.id: (one.seen_at, now) if previous[one.id][0] != one.seen_at else previous[one.id] for one in others
         }
         await self._reap_dead(
             [name for name, (_, since) in self._heartbeats.items() if now - since >= DEAD_AFTER_BEATS * self._interval]
@@ -138,9 +138,9 @@ class Heartbeat:
 
     async def _reap_dead(self, dead: list[str]) -> None:
         """Requeue or end the runs of dead processes, then remove these. Concurrent calls handle each run once."""
-        left = await self._database.read(runs.list_unfinished_runs, dead) if dead else []
-        left += await self._database.read(runs.list_orphaned_runs)
-        for row in left:
+        unfinished = await self._database.read(runs.list_unfinished_runs, dead) if dead else []
+        unfinished += await self._database.read(runs.list_orphaned_runs)
+        for row in unfinished:
             if await self._database.write(queue.requeue_run, row):
                 log.warning("The process of run %s died; it begins anew.", row.id)
             elif await self._database.write(run_log.interrupt_run, row.project, row.id, self._now()):
@@ -157,8 +157,8 @@ class Heartbeat:
     async def _release_threads(self, *, after: float) -> None:
         """Release threads that are claimed by a run which never started because its process died."""
         now = self._monotonic()
-        taken = await self._database.read(threads.list_stale_claims)
-        self._stale_claims = {one: self._stale_claims.get(one, now) for one in taken}
+        claims = await self._database.read(threads.list_stale_claims)
+        self._stale_claims = {one: self._stale_claims.get(one, now) for one in claims}
         for project, thread, run in [one for one, since in self._stale_claims.items() if now - since >= after]:
             await self._database.write(threads.release_thread, project, thread, run)
 

@@ -79,7 +79,7 @@ class RunQueue:
         self._poller.wake()
 
     async def stop(self) -> None:
-        """Start no more runs and return claimed ones to the queue. The engine ends those that run."""
+        """Start no more runs and return claimed ones to the queue. The engine ends the active ones."""
         await self._poller.stop()
         for waiter in list(self._waiters):
             waiter.cancel()  # A run may take longer than the shutdown.
@@ -88,25 +88,25 @@ class RunQueue:
     async def _poll(self) -> float:
         free = 0 if self._engine.is_draining else self._max_runs - len(self._tasks)
         if free > 0:
-            await self._take(free)
+            await self._claim_runs(free)
         return self._poll_interval
 
-    async def _take(self, free: int) -> None:
-        for waiting in await self._database.write(
+    async def _claim_runs(self, free: int) -> None:
+        for queued in await self._database.write(
             queue.dequeue_runs, self._process, self._workflow_names(), free, self._now()
         ):
-            task = asyncio.get_running_loop().create_task(self._run(waiting))
+            task = asyncio.get_running_loop().create_task(self._run(queued))
             self._tasks.add(task)
-            task.add_done_callback(self._done)
+            task.add_done_callback(self._on_task_done)
 
-    def _done(self, task: "asyncio.Task[None]") -> None:
+    def _on_task_done(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
         self.wake()
 
-    async def _run(self, waiting: QueuedRun) -> None:
-        row = waiting.stored.row
+    async def _run(self, queued: QueuedRun) -> None:
+        row = queued.stored.row
         try:
-            run = self._start(waiting)
+            run = self._start(queued)
         except (ShuttingDown, Overloaded):  # This process cannot start it, another one may.
             await self._database.write(queue.unclaim_run, row)
             if not self._engine.is_draining:
@@ -122,10 +122,10 @@ class RunQueue:
             waiter.add_done_callback(self._waiters.discard)
             await asyncio.wait([waiter])
 
-    def _start(self, waiting: QueuedRun) -> Run:
+    def _start(self, queued: QueuedRun) -> Run:
         if self._poller.is_stopping:
             raise ShuttingDown("This process begins no more runs.")
-        row = waiting.stored.row
+        row = queued.stored.row
         origin = Origin(
             project=row.project,
             key=row.key,
@@ -139,8 +139,8 @@ class RunQueue:
             variant=row.variant,
             was_queued=True,
         )
-        traced = f"00-{row.trace_id}-{NO_PARENT_ID}-01" if row.trace_id else None
-        call = replace(waiting.call, trace_parent=waiting.call.trace_parent or traced)
+        trace_parent = f"00-{row.trace_id}-{NO_PARENT_ID}-01" if row.trace_id else None
+        call = replace(queued.call, trace_parent=queued.call.trace_parent or trace_parent)
         return self._engine.start(self._find_workflow(row.workflow), call, origin=origin, run_id=row.id)
 
 

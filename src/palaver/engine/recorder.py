@@ -139,15 +139,15 @@ _REMEMBER_S, _MAX_REMEMBERED = 10, 100
 class _RunState:
     """How much of a run is recorded."""
 
-    __slots__ = ("fault", "has_output", "is_new", "keeps_content", "redactor", "written")
+    __slots__ = ("fault", "has_output", "is_new", "redactor", "stores_content", "written_count")
 
     def __init__(self, run: RecordableRun, redactor: "RunRedactor | None") -> None:
         self.redactor = redactor
         self.is_new = not run.origin.was_queued
-        self.written = 0
+        self.written_count = 0
         self.has_output = False  # Whether first_output_at is recorded.
         self.fault: Exception | None = None  # Why this run cannot be recorded.
-        self.keeps_content = (
+        self.stores_content = (
             run.call.record == "full" and not run.origin.is_evaluation_cell
         ) or run.origin.must_be_stored
 
@@ -178,18 +178,18 @@ class Recorder:
         self._now = now
         self._delay = delay
         self._states: dict[RecordableRun, _RunState] = {}
-        self._touched: set[RecordableRun] = set()
+        self._grown_runs: set[RecordableRun] = set()
         self._ends: list[_RunEnd] = []
-        self._ended: dict[str, tuple[str, Sequence[Event]]] = {}
-        self._late: list[_RunEnd] = []  # Ends that readers saw before they could be recorded.
+        self._recent_logs: dict[str, tuple[str, Sequence[Event]]] = {}
+        self._late_ends: list[_RunEnd] = []  # Ends that readers saw before they could be recorded.
         self._timer: asyncio.TimerHandle | None = None
         self._is_due = False  # Events are due as soon as the current write is done.
-        self._is_leaving = False
-        self._flushing: list[asyncio.Future[None]] = []  # Resolved by the next full write.
-        self._gathering: asyncio.TimerHandle | None = None
-        self._writing: asyncio.Task[None] | None = None
+        self._is_handing_over = False
+        self._flush_waiters: list[asyncio.Future[None]] = []  # Resolved by the next full write.
+        self._gather_timer: asyncio.TimerHandle | None = None
+        self._write_task: asyncio.Task[None] | None = None
         self._fault: PalaverError | None = None
-        self.on_events: Callable[[RecordableRun], None] = self._touched.add
+        self.on_events: Callable[[RecordableRun], None] = self._grown_runs.add
         self.followed_runs: set[str] = set()
         """Runs whose growth other processes are notified of."""
 
@@ -202,22 +202,22 @@ class Recorder:
         if run.call.record != "off" or run.origin.must_be_stored:
             redactor = None if self._redact is None else self._redact(run.origin.project, run.name)
             self._states[run] = _RunState(run, redactor)
-            self._touched.add(run)
+            self._grown_runs.add(run)
             self._schedule()
 
     async def record_end(self, run: RecordableRun, last: Sequence[Event]) -> None:
         """Make `last`, the end of a run, durable. Raises RunHandedOver if another process repeats the run."""
         state = self._states.get(run)
         if state is None:
-            self._touched.discard(run)
+            self._grown_runs.discard(run)
             return
         if state.fault is not None:
             raise state.fault
-        if self._is_leaving and run.origin.was_queued and _is_interrupted(last) and await self._hand_over(run):
+        if self._is_handing_over and run.origin.was_queued and _is_interrupted(last) and await self._hand_over(run):
             raise RunHandedOver
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ends.append(_RunEnd(run, state, last, durable))
-        if self._writing is None and self._gathering is None:
+        if self._write_task is None and self._gather_timer is None:
             self._gather()
         await durable
         self._forget(run)
@@ -226,24 +226,24 @@ class Recorder:
 
     def recent_events(self, project: str, run: str) -> Sequence[Event]:
         """Return the unredacted events of a run that has just ended, if its recorded events are redacted."""
-        owner, events = self._ended.get(run, (None, ()))
+        owner, events = self._recent_logs.get(run, (None, ()))
         return events if owner == project else ()
 
     def _remember(self, run: RecordableRun, last: Sequence[Event]) -> None:
-        while len(self._ended) >= _MAX_REMEMBERED:
-            del self._ended[next(iter(self._ended))]
-        self._ended[run.id] = (run.origin.project, [*run.log[: last[0].seq], *last])
-        asyncio.get_running_loop().call_later(_REMEMBER_S, self._ended.pop, run.id, None)
+        while len(self._recent_logs) >= _MAX_REMEMBERED:
+            del self._recent_logs[next(iter(self._recent_logs))]
+        self._recent_logs[run.id] = (run.origin.project, [*run.log[: last[0].seq], *last])
+        asyncio.get_running_loop().call_later(_REMEMBER_S, self._recent_logs.pop, run.id, None)
 
     def begin_handover(self) -> None:
         """Hand over background runs that are interrupted from now on to other processes."""
-        self._is_leaving = True
+        self._is_handing_over = True
 
     async def _hand_over(self, run: RecordableRun) -> bool:
         """Requeue a run for another process, if it may be repeated."""
-        self._touched.discard(run)
-        if self._writing is not None:
-            await asyncio.wait([self._writing])  # It may contain events of the run, which are deleted next.
+        self._grown_runs.discard(run)
+        if self._write_task is not None:
+            await asyncio.wait([self._write_task])  # It may contain events of the run, which are deleted next.
         try:
             handed_over = await self._database.write(queue.hand_over_run, run.origin.project, run.id, self._process)
         except PalaverError:
@@ -256,24 +256,24 @@ class Recorder:
         """Record this end, which readers have seen, as soon as the database can be written again."""
         state = self._states.get(run)
         self._forget(run)
-        if state is not None and state.fault is None and len(self._late) < _MAX_LATE_ENDS:
-            self._late.append(_RunEnd(run, state, last, None))
+        if state is not None and state.fault is None and len(self._late_ends) < _MAX_LATE_ENDS:
+            self._late_ends.append(_RunEnd(run, state, last, None))
             self._schedule(RETRY_DELAY_S)
 
     async def flush(self) -> None:
         """Write everything known so far and wait for it."""
-        if not (self._touched or self._ends or self._late):
-            if self._writing is not None:
-                await asyncio.wait([self._writing])
+        if not (self._grown_runs or self._ends or self._late_ends):
+            if self._write_task is not None:
+                await asyncio.wait([self._write_task])
             return
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._flushing.append(written)
-        if self._writing is None:
+        self._flush_waiters.append(written)
+        if self._write_task is None:
             self._write(due=True)
         await written
 
     def _forget(self, run: RecordableRun) -> None:
-        self._touched.discard(run)
+        self._grown_runs.discard(run)
         self._states.pop(run, None)
         self.followed_runs.discard(run.id)
 
@@ -284,11 +284,11 @@ class Recorder:
         if len(self._states) < _GATHER_MIN_RUNS:
             self._write(due=False)
         else:
-            self._gathering = asyncio.get_running_loop().call_later(_GATHER_DELAY_S, self._write_gathered)
+            self._gather_timer = asyncio.get_running_loop().call_later(_GATHER_DELAY_S, self._write_gathered)
 
     def _write_gathered(self) -> None:
-        self._gathering = None
-        if self._writing is None and self._ends:
+        self._gather_timer = None
+        if self._write_task is None and self._ends:
             self._write(due=False)
 
     def _schedule(self, seconds: float | None = None) -> None:
@@ -310,10 +310,10 @@ class Recorder:
 
     def _write_if_due(self) -> None:
         """Write new events now, after the current write, or at the next tick."""
-        self._touched.intersection_update(self._states)  # Runs may have ended since.
-        if self._writing is not None:
+        self._grown_runs.intersection_update(self._states)  # Runs may have ended since.
+        if self._write_task is not None:
             self._is_due = True
-        elif self._touched or self._late:
+        elif self._grown_runs or self._late_ends:
             self._write(due=True)
         elif self._states:
             self._schedule()
@@ -321,51 +321,51 @@ class Recorder:
     def _write(self, *, due: bool) -> None:
         """Start writing the waiting ends and, if `due`, new events of other runs."""
         ends, self._ends = self._ends, []
-        flushing: list[asyncio.Future[None]] = []
+        flush_waiters: list[asyncio.Future[None]] = []
         grown: list[tuple[RecordableRun, _RunState]] = []
         if due:
-            ends, self._late = ends + self._late, []
-            ending = {end.run for end in ends}
-            alive = self._touched & self._states.keys()
-            grown = [(run, state) for run in alive - ending if (state := self._states[run]).fault is None]
-            self._touched.clear()
-            flushing, self._flushing = self._flushing, []
+            ends, self._late_ends = ends + self._late_ends, []
+            ending_runs = {end.run for end in ends}
+            alive = self._grown_runs & self._states.keys()
+            grown = [(run, state) for run in alive - ending_runs if (state := self._states[run]).fault is None]
+            self._grown_runs.clear()
+            flush_waiters, self._flush_waiters = self._flush_waiters, []
             self._is_due = False
             self._schedule()
-        self._writing = asyncio.get_running_loop().create_task(self._run_write(ends, grown, flushing))
+        self._write_task = asyncio.get_running_loop().create_task(self._run_write(ends, grown, flush_waiters))
 
     async def _run_write(
         self,
         ends: Sequence[_RunEnd],
         grown: Sequence[tuple[RecordableRun, _RunState]],
-        flushing: Sequence["asyncio.Future[None]"],
+        flush_waiters: Sequence["asyncio.Future[None]"],
     ) -> None:
         await self._write_batch(ends, grown)
-        self._writing = None
-        for waiter in flushing:
+        self._write_task = None
+        for waiter in flush_waiters:
             if not waiter.done():
                 waiter.set_result(None)
         if self._fault is not None:
             self._back_off()
-        if self._flushing:
+        if self._flush_waiters:
             self._write(due=True)
         elif self._is_due:
             self._is_due = False
             self._write_if_due()
-        if self._writing is None and self._ends and self._gathering is None:
+        if self._write_task is None and self._ends and self._gather_timer is None:
             self._gather()
 
     async def _write_batch(self, ends: Sequence[_RunEnd], grown: Sequence[tuple[RecordableRun, _RunState]]) -> None:
         """Write a batch. If its content is refused, each run is written separately, so that it fails alone."""
-        grown_events = [(run, state, _complete_items(run.log[state.written :], state)) for run, state in grown]
+        grown_events = [(run, state, _complete_items(run.log[state.written_count :], state)) for run, state in grown]
         pending = grown_events + [
-            (end.run, end.state, [*end.run.log[end.state.written : end.last[0].seq], *end.last]) for end in ends
+            (end.run, end.state, [*end.run.log[end.state.written_count : end.last[0].seq], *end.last]) for end in ends
         ]
         new = [self._new_run(run) for run, state, _ in pending if state.is_new]
         batches = [
             EventBatch(run.origin.project, run.id, events, None if state.has_output else run.first_output_at)
             for run, state, events in pending
-            if events and state.keeps_content
+            if events and state.stores_content
         ]
         # A notification makes every other write slower, so only runs with followers are announced.
         notified = [run.id for run, _, _ in pending if run.id in self.followed_runs or run.origin.was_queued]
@@ -388,8 +388,8 @@ class Recorder:
         else:
             self._fault = None
             for _, state, events in pending:
-                state.is_new, state.written = False, state.written + len(events)
-                state.has_output = state.written > 1
+                state.is_new, state.written_count = False, state.written_count + len(events)
+                state.has_output = state.written_count > 1
             for end in ends:
                 if end.durable is not None and not end.durable.done():
                     end.durable.set_result(None)
@@ -401,8 +401,8 @@ class Recorder:
         if self._fault is None:
             log.error("Runs cannot be recorded: %s", error)
         self._fault = error
-        self._touched.update(run for run, _ in grown)
-        self._late += [end for end in ends if end.durable is None]
+        self._grown_runs.update(run for run, _ in grown)
+        self._late_ends += [end for end in ends if end.durable is None]
         for end in ends:
             if end.durable is not None and not end.durable.done():
                 end.durable.set_exception(error)
@@ -484,6 +484,6 @@ def _ended_run(end: _RunEnd) -> FinishedRun:
         started=run.started,
         origin=run.origin,
         events=events,
-        has_content=end.state.keeps_content,
+        has_content=end.state.stores_content,
         first_output_at=run.first_output_at,
     )

@@ -39,7 +39,7 @@ EventConsumer = Callable[[Sequence[Event]], Awaitable[None] | None]
 awaited, so the run proceeds at its pace. It never raises: on an error it stops consuming."""
 
 _DEFERRED = (RunStarted(),)
-"""Marks that the run's task is sending a batch whose position is kept in `_unsent_from`."""
+"""Marks that the run's task is sending a batch whose position is in `_unsent_from`."""
 _YIELD_EVERY = 500  # Values after which a workflow that never awaits yields to the event loop.
 _CANCEL_RETRY_S = 1.0  # Until code that ignores its cancellation is cancelled again.
 _CANCEL_TRIES = 3  # After these the run ends without waiting for the code.
@@ -129,7 +129,7 @@ class Run:
         self._limits = limits
         self._grammar = Grammar(started.run_id, history=call.messages)
         self._replies: ReplyReader | None = (
-            None  # Created by the first value that is not plain text: most chats have none.
+            None  # Created by the first value that is not plain text; most chats yield none.
         )
         self._task: asyncio.Task[Any] | None = None
         self._is_producing = True
@@ -297,7 +297,7 @@ class Run:
                     await self._take_returned(await cast("Coroutine[Any, Any, object]", values))
                 if self._requested_end is None and self._replies is not None and (more := self._replies.end()):
                     await self._feed(more)
-            terminal = self._requested_end or self._ending()
+            terminal = self._requested_end or self._terminal_event()
         except BaseException as error:  # Anything the author's code raises, SystemExit included, ends the run.
             terminal = self._end_after(error)
         if leave is not None:
@@ -312,7 +312,7 @@ class Run:
             task.uncancel()
         if self._requested_end is not None or stopped:
             return self._requested_end or RunCancelled()
-        return failure_event(error, self, debug=self._services.debug, known=self._secrets)
+        return failure_event(error, self, debug=self._services.debug, secrets=self._secrets)
 
     @property
     def _secrets(self) -> Sequence[str]:
@@ -321,24 +321,24 @@ class Run:
     async def _consume(self, values: AsyncGenerator[object, None]) -> None:
         grammar, entries, consumer = self._grammar, self.log, self._consumer
         text = grammar.text if self.is_chat else None
-        grew, max_events, max_bytes = self._store.on_events, self._limits.events, self._limits.bytes
-        left = min(_YIELD_EVERY, max_events - len(entries))
+        on_events, max_events, max_bytes = self._store.on_events, self._limits.events, self._limits.bytes
+        remaining = min(_YIELD_EVERY, max_events - len(entries))
         is_silent = self.first_output_at is None
         async for value in values:
             if self._requested_end is not None:
                 return  # The code ignored its cancellation.
             if text is None or type(value) is not str:
-                await self._take(value)
+                await self._process_value(value)
                 if self._requested_end is not None:
                     return
-                left = min(left, max_events - len(entries))
+                remaining = min(remaining, max_events - len(entries))
             elif events := text(value):
                 entries += events
                 if is_silent:
                     is_silent = False
                     self._note_output()
-                if grew is not None:
-                    grew(self)
+                if on_events is not None:
+                    on_events(self)
                 if self._waiters:
                     self._wake()
                 if consumer is not None:
@@ -351,22 +351,22 @@ class Run:
                         await self._send_rest()
                         if self._requested_end is not None:
                             return
-            left -= 1
-            if left <= 0 or grammar.size > max_bytes:
-                left = await self._yield_to_loop()
+            remaining -= 1
+            if remaining <= 0 or grammar.size > max_bytes:
+                remaining = await self._yield_to_loop()
 
     async def _take_returned(self, value: object) -> None:
         if self._requested_end is not None:
             return
         if not self.is_chat or type(value) is not str:
-            await self._take(Returned(value))
+            await self._process_value(Returned(value))
             return
         self._check_limits()  # Of what was emitted before.
         if (events := self._grammar.text(value)) and (sending := self._send(events)) is not None:
             await sending
 
-    async def _take(self, value: object) -> None:
-        """Process a value other than a chat's text: an iterable of values, or one for the reply grammar."""
+    async def _process_value(self, value: object) -> None:
+        """Process a value other than plain text of a chat: an iterable of values, or one for the reply grammar."""
         inner = iterate_output(value, self.context)
         if inner is not None:
             async with aclosing(inner) as values:
@@ -381,13 +381,13 @@ class Run:
 
     async def _feed(self, items: Iterable[OutputValue]) -> None:
         for item in items:
-            if (events := self._make_events(item)) and (sending := self._send(events)) is not None:
+            if (events := self._events_of(item)) and (sending := self._send(events)) is not None:
                 await sending
             self._check_limits()
             if self._requested_end is not None:
                 return
 
-    def _make_events(self, item: OutputValue) -> Sequence[Event]:
+    def _events_of(self, item: OutputValue) -> Sequence[Event]:
         events, tracing = self._grammar.feed(item), self._services.tracer
         if tracing is not None and events and (len(events) > 1 or type(events[0]) in TOOL_EVENTS):
             tracing.note_tools(self, events)  # Never for a delta, which comes alone.
@@ -404,21 +404,21 @@ class Run:
 
     # The end
 
-    def _ending(self) -> TerminalEvent:
+    def _terminal_event(self) -> TerminalEvent:
         """Return the terminal event of a workflow whose code returned."""
-        ending = self._grammar.ending
-        if ending is None and self.is_chat:
+        terminal = self._grammar.ending
+        if terminal is None and self.is_chat:
             return RunFinished(finish=self.context.ending)
-        ending = ending or RunFinished(finish=self.context.ending)
-        if isinstance(ending, RunFailed):
-            return sanitize_failure(ending, self._secrets)
-        if isinstance(ending, RunCancelled):
-            return ending
-        value = self._reply_grammar().value(ending.value)
+        terminal = terminal or RunFinished(finish=self.context.ending)
+        if isinstance(terminal, RunFailed):
+            return sanitize_failure(terminal, self._secrets)
+        if isinstance(terminal, RunCancelled):
+            return terminal
+        value = self._reply_grammar().value(terminal.value)
         if value is UNSET:
-            return ending if ending.value is UNSET else msgspec.structs.replace(ending, value=UNSET)
+            return terminal if terminal.value is UNSET else msgspec.structs.replace(terminal, value=UNSET)
         self._limits.check_value(len(json.encode(value)))
-        return msgspec.structs.replace(ending, value=value)
+        return msgspec.structs.replace(terminal, value=value)
 
     async def _end(self, terminal: TerminalEvent) -> None:
         """Close the stream, once: the end is recorded first, then readers see it."""
@@ -489,18 +489,18 @@ class Run:
         if is_running_loop(self._loop):
             self._emit_now(value)
             return
-        done: Future[None] = Future()
+        result: Future[None] = Future()
 
         def take() -> None:
             try:
                 self._emit_now(value)
             except Exception as error:
-                done.set_exception(error)
+                result.set_exception(error)
             else:
-                done.set_result(None)
+                result.set_result(None)
 
         self._loop.call_soon_threadsafe(take)
-        done.result()
+        result.result()
 
     def _emit_now(self, value: object) -> None:
         if not self._is_producing:
@@ -512,5 +512,5 @@ class Run:
                 # The run's task is inside the workflow and cannot send; it awaits this task before it sends again.
                 self._spawn(self._flush())
         for item in self._reply_grammar().emitted(value):
-            self._append(self._make_events(item))
+            self._append(self._events_of(item))
         self._check_limits()

@@ -195,8 +195,8 @@ class RunReader:
 
     def find_active(self, project: str, run: str) -> Run | None:
         """Return a run of this process that has not ended."""
-        found = self._engine.find(run)
-        return found if found is not None and found.origin.project == project else None
+        active = self._engine.find(run)
+        return active if active is not None and active.origin.project == project else None
 
     async def get_row(self, project: str, run: str) -> RunRow:
         """Return the row of a run. Raises RunNotFound for an unknown run, or one of another project."""
@@ -243,16 +243,16 @@ class RunReader:
     async def _follow_elsewhere(self, project: str, run: str, after: int) -> AsyncGenerator[Sequence[Event]]:
         """Follow a run of another process until it ends or starts in this one."""
         with self.waiters.waiter(run) as waiter:
-            note_at, known = -inf, False
+            note_at, was_read = -inf, False
             while True:
                 try:
                     row, batch = await self._database.read(_read_since, project, run, after)
                 except Overloaded:
-                    if not known:
+                    if not was_read:
                         raise
                     await asyncio.sleep(RETRY_DELAY_S)  # Continue when the database is back.
                     continue
-                known = True
+                was_read = True
                 if batch:
                     after = batch[-1].seq
                     yield batch
@@ -294,23 +294,23 @@ class RunReader:
         """Write everything known about runs of this process to the database."""
         await self._recorder.flush()
 
-    async def _query(self, ask: Callable[[Connection, str, str], T | None], project: str, run: str) -> T | None:
+    async def _query(self, query: Callable[[Connection, str, str], T | None], project: str, run: str) -> T | None:
         """Query a run, waiting for one that has just started and is not in the database yet."""
         if self.find_active(project, run) is not None:
             await self._recorder.flush()
-        found = await self._database.read(ask, project, run)
+        result = await self._database.read(query, project, run)
         if (
-            found is None and self._database.kind == "postgresql" and self._is_young(run)
+            result is None and self._database.kind == "postgresql" and self._is_young(run)
         ):  # Another process may have it.
             for _ in range(round(_START_GRACE_S / POLL_INTERVAL_S)):
                 await asyncio.sleep(POLL_INTERVAL_S)
-                if (found := await self._database.read(ask, project, run)) is not None:
+                if (result := await self._database.read(query, project, run)) is not None:
                     break
-        return found
+        return result
 
     def _is_young(self, run: str) -> bool:
-        began, now = id_timestamp_ms(run), self._now().timestamp()
-        return began is not None and abs(now - began / 1000) < _START_GRACE_S + _CLOCK_SKEW_S
+        created_ms, now = id_timestamp_ms(run), self._now().timestamp()
+        return created_ms is not None and abs(now - created_ms / 1000) < _START_GRACE_S + _CLOCK_SKEW_S
 
 
 def _read_since(db: Connection, project: str, run: str, after: int) -> tuple[RunRow | None, Sequence[Event]]:
@@ -323,7 +323,7 @@ def started_event(row: RunRow) -> RunStarted:
     return RunStarted(0, row.id, row.session, row.created_at, row.trace_id or "")
 
 
-def _require_run(found: T | None, run: str) -> T:
-    if found is None:
+def _require_run(row: T | None, run: str) -> T:
+    if row is None:
         raise RunNotFound(f"No run {run!r} is known here.")
-    return found
+    return row

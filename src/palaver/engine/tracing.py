@@ -43,7 +43,19 @@ MAX_STEPS = 2_000
 class StepRecorder:
     """Turns the steps of one run into spans. May be called from any thread."""
 
-    __slots__ = ("_also", "_closed", "_left", "_now", "_numbers", "_open", "_place", "_put", "_run", "memory", "tools")
+    __slots__ = (
+        "_is_closed",
+        "_now",
+        "_numbers",
+        "_observer",
+        "_open_steps",
+        "_put",
+        "_remaining",
+        "_run",
+        "_span_sink",
+        "memory",
+        "tools",
+    )
 
     def __init__(
         self,
@@ -58,12 +70,12 @@ class StepRecorder:
         self._run = run
         self._put = put  # Thread-safe, returns immediately.
         self._now = now
-        self._place = span_sink
-        self._also = observer
-        self._left = max_steps
+        self._span_sink = span_sink
+        self._observer = observer
+        self._remaining = max_steps
         self._numbers = count()
-        self._open: dict[int, Step] = {}
-        self._closed = False
+        self._open_steps: dict[int, Step] = {}
+        self._is_closed = False
         self.memory: dict[Any, Any] = {}
         """State that framework adapters keep for the run."""
         self.tools: list[ReportedTool] = []
@@ -72,7 +84,7 @@ class StepRecorder:
     @property
     def is_cut(self) -> bool:
         """Whether steps were dropped because of MAX_STEPS."""
-        return self._left < 0
+        return self._remaining < 0
 
     def begin(
         self,
@@ -85,54 +97,54 @@ class StepRecorder:
         details: DetailsProvider | None = None,
     ) -> Step | None:
         """Begin a step. Returns None if there were too many, or the run is over."""
-        if self._closed:
+        if self._is_closed:
             return None
-        self._left -= 1
-        if self._left < 0:
+        self._remaining -= 1
+        if self._remaining < 0:
             return None
         number, now = next(self._numbers), self._now()
         step = Step(
             self, framework, kind, name, number=number, started_at=now, parent=parent, call_id=call_id, details=details
         )
-        self._open[number] = step
+        self._open_steps[number] = step
         return step
 
     def ended(self, step: Step) -> None:
         """Build the span of a finished step."""
-        if self._open.pop(step.number, None) is not None:  # Otherwise it ended with its run.
-            self._keep(step, None)
+        if self._open_steps.pop(step.number, None) is not None:  # Otherwise it ended with its run.
+            self._add_spans(step, None)
 
     def close(self, finish: str) -> None:
         """End all open steps together with the run."""
-        self._closed = True
-        for number in list(self._open):
-            if (step := self._open.pop(number, None)) is not None:
-                self._keep(step, finish)
+        self._is_closed = True
+        for number in list(self._open_steps):
+            if (step := self._open_steps.pop(number, None)) is not None:
+                self._add_spans(step, finish)
         self.memory.clear()
         self._now = partial(datetime.now, UTC)  # The run's clock would keep the run alive.
 
-    def _keep(self, step: Step, finish: str | None) -> None:
+    def _add_spans(self, step: Step, finish: str | None) -> None:
         step.ended_at = self._now()
-        if self._also is not None:
-            self._also(step)
-        if self._is_told(step):
+        if self._observer is not None:
+            self._observer(step)
+        if self._is_reported(step):
             return
         if step.kind == "tool" or step.call_id is not None:
             self.tools.append(ReportedTool(step.call_id, step.name))
         self._put(partial(_step_spans, step, self._run, finish))
 
-    def _is_told(self, step: Step) -> bool:
+    def _is_reported(self, step: Step) -> bool:
         """Whether OpenTelemetry reports the same step."""
-        place = self._place
-        if place is None:
+        span_sink = self._span_sink
+        if span_sink is None:
             return False
-        if any(word in _letters(scope) for scope in list(place.scopes) for word in step.framework):
+        if any(word in _letters(scope) for scope in list(span_sink.scopes) for word in step.framework):
             return True
         if step.kind in ("llm", "embedding"):
-            for call in list(place.model_calls):
+            for call in list(span_sink.model_calls):
                 if step.started_at <= call[0] and (step.ended_at is None or call[1] <= step.ended_at):
                     with suppress(ValueError):  # Another thread may have matched it.
-                        place.model_calls.remove(call)
+                        span_sink.model_calls.remove(call)
                         return True
         return False
 
@@ -142,13 +154,13 @@ def new_step_recorder(
     record: RecordMode,
     put: Callable[[SpanFactory], None],
     now: Callable[[], datetime],
-    place: RunSpanSink | None,
+    span_sink: RunSpanSink | None,
 ) -> StepRecorder:
     started = run.started
-    home = RunSpanContext(
+    context = RunSpanContext(
         started.trace_id, started.span_id, run.origin.project, started.session, run.id, run.call, record
     )
-    return StepRecorder(home, put, now, span_sink=place, max_steps=MAX_STEPS, observer=current_observer())
+    return StepRecorder(context, put, now, span_sink=span_sink, max_steps=MAX_STEPS, observer=current_observer())
 
 
 def _step_spans(step: Step, run: RunSpanContext, finish: str | None) -> "Sequence[Span]":
@@ -169,27 +181,27 @@ def load_interrupted_run(db: Connection, project: str, run: str) -> RunFacts | N
 
     The times of its tool calls are lost. If its content was not recorded, it has neither events nor a call.
     """
-    found = runs.get_stored_run(db, project, run)
-    if found is None:
+    stored = runs.get_stored_run(db, project, run)
+    if stored is None:
         return None
-    row, call = found.row, runs.decode_call(found)
+    row, call = stored.row, runs.decode_call(stored)
     trace_id, ended_at = row.trace_id, row.ended_at
     if not trace_id or ended_at is None:
         return None
     if call is None:
         call = Call(workflow=row.workflow, user=row.user, record="metadata")
     else:
-        call = replace(call, messages=tuple(run_log.messages_seen_by(db, project, found) or call.messages))
-    said: list[Event] = runs.read_events(db, project, run)
-    if not said:
+        call = replace(call, messages=tuple(run_log.messages_seen_by(db, project, stored) or call.messages))
+    events: list[Event] = runs.read_events(db, project, run)
+    if not events:
         started = RunStarted(0, row.id, row.session, row.started_at or row.created_at, trace_id)
-        said = [started, RunFinished(1, finish="interrupted", at=ended_at)]
+        events = [started, RunFinished(1, finish="interrupted", at=ended_at)]
     return RunFacts(
         workflow=row.workflow,
         is_chat=bool(call.messages),
         call=call,
         origin=Origin(project=project, key=row.key, protocol=row.protocol, variant=row.variant),
-        events=said,
+        events=events,
         ended_at=ended_at,
         first_output_at=row.first_output_at,
     )
@@ -240,13 +252,13 @@ class RunTracer:
         self._max_pending = max_pending
         self._max_events = max_pending_events
         self._times: dict[str, dict[int, datetime]] = {}  # When tools were called, by run and event seq.
-        self._places: dict[str, RunSpanSink] = {}  # By run, if OpenTelemetry is loaded.
+        self._span_sinks: dict[str, RunSpanSink] = {}  # By run, if OpenTelemetry is loaded.
         self._step_recorders: dict[str, StepRecorder] = {}  # By run.
-        self._left: dict[str, datetime] = {}  # When clients disconnected, by run.
-        self._waiting: list[SpanFactory] = []
-        self._pending_events = 0  # Number of events in `_waiting`.
+        self._disconnected_at: dict[str, datetime] = {}  # By run.
+        self._pending: list[SpanFactory] = []
+        self._pending_events = 0  # Number of events in `_pending`.
         self._timer: asyncio.TimerHandle | None = None
-        self._working: asyncio.Task[None] | None = None
+        self._worker: asyncio.Task[None] | None = None
         self._thread: ThreadPoolExecutor | None = None
         self.dropped = 0
         """Number of dropped runs and spans."""
@@ -259,18 +271,18 @@ class RunTracer:
         record, loaded = effective_record(call, self._content), sdk_bridge.is_opentelemetry_loaded()
         if record == "off" and not loaded:
             return None
-        loop, place, heard = asyncio.get_running_loop(), None, None
+        loop, span_sink, listener_token = asyncio.get_running_loop(), None, None
         put = partial(self._put_threadsafe, loop, run.origin.project, run.name)
         if record != "off":
             if loaded:
-                known = [secret.reveal() for secret in call.secrets.values()]
-                place = RunSpanSink(SpanOwner(run.origin.project, started.session, run.id, record, known), put)
-                self._places[run.id] = place
+                secrets = [secret.reveal() for secret in call.secrets.values()]
+                span_sink = RunSpanSink(SpanOwner(run.origin.project, started.session, run.id, record, secrets), put)
+                self._span_sinks[run.id] = span_sink
             install_step_listeners()
-            recorder = self._step_recorders[run.id] = new_step_recorder(run, record, put, run.time, place)
-            heard = steps.set_listener(recorder)
-        token = sdk_bridge.attach_run(started.trace_id, started.span_id, place) if loaded else None
-        return partial(_leave, heard, token)
+            recorder = self._step_recorders[run.id] = new_step_recorder(run, record, put, run.time, span_sink)
+            listener_token = steps.set_listener(recorder)
+        span_token = sdk_bridge.attach_run(started.trace_id, started.span_id, span_sink) if loaded else None
+        return partial(_leave, listener_token, span_token)
 
     def note_tools(self, run: TracedRun, events: Sequence[Event]) -> None:
         """Note the time of tool events."""
@@ -282,12 +294,12 @@ class RunTracer:
     def on_disconnect(self, run: TracedRun) -> None:
         """Note that the client disconnected before the end."""
         if run.id in self._step_recorders:
-            self._left[run.id] = run.time()
+            self._disconnected_at[run.id] = run.time()
 
     def on_end(self, run: TracedRun) -> None:
         """Queue the spans of a run that is over."""
-        times, place = self._times.pop(run.id, {}), self._places.pop(run.id, None)
-        left_at = self._left.pop(run.id, None)
+        times, span_sink = self._times.pop(run.id, {}), self._span_sinks.pop(run.id, None)
+        left_at = self._disconnected_at.pop(run.id, None)
         last, recorder = run.log[-1] if run.log else None, self._step_recorders.pop(run.id, None)
         if recorder is not None:
             recorder.close("cancelled" if isinstance(last, RunCancelled) else "interrupted")
@@ -303,25 +315,28 @@ class RunTracer:
             first_output_at=run.first_output_at,
             disconnected_at=left_at,
             times=times,
-            reported_tools=[*(() if place is None else place.tools), *(() if recorder is None else recorder.tools)],
+            reported_tools=[
+                *(() if span_sink is None else span_sink.tools),
+                *(() if recorder is None else recorder.tools),
+            ],
             has_dropped_steps=recorder is not None and recorder.is_cut,
         )
         self.add_run(facts)
 
     def add_run(self, facts: RunFacts) -> None:
         """Queue the spans of a run of any process."""
-        work = self._redacting(facts.origin.project, facts.workflow, partial(_run_spans, facts, self._content))
+        work = self._with_redaction(facts.origin.project, facts.workflow, partial(_run_spans, facts, self._content))
         self._add(work, len(facts.events))
 
     # Building spans
 
-    def _redacting(self, project: str, workflow: str, work: SpanFactory) -> SpanFactory:
+    def _with_redaction(self, project: str, workflow: str, work: SpanFactory) -> SpanFactory:
         """Wrap `work` with the redaction of the workflow."""
-        clean = None if self._redaction is None else self._redaction(project, workflow)
-        return work if clean is None else lambda: [clean(span) for span in work()]
+        redactor = None if self._redaction is None else self._redaction(project, workflow)
+        return work if redactor is None else lambda: [redactor(span) for span in work()]
 
     def _put_threadsafe(self, loop: asyncio.AbstractEventLoop, project: str, workflow: str, work: SpanFactory) -> None:
-        work = self._redacting(project, workflow, work)
+        work = self._with_redaction(project, workflow, work)
         if is_running_loop(loop):
             self._add(work, 1)
             return
@@ -329,33 +344,33 @@ class RunTracer:
             loop.call_soon_threadsafe(self._add, work, 1)
 
     def _add(self, work: SpanFactory, events: int) -> None:
-        if self._waiting and (
-            len(self._waiting) >= self._max_pending or self._pending_events + events > self._max_events
+        if self._pending and (
+            len(self._pending) >= self._max_pending or self._pending_events + events > self._max_events
         ):
             if not self.dropped:
                 log.warning("Runs end faster than their traces can be kept: some are dropped.")
             self.dropped += 1
             return
-        self._waiting.append(work)
+        self._pending.append(work)
         self._pending_events += events
-        if self._timer is None and self._working is None:
-            self._timer = asyncio.get_running_loop().call_later(self._delay, self._begin)
+        if self._timer is None and self._worker is None:
+            self._timer = asyncio.get_running_loop().call_later(self._delay, self._start_worker)
 
-    def _begin(self) -> None:
+    def _start_worker(self) -> None:
         self._timer = None
-        self._working = asyncio.get_running_loop().create_task(self._work())
+        self._worker = asyncio.get_running_loop().create_task(self._work())
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         thread = self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="palaver-traces")
         try:
-            while self._waiting:
-                waiting, self._waiting, self._pending_events = self._waiting, [], 0
-                for first in range(0, len(waiting), _BATCH):
-                    spans = await loop.run_in_executor(thread, _make_spans, waiting[first : first + _BATCH])
+            while self._pending:
+                pending, self._pending, self._pending_events = self._pending, [], 0
+                for first in range(0, len(pending), _BATCH):
+                    spans = await loop.run_in_executor(thread, _make_spans, pending[first : first + _BATCH])
                     self._emit(spans)
         finally:
-            self._working = None
+            self._worker = None
 
     def _emit(self, spans: Sequence[Span]) -> None:
         try:
@@ -368,9 +383,9 @@ class RunTracer:
         """Wait until all spans known so far were passed to the sink."""
         if self._timer is not None:
             self._timer.cancel()
-            self._begin()
-        if self._working is not None:
-            await asyncio.wait([self._working])
+            self._start_worker()
+        if self._worker is not None:
+            await asyncio.wait([self._worker])
 
     async def close(self) -> None:
         """Flush, and stop the thread."""
@@ -380,11 +395,11 @@ class RunTracer:
             self._thread = None
 
 
-def _leave(heard: Token[steps.StepListener | None] | None, token: Token[Any] | None) -> None:
-    if token is not None:
-        sdk_bridge.detach_run(token)
-    if heard is not None:
-        steps.reset_listener(heard)
+def _leave(listener_token: Token[steps.StepListener | None] | None, span_token: Token[Any] | None) -> None:
+    if span_token is not None:
+        sdk_bridge.detach_run(span_token)
+    if listener_token is not None:
+        steps.reset_listener(listener_token)
 
 
 def _run_spans(facts: RunFacts, content: RecordMode) -> Sequence[Span]:
@@ -395,11 +410,11 @@ def _run_spans(facts: RunFacts, content: RecordMode) -> Sequence[Span]:
     return build_run_spans(facts, content)
 
 
-def _make_spans(waiting: Sequence[SpanFactory]) -> list[Span]:
+def _make_spans(pending: Sequence[SpanFactory]) -> list[Span]:
     """Build spans, in the thread."""
     spans: list[Span] = []
     since = time.perf_counter()
-    for work in waiting:
+    for work in pending:
         try:
             spans += work()
         except Exception:  # A bug in one must not lose the others.

@@ -61,21 +61,21 @@ class Server:
         self.runtime = runtime = ProcessRuntime(
             registry, settings, database, only_server=only_server, admission=self.rate_limits.runs
         )
-        database, engine, records = runtime.database, runtime.engine, runtime.run_reader
+        database, engine, run_reader = runtime.database, runtime.engine, runtime.run_reader
         self.engine = engine
         self.authenticator = runtime.authenticator
         self.pages = WebPages(web, registry, root_path=settings.root_path)
         self.metrics = Metrics(engine)
         runtime.telemetry.register_metrics(self.metrics)
         self._proxies = TrustedProxies(settings.trusted_proxies)
-        lock = TurnLock(database, records, max_queued=settings.max_queued, timeout_s=settings.run_seconds)
-        resolver = ConversationResolver(database, records, lock, history_limits=settings.history_limits, now=utc_now)
-        self.thread_runner = ThreadRunner(registry, settings, engine, records, resolver, runtime.run_queue)
+        lock = TurnLock(database, run_reader, max_queued=settings.max_queued, timeout_s=settings.run_seconds)
+        resolver = ConversationResolver(database, run_reader, lock, history_limits=settings.history_limits, now=utc_now)
+        self.thread_runner = ThreadRunner(registry, settings, engine, run_reader, resolver, runtime.run_queue)
         self.calls = CallHandler(
             registry,
             settings,
             engine,
-            records,
+            run_reader,
             resolver,
             database,
             self.rate_limits,
@@ -84,7 +84,7 @@ class Server:
         )
         health = HealthChecks(registry, database, version=VERSION)
         self.services = ServiceEndpoints(registry, settings, self.authenticator, self.calls, health, VERSION)
-        self._stored_responses = StoredResponses(settings, database, records, now=utc_now)
+        self._stored_responses = StoredResponses(settings, database, run_reader, now=utc_now)
         self.rest_api = LazyApi(partial(self._load_api, sources or {}))
         self._endpoints = ServerEndpoints(registry, engine, health, self.metrics, self.rest_api)
         self._service_sockets = ServiceSockets(self, settings, engine, self.error_response, self.record_request)
@@ -97,7 +97,7 @@ class Server:
             self.error_response,
             self.record_request,
         )
-        self._served = ServedWorkflows(
+        self._served_workflows = ServedWorkflows(
             find=registry.find,
             descriptions=registry.descriptions,
             routes=self._routes,
@@ -109,37 +109,37 @@ class Server:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI. All in one coroutine: thousands of requests may be open."""
         if scope["type"] != "http":
-            await self._other(scope, receive, send)
+            await self._handle_other(scope, receive, send)
             return
         if not self.runtime.is_started:
             await self.runtime.start()
         exchange = Exchange(self._proxies.resolve(scope), receive, send)
         route: RouteMatch | None = None
         try:
-            place = routing.resolve_path(self.settings.root_path, exchange.path, scope.get("raw_path") or b"")
-            route = place.route
+            resolved = routing.resolve_path(self.settings.root_path, exchange.path, scope.get("raw_path") or b"")
+            route = resolved.route
             security.check_request(
                 exchange, self.settings
             )  # After routing, which knows the format of errors; before 404.
-            need = routing.required_scope(route, exchange.method, place.path, web=self.pages.are_built)
+            need = routing.required_scope(route, exchange.method, resolved.path, web=self.pages.are_built)
             exchange.authenticator = self.authenticator
-            exchange.caller = caller = ANONYMOUS if need == "nothing" else await self._caller(exchange, route)
+            exchange.caller = caller = ANONYMOUS if need == "nothing" else await self._authenticate(exchange, route)
             routing.require_scope(need, caller)
             self.rate_limits.count_request(caller)
             if route is None:
                 raise (
                     security.unnormalized_path(exchange.path)
-                    if place.is_unnormalized
-                    else routing.path_not_found(place.path)
+                    if resolved.is_unnormalized
+                    else routing.path_not_found(resolved.path)
                 )
-            routing.require_method(route.endpoint, exchange.method, place.path)
+            routing.require_method(route.endpoint, exchange.method, resolved.path)
             match route.endpoint.kind:
                 case "call":
                     await self.calls.handle(exchange, route)
                 case "metadata":
-                    await self._question(exchange, route)
+                    await self._handle_metadata(exchange, route)
                 case "stored":
-                    await self._stored(exchange, route)
+                    await self._handle_stored(exchange, route)
                 case "resume":
                     await self._resume(exchange, route)
                 case "stop":
@@ -147,9 +147,9 @@ class Server:
                 case "service":
                     await self.services.handle(exchange, route)
                 case "api":
-                    await self._rest(exchange, place.path)
+                    await self._handle_api(exchange, resolved.path)
                 case "server" | "page" | "traces":
-                    await exchange.respond(await self._document(exchange, route, place.path))
+                    await exchange.respond(await self._document(exchange, route, resolved.path))
         except PalaverError as error:
             await exchange.respond(self.error_response(error, route, exchange))
         except ClientDisconnected:
@@ -164,19 +164,19 @@ class Server:
         finally:
             self.record_request(exchange, route.name if route else "none")
 
-    def _caller(self, exchange: Exchange, route: RouteMatch | None) -> Awaitable[Caller]:
+    def _authenticate(self, exchange: Exchange, route: RouteMatch | None) -> Awaitable[Caller]:
         if route is not None and route.endpoint.kind == "service":
             return self.services.caller(exchange, route)  # The key may be in the body.
         return self.authenticator.resolve(exchange)
 
-    async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _handle_other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         else:
             await self.runtime.start()
-            seen = self._proxies.resolve(scope)
-            sockets = self._service_sockets if is_service_socket(self.settings, seen) else self._tab_sockets
-            await sockets.handle(seen, receive, send)
+            scope = self._proxies.resolve(scope)
+            sockets = self._service_sockets if is_service_socket(self.settings, scope) else self._tab_sockets
+            await sockets.handle(scope, receive, send)
 
     # Kinds of endpoints
 
@@ -187,43 +187,43 @@ class Server:
             return self.runtime.telemetry.receiver.response(exchange)
         return self._endpoints.response(route.name)
 
-    async def _question(self, exchange: Exchange, route: RouteMatch) -> None:
-        ask = route.endpoint.metadata_handler
-        assert ask is not None
-        await exchange.respond(ask(await self.calls.read_request(exchange, route), self._served))
+    async def _handle_metadata(self, exchange: Exchange, route: RouteMatch) -> None:
+        handler = route.endpoint.metadata_handler
+        assert handler is not None
+        await exchange.respond(handler(await self.calls.read_request(exchange, route), self._served_workflows))
 
-    async def _stored(self, exchange: Exchange, route: RouteMatch) -> None:
-        asks = route.endpoint.stored_handler
-        assert asks is not None
+    async def _handle_stored(self, exchange: Exchange, route: RouteMatch) -> None:
+        handler = route.endpoint.stored_handler
+        assert handler is not None
         if route.workflow is not None:
             self.registry.find(route.workflow)
-        answer = await asks(self._stored_responses, exchange, await self.calls.read_request(exchange, route))
-        if answer is not None:
-            await exchange.respond(answer)
+        response = await handler(self._stored_responses, exchange, await self.calls.read_request(exchange, route))
+        if response is not None:
+            await exchange.respond(response)
 
-    async def _rest(self, exchange: Exchange, path: str) -> None:
+    async def _handle_api(self, exchange: Exchange, path: str) -> None:
         api, scope = await self.rest_api.get(), exchange.scope
         scope["palaver.caller"], scope["palaver.callers"] = exchange.caller, self.authenticator
         scope["path"] = path  # Without the prefix of a proxy.
         await api(scope, exchange.receive, _record_status(exchange))
 
     async def _resume(self, exchange: Exchange, route: RouteMatch) -> None:
-        """Stream a chat's running response from its start. The AI SDK expects 204 if there is none."""
+        """Stream the running response of a chat from its start. The AI SDK expects 204 if nothing runs."""
         project, workflow = exchange.caller.project, self.registry.find(route.workflow).name
-        records = self.runtime.run_reader
-        row = await self.calls.find_active_run(project, workflow, route.parameters["id"])
-        if row is None:
+        run_reader = self.runtime.run_reader
+        run = await self.calls.find_active_run(project, workflow, route.parameters["id"])
+        if run is None:
             await exchange.respond(HttpResponse(status=204))
             return
-        whole = await records.get_run(project, row)
-        reading = restore_ui_request(whole.reading)
-        if whole.row.thread is not None:
-            reading = with_message_id(reading, row)
-        head = ui_stream.response_head(started_event(whole.row), reading)
+        stored = await run_reader.get_run(project, run)
+        ui_request = restore_ui_request(stored.reading)
+        if stored.row.thread is not None:
+            ui_request = with_message_id(ui_request, run)
+        head = ui_stream.response_head(started_event(stored.row), ui_request)
         assert head is not None
-        following = records.follow(project, row)
+        batches = run_reader.follow(project, run)
         stall = self.settings.stream_stall
-        await replay_events(exchange, head, ui_stream.stream_encoder(reading), following, stall=stall)
+        await replay_events(exchange, head, ui_stream.stream_encoder(ui_request), batches, stall=stall)
 
     async def _stop(self, exchange: Exchange, route: RouteMatch) -> None:
         """Cancel the runs of a chat, if any."""
@@ -240,14 +240,14 @@ class Server:
         """Encode an error outside of a run in the format of its route."""
         status = error_status(error, route.endpoint.status_column if route else "a")
         if route is not None and route.endpoint.kind == "traces" and exchange is not None:
-            answer = otlp_error(error, exchange, status=status)
+            response = otlp_error(error, exchange, status=status)
         elif route is not None and route.endpoint.encode_error is not None:
-            answer = route.endpoint.encode_error(error, None, status=status)
+            response = route.endpoint.encode_error(error, None, status=status)
         else:
-            answer = json_response(status, {"error": {"code": error.code, "message": error.message}})
+            response = json_response(status, {"error": {"code": error.code, "message": error.message}})
         if isinstance(error, MethodNotAllowed):
-            answer = add_headers(answer, ("allow", ", ".join(error.allowed)))
-        return with_error_headers(answer, error)
+            response = add_headers(response, ("allow", ", ".join(error.allowed)))
+        return with_error_headers(response, error)
 
     def record_request(self, exchange: Exchange, route: str) -> None:
         """Count and log a request that was answered."""
@@ -316,6 +316,6 @@ def app(
     Settings by keyword, as in palaver.toml (`max_body=…`). Mounted in another application, say under which host others
     call it: `allowed_hosts=("api.example.org",)`. Evaluators of your own are given by name: `evaluators=[polite]`.
     """
-    made = Settings(default=default, **settings)
-    connections = declared_workflows(made.connections, os.environ)
-    return Server(Registry(workflows, connections=connections, default=default, evaluators=evaluators), made)
+    config = Settings(default=default, **settings)
+    connections = declared_workflows(config.connections, os.environ)
+    return Server(Registry(workflows, connections=connections, default=default, evaluators=evaluators), config)

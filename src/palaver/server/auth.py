@@ -1,7 +1,7 @@
 """Authentication: read a request's credential and find the caller it belongs to.
 
 A server that only this machine can reach, and for which no key was ever created, has one caller with every scope.
-After the first key there is no way back: an expired or revoked key does not open the server again.
+Once a key was created, requests need one: an expired or revoked key does not open the server again.
 """
 
 import asyncio
@@ -23,8 +23,7 @@ from palaver.core.runs import DEFAULT_PROJECT
 from palaver.errors import ConflictingFields, PalaverError, SettingsError, Unauthorized
 from palaver.server.request import Exchange, RequestHeaders
 from palaver.server.settings import Settings
-from palaver.storage import api_keys as kept_keys
-from palaver.storage import api_keys as kept_sessions
+from palaver.storage import api_keys as stored_keys
 from palaver.storage.api_keys import ApiKey, LoginSession
 from palaver.storage.database import Database
 
@@ -48,9 +47,9 @@ def read_credential(head: RequestHeaders, cookie: str) -> Credential | None:
     raw = head.raw
     credentials: list[Credential] = []
     if (authorization := raw.get(b"authorization")) is not None:
-        scheme, _, rest = authorization.partition(b" ")
+        scheme, _, key = authorization.partition(b" ")
         if scheme.lower() in _AUTH_SCHEMES:
-            credentials.append(Credential("key", _decode_text(rest)))
+            credentials.append(Credential("key", _decode_text(key)))
     credentials += [Credential("key", _decode_text(raw[name])) for name in _KEY_HEADERS if name in raw]
     if (cookies := raw.get(b"cookie")) is not None and (value := _cookie_value(cookies, cookie.encode())) is not None:
         credentials.append(Credential("session", value))
@@ -65,7 +64,7 @@ def _decode_text(raw: bytes) -> str:
 
 def _cookie_value(cookies: bytes, name: bytes) -> str | None:
     pairs = (piece.strip().partition(b"=") for piece in _COOKIE_SEPARATOR.split(cookies))
-    values = [value for named, _, value in pairs if named == name]
+    values = [value for cookie, _, value in pairs if cookie == name]
     if not values:
         return None
     return _decode_text(values[0]) if len(values) == 1 else ""  # We never set it twice: accept neither.
@@ -110,7 +109,7 @@ class TTLCache(Generic[K, V]):
     ) -> None:
         self._load = load
         self._monotonic = monotonic
-        self._most = max_entries
+        self._max_entries = max_entries
         self._entries: dict[K, _CacheEntry[V]] = {}
         self._loading: dict[K, asyncio.Task[V | None]] = {}
         self._invalidations = 0
@@ -127,7 +126,7 @@ class TTLCache(Generic[K, V]):
         return await asyncio.shield(task)  # A caller that is cancelled must not cancel the load for the others.
 
     async def refresh(self, names: Collection[K]) -> None:
-        """Load those of `names` that are missing or expired, together."""
+        """Load the missing and expired ones of `names`, together."""
         now = self._monotonic()
         old = [name for name in names if (entry := self._entries.get(name)) is None or now >= entry.until]
         if old:
@@ -168,7 +167,7 @@ class TTLCache(Generic[K, V]):
             for name in names:
                 self._entries.pop(name, None)  # Reinserted at the end: the first is always the oldest.
                 self._entries[name] = _CacheEntry(values.get(name), until)
-            while len(self._entries) > self._most:
+            while len(self._entries) > self._max_entries:
                 del self._entries[next(iter(self._entries))]
         return values
 
@@ -200,9 +199,9 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 LOOPBACK_CALLER = Caller(DEFAULT_PROJECT, ALL_SCOPES, None, "loopback")
-"""The caller of every request while there is no key and only this machine can reach the server."""
+"""The caller of every request until a key is created, if only this machine can reach the server."""
 ANONYMOUS = Caller("", frozenset(), None, "nobody")
-"""The caller of a route that needs no credential; what the request sent was not checked."""
+"""The caller of a route that needs no credential; credentials in the request were not checked."""
 CREDENTIAL_ENDED = RunFailed(code=Unauthorized.code, message="The key that asked is no longer good.")
 """The last event of a stream whose caller's credential expired or was revoked."""
 
@@ -298,13 +297,13 @@ class Authenticator:
             created_at=now,
             expires_at=ends,
         )
-        await self._database.write(kept_sessions.insert_session, session)
+        await self._database.write(stored_keys.insert_session, session)
         self._sessions.invalidate(session.hash)
         return value, session
 
     async def end_session(self, caller: Caller) -> None:
         if caller.session is not None:
-            await self._database.write(kept_sessions.delete_session, caller.session)
+            await self._database.write(stored_keys.delete_session, caller.session)
             self._sessions.invalidate(caller.session)
 
     async def expires_at(self, caller: Caller) -> datetime | None:
@@ -325,11 +324,11 @@ class Authenticator:
 
     def invalidate_all(self) -> None:
         """Forget all: notifications may have been missed."""
-        for recent in (self._any_key, self._keys, self._sessions):
-            recent.invalidate_all()
+        for cache in (self._any_key, self._keys, self._sessions):
+            cache.invalidate_all()
 
     async def find_revoked(self, callers: Iterable[Caller]) -> set[Caller]:
-        """Those of `callers` whose credential is no longer valid; while the database is away, by the last known rows.
+        """Return the callers whose credential is not valid any more; without a database, by the last known rows.
 
         Called every two seconds for all open streams, with one or two queries in all.
         """
@@ -356,21 +355,21 @@ class Authenticator:
         if caller.key is None:
             yield
             return
-        mark = object()
-        self._watches[mark] = caller, end
+        token = object()
+        self._watches[token] = caller, end
         if self._watcher is None or self._watcher.done():
             self._watcher = asyncio.get_running_loop().create_task(self._watch())
         try:
             yield
         finally:
-            del self._watches[mark]
+            del self._watches[token]
 
     async def _watch(self) -> None:
         while self._watches:
             await asyncio.sleep(_WATCH_INTERVAL_S)
-            gone = await self.find_revoked({caller for caller, _ in self._watches.values()})
+            revoked = await self.find_revoked({caller for caller, _ in self._watches.values()})
             for caller, end in list(self._watches.values()):
-                if caller in gone:
+                if caller in revoked:
                     end()
 
     async def close(self) -> None:
@@ -395,19 +394,19 @@ class Authenticator:
 
     async def _write_use(self, key: ApiKey, now: datetime) -> None:
         try:
-            await self._database.write(kept_keys.set_last_used, key.project, key.id, at=now)
+            await self._database.write(stored_keys.set_last_used, key.project, key.id, at=now)
         except PalaverError as error:
             log.debug("The use of a key was not written down: %s", error.message)
 
     async def _load_any_key(self, names: Collection[str]) -> Mapping[str, bool]:
-        exists = await self._database.read(kept_keys.has_keys)
+        exists = await self._database.read(stored_keys.has_keys)
         return dict.fromkeys(names, exists)
 
     async def _load_keys(self, names: Collection[str]) -> Mapping[str, ApiKey]:
-        return {key.id: key for key in await self._database.read(kept_keys.find_keys, names)}
+        return {key.id: key for key in await self._database.read(stored_keys.find_keys, names)}
 
     async def _load_sessions(self, names: Collection[bytes]) -> Mapping[bytes, LoginSession]:
-        return {session.hash: session for session in await self._database.read(kept_sessions.find_sessions, names)}
+        return {session.hash: session for session in await self._database.read(stored_keys.find_sessions, names)}
 
 
 def check_exposure(settings: Settings, *, has_key: bool) -> None:
@@ -421,9 +420,9 @@ def check_exposure(settings: Settings, *, has_key: bool) -> None:
 
 def steady_clock(wall: Callable[[], datetime], monotonic: Callable[[], float]) -> Callable[[], datetime]:
     """A clock that never goes back: setting the wall clock back must not revive an expired key."""
-    began, since = wall(), monotonic()
+    start, since = wall(), monotonic()
 
     def now() -> datetime:
-        return max(wall(), began + timedelta(seconds=monotonic() - since))
+        return max(wall(), start + timedelta(seconds=monotonic() - since))
 
     return now

@@ -56,7 +56,7 @@ NO_CALL_HEADERS = CallHeaders()
 
 def read_call_headers(headers: RequestHeaders) -> CallHeaders:
     if headers.raw.keys().isdisjoint(_NAMES):
-        return NO_CALL_HEADERS  # As of most calls: one look, and no decoding.
+        return NO_CALL_HEADERS  # The common case, without decoding.
     call_headers = CallHeaders(*(headers.get(name) for name in (_THREAD, _ANSWER, _VARIANT, _KEY)))
     if (call_headers.thread is None) != (call_headers.answer is None):
         raise ConflictingFields(f"{_THREAD} and {_ANSWER} belong together: the thread, and the message to answer.")
@@ -71,8 +71,8 @@ def idempotency_claim(
     """The claim of a call with an Idempotency-Key; `content` is its query and its body."""
     assert call_headers.key is not None
     digest = hashlib.sha256()
-    others = (call_headers.thread, call_headers.answer, call_headers.variant)
-    for piece in (*content, *((mark or "").encode() for mark in others)) if any(others) else content:
+    headers = (call_headers.thread, call_headers.answer, call_headers.variant)
+    for piece in (*content, *((value or "").encode() for value in headers)) if any(headers) else content:
         digest.update(len(piece).to_bytes(8))
         digest.update(piece)
     return idempotency.create_claim(caller, call_headers.key, route, digest.digest(), now)
@@ -90,61 +90,61 @@ class CallHandler:
         registry: Registry,
         settings: Settings,
         engine: Engine,
-        records: RunReader,
+        run_reader: RunReader,
         resolver: ConversationResolver,
         database: Database,
         rate_limits: RateLimits,
         authenticator: Authenticator,
-        backlog: RunQueue,
+        queue: RunQueue,
     ) -> None:
         self._registry = registry
         self._settings = settings
         self._engine = engine
-        self._records = records
+        self._run_reader = run_reader
         self._resolver = resolver
         self._database = database
         self._rate_limits = rate_limits
-        self._backlog = backlog
+        self._queue = queue
         self._stores_runs = settings.record == "full"
-        self._bounds = settings.json_limits
-        self._padded = streaming.padded_adapters() if settings.obfuscate else {}
-        self._abandon = records.abandoned.add
+        self._json_limits = settings.json_limits
+        self._padded_adapters = streaming.padded_adapters() if settings.obfuscate else {}
+        self._on_abandoned = run_reader.abandoned.add
         self.stream_monitor = StreamMonitor(stall=settings.stream_stall, authenticator=authenticator)
 
     async def handle(self, exchange: Exchange, route: RouteMatch) -> None:
         endpoint, stream, unresolved = route.endpoint, None, None
-        adapter = self._padded.get(endpoint.protocol, endpoint.adapter)
+        adapter = self._padded_adapters.get(endpoint.protocol, endpoint.adapter)
         assert adapter is not None
         try:
-            named = route.workflow
-            if (named is None and not endpoint.workflow_in_body) or (named is not None and named not in self._registry):
-                self._registry.find(named)  # Raises before the body is read.
+            name = route.workflow
+            if (name is None and not endpoint.workflow_in_body) or (name is not None and name not in self._registry):
+                self._registry.find(name)  # Raises before the body is read.
             if self._engine.active_count >= self._settings.max_streams_total:
                 raise Overloaded("This server answers as many calls as it can: try again in a moment.")
             request = await self.read_request(exchange, route)
-            call, reading = adapter.decode(request, self._registry.find)
+            call, protocol_request = adapter.decode(request, self._registry.find)
             stream = RunStream(
                 exchange,
                 adapter,
-                reading,
+                protocol_request,
                 column=endpoint.status_column,
                 cancels_on_disconnect=endpoint.cancels_on_disconnect,
-                on_abandoned=self._abandon,
+                on_abandoned=self._on_abandoned,
             )
             caller, call_headers = exchange.caller, read_call_headers(exchange.headers)
             origin = Origin(
                 project=caller.project,
                 key=caller.key,
                 protocol=endpoint.protocol,
-                reading=reading if endpoint.stores_request else None,
+                reading=protocol_request if endpoint.stores_request else None,
                 stored=call.stored and self._stores_runs,
                 background=call.background,
             )
-            unresolved = ResolvedCall(call, reading, origin)
+            unresolved = ResolvedCall(call, protocol_request, origin)
             if call_headers.key is not None:
                 unresolved = await self._claim_key(exchange, call_headers, request, unresolved)
                 if unresolved.earlier_run is not None:
-                    await self._replay_run(exchange, endpoint, reading, unresolved.earlier_run)
+                    await self._replay_run(exchange, endpoint, protocol_request, unresolved.earlier_run)
                     return
             if endpoint.interrupts_session and call_headers.thread is None:
                 if call.session is not None and call.session.startswith(conversations.THREAD_ID_PREFIX):
@@ -161,10 +161,10 @@ class CallHandler:
                 return
             with self._rate_limits.streams.slot(caller):
                 self._open(stream, unresolved) if context is None else await self._open_in_context(stream, context)
-                # Thousands of streams may be open for hours: free what is not needed any more.
+                # Thousands of streams may be open for hours: free unneeded memory.
                 exchange.headers = NO_HEADERS
                 unresolved = None
-                del call, reading, origin, request, context
+                del call, protocol_request, origin, request, context
                 await stream.serve(self.stream_monitor)
         except PalaverError as error:
             if unresolved is not None and unresolved.earlier_run is None:
@@ -181,27 +181,27 @@ class CallHandler:
             if resolved.origin.thread is not None:
                 stream.cancels_on_disconnect = False  # The thread keeps the answer even if this client leaves.
             if resolved.origin.thread is not None or resolved.claim is not None:
-                await self._records.flush()  # Whoever finds it taken must find the run that took it.
+                await self._run_reader.flush()  # A request that finds it locked must find the run that holds it.
 
     async def _answer_in_background(self, exchange: Exchange, adapter: Adapter, context: _CallContext) -> None:
         """Queue the run and respond with its status; if a stream was requested, with its events as they come."""
-        later, caller = cast("BackgroundAdapter", adapter), exchange.caller
+        background, caller = cast("BackgroundAdapter", adapter), exchange.caller
         async with context as resolved:
-            reading = later.with_queued_at(resolved.protocol_request, utc_now())
-            origin = replace(resolved.origin, reading=reading)
+            protocol_request = background.with_queued_at(resolved.protocol_request, utc_now())
+            origin = replace(resolved.origin, reading=protocol_request)
             workflow = self._registry.workflow(resolved.call.workflow)
-            self._backlog.start()  # Servers without lifespan events don't start it.
-            first = await self._backlog.enqueue(workflow, resolved.call, origin, resolved.run_id)
+            self._queue.start()  # Servers without lifespan events don't start it.
+            first = await self._queue.enqueue(workflow, resolved.call, origin, resolved.run_id)
         exchange.run_id = first.run_id
-        head = adapter.response_head(first, reading)
+        head = adapter.response_head(first, protocol_request)
         if head is None:
-            await exchange.respond(later.encode_queued(first, reading))
+            await exchange.respond(background.encode_queued(first, protocol_request))
             return
-        opening, frames = later.queued_stream(first, reading)
-        following = self._records.follow(caller.project, first.run_id)
+        opening, encode = background.queued_stream(first, protocol_request)
+        batches = self._run_reader.follow(caller.project, first.run_id)
         with self._rate_limits.streams.slot(caller):
             stall = self._settings.stream_stall
-            await replay_events(exchange, head, frames, following, stall=stall, opening=opening)
+            await replay_events(exchange, head, encode, batches, stall=stall, opening=opening)
 
     # Files and conversations
 
@@ -220,7 +220,7 @@ class CallHandler:
     def _continued_call(
         self, caller: Caller, route: RouteMatch, unresolved: ResolvedCall, call_headers: CallHeaders
     ) -> _CallContext | None:
-        """The call with the conversation that it continues; None if there is none, as for most calls."""
+        """The call with the conversation that it continues; None for a call without one, as most are."""
         return (
             self._responses_context(caller, route, unresolved)
             if call_headers is NO_CALL_HEADERS
@@ -269,46 +269,46 @@ class CallHandler:
     async def _claim_key(
         self, exchange: Exchange, call_headers: CallHeaders, request: HttpRequest, unresolved: ResolvedCall
     ) -> ResolvedCall:
-        """Claim the Idempotency-Key for a new run id; `said_before` is the run of an earlier request."""
+        """Claim the Idempotency-Key for a new run id; `earlier_run` is the run of an earlier request."""
         route = f"{exchange.method} {exchange.path}"
         query: bytes = exchange.scope["query_string"]
-        once = idempotency_claim(call_headers, exchange.caller, route, (query, request.body), utc_now())
+        claim = idempotency_claim(call_headers, exchange.caller, route, (query, request.body), utc_now())
         run = new_run_id()
-        before = await self._database.write(claims.claim_for_run, once, run)
-        return unresolved._replace(run_id=run, claim=once, earlier_run=None if before is None else before.run)
+        before = await self._database.write(claims.claim_for_run, claim, run)
+        return unresolved._replace(run_id=run, claim=claim, earlier_run=None if before is None else before.run)
 
     async def _release(self, unresolved: ResolvedCall) -> None:
         """Release the claim of a run that was not started, so that a retry can start it."""
         if unresolved.claim is not None and unresolved.run_id is not None:
             await self._database.write(claims.release_claim, unresolved.claim, unresolved.run_id)
 
-    async def _replay_run(self, exchange: Exchange, endpoint: Endpoint, reading: Any, run: str) -> None:
+    async def _replay_run(self, exchange: Exchange, endpoint: Endpoint, protocol_request: Any, run: str) -> None:
         """Respond with the run of an earlier request, as far as it has come."""
-        adapter, caller = self._padded.get(endpoint.protocol, endpoint.adapter), exchange.caller
+        adapter, caller = self._padded_adapters.get(endpoint.protocol, endpoint.adapter), exchange.caller
         assert adapter is not None
-        row = await idempotency.wait_for_run(self._records, caller.project, run)
+        row = await idempotency.wait_for_run(self._run_reader, caller.project, run)
         exchange.run_id = run
         with self._rate_limits.streams.slot(caller):
-            head = adapter.response_head(await self._records.get_started_event(row), reading)
+            head = adapter.response_head(await self._run_reader.get_started_event(row), protocol_request)
             if head is not None:
-                following = self._records.follow(caller.project, run)
+                batches = self._run_reader.follow(caller.project, run)
                 stall = self._settings.stream_stall
                 await replay_events(
                     exchange,
                     add_headers(head, idempotency.REPLAYED_HEADER),
-                    adapter.stream_encoder(reading),
-                    following,
+                    adapter.stream_encoder(protocol_request),
+                    batches,
                     stall=stall,
                 )
                 return
-            async for _ in self._records.follow(caller.project, run):
+            async for _ in self._run_reader.follow(caller.project, run):
                 pass
-        log = await self._records.read_log(caller.project, run)
+        log = await self._run_reader.read_log(caller.project, run)
         if not log:
             raise RunNotFound(f"What the run {run!r} said was not kept.")
         status = final_status(log[-1], endpoint.status_column)
         await exchange.respond(
-            add_headers(adapter.encode_response(log, reading, status=status), idempotency.REPLAYED_HEADER)
+            add_headers(adapter.encode_response(log, protocol_request, status=status), idempotency.REPLAYED_HEADER)
         )
 
     # Sessions
@@ -319,7 +319,7 @@ class CallHandler:
             return
         if session.startswith(conversations.THREAD_ID_PREFIX):
             if (run := await self.find_active_run(project, workflow, session)) is not None:
-                await self._records.cancel(project, run)
+                await self._run_reader.cancel(project, run)
             return
         alive = [run for run in self._engine.list_session_runs(workflow, session) if run.origin.project == project]
         for run in alive:
@@ -328,16 +328,16 @@ class CallHandler:
             await run.wait_recorded()
         if self._database.kind == "postgresql":
             for row in await self._database.read(runs.list_active_in_session, project, workflow, session):
-                await self._records.cancel(project, row.id)
+                await self._run_reader.cancel(project, row.id)
 
     async def find_active_run(self, project: str, workflow: str, session: str) -> str | None:
         """The newest run of a session that is still alive, in any process."""
         if session.startswith(conversations.THREAD_ID_PREFIX):
             row = await self._database.read(_active_run, project, session)
             return row.id if row is not None and row.workflow == workflow else None
-        here = [run for run in self._engine.list_session_runs(workflow, session) if run.origin.project == project]
-        if here:
-            return max(run.id for run in here)
+        active = [run for run in self._engine.list_session_runs(workflow, session) if run.origin.project == project]
+        if active:
+            return max(run.id for run in active)
         rows = await self._database.read(runs.list_active_in_session, project, workflow, session)
         return rows[-1].id if rows else None
 
@@ -352,22 +352,22 @@ class CallHandler:
             query=exchange.query if exchange.scope["query_string"] else {},
             headers=exchange.headers,
             body=await exchange.body(self._settings),
-            json_limits=self._bounds,
+            json_limits=self._json_limits,
             new_id=exchange.id if route.endpoint.kind == "service" else "",
         )
 
 
 def _active_run(db: Connection, project: str, thread: str) -> RunRow | None:
-    """The run that holds the lock of a thread, in whatever protocol it started."""
+    """The run that holds the lock of a thread, in any protocol."""
     thread_row = threads.get_thread(db, project, thread)
     row = runs.get_run(db, project, thread_row.run) if thread_row is not None and thread_row.run is not None else None
     return row if row is not None and row.is_alive else None
 
 
 def _error_answer(adapter: Adapter, error: PalaverError, stream: RunStream | None, endpoint: Endpoint) -> HttpResponse:
-    reading = stream.protocol_request if stream is not None else None
+    protocol_request = stream.protocol_request if stream is not None else None
     return with_error_headers(
-        adapter.encode_error(error, reading, status=error_status(error, endpoint.status_column)), error
+        adapter.encode_error(error, protocol_request, status=error_status(error, endpoint.status_column)), error
     )
 
 
@@ -376,7 +376,7 @@ TURNS_PROTOCOL = "turns"
 
 
 class TurnOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a turn; those of the thread are the default."""
+    """Options of a turn; the thread has the defaults."""
 
     variant: str | None = None
     parameters: Mapping[str, Any] = {}
@@ -393,16 +393,16 @@ class ThreadRunner:
         registry: Registry,
         settings: Settings,
         engine: Engine,
-        records: RunReader,
+        run_reader: RunReader,
         resolver: ConversationResolver,
-        backlog: RunQueue,
+        queue: RunQueue,
     ) -> None:
         self._registry = registry
         self._settings = settings
         self.engine = engine
-        self._records = records
+        self._run_reader = run_reader
         self._resolver = resolver
-        self.run_queue = backlog
+        self.run_queue = queue
 
     async def start_turn(
         self, caller: Caller, thread: str, plan: TurnPlan, options: TurnOptions, run_id: str | None = None
@@ -435,7 +435,7 @@ class ThreadRunner:
                 await self.run_queue.enqueue(workflow, resolved.call, resolved.origin, resolved.run_id)
                 return resolved
             run, producer = self.engine.open(workflow, resolved.call, origin=resolved.origin, run_id=resolved.run_id)
-            await self._records.flush()  # Whoever finds the thread taken must find the run that took it.
+            await self._run_reader.flush()  # A request that finds it locked must find the run that holds it.
         run.start(producer)
-        self._records.abandoned.add(run)
+        self._run_reader.abandoned.add(run)
         return resolved

@@ -100,8 +100,8 @@ class Exchange:
         self.send = send
         self.method: str = scope["method"]
         self.path: str = scope["path"]
-        wire_of = scope.get("extensions", _NO_EXTENSIONS).get(SOCKET_WRITER_EXTENSION)
-        self.writer: SocketWriter | None = wire_of(receive) if wire_of is not None else None
+        new_writer = scope.get("extensions", _NO_EXTENSIONS).get(SOCKET_WRITER_EXTENSION)
+        self.writer: SocketWriter | None = new_writer(receive) if new_writer is not None else None
         self.headers = RequestHeaders(scope["headers"])
         self._id: str | None = None
         self.started_at = time.perf_counter()
@@ -133,24 +133,24 @@ class Exchange:
         declared = self.headers.raw.get(b"content-length", b"0")
         if declared.isdigit() and int(declared) > settings.max_body:
             raise _too_large(settings)
-        whole = self.writer.take_body() if self.writer is not None else None
-        if whole is not None:
-            if len(whole) > settings.max_body:
+        body = self.writer.take_body() if self.writer is not None else None
+        if body is not None:
+            if len(body) > settings.max_body:
                 raise _too_large(settings)
-            return whole
-        pieces: list[bytes] = []
+            return body
+        chunks: list[bytes] = []
         size = 0
         while True:
             message = await self._receive_message(settings.body_seconds)
             if message["type"] == "http.disconnect":
                 raise ClientDisconnected
-            piece = message.get("body", b"")
-            size += len(piece)
+            chunk = message.get("body", b"")
+            size += len(chunk)
             if size > settings.max_body:
                 raise _too_large(settings)
-            pieces.append(piece)
+            chunks.append(chunk)
             if not message.get("more_body", False):
-                return b"".join(pieces)
+                return b"".join(chunks)
 
     async def _receive_message(self, seconds: float) -> MutableMapping[str, Any]:
         try:
@@ -166,26 +166,26 @@ class Exchange:
         encoded.append((b"x-request-id", self.id.encode()))
         await self.send({"type": "http.response.start", "status": status, "headers": encoded})
 
-    def respond_now(self, answer: HttpResponse) -> Awaitable[None] | None:
+    def respond_now(self, response: HttpResponse) -> Awaitable[None] | None:
         """Write a whole response to the socket; where that is not possible, return what to await."""
         if self.writer is not None:
-            headers = (*answer.headers, ("x-request-id", self.id))
-            if self.writer.write_response(answer.status, headers, answer.body):
-                self.status = answer.status
+            headers = (*response.headers, ("x-request-id", self.id))
+            if self.writer.write_response(response.status, headers, response.body):
+                self.status = response.status
                 return None
-        return self._send_response(answer)
+        return self._send_response(response)
 
-    async def respond(self, answer: HttpResponse) -> None:
-        if (sending := self.respond_now(answer)) is not None:
-            await sending
+    async def respond(self, response: HttpResponse) -> None:
+        if (pending := self.respond_now(response)) is not None:
+            await pending
 
-    async def _send_response(self, answer: HttpResponse) -> None:
+    async def _send_response(self, response: HttpResponse) -> None:
         # The length of a 304 would be that of the representation.
-        length = () if answer.status == 304 else (("content-length", str(len(answer.body))),)
-        await self.start_response(answer.status, (*answer.headers, *length))
+        length = () if response.status == 304 else (("content-length", str(len(response.body))),)
+        await self.start_response(response.status, (*response.headers, *length))
         if self.writer is not None:
             self.writer.linger()
-        await self.send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else answer.body})
+        await self.send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else response.body})
 
 
 def _too_large(settings: Settings) -> TooLarge:

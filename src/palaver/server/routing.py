@@ -1,4 +1,7 @@
-"""The table of routes. A new protocol is one line in `WORKFLOW_ROUTES`."""
+"""The table of routes, and the scope that each route and method needs.
+
+A new protocol is one line in `WORKFLOW_ROUTES`. A route without a scope rule needs `admin`, and fails a test.
+"""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -35,7 +38,7 @@ _MAX_CACHED_PATH_CHARS = 200  # Longer paths are not cached.
 class ErrorEncoder(Protocol):
     """Encodes an error in the format of a route."""
 
-    def __call__(self, error: PalaverError, reading: None, *, status: int) -> HttpResponse: ...
+    def __call__(self, error: PalaverError, request: None, *, status: int) -> HttpResponse: ...
 
 
 class Endpoint(NamedTuple):
@@ -55,7 +58,7 @@ class Endpoint(NamedTuple):
     workflow_in_body: bool = False
     """Of a call: whether its body may name the workflow."""
     stores_request: bool = True
-    """Of a call: whether its request options are stored with the run."""
+    """Of a call: whether the decoded request is stored with the run."""
     status_column: StatusColumn = "a"
     protocol: str = ""
 
@@ -79,12 +82,12 @@ def call_endpoint(
 ) -> Endpoint:
     """The endpoint of a protocol."""
     adapter = cast("Adapter", protocol)
-    fails = cast("ErrorEncoder", adapter.encode_error)
+    encode_error = cast("ErrorEncoder", adapter.encode_error)
     name = protocol.__name__.removesuffix(".adapter").rpartition(".")[2]
     return Endpoint(
         "call",
         ("POST",),
-        fails,
+        encode_error,
         adapter,
         cancels_on_disconnect=cancels_on_disconnect,
         interrupts_session=interrupts_session,
@@ -95,16 +98,18 @@ def call_endpoint(
 
 
 def _metadata_endpoint(
-    ask: MetadataHandler,
-    fails: Callable[..., HttpResponse],
+    handler: MetadataHandler,
+    encode_error: Callable[..., HttpResponse],
     methods: tuple[str, ...] = _READ,
     *,
     column: StatusColumn = "b",
 ) -> Endpoint:
-    return Endpoint("metadata", methods, cast("ErrorEncoder", fails), metadata_handler=ask, status_column=column)
+    return Endpoint(
+        "metadata", methods, cast("ErrorEncoder", encode_error), metadata_handler=handler, status_column=column
+    )
 
 
-def _openai_error(error: PalaverError, reading: None, *, status: int) -> HttpResponse:  # noqa: ARG001 - an ErrorEncoder
+def _openai_error(error: PalaverError, request: None, *, status: int) -> HttpResponse:  # noqa: ARG001 - an ErrorEncoder
     return openai.error_response(error, status=status)
 
 
@@ -124,8 +129,8 @@ WORKFLOW_ROUTES: dict[str, Endpoint] = {
 """Below `/{w}`, and at the root for the default workflow."""
 
 
-def _stored_endpoint(asks: StoredHandler, *methods: str) -> Endpoint:
-    return Endpoint("stored", methods, _openai_error, stored_handler=asks, status_column="b")
+def _stored_endpoint(handler: StoredHandler, *methods: str) -> Endpoint:
+    return Endpoint("stored", methods, _openai_error, stored_handler=handler, status_column="b")
 
 
 _PATTERNS: Sequence[tuple[str, re.Pattern[str], Endpoint]] = [
@@ -152,9 +157,9 @@ _PATTERNS: Sequence[tuple[str, re.Pattern[str], Endpoint]] = [
 
 def _service_endpoint() -> Endpoint:
     """The endpoint of services, whose streams contain the HTTP status of errors."""
-    own = SimpleNamespace(**vars(services))
-    own.stream_encoder = partial(services.stream_encoder, status=partial(final_status, column="b"))
-    return call_endpoint(cast("ModuleType", own))._replace(kind="service", stores_request=False)
+    adapter = SimpleNamespace(**vars(services))
+    adapter.stream_encoder = partial(services.stream_encoder, status=partial(final_status, column="b"))
+    return call_endpoint(cast("ModuleType", adapter))._replace(kind="service", stores_request=False)
 
 
 _SERVICE = _service_endpoint()
@@ -180,14 +185,14 @@ PAGE_SEGMENTS = frozenset("play workflows traces sessions testsets evaluations r
 
 def match_path(path: str) -> RouteMatch | None:
     """Match a path, with or without a slash at its end."""
-    whole = path.strip("/")
-    first, _, rest = whole.partition("/")
+    path = path.strip("/")
+    first, _, rest = path.partition("/")
     if first not in RESERVED_NAMES and rest in WORKFLOW_ROUTES:
         return RouteMatch(WORKFLOW_ROUTES[rest], first, rest)
-    if whole in WORKFLOW_ROUTES:
-        return RouteMatch(WORKFLOW_ROUTES[whole], None, whole)
-    if whole in OTLP_ROUTES:
-        return RouteMatch(OTLP_ROUTES[whole], None, whole)
+    if path in WORKFLOW_ROUTES:
+        return RouteMatch(WORKFLOW_ROUTES[path], None, path)
+    if path in OTLP_ROUTES:
+        return RouteMatch(OTLP_ROUTES[path], None, path)
     if not first or first in PAGE_SEGMENTS:
         return RouteMatch(_PAGE, None, "page")
     if first == "assets":
@@ -196,8 +201,8 @@ def match_path(path: str) -> RouteMatch | None:
         return _match_service(rest)
     if not rest and first in SERVER_ROUTES:
         return RouteMatch(SERVER_ROUTES[first], None, first)
-    found = _match_pattern(whole, None) if first in RESERVED_NAMES else _match_pattern(rest, first)
-    return found or (RouteMatch(_API, None, "api") if first == "api" else None)
+    match = _match_pattern(path, None) if first in RESERVED_NAMES else _match_pattern(rest, first)
+    return match or (RouteMatch(_API, None, "api") if first == "api" else None)
 
 
 def _match_service(rest: str) -> RouteMatch:
@@ -234,9 +239,9 @@ def _resolve_cached(prefix: str, path: str, raw_path: bytes) -> ResolvedPath:
 
 def _match_pattern(path: str, workflow: str | None) -> RouteMatch | None:
     for name, pattern, endpoint in _PATTERNS:
-        if named := pattern.fullmatch(path):
+        if match := pattern.fullmatch(path):
             return RouteMatch(
-                endpoint, workflow, name, {key: value for key, value in named.groupdict().items() if value}
+                endpoint, workflow, name, {key: value for key, value in match.groupdict().items() if value}
             )
     return None
 
@@ -329,26 +334,26 @@ SERVER_RULES: Mapping[str, Requirement] = {
 }
 
 
-def required_scope(found: RouteMatch | None, method: str, path: str, *, web: bool = False) -> Requirement:
-    """Return what a request needs. `path` has no proxy prefix. An unknown path needs a credential, too.
+def required_scope(route: RouteMatch | None, method: str, path: str, *, web: bool = False) -> Requirement:
+    """Return the requirement of a request. `path` has no proxy prefix. An unknown path needs a credential, too.
 
     `web`: the built page is public, as it loads all data over the API. The plain page lists workflows.
     """
-    if found is None:
+    if route is None:
         return "credential"
-    match found.endpoint.kind:
+    match route.endpoint.kind:
         case "call" | "metadata" | "stored" | "resume" | "stop" | "traces":
             return "invoke"
         case "service":
-            return "nothing" if method == "HEAD" and found.name == "services/{w}" else "invoke"
+            return "nothing" if method == "HEAD" and route.name == "services/{w}" else "invoke"
         case "api":
             return _api_requirement(method, path)
         case "server":
-            return SERVER_RULES.get(found.name, "admin")
+            return SERVER_RULES.get(route.name, "admin")
         case "page":
-            return "nothing" if web or found.name == "asset" or method == "HEAD" else "read"
+            return "nothing" if web or route.name == "asset" or method == "HEAD" else "read"
         case _:
-            assert_never(found.endpoint.kind)
+            assert_never(route.endpoint.kind)
 
 
 def _api_requirement(method: str, path: str) -> Requirement:

@@ -1,7 +1,8 @@
-"""Send a run to the client that started it, streamed or whole, in the protocol of its request.
+"""Send a run in the protocol of a request: to the client that started it, or replayed to any other reader.
 
-The stream is fed inside the run's own task: while the client reads slowly, sending waits, and so does the workflow. The
-status line waits for the first frame, so that a run that fails before it gets an error status.
+`RunStream` is fed inside the run's own task: while the client reads slowly, sending waits, and so does the workflow.
+The status line waits for the first frame, so that a run that fails before it gets an error status. `replay_events`
+sends the run's log and then follows it: a slow reader does not slow the run.
 """
 
 import asyncio
@@ -56,19 +57,19 @@ class RunStream:
     __slots__ = (
         "_adapter",
         "_column",
+        "_encode",
         "_exchange",
-        "_frames",
         "_head",
+        "_idle_ticks",
+        "_is_disconnected",
+        "_is_open",
         "_keep_alive",
-        "_leave",
-        "_left",
-        "_open",
+        "_on_abandoned",
         "_producer",
-        "_quiet",
-        "_seen",
         "_send",
-        "_sent",
-        "_wire",
+        "_send_count",
+        "_sends_at_tick",
+        "_writer",
         "cancels_on_disconnect",
         "protocol_request",
         "run",
@@ -92,55 +93,55 @@ class RunStream:
         self.cancels_on_disconnect = (
             cancels_on_disconnect  # Cancel the run on disconnect, unless the workflow says otherwise.
         )
-        self._leave = on_abandoned  # Called with a run that continues without its client.
-        self._frames: EventEncoder = _no_frames  # Until tell() knows that this is a stream.
+        self._on_abandoned = on_abandoned  # Called with a run that continues without its client.
+        self._encode: EventEncoder = _no_frames  # Until serve() knows that this is a stream.
         self._head: HttpResponse | None = None
         self._keep_alive = b""
-        self._wire = exchange.writer
-        self._send = exchange.send if self._wire is not None else self._careful
-        self._open = False
-        self._left = False  # The client disconnected, or was too slow.
-        self._sent = self._seen = self._quiet = 0  # Counters for tick().
+        self._writer = exchange.writer
+        self._send = exchange.send if self._writer is not None else self._send_safely
+        self._is_open = False
+        self._is_disconnected = False  # The client disconnected, or was too slow.
+        self._send_count = self._sends_at_tick = self._idle_ticks = 0  # Counters for tick().
 
     @property
     def caller(self) -> "Caller":
         return self._exchange.caller
 
-    def open(self, engine: Engine, workflow: Workflow, asked: "ResolvedCall") -> None:
-        """Register the run with the engine; tell() starts it."""
+    def open(self, engine: Engine, workflow: Workflow, resolved: "ResolvedCall") -> None:
+        """Register the run with the engine; serve() starts it."""
         run, self._producer = engine.open(
-            workflow, asked.call, consumer=self.send_events, origin=asked.origin, run_id=asked.run_id
+            workflow, resolved.call, consumer=self.send_events, origin=resolved.origin, run_id=resolved.run_id
         )
         self.run = run
 
-    async def serve(self, pulse: "StreamMonitor") -> None:
+    async def serve(self, monitor: "StreamMonitor") -> None:
         """Start the run and send it to its end, or until the client disconnects."""
         run, producer = self.run, self._producer
         del self._producer
         self._exchange.run_id = run.id
         self._head = self._adapter.response_head(run.started, self.protocol_request)
-        if self._wire is not None:
-            self._wire.watch(self._gone)
+        if self._writer is not None:
+            self._writer.watch(self._on_disconnect)
         if self._head is not None:
-            self._frames = self._adapter.stream_encoder(self.protocol_request)
-            pulse.add(self)
-        elif self._wire is not None:
+            self._encode = self._adapter.stream_encoder(self.protocol_request)
+            monitor.add(self)
+        elif self._writer is not None:
             await run.drive(producer)  # In this task: another would cost as much as a short response.
-            self._wire.unwatch(self._gone)
+            self._writer.unwatch(self._on_disconnect)
             return
         run.start(producer)  # In its own task: every event passes through the whole stack of awaits.
         del producer
-        if self._wire is None:
+        if self._writer is None:
             await self._exchange.receive()  # Returns on disconnect, or when the response is complete.
-            self._gone()
+            self._on_disconnect()
         await run.wait_ended()
-        pulse.streams.discard(self)
-        if self._wire is not None:
-            self._wire.unwatch(self._gone)
+        monitor.streams.discard(self)
+        if self._writer is not None:
+            self._writer.unwatch(self._on_disconnect)
 
-    def _gone(self) -> None:
+    def _on_disconnect(self) -> None:
         """Handle a disconnect."""
-        self._left, self._open = True, False
+        self._is_disconnected, self._is_open = True, False
         run = self.run
         cancels = self.cancels_on_disconnect if run.on_disconnect is None else run.on_disconnect == "cancel"
         if run.is_finished:
@@ -149,74 +150,74 @@ class RunStream:
         if cancels:
             run.cancel()
         else:
-            self._leave(run)
+            self._on_abandoned(run)
 
     def send_events(self, events: Sequence[Event]) -> Awaitable[None] | None:
         """Send events. The hot path: once the stream is open, bytes go to the socket without an await."""
-        if not self._open:
-            return self._begin(events)
-        frames = self._frames
-        body = frames(events[0]) if len(events) == 1 else b"".join(map(frames, events))
+        if not self._is_open:
+            return self._open_with(events)
+        encode = self._encode
+        body = encode(events[0]) if len(events) == 1 else b"".join(map(encode, events))
         if not body.isascii():
             body = escape_line_separators(body)
-        self._sent += 1  # As _put(), inlined.
+        self._send_count += 1  # As _send_body(), inlined.
         finished = self.run.is_finished
         if not body and not finished:
             return None
-        if not finished and self._wire is not None and self._wire.write_chunk(body):
+        if not finished and self._writer is not None and self._writer.write_chunk(body):
             return None
         return self._send({"type": "http.response.body", "body": body, "more_body": not finished})
 
-    def _put(self, body: bytes) -> Awaitable[None]:
-        self._sent += 1
+    def _send_body(self, body: bytes) -> Awaitable[None]:
+        self._send_count += 1
         return self._send({"type": "http.response.body", "body": body, "more_body": not self.run.is_finished})
 
-    def _begin(self, events: Sequence[Event]) -> Awaitable[None] | None:
-        if self._left:
+    def _open_with(self, events: Sequence[Event]) -> Awaitable[None] | None:
+        if self._is_disconnected:
             return None
         run = self.run
         if self._head is None:
-            return self._whole(run) if run.is_finished else None
-        body = b"".join(map(self._frames, events))
+            return self._respond_whole(run) if run.is_finished else None
+        body = b"".join(map(self._encode, events))
         if run.is_finished and isinstance(events[-1], RunFailed):
-            return self._whole(run)
+            return self._respond_whole(run)
         return self._start_with(self._head, body) if body else None
 
     async def _start_with(self, head: HttpResponse, body: bytes) -> None:
         await self._start(head)
-        await self._put(escape_line_separators(body))
+        await self._send_body(escape_line_separators(body))
 
     async def _start(self, head: HttpResponse) -> None:
-        self._open = True
+        self._is_open = True
         self._keep_alive = head.keep_alive
         self._head = self.protocol_request = None  # Free memory: thousands of streams may be open for hours.
-        self._sent += 1
+        self._send_count += 1
         await self._exchange.start_response(head.status, head.headers)
 
-    def _whole(self, run: Run) -> Awaitable[None] | None:
-        self._sent += 1
+    def _respond_whole(self, run: Run) -> Awaitable[None] | None:
+        self._send_count += 1
         status = final_status(run.log[-1], self._column)
         return self._exchange.respond_now(self._adapter.encode_response(run.log, self.protocol_request, status=status))
 
-    async def _careful(self, message: MutableMapping[str, Any]) -> None:
+    async def _send_safely(self, message: MutableMapping[str, Any]) -> None:
         """Send under another ASGI server; some raise after a disconnect."""
         try:
             await self._exchange.send(message)
         except (OSError, RuntimeError):
-            self._left, self._open = True, False
+            self._is_disconnected, self._is_open = True, False
 
     # Called by StreamMonitor
 
     def tick(self, stall: float) -> None:
         """Once a second: open a silent stream, send a keep-alive, abort a connection that reads nothing."""
-        if self._sent != self._seen:
-            self._seen, self._quiet = self._sent, 0
+        if self._send_count != self._sends_at_tick:
+            self._sends_at_tick, self._idle_ticks = self._send_count, 0
             return
-        self._quiet += 1
-        if self._wire is not None and self._wire.unread_bytes:
-            if self._quiet >= stall:
-                self._wire.abort()  # Counts as a disconnect.
-        elif self._quiet >= (KEEP_ALIVE_INTERVAL_S if self._open else FIRST_FRAME_TIMEOUT_S):
+        self._idle_ticks += 1
+        if self._writer is not None and self._writer.unread_bytes:
+            if self._idle_ticks >= stall:
+                self._writer.abort()  # Counts as a disconnect.
+        elif self._idle_ticks >= (KEEP_ALIVE_INTERVAL_S if self._is_open else FIRST_FRAME_TIMEOUT_S):
             task = asyncio.create_task(self.send_keep_alive())
             _keep_alive_tasks.add(task)  # The loop holds tasks weakly.
             task.add_done_callback(_keep_alive_tasks.discard)
@@ -224,9 +225,9 @@ class RunStream:
     async def send_keep_alive(self) -> None:
         """Send the status line or a keep-alive, unless the run has sent something or ended since tick()."""
         try:
-            if self._open and self._keep_alive and not self.run.is_finished:
-                await self._put(self._keep_alive)
-            elif self._head is not None and not self._left and not self.run.is_finished:
+            if self._is_open and self._keep_alive and not self.run.is_finished:
+                await self._send_body(self._keep_alive)
+            elif self._head is not None and not self._is_disconnected and not self.run.is_finished:
                 await self._start(self._head)
         except (OSError, RuntimeError):
             pass  # The response was completed meanwhile.
@@ -236,7 +237,7 @@ class StreamMonitor:
     """Calls tick() of all open streams once a second, so that no stream needs its own timer."""
 
     def __init__(self, *, stall: float, authenticator: Authenticator | None = None, interval: float = 1.0) -> None:
-        self._callers = authenticator
+        self._authenticator = authenticator
         self.streams: set[RunStream] = set()
         self._stall = stall
         self._interval = interval
@@ -245,9 +246,9 @@ class StreamMonitor:
     def add(self, stream: RunStream) -> None:
         self.streams.add(stream)
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._beat())
+            self._task = asyncio.get_running_loop().create_task(self._tick_loop())
 
-    async def _beat(self) -> None:
+    async def _tick_loop(self) -> None:
         beats = 0
         while self.streams:
             await asyncio.sleep(self._interval)
@@ -257,14 +258,16 @@ class StreamMonitor:
                 else:
                     stream.tick(self._stall / self._interval)
             beats += 1
-            if self._callers is not None and beats % 2 == 0:
-                await self._turn_away(self._callers)
+            if self._authenticator is not None and beats % 2 == 0:
+                await self._reject_revoked(self._authenticator)
 
-    async def _turn_away(self, callers: Authenticator) -> None:
-        """Cancel streams whose caller's credential is no longer valid."""
-        gone = await callers.find_revoked({stream.caller for stream in self.streams if stream.caller.key is not None})
-        for stream in list(self.streams) if gone else ():
-            if stream.caller in gone:
+    async def _reject_revoked(self, authenticator: Authenticator) -> None:
+        """Cancel streams of callers whose credential was revoked or has expired."""
+        revoked = await authenticator.find_revoked(
+            {stream.caller for stream in self.streams if stream.caller.key is not None}
+        )
+        for stream in list(self.streams) if revoked else ():
+            if stream.caller in revoked:
                 stream.run.cancel(CREDENTIAL_ENDED)
 
 
@@ -283,30 +286,30 @@ def padded_adapters() -> dict[str, Adapter]:
 
 
 def _padded_adapter(protocol: ModuleType) -> Adapter:
-    own = SimpleNamespace(**vars(protocol))
+    padded = SimpleNamespace(**vars(protocol))
 
-    def stream_encoder(reading: Any) -> EventEncoder:
-        return pad_deltas(protocol.stream_encoder(reading))
+    def stream_encoder(request: Any) -> EventEncoder:
+        return pad_deltas(protocol.stream_encoder(request))
 
-    def queued_stream(started: RunStarted, reading: Any) -> tuple[bytes, EventEncoder]:
-        opening, rest = protocol.queued_stream(started, reading)
-        return opening, pad_deltas(rest)
+    def queued_stream(started: RunStarted, request: Any) -> tuple[bytes, EventEncoder]:
+        opening, encode = protocol.queued_stream(started, request)
+        return opening, pad_deltas(encode)
 
-    own.stream_encoder, own.queued_stream = stream_encoder, queued_stream
-    return cast("Adapter", own)
+    padded.stream_encoder, padded.queued_stream = stream_encoder, queued_stream
+    return cast("Adapter", padded)
 
 
-def pad_deltas(frames: EventEncoder) -> EventEncoder:
+def pad_deltas(encoder: EventEncoder) -> EventEncoder:
     """Pad the frames of deltas; the same event always gives the same bytes."""
 
-    def tell(event: Event) -> bytes:
-        body = frames(event)
+    def encode(event: Event) -> bytes:
+        body = encoder(event)
         if isinstance(event, TextDelta | ReasoningDelta | ToolDelta) and body.endswith(b"}\n\n"):
             missing = -(len(body) + _PADDING_OVERHEAD_BYTES) % _PADDING_STEP_BYTES
             return b"".join((body[:-3], _PADDING_FIELD, b"0" * missing, _PADDING_END))
         return body
 
-    return tell
+    return encode
 
 
 _MAX_CHUNK_BYTES = 256 * 1024
@@ -317,7 +320,7 @@ _CREDENTIAL_GRACE_S = 2.0
 async def replay_events(
     exchange: Exchange,
     head: HttpResponse,
-    frames: EventEncoder,
+    encode: EventEncoder,
     batches: AsyncGenerator[Sequence[Event]],
     *,
     stall: float,
@@ -328,25 +331,25 @@ async def replay_events(
     If the caller's credential becomes invalid, the stream ends with an error; the run continues.
     """
     loop = asyncio.get_running_loop()
-    away: asyncio.Future[None] = loop.create_future()
-    telling = loop.create_task(_send_events(exchange, head, opening, frames, batches, stall, away))
-    leaving = loop.create_task(_wait_disconnect(exchange))
+    credential_ended: asyncio.Future[None] = loop.create_future()
+    sender = loop.create_task(_send_events(exchange, head, opening, encode, batches, stall, credential_ended))
+    disconnect = loop.create_task(_wait_disconnect(exchange))
 
-    def turn_away() -> None:
-        if not away.done():
-            away.set_result(None)
-        loop.call_later(_CREDENTIAL_GRACE_S, telling.cancel)
+    def end_credential() -> None:
+        if not credential_ended.done():
+            credential_ended.set_result(None)
+        loop.call_later(_CREDENTIAL_GRACE_S, sender.cancel)
 
-    watched = exchange.authenticator.watch(exchange.caller, turn_away) if exchange.authenticator else nullcontext()
+    watched = exchange.authenticator.watch(exchange.caller, end_credential) if exchange.authenticator else nullcontext()
     try:
         with watched:
-            await asyncio.wait([telling, leaving], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([sender, disconnect], return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (telling, leaving):
+        for task in (sender, disconnect):
             task.cancel()
-        done, _ = await asyncio.wait([telling, leaving])
-    if telling in done and not telling.cancelled():
-        telling.result()  # Raise its error.
+        done, _ = await asyncio.wait([sender, disconnect])
+    if sender in done and not sender.cancelled():
+        sender.result()  # Raise its error.
 
 
 async def _wait_disconnect(exchange: Exchange) -> None:
@@ -359,23 +362,23 @@ async def _send_events(
     exchange: Exchange,
     head: HttpResponse,
     opening: bytes,
-    frames: EventEncoder,
+    encode: EventEncoder,
     batches: AsyncGenerator[Sequence[Event]],
     stall: float,
-    away: "asyncio.Future[None]",
+    credential_ended: "asyncio.Future[None]",
 ) -> None:
     await exchange.start_response(head.status, head.headers)
     await _send_chunk(exchange, opening, stall)
-    unended = OpenItems()
+    open_items = OpenItems()
     async with aclosing(batches) as following:
-        while batch := await _next_batch(following, exchange, head.keep_alive, stall, away):
-            for body in _chunks(batch, frames, unended):
+        while batch := await _next_batch(following, exchange, head.keep_alive, stall, credential_ended):
+            for body in _chunks(batch, encode, open_items):
                 await _send_chunk(exchange, body, stall)
-                if away.done():
+                if credential_ended.done():
                     break
     last = b""
-    if away.done() and not unended.is_ended:
-        last = escape_line_separators(b"".join(map(frames, rejection_events(unended, CREDENTIAL_ENDED))))
+    if credential_ended.done() and not open_items.is_ended:
+        last = escape_line_separators(b"".join(map(encode, rejection_events(open_items, CREDENTIAL_ENDED))))
     await _send_chunk(exchange, last, stall, more=False)
 
 
@@ -384,41 +387,41 @@ async def _next_batch(
     exchange: Exchange,
     keep_alive: bytes,
     stall: float,
-    away: "asyncio.Future[None]",
+    credential_ended: "asyncio.Future[None]",
 ) -> Sequence[Event]:
     """The next batch, empty at the end; send keep-alives while waiting for it."""
-    reading = asyncio.get_running_loop().create_task(_read_batch(batches))
+    read = asyncio.get_running_loop().create_task(_read_batch(batches))
     try:
-        while not away.done():
-            heard, _ = await asyncio.wait(
-                [reading, away], timeout=KEEP_ALIVE_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED
+        while not credential_ended.done():
+            done, _ = await asyncio.wait(
+                [read, credential_ended], timeout=KEEP_ALIVE_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED
             )
-            if reading.done():
-                return reading.result()
-            if not heard:
+            if read.done():
+                return read.result()
+            if not done:
                 await _send_chunk(exchange, keep_alive, stall)
         return ()
     finally:
-        reading.cancel()
-        await asyncio.wait([reading])  # A running generator cannot be closed.
+        read.cancel()
+        await asyncio.wait([read])  # A running generator cannot be closed.
 
 
 async def _read_batch(batches: AsyncGenerator[Sequence[Event]]) -> Sequence[Event]:
     return await anext(batches, None) or ()  # CPython 3.11 fails with an empty tuple as the default.
 
 
-def _chunks(batch: Sequence[Event], frames: EventEncoder, unended: OpenItems) -> Iterator[bytes]:
+def _chunks(batch: Sequence[Event], encode: EventEncoder, open_items: OpenItems) -> Iterator[bytes]:
     """The frames of a batch, encoded lazily, so that `unended` has seen exactly the events that were sent."""
-    waiting: list[bytes] = []
+    chunk: list[bytes] = []
     size = 0
     for event in batch:
-        unended.feed(event)
-        waiting.append(frames(event))
-        size += len(waiting[-1])
+        open_items.feed(event)
+        chunk.append(encode(event))
+        size += len(chunk[-1])
         if size > _MAX_CHUNK_BYTES:
-            yield escape_line_separators(b"".join(waiting))
-            waiting, size = [], 0
-    yield escape_line_separators(b"".join(waiting))
+            yield escape_line_separators(b"".join(chunk))
+            chunk, size = [], 0
+    yield escape_line_separators(b"".join(chunk))
 
 
 async def _send_chunk(exchange: Exchange, body: bytes, stall: float, *, more: bool = True) -> None:

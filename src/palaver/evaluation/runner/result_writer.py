@@ -102,11 +102,11 @@ _MAX_SEARCH_LENGTH = 10_000
 class CaseRedactor(Protocol):
     """Removes what must not be stored."""
 
-    def inputs(self, inputs: Mapping[str, Any], field: str = "inputs") -> Mapping[str, Any]: ...
+    def redact_mapping(self, inputs: Mapping[str, Any], field: str = "inputs") -> Mapping[str, Any]: ...
 
-    def messages(self, messages: Sequence[Message], field: str = "messages_in") -> Sequence[Message]: ...
+    def redact_messages(self, messages: Sequence[Message], field: str = "messages_in") -> Sequence[Message]: ...
 
-    def value(self, value: Any, field: str = "inputs") -> Any: ...
+    def redact_value(self, value: Any, field: str = "inputs") -> Any: ...
 
 
 class ResultBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,31 +132,31 @@ def redact_case(case: Case, redactor: CaseRedactor) -> Case:
     """Redact a case after it was scored. The input comes first."""
     return msgspec.structs.replace(
         case,
-        inputs=dict(redactor.inputs(case.inputs)),
-        history=tuple(redactor.messages(case.history)),
-        expected=case.expected if case.expected is UNSET else redactor.value(case.expected, "outputs"),
-        messages=tuple(redactor.messages(case.messages, "messages_out")),
+        inputs=dict(redactor.redact_mapping(case.inputs)),
+        history=tuple(redactor.redact_messages(case.history)),
+        expected=case.expected if case.expected is UNSET else redactor.redact_value(case.expected, "outputs"),
+        messages=tuple(redactor.redact_messages(case.messages, "messages_out")),
         text=redact_text(case.text, redactor),
         tool_calls=tuple(_redact_call(call, redactor) for call in case.tool_calls),
-        value=case.value if case.value is UNSET else redactor.value(case.value, "outputs"),
+        value=case.value if case.value is UNSET else redactor.redact_value(case.value, "outputs"),
         turns=tuple(_redact_turn(turn, redactor) for turn in case.turns),
     )
 
 
 def redact_text(text: str, redactor: CaseRedactor) -> str:
     """Redact text that may quote the conversation."""
-    clean = redactor.value(text, "outputs") if text else text
+    clean = redactor.redact_value(text, "outputs") if text else text
     return clean if isinstance(clean, str) else ""
 
 
 def _redact_turn(turn: Turn, redactor: CaseRedactor) -> Turn:
     return msgspec.structs.replace(
         turn,
-        user=None if turn.user is None else redactor.messages([turn.user])[0],
-        messages=tuple(redactor.messages(turn.messages, "messages_out")),
+        user=None if turn.user is None else redactor.redact_messages([turn.user])[0],
+        messages=tuple(redactor.redact_messages(turn.messages, "messages_out")),
         text=redact_text(turn.text, redactor),
         tool_calls=tuple(_redact_call(call, redactor) for call in turn.tool_calls),
-        value=turn.value if turn.value is UNSET else redactor.value(turn.value, "outputs"),
+        value=turn.value if turn.value is UNSET else redactor.redact_value(turn.value, "outputs"),
     )
 
 
@@ -164,8 +164,8 @@ def _redact_call(call: CaseToolCall, redactor: CaseRedactor) -> CaseToolCall:
     return msgspec.structs.replace(
         call,
         arguments=redact_text(call.arguments, redactor),
-        parsed=call.parsed if call.parsed is UNSET else redactor.value(call.parsed, "outputs"),
-        result=call.result if call.result is UNSET else redactor.value(call.result, "outputs"),
+        parsed=call.parsed if call.parsed is UNSET else redactor.redact_value(call.parsed, "outputs"),
+        result=call.result if call.result is UNSET else redactor.redact_value(call.result, "outputs"),
     )
 
 
@@ -284,5 +284,5 @@ def _redact_score(score: NewScore, redactor: CaseRedactor) -> NewScore:
         score,
         label=None if score.label is None else redact_text(score.label, redactor),
         reason=redact_text(score.reason, redactor),
-        details=redactor.inputs(score.details, "outputs"),
+        details=redactor.redact_mapping(score.details, "outputs"),
     )
