@@ -147,7 +147,7 @@ def online(
         raise WorkflowNotFound(name, known=())
 
     outside = NetworkConfig(**{"providers": providers or {}, "env": ENV, "models": Path("/nowhere"), **more})
-    return NetworkContext((), outside, find=nothing if registry is None else registry.workflow, engine=engine)
+    return NetworkContext((), outside, find_workflow=nothing if registry is None else registry.workflow, engine=engine)
 
 
 async def scored(key: str, case: Case, context: NetworkContext, **parameters: Any) -> ScoreRecord:

@@ -36,7 +36,7 @@ async def test_the_same_text_is_asked_for_once_for_each_model() -> None:
 
 
 async def test_the_longest_unused_is_forgotten_first() -> None:
-    make, vectors = Maker(), EmbeddingCache(most=4)
+    make, vectors = Maker(), EmbeddingCache(max_numbers=4)
 
     for text in ("a", "b", "a", "c", "a", "b"):
         await vectors.get_or_embed([text], "m", make)

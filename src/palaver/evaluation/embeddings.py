@@ -30,18 +30,18 @@ Embed = Callable[[Sequence[str]], Awaitable[Sequence[Sequence[float]]]]
 class EmbeddingCache:
     """An LRU cache of vectors by model and text."""
 
-    def __init__(self, most: int = MAX_CACHED_NUMBERS) -> None:
-        self._most = most
+    def __init__(self, max_numbers: int = MAX_CACHED_NUMBERS) -> None:
+        self._most = max_numbers
         self._known: OrderedDict[bytes, array[float]] = OrderedDict()
         self._size = 0
 
-    async def get_or_embed(self, texts: Sequence[str], model: str, make: Embed) -> list[Sequence[float]]:
+    async def get_or_embed(self, texts: Sequence[str], model: str, embed: Embed) -> list[Sequence[float]]:
         """The vectors of the texts; `make` computes those that are not cached."""
         names = [_cache_key(text, model) for text in texts]
         vectors = {name: vector for name in names if (vector := self._remembered(name)) is not None}
         missing = {name: text for name, text in zip(names, texts, strict=True) if name not in vectors}
         if missing:
-            new_vectors = await make(list(missing.values()))
+            new_vectors = await embed(list(missing.values()))
             for name, vector in zip(missing, new_vectors, strict=True):
                 vectors[name] = array("f", vector)
                 self._remember(name, vectors[name])

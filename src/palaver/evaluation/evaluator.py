@@ -294,7 +294,7 @@ class Evaluator:
         return f"<evaluator {self.key}>"
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """File and line of the function."""
         return source_location(self.function)
 

@@ -28,8 +28,8 @@ _SIGN_BYTES = 8
 class PromptMarks:
     """The marks of one prompt."""
 
-    def __init__(self, draw: Callable[[int], str] = secrets.token_hex) -> None:
-        self._sign = draw(_SIGN_BYTES)
+    def __init__(self, make_token: Callable[[int], str] = secrets.token_hex) -> None:
+        self._sign = make_token(_SIGN_BYTES)
 
     @property
     def rule(self) -> str:
@@ -122,11 +122,13 @@ class PromptTemplate(msgspec.Struct, frozen=True):
 
     pieces: tuple[str | json_values.PathSteps, ...]
 
-    def fill(self, case: Case, target: Target, marks: PromptMarks, more: Mapping[str, str] | None = None) -> str:
+    def fill(self, case: Case, target: Target, marks: PromptMarks, extra_slots: Mapping[str, str] | None = None) -> str:
         """Fill the prompt for one case. Raises Skip if a slot has no value."""
 
         def said(steps: json_values.PathSteps) -> str:
-            return marks.wrap(json_values.format_path(steps), _slot_content(steps, case, target, marks, more or {}))
+            return marks.wrap(
+                json_values.format_path(steps), _slot_content(steps, case, target, marks, extra_slots or {})
+            )
 
         return "".join(piece if isinstance(piece, str) else said(piece) for piece in self.pieces)
 

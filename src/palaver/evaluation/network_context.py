@@ -95,9 +95,9 @@ class WorkflowJudge:
         else:
             call = Call(workflow=description.name, inputs=_judge_inputs(self._workflow, messages, schema))
         answered = (await self._calling.call(self._workflow, call, self._origin)).answer
-        if answered.failed is not None:
+        if answered.error is not None:
             raise ScoringError(
-                "judge_failed", f"{description.name}: {printable(describe_error(answered.failed)['message'])}"
+                "judge_failed", f"{description.name}: {printable(describe_error(answered.error)['message'])}"
             )
         text = next((one.text for one in reversed(answered.messages) if one.role == "assistant"), "")
         usage = answered.usage
@@ -144,7 +144,7 @@ class NetworkConfig(msgspec.Struct, frozen=True, kw_only=True):
     providers: Mapping[str, Provider] = {}
     default_judge: str = ""
     prices: Mapping[str, Price] = {}
-    models: Path = Path("models")
+    models_dir: Path = Path("models")
     """Directory of local models."""
     env: Mapping[str, str] = {}
     """Environment with keys and secrets."""
@@ -158,18 +158,18 @@ class NetworkContext(OfflineContext):
     def __init__(
         self,
         evaluators: "EvaluatorRegistry | Iterable[Evaluator]",
-        outside: NetworkConfig,
+        network: NetworkConfig,
         *,
-        find: Callable[[str], Workflow],
+        find_workflow: Callable[[str], Workflow],
         engine: "Engine | None" = None,
         executor: Executor | None = None,
     ) -> None:
         super().__init__(evaluators, executor=executor)
-        self._outside = outside
-        self._find = find
+        self._outside = network
+        self._find = find_workflow
         self._engine = engine
         """None if workflows can be named here, but run in another process."""
-        self._posting = WebhookClient(outside.env, allow_private=outside.allow_private)
+        self._posting = WebhookClient(network.env, allow_private=network.allow_private)
         self._vectors = EmbeddingCache()
         self._project = DEFAULT_PROJECT
         self._key: str | None = None
@@ -220,7 +220,7 @@ class NetworkContext(OfflineContext):
         if model == NGRAM_MODEL:
             return
         if model.startswith(LOCAL_PREFIX):
-            embeddings.check_local_model(model, self._outside.models, pointer)
+            embeddings.check_local_model(model, self._outside.models_dir, pointer)
             return
         provider_model = self._provider_of(model)
         if provider_model is None:
@@ -244,7 +244,7 @@ class NetworkContext(OfflineContext):
         )
 
     async def _embedded_here(self, texts: Sequence[str], model: str) -> Sequence[Sequence[float]]:
-        return await offload(self, embeddings.embed_locally, model, self._outside.models, texts)
+        return await offload(self, embeddings.embed_locally, model, self._outside.models_dir, texts)
 
     # Name resolution
 

@@ -17,17 +17,17 @@ from palaver.workflows.signature import callable_name
 class EvaluatorRegistry:
     """Evaluators by key. A declared one must not have the key of a built-in one."""
 
-    def __init__(self, own: Iterable[Any] = (), *, served: Callable[[], Collection[str]] = tuple) -> None:
+    def __init__(self, declared: Iterable[Any] = (), *, served: Callable[[], Collection[str]] = tuple) -> None:
         """`served` returns the names of the served workflows."""
         self._built_in = built_in()
         self._served = served
         self._own: dict[str, Evaluator] = {}
-        for one in own:
+        for one in declared:
             known = self._built_in[one.key] if one.key in self._built_in else self._own.get(one.key)
             if known is one:
                 continue
             if known is not None:
-                raise DuplicateName(f"Two evaluators have the key {one.key!r}: {known.place} and {one.place}.")
+                raise DuplicateName(f"Two evaluators have the key {one.key!r}: {known.location} and {one.place}.")
             self._own[one.key] = one
 
     def __iter__(self) -> Iterator[Evaluator]:

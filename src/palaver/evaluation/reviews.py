@@ -182,7 +182,7 @@ class ScoreSlot(msgspec.Struct, frozen=True, kw_only=True):
     question: Question
     evaluator: int
     """Index in the plan."""
-    waiting: str
+    pending_name: str
     """Name of the score that is pending until someone has answered."""
     name: str
     """Name of the score afterwards."""
@@ -202,25 +202,25 @@ def find_score_slots(plan: Plan, questions: Iterable[Question]) -> list[ScoreSlo
         for key, name in names.items():
             if key in by_key and all(fill.name != name or fill.evaluator != place for fill in slots):
                 fill = ScoreSlot(
-                    question=by_key[key], evaluator=place, waiting=one.name, name=name, threshold=threshold
+                    question=by_key[key], evaluator=place, pending_name=one.name, name=name, threshold=threshold
                 )
                 slots.append(fill)
     return slots
 
 
-def score_answers(fill: ScoreSlot, answers: Sequence[Any]) -> Score | None:
+def score_answers(slot: ScoreSlot, answers: Sequence[Any]) -> Score | None:
     """Combine all answers to a question into a score; None without answers."""
     if not answers:
         return None
     count = f"{len(answers)} {'person' if len(answers) == 1 else 'people'}"
     details: Mapping[str, Any] = {"answers": list(answers)}
-    if fill.question.type in ("boolean", "score"):
-        mean = fsum(_scale_answer(fill.question, value) for value in answers) / len(answers)
+    if slot.question.type in ("boolean", "score"):
+        mean = fsum(_scale_answer(slot.question, value) for value in answers) / len(answers)
         # A draw has not passed.
-        by_most = mean > 0.5 if fill.question.type == "boolean" else None
-        passed = mean >= fill.threshold if fill.threshold is not None else by_most
+        by_most = mean > 0.5 if slot.question.type == "boolean" else None
+        passed = mean >= slot.threshold if slot.threshold is not None else by_most
         return Score(passed=passed, score=mean, reason=f"by {count}", details=details)
-    if fill.question.type == "choice":
+    if slot.question.type == "choice":
         label = Counter(cast("Sequence[str]", answers)).most_common(1)[0][0]
         return Score(label=label, reason=f"by {count}", details=details)
     return Score(reason="\n".join(map(str, answers))[:2_000], details=details)
@@ -270,8 +270,8 @@ def _store_score(db: Connection, project: str, evaluation: str, cell: int, fill:
         "reason": storable_text(score.reason),
         "details": score.details,
     }
-    if fill.name != fill.waiting:
-        db.execute(delete(scores).where(*mine, scores.c.name == storable_text(fill.waiting)))
+    if fill.name != fill.pending_name:
+        db.execute(delete(scores).where(*mine, scores.c.name == storable_text(fill.pending_name)))
     if not db.execute(update(scores).where(*mine, scores.c.name == storable_text(fill.name)).values(values)).rowcount:
         row = {"project": project, "evaluation": evaluation, "cell": cell, "evaluator": fill.evaluator}
         db.execute(insert(scores).values(**row, name=storable_text(fill.name), seconds=0.0, **values))

@@ -42,8 +42,8 @@ def create_runner(
         database,
         process=process,
         names=registry.names,
-        make=make,
-        most=max(1, settings.threads // 2) if settings.background_runs else 0,
+        make_runner=make,
+        max_cells=max(1, settings.threads // 2) if settings.background_runs else 0,
         now=utc_now,
     )
 
@@ -66,7 +66,7 @@ def create_slice_runner(
         engine,
         database,
         process=process,
-        find=registry.workflow,
+        find_workflow=registry.workflow,
         evaluators=evaluators,
         context=create_evaluator_context(evaluators, registry, settings, engine, allow_private=allow_private),
         now=utc_now,
@@ -82,12 +82,12 @@ def create_planner(
     from palaver.evaluation.plan.testset import StoredTestsets
 
     return EvaluationPlanner(
-        workflow=registry.workflow,
+        find_workflow=registry.workflow,
         testsets=StoredTestsets(database),
-        resolve=lambda project, workflow, reference: resolve_variant(database, project, workflow, reference),
-        bind=lambda key, parameters, name: known.find(key).bind(parameters, reach, name=name),
-        most_cells=settings.eval_max_cells,
-        most_cost=settings.eval_max_cost or None,
+        resolve_variant=lambda project, workflow, reference: resolve_variant(database, project, workflow, reference),
+        bind_evaluator=lambda key, parameters, name: known.find(key).bind(parameters, reach, name=name),
+        max_cells=settings.eval_max_cells,
+        max_cost=settings.eval_max_cost or None,
     )
 
 
@@ -107,11 +107,11 @@ def create_evaluator_context(
         providers=settings.providers,
         default_judge=settings.eval_judge,
         prices=settings.prices,
-        models=Path(settings.eval_models),
+        models_dir=Path(settings.eval_models),
         env=env,
         allow_private=settings.allow_private_urls if allow_private is None else allow_private,
     )
-    return NetworkContext(evaluators, outside, find=registry.workflow, engine=engine)
+    return NetworkContext(evaluators, outside, find_workflow=registry.workflow, engine=engine)
 
 
 def create_live_scorer(
@@ -125,4 +125,4 @@ def create_live_scorer(
         evaluators = EvaluatorRegistry(registry.evaluators)
         return LiveScorer(database, evaluators, create_evaluator_context(evaluators, registry, settings, engine))
 
-    return LiveEvaluationWorker(database, process=process, make=make, draining=lambda: engine.is_draining, now=utc_now)
+    return LiveEvaluationWorker(database, process=process, make_scorer=make, draining=lambda: engine.is_draining, now=utc_now)

@@ -229,10 +229,10 @@ class ProcessRuntime(WorkflowRuntime):
         stack.push_async_callback(self.run_queue.stop)
         if is_shared:
             self.run_queue.start()
-        stack.push_async_callback(self.evaluation_worker.end)
-        self.evaluation_worker.begin(polls=is_shared)
-        stack.push_async_callback(self.live_worker.end)
-        self.live_worker.begin(polls=is_shared)
+        stack.push_async_callback(self.evaluation_worker.stop)
+        self.evaluation_worker.start(polls=is_shared)
+        stack.push_async_callback(self.live_worker.stop)
+        self.live_worker.start(polls=is_shared)
         stack.push_async_callback(self.retention.stop)
         self.retention.start()
 

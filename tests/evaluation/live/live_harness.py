@@ -74,7 +74,7 @@ def scorer(database: Database, clock: Clock, process: str = "p1", **more: Any) -
         return LiveScorer(database, EvaluatorRegistry(), OfflineContext())
 
     return LiveEvaluationWorker(
-        database, process=process, make=more.pop("make", make), draining=lambda: False, now=clock, **more
+        database, process=process, make_scorer=more.pop("make", make), draining=lambda: False, now=clock, **more
     )
 
 

@@ -42,11 +42,11 @@ async def test_a_trace_is_scored_when_its_root_has_ended_and_ten_seconds_are_qui
     await online.step()
     clock.later(9)
     await online.step()
-    await online.drained()
+    await online.wait_idle()
     before = await scored(database, "t")
     clock.later(2)
     await online.step()
-    await online.drained()
+    await online.wait_idle()
     [score] = await scores(database, "t")
 
     assert before == []
@@ -78,7 +78,7 @@ async def test_a_trace_is_scored_once_whatever_comes_later(database: Database) -
     await come(database, *(live(f"t{place}", place) for place in range(6)))
     for _ in range(4):
         await asyncio.gather(one.step(), other.step())
-        await asyncio.gather(one.drained(), other.drained())
+        await asyncio.gather(one.wait_idle(), other.wait_idle())
         clock.later(11)
     await come(database, live("more", 9, trace="t0"))
     await run_all(one, clock)
@@ -196,14 +196,14 @@ async def test_a_session_is_scored_after_ten_idle_minutes_and_again_if_it_goes_o
     before = await scored(database, "one", "two", "alone")
     clock.later(100)
     await online.step()
-    await online.drained()
+    await online.wait_idle()
     [score] = await scores(database, "two")
     after = await scored(database, "one", "two", "alone")
     await come(database, live("three", 2_000, session="s"))
     await online.step()
     clock.later(601)
     await online.step()
-    await online.drained()
+    await online.wait_idle()
 
     assert (before, after) == ([], ["two"])
     assert (score.session, score.passed) == ("s", True)
@@ -225,7 +225,7 @@ async def test_what_a_dead_process_had_is_scored_by_another(database: Database) 
     another = scorer(database, clock, "p2")
     for _ in range(2):  # First it notices, then it takes.
         await another.step()
-        await another.drained()
+        await another.wait_idle()
     late = await database.write(online_cases.finish_case, "p1", taken[0], [], clock.now, session=None)
 
     assert (before, await scored(database, "t"), late) == ([], ["t"], False)
@@ -244,7 +244,7 @@ async def test_what_broke_is_tried_again_and_not_for_ever(database: Database, ca
     await come(database, live("t"))
     for _ in range(6):
         await online.step()
-        await online.drained()
+        await online.wait_idle()
         clock.later(61)
 
     assert len(tried) == 3
@@ -271,12 +271,12 @@ async def test_a_process_that_ends_gives_back_what_it_has(database: Database) ->
         online = scorer(database, clock, make=lambda kind=kind: kind(database, None, None))  # type: ignore[arg-type]
         await online.step()
         clock.later(11)
-        online.begin()
+        online.start()
         await begun.wait()
         begun.clear()
         if kind is Leaving:
-            await online.drained()
-        await online.end()
+            await online.wait_idle()
+        await online.stop()
         assert await database.read(lambda db: db.scalar(select(table.c.state))) == "waiting"
     await run_all(scorer(database, clock), clock)
 
@@ -298,12 +298,12 @@ async def test_it_looks_on_after_the_database_was_away_or_anything_else_broke(
     await ruled(database)
     await come(database, live("t"))
     online = scorer(database, clock)
-    online.begin()
+    online.start()
     async with asyncio.timeout(30):
         while not await scored(database, "t"):
             clock.later(11)
             online.wake()
-    await online.end()
+    await online.stop()
 
     told = [record.getMessage() for record in caplog.records if record.name.startswith("palaver")]
     assert (broken, told) == ([], ["Live traces could not be looked for"])

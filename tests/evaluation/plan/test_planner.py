@@ -85,7 +85,9 @@ async def resolve(project: str, workflow: Workflow, reference: str) -> ResolvedV
 
 def planning(**more: Any) -> EvaluationPlanner:
     registry = Registry([tutor, upper])
-    return EvaluationPlanner(workflow=registry.workflow, testsets=Testsets(), resolve=resolve, bind=bind, **more)
+    return EvaluationPlanner(
+        find_workflow=registry.workflow, testsets=Testsets(), resolve_variant=resolve, bind_evaluator=bind, **more
+    )
 
 
 def asked(**more: Any) -> NewEvaluation:

@@ -27,7 +27,7 @@ def test_a_question_is_that_of_the_evaluator_whose_name_or_question_it_has() -> 
 
     found = find_score_slots(made, [CORRECT, TONE, WHY, STYLE, Question(key="look")])
 
-    told = [(one.question.key, one.evaluator, one.waiting, one.name, one.threshold) for one in found]
+    told = [(one.question.key, one.evaluator, one.pending_name, one.name, one.threshold) for one in found]
     assert told == [
         ("correct", 1, "human", "human", None),
         ("style", 2, "look", "look.style", 0.5),
@@ -55,7 +55,7 @@ def test_a_question_is_that_of_the_evaluator_whose_name_or_question_it_has() -> 
 def test_several_answers_make_one_score(
     question: Question, threshold: float | None, said: list[Any], passed: Any, score: Any, label: Any
 ) -> None:
-    fill = ScoreSlot(question=question, evaluator=0, waiting="h", name="h", threshold=threshold)
+    fill = ScoreSlot(question=question, evaluator=0, pending_name="h", name="h", threshold=threshold)
     found = score_answers(fill, said)
 
     assert found is not None

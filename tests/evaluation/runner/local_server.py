@@ -85,7 +85,7 @@ async def serving(
         yield server
     finally:
         await server.engine.drain(0)
-        await server.runtime.evaluation_worker.end()
+        await server.runtime.evaluation_worker.stop()
         await server.runtime.run_queue.stop()
         await server.runtime.retention.stop()
         await server.runtime.connection_sync.stop()

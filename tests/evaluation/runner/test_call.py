@@ -62,7 +62,7 @@ async def test_a_call_gives_what_was_said_and_how_long_it_took() -> None:
     found = await called(failing())
 
     answered = found.answer
-    assert ([message.text for message in answered.messages], answered.finish, answered.failed) == (
+    assert ([message.text for message in answered.messages], answered.finish, answered.error) == (
         ["There."],
         "stop",
         None,
@@ -80,7 +80,7 @@ async def test_what_goes_by_is_tried_again_and_its_wish_obeyed() -> None:
         slept,
     )
 
-    assert (found.answer.failed, found.attempts) == (None, 3)
+    assert (found.answer.error, found.attempts) == (None, 3)
     assert slept.seconds[0] == 7
     assert 0.5 <= slept.seconds[1] <= 1.5
 
@@ -100,8 +100,8 @@ async def test_what_would_fail_again_is_not_tried_again(error: BaseException, co
 
     found = await called(failing(error), slept)
 
-    assert isinstance(found.answer.failed, CallError)
-    assert (found.answer.failed.code, found.attempts, slept.seconds) == (code, 1, [])
+    assert isinstance(found.answer.error, CallError)
+    assert (found.answer.error.code, found.attempts, slept.seconds) == (code, 1, [])
 
 
 async def test_the_last_try_is_told() -> None:
@@ -109,7 +109,7 @@ async def test_the_last_try_is_told() -> None:
 
     found = await called(failing(*away), retries=1)
 
-    assert (found.answer.failed, found.attempts) == (CallError("upstream_failed", "Away 1."), 2)
+    assert (found.answer.error, found.attempts) == (CallError("upstream_failed", "Away 1."), 2)
 
 
 async def test_a_call_that_takes_too_long_is_ended() -> None:
@@ -126,7 +126,7 @@ async def test_a_call_that_takes_too_long_is_ended() -> None:
     found = await called(slow, seconds=0.05)
 
     assert ended.is_set()
-    assert found.answer.failed == CallError("timeout", "The call took longer than 0.05 seconds.")
+    assert found.answer.error == CallError("timeout", "The call took longer than 0.05 seconds.")
     assert [message.text for message in found.answer.messages] == ["Wait"]
 
 
@@ -157,8 +157,8 @@ async def test_a_call_that_cannot_be_made_says_why() -> None:
 
     found = await called(double)
 
-    assert isinstance(found.answer.failed, CallError)
-    assert (found.answer.failed.code, found.run, found.attempts) == ("missing_input", None, 1)
+    assert isinstance(found.answer.error, CallError)
+    assert (found.answer.error.code, found.run, found.attempts) == ("missing_input", None, 1)
 
 
 async def test_nothing_is_said_of_a_call_in_a_process_that_has_to_go() -> None:
@@ -187,7 +187,7 @@ async def test_every_try_waits_for_its_turn() -> None:
         turns.append("one")
 
     flaky = failing(Overloaded("Full."), Overloaded("Full."))
-    calling = WorkflowCaller(Engine(), timeout=5, retries=2, pace=turn, sleep=Slept())
+    calling = WorkflowCaller(Engine(), timeout=5, retries=2, throttle=turn, sleep=Slept())
     await calling.call(flaky, Call(workflow="flaky", messages=(Message.user("Hi"),)), Origin(background=True))
 
     assert turns == ["one"] * 3

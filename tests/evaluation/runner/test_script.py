@@ -85,7 +85,7 @@ async def test_each_user_turn_is_a_call_with_the_history_so_far() -> None:
         ("a", "A", {"text": "A"}),
         ("b", "B", None),
     ]
-    assert found.failed is None
+    assert found.error is None
 
 
 SEARCH = Message.assistant(call("search", {"q": "http"}, "c1"))
@@ -274,12 +274,12 @@ async def test_a_judge_that_failed_while_the_script_was_played_is_asked_again_fo
 
 async def test_a_failed_call_ends_the_script_with_what_was_said() -> None:
     answer, _ = workflow(
-        "A", WorkflowAnswer(messages=(Message.assistant("Half"),), finish="error", failed={"code": "timeout"})
+        "A", WorkflowAnswer(messages=(Message.assistant("Half"),), finish="error", error={"code": "timeout"})
     )
 
     found = await played({"turns": THREE}, answer)
 
-    assert found.failed == {"code": "timeout"}
+    assert found.error == {"code": "timeout"}
     assert [(turn.text, turn.reached, turn.finish) for turn in found.turns] == [
         ("A", True, "stop"),
         ("Half", True, "error"),
@@ -288,11 +288,11 @@ async def test_a_failed_call_ends_the_script_with_what_was_said() -> None:
 
 
 async def test_a_failed_call_is_not_answered_again() -> None:
-    answer, asked = workflow(WorkflowAnswer(messages=(SEARCH,), failed="gone"))
+    answer, asked = workflow(WorkflowAnswer(messages=(SEARCH,), error="gone"))
 
     found = await played({"turns": [{"user": "a"}], "tool_results": {"search": {"output": 1}}}, answer)
 
-    assert (found.failed, len(asked)) == ("gone", 1)
+    assert (found.error, len(asked)) == ("gone", 1)
 
 
 # Somebody plays the user
@@ -383,12 +383,12 @@ async def test_a_user_that_fails_ends_the_script() -> None:
     answer, _ = workflow("A")
     speak, _ = user(
         WorkflowAnswer(messages=(Message.assistant("a"),), usage=Usage(input_tokens=1, output_tokens=1)),
-        WorkflowAnswer(failed="gone", usage=Usage(input_tokens=1, output_tokens=0)),
+        WorkflowAnswer(error="gone", usage=Usage(input_tokens=1, output_tokens=0)),
     )
 
     found = await played({"turns": [simulated()]}, answer, speak)
 
-    assert (found.failed, [turn.text for turn in found.turns]) == ("gone", ["A"])
+    assert (found.error, [turn.text for turn in found.turns]) == ("gone", ["A"])
     assert found.user_usage == Usage(input_tokens=2, output_tokens=1)
 
 
@@ -421,7 +421,7 @@ async def test_a_real_chat_is_led_through_its_script() -> None:
         {"turns": [turn, turn], "tool_results": {"look_up": {"output": {"degrees": 21}}}, "stop": "on-failure"}, answer
     )
 
-    assert found.failed is None
+    assert found.error is None
     assert [
         [check.passed for check in await check_turn(turn.expect, turn, OfflineContext())] for turn in found.turns
     ] == [

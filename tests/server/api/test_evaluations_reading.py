@@ -297,7 +297,7 @@ async def test_every_format_is_a_file_to_keep(http: httpx.AsyncClient, database:
     answer = await http.get(f"/api/evaluations/{evaluation}/export", params={"format": form})
 
     assert (answer.status_code, answer.headers["content-type"]) == (200, kind.media_type)
-    assert answer.headers["content-disposition"] == f'attachment; filename="{evaluation}.{kind.ending}"'
+    assert answer.headers["content-disposition"] == f'attachment; filename="{evaluation}.{kind.extension}"'
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert "exact" in answer.text
     assert ("content-security-policy" in answer.headers) == (form == "html")

@@ -94,30 +94,30 @@ class LiveEvaluationWorker:
         database: Database,
         *,
         process: str,
-        make: "Callable[[], LiveScorer]",
+        make_scorer: "Callable[[], LiveScorer]",
         draining: Callable[[], bool],
         now: Callable[[], datetime],
-        quiet: timedelta = TRACE_QUIET_TIME,
-        idle: timedelta = SESSION_IDLE_TIME,
-        look: float = POLL_INTERVAL_S,
+        quiet_time: timedelta = TRACE_QUIET_TIME,
+        idle_time: timedelta = SESSION_IDLE_TIME,
+        poll_interval: float = POLL_INTERVAL_S,
     ) -> None:
         self._database = database
         self._process = process
-        self._make = make  # Imported with the first case: most servers never have one.
+        self._make = make_scorer  # Imported with the first case: most servers never have one.
         self._scoring: LiveScorer | None = None
         self._draining = draining
         self._now = now
-        self._quiet, self._idle = quiet, idle
-        self._look = look
+        self._quiet, self._idle = quiet_time, idle_time
+        self._look = poll_interval
         self._marks: deque[tuple[float, int]] = deque()
         self._tidied = -inf
         self._swept: live_evaluators.CaseKey | None = None
         self._took = False
         self._going: set[asyncio.Task[None]] = set()
-        self._looking = Poller(self._look_once, subject="Live traces", log=log, retry_delay=look)
+        self._looking = Poller(self._look_once, subject="Live traces", log=log, retry_delay=poll_interval)
         self._polls = False
 
-    def begin(self, *, polls: bool = True) -> None:
+    def start(self, *, polls: bool = True) -> None:
         """Start polling. Without `polls`, start only when a rule exists: no other process uses the database."""
         self._polls = polls
         if polls:
@@ -128,7 +128,7 @@ class LiveEvaluationWorker:
         self._looking.start()
         self._looking.wake()
 
-    async def end(self) -> None:
+    async def stop(self) -> None:
         """Stop, and return the cases that were taken."""
         await self._looking.stop()
         await self._leave()
@@ -160,7 +160,7 @@ class LiveEvaluationWorker:
         await self._tidy()
         return enabled
 
-    async def drained(self) -> None:
+    async def wait_idle(self) -> None:
         """Wait for cases that are being scored."""
         while self._going:
             await asyncio.wait(list(self._going))

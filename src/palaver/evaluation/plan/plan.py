@@ -106,8 +106,8 @@ def cell_position(plan: Plan, cell: int) -> CellPosition:
     return CellPosition(row, variant, repeat)
 
 
-def cell_number(plan: Plan, place: CellPosition) -> int:
-    return (place.row * len(plan.variants) + place.variant) * plan.repeats + place.repeat
+def cell_number(plan: Plan, position: CellPosition) -> int:
+    return (position.row * len(plan.variants) + position.variant) * plan.repeats + position.repeat
 
 
 def format_cell_id(cell: int) -> str:

@@ -45,12 +45,12 @@ BindEvaluator = Callable[[str, Mapping[str, Any], str | None], NamedEvaluator]
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationPlanner:
-    workflow: Callable[[str], Workflow]
+    find_workflow: Callable[[str], Workflow]
     testsets: RevisionSource
-    resolve: ResolveVariant
-    bind: BindEvaluator
-    most_cells: int = 1_000_000
-    most_cost: float | None = None
+    resolve_variant: ResolveVariant
+    bind_evaluator: BindEvaluator
+    max_cells: int = 1_000_000
+    max_cost: float | None = None
 
     async def plan(self, project: str, request: NewEvaluation) -> PlannedEvaluation:
         """Return the plan and its rows. Nothing is stored."""
@@ -80,18 +80,18 @@ class EvaluationPlanner:
         return planned
 
     def _limits(self, wanted: Limits) -> Limits:
-        if self.most_cost is None or (wanted.max_cost is not None and wanted.max_cost <= self.most_cost):
+        if self.max_cost is None or (wanted.max_cost is not None and wanted.max_cost <= self.max_cost):
             return wanted
-        return msgspec.structs.replace(wanted, max_cost=self.most_cost)
+        return msgspec.structs.replace(wanted, max_cost=self.max_cost)
 
     def _check_size(self, planned: PlannedEvaluation) -> None:
         if not planned.rows:
             raise InvalidValue("There are no rows to run over.", pointer="/testset/rows")
-        if planned.total > self.most_cells:
+        if planned.total > self.max_cells:
             rows = len(planned.rows) // ROW_BYTES
             size = f"{rows} rows × {len(planned.plan.variants)} variants × {planned.plan.repeats} repeats"
             raise InvalidValue(
-                f"{size} are {planned.total} cells, and an evaluation has at most {self.most_cells}: take a sample.",
+                f"{size} are {planned.total} cells, and an evaluation has at most {self.max_cells}: take a sample.",
                 pointer="/testset/rows",
             )
 
@@ -104,7 +104,7 @@ class EvaluationPlanner:
 
     def _evaluator(self, wanted: WantedEvaluator, place: int) -> PlannedEvaluator:
         try:
-            bound = self.bind(wanted.key, wanted.parameters, wanted.name)
+            bound = self.bind_evaluator(wanted.key, wanted.parameters, wanted.name)
         except RequestError as error:
             raise _with_pointer(error, f"/evaluators/{place}{error.pointer or '/key'}") from None
         return PlannedEvaluator(key=wanted.key, name=bound.name, parameters=wanted.parameters)
@@ -138,13 +138,13 @@ class EvaluationPlanner:
         if wanted.workflow is None:
             raise InvalidValue("A variant names a workflow, or a column with answers.", pointer=at)
         try:
-            workflow = self.workflow(wanted.workflow)
+            workflow = self.find_workflow(wanted.workflow)
         except WorkflowNotFound as error:
             raise InvalidValue(error.message, pointer=f"{at}/workflow") from None
         reference, parameters = None, wanted.parameters
         if wanted.variant is not None:
             try:
-                resolved = await self.resolve(project, workflow, wanted.variant)
+                resolved = await self.resolve_variant(project, workflow, wanted.variant)
             except RequestError as error:
                 raise _with_pointer(error, f"{at}/variant") from None
             reference, parameters = resolved.reference, {**resolved.parameters, **parameters}

@@ -63,8 +63,8 @@ def embedding_request(model: str, texts: Sequence[str]) -> ProviderRequest:
     raise UnreadableAnswer("Anthropic has no embeddings")
 
 
-def read_vectors(answer: Any, wanted: int) -> tuple[list[list[float]], Usage | None]:
-    del answer, wanted
+def read_vectors(answer: Any, count: int) -> tuple[list[list[float]], Usage | None]:
+    del answer, count
     raise UnreadableAnswer("Anthropic has no embeddings")
 
 

@@ -47,16 +47,16 @@ def embedding_request(model: str, texts: Sequence[str]) -> ProviderRequest:
     return ProviderRequest("/embeddings", {"model": model, "input": list(texts), "encoding_format": "float"})
 
 
-def read_vectors(answer: Any, wanted: int) -> tuple[list[list[float]], Usage | None]:
+def read_vectors(answer: Any, count: int) -> tuple[list[list[float]], Usage | None]:
     """The vectors, in the order of the texts."""
     data = sorted(as_objects(as_object(answer).get("data")), key=lambda one: token_count(one.get("index")))
     embeddings = [cast("list[Any]", one["embedding"]) for one in data if isinstance(one.get("embedding"), list)]
     if (
-        len(embeddings) != wanted
+        len(embeddings) != count
         or not all(_is_vector(one) for one in embeddings)
         or len({len(one) for one in embeddings}) > 1
     ):
-        raise UnreadableAnswer(f"it has not one vector for each of {wanted} texts")
+        raise UnreadableAnswer(f"it has not one vector for each of {count} texts")
     return [[float(number) for number in one] for one in embeddings], _read_usage(as_object(answer).get("usage"))
 
 

@@ -107,7 +107,7 @@ FLAKY_DEVIATION = 0.1
 
 
 @np.errstate(over="ignore", invalid="ignore")  # Scores may be any numbers.
-def summarize(results: ResultArrays, cut: Sequence[RowSlice] | None = None) -> EvaluationSummary:
+def summarize(results: ResultArrays, slices: Sequence[RowSlice] | None = None) -> EvaluationSummary:
     """All figures of an evaluation, and of the given slices."""
     figures = _IntervalBatch(results.id)
     parts = [(scores, count_scores(scores, results.cells, results.failed_as)) for scores in results.scores]
@@ -118,7 +118,9 @@ def summarize(results: ResultArrays, cut: Sequence[RowSlice] | None = None) -> E
             status = scores.status[:, place]
             whole = _RowsSummary(figures, counts, place, None)
             slices = (
-                None if cut is None else [(one.value, _RowsSummary(figures, counts, place, one.rows)) for one in cut]
+                None
+                if slices is None
+                else [(one.value, _RowsSummary(figures, counts, place, one.rows)) for one in slices]
             )
             by_variant[-1].append(_EvaluatorOnVariant(scores.name, status, whole, slices, flaky_rows(counts, place)))
     figures.draw()  # All intervals at once: columns of one length share their draws.

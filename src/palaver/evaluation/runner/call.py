@@ -36,12 +36,12 @@ def is_transient(failed: RunFailed) -> bool:
     return failed.status in TRANSIENT_STATUSES or failed.code in _TRANSIENT_CODES
 
 
-def retry_delay(failed: RunFailed, tried: int, chance: Callable[[], float] = random.random) -> float:
+def retry_delay(failed: RunFailed, attempt: int, random_share: Callable[[], float] = random.random) -> float:
     """Seconds until the next attempt; `retry_after` is respected."""
     requested = _requested_delay(failed.details.get("retry_after"))
     if requested is not None:
         return requested
-    return min(_MAX_DELAY_S, _FIRST_DELAY_S * 2 ** (tried - 1) * (0.5 + chance()))
+    return min(_MAX_DELAY_S, _FIRST_DELAY_S * 2 ** (attempt - 1) * (0.5 + random_share()))
 
 
 def _requested_delay(seconds: Any) -> float | None:
@@ -84,7 +84,7 @@ class WorkflowAnswer(msgspec.Struct, frozen=True, kw_only=True):
     latency: float = 0.0
     first_output: float | None = None
     events: tuple[Event, ...] = ()
-    failed: Any = None
+    error: Any = None
     """The error of the call, which ends a script; None if it succeeded."""
 
 
@@ -114,14 +114,14 @@ class WorkflowCaller:
         *,
         timeout: float,
         retries: int,
-        pace: Callable[[], Awaitable[None]] | None = None,
+        throttle: Callable[[], Awaitable[None]] | None = None,
         prices: Prices | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._engine = engine
         self._timeout = timeout
         self._retries = retries
-        self._pace = pace
+        self._pace = throttle
         self._prices = prices or {}
         self._sleep = sleep
 
@@ -204,7 +204,7 @@ def _call_result(run: Run, last: Event, tried: int) -> CallResult:
         latency=0.0 if started is None else ((ended or run.time()) - started).total_seconds(),
         first_output=None if started is None or first is None else (first - started).total_seconds(),
         events=tuple(run.log),
-        failed=failed,
+        error=failed,
     )
     return CallResult(answer=answered, run=run.id, trace_id=run.started.trace_id or None, attempts=tried)
 
@@ -216,7 +216,7 @@ def _refused_call(error: PalaverError) -> RunFailed:
 
 
 def _failed_answer(failed: RunFailed) -> WorkflowAnswer:
-    return WorkflowAnswer(finish="error", failed=CallError(failed.code, failed.message))
+    return WorkflowAnswer(finish="error", error=CallError(failed.code, failed.message))
 
 
 def describe_error(failed: Any) -> dict[str, str]:

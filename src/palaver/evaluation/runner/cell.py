@@ -94,11 +94,11 @@ class UnavailableEvaluator(NamedTuple):
     """An evaluator that this process lacks, or whose parameters are no longer valid."""
 
     name: str
-    why: str
+    reason: str
     needs: frozenset[str] = frozenset()
 
     async def score(self, case: Case) -> list[ScoreRecord]:  # noqa: ARG002 - whatever the case
-        return [error_score(self.name, f"evaluator_unknown: {self.why}")]
+        return [error_score(self.name, f"evaluator_unknown: {self.reason}")]
 
 
 class CellFailed(Exception):
@@ -120,8 +120,8 @@ class CellRunner:
         rows: bytes,
         *,
         key: str | None,
-        calling: WorkflowCaller,
-        find: Callable[[str], Workflow],
+        caller: WorkflowCaller,
+        find_workflow: Callable[[str], Workflow],
         evaluators: Sequence[BoundEvaluator | UnavailableEvaluator],
         context: EvaluatorContext,
         redact: Callable[[str, str | None], CaseRedactor | None] | None,
@@ -132,8 +132,8 @@ class CellRunner:
         self.stops = stop_conditions(plan, len(rows) // ROW_BYTES)
         self._rows = rows
         self._key = key
-        self._calling = calling
-        self._find = find
+        self._calling = caller
+        self._find = find_workflow
         self._evaluators = evaluators
         self._wants_events = any("events" in one.needs for one in evaluators)
         self._context = context
@@ -153,8 +153,8 @@ class CellRunner:
         one = CellInfo(
             cell, cell_position(self.plan, cell), format_row_id(self._row(cell)[: ROW_BYTES // 2]), self._now()
         )
-        variant = self.plan.variants[one.place.variant]
-        case = Case(id=format_cell_id(cell), row_id=one.row, variant=variant.name, repeat=one.place.repeat)
+        variant = self.plan.variants[one.position.variant]
+        case = Case(id=format_cell_id(cell), row_id=one.row, variant=variant.name, repeat=one.position.repeat)
         called = CellCalls()
         error: Mapping[str, Any] | None = None
         scores: list[NewScore] = []
@@ -174,7 +174,7 @@ class CellRunner:
         one = CellInfo(
             cell, cell_position(self.plan, cell), format_row_id(self._row(cell)[: ROW_BYTES // 2]), self._now()
         )
-        case = Case(id=format_cell_id(cell), row_id=one.row, variant=self.plan.variants[one.place.variant].name)
+        case = Case(id=format_cell_id(cell), row_id=one.row, variant=self.plan.variants[one.position.variant].name)
         return self._kept(one, case, CellCalls(), {"code": code, "message": message}, [])
 
     async def _case(self, case: Case, variant: PlannedVariant, content: bytes | None, calls: CellCalls) -> Case:
@@ -224,8 +224,8 @@ class CellRunner:
         played = await play_script(
             cell_input.script, answer, self._context, play_user=play_user, is_chat=variant.is_chat
         )
-        if played.failed is not None:
-            calls.error = describe_error(played.failed)
+        if played.error is not None:
+            calls.error = describe_error(played.error)
         return played.turns, cell_input.script.start
 
     async def _call(
@@ -273,7 +273,7 @@ class CellRunner:
     def _kept(
         self, one: CellInfo, case: Case, calls: CellCalls, error: Mapping[str, Any] | None, scores: Sequence[NewScore]
     ) -> NewResult:
-        workflow = self.plan.variants[one.place.variant].workflow
+        workflow = self.plan.variants[one.position.variant].workflow
         redactor = None if self._redact is None else self._redact(self.evaluation_key[0], workflow)
         return make_result(one, case, calls, error, scores, redactor=redactor, ended_at=self._now())
 

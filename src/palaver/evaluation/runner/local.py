@@ -56,7 +56,7 @@ class LocalRunner:
             if width <= 0:
                 return
             one = msgspec.structs.replace(self._waiting.popleft(), width=width)
-            run = self._runs.run(one, stopped=lambda _: self._stop())
+            run = self._runs.run(one, on_stopped=lambda _: self._stop())
             task = asyncio.get_running_loop().create_task(run.work())
             self._going[task] = run
             task.add_done_callback(self._done)

@@ -40,7 +40,7 @@ class ResultWriter:
         stops: StopConditions,
         *,
         now: Callable[[], datetime],
-        recorded: Callable[[RecordOutcome], None],
+        on_recorded: Callable[[RecordOutcome], None],
         delay: float = BATCH_DELAY_S,
     ) -> None:
         self._database = database
@@ -48,7 +48,7 @@ class ResultWriter:
         self._slice = one
         self._stops = stops
         self._now = now
-        self._recorded = recorded
+        self._recorded = on_recorded
         self._delay = delay
         self._is_patient = True
         self._waiting: list[NewResult] = []
@@ -65,7 +65,7 @@ class ResultWriter:
         while self._writing is not None:
             await asyncio.wait([self._writing])
 
-    def drop(self) -> None:
+    def discard(self) -> None:
         """Discard the buffer: the slice belongs to another process."""
         self._waiting.clear()
 
@@ -112,7 +112,7 @@ class CaseRedactor(Protocol):
 class ResultBody(msgspec.Struct, frozen=True, kw_only=True):
     preview_in: Any
     preview_out: Any
-    words: str
+    search_text: str
     body: bytes
 
 
@@ -124,7 +124,7 @@ def make_result_body(case: Case) -> ResultBody:
     text = case.text or ("" if value is None else _encode_text(value))
     words = "\n".join([_truncate(user.text if user is not None else _encode_text(case.inputs)), _truncate(text)])
     return ResultBody(
-        preview_in=preview_in, preview_out=preview_out, words=words, body=compress_result(_encode_case(case))
+        preview_in=preview_in, preview_out=preview_out, search_text=words, body=compress_result(_encode_case(case))
     )
 
 
@@ -196,7 +196,7 @@ def _truncate(text: str) -> str:
 
 class CellInfo(NamedTuple):
     cell: int
-    place: CellPosition
+    position: CellPosition
     row: str
     started_at: datetime
 
@@ -216,7 +216,7 @@ class CellCalls:
         self.run = self.run or called.run
         self.trace_id = self.trace_id or called.trace_id
         self.attempts += called.attempts - 1
-        self.error = None if called.answer.failed is None else describe_error(called.answer.failed)
+        self.error = None if called.answer.error is None else describe_error(called.answer.error)
         if keeps_events:
             self.events += called.answer.events
 
@@ -239,8 +239,8 @@ def make_result(
     return NewResult(
         cell=one.cell,
         row=one.row,
-        variant=one.place.variant,
-        repeat=one.place.repeat,
+        variant=one.position.variant,
+        repeat=one.position.repeat,
         status="done" if error is None else "failed",
         error=error,
         latency=case.latency if calls.run is not None else None,
@@ -255,7 +255,7 @@ def make_result(
         ended_at=max(ended_at, one.started_at),
         preview_in=stored.preview_in,
         preview_out=stored.preview_out,
-        words=stored.words,
+        words=stored.search_text,
         body=stored.body,
         scores=scores,
     )

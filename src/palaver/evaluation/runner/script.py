@@ -71,7 +71,7 @@ class PlayedScript(msgspec.Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
     """The whole conversation."""
     events: tuple[Event, ...] = ()
-    failed: Any = None
+    error: Any = None
     """The error that ended the script."""
     user_usage: Usage | None = None
     """Usage of the simulated user."""
@@ -96,7 +96,7 @@ async def play_script(
         turns=tuple(player.turns),
         messages=tuple(player.said),
         events=tuple(player.events),
-        failed=player.failed,
+        error=player.failed,
         user_usage=_sum_usage(player.user_usages),
     )
 
@@ -177,7 +177,7 @@ class _ScriptPlayer:
         answered = await self.answer(tuple(self.said))
         self.said += answered.messages
         self.events += answered.events
-        self.failed = answered.failed
+        self.failed = answered.error
         return answered
 
     def _results(self, messages: Sequence[Message], turn: ScriptTurn) -> list[Message]:
@@ -211,8 +211,8 @@ class _ScriptPlayer:
         for _ in range(simulate.max_turns):
             spoken = await self.play_user(simulate.workflow, simulated_user_messages(simulate, self.said))
             self.user_usages.append(spoken.usage)
-            if spoken.failed is not None:
-                self.failed, self.is_over = spoken.failed, True
+            if spoken.error is not None:
+                self.failed, self.is_over = spoken.error, True
                 break
             text = "".join(message.text for message in spoken.messages if message.role == "assistant")
             if not text.strip() or ends_conversation(text):

@@ -42,7 +42,7 @@ class SliceRunner:
         database: Database,
         *,
         process: str,
-        find: Callable[[str], Workflow],
+        find_workflow: Callable[[str], Workflow],
         evaluators: EvaluatorRegistry,
         context: EvaluatorContext,
         now: Callable[[], datetime],
@@ -53,7 +53,7 @@ class SliceRunner:
         self.database = database
         self.process = process
         self.now = now
-        self._find = find
+        self._find = find_workflow
         self._evaluators = evaluators
         self._context = context
         self._redact = redact
@@ -61,9 +61,9 @@ class SliceRunner:
         self._jobs: dict[tuple[str, str], tuple[CellRunner, int]] = {}
         self._reading = asyncio.Lock()
 
-    def run(self, one: Slice, *, stopped: Callable[[tuple[str, str]], None]) -> "SliceRun":
+    def run(self, one: Slice, *, on_stopped: Callable[[tuple[str, str]], None]) -> "SliceRun":
         """A slice to be run. `stopped` is called when its evaluation must stop."""
-        return SliceRun(self, one, stopped)
+        return SliceRun(self, one, on_stopped)
 
     async def acquire_cells(self, of: tuple[str, str]) -> CellRunner:
         """The cell runner of an evaluation, created with its first slice and cached until `rest`."""
@@ -95,10 +95,10 @@ class SliceRunner:
             plan,
             planned.rows,
             key=planned.evaluation.key,
-            calling=WorkflowCaller(
-                self.engine, timeout=limits.timeout, retries=limits.retries, pace=pace, prices=self._prices
+            caller=WorkflowCaller(
+                self.engine, timeout=limits.timeout, retries=limits.retries, throttle=pace, prices=self._prices
             ),
-            find=self._find,
+            find_workflow=self._find,
             evaluators=[self._bound(one, context) for one in plan.evaluators],
             context=context,
             redact=self._redact,
@@ -124,13 +124,13 @@ class SliceRun:
         self._is_lost = False
         self._hurried: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def stop(self, *, at_once: bool = False) -> None:
+    def stop(self, *, immediately: bool = False) -> None:
         """Start no more cells and cancel running ones. `at_once`: don't wait for the database either."""
         if not self._is_stopped:
             self._is_stopped = True
             for worker in self._workers:
                 worker.cancel()
-        if at_once and not self._hurried.done():
+        if immediately and not self._hurried.done():
             self._hurried.set_result(None)
 
     async def work(self) -> None:
@@ -165,7 +165,7 @@ class SliceRun:
         cells = slice_cells(job.plan, one)
         known = await house.database.read(results.find_recorded_cells, *one.evaluation_key, cells)
         left = [cell for cell in cells if cell not in known]
-        group = ResultWriter(house.database, house.process, one, job.stops, now=house.now, recorded=self._noted)
+        group = ResultWriter(house.database, house.process, one, job.stops, now=house.now, on_recorded=self._noted)
         if left and one.attempts >= FAIL_AFTER_DEATHS:
             group.add(job.failed_result(left.pop(0), "process_died", "Every process that ran this cell died with it."))
         hashes = [job.row_hash(cell) for cell in left]
@@ -178,7 +178,7 @@ class SliceRun:
         ended = asyncio.gather(*self._workers, return_exceptions=True)
         await asyncio.wait([ended, self._hurried], return_when=asyncio.FIRST_COMPLETED)
         if self._is_lost:
-            group.drop()
+            group.discard()
         await group.flush(patient=not self._hurried.done())
         return ended.done() and not self._is_stopped and not any(ended.result())
 
@@ -192,7 +192,7 @@ class SliceRun:
             try:
                 result = await job.run(cell, contents.get(job.row_hash(cell)))
             except EvaluationAborted:
-                self.stop(at_once=True)
+                self.stop(immediately=True)
                 return
             except Exception:  # A bug of ours; other cells continue.
                 log.exception("The cell %d of %s could not be run", cell, self.slice.evaluation)
@@ -203,7 +203,7 @@ class SliceRun:
         """Called when results were stored, or were refused."""
         if not recorded.is_ours:
             self._is_lost = True
-            self.stop(at_once=True)
+            self.stop(immediately=True)
         elif recorded.is_stopped and not self._is_stopped:
             self._stopped(self.slice.evaluation_key)
 

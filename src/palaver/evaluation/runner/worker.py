@@ -34,22 +34,22 @@ class EvaluationWorker:
         *,
         process: str,
         names: Callable[[], Collection[str]],
-        make: "Callable[[], SliceRunner]",
-        most: int,
+        make_runner: "Callable[[], SliceRunner]",
+        max_cells: int,
         now: Callable[[], datetime],
-        look: float = POLL_INTERVAL_S,
+        poll_interval: float = POLL_INTERVAL_S,
     ) -> None:
         self._engine = engine
         self._database = database
         self._process = process
         self._names = names
-        self._make = make  # Imported with the first slice: most servers never have one.
+        self._make = make_runner  # Imported with the first slice: most servers never have one.
         self._runs: SliceRunner | None = None
-        self._most = most
+        self._most = max_cells
         self._now = now
-        self._look = look
+        self._look = poll_interval
         self._going: dict[asyncio.Task[None], SliceRun] = {}
-        self._looking = Poller(self._look_once, subject="Evaluations that wait", log=log, retry_delay=look)
+        self._looking = Poller(self._look_once, subject="Evaluations that wait", log=log, retry_delay=poll_interval)
         self._polls = False
 
     @property
@@ -57,7 +57,7 @@ class EvaluationWorker:
         """Number of running slices."""
         return len(self._going)
 
-    def begin(self, *, polls: bool = True) -> None:
+    def start(self, *, polls: bool = True) -> None:
         """Start polling. Without `polls`, look only when woken: no other process uses the database."""
         self._polls = polls
         if polls:
@@ -81,7 +81,7 @@ class EvaluationWorker:
             log.warning("A process died that ran %d slices of evaluations; they go on elsewhere.", count)
             self.wake()
 
-    async def end(self) -> None:
+    async def stop(self) -> None:
         """Cancel running calls and return all slices."""
         await self._looking.stop()
         self._leave()
@@ -102,7 +102,7 @@ class EvaluationWorker:
 
     def _leave(self) -> None:
         for run in self._going.values():
-            run.stop(at_once=True)
+            run.stop(immediately=True)
 
     async def _heed(self) -> None:
         """Stop slices of stopped evaluations; return all if the process is draining."""
@@ -134,7 +134,7 @@ class EvaluationWorker:
         return True
 
     def _begin(self, runs: "SliceRunner", one: Slice) -> None:
-        run = runs.run(one, stopped=self._stop)
+        run = runs.run(one, on_stopped=self._stop)
         task = asyncio.get_running_loop().create_task(run.work())
         self._going[task] = run
         task.add_done_callback(self._done)

@@ -67,7 +67,7 @@ def headers(evaluation: str, form: ExportName) -> tuple[tuple[str, str], ...]:
     policy = (("content-security-policy", f"{CONTENT_SECURITY_POLICY}; sandbox"),) if form == "html" else ()
     return (
         ("content-type", kind.media_type),
-        ("content-disposition", f'attachment; filename="{evaluation}.{kind.ending}"'),
+        ("content-disposition", f'attachment; filename="{evaluation}.{kind.extension}"'),
         ("x-content-type-options", "nosniff"),
         *policy,
     )

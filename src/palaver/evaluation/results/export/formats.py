@@ -343,7 +343,7 @@ ExportName = Literal["junit", "markdown", "csv", "jsonl", "html"]
 
 
 class ExportFormat(NamedTuple):
-    ending: str
+    extension: str
     """File name extension."""
     media_type: str
     write: Callable[[Report], Iterator[bytes]]
