@@ -179,15 +179,15 @@ def import_evaluators(document: Any) -> list[ImportedEvaluator]:
     documents = _evaluator_documents(document)
     if not documents or not all(isinstance(one, dict) for one in documents):
         raise InvalidBody("There is no evaluator of Agenta's in it: give one, or a list under `evaluators`.")
-    return [_import_evaluator(cast("dict[str, Any]", one), place) for place, one in enumerate(documents)]
+    return [_import_evaluator(cast("dict[str, Any]", one), index) for index, one in enumerate(documents)]
 
 
 def _evaluator_documents(document: Any) -> Sequence[Any]:
     match document:
-        case [*those]:
-            return those
-        case {"evaluators": [*those]} | {"evaluator_configs": [*those]} | {"data": [*those]}:
-            return those
+        case [*documents]:
+            return documents
+        case {"evaluators": [*documents]} | {"evaluator_configs": [*documents]} | {"data": [*documents]}:
+            return documents
         case {"evaluator": {"data": _} | {"evaluator_key": _} as one}:
             return [one]
         case {"evaluator_key": str()} | {"data": {"uri": str()}} | {"key": str()}:
@@ -196,12 +196,12 @@ def _evaluator_documents(document: Any) -> Sequence[Any]:
             return ()
 
 
-def _import_evaluator(one: dict[str, Any], place: int) -> ImportedEvaluator:
+def _import_evaluator(one: dict[str, Any], index: int) -> ImportedEvaluator:
     data = _as_object(one.get("data"))
     source = _agenta_key(one, data)
     settings = _read_settings(one, data)
-    named = one.get("name") or one.get("slug")
-    name = named if isinstance(named, str) else source or f"evaluator {place + 1}"
+    given_name = one.get("name") or one.get("slug")
+    name = given_name if isinstance(given_name, str) else source or f"evaluator {index + 1}"
     if source in ("auto_custom_code_run", "code"):
         text = settings.get("code") or _as_object(data.get("script")).get("content")
         note = "Code is never taken over: it is kept as text, and does not run. Write it as an evaluator of your own."
@@ -215,8 +215,8 @@ def _import_evaluator(one: dict[str, Any], place: int) -> ImportedEvaluator:
     if isinstance(column := settings.get("correct_answer_key"), str) and column and key in _EVALUATORS_WITH_EXPECTED:
         # A column name, not a path.
         parameters["expected_from"] = column.removeprefix("testcase.")
-    left = settings.keys() - known - _COMMON_SETTINGS - {"correct_answer_key"}
-    notes += [f"The setting {setting!r} has no counterpart." for setting in sorted(left)]
+    unmapped = settings.keys() - known - _COMMON_SETTINGS - {"correct_answer_key"}
+    notes += [f"The setting {setting!r} has no counterpart." for setting in sorted(unmapped)]
     if key == "combine" and not parameters["of"]:
         return ImportedEvaluator(name=name, source=source, evaluator=None, notes=tuple(notes))
     wanted = WantedEvaluator(key=key, name=name[:200] or None, parameters=parameters)
@@ -232,8 +232,8 @@ def _agenta_key(one: dict[str, Any], data: AgentaSettings) -> str:
 
 
 def _read_settings(one: dict[str, Any], data: AgentaSettings) -> AgentaSettings:
-    places = (one.get("settings_values"), data.get("parameters"), data.get("configuration"), one.get("parameters"))
-    return next((_as_object(place) for place in places if place), _as_object(None))
+    sources = (one.get("settings_values"), data.get("parameters"), data.get("configuration"), one.get("parameters"))
+    return next((_as_object(source) for source in sources if source), _as_object(None))
 
 
 def _document_extras(data: AgentaSettings) -> dict[str, Any]:
@@ -251,10 +251,10 @@ def _same_names(*names: str) -> Callable[[AgentaSettings], MappedParameters]:
     """Settings that have the same name here."""
 
     def read(settings: AgentaSettings) -> MappedParameters:
-        taken = {name: settings[name] for name in (*names, "threshold") if settings.get(name) is not None}
+        parameters = {name: settings[name] for name in (*names, "threshold") if settings.get(name) is not None}
         if settings.get("case_sensitive") is False:
-            taken["case_sensitive"] = False
-        return taken, []
+            parameters["case_sensitive"] = False
+        return parameters, []
 
     return read
 

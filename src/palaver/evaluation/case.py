@@ -250,7 +250,7 @@ def case_of_turn(case: Case, number: int) -> Case:
         messages=turn.messages,
         text=turn.text,
         notes=turn.notes,
-        tool_calls=tuple(msgspec.structs.replace(call, index=place) for place, call in enumerate(turn.tool_calls)),
+        tool_calls=tuple(msgspec.structs.replace(call, index=index) for index, call in enumerate(turn.tool_calls)),
         value=turn.value,
         turns=(turn,),
         usage=turn.usage,
@@ -266,8 +266,8 @@ def _number_calls(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     index = 0
     for number, turn in enumerate(turns):
         calls = [
-            msgspec.structs.replace(call, turn=number, index=index + place)
-            for place, call in enumerate(turn.tool_calls)
+            msgspec.structs.replace(call, turn=number, index=index + offset)
+            for offset, call in enumerate(turn.tool_calls)
         ]
         index += len(calls)
         numbered.append(msgspec.structs.replace(turn, tool_calls=tuple(calls)) if calls else turn)
@@ -275,9 +275,9 @@ def _number_calls(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 
 
 def _add_result(calls: list[CaseToolCall], result: ToolResult) -> None:
-    for place, call in enumerate(calls):
+    for index, call in enumerate(calls):
         if call.call_id == result.call_id and call.result is UNSET:
-            calls[place] = msgspec.structs.replace(call, result=result.output, is_error=result.is_error)
+            calls[index] = msgspec.structs.replace(call, result=result.output, is_error=result.is_error)
             return
 
 
@@ -293,7 +293,7 @@ def _calls_in_value(value: Any) -> tuple[CaseToolCall, ...]:
     parts = [_read_chat_completions_call(item) for item in cast("list[Any]", value)]
     if any(part is None for part in parts):
         return ()
-    return tuple(make_tool_call(part, index=place) for place, part in enumerate(parts) if part is not None)
+    return tuple(make_tool_call(part, index=index) for index, part in enumerate(parts) if part is not None)
 
 
 def _read_chat_completions_call(item: Any) -> ToolCall | None:

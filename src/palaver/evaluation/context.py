@@ -90,8 +90,8 @@ def track_spending() -> Generator[Spending]:
 
 def record_spending(usage: Usage | None, cost: float | None) -> None:
     """Record the usage and cost of a model call."""
-    if (spent := _current_spending.get()) is not None:
-        spent.add(usage, cost)
+    if (spending := _current_spending.get()) is not None:
+        spending.add(usage, cost)
 
 
 _P = ParamSpec("_P")

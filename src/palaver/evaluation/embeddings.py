@@ -31,35 +31,35 @@ class EmbeddingCache:
     """An LRU cache of vectors by model and text."""
 
     def __init__(self, max_numbers: int = MAX_CACHED_NUMBERS) -> None:
-        self._most = max_numbers
-        self._known: OrderedDict[bytes, array[float]] = OrderedDict()
+        self._max_numbers = max_numbers
+        self._vectors: OrderedDict[bytes, array[float]] = OrderedDict()
         self._size = 0
 
     async def get_or_embed(self, texts: Sequence[str], model: str, embed: Embed) -> list[Sequence[float]]:
-        """The vectors of the texts; `make` computes those that are not cached."""
+        """The vectors of the texts; `embed` computes missing ones."""
         names = [_cache_key(text, model) for text in texts]
-        vectors = {name: vector for name in names if (vector := self._remembered(name)) is not None}
+        vectors = {name: vector for name in names if (vector := self._get(name)) is not None}
         missing = {name: text for name, text in zip(names, texts, strict=True) if name not in vectors}
         if missing:
             new_vectors = await embed(list(missing.values()))
             for name, vector in zip(missing, new_vectors, strict=True):
                 vectors[name] = array("f", vector)
-                self._remember(name, vectors[name])
+                self._put(name, vectors[name])
         return [vectors[name] for name in names]
 
-    def _remembered(self, name: bytes) -> "array[float] | None":
-        vector = self._known.get(name)
+    def _get(self, name: bytes) -> "array[float] | None":
+        vector = self._vectors.get(name)
         if vector is not None:
-            self._known.move_to_end(name)
+            self._vectors.move_to_end(name)
         return vector
 
-    def _remember(self, name: bytes, vector: "array[float]") -> None:
-        if (before := self._known.pop(name, None)) is not None:
-            self._size -= len(before)
-        self._known[name] = vector
+    def _put(self, name: bytes, vector: "array[float]") -> None:
+        if (old := self._vectors.pop(name, None)) is not None:
+            self._size -= len(old)
+        self._vectors[name] = vector
         self._size += len(vector)
-        while self._size > self._most:
-            _, oldest = self._known.popitem(last=False)
+        while self._size > self._max_numbers:
+            _, oldest = self._vectors.popitem(last=False)
             self._size -= len(oldest)
 
 

@@ -106,12 +106,12 @@ def make_parameters_struct(key: str, fields: Iterable[ParameterField]) -> type[m
 
 def parameters_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
     (top,), definitions = msgspec.json.schema_components((struct,), ref_template="#/$defs/{name}")
-    own: dict[str, Any] = definitions.pop(cast("str", top["$ref"]).rpartition("/")[2])
+    schema: dict[str, Any] = definitions.pop(cast("str", top["$ref"]).rpartition("/")[2])
     for field in msgspec.structs.fields(struct):
         if field.default_factory is not msgspec.NODEFAULT:
-            own["properties"][field.encode_name]["default"] = msgspec.to_builtins(field.default_factory())
-    document = {key: value for key, value in own.items() if key not in ("title", "required")}
-    document |= {"required": own["required"]} if own.get("required") else {}
+            schema["properties"][field.encode_name]["default"] = msgspec.to_builtins(field.default_factory())
+    document = {key: value for key, value in schema.items() if key not in ("title", "required")}
+    document |= {"required": schema["required"]} if schema.get("required") else {}
     return document | ({"$defs": definitions} if definitions else {})
 
 
@@ -124,14 +124,14 @@ def read_parameters(struct: type[msgspec.Struct], parameters: Mapping[str, Any])
 
 
 def _parameter_error(text: str, struct: type[msgspec.Struct]) -> InvalidValue:
-    why, _, place = text.partition(" - at `$")
-    if (unknown := _UNKNOWN.fullmatch(why)) and not place.removesuffix("`"):
-        known = ", ".join(struct.__struct_encode_fields__)
+    why, _, path = text.partition(" - at `$")
+    if (unknown := _UNKNOWN.fullmatch(why)) and not path.removesuffix("`"):
+        names = ", ".join(struct.__struct_encode_fields__)
         return InvalidValue(
-            f"There is no parameter {unknown[1]!r}. Known: {known}.",
+            f"There is no parameter {unknown[1]!r}. Known: {names}.",
             pointer=f"/parameters/{json.escape_pointer(unknown[1])}",
         )
-    described = validation_error(f"{why} - at `$.parameters{place or '`'}")
+    described = validation_error(f"{why} - at `$.parameters{path or '`'}")
     return InvalidValue(described.message, pointer=described.pointer)
 
 
@@ -173,17 +173,21 @@ class BoundEvaluator:
     async def score(self, case: Case) -> list[ScoreRecord]:
         """Score a case. Errors are returned as scores; only cancellation and EvaluationAborted are raised."""
         start = time.perf_counter()
-        with track_spending() as spent:
-            records = await self._scored(case)
+        with track_spending() as spending:
+            records = await self._score(case)
         seconds = round(time.perf_counter() - start, 6)
         timed = [msgspec.structs.replace(one, seconds=seconds) for one in records]
-        return timed if spent.usage is None and spent.cost is None else [_add_spending(timed[0], spent), *timed[1:]]
+        return (
+            timed
+            if spending.usage is None and spending.cost is None
+            else [_add_spending(timed[0], spending), *timed[1:]]
+        )
 
-    async def _scored(self, case: Case) -> list[ScoreRecord]:
+    async def _score(self, case: Case) -> list[ScoreRecord]:
         if self._target is None and "expected" in self.needs and case.expected is UNSET:
             return [skipped_score(self.name, "no_expected: the row has no expected answer")]
         try:
-            records = read_result(await self._returned(case), self.name, self._threshold)
+            records = read_result(await self._call_function(case), self.name, self._threshold)
         except Skip as why:
             return [skipped_score(self.name, str(why))]
         except ScoringError as why:
@@ -196,23 +200,23 @@ class BoundEvaluator:
                 raise
             return [
                 error_score(self.name, "evaluator_failed: CancelledError")
-            ]  # The author cancelled something of their own.
+            ]  # The evaluator cancelled one of its own tasks.
         except (Exception, SystemExit) as error:
             return [error_score(self.name, f"evaluator_failed: {_describe_error(error)}")]
-        return [self._judged(case, one) for one in records]
+        return [self._complete(case, one) for one in records]
 
-    async def _returned(self, case: Case) -> Any:
+    async def _call_function(self, case: Case) -> Any:
         if self._is_async:
             return await self._call(case)
-        here, loop = contextvars.copy_context(), asyncio.get_running_loop()
+        context_vars, loop = contextvars.copy_context(), asyncio.get_running_loop()
         value, error = await loop.run_in_executor(
-            self._context.executor, lambda: here.run(_call_outcome, self._call, case)
+            self._context.executor, lambda: context_vars.run(_call_outcome, self._call, case)
         )
         if error is not None:
             raise error
         return await value if inspect.isawaitable(value) else value
 
-    def _judged(self, case: Case, one: ScoreRecord) -> ScoreRecord:
+    def _complete(self, case: Case, one: ScoreRecord) -> ScoreRecord:
         """Apply a threshold that was set explicitly, and add the note on missing text."""
         if one.status != "scored":
             return one
@@ -224,11 +228,11 @@ class BoundEvaluator:
         return one
 
 
-def _add_spending(one: ScoreRecord, spent: Spending) -> ScoreRecord:
-    """Add what was spent, unless the evaluator reports it itself. Of several scores, the first carries it all."""
+def _add_spending(one: ScoreRecord, spending: Spending) -> ScoreRecord:
+    """Add the spending, unless the evaluator reports its own. Of several scores, the first carries it all."""
     if one.usage is not None or one.cost is not None:
         return one
-    return msgspec.structs.replace(one, usage=spent.usage, cost=spent.cost)
+    return msgspec.structs.replace(one, usage=spending.usage, cost=spending.cost)
 
 
 def _call_outcome(call: Callable[[Case], Any], case: Case) -> tuple[Any, BaseException | None]:
@@ -276,15 +280,15 @@ class Evaluator:
         self.function = function
         self._check = check
         self._is_async = inspect.iscoroutinefunction(underlying_callable(function))
-        taken = _read_signature(function, key)
-        self._target_names = [name for name, kind in taken.special.items() if kind is Target]
-        self._context_names = [name for name, kind in taken.special.items() if kind is EvaluatorContext]
-        self._own = frozenset(field[0] for field in taken.fields)
+        signature = _read_signature(function, key)
+        self._target_names = [name for name, kind in signature.special.items() if kind is Target]
+        self._context_names = [name for name, kind in signature.special.items() if kind is EvaluatorContext]
+        self._own_names = frozenset(field[0] for field in signature.fields)
         self.parameters = make_parameters_struct(
-            key, _add_common_fields(taken.fields, threshold, with_target=bool(self._target_names))
+            key, _add_common_fields(signature.fields, threshold, with_target=bool(self._target_names))
         )
         self.schema: dict[str, Any] = parameters_schema(self.parameters)
-        self._threshold = None if "threshold" in self._own else threshold
+        self._threshold = None if "threshold" in self._own_names else threshold
         functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -302,26 +306,26 @@ class Evaluator:
         self, parameters: Mapping[str, Any], context: EvaluatorContext, *, name: str | None = None
     ) -> BoundEvaluator:
         """Bind parameters. Raises InvalidValue, with a pointer /parameters/…, for invalid ones."""
-        read = read_parameters(self.parameters, parameters)
-        values = msgspec.structs.asdict(read)
+        struct = read_parameters(self.parameters, parameters)
+        values = msgspec.structs.asdict(struct)
         target = None
         if self._target_names:
             target = Target(**{field: values[field] for field in Target.__struct_fields__ if field in values})
             target.check()
         if self._check is not None:
-            self._check(read, context)
-        named: dict[str, Any] = {key: value for key, value in values.items() if key in self._own}
-        named |= dict.fromkeys(self._target_names, target) | dict.fromkeys(self._context_names, context)
+            self._check(struct, context)
+        arguments: dict[str, Any] = {key: value for key, value in values.items() if key in self._own_names}
+        arguments |= dict.fromkeys(self._target_names, target) | dict.fromkeys(self._context_names, context)
         threshold = values.get("threshold")
-        own_name = values.get("name") if "name" not in self._own else None
+        own_name = values.get("name") if "name" not in self._own_names else None
         return BoundEvaluator(
             name=name or own_name or self.key,
             needs=self.needs,
-            call=functools.partial(self.function, **named),
+            call=functools.partial(self.function, **arguments),
             is_async=self._is_async,
             target=target,
             threshold=threshold if isinstance(threshold, float | int) else None,
-            overrides_threshold="threshold" not in self._own and threshold != self._threshold,
+            overrides_threshold="threshold" not in self._own_names and threshold != self._threshold,
             context=context,
         )
 
@@ -358,17 +362,19 @@ def evaluator(
     def declare(function: _Function) -> Evaluator:
         if not callable(function) or isinstance(function, type):
             raise DeclarationError(f"{function!r} is no evaluator: declare a function that takes a case.")
-        own = key if key is not None else callable_name(function)
-        if not _KEY.fullmatch(own):
+        own_key = key if key is not None else callable_name(function)
+        if not _KEY.fullmatch(own_key):
             raise DeclarationError(
-                f"An evaluator cannot have the key {own!r}: use letters, digits, '_', '-', '.', at most 64."
+                f"An evaluator cannot have the key {own_key!r}: use letters, digits, '_', '-', '.', at most 64."
             )
         if unknown := ", ".join(sorted(set(needs) - set(get_args(Need)))):
-            raise DeclarationError(f"{own}: an evaluator cannot need {unknown}. Known: {', '.join(get_args(Need))}.")
+            raise DeclarationError(
+                f"{own_key}: an evaluator cannot need {unknown}. Known: {', '.join(get_args(Need))}."
+            )
         return Evaluator(
             function,
-            key=own,
-            title=title or own.replace("_", " ").capitalize(),
+            key=own_key,
+            title=title or own_key.replace("_", " ").capitalize(),
             needs=frozenset(needs),
             threshold=threshold,
             check=check,
@@ -388,19 +394,19 @@ class _Signature(msgspec.Struct, frozen=True):
 
 def _read_signature(function: _Function, key: str) -> _Signature:
     try:
-        taken = list(inspect.signature(function).parameters.values())
+        parameters = list(inspect.signature(function).parameters.values())
     except ValueError:
         raise DeclarationError(f"{key} does not say what it takes: wrap it in a function of yours.") from None
     hints = hints_of(unwrap_definition(function), also=_KNOWN_TYPES)
     fields: list[ParameterField] = []
     special: dict[str, Any] = {}
-    if not taken or taken[0].kind not in (
+    if not parameters or parameters[0].kind not in (
         inspect.Parameter.POSITIONAL_ONLY,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
         inspect.Parameter.VAR_POSITIONAL,
     ):
         raise DeclarationError(f"The evaluator {key} takes no case: give it a first parameter, case.")
-    for parameter in taken[1:]:
+    for parameter in parameters[1:]:
         kind = hints.get(parameter.name, Any)
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
@@ -425,6 +431,6 @@ def _add_common_fields(
 
 
 def _first_paragraph(function: Any) -> str:
-    defined = unwrap_definition(function)
-    own = defined.__doc__ if hasattr(defined, "__code__") else None
-    return " ".join(inspect.cleandoc(own or "").partition("\n\n")[0].split())
+    definition = unwrap_definition(function)
+    doc = definition.__doc__ if hasattr(definition, "__code__") else None
+    return " ".join(inspect.cleandoc(doc or "").partition("\n\n")[0].split())

@@ -114,16 +114,16 @@ def _compile_schema(text: bytes) -> _Validator:
 
 def _keywords(schema: Any) -> Iterator[tuple[str, Any]]:
     """Every keyword of the schema and its subschemas, without looking into data."""
-    waiting = [schema]
-    while waiting:
-        part = waiting.pop()
+    pending = [schema]
+    while pending:
+        part = pending.pop()
         if isinstance(part, list):
-            waiting += cast("list[Any]", part)
+            pending += cast("list[Any]", part)
         elif isinstance(part, dict):
             for key, value in cast("dict[str, Any]", part).items():
                 yield key, value
                 if key not in _DATA_KEYWORDS:
-                    waiting.append(value)
+                    pending.append(value)
 
 
 def _check_reference(reference: str, root: Any) -> None:
@@ -168,25 +168,25 @@ def _bounded_validator() -> Any:
     import jsonschema.validators as its
 
     library: Any = its  # It has no types.
-    plain = library.Draft202012Validator
-    own = {
-        **plain.VALIDATORS,
+    draft = library.Draft202012Validator
+    keywords = {
+        **draft.VALIDATORS,
         "pattern": _check_pattern,
         "patternProperties": _check_pattern_properties,
         "additionalProperties": _check_additional_properties,
     }
-    return library.extend(plain, {name: _counting_steps(keyword) for name, keyword in own.items()})
+    return library.extend(draft, {name: _counting_steps(keyword) for name, keyword in keywords.items()})
 
 
 def _counting_steps(keyword: _Keyword) -> _Keyword:
-    def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        left = _steps.get()
-        if left <= 0:
+    def count_step(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        remaining = _steps.get()
+        if remaining <= 0:
             raise _BudgetExceeded(f"The check against the schema takes more than {MAX_STEPS} steps.")
-        _steps.set(left - 1)
+        _steps.set(remaining - 1)
         yield from keyword(validator, value, instance, schema) or ()
 
-    return counted
+    return count_step
 
 
 def _check_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[Any]:
@@ -203,18 +203,18 @@ def _check_pattern_properties(validator: Any, patterns: dict[str, Any], instance
                 yield from validator.descend(value, below, path=key, schema_path=pattern)
 
 
-def _check_additional_properties(validator: Any, others: Any, instance: Any, schema: Any) -> Iterator[Any]:
+def _check_additional_properties(validator: Any, subschema: Any, instance: Any, schema: Any) -> Iterator[Any]:
     import jsonschema
 
-    named: Mapping[str, Any] = schema.get("properties", {})
+    properties: Mapping[str, Any] = schema.get("properties", {})
     patterns: Mapping[str, Any] = schema.get("patternProperties", {})
     for key, value in _members(instance):
-        if key in named or any(_pattern_matches(pattern, key) for pattern in patterns):
+        if key in properties or any(_pattern_matches(pattern, key) for pattern in patterns):
             continue
-        if others is False:
+        if subschema is False:
             yield jsonschema.ValidationError(f"{key!r} is not among the properties")
         else:
-            yield from validator.descend(value, others, path=key)
+            yield from validator.descend(value, subschema, path=key)
 
 
 def _members(instance: Any) -> list[tuple[str, Any]]:

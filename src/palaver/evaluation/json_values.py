@@ -1,4 +1,10 @@
-"""JSON values: equality, paths into them, and JSON in text."""
+"""JSON values: equality, paths into them, and JSON in text.
+
+- Equality: 1 equals 1.0, true is not 1, objects may have any key order.
+- Paths: `a.b[0]`, `$.a[0]` or `/a/0`. A key with a dot or bracket is written `["a.b"]`, or as a JSON pointer. In a list
+  a number is an index; `[-1]` is the last item. Missing values are UNSET: null is a value.
+- The text that is searched comes from a model: nothing raises, and the work is bounded.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -75,7 +81,7 @@ def _numbers_equal(one: float, other: float, tolerance: float) -> bool:
 
 PathSteps = tuple[str | int, ...]
 
-_STEP = re.compile(r"""\.?(?P<name>[^.\[\]]+)|\[(?P<place>-?\d{1,9})\]|\[(?P<quote>["'])(?P<key>.*?)(?P=quote)\]""")
+_STEP = re.compile(r"""\.?(?P<name>[^.\[\]]+)|\[(?P<index>-?\d{1,9})\]|\[(?P<quote>["'])(?P<key>.*?)(?P=quote)\]""")
 _PLAIN_KEY = re.compile(r"[^.\[\]\s/$\"']+")
 
 
@@ -84,21 +90,21 @@ def parse_path(path: str) -> PathSteps:
     """Parse a path into steps. Raises ValueError."""
     if path.startswith("/"):
         return tuple(step.replace("~1", "/").replace("~0", "~") for step in path[1:].split("/"))
-    rest = path.removeprefix("$")
+    body = path.removeprefix("$")
     steps: list[str | int] = []
     at = 0
-    while at < len(rest):
-        step = _STEP.match(rest, at)
+    while at < len(body):
+        step = _STEP.match(body, at)
         # A dot separates names, or follows the dollar sign; it does not start a path.
-        if step is None or (rest[at] == "." and at == 0 and rest is path):
+        if step is None or (body[at] == "." and at == 0 and body is path):
             raise ValueError(f"{path!r} is no path: write a.b[0], $.a[0] or /a/0")
-        if step["name"] is not None and at and rest[at] != ".":
+        if step["name"] is not None and at and body[at] != ".":
             raise ValueError(f"{path!r} is no path: write a.b[0], $.a[0] or /a/0")
         steps.append(
             step["name"]
             if step["name"] is not None
-            else int(step["place"])
-            if step["place"] is not None
+            else int(step["index"])
+            if step["index"] is not None
             else step["key"]
         )
         at = step.end()
@@ -106,7 +112,7 @@ def parse_path(path: str) -> PathSteps:
 
 
 def value_at(value: Any, path: str | PathSteps) -> Any:
-    """The value at a path; UNSET if there is none."""
+    """The value at a path, or UNSET."""
     for step in parse_path(path) if isinstance(path, str) else path:
         if isinstance(value, Mapping):
             value = cast("Mapping[str, Any]", value).get(str(step), UNSET)
@@ -137,8 +143,8 @@ def iterate_leaves(value: Any, path: PathSteps = ()) -> Iterator[tuple[PathSteps
         for key, inner in cast("dict[str, Any]", value).items():
             yield from iterate_leaves(inner, (*path, key))
     elif isinstance(value, list) and value:
-        for place, inner in enumerate(cast("list[Any]", value)):
-            yield from iterate_leaves(inner, (*path, place))
+        for index, inner in enumerate(cast("list[Any]", value)):
+            yield from iterate_leaves(inner, (*path, index))
     else:
         yield path, value
 
@@ -168,7 +174,7 @@ def parse_json(text: str) -> Any:
 
 
 def find_json(text: str) -> Any:
-    """The first JSON: the whole text, else a fenced block, else balanced brackets. UNSET if there is none."""
+    """The first JSON: the whole text, else a fenced block, else balanced brackets; or UNSET."""
     value = parse_json(text)
     if value is not UNSET:
         return value
@@ -210,8 +216,8 @@ def balanced_json(text: str) -> Iterator[tuple[Any, str]]:
     while tries < _MAX_TRIES and budget > 0 and (opening := _OPENING.search(text, at)):
         tries += 1
         start = opening.start()
-        end, seen = _find_closing(text, start, budget)
-        budget -= seen
+        end, examined = _find_closing(text, start, budget)
+        budget -= examined
         at = start + 1
         if end:
             source = text[start:end]
@@ -232,11 +238,11 @@ def is_citation_mark(value: Any, source: str) -> bool:
 def _find_closing(text: str, start: int, budget: int) -> tuple[int, int]:
     """Return the end of the bracket at `start`, or 0, and the number of characters examined."""
     depth, at, last = 0, start, min(len(text), start + budget)
-    while telling := _BRACKET_OR_QUOTE.search(text, at, last):
-        at = telling.end()
-        match telling[0]:
+    while token := _BRACKET_OR_QUOTE.search(text, at, last):
+        at = token.end()
+        match token[0]:
             case '"':
-                string = _STRING.match(text, telling.start())
+                string = _STRING.match(text, token.start())
                 if string is None:
                     break
                 at = string.end()

@@ -36,7 +36,7 @@ from palaver.workflows.workflow import Workflow
 
 
 class OfflineContext:
-    """Base of the contexts with network access; used by tests as it is."""
+    """The base of NetworkContext. Judges, webhooks and embeddings raise ScoringError."""
 
     def __init__(
         self, evaluators: EvaluatorRegistry | Iterable[Evaluator] = (), *, executor: Executor | None = None
@@ -49,29 +49,29 @@ class OfflineContext:
         return self._executor
 
     def evaluator(self, key: str) -> Evaluator:
-        known = self._evaluators
-        return (known if isinstance(known, EvaluatorRegistry) else EvaluatorRegistry(known)).find(key)
+        evaluators = self._evaluators
+        return (evaluators if isinstance(evaluators, EvaluatorRegistry) else EvaluatorRegistry(evaluators)).find(key)
 
-    def for_project(self, project: str, key: str | None) -> EvaluatorContext:  # noqa: ARG002 - nobody asks
-        """Return self: there is nothing that runs on behalf of a project."""
+    def for_project(self, project: str, key: str | None) -> EvaluatorContext:  # noqa: ARG002 - an interface
+        """Return self: nothing runs on behalf of a project."""
         return self
 
     def check_judge(self, judge: str, pointer: str) -> None:
         """Accept any name."""
 
-    async def judge(self, judge: str, prompt: str, *, schema: Mapping[str, Any], retries: int = 2) -> Any:  # noqa: ARG002 - nobody is asked
+    async def judge(self, judge: str, prompt: str, *, schema: Mapping[str, Any], retries: int = 2) -> Any:  # noqa: ARG002 - an interface
         raise ScoringError("not_available", f"the judge {judge!r} cannot be asked here")
 
     def check_post(self, url: str, secret: str | None, pointer: str) -> None:
         """Accept any URL."""
 
-    async def post(self, url: str, body: Any, *, secret: str | None = None, seconds: float = 10) -> Any:  # noqa: ARG002 - nor told
+    async def post(self, url: str, body: Any, *, secret: str | None = None, seconds: float = 10) -> Any:  # noqa: ARG002 - an interface
         raise ScoringError("not_available", "nothing can be sent from here")
 
     def check_model(self, model: str, pointer: str) -> None:
         """Accept any name."""
 
-    async def embed(self, texts: Sequence[str], *, model: str) -> Sequence[Sequence[float]]:  # noqa: ARG002 - nobody reads them
+    async def embed(self, texts: Sequence[str], *, model: str) -> Sequence[Sequence[float]]:  # noqa: ARG002 - an interface
         raise ScoringError("not_available", f"the model {model!r} cannot be asked here; ngram is always there")
 
 
@@ -84,7 +84,7 @@ class WorkflowJudge:
         self, workflow: Workflow, engine: Engine, project: str, key: str | None, prices: Prices | None = None
     ) -> None:
         self._workflow = workflow
-        self._calling = WorkflowCaller(engine, timeout=JUDGE_TIMEOUT_S, retries=JUDGE_RETRIES, prices=prices)
+        self._caller = WorkflowCaller(engine, timeout=JUDGE_TIMEOUT_S, retries=JUDGE_RETRIES, prices=prices)
         self._origin = Origin(project=project, key=key, protocol="evaluation", background=True)
 
     async def answer(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> JudgeAnswer:
@@ -94,14 +94,14 @@ class WorkflowJudge:
             call = Call(workflow=description.name, messages=tuple(messages))
         else:
             call = Call(workflow=description.name, inputs=_judge_inputs(self._workflow, messages, schema))
-        answered = (await self._calling.call(self._workflow, call, self._origin)).answer
-        if answered.error is not None:
+        answer = (await self._caller.call(self._workflow, call, self._origin)).answer
+        if answer.error is not None:
             raise ScoringError(
-                "judge_failed", f"{description.name}: {printable(describe_error(answered.error)['message'])}"
+                "judge_failed", f"{description.name}: {printable(describe_error(answer.error)['message'])}"
             )
-        text = next((one.text for one in reversed(answered.messages) if one.role == "assistant"), "")
-        usage = answered.usage
-        value = UNSET if description.is_chat else answered.value
+        text = next((one.text for one in reversed(answer.messages) if one.role == "assistant"), "")
+        usage = answer.usage
+        value = UNSET if description.is_chat else answer.value
         return JudgeAnswer(text=text, value=value, usage=usage, cost=None if usage is None else usage.cost)
 
 
@@ -165,26 +165,26 @@ class NetworkContext(OfflineContext):
         executor: Executor | None = None,
     ) -> None:
         super().__init__(evaluators, executor=executor)
-        self._outside = network
+        self._network = network
         self._find = find_workflow
         self._engine = engine
         """None if workflows can be named here, but run in another process."""
-        self._posting = WebhookClient(network.env, allow_private=network.allow_private)
-        self._vectors = EmbeddingCache()
+        self._webhooks = WebhookClient(network.env, allow_private=network.allow_private)
+        self._embeddings = EmbeddingCache()
         self._project = DEFAULT_PROJECT
         self._key: str | None = None
 
     def for_project(self, project: str, key: str | None) -> "NetworkContext":
         """The same context on behalf of a project, to which runs of workflow judges belong."""
-        its = copy.copy(self)
-        its._project, its._key = project, key
-        return its
+        context = copy.copy(self)
+        context._project, context._key = project, key
+        return context
 
     def check_judge(self, judge: str, pointer: str) -> None:
         """Raise InvalidValue for an unknown judge, or one without a key."""
-        resolved = self._meant(judge, pointer)
+        resolved = self._resolve_judge(judge, pointer)
         if isinstance(resolved, tuple):
-            self._key_of(resolved[0], pointer)
+            self._provider_key(resolved[0], pointer)
         else:
             check_workflow_judge(resolved, pointer)
 
@@ -196,21 +196,21 @@ class NetworkContext(OfflineContext):
         return await ask_verdict(model, prompt, schema, retries=retries)
 
     def _judge(self, judge: str) -> JudgeModel:
-        resolved = self._meant(judge, "")
+        resolved = self._resolve_judge(judge, "")
         if isinstance(resolved, tuple):
-            return self._provided(*resolved)
+            return self._provider_model(*resolved)
         if self._engine is None:
             raise InvalidValue(f"The workflow {judge!r} cannot be asked here.")
-        return WorkflowJudge(resolved, self._engine, self._project, self._key, self._outside.prices)
+        return WorkflowJudge(resolved, self._engine, self._project, self._key, self._network.prices)
 
     # Webhooks
 
     def check_post(self, url: str, secret: str | None, pointer: str) -> None:
-        self._posting.check(url, secret, pointer)
+        self._webhooks.check(url, secret, pointer)
 
     async def post(self, url: str, body: Any, *, secret: str | None = None, seconds: float = 10) -> Any:
         try:
-            return await self._posting.post(url, body, secret=secret, seconds=seconds)
+            return await self._webhooks.post(url, body, secret=secret, seconds=seconds)
         except InvalidValue as error:
             raise ScoringError("not_available", error.message) from None
 
@@ -220,72 +220,74 @@ class NetworkContext(OfflineContext):
         if model == NGRAM_MODEL:
             return
         if model.startswith(LOCAL_PREFIX):
-            embeddings.check_local_model(model, self._outside.models_dir, pointer)
+            embeddings.check_local_model(model, self._network.models_dir, pointer)
             return
-        provider_model = self._provider_of(model)
+        provider_model = self._find_provider(model)
         if provider_model is None:
-            raise InvalidValue(f"No provider has the model {model[:80]!r}.{self._told()}", pointer=pointer)
-        if self._outside.providers[provider_model[0]].kind == "anthropic":
+            raise InvalidValue(f"No provider has the model {model[:80]!r}.{self._providers_hint()}", pointer=pointer)
+        if self._network.providers[provider_model[0]].kind == "anthropic":
             raise InvalidValue(f"{provider_model[0]} has no models that give vectors.", pointer=pointer)
-        self._key_of(provider_model[0], pointer)
+        self._provider_key(provider_model[0], pointer)
 
     async def embed(self, texts: Sequence[str], *, model: str) -> Sequence[Sequence[float]]:
         if model.startswith(LOCAL_PREFIX):
-            return await self._vectors.get_or_embed(texts, model, lambda some: self._embedded_here(some, model))
+            return await self._embeddings.get_or_embed(
+                texts, model, lambda missing: self._embed_locally(missing, model)
+            )
         try:
             self.check_model(model, "")
-            provider_model = self._provider_of(model)
+            provider_model = self._find_provider(model)
         except InvalidValue as error:
             raise ScoringError("not_available", error.message) from None
         if provider_model is None:
             raise ScoringError("not_available", f"the model {model!r} gives no vectors")
-        return await self._vectors.get_or_embed(
-            texts, "/".join(provider_model), self._provided(*provider_model).vectors
+        return await self._embeddings.get_or_embed(
+            texts, "/".join(provider_model), self._provider_model(*provider_model).vectors
         )
 
-    async def _embedded_here(self, texts: Sequence[str], model: str) -> Sequence[Sequence[float]]:
-        return await offload(self, embeddings.embed_locally, model, self._outside.models_dir, texts)
+    async def _embed_locally(self, texts: Sequence[str], model: str) -> Sequence[Sequence[float]]:
+        return await offload(self, embeddings.embed_locally, model, self._network.models_dir, texts)
 
     # Name resolution
 
-    def _meant(self, judge: str, pointer: str) -> tuple[str, str] | Workflow:
+    def _resolve_judge(self, judge: str, pointer: str) -> tuple[str, str] | Workflow:
         """Resolve to a provider and model, or to a workflow."""
-        name = self._outside.default_judge if judge == DEFAULT_JUDGE else judge
+        name = self._network.default_judge if judge == DEFAULT_JUDGE else judge
         if not name:
             raise InvalidValue("There is no default judge: name one, or set eval_judge.", pointer=pointer)
         provider, slash, _ = name.partition("/")
-        if not (slash and provider in self._outside.providers):
+        if not (slash and provider in self._network.providers):
             try:
                 return self._find(name)
             except WorkflowNotFound:
                 pass
-        provider_model = self._provider_of(name)
+        provider_model = self._find_provider(name)
         if provider_model is None:
+            hint = self._providers_hint()
             raise InvalidValue(
-                f"Nobody here is called {name[:80]!r}: a judge is a workflow, or provider/model.{self._told()}",
-                pointer=pointer,
+                f"Nobody here is called {name[:80]!r}: a judge is a workflow, or provider/model.{hint}", pointer=pointer
             )
         return provider_model
 
-    def _provider_of(self, name: str) -> tuple[str, str] | None:
-        providers = self._outside.providers
+    def _find_provider(self, name: str) -> tuple[str, str] | None:
+        providers = self._network.providers
         provider, slash, model = name.partition("/")
         if slash and provider in providers:
             return (provider, model) if model and config.has_model(providers[provider], model) else None
         return next(((one, name) for one in providers if config.names_model(providers[one], name)), None)
 
-    def _provided(self, name: str, model: str) -> ProviderModel:
-        prices = self._outside.prices
+    def _provider_model(self, name: str, model: str) -> ProviderModel:
+        prices = self._network.prices
         price = find_price(f"{name}/{model}", prices) or find_price(model, prices)
-        return ProviderModel(name, self._outside.providers[name], model, self._key_of(name, ""), price)
+        return ProviderModel(name, self._network.providers[name], model, self._provider_key(name, ""), price)
 
-    def _key_of(self, name: str, pointer: str) -> str | None:
+    def _provider_key(self, name: str, pointer: str) -> str | None:
         try:
-            return config.resolve_key(self._outside.providers[name], self._outside.env)
+            return config.resolve_key(self._network.providers[name], self._network.env)
         except KeyError:
             message = f"The provider {name!r} is not ready: the variable that holds its key is not set."
             raise InvalidValue(message, pointer=pointer) from None
 
-    def _told(self) -> str:
-        names = ", ".join(self._outside.providers)
+    def _providers_hint(self) -> str:
+        names = ", ".join(self._network.providers)
         return f" Providers: {names}." if names else " No provider is set up."

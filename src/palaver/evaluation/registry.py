@@ -21,14 +21,18 @@ class EvaluatorRegistry:
         """`served` returns the names of the served workflows."""
         self._built_in = built_in()
         self._served = served
-        self._own: dict[str, Evaluator] = {}
-        for one in declared:
-            known = self._built_in[one.key] if one.key in self._built_in else self._own.get(one.key)
-            if known is one:
+        self._declared: dict[str, Evaluator] = {}
+        for evaluator in declared:
+            existing = (
+                self._built_in[evaluator.key] if evaluator.key in self._built_in else self._declared.get(evaluator.key)
+            )
+            if existing is evaluator:
                 continue
-            if known is not None:
-                raise DuplicateName(f"Two evaluators have the key {one.key!r}: {known.location} and {one.place}.")
-            self._own[one.key] = one
+            if existing is not None:
+                raise DuplicateName(
+                    f"Two evaluators have the key {evaluator.key!r}: {existing.location} and {evaluator.location}."
+                )
+            self._declared[evaluator.key] = evaluator
 
     def __iter__(self) -> Iterator[Evaluator]:
         return iter(self.all())
@@ -40,28 +44,30 @@ class EvaluatorRegistry:
         """The evaluator with this key; declared ones also as `module:name`."""
         if key in self._built_in:
             return self._built_in[key]
-        if (declared := self._own.get(key)) is not None:
+        if (declared := self._declared.get(key)) is not None:
             return declared
         if ":" in key:
-            return next((one for one in self._own.values() if _reference(one) == key), None)
+            return next((evaluator for evaluator in self._declared.values() if _reference(evaluator) == key), None)
         return self._installed.get(key)
 
     def find(self, key: str) -> Evaluator:
         """The evaluator with this key. Raises InvalidValue, listing the known ones."""
         evaluator = self.get(key)
         if evaluator is None:
-            keys = [*self._built_in, *(one.key for one in self.declared())]
+            keys = [*self._built_in, *(evaluator.key for evaluator in self.declared())]
             raise InvalidValue(f"No evaluator {key[:80]!r}. Known: {', '.join(keys)}.")
         return evaluator
 
     def declared(self) -> list[Evaluator]:
         """Evaluators that belong to served workflows, by key."""
         names = set(self._served())
-        packages = {_top_package(place) for name, place in installed_workflows().items() if name in names}
+        packages = {_top_package(reference) for name, reference in installed_workflows().items() if name in names}
         installed_items = self._installed.items() if packages else ()
-        theirs = {key: one for key, one in installed_items if _top_package(_reference(one)) in packages}
-        every = {**theirs, **self._own}
-        return [every[key] for key in sorted(every)]
+        installed = {
+            key: evaluator for key, evaluator in installed_items if _top_package(_reference(evaluator)) in packages
+        }
+        by_key = {**installed, **self._declared}
+        return [by_key[key] for key in sorted(by_key)]
 
     def all(self) -> list[Evaluator]:
         """All listed evaluators, the built-in ones first."""
@@ -71,12 +77,12 @@ class EvaluatorRegistry:
     def _installed(self) -> dict[str, Evaluator]:
         """Loaded when an unknown key is looked up, because every package is searched."""
         evaluators: list[Any] = list(installed_evaluators())
-        return {one.key: one for one in evaluators if one.key not in self._built_in}
+        return {evaluator.key: evaluator for evaluator in evaluators if evaluator.key not in self._built_in}
 
 
-def _top_package(place: str) -> str:
-    return place.partition(":")[0].partition(".")[0]
+def _top_package(reference: str) -> str:
+    return reference.partition(":")[0].partition(".")[0]
 
 
-def _reference(one: Evaluator) -> str:
-    return f"{one.function.__module__}:{callable_name(one.function)}"
+def _reference(evaluator: Evaluator) -> str:
+    return f"{evaluator.function.__module__}:{callable_name(evaluator.function)}"

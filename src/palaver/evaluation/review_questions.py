@@ -30,22 +30,22 @@ Questions = Annotated[list[Question], Meta(min_length=1, max_length=50, descript
 def check_questions(questions: Sequence[Question], pointer: str) -> None:
     """Raise InvalidValue for questions that cannot be answered."""
     keys = [question.key for question in questions]
-    for place, question in enumerate(questions):
-        at = f"{pointer}/{place}"
-        if keys.index(question.key) != place:
-            raise InvalidValue(f"There are two questions {question.key!r}.", pointer=f"{at}/key")
+    for index, question in enumerate(questions):
+        question_pointer = f"{pointer}/{index}"
+        if keys.index(question.key) != index:
+            raise InvalidValue(f"There are two questions {question.key!r}.", pointer=f"{question_pointer}/key")
         if (question.type == "choice") != bool(question.choices):
-            raise InvalidValue("A choice, and only that, has choices.", pointer=f"{at}/choices")
+            raise InvalidValue("A choice, and only that, has choices.", pointer=f"{question_pointer}/choices")
         if question.range is not None and (question.type != "score" or question.range[0] >= question.range[1]):
-            raise InvalidValue("A range is that of a score: [lowest, highest].", pointer=f"{at}/range")
+            raise InvalidValue("A range is that of a score: [lowest, highest].", pointer=f"{question_pointer}/range")
 
 
 def check_answers(
     questions: Sequence[Question], answers: Mapping[str, Any], pointer: str = "/answers"
 ) -> dict[str, Any]:
     """The valid answers, in the order of the questions. Raises InvalidValue for invalid or missing ones."""
-    known = {question.key for question in questions}
-    if unknown := next((key for key in answers if key not in known), None):
+    keys_of_questions = {question.key for question in questions}
+    if unknown := next((key for key in answers if key not in keys_of_questions), None):
         raise InvalidValue(f"There is no question {unknown[:80]!r} here.", pointer=pointer)
     valid: dict[str, Any] = {}
     for question in questions:
@@ -54,8 +54,8 @@ def check_answers(
             if question.required:
                 raise InvalidValue(f"The question {question.key!r} wants an answer.", pointer=pointer)
             continue
-        if (wrong := _expected_answer(question, value)) is not None:
-            raise InvalidValue(f"The answer to {question.key!r} is {wrong}.", pointer=pointer)
+        if (expectation := _expected_answer(question, value)) is not None:
+            raise InvalidValue(f"The answer to {question.key!r} is {expectation}.", pointer=pointer)
         valid[question.key] = value
     if not valid:
         raise InvalidValue("Nothing is answered: skip the item instead.", pointer=pointer)

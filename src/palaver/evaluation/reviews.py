@@ -127,14 +127,14 @@ def _select_results(db: Connection, project: str, run: str, plan: Plan, wanted: 
 
 def _select_traces(db: Connection, project: str, wanted: WantedItems) -> list[str]:
     if isinstance(wanted.traces, list):
-        named = list(dict.fromkeys(trace.lower() for trace in wanted.traces))
-        there: set[str] = set()
-        for first in range(0, len(named), _PAGE_SIZE):
+        trace_ids = list(dict.fromkeys(trace.lower() for trace in wanted.traces))
+        existing: set[str] = set()
+        for first in range(0, len(trace_ids), _PAGE_SIZE):
             query_by_id = select(spans.c.trace_id).where(spans.c.project == project, spans.c.head == IS_HEAD)
-            there.update(db.scalars(query_by_id.where(spans.c.trace_id.in_(named[first : first + _PAGE_SIZE]))))
-        if missing := next((trace for trace in wanted.traces if trace.lower() not in there), None):
+            existing.update(db.scalars(query_by_id.where(spans.c.trace_id.in_(trace_ids[first : first + _PAGE_SIZE]))))
+        if missing := next((trace for trace in wanted.traces if trace.lower() not in existing), None):
             raise NotFound(f"There is no trace {missing[:80]!r}.")
-        return named
+        return trace_ids
     read = span_filters.parse_filter(wanted.traces, "/items/traces") if wanted.traces else None
     query = SpanQuery(filter=read, search=wanted.search, since=wanted.since, until=wanted.until)
     theirs = select(spans.c.trace_id).where(spans.c.head == IS_HEAD, *span_pages.query_clauses(db, project, query))
@@ -145,11 +145,11 @@ def _select_traces(db: Connection, project: str, wanted: WantedItems) -> list[st
 def _sample_items(items: Sequence[NewReviewItem], count: int, seed: int) -> list[NewReviewItem]:
     """A random sample in the original order, reproducible by seed."""
 
-    def lot(item: NewReviewItem) -> bytes:
+    def rank(item: NewReviewItem) -> bytes:
         return blake2b(f"{seed}:{item.trace if item.cell is None else item.cell}".encode(), digest_size=8).digest()
 
-    drawn = sorted(range(len(items)), key=lambda place: lot(items[place]))[:count]
-    return [items[place] for place in sorted(drawn)]
+    sample = sorted(range(len(items)), key=lambda index: rank(items[index]))[:count]
+    return [items[index] for index in sorted(sample)]
 
 
 def cohen_kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
@@ -193,18 +193,18 @@ def find_score_slots(plan: Plan, questions: Iterable[Question]) -> list[ScoreSlo
     """The questions that belong to `human` evaluators, by the evaluator's name or by the question's key."""
     by_key = {question.key: question for question in questions}
     slots: list[ScoreSlot] = []
-    for place, one in enumerate(plan.evaluators):
+    for index, one in enumerate(plan.evaluators):
         if one.key != "human":
             continue
-        own = [question.key for question in evaluator_questions(one.parameters)]
-        names = {key: f"{one.name}.{key}" if len(own) > 1 else one.name for key in own} | {one.name: one.name}
+        keys = [question.key for question in evaluator_questions(one.parameters)]
+        names = {key: f"{one.name}.{key}" if len(keys) > 1 else one.name for key in keys} | {one.name: one.name}
         threshold = one.parameters.get("threshold")
         for key, name in names.items():
-            if key in by_key and all(fill.name != name or fill.evaluator != place for fill in slots):
-                fill = ScoreSlot(
-                    question=by_key[key], evaluator=place, pending_name=one.name, name=name, threshold=threshold
+            if key in by_key and all(slot.name != name or slot.evaluator != index for slot in slots):
+                slot = ScoreSlot(
+                    question=by_key[key], evaluator=index, pending_name=one.name, name=name, threshold=threshold
                 )
-                slots.append(fill)
+                slots.append(slot)
     return slots
 
 
@@ -247,21 +247,21 @@ def store_review_score(
     if not wanted or item.cell is None:
         return False
     evaluations.lock_evaluation(db, project, evaluation)
-    here = (results.c.project == project, results.c.evaluation == evaluation, results.c.cell == item.cell)
-    if db.scalar(select(results.c.seq).where(*here)) != item.seq:
+    key = (results.c.project == project, results.c.evaluation == evaluation, results.c.cell == item.cell)
+    if db.scalar(select(results.c.seq).where(*key)) != item.seq:
         return False
     last = {one.reviewer: one for one in answers}
-    for fill in wanted:
-        values = [one.answers[fill.question.key] for one in last.values() if fill.question.key in one.answers]
-        if (score := score_answers(fill, values)) is not None:
-            _store_score(db, project, evaluation, item.cell, fill, score)
+    for slot in wanted:
+        values = [one.answers[slot.question.key] for one in last.values() if slot.question.key in one.answers]
+        if (score := score_answers(slot, values)) is not None:
+            _store_score(db, project, evaluation, item.cell, slot, score)
     evaluation_ends.update_evaluation(db, project, evaluation, at)
     return True
 
 
-def _store_score(db: Connection, project: str, evaluation: str, cell: int, fill: ScoreSlot, score: Score) -> None:
-    mine = (scores.c.project == project, scores.c.evaluation == evaluation, scores.c.cell == cell)
-    mine = (*mine, scores.c.evaluator == fill.evaluator)
+def _store_score(db: Connection, project: str, evaluation: str, cell: int, slot: ScoreSlot, score: Score) -> None:
+    score_key = (scores.c.project == project, scores.c.evaluation == evaluation, scores.c.cell == cell)
+    score_key = (*score_key, scores.c.evaluator == slot.evaluator)
     values = {
         "status": "scored",
         "passed": score.passed,
@@ -270,11 +270,13 @@ def _store_score(db: Connection, project: str, evaluation: str, cell: int, fill:
         "reason": storable_text(score.reason),
         "details": score.details,
     }
-    if fill.name != fill.pending_name:
-        db.execute(delete(scores).where(*mine, scores.c.name == storable_text(fill.pending_name)))
-    if not db.execute(update(scores).where(*mine, scores.c.name == storable_text(fill.name)).values(values)).rowcount:
-        row = {"project": project, "evaluation": evaluation, "cell": cell, "evaluator": fill.evaluator}
-        db.execute(insert(scores).values(**row, name=storable_text(fill.name), seconds=0.0, **values))
+    if slot.name != slot.pending_name:
+        db.execute(delete(scores).where(*score_key, scores.c.name == storable_text(slot.pending_name)))
+    if not db.execute(
+        update(scores).where(*score_key, scores.c.name == storable_text(slot.name)).values(values)
+    ).rowcount:
+        row = {"project": project, "evaluation": evaluation, "cell": cell, "evaluator": slot.evaluator}
+        db.execute(insert(scores).values(**row, name=storable_text(slot.name), seconds=0.0, **values))
 
 
 ItemAnswers = Mapping[int, Any]
@@ -323,7 +325,7 @@ def measure_agreement(
 
 
 def _answers_to(key: str, items: Mapping[int, Mapping[str, Any]]) -> dict[int, Any]:
-    return {place: answers[key] for place, answers in items.items() if key in answers}
+    return {index: answers[key] for index, answers in items.items() if key in answers}
 
 
 def _compare_raters(
@@ -333,7 +335,7 @@ def _compare_raters(
     ours: ItemAnswers,
     theirs: ItemAnswers,
 ) -> Agreement:
-    pairs = [(ours[place], theirs[place]) for place in sorted(ours.keys() & theirs.keys())]
+    pairs = [(ours[index], theirs[index]) for index in sorted(ours.keys() & theirs.keys())]
     alike = sum(one == other for one, other in pairs)
     measure: Callable[[Sequence[Any]], float | None] = weighted_kappa if question.type == "score" else cohen_kappa
     return Agreement(
@@ -354,7 +356,7 @@ def _judge_answers(
     low, high = question.range or (0.0, 1.0)
     is_whole = all(float(value).is_integer() for value in (low, high, *answers)) if question.type == "score" else False
 
-    def meant(judged: EvaluatorVerdict) -> Any:
+    def answer(judged: EvaluatorVerdict) -> Any:
         match question.type:
             case "boolean":
                 return judged.passed
@@ -366,4 +368,4 @@ def _judge_answers(
                 score = low + judged.score * (high - low)
                 return float(round(score)) if is_whole else score
 
-    return {place: value for place, judged in verdicts.items() if (value := meant(judged)) is not None}
+    return {index: value for index, judged in verdicts.items() if (value := answer(judged)) is not None}

@@ -134,10 +134,10 @@ def _read_list(name: str, values: Sequence[Any], threshold: float | None) -> lis
 
 def _read_mapping(name: str, mapping: Mapping[Any, Any]) -> list[ScoreRecord]:
     """A mapping of the author's own: kept as details, and its numbers and booleans become scores."""
-    whole = _record(name, Score(details=mapping))
+    all_details = _record(name, Score(details=mapping))
     values = {str(key): _unwrap_numpy(value) for key, value in mapping.items()}
     return [
-        whole,
+        all_details,
         *(
             read
             for key, value in values.items()

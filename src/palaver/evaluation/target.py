@@ -47,11 +47,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         if self.target in _TEXT_TARGETS:
             if _has_text(case):
                 return case.text if self.target == "text" or not case.flags.is_chat else all_text(case)
-            return self._written(case.value, "The workflow's value")
-        value = self._looked_up(case)
+            return self._to_text(case.value, "The workflow's value")
+        value = self._lookup(case)
         if value is UNSET and json_values.parse_path(self.target)[0] != "value":
             return ""  # What a chat did not say or call is an empty text, which does not pass.
-        return self._written(value, self.target)
+        return self._to_text(value, self.target)
 
     def value(self, case: Case) -> Any:
         """The JSON to score, searched in text; UNSET if there is none."""
@@ -62,7 +62,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     def raw(self, case: Case) -> Any:
         """The target as it is: text, a workflow's value, or the value of a chat's data; UNSET if absent."""
         if self.target not in _TEXT_TARGETS:
-            return self._looked_up(case)
+            return self._lookup(case)
         if "data_only" in case.notes:
             return _data_parts(case.messages)[-1].value
         if not _has_text(case):
@@ -87,7 +87,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         expected = self.expected(case)
         if not isinstance(expected, str) and (messages := read_messages(expected)):
             return last_assistant_text(messages)
-        return self._written(expected, "What is expected")
+        return self._to_text(expected, "What is expected")
 
     def fold_case(self, text: str) -> str:
         """Fold case unless `case_sensitive`."""
@@ -101,11 +101,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         """The value at a path; UNSET if there is none or the path is invalid."""
         return _value_at(value, path)
 
-    def _looked_up(self, case: Case) -> Any:
-        first, *rest = json_values.parse_path(self.target)
-        return json_values.value_at(_target_root(case, cast("str", first)), tuple(rest))
+    def _lookup(self, case: Case) -> Any:
+        first, *path = json_values.parse_path(self.target)
+        return json_values.value_at(_target_root(case, cast("str", first)), tuple(path))
 
-    def _written(self, value: Any, what: str) -> str:
+    def _to_text(self, value: Any, what: str) -> str:
         if isinstance(value, str):
             return value
         if self.stringify and value is not UNSET:

@@ -12,22 +12,22 @@ from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.score import Score, Skip
 
 
-def score_budgets(spent: Mapping[str, tuple[float, float]]) -> Score:
-    """Score what was spent against budgets, by name.
+def score_budgets(amounts: Mapping[str, tuple[float, float]]) -> Score:
+    """Score actual amounts against budgets, by name.
 
-    The score is the smallest ratio of budget to spending, at most 1.
+    The score is the smallest ratio of budget to actual amount, at most 1.
     """
-    shares = {name: min(1.0, budget / actual) if actual > 0 else 1.0 for name, (actual, budget) in spent.items()}
+    shares = {name: min(1.0, budget / actual) if actual > 0 else 1.0 for name, (actual, budget) in amounts.items()}
     over = [
         f"{name} {_format_number(actual)} of {_format_number(budget)}"
-        for name, (actual, budget) in spent.items()
+        for name, (actual, budget) in amounts.items()
         if actual > budget
     ]
     return Score(
         not over,
         min(shares.values()),
         reason=f"over the budget: {', '.join(over)}" if over else "",
-        details={name: actual for name, (actual, _) in spent.items()},
+        details={name: actual for name, (actual, _) in amounts.items()},
     )
 
 
@@ -44,12 +44,12 @@ async def latency_budget(
     ] = None,
 ) -> Score:
     """The answer came within so many seconds; the score is the budget's share of what it took, at most 1."""
-    spent = {"seconds": (case.latency, max_seconds)}
+    amounts = {"seconds": (case.latency, max_seconds)}
     if first_output is not None:
         if case.first_output is None:
             raise Skip("no_first_output", "it is not known when the first words came")
-        spent["first_output"] = (case.first_output, first_output)
-    return score_budgets(spent)
+        amounts["first_output"] = (case.first_output, first_output)
+    return score_budgets(amounts)
 
 
 @evaluator(title="Cost budget", needs={"usage"})

@@ -77,21 +77,21 @@ def _source_items(value: Any) -> list[Any]:
         inside = cast("dict[str, Any]", value).values()
         lists = [cast("list[Any]", item) for item in inside if isinstance(item, list) and item]
         if lists:
-            return [item for held in lists for item in held]
+            return [item for children in lists for item in children]
     return [] if value is None else [value]
 
 
 def _source_texts(value: Any) -> Iterator[str]:
-    waiting: list[tuple[Any, int]] = [(value, 0)]
-    while waiting:
-        item, depth = waiting.pop()
+    pending: list[tuple[Any, int]] = [(value, 0)]
+    while pending:
+        item, depth = pending.pop()
         if isinstance(item, str):
             yield item
         elif isinstance(item, int | float) and not isinstance(item, bool):
             yield str(item)
         elif depth < _MAX_DEPTH and isinstance(item, dict | list):
-            held = cast("dict[str, Any]", item).values() if isinstance(item, dict) else cast("list[Any]", item)
-            waiting += [(inner, depth + 1) for inner in reversed(held)]
+            children = cast("dict[str, Any]", item).values() if isinstance(item, dict) else cast("list[Any]", item)
+            pending += [(inner, depth + 1) for inner in reversed(children)]
 
 
 def _own_number(item: Any) -> int | None:
@@ -147,8 +147,8 @@ def _sentence_around(text: str, ends: Sequence[int], start: int, end: int, marke
     """The sentence around a position, without markers. A marker after a full stop belongs to the sentence before."""
     before, after = bisect_right(ends, start), bisect_left(ends, end)
     last = ends[after] if after < len(ends) else len(text)
-    for place in range(before - 1, max(before - 4, -2), -1):
-        first = max(ends[place] if place >= 0 else 0, start - _MAX_SENTENCE_LENGTH)
+    for index in range(before - 1, max(before - 4, -2), -1):
+        first = max(ends[index] if index >= 0 else 0, start - _MAX_SENTENCE_LENGTH)
         sentence = " ".join(marker.sub(" ", text[first : min(last, end + _MAX_SENTENCE_LENGTH)]).split()).strip(
             " .,;:!?"
         )
@@ -167,8 +167,8 @@ def resolve_source(name: str, number: int | None, sources: Sequence[Source]) -> 
         return own or next((source for source in sources if source.number == number), None)
     name = _normalize_url(name)
     exact = next((source for source in sources if any(_normalize_url(text) == name for text in source.texts)), None)
-    whole = re.compile(re.escape(name) + r"(?![\w/%-])")
-    return exact or next((source for source in sources if any(map(whole.search, source.texts))), None)
+    pattern = re.compile(re.escape(name) + r"(?![\w/%-])")
+    return exact or next((source for source in sources if any(map(pattern.search, source.texts))), None)
 
 
 def is_supported(citation: Citation, source: Source) -> bool:

@@ -46,7 +46,7 @@ def code_edit(
     expected_from: ExpectedFrom = None,
 ) -> Score:
     """The last code edit: every edit applied, the result parses and differs, and what else is asked; score = share."""
-    wanted = _expected_code(case, expected_from) if equals else ""
+    expected = _expected_code(case, expected_from) if equals else ""
     edit = _last_edit(case)
     if edit is None:
         return Score(passed=False, reason="the answer has no code edit")
@@ -59,7 +59,7 @@ def code_edit(
         )
     if equals:
         results["equals"] = code is not None and _normalize_space(code, ignore_space) == _normalize_space(
-            wanted, ignore_space
+            expected, ignore_space
         )
     if needles := as_name_list(must_contain):
         results["must_contain"] = code is not None and all(needle in code for needle in needles)

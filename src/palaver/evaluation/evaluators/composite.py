@@ -81,8 +81,8 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _check_combine(parameters: Any, context: EvaluatorContext) -> None:
-    for place, part in enumerate(parameters.of):
-        bind_child(part.key, part.parameters, context, f"/parameters/of/{place}")
+    for index, part in enumerate(parameters.of):
+        bind_child(part.key, part.parameters, context, f"/parameters/of/{index}")
 
 
 @evaluator(check=_check_combine)
@@ -90,7 +90,7 @@ async def combine(
     case: Case,
     context: EvaluatorContext,
     of: Annotated[list[Part], Meta(min_length=1, max_length=50, description="The evaluators.")],
-    pass_: Annotated[Literal["all", "any", "weighted"], Meta(description="When it has passed.")] = "all",  # noqa: S107 - nobody's password
+    pass_: Annotated[Literal["all", "any", "weighted"], Meta(description="When it has passed.")] = "all",  # noqa: S107 - not a password
     threshold: Annotated[float, Meta(ge=0, le=1, description="From which mean on it has passed, if weighted.")] = 0.5,
 ) -> Score:
     """The weighted mean of other evaluators; passed when all pass, any does, or the mean reaches the threshold.
@@ -100,8 +100,8 @@ async def combine(
     total = weights = 0.0
     passes: list[bool] = []
     details: list[dict[str, Any]] = []
-    for place, part in enumerate(of):
-        child = bind_child(part.key, part.parameters, context, f"/parameters/of/{place}")
+    for index, part in enumerate(of):
+        child = bind_child(part.key, part.parameters, context, f"/parameters/of/{index}")
         result = await run_child(child, case)
         details += [describe_score(one) | {"weight": part.weight} for one in result.scores]
         if result.is_skipped:
@@ -146,23 +146,23 @@ async def per_turn(
     scores: list[float] = []
     passes: list[bool | None] = []
     details: list[dict[str, Any]] = []
-    for place, turn in list(enumerate(case.turns))[-1 if aggregate == "last" else 0 :]:
+    for index, turn in list(enumerate(case.turns))[-1 if aggregate == "last" else 0 :]:
         if not turn.reached:
             scores, passes = [*scores, 0.0], [*passes, False]
-            details.append({"turn": place, "reached": False})
+            details.append({"turn": index, "reached": False})
             continue
-        result = await run_child(child, case_of_turn(case, place))
-        details.append({"turn": place, "scores": [describe_score(one) for one in result.scores]})
+        result = await run_child(child, case_of_turn(case, index))
+        details.append({"turn": index, "scores": [describe_score(one) for one in result.scores]})
         if not result.is_skipped:
             scores, passes = [*scores, result.score or 0.0], [*passes, result.passed]
     if not scores:
         raise Skip("no_turns", "there is no turn that could be scored")
-    known = [one for one in passes if one is not None]
+    decided = [one for one in passes if one is not None]
     failed = [one["turn"] for one in details if _has_failed(one)]
     return Score(
-        passed=all(known) if known else None,
+        passed=all(decided) if decided else None,
         score=min(scores) if aggregate == "min" else sum(scores) / len(scores),
-        reason=f"not passed in turn {', '.join(str(place + 1) for place in failed)}" if failed else "",
+        reason=f"not passed in turn {', '.join(str(index + 1) for index in failed)}" if failed else "",
         details={"turns": details},
     )
 
@@ -202,9 +202,9 @@ async def code(
     )
 
 
-def _score_name(one: ScoreRecord, whole: str) -> str:
+def _score_name(one: ScoreRecord, evaluator_name: str) -> str:
     """Its name among several; the score of the evaluator as a whole is `all`."""
-    return one.evaluator.removeprefix(f"{whole}.") if one.evaluator != whole else "all"
+    return one.evaluator.removeprefix(f"{evaluator_name}.") if one.evaluator != evaluator_name else "all"
 
 
 def _to_score(one: ScoreRecord, name: str | None = None) -> Score:

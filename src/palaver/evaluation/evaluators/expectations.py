@@ -86,8 +86,8 @@ def _matches_fault(text: str, value: Any) -> str | None:
 def _similar_fault(text: str, value: Any) -> str | None:
     from rapidfuzz import fuzz
 
-    near, least = fuzz.ratio(text, value["to"]) / 100, value.get("min", 0.5)
-    return None if near >= least else f"the text is similar by {near:.2f}, wanted {least}"
+    ratio, minimum = fuzz.ratio(text, value["to"]) / 100, value.get("min", 0.5)
+    return None if ratio >= minimum else f"the text is similar by {ratio:.2f}, wanted {minimum}"
 
 
 def _shorten(text: str) -> str:
@@ -183,12 +183,12 @@ def _json_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
         return "there is no JSON in the answer"
     for path, wanted in cast("Mapping[str, Any]", value).items():
         try:
-            there = json_values.value_at(document, path)
+            actual = json_values.value_at(document, path)
         except ValueError as error:
             raise ScoringError("invalid_path", str(error)) from None
-        if there is UNSET:
+        if actual is UNSET:
             return f"there is nothing at {path}"
-        if not json_equal(there, wanted):
+        if not json_equal(actual, wanted):
             return f"{path} is another"
     return None
 
@@ -246,9 +246,9 @@ _TURN_CHECKS: Final[Mapping[str, Callable[[Any, Turn, Expect], str | None]]] = {
 
 
 async def _run_judge_check(criterion: str, turn: Turn, context: EvaluatorContext) -> ExpectationCheck:
-    if (known := turn.verdict) is not None:
-        record_spending(known.usage, known.cost)
-        return ExpectationCheck("judge", passed=known.passed, reason=known.reason)
+    if (verdict := turn.verdict) is not None:
+        record_spending(verdict.usage, verdict.cost)
+        return ExpectationCheck("judge", passed=verdict.passed, reason=verdict.reason)
     try:
         verdict = await context.judge(DEFAULT_JUDGE, _judge_prompt(criterion, turn), schema=_CHECK_SCHEMA)
     except ScoringError as error:
@@ -284,18 +284,18 @@ async def turn_expectations(
     results = [await check_turn(turn.expect, turn, context) for turn in case.turns]
     if not any(results):
         raise Skip("no_expectations", "the case has no turn with an expectation")
-    for place, turn in enumerate(results, 1):
+    for number, turn in enumerate(results, 1):
         for check in turn:
             if check.error is not None:
                 raise ScoringError(
-                    check.error, f"turn {place}, {check.name}: {check.reason.removeprefix(f'{check.error}: ')}"
+                    check.error, f"turn {number}, {check.name}: {check.reason.removeprefix(f'{check.error}: ')}"
                 )
     shares = [sum(check.passed for check in turn) / len(turn) for turn in results if turn]
-    failed = [(place, check) for place, turn in enumerate(results, 1) for check in turn if not check.passed]
+    failed = [(number, check) for number, turn in enumerate(results, 1) for check in turn if not check.passed]
     return Score(
         passed=not failed,
         score=min(shares) if aggregate == "min" else sum(shares) / len(shares),
-        reason="; ".join(f"turn {place}, {check.name}: {check.reason}" for place, check in failed[:5]),
+        reason="; ".join(f"turn {number}, {check.name}: {check.reason}" for number, check in failed[:5]),
         details={"turns": [_describe_turn(turn) for turn in results]},
     )
 

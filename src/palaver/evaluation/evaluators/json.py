@@ -37,16 +37,18 @@ def contains_json(
     is_json = isinstance(value, dict | list) and not target.stringify
     candidates = _nested_containers(value) if is_json else _json_candidates(target.text(case))
     faults: list[str] = []
-    seen = False
+    has_candidate = False
     for one in candidates:
         if not isinstance(one, _KIND_TYPES[kind]):
             continue
-        seen = True
+        has_candidate = True
         faults = [] if schema is None else schema_errors(one, schema)
         if not faults:
             return Score(passed=True)
     word = "JSON" if kind == "any" else kind
-    return Score(passed=False, reason=f"it does not meet the schema: {faults[0]}" if seen else f"no {word} in the text")
+    return Score(
+        passed=False, reason=f"it does not meet the schema: {faults[0]}" if has_candidate else f"no {word} in the text"
+    )
 
 
 def _json_candidates(text: str) -> Iterator[Any]:
@@ -64,22 +66,22 @@ def _json_candidates(text: str) -> Iterator[Any]:
 
 
 def _nested_containers(value: Any) -> Iterator[Any]:
-    waiting = [value]
-    while waiting:
-        one = waiting.pop(0)
+    pending = [value]
+    while pending:
+        one = pending.pop(0)
         if isinstance(one, dict):
             yield cast("Any", one)
-            waiting += cast("dict[str, Any]", one).values()
+            pending += cast("dict[str, Any]", one).values()
         elif isinstance(one, list):
             yield cast("Any", one)
-            waiting += cast("list[Any]", one)
+            pending += cast("list[Any]", one)
 
 
 def check_paths(parameters: Any, _context: EvaluatorContext) -> None:
     """Raise InvalidValue for an invalid `path` or `fields`."""
     field_paths: dict[str, str] = {"/parameters/path": parameters.path} if hasattr(parameters, "path") else {}
     if not field_paths and parameters.fields:
-        field_paths = {f"/parameters/fields/{place}": path for place, path in enumerate(parameters.fields)}
+        field_paths = {f"/parameters/fields/{index}": path for index, path in enumerate(parameters.fields)}
     for pointer, path in field_paths.items():
         try:
             json_values.parse_path(path)
@@ -106,7 +108,7 @@ def json_diff(
     case: Case,
     target: Target,
     compare: Annotated[
-        Literal["values", "types"], Meta(description="Must the values be equal, or only of the json_equal kind?")
+        Literal["values", "types"], Meta(description="Must the values be equal, or only of the same kind?")
     ] = "values",
     *,
     ignore_key_case: Annotated[bool, Meta(description="Are Name and name one key?")] = False,
@@ -187,11 +189,13 @@ def json_multi_field_match(
 ) -> Score:
     """Each of several fields of the JSON is what is expected; the score is the share of those that are."""
     expected = expected_json(case, target)
-    named = {path: json_values.parse_path(path) for path in fields} if fields else {}
-    named = named or {json_values.format_path(path): path for path, _ in json_values.iterate_leaves(expected)}
+    paths_by_name = {path: json_values.parse_path(path) for path in fields} if fields else {}
+    paths_by_name = paths_by_name or {
+        json_values.format_path(path): path for path, _ in json_values.iterate_leaves(expected)
+    }
     value = target.value(case)
     matches: dict[str, bool] = {}
-    for name, path in named.items():
+    for name, path in paths_by_name.items():
         wanted, actual = json_values.value_at(expected, path), json_values.value_at(value, path)
         if wanted is not UNSET:
             matches[name] = actual is not UNSET and json_equal(

@@ -58,12 +58,12 @@ async def llm_judge(
     not fit the schema is asked for again; a judge that cannot be reached is an error, and no score.
     """
     wanted = schema or verdict_schema(scale)
-    answers: list[Any] = []
+    verdicts: list[Any] = []
     for _ in range(samples):
         marks = PromptMarks()
         question = parse_template(prompt, "").fill(case, target, marks)
-        answers.append(await context.judge(judge, f"{marks.rule}\n\n{question}", schema=wanted, retries=retries))
-    return combine_verdicts(answers, scale)
+        verdicts.append(await context.judge(judge, f"{marks.rule}\n\n{question}", schema=wanted, retries=retries))
+    return combine_verdicts(verdicts, scale)
 
 
 _GOAL_SLOTS: Final = ("goal", *SLOT_NAMES)
@@ -103,15 +103,15 @@ async def goal_reached(
     """
     wanted = schema or _goal_schema(scale)
     slots = {"goal": goal or _find_goal(case, target)}
-    answers: list[Any] = []
+    verdicts: list[Any] = []
     for _ in range(samples):
         marks = PromptMarks()
         question = parse_template(prompt or _GOAL_PROMPT, "", _GOAL_SLOTS).fill(case, target, marks, slots)
-        answers.append(await context.judge(judge, f"{marks.rule}\n\n{question}", schema=wanted, retries=retries))
-    combined = combine_verdicts([_without_turn(one) for one in answers], scale)
+        verdicts.append(await context.judge(judge, f"{marks.rule}\n\n{question}", schema=wanted, retries=retries))
+    combined = combine_verdicts([_without_turn(one) for one in verdicts], scale)
     if not isinstance(combined, Score):
         return combined
-    turn = _reached_turn(answers, len(case.turns)) if combined.passed is not False else None
+    turn = _reached_turn(verdicts, len(case.turns)) if combined.passed is not False else None
     return msgspec.structs.replace(combined, details={"turn": turn, **combined.details})
 
 
@@ -133,10 +133,10 @@ def _goal_schema(scale: tuple[float, float] | None) -> dict[str, Any]:
     return schema
 
 
-def _reached_turn(answers: Sequence[Any], turns: int) -> int | None:
+def _reached_turn(verdicts: Sequence[Any], turns: int) -> int | None:
     """The turn that was named most often and exists."""
-    named = [cast("Mapping[str, Any]", one).get("turn") for one in answers if isinstance(one, dict)]
-    existing = [turn for turn in named if type(turn) is int and 0 <= turn < turns]
+    turns_named = [cast("Mapping[str, Any]", one).get("turn") for one in verdicts if isinstance(one, dict)]
+    existing = [turn for turn in turns_named if type(turn) is int and 0 <= turn < turns]
     return most_frequent(existing) if existing else None
 
 
@@ -155,7 +155,7 @@ _DEFAULT_QUESTION = Question(key="correct")
 
 @evaluator(check=_check_human)
 async def human(
-    case: Case,  # noqa: ARG001 - people look at it, we do not
+    case: Case,  # noqa: ARG001 - reviewers read it
     questions: Questions = [_DEFAULT_QUESTION],  # noqa: B006 - never changed
 ) -> None:
     """Skipped until people have answered the questions in a review."""

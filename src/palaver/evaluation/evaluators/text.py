@@ -29,8 +29,8 @@ _FLAG_LETTERS = "imsx"
 def _compile_regex(pattern: str, flags: str) -> Any:
     import regex as engine
 
-    named = {"i": engine.IGNORECASE, "m": engine.MULTILINE, "s": engine.DOTALL, "x": engine.VERBOSE}
-    return engine.compile(pattern, sum(named[letter] for letter in set(flags)))  # It caches compiled patterns.
+    flag_values = {"i": engine.IGNORECASE, "m": engine.MULTILINE, "s": engine.DOTALL, "x": engine.VERBOSE}
+    return engine.compile(pattern, sum(flag_values[letter] for letter in set(flags)))  # It caches compiled patterns.
 
 
 def _check_regex(parameters: Any, _context: EvaluatorContext) -> None:
@@ -154,11 +154,11 @@ def _answer_json(case: Case, target: Target, *, allow_fence: bool) -> Any:
     return value
 
 
-def _has_code_blocks(text: str, wanted: CodeBlocks) -> bool:
-    language = None if wanted.language is None else wanted.language.casefold()
+def _has_code_blocks(text: str, expected: CodeBlocks) -> bool:
+    language = None if expected.language is None else expected.language.casefold()
     count = sum(language is None or one.language.casefold() == language for one in json_values.code_blocks(text))
-    least = wanted.min if wanted.min is not None else 0 if wanted.max is not None else 1
-    return count >= least and (wanted.max is None or count <= wanted.max)
+    min_count = expected.min if expected.min is not None else 0 if expected.max is not None else 1
+    return count >= min_count and (expected.max is None or count <= expected.max)
 
 
 _ANY_TEXT = "By default what is expected."
@@ -170,22 +170,22 @@ Substrings = Annotated[
 
 
 def expected_substring(parameter: str | None, case: Case, target: Target) -> str:
-    wanted = parameter if parameter is not None else target.expected_text(case)
-    if not wanted:
+    expected = parameter if parameter is not None else target.expected_text(case)
+    if not expected:
         raise ScoringError("empty_needle", "what is expected is an empty text, which every text contains")
-    return wanted
+    return expected
 
 
 def expected_substrings(parameter: list[str] | str | None, case: Case, target: Target) -> list[str]:
     """The texts to look for, without duplicates."""
-    wanted: Any = parameter if parameter is not None else target.expected(case)
-    if isinstance(wanted, str):
-        wanted = split_texts(wanted)
-    elif parameter is None and not _are_texts(wanted):
-        wanted = split_texts(target.expected_text(case))
-    if not wanted or not all(wanted):
+    expected: Any = parameter if parameter is not None else target.expected(case)
+    if isinstance(expected, str):
+        expected = split_texts(expected)
+    elif parameter is None and not _are_texts(expected):
+        expected = split_texts(target.expected_text(case))
+    if not expected or not all(expected):
         raise ScoringError("empty_needle", "what is expected names no text to look for")
-    return list(dict.fromkeys(cast("list[str]", wanted)))
+    return list(dict.fromkeys(cast("list[str]", expected)))
 
 
 def split_texts(text: str) -> list[str]:
@@ -199,16 +199,16 @@ def split_texts(text: str) -> list[str]:
 def check_substrings(parameters: Any, _context: EvaluatorContext) -> None:
     """Raise InvalidValue if there is nothing to look for."""
     substrings = parameters.substrings
-    if isinstance(substrings, str) and (not (wanted := split_texts(substrings)) or not all(wanted)):
+    if isinstance(substrings, str) and (not (expected := split_texts(substrings)) or not all(expected)):
         raise InvalidValue(
             "/parameters/substrings names no text to look for: every text contains the empty one.",
             pointer="/parameters/substrings",
         )
 
 
-def contained_texts(wanted: Sequence[str], text: str, target: Target) -> list[str]:
+def contained_texts(expected: Sequence[str], text: str, target: Target) -> list[str]:
     folded = target.fold_case(text)
-    return [one for one in wanted if target.fold_case(one) in folded]
+    return [one for one in expected if target.fold_case(one) in folded]
 
 
 def _are_texts(value: Any) -> bool:
@@ -218,8 +218,8 @@ def _are_texts(value: Any) -> bool:
 @evaluator(title="Starts with")
 async def starts_with(case: Case, target: Target, prefix: Substring = None) -> Score:
     """The text begins with a prefix, by default with what is expected."""
-    wanted = expected_substring(prefix, case, target)
-    if target.fold_case(target.text(case)).startswith(target.fold_case(wanted)):
+    expected = expected_substring(prefix, case, target)
+    if target.fold_case(target.text(case)).startswith(target.fold_case(expected)):
         return Score(passed=True)
     return Score(passed=False, reason="the text does not begin with it")
 
@@ -227,8 +227,8 @@ async def starts_with(case: Case, target: Target, prefix: Substring = None) -> S
 @evaluator(title="Ends with")
 async def ends_with(case: Case, target: Target, suffix: Substring = None) -> Score:
     """The text ends with a suffix, by default with what is expected."""
-    wanted = expected_substring(suffix, case, target)
-    if target.fold_case(target.text(case)).endswith(target.fold_case(wanted)):
+    expected = expected_substring(suffix, case, target)
+    if target.fold_case(target.text(case)).endswith(target.fold_case(expected)):
         return Score(passed=True)
     return Score(passed=False, reason="the text does not end with it")
 
@@ -236,8 +236,8 @@ async def ends_with(case: Case, target: Target, suffix: Substring = None) -> Sco
 @evaluator(title="Contains")
 async def contains(case: Case, target: Target, substring: Substring = None) -> Score:
     """The text contains a substring, by default what is expected."""
-    wanted = expected_substring(substring, case, target)
-    if target.fold_case(wanted) in target.fold_case(target.text(case)):
+    expected = expected_substring(substring, case, target)
+    if target.fold_case(expected) in target.fold_case(target.text(case)):
         return Score(passed=True)
     return Score(passed=False, reason="it is not in the text")
 
@@ -245,21 +245,21 @@ async def contains(case: Case, target: Target, substring: Substring = None) -> S
 @evaluator(title="Contains any", check=check_substrings)
 async def contains_any(case: Case, target: Target, substrings: Substrings = None) -> Score:
     """The text contains at least one of several substrings; the score is the share that it contains."""
-    wanted = expected_substrings(substrings, case, target)
-    contained = contained_texts(wanted, target.text(case), target)
+    expected = expected_substrings(substrings, case, target)
+    contained = contained_texts(expected, target.text(case), target)
     reason = "" if contained else "none of them is in the text"
-    return Score(bool(contained), len(contained) / len(wanted), reason=reason, details={"found": contained})
+    return Score(bool(contained), len(contained) / len(expected), reason=reason, details={"found": contained})
 
 
 @evaluator(title="Contains all", check=check_substrings)
 async def contains_all(case: Case, target: Target, substrings: Substrings = None) -> Score:
     """The text contains each of several substrings; the score is the share that it contains."""
-    wanted = expected_substrings(substrings, case, target)
-    contained = contained_texts(wanted, target.text(case), target)
-    missing = [one for one in wanted if one not in contained]
+    expected = expected_substrings(substrings, case, target)
+    contained = contained_texts(expected, target.text(case), target)
+    missing = [one for one in expected if one not in contained]
     reason = f"not in the text: {', '.join(map(repr, missing))}" if missing else ""
     return Score(
-        not missing, len(contained) / len(wanted), reason=reason, details={"found": contained, "missing": missing}
+        not missing, len(contained) / len(expected), reason=reason, details={"found": contained, "missing": missing}
     )
 
 
@@ -278,14 +278,14 @@ async def exact_match(
     """The answer is what is expected: the same text, the same messages, or the same JSON."""
     expected = target.expected(case)
 
-    def normal(text: str) -> str:
+    def normalize(text: str) -> str:
         text = _SPACE.sub(" ", text) if collapse_space else text
         return target.fold_case(text.strip() if trim else text)
 
     if isinstance(expected, str):
-        return _compare_texts(normal(target.text(case)), normal(expected))
+        return _compare_texts(normalize(target.text(case)), normalize(expected))
     if case.flags.is_chat and target.target == "text" and (messages := read_messages(expected)) is not None:
-        return _compare_messages(case, messages, normal, one=isinstance(expected, dict), tolerance=tolerance)
+        return _compare_messages(case, messages, normalize, one=isinstance(expected, dict), tolerance=tolerance)
     return _compare_values(case, target, expected, tolerance)
 
 
@@ -293,33 +293,35 @@ def _compare_texts(actual: str, expected: str) -> Score:
     if actual == expected:
         return Score(passed=True)
     pairs = enumerate(zip(actual, expected, strict=False))
-    place = next((at for at, (one, other) in pairs if one != other), min(len(actual), len(expected)))
-    return Score(passed=False, reason=f"the text differs from what is expected at character {place + 1}")
+    index = next((at for at, (one, other) in pairs if one != other), min(len(actual), len(expected)))
+    return Score(passed=False, reason=f"the text differs from what is expected at character {index + 1}")
 
 
 def _compare_messages(
-    case: Case, expected: Sequence[Message], normal: Callable[[str], str], *, one: bool, tolerance: float
+    case: Case, expected: Sequence[Message], normalize: Callable[[str], str], *, one: bool, tolerance: float
 ) -> Score:
     actual: Sequence[Message] = case.messages
     if one:
         actual = [message for message in actual if message.role == "assistant"][-1:]
-    some, others = _message_gists(actual, normal), _message_gists(expected, normal)
-    for place, (mine, yours) in enumerate(zip(some, others, strict=False)):
+    actual_gists, expected_gists = _message_gists(actual, normalize), _message_gists(expected, normalize)
+    for index, (mine, yours) in enumerate(zip(actual_gists, expected_gists, strict=False)):
         for what, value in yours.items():
             if not json_equal(mine[what], value, tolerance=tolerance):
-                return Score(passed=False, reason=f"message {place + 1} differs in its {what}")
-    if len(some) != len(others):
-        return Score(passed=False, reason=f"there are {len(some)} messages, and {len(others)} are expected")
+                return Score(passed=False, reason=f"message {index + 1} differs in its {what}")
+    if len(actual_gists) != len(expected_gists):
+        return Score(
+            passed=False, reason=f"there are {len(actual_gists)} messages, and {len(expected_gists)} are expected"
+        )
     return Score(passed=True)
 
 
-def _message_gists(messages: Sequence[Message], normal: Callable[[str], str]) -> list[dict[str, Any]]:
+def _message_gists(messages: Sequence[Message], normalize: Callable[[str], str]) -> list[dict[str, Any]]:
     """What is compared of each message, without messages that have none of it."""
     gists = [
         {
             "role": message.role,
-            "text": normal(message.text),
-            "refusal": normal("".join(part.text for part in message.parts if isinstance(part, Refusal))),
+            "text": normalize(message.text),
+            "refusal": normalize("".join(part.text for part in message.parts if isinstance(part, Refusal))),
             "calls": [_call_gist(call) for call in message.tool_calls],
             "results": [_parse_output(result.output) for result in message.tool_results],
         }
@@ -402,10 +404,10 @@ def _ngrams(text: str) -> Mapping[str, float]:
 
 
 def _cosine(one: Mapping[str, float] | Mapping[int, float], other: Mapping[str, float] | Mapping[int, float]) -> float:
-    some: Mapping[object, float] = dict(one.items())
-    others: Mapping[object, float] = dict(other.items())
-    lengths = _vector_length(list(some.values())) * _vector_length(list(others.values()))
-    product = sum(weight * others.get(key, 0.0) for key, weight in some.items())
+    left: Mapping[object, float] = dict(one.items())
+    right: Mapping[object, float] = dict(other.items())
+    lengths = _vector_length(list(left.values())) * _vector_length(list(right.values()))
+    product = sum(weight * right.get(key, 0.0) for key, weight in left.items())
     return min(1.0, product / lengths) if lengths else 0.0
 
 

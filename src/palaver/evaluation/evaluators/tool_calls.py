@@ -21,9 +21,7 @@ from palaver.testsets.scripts import json_contains
 
 ArgumentMatch = Literal["exact", "subset", "schema", "ignore"]
 SequenceMode = Literal["strict", "in_order", "unordered", "subset", "superset"]
-ExpectedFrom = Annotated[
-    str | None, Meta(description="The column, or a path in the row, that json_contains what is expected.")
-]
+ExpectedFrom = Annotated[str | None, Meta(description="The column, or a path in the row, that holds what is expected.")]
 """Parameter of evaluators that compare with the expected answer but take no Target."""
 
 _ARGUMENTS: Final = ("arguments", "args", "input", "parameters")
@@ -108,24 +106,24 @@ def describe_call(call: ExpectedCall | CaseToolCall) -> dict[str, Any]:
 # Single calls
 
 
-def call_matches(call: CaseToolCall, wanted: ExpectedCall, match: ArgumentMatch) -> bool:
+def call_matches(call: CaseToolCall, expected: ExpectedCall, match: ArgumentMatch) -> bool:
     """Whether name and arguments match. The expected call's own `match` takes precedence."""
-    return call.name == wanted.name and arguments_match(call, wanted.arguments, wanted.match or match)
+    return call.name == expected.name and arguments_match(call, expected.arguments, expected.match or match)
 
 
-def arguments_match(call: CaseToolCall, wanted: Any | UnsetType, match: ArgumentMatch) -> bool:
+def arguments_match(call: CaseToolCall, expected: Any | UnsetType, match: ArgumentMatch) -> bool:
     """Whether the arguments match. Unparsable arguments match only if none are expected."""
-    if match == "ignore" or wanted is UNSET:
+    if match == "ignore" or expected is UNSET:
         return True
     if call.parsed is UNSET:
         return False
     match match:
         case "exact":
-            return json_equal(call.parsed, wanted)
+            return json_equal(call.parsed, expected)
         case "subset":
-            return json_contains(call.parsed, wanted)
+            return json_contains(call.parsed, expected)
         case "schema":
-            return not schema_errors(call.parsed, wanted)
+            return not schema_errors(call.parsed, expected)
 
 
 # Sequences of calls
@@ -141,51 +139,51 @@ class SequenceComparison(msgspec.Struct, frozen=True):
 
 
 def compare_calls(
-    calls: Sequence[CaseToolCall], wanted: Sequence[ExpectedCall], *, mode: SequenceMode, match: ArgumentMatch
+    calls: Sequence[CaseToolCall], expected: Sequence[ExpectedCall], *, mode: SequenceMode, match: ArgumentMatch
 ) -> SequenceComparison:
     """Assign each expected call to the first free match; `strict` and `in_order` check the order, too."""
-    table = [[call_matches(call, want, match) for call in calls] for want in wanted]
-    taken = _assign_calls(table)
-    common = len(taken)
-    longest = max(len(calls), len(wanted))
+    table = [[call_matches(call, expected_call, match) for call in calls] for expected_call in expected]
+    assigned = _assign_calls(table)
+    common = len(assigned)
+    longest = max(len(calls), len(expected))
     match mode:
         case "strict":
-            passed = len(calls) == len(wanted) and all(row[place] for place, row in enumerate(table))
+            passed = len(calls) == len(expected) and all(row[index] for index, row in enumerate(table))
             score = _share(_longest_common_subsequence(table), longest)
         case "in_order":
-            score = _share(_longest_common_subsequence(table), len(wanted))
+            score = _share(_longest_common_subsequence(table), len(expected))
             passed = score == 1
         case "unordered":
-            passed = common == len(calls) == len(wanted)
+            passed = common == len(calls) == len(expected)
             score = _share(common, longest)
         case "subset":
             passed = common == len(calls)
             score = _share(common, len(calls))
         case "superset":
-            passed = common == len(wanted)
-            score = _share(common, len(wanted))
+            passed = common == len(expected)
+            score = _share(common, len(expected))
     return SequenceComparison(
         passed=passed,
         score=score,
-        missing=tuple(want for place, want in enumerate(wanted) if place not in taken),
-        unexpected=tuple(call for place, call in enumerate(calls) if place not in taken.values()),
+        missing=tuple(expected_call for index, expected_call in enumerate(expected) if index not in assigned),
+        unexpected=tuple(call for index, call in enumerate(calls) if index not in assigned.values()),
     )
 
 
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 1.0
+def _share(part: int, total: int) -> float:
+    return part / total if total else 1.0
 
 
 def _assign_calls(table: Sequence[Sequence[bool]]) -> dict[int, int]:
     """By index of the expected call, the index of the call assigned to it."""
-    taken: dict[int, int] = {}
+    assigned: dict[int, int] = {}
     used: set[int] = set()
-    for want, row in enumerate(table):
-        place = next((place for place, fit in enumerate(row) if fit and place not in used), None)
-        if place is not None:
-            taken[want] = place
-            used.add(place)
-    return taken
+    for number, row in enumerate(table):
+        index = next((index for index, matches in enumerate(row) if matches and index not in used), None)
+        if index is not None:
+            assigned[number] = index
+            used.add(index)
+    return assigned
 
 
 def _longest_common_subsequence(table: Sequence[Sequence[bool]]) -> int:
@@ -193,6 +191,6 @@ def _longest_common_subsequence(table: Sequence[Sequence[bool]]) -> int:
     for row in table:
         above = best
         best = [0]
-        for place, fit in enumerate(row, 1):
-            best.append(above[place - 1] + 1 if fit else max(above[place], best[place - 1]))
+        for index, matches in enumerate(row, 1):
+            best.append(above[index - 1] + 1 if matches else max(above[index], best[index - 1]))
     return best[-1]

@@ -184,9 +184,9 @@ def _check_tool_sequence(parameters: Any, _context: EvaluatorContext) -> None:
     calls = read_expected_calls(parameters.calls)
     if calls is None:
         raise InvalidValue("Calls are names, {name, arguments}, or messages.", pointer="/parameters/calls")
-    for place, call in enumerate(calls):
+    for index, call in enumerate(calls):
         if call.match == "schema" and call.arguments is not UNSET:
-            check_schema(call.arguments, f"/parameters/calls/{place}/arguments")
+            check_schema(call.arguments, f"/parameters/calls/{index}/arguments")
 
 
 @evaluator(needs={"tools"}, check=_check_tool_sequence)
@@ -299,15 +299,15 @@ async def tool_results_used(
     A judge, where one is named, is asked about those of which nothing is found again word for word.
     """
     results = [
-        (result, place + 1)
-        for place, message in enumerate(case.messages)
+        (result, index + 1)
+        for index, message in enumerate(case.messages)
         for result in message.tool_results
         if not result.is_error
     ]
     used, assistant = await offload(context, _used_results, case.messages, results, min_length)
     if judge is not None:
-        for place, (result, after) in enumerate(results):
-            used[place] = used[place] or await _judge_result(
+        for index, (result, after) in enumerate(results):
+            used[index] = used[index] or await _judge_result(
                 context, judge, result, assistant.text[assistant.starts[after] :]
             )
     names = {call.call_id: call.name for call in case.tool_calls}

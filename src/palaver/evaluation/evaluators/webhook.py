@@ -40,8 +40,8 @@ async def webhook(
     With a secret the body is signed: `palaver-signature: sha256=` and its HMAC-SHA256. Private addresses are refused
     unless the operator allows them.
     """
-    sent = _encode_case(case) if body == "case" else _encode_for_agenta(case, target)
-    answer = await context.post(url, sent, secret=secret, seconds=timeout)
+    payload = _encode_case(case) if body == "case" else _encode_for_agenta(case, target)
+    answer = await context.post(url, payload, secret=secret, seconds=timeout)
     return _decode_from_agenta(answer) if body == "agenta" else answer
 
 
@@ -111,16 +111,16 @@ class WebhookClient:
 
         from palaver.outbound import ssrf
 
-        sent = json.encode(json.to_builtins(body))
+        payload = json.encode(json.to_builtins(body))
         headers = {"content-type": "application/json", "accept": "application/json"}
         if secret is not None:
-            headers[SIGNATURE_HEADER] = sign_body(sent, self._secret(secret, "/parameters/secret"))
+            headers[SIGNATURE_HEADER] = sign_body(payload, self._secret(secret, "/parameters/secret"))
         transport = ssrf.GuardedTransport(ssrf.UrlPolicy(allow_private=self._allow_private))
         try:
             async with (
                 asyncio.timeout(seconds),
                 client(headers=headers, timeout=seconds, transport=transport) as http,
-                http.stream("POST", url, content=sent) as response,
+                http.stream("POST", url, content=payload) as response,
             ):
                 answer = await read_limited(response, MAX_RESPONSE_BYTES)
         except (TimeoutError, httpx.TimeoutException):
@@ -138,8 +138,8 @@ class WebhookClient:
         except PalaverError as error:
             raise ScoringError("webhook_failed", f"The service's answer cannot be read: {error.message}") from None
 
-    def _secret(self, named: str, pointer: str) -> str:
-        match = _SECRET_REFERENCE.fullmatch(named)
+    def _secret(self, reference: str, pointer: str) -> str:
+        match = _SECRET_REFERENCE.fullmatch(reference)
         if match is None:
             raise InvalidValue("A secret is named, not given: env:PALAVER_WEBHOOK_… is a variable.", pointer=pointer)
         value = self._env.get(match[1])
@@ -161,5 +161,5 @@ def _is_ip_address(host: str) -> bool:
 
 
 def _quote_body(body: bytes) -> str:
-    words = printable(body[:1000].decode("utf-8", "replace").strip())
-    return f": {words}" if words else "."
+    text = printable(body[:1000].decode("utf-8", "replace").strip())
+    return f": {text}" if text else "."

@@ -40,35 +40,35 @@ class LiveScorer:
         self._seconds = seconds
         self._bound: dict[tuple[str, str], tuple[datetime, _BoundEvaluators]] = {}
 
-    async def score(self, rule: LiveEvaluator, taken: ClaimedCase) -> list[NewLiveScore] | None:
+    async def score(self, rule: LiveEvaluator, claimed: ClaimedCase) -> list[NewLiveScore] | None:
         """The scores of a case; None if the trace is gone. Only cancellation and EvaluationAborted are raised."""
         if rule.session:
-            case = await self._database.read(read_session_case, taken.project, taken.subject)
+            case = await self._database.read(read_session_case, claimed.project, claimed.subject)
         else:
-            case = await self._database.read(read_trace_case, taken.project, taken.trace)
+            case = await self._database.read(read_trace_case, claimed.project, claimed.trace)
         if case is None:
             return None
         scores: dict[tuple[int, str], NewLiveScore] = {}
-        for place, one in enumerate(self._ready(taken.project, rule)):
-            for scored in await self._asked(one, case):
-                scores[place, scored.evaluator] = _new_score(place, scored)
+        for index, one in enumerate(self._evaluators_of(claimed.project, rule)):
+            for record in await self._run(one, case):
+                scores[index, record.evaluator] = _new_score(index, record)
         return list(scores.values())
 
-    async def _asked(self, one: BoundEvaluator | UnavailableEvaluator, case: Case) -> list[ScoreRecord]:
+    async def _run(self, one: BoundEvaluator | UnavailableEvaluator, case: Case) -> list[ScoreRecord]:
         try:
             async with asyncio.timeout(self._seconds):
                 return await one.score(case)
         except TimeoutError:
             return [error_score(one.name, f"timeout: it had {self._seconds:g} s", seconds=self._seconds)]
 
-    def _ready(self, project: str, rule: LiveEvaluator) -> _BoundEvaluators:
-        known = self._bound.get((project, rule.id))
-        if known is None or known[0] != rule.updated_at:
+    def _evaluators_of(self, project: str, rule: LiveEvaluator) -> _BoundEvaluators:
+        cached = self._bound.get((project, rule.id))
+        if cached is None or cached[0] != rule.updated_at:
             context = self._context.for_project(project, rule.key)
             planned = msgspec.convert(rule.evaluators, list[PlannedEvaluator])
-            known = rule.updated_at, [self._bind(one, context) for one in planned]
-            self._bound[project, rule.id] = known
-        return known[1]
+            cached = rule.updated_at, [self._bind(one, context) for one in planned]
+            self._bound[project, rule.id] = cached
+        return cached[1]
 
     def _bind(self, planned: PlannedEvaluator, context: EvaluatorContext) -> BoundEvaluator | UnavailableEvaluator:
         try:
@@ -77,17 +77,17 @@ class LiveScorer:
             return UnavailableEvaluator(planned.name, error.message)
 
 
-def _new_score(place: int, scored: ScoreRecord) -> NewLiveScore:
+def _new_score(index: int, record: ScoreRecord) -> NewLiveScore:
     return NewLiveScore(
-        evaluator=place,
-        name=scored.evaluator,
-        status=scored.status,
-        passed=scored.passed,
-        score=scored.score,
-        label=scored.label,
-        reason=scored.reason,
-        details=scored.details or None,
-        seconds=scored.seconds,
-        usage=scored.usage,
-        cost=scored.cost,
+        evaluator=index,
+        name=record.evaluator,
+        status=record.status,
+        passed=record.passed,
+        score=record.score,
+        label=record.label,
+        reason=record.reason,
+        details=record.details or None,
+        seconds=record.seconds,
+        usage=record.usage,
+        cost=record.cost,
     )

@@ -21,7 +21,7 @@ from palaver.storage.spans import queries as span_sessions
 from palaver.storage.spans.queries import TraceTotals
 from palaver.traces import stored_spans
 from palaver.traces.conversation import ToolStep
-from palaver.traces.conversation import Turn as Told
+from palaver.traces.conversation import Turn as TraceTurn
 from palaver.traces.model import Span
 
 MAX_SESSION_TRACES = 50
@@ -39,19 +39,19 @@ def read_trace_case(db: Connection, project: str, trace: str) -> Case | None:
 
 def read_session_case(db: Connection, project: str, session: str) -> Case | None:
     """The case of a session, with a turn for each trace. None if all traces are gone."""
-    named: list[str] = []
+    trace_ids: list[str] = []
     after: str | None = None
     while True:
         page = span_sessions.list_session_traces(db, project, session, Window(200, after))
-        named = [*named, *(row.trace_id for row in page.data)][-MAX_SESSION_TRACES:]
+        trace_ids = [*trace_ids, *(row.trace_id for row in page.data)][-MAX_SESSION_TRACES:]
         after = page.next
         if after is None:
             break
-    cases = [case for trace in named if (case := read_trace_case(db, project, trace)) is not None]
+    cases = [case for trace in trace_ids if (case := read_trace_case(db, project, trace)) is not None]
     return make_session_case(session, cases) if cases else None
 
 
-def make_trace_case(head: Span, trace_turn: Told, sums: TraceTotals) -> Case:
+def make_trace_case(head: Span, trace_turn: TraceTurn, sums: TraceTotals) -> Case:
     """Make the case. Usage and cost are summed over the trace's calls, else taken from its root."""
     flags = _trace_flags(head, trace_turn)
     usage = _trace_usage(head, sums)
@@ -96,7 +96,7 @@ def make_session_case(session: str, cases: Sequence[Case]) -> Case:
     )
 
 
-def _trace_flags(head: Span, trace_turn: Told) -> Flags:
+def _trace_flags(head: Span, trace_turn: TraceTurn) -> Flags:
     declared = head.attributes.get("palaver.is_chat") if "palaver" in head.conventions else None
     if isinstance(declared, bool):
         return Flags(is_chat=declared)

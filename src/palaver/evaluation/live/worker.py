@@ -41,7 +41,7 @@ POLL_INTERVAL_S, IDLE_POLL_INTERVAL_S = 1.0, 5.0
 CLEANUP_INTERVAL_S = 30.0
 """Seconds between searches for the work of dead processes, and for scores whose traces are gone."""
 SETTLE_TIME_S = 60.0
-"""Seconds after which a write is visible to everyone."""
+"""After this time a write is visible to all readers."""
 MAX_CONCURRENT_CASES = 4
 """Cases scored concurrently in one process."""
 
@@ -57,28 +57,28 @@ _OWN_TRACES_EXCLUDED = (
 
 def trace_query(rule: LiveEvaluator) -> SpanQuery:
     """The conditions of a rule on the root span of a trace."""
-    own = () if rule.filter is None else (parse_trace_filter(rule.filter),)
-    return SpanQuery(filter=FilterGroup("and", (*own, *_OWN_TRACES_EXCLUDED)))
+    filters = () if rule.filter is None else (parse_trace_filter(rule.filter),)
+    return SpanQuery(filter=FilterGroup("and", (*filters, *_OWN_TRACES_EXCLUDED)))
 
 
 def parse_trace_filter(document: Any, pointer: str = "/filter") -> Filter:
     """Parse the filter of a rule. Raises InvalidValue for conditions that are unknown when a trace arrives."""
-    read = span_filters.parse_filter(document, pointer)
-    if any(leaf.of == "field" and leaf.name == "feedback" for leaf in span_filters.list_conditions(read)):
+    parsed = span_filters.parse_filter(document, pointer)
+    if any(leaf.of == "field" and leaf.name == "feedback" for leaf in span_filters.list_conditions(parsed)):
         raise InvalidValue("Feedback comes later than a trace is scored: a rule cannot ask for it.", pointer=pointer)
-    return read
+    return parsed
 
 
 def is_sampled(subject: str, sample: float) -> bool:
     """Whether a trace or session is in the sample; deterministic."""
-    lot = int.from_bytes(blake2b(subject.encode(errors="replace"), digest_size=8).digest())
-    return lot < sample * (1 << 64)
+    number = int.from_bytes(blake2b(subject.encode(errors="replace"), digest_size=8).digest())
+    return number < sample * (1 << 64)
 
 
 def is_selected(rule: LiveEvaluator, one: SpanArrival) -> bool:
     """Whether the trace has a root and is sampled.
 
-    A run of ours counts as a root, because its caller may never report one. It waits longer, in case the caller does.
+    A run of this server counts as a root, because its caller may never report one. It waits longer, in case one comes.
     """
     row = one.row
     subject = row.session if rule.session else row.trace_id
@@ -87,7 +87,7 @@ def is_selected(rule: LiveEvaluator, one: SpanArrival) -> bool:
 
 
 class LiveEvaluationWorker:
-    """One per process, from `begin` to `end`."""
+    """One per process."""
 
     def __init__(
         self,
@@ -103,48 +103,48 @@ class LiveEvaluationWorker:
     ) -> None:
         self._database = database
         self._process = process
-        self._make = make_scorer  # Imported with the first case: most servers never have one.
-        self._scoring: LiveScorer | None = None
+        self._make_scorer = make_scorer  # Imported with the first case: most servers never have one.
+        self._scorer: LiveScorer | None = None
         self._draining = draining
         self._now = now
-        self._quiet, self._idle = quiet_time, idle_time
-        self._look = poll_interval
-        self._marks: deque[tuple[float, int]] = deque()
-        self._tidied = -inf
-        self._swept: live_evaluators.CaseKey | None = None
-        self._took = False
-        self._going: set[asyncio.Task[None]] = set()
-        self._looking = Poller(self._look_once, subject="Live traces", log=log, retry_delay=poll_interval)
+        self._quiet_time, self._idle_time = quiet_time, idle_time
+        self._poll_interval = poll_interval
+        self._positions: deque[tuple[float, int]] = deque()
+        self._cleaned_at = -inf
+        self._orphan_cursor: live_evaluators.CaseKey | None = None
+        self._has_claimed = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._poller = Poller(self._poll, subject="Live traces", log=log, retry_delay=poll_interval)
         self._polls = False
 
     def start(self, *, polls: bool = True) -> None:
         """Start polling. Without `polls`, start only when a rule exists: no other process uses the database."""
         self._polls = polls
         if polls:
-            self._looking.start()
+            self._poller.start()
 
     def wake(self) -> None:
-        """Called when rules were created or changed."""
-        self._looking.start()
-        self._looking.wake()
+        """Poll now: rules were created or changed."""
+        self._poller.start()
+        self._poller.wake()
 
     async def stop(self) -> None:
-        """Stop, and return the cases that were taken."""
-        await self._looking.stop()
-        await self._leave()
+        """Stop, and return claimed cases."""
+        await self._poller.stop()
+        await self._release()
 
-    async def _look_once(self) -> float | None:
+    async def _poll(self) -> float | None:
         has_rules = bool(await self.step())
-        if has_rules or self._going:
-            return self._look
+        if has_rules or self._tasks:
+            return self._poll_interval
         return IDLE_POLL_INTERVAL_S if self._polls else None
 
-    async def _leave(self) -> None:
-        for task in self._going:
+    async def _release(self) -> None:
+        for task in self._tasks:
             task.cancel()
-        if self._going:
-            await asyncio.wait(list(self._going))
-        if self._took:
+        if self._tasks:
+            await asyncio.wait(list(self._tasks))
+        if self._has_claimed:
             try:
                 await self._database.write(live_evaluators.release_cases, self._process)
             except PalaverError as error:
@@ -156,18 +156,18 @@ class LiveEvaluationWorker:
         if enabled:
             await self._scan(enabled)
         if not self._draining():
-            await self._take({(one.project, one.rule.id): one.rule for one in enabled})
-        await self._tidy()
+            await self._claim({(one.project, one.rule.id): one.rule for one in enabled})
+        await self._clean_up()
         return enabled
 
     async def wait_idle(self) -> None:
-        """Wait for cases that are being scored."""
-        while self._going:
-            await asyncio.wait(list(self._going))
+        """Wait until no case is being scored."""
+        while self._tasks:
+            await asyncio.wait(list(self._tasks))
 
     async def _scan(self, enabled: list[EnabledEvaluator]) -> None:
         last = await self._database.read(span_arrivals.last_position)
-        settled = self._settled(last) if self._database.kind == "postgresql" else None
+        settled = self._settled_position(last) if self._database.kind == "postgresql" else None
         for one in enabled:
             rule = one.rule
             while last != rule.place and await self._database.write(  # noqa: ASYNC110 - in pieces
@@ -178,73 +178,81 @@ class LiveEvaluationWorker:
                 self._now(),
                 is_meant=_selector(rule),
                 settled=settled,
-                quiet=self._quiet,
-                idle=self._idle,
+                quiet=self._quiet_time,
+                idle=self._idle_time,
             ):
                 await asyncio.sleep(0)  # Let others write.
 
-    def _settled(self, last: int) -> int:
+    def _settled_position(self, last: int) -> int:
         """The position up to which all writes are visible: the last one of a minute ago."""
         now = time.monotonic()
-        self._marks.append((now, last))
-        while len(self._marks) > 1 and now - self._marks[1][0] >= SETTLE_TIME_S:
-            self._marks.popleft()
-        at, place = self._marks[0]
-        return place if now - at >= SETTLE_TIME_S else 0
+        self._positions.append((now, last))
+        while len(self._positions) > 1 and now - self._positions[1][0] >= SETTLE_TIME_S:
+            self._positions.popleft()
+        at, position = self._positions[0]
+        return position if now - at >= SETTLE_TIME_S else 0
 
-    async def _take(self, known: dict[tuple[str, str], LiveEvaluator]) -> None:
-        room, now = MAX_CONCURRENT_CASES - len(self._going), self._now()
-        if room <= 0 or not known or not await self._database.read(live_evaluators.has_due_cases, now):
+    async def _claim(self, rules: dict[tuple[str, str], LiveEvaluator]) -> None:
+        room, now = MAX_CONCURRENT_CASES - len(self._tasks), self._now()
+        if room <= 0 or not rules or not await self._database.read(live_evaluators.has_due_cases, now):
             return
-        ahead = timedelta(seconds=self._look)
-        taken = await self._database.write(
-            live_evaluators.claim_cases, self._process, now, room, ahead=ahead, quiet=self._quiet, idle=self._idle
+        ahead = timedelta(seconds=self._poll_interval)
+        claimed = await self._database.write(
+            live_evaluators.claim_cases,
+            self._process,
+            now,
+            room,
+            ahead=ahead,
+            quiet=self._quiet_time,
+            idle=self._idle_time,
         )
-        self._took = self._took or bool(taken)
-        for one in taken:
-            task = asyncio.get_running_loop().create_task(self._score(known.get((one.project, one.rule)), one))
-            self._going.add(task)
-            task.add_done_callback(self._done)
+        self._has_claimed = self._has_claimed or bool(claimed)
+        for one in claimed:
+            task = asyncio.get_running_loop().create_task(self._score(rules.get((one.project, one.rule)), one))
+            self._tasks.add(task)
+            task.add_done_callback(self._on_done)
 
-    async def _score(self, rule: LiveEvaluator | None, taken: ClaimedCase) -> None:
-        await asyncio.sleep(max(0.0, (taken.start_at - self._now()).total_seconds()))
+    async def _score(self, rule: LiveEvaluator | None, claimed: ClaimedCase) -> None:
+        await asyncio.sleep(max(0.0, (claimed.start_at - self._now()).total_seconds()))
         try:
             if rule is None:
-                rule = await self._database.read(live_evaluators.get_live_evaluator, taken.project, taken.rule)
-            if self._scoring is None:
-                self._scoring = await asyncio.to_thread(self._make)
-            scores = await self._scoring.score(rule, taken)
+                rule = await self._database.read(live_evaluators.get_live_evaluator, claimed.project, claimed.rule)
+            if self._scorer is None:
+                self._scorer = await asyncio.to_thread(self._make_scorer)
+            scores = await self._scorer.score(rule, claimed)
         except NotFound:
             return  # The rule was deleted, and its cases with it.
         except EvaluationAborted:
             return  # The process is shutting down and returns its cases.
         except Exception:
-            log.exception("The live trace %s could not be scored", taken.trace)
-            await self._database.write(live_evaluators.retry_case, self._process, taken, self._now())
+            log.exception("The live trace %s could not be scored", claimed.trace)
+            await self._database.write(live_evaluators.retry_case, self._process, claimed, self._now())
             return
-        session = taken.subject if rule.session else None
+        session = claimed.subject if rule.session else None
         await self._database.write(
-            live_evaluators.finish_case, self._process, taken, scores or [], self._now(), session=session
+            live_evaluators.finish_case, self._process, claimed, scores or [], self._now(), session=session
         )
 
-    def _done(self, task: "asyncio.Task[None]") -> None:
-        self._going.discard(task)
+    def _on_done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("What was said of a live trace could not be kept", exc_info=error)
-        self._looking.wake()
+        self._poller.wake()
 
     # Cleanup
 
-    async def _tidy(self) -> None:
+    async def _clean_up(self) -> None:
         now = time.monotonic()
-        if now - self._tidied < CLEANUP_INTERVAL_S:
+        if now - self._cleaned_at < CLEANUP_INTERVAL_S:
             return
-        self._tidied = now
+        self._cleaned_at = now
         if await self._database.read(live_evaluators.has_lost_cases, self._process):
             await self._database.write(live_evaluators.requeue_lost_cases, self._process)
-        gone, self._swept = await self._database.read(live_evaluators.find_orphaned_cases, self._swept)
-        if gone:
-            await self._database.write(live_evaluators.delete_cases, gone)
+        orphans, self._orphan_cursor = await self._database.read(
+            live_evaluators.find_orphaned_cases, self._orphan_cursor
+        )
+        if orphans:
+            await self._database.write(live_evaluators.delete_cases, orphans)
 
 
 def _selector(rule: LiveEvaluator) -> Callable[[SpanArrival], bool]:

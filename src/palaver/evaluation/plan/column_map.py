@@ -29,19 +29,19 @@ def find_user_text_column(
     """A column with a usual name, else the only text column that is neither taken nor named like an answer."""
     if not _CONVERSATION_KINDS.isdisjoint(kinds.values()):
         return None
-    if (named := find_named_text_column(kinds, taken=taken)) is not None:
-        return named
-    rest = [
+    if (column := find_named_text_column(kinds, taken=taken)) is not None:
+        return column
+    candidates = [
         name
         for name in _text_columns(kinds, taken)
         if name.lower() not in _ANSWER_NAMES and name.lower() not in answers
     ]
-    return rest[0] if len(rest) == 1 else None
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def find_named_text_column(kinds: Mapping[str, str], *, taken: Collection[str | None]) -> str | None:
     texts = _text_columns(kinds, taken)
-    return next((name for word in USER_TEXT_NAMES for name in texts if name.lower() == word), None)
+    return next((name for usual_name in USER_TEXT_NAMES for name in texts if name.lower() == usual_name), None)
 
 
 def _text_columns(kinds: Mapping[str, str], taken: Collection[str | None]) -> list[str]:
@@ -73,12 +73,12 @@ def map_columns(
     """
     script = _script_column(wanted.script, kinds, workflow)
     expected = _expected_column(wanted.expected, kinds)
-    named = _input_properties(workflow)
+    workflow_inputs = _input_properties(workflow)
     # A column with another role is not the user's text.
-    placed = {expected, wanted.history or None, *(wanted.inputs or {}).values(), *answers, *named}
+    placed = {expected, wanted.history or None, *(wanted.inputs or {}).values(), *answers, *workflow_inputs}
     messages = _messages_column(wanted.messages, kinds, workflow, script=script, placed=placed)
     history = _history_column(wanted.history, kinds, workflow, messages)
-    taken = {messages, history, script, expected, *(name for name in answers if name not in named)}
+    taken = {messages, history, script, expected, *(name for name in answers if name not in workflow_inputs)}
     inputs = _input_columns(wanted.inputs, kinds, workflow, [name for name in kinds if name not in taken])
     _check_required(workflow, inputs)
     # A fallback is used only next to a certain match, never next to a guess.
@@ -97,7 +97,7 @@ def map_columns(
 
 
 def map_answer_columns(wanted: WantedMap, kinds: ColumnKinds, column: str) -> ColumnMap:
-    """Map columns for recorded answers; what was asked is shown if it is known."""
+    """Map columns for recorded answers; messages and inputs are only shown."""
     messages = _checked_column(wanted.messages, kinds, "/map/messages")
     history = _checked_column(wanted.history, kinds, "/map/history") or None
     script = _checked_column(wanted.script, kinds, "/map/script") or None
@@ -184,13 +184,16 @@ def _expected_column(wanted: str | UnsetType | None, kinds: ColumnKinds) -> str 
 def _input_columns(
     wanted: Mapping[str, str] | UnsetType | None, kinds: ColumnKinds, workflow: Description, free: Collection[str]
 ) -> dict[str, str]:
-    named, is_open = _input_properties(workflow), workflow.schemas.inputs.get("additionalProperties", True) is not False
+    properties, is_open = (
+        _input_properties(workflow),
+        workflow.schemas.inputs.get("additionalProperties", True) is not False,
+    )
     if wanted is UNSET:
-        return {name: name for name in free if name in named or is_open}
+        return {name: name for name in free if name in properties or is_open}
     mapped = dict(wanted or {})
     for name, column in mapped.items():
         pointer = f"/map/inputs/{json.escape_pointer(name)}"
-        if name not in named and not is_open:
+        if name not in properties and not is_open:
             raise UnknownInput(f"{workflow.name!r} has no input {name!r}.", pointer=pointer)
         _check_column(column, kinds, pointer)
     return mapped

@@ -13,7 +13,7 @@ from palaver.storage.evaluations.slices import NO_CALL_WORKFLOW, SLICES_PER_WORK
 
 
 class ColumnMap(msgspec.Struct, frozen=True, kw_only=True):
-    """Which column of a row goes where, for one variant. A row that has not got the column has nothing there."""
+    """Which column of a row goes where, for one variant. Rows may lack a column."""
 
     messages: str | None = None
     history: str | None = None
@@ -27,7 +27,7 @@ class ColumnMap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedVariant(msgspec.Struct, frozen=True, kw_only=True):
-    """One variant, as it was when the evaluation began."""
+    """One variant, as of the start of the evaluation."""
 
     name: str
     workflow: str | None = None
@@ -35,7 +35,7 @@ class PlannedVariant(msgspec.Struct, frozen=True, kw_only=True):
     variant: str | None = None
     """The reference, fixed to a version: `short:3`."""
     parameters: Mapping[str, Any] = {}
-    """Parameters of every call: those of the variant, overridden by those of the request."""
+    """Parameters of every call: the variant's, overridden by the request's."""
     column: str | None = None
     is_chat: bool = False
     is_chat_source: IsChatSource = "declared"
@@ -63,7 +63,7 @@ class PlannedTestset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a run of it needs, beside the rows, which are stored in a column of their own: 32 bytes for each."""
+    """Everything a run needs but the rows, which are stored in a separate column: ROW_BYTES each."""
 
     name: str
     testset: PlannedTestset
@@ -101,8 +101,8 @@ class CellPosition(msgspec.Struct, frozen=True):
 
 
 def cell_position(plan: Plan, cell: int) -> CellPosition:
-    rest, repeat = divmod(cell, plan.repeats)
-    row, variant = divmod(rest, len(plan.variants))
+    row_and_variant, repeat = divmod(cell, plan.repeats)
+    row, variant = divmod(row_and_variant, len(plan.variants))
     return CellPosition(row, variant, repeat)
 
 
@@ -139,12 +139,12 @@ def make_slices(plan: Plan, rows: int) -> list[NewSlice]:
 
 def slice_cells(plan: Plan, one: Slice) -> list[int]:
     variants = _variants_of_workflow(plan, one.workflow)
-    return [_cell_in_slice(plan, variants, place) for place in range(one.first, one.first + one.count)]
+    return [_cell_in_slice(plan, variants, index) for index in range(one.first, one.first + one.count)]
 
 
-def _cell_in_slice(plan: Plan, variants: Sequence[int], place: int) -> int:
-    rest, repeat = divmod(place, plan.repeats)
-    row, variant = divmod(rest, len(variants))
+def _cell_in_slice(plan: Plan, variants: Sequence[int], index: int) -> int:
+    row_and_variant, repeat = divmod(index, plan.repeats)
+    row, variant = divmod(row_and_variant, len(variants))
     return cell_number(plan, CellPosition(row, variants[variant], repeat))
 
 
@@ -155,7 +155,7 @@ def _slice_size(total: int, concurrency: int) -> int:
 
 
 def _variants_of_workflow(plan: Plan, workflow: str) -> list[int]:
-    return [place for place, variant in enumerate(plan.variants) if (variant.workflow or NO_CALL_WORKFLOW) == workflow]
+    return [index for index, variant in enumerate(plan.variants) if (variant.workflow or NO_CALL_WORKFLOW) == workflow]
 
 
 def new_evaluation(id: str, planned: PlannedEvaluation, *, key: str | None = None) -> NewEvaluation:

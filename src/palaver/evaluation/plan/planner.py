@@ -98,58 +98,58 @@ class EvaluationPlanner:
     # Evaluators
 
     def _evaluators(self, request: NewEvaluation) -> list[PlannedEvaluator]:
-        evaluators = [self._evaluator(wanted, place) for place, wanted in enumerate(request.evaluators)]
+        evaluators = [self._evaluator(wanted, index) for index, wanted in enumerate(request.evaluators)]
         _check_distinct([one.name for one in evaluators], "evaluators")
         return evaluators
 
-    def _evaluator(self, wanted: WantedEvaluator, place: int) -> PlannedEvaluator:
+    def _evaluator(self, wanted: WantedEvaluator, index: int) -> PlannedEvaluator:
         try:
             bound = self.bind_evaluator(wanted.key, wanted.parameters, wanted.name)
         except RequestError as error:
-            raise _with_pointer(error, f"/evaluators/{place}{error.pointer or '/key'}") from None
+            raise _with_pointer(error, f"/evaluators/{index}{error.pointer or '/key'}") from None
         return PlannedEvaluator(key=wanted.key, name=bound.name, parameters=wanted.parameters)
 
     # Variants
 
     async def _variants(self, project: str, request: NewEvaluation, revision: RevisionSummary) -> list[PlannedVariant]:
-        wanted = list(enumerate(request.variants))
-        answers = {one.column for _, one in wanted if one.column is not None}
-        called = {
-            place: await self._called(project, request, one, place, revision, answers)
-            for place, one in wanted
+        numbered = list(enumerate(request.variants))
+        answers = {one.column for _, one in numbered if one.column is not None}
+        with_workflow = {
+            index: await self._plan_called(project, request, one, index, revision, answers)
+            for index, one in numbered
             if one.column is None
         }
-        chats = any(one.is_chat for one in called.values())
+        chats = any(one.is_chat for one in with_workflow.values())
         return [
-            called.get(place) or _plan_recorded(request, one, place, revision.kinds, chats=chats)
-            for place, one in wanted
+            with_workflow.get(index) or _plan_recorded(request, one, index, revision.kinds, chats=chats)
+            for index, one in numbered
         ]
 
-    async def _called(
+    async def _plan_called(
         self,
         project: str,
         request: NewEvaluation,
         wanted: WantedVariant,
-        place: int,
+        index: int,
         revision: RevisionSummary,
         answers: Iterable[str],
     ) -> PlannedVariant:
-        at = f"/variants/{place}"
+        pointer = f"/variants/{index}"
         if wanted.workflow is None:
-            raise InvalidValue("A variant names a workflow, or a column with answers.", pointer=at)
+            raise InvalidValue("A variant names a workflow, or a column with answers.", pointer=pointer)
         try:
             workflow = self.find_workflow(wanted.workflow)
         except WorkflowNotFound as error:
-            raise InvalidValue(error.message, pointer=f"{at}/workflow") from None
+            raise InvalidValue(error.message, pointer=f"{pointer}/workflow") from None
         reference, parameters = None, wanted.parameters
         if wanted.variant is not None:
             try:
                 resolved = await self.resolve_variant(project, workflow, wanted.variant)
             except RequestError as error:
-                raise _with_pointer(error, f"{at}/variant") from None
+                raise _with_pointer(error, f"{pointer}/variant") from None
             reference, parameters = resolved.reference, {**resolved.parameters, **parameters}
         if faults := find_parameter_faults(workflow, parameters):
-            raise _nest_error(at, faults[0])
+            raise _nest_error(pointer, faults[0])
         description = workflow.description
         return PlannedVariant(
             name=wanted.name or reference or description.name,
@@ -163,18 +163,20 @@ class EvaluationPlanner:
 
 
 def _plan_recorded(
-    request: NewEvaluation, wanted: WantedVariant, place: int, kinds: ColumnKinds, *, chats: bool
+    request: NewEvaluation, wanted: WantedVariant, index: int, kinds: ColumnKinds, *, chats: bool
 ) -> PlannedVariant:
     """A variant with recorded answers in a column.
 
     They are a chat's if they are messages, or if another variant is a chat.
     """
-    at, column = f"/variants/{place}", wanted.column or ""
+    pointer, column = f"/variants/{index}", wanted.column or ""
     if wanted.workflow is not None or wanted.variant is not None or wanted.parameters:
-        raise ConflictingFields("A variant calls a workflow, or has its answers in a column: not both.", pointer=at)
+        raise ConflictingFields(
+            "A variant calls a workflow, or has its answers in a column: not both.", pointer=pointer
+        )
     if column not in kinds:
         names = ", ".join(list(kinds)[:20]) or "none"
-        raise InvalidValue(f"The test set has no column {column[:80]!r}. It has: {names}.", pointer=f"{at}/column")
+        raise InvalidValue(f"The test set has no column {column[:80]!r}. It has: {names}.", pointer=f"{pointer}/column")
     kind = kinds[column]
     return PlannedVariant(
         name=wanted.name or column or "column",
@@ -190,14 +192,14 @@ def _default_name(revision: RevisionSummary, variants: Sequence[PlannedVariant])
 
 
 def _check_distinct(names: Sequence[str], of: str) -> None:
-    for place, name in enumerate(names):
-        if name in names[:place]:
-            raise InvalidValue(f"Two {of} are called {name!r}: give one another name.", pointer=f"/{of}/{place}/name")
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise InvalidValue(f"Two {of} are called {name!r}: give one another name.", pointer=f"/{of}/{index}/name")
 
 
-def _nest_error(at: str, error: RequestError) -> RequestError:
+def _nest_error(pointer: str, error: RequestError) -> RequestError:
     """Prefix the error's pointer."""
-    return _with_pointer(error, f"{at}{error.pointer or ''}")
+    return _with_pointer(error, f"{pointer}{error.pointer or ''}")
 
 
 def _with_pointer(error: RequestError, pointer: str) -> RequestError:

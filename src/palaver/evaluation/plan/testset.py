@@ -39,17 +39,17 @@ def select_rows(rows: bytes, wanted: WantedRows | None) -> bytes:
 
 
 def _select_by_id(rows: bytes, ids: tuple[str, ...]) -> bytes:
-    places = {rows[at : at + _ID_BYTES]: at for at in range(0, len(rows), ROW_BYTES)}
-    offsets: set[int] = set()
+    offsets = {rows[at : at + _ID_BYTES]: at for at in range(0, len(rows), ROW_BYTES)}
+    selected: set[int] = set()
     for number, name in enumerate(ids):
         try:
-            place = places.get(pack_row_id(name))
+            offset = offsets.get(pack_row_id(name))
         except ValueError:
-            place = None
-        if place is None:
+            offset = None
+        if offset is None:
             raise InvalidValue(f"The revision has no row {name[:80]!r}.", pointer=f"/testset/rows/ids/{number}")
-        offsets.add(place)
-    return b"".join(rows[at : at + ROW_BYTES] for at in sorted(offsets))
+        selected.add(offset)
+    return b"".join(rows[at : at + ROW_BYTES] for at in sorted(selected))
 
 
 def _sample_rows(rows: bytes, count: int, seed: int) -> bytes:
@@ -62,9 +62,9 @@ def _sample_rows(rows: bytes, count: int, seed: int) -> bytes:
     def rank(at: int) -> bytes:
         return hashlib.blake2b(rows[at : at + _ID_BYTES], key=key, digest_size=8).digest()
 
-    places = range(0, len(rows), ROW_BYTES)
-    drawn = places if count >= len(places) else sorted(nsmallest(count, places, key=rank))
-    return b"".join(rows[at : at + ROW_BYTES] for at in drawn)
+    offsets = range(0, len(rows), ROW_BYTES)
+    sample = offsets if count >= len(offsets) else sorted(nsmallest(count, offsets, key=rank))
+    return b"".join(rows[at : at + ROW_BYTES] for at in sample)
 
 
 class RevisionSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,19 +127,19 @@ def _read_revision(db: Connection, project: str, wanted: WantedTestset) -> Revis
 
 
 def _read_all_rows(db: Connection, project: str, testset: str, number: int) -> bytes:
-    places = testset_revisions.list_chunks(db, project, testset, number)
-    pieces = testset_pieces.read_chunks(db, project, testset, [place.digest for place in places])
-    return b"".join(pieces[place.digest] for place in places)
+    chunks = testset_revisions.list_chunks(db, project, testset, number)
+    pieces = testset_pieces.read_chunks(db, project, testset, [chunk.digest for chunk in chunks])
+    return b"".join(pieces[chunk.digest] for chunk in chunks)
 
 
 def _read_matching_rows(
-    db: Connection, project: str, revision: RevisionSummary, wanted: RowFilter, start: int
+    db: Connection, project: str, revision: RevisionSummary, row_filter: RowFilter, start: int
 ) -> tuple[list[bytes], int | None]:
     """Matching rows of the next batch, and where to continue; None at the end."""
     stored = testset_revisions.get_revision(db, project, revision.testset, revision.number, revision.number)
     rows = row_pages.read_rows(db, project, stored, start, _ROW_BATCH)
-    fitting = [pack_row_id(row.id) + row.hash for row in rows if wanted.matches(row.raw)]
-    return fitting, rows[-1].position + 1 if len(rows) == _ROW_BATCH else None
+    matching = [pack_row_id(row.id) + row.hash for row in rows if row_filter.matches(row.raw)]
+    return matching, rows[-1].position + 1 if len(rows) == _ROW_BATCH else None
 
 
 def _parse_filter(document: str | dict[str, object]) -> dict[str, object]:

@@ -46,18 +46,18 @@ class ProviderClient:
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """Return the JSON answer. Raises ScoringError with a one-line message."""
-        sent = json.encode(json.to_builtins(body))
-        for tried in range(1, self._provider.retries + 2):
-            answer, failed = await self._posted(path, sent)
+        payload = json.encode(json.to_builtins(body))
+        for attempt in range(1, self._provider.retries + 2):
+            answer, failed = await self._try_post(path, payload)
             if failed is None:
                 return answer
-            seconds = retry_delay(failed, tried)
-            if tried > self._provider.retries or not is_transient(failed) or seconds > MAX_RETRY_WAIT_S:
+            seconds = retry_delay(failed, attempt)
+            if attempt > self._provider.retries or not is_transient(failed) or seconds > MAX_RETRY_WAIT_S:
                 raise ScoringError(failed.code, failed.message)
             await self._sleep(seconds)
         raise AssertionError
 
-    async def _posted(self, path: str, sent: bytes) -> tuple[Any, RunFailed | None]:
+    async def _try_post(self, path: str, payload: bytes) -> tuple[Any, RunFailed | None]:
         import httpx
 
         provider, name = self._provider, self._name
@@ -66,7 +66,7 @@ class ProviderClient:
             async with (
                 asyncio.timeout(provider.timeout_seconds),
                 client(headers=headers, timeout=provider.timeout_seconds) as http,
-                http.stream("POST", provider.base_url.rstrip("/") + path, content=sent) as response,
+                http.stream("POST", provider.base_url.rstrip("/") + path, content=payload) as response,
             ):
                 body = await read_limited(response, MAX_RESPONSE_BYTES)
         except (TimeoutError, httpx.TimeoutException):
@@ -79,20 +79,20 @@ class ProviderClient:
         except PalaverError as error:
             return None, RunFailed(code="provider_failed", message=f"{name}: {error.message}")
         if response.status_code != 200:
-            return None, self._refused(response.status_code, response.headers.get("retry-after", ""), body)
+            return None, self._status_error(response.status_code, response.headers.get("retry-after", ""), body)
         try:
             return msgspec.json.decode(body), None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None, RunFailed(code="provider_failed", message=f"{name} answered with what is not JSON.")
 
-    def _refused(self, status: int, retry_after: str, body: bytes) -> RunFailed:
+    def _status_error(self, status: int, retry_after: str, body: bytes) -> RunFailed:
         if status in _KEY_REJECTED_STATUSES:
             message = f"{self._name} answered {status}: it does not accept the key that it is asked with."
             return RunFailed(code="provider_failed", message=message, status=status)
-        words = upstream.error_message(body)
-        if words:
-            words = printable(masking.mask_secrets(words, [self._key] if self._key else []))
-        message = f"{self._name} answered {status}{f': {words}' if words else '.'}"
+        text = upstream.error_message(body)
+        if text:
+            text = printable(masking.mask_secrets(text, [self._key] if self._key else []))
+        message = f"{self._name} answered {status}{f': {text}' if text else '.'}"
         details = upstream.RETRYABLE if status == _OVERLOADED_STATUS else upstream.retry_details(status, retry_after)
         return RunFailed(code="provider_failed", message=message, status=status, details=details)
 

@@ -49,24 +49,24 @@ class ProviderModel:
         self._provider = provider
         self._model = model
         self._price = price
-        self._speech = PROTOCOLS[provider.kind]
-        self._asking = ProviderClient(name, provider, self._speech.auth_headers(key), key)
+        self._protocol = PROTOCOLS[provider.kind]
+        self._client = ProviderClient(name, provider, self._protocol.auth_headers(key), key)
 
     async def answer(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> JudgeAnswer:
         provider = self._provider
-        request = self._speech.chat_request(self._model, messages, schema, provider.options, provider.base_url)
-        response = await self._asking.post(request.path, request.body)
+        request = self._protocol.chat_request(self._model, messages, schema, provider.options, provider.base_url)
+        response = await self._client.post(request.path, request.body)
         try:
-            read = self._speech.read_answer(response)
+            answer = self._protocol.read_answer(response)
         except UnreadableAnswer as why:
             raise ScoringError("provider_failed", f"the answer of {self._name} cannot be used: {why}") from None
-        return JudgeAnswer(text=read.text, usage=read.usage, cost=self._cost(read.usage))
+        return JudgeAnswer(text=answer.text, usage=answer.usage, cost=self._cost(answer.usage))
 
     async def vectors(self, texts: Sequence[str]) -> list[list[float]]:
         try:
-            request = self._speech.embedding_request(self._model, texts)
-            response = await self._asking.post(request.path, request.body)
-            embedded, usage = self._speech.read_vectors(response, len(texts))
+            request = self._protocol.embedding_request(self._model, texts)
+            response = await self._client.post(request.path, request.body)
+            embedded, usage = self._protocol.read_vectors(response, len(texts))
         except UnreadableAnswer as why:
             raise ScoringError("provider_failed", f"{self._name}: {why}") from None
         record_spending(usage, self._cost(usage))

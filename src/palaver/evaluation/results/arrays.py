@@ -107,19 +107,19 @@ def load_score_arrays(
         evaluators, names, cells, statuses, passed, scores = zip(*some, strict=True)
         # All non-numeric fields are mapped to one number: there are few combinations.
         kinds = np.fromiter(map(numbers.__getitem__, zip(evaluators, names, statuses, passed, strict=True)), np.int64)
-        places, number = np.array(cells, np.int64), np.array(scores, np.float64)  # None becomes NaN.
+        indexes, number = np.array(cells, np.int64), np.array(scores, np.float64)  # None becomes NaN.
         present = set(kinds.tolist())
         for (evaluator, name, status, passed_value), kind in numbers.items():
             if kind not in present:
                 continue
-            own = arrays.get((evaluator, name)) or arrays.setdefault(
+            columns_of_name = arrays.get((evaluator, name)) or arrays.setdefault(
                 (evaluator, name), empty_score_arrays(evaluator, name, shape)
             )
             mine = kinds == kind
-            here = places[mine]
-            own.status.reshape(-1)[here] = _SCORE_CODES[status]
-            own.passed.reshape(-1)[here] = _PASSED_CODES[passed_value]
-            own.score.reshape(-1)[here] = number[mine]
+            cells_of_kind = indexes[mine]
+            columns_of_name.status.reshape(-1)[cells_of_kind] = _SCORE_CODES[status]
+            columns_of_name.passed.reshape(-1)[cells_of_kind] = _PASSED_CODES[passed_value]
+            columns_of_name.score.reshape(-1)[cells_of_kind] = number[mine]
     return sorted(arrays.values(), key=lambda columns: columns.evaluator)
 
 
@@ -127,10 +127,10 @@ def load_cell_arrays(rows: Iterable[tuple[int, str, float | None, float | None]]
     columns = CellArrays(np.full(shape, PENDING, np.int8), np.full(shape, np.nan), np.full(shape, np.nan))
     for some in _batches(rows):
         cells, statuses, latencies, costs = zip(*some, strict=True)
-        places = np.array(cells, np.int64)
-        columns.status.reshape(-1)[places] = np.fromiter(map(_CELL_CODES.__getitem__, statuses), np.int8)
-        columns.latency.reshape(-1)[places] = np.array(latencies, np.float64)
-        columns.cost.reshape(-1)[places] = np.array(costs, np.float64)
+        indexes = np.array(cells, np.int64)
+        columns.status.reshape(-1)[indexes] = np.fromiter(map(_CELL_CODES.__getitem__, statuses), np.int8)
+        columns.latency.reshape(-1)[indexes] = np.array(latencies, np.float64)
+        columns.cost.reshape(-1)[indexes] = np.array(costs, np.float64)
     return columns
 
 
@@ -170,6 +170,6 @@ def empty_score_arrays(evaluator: int, name: str, shape: GridShape) -> ScoreArra
 
 
 def _batches(rows: Iterable[T]) -> Iterator[list[T]]:
-    rest = iter(rows)
-    while some := list(islice(rest, _BATCH_ROWS)):
+    remaining = iter(rows)
+    while some := list(islice(remaining, _BATCH_ROWS)):
         yield some

@@ -75,8 +75,8 @@ class _PairedScores(NamedTuple):
     is_repeated: bool
     scores: tuple[FloatArray, FloatArray] | None
     """Scores that say more than passes."""
-    of_rows: tuple[FloatArray, FloatArray]
-    """Mean scores of the rows; NaN if there are none."""
+    row_scores: tuple[FloatArray, FloatArray]
+    """Mean scores of the rows; NaN if unknown."""
 
     @property
     def differences(self) -> FloatArray:
@@ -87,23 +87,23 @@ class _PairedScores(NamedTuple):
 def compare_variants(base: ComparedVariant, candidate: ComparedVariant, margin: float = DEFAULT_MARGIN) -> Comparison:
     """Compare two variants of one or two evaluations."""
     pairs = pair_rows(base.results.rows, candidate.results.rows)
-    there = {scores.name: scores for scores in candidate.results.scores}
-    here = {scores.name for scores in base.results.scores}
+    candidate_scores = {scores.name: scores for scores in candidate.results.scores}
+    base_names = {scores.name for scores in base.results.scores}
     paired = [
-        _pair_scores(base, scores, candidate, there[scores.name], pairs)
+        _pair_scores(base, scores, candidate, candidate_scores[scores.name], pairs)
         for scores in base.results.scores
-        if scores.name in there
+        if scores.name in candidate_scores
     ]
     seed = f"{base.name} {candidate.name}"
     columns = [sides.differences for sides in paired]
     columns += [sides.scores[1] - sides.scores[0] for sides in paired if sides.scores is not None]
-    drawn = resample_means(columns, seed)
-    beside = iter(drawn[len(paired) :])
+    means_by_column = resample_means(columns, seed)
+    score_means = iter(means_by_column[len(paired) :])
     compared = [
         _compare_evaluator(
-            sides, means, None if sides.scores is None else next(beside), margin, pairs, base.results.rows
+            sides, means, None if sides.scores is None else next(score_means), margin, pairs, base.results.rows
         )
-        for sides, means in zip(paired, drawn, strict=False)
+        for sides, means in zip(paired, means_by_column, strict=False)
     ]
     return Comparison(
         base=base.name,
@@ -112,8 +112,8 @@ def compare_variants(base: ComparedVariant, candidate: ComparedVariant, margin: 
         evaluators=_adjust_p(compared),
         changed=[format_row_id(one) for one in pairs.changed[:MAX_LISTED_ROWS]],
         changed_count=len(pairs.changed),
-        only_in_base=[scores.name for scores in base.results.scores if scores.name not in there],
-        only_in_candidate=[scores.name for scores in candidate.results.scores if scores.name not in here],
+        only_in_base=[scores.name for scores in base.results.scores if scores.name not in candidate_scores],
+        only_in_candidate=[scores.name for scores in candidate.results.scores if scores.name not in base_names],
     )
 
 
@@ -122,20 +122,20 @@ def pair_rows(base: bytes, candidate: bytes) -> RowPairs:
     if base == candidate:
         every = np.arange(len(base) // ROW_BYTES)
         return RowPairs(every, every, 0, [])
-    there = {one[:_ID_BYTES]: (place, one[_ID_BYTES:]) for place, one in enumerate(_split_rows(candidate))}
-    places: list[tuple[int, int]] = []
+    by_id = {one[:_ID_BYTES]: (index, one[_ID_BYTES:]) for index, one in enumerate(_split_rows(candidate))}
+    index_pairs: list[tuple[int, int]] = []
     changed: list[bytes] = []
-    for place, one in enumerate(_split_rows(base)):
-        match there.get(one[:_ID_BYTES]):
+    for index, one in enumerate(_split_rows(base)):
+        match by_id.get(one[:_ID_BYTES]):
             case None:
                 pass
             case (other, content) if content == one[_ID_BYTES:]:
-                places.append((place, other))
+                index_pairs.append((index, other))
             case _:
                 changed.append(one[:_ID_BYTES])
-    left, right = np.array(places, np.int64).reshape(-1, 2).T
-    both = len(places) + len(changed)
-    return RowPairs(left, right, (len(base) + len(candidate)) // ROW_BYTES - 2 * both, changed)
+    base_rows, candidate_rows = np.array(index_pairs, np.int64).reshape(-1, 2).T
+    both = len(index_pairs) + len(changed)
+    return RowPairs(base_rows, candidate_rows, (len(base) + len(candidate)) // ROW_BYTES - 2 * both, changed)
 
 
 def interval_verdict(interval: Interval, margin: float) -> Verdict:
@@ -148,7 +148,7 @@ def interval_verdict(interval: Interval, margin: float) -> Verdict:
 
 
 def is_majority(shares: FloatArray) -> NDArray[np.bool_]:
-    """Whether a row passed in the majority of its repeats. A draw is no majority."""
+    """Whether a row passed in the majority of its repeats. A draw is not a majority."""
     return shares > 0.5
 
 
@@ -181,12 +181,12 @@ def _pair_scores(
         is_binary=is_binary,
         is_repeated=max(base.results.shape.repeats, candidate.results.shape.repeats) > 1,
         scores=(old_score[scored], new_score[scored]) if says_more else None,
-        of_rows=(old_score[both], new_score[both]),
+        row_scores=(old_score[both], new_score[both]),
     )
 
 
 def _compare_evaluator(
-    sides: _PairedScores, means: FloatArray, beside: FloatArray | None, margin: float, pairs: RowPairs, rows: bytes
+    sides: _PairedScores, means: FloatArray, score_means: FloatArray | None, margin: float, pairs: RowPairs, rows: bytes
 ) -> EvaluatorComparison:
     count = len(sides.base)
     test = "mcnemar-exact" if sides.is_binary and not sides.is_repeated else "paired-bootstrap"
@@ -230,7 +230,7 @@ def _compare_evaluator(
         regressions=regressions,
         fixes=fixes,
         cases_needed=cases_needed(difference, float((differences**2).mean())) if verdict == "unclear" else None,
-        score=None if beside is None or sides.scores is None else _score_difference(*sides.scores, beside),
+        score=None if score_means is None or sides.scores is None else _score_difference(*sides.scores, score_means),
         worst=_worst_rows(sides, np.flatnonzero(lost), pairs, rows) if sides.is_binary else [],
     )
 
@@ -249,14 +249,16 @@ def _score_difference(base: FloatArray, candidate: FloatArray, means: FloatArray
 
 def _worst_rows(sides: _PairedScores, lost: NDArray[np.int64], pairs: RowPairs, rows: bytes) -> list[RowChange]:
     """Regressed rows, the largest loss first."""
-    is_scored = _both_present(*sides.of_rows)
-    old, new = (np.where(is_scored, *both) for both in zip(sides.of_rows, (sides.base, sides.candidate), strict=True))
-    named: list[RowChange] = []
-    for place in lost[np.argsort((new - old)[lost], kind="stable")][:MAX_LISTED_ROWS]:
-        first = int(pairs.base[sides.rows[place]]) * ROW_BYTES
+    is_scored = _both_present(*sides.row_scores)
+    old, new = (
+        np.where(is_scored, *both) for both in zip(sides.row_scores, (sides.base, sides.candidate), strict=True)
+    )
+    changes: list[RowChange] = []
+    for index in lost[np.argsort((new - old)[lost], kind="stable")][:MAX_LISTED_ROWS]:
+        first = int(pairs.base[sides.rows[index]]) * ROW_BYTES
         row = format_row_id(rows[first : first + _ID_BYTES])
-        named.append(RowChange(row=row, base=float(old[place]), candidate=float(new[place])))
-    return named
+        changes.append(RowChange(row=row, base=float(old[index]), candidate=float(new[index])))
+    return changes
 
 
 def _adjust_p(compared: Sequence[EvaluatorComparison]) -> list[EvaluatorComparison]:

@@ -25,8 +25,8 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_fail_under(texts: Sequence[str]) -> tuple[float | None, dict[str, float]]:
     """Parse `--fail-under`: `0.9` for every evaluator, `exact_match=0.9` for one. Raises InvalidValue."""
-    least: float | None = None
-    named: dict[str, float] = {}
+    default: float | None = None
+    by_name: dict[str, float] = {}
     for text in texts:
         name, equals, number = text.rpartition("=")
         try:
@@ -36,17 +36,17 @@ def parse_fail_under(texts: Sequence[str]) -> tuple[float | None, dict[str, floa
         if not 0 <= value <= 1 or (equals and not name):
             raise InvalidValue(f"--fail-under {text!r}: give a number from 0 to 1, or name=number.")
         if equals:
-            named[name] = value
+            by_name[name] = value
         else:
-            least = value
-    return least, named
+            default = value
+    return default, by_name
 
 
 def check_gate_names(gates: Gates, evaluators: Collection[str]) -> None:
     """Raise InvalidValue, before anything runs, for a gate on an unknown evaluator."""
     for name in gates.fail_under:
         # `polite.words` may be a score of the evaluator `polite`.
-        if name not in evaluators and not any(name.startswith(f"{known}.") for known in evaluators):
+        if name not in evaluators and not any(name.startswith(f"{key}.") for key in evaluators):
             known = ", ".join(sorted(evaluators)) or "none"
             raise InvalidValue(f"--fail-under {name}: there is no evaluator {name!r}. There are: {known}.")
 
@@ -70,8 +70,8 @@ def _failed_minimums(gates: Gates, summary: EvaluationSummary) -> Iterator[str]:
             # An evaluator with named scores uses its own name only if it returned nothing.
             if not one.n and not one.errors and _has_subscores(name, summaries):
                 continue
-            least = _minimum_for(gates, name)
-            if least is not None and (why := _describe_shortfall(one, least, strict=gates.strict)) is not None:
+            minimum = _minimum_for(gates, name)
+            if minimum is not None and (why := _describe_shortfall(one, minimum, strict=gates.strict)) is not None:
                 yield f"fail-under: {variant.name}, {name}: {why}"
 
 
@@ -89,15 +89,15 @@ def _minimum_for(gates: Gates, name: str) -> float | None:
     return gates.minimum
 
 
-def _describe_shortfall(one: EvaluatorSummary, least: float, *, strict: bool) -> str | None:
+def _describe_shortfall(one: EvaluatorSummary, minimum: float, *, strict: bool) -> str | None:
     rate, interval, what = (
         (one.mean, one.mean_ci, "the mean") if one.pass_rate is None else (one.pass_rate, one.pass_ci, "the pass rate")
     )
     if rate is None or interval is None:
-        return f"nothing was scored, {least:g} is wanted."
-    if strict and interval[0] < least:
-        return f"{what} is {rate:.3f}, but may be as low as {interval[0]:.3f}: {least:g} is wanted for sure."
-    return f"{what} is {rate:.3f}, {least:g} is wanted." if rate < least else None
+        return f"nothing was scored, {minimum:g} is wanted."
+    if strict and interval[0] < minimum:
+        return f"{what} is {rate:.3f}, but may be as low as {interval[0]:.3f}: {minimum:g} is wanted for sure."
+    return f"{what} is {rate:.3f}, {minimum:g} is wanted." if rate < minimum else None
 
 
 def _failed_comparisons(gates: Gates, comparison: Comparison) -> Iterator[str]:
@@ -110,5 +110,5 @@ def _failed_comparisons(gates: Gates, comparison: Comparison) -> Iterator[str]:
             )
         if gates.fail_on_worse and one.verdict == "worse" and one.ci is not None and one.difference is not None:
             ends = f"{one.ci[0]:+.3f} to {one.ci[1]:+.3f}"
-            named = f"{comparison.candidate}, {one.name}"
-            yield f"fail-on worse: {named}: {one.difference:+.3f} ({ends}) beside {comparison.base}."
+            subject = f"{comparison.candidate}, {one.name}"
+            yield f"fail-on worse: {subject}: {one.difference:+.3f} ({ends}) beside {comparison.base}."

@@ -41,9 +41,11 @@ def read_results(db: Connection, project: str, evaluation: str) -> ResultArrays:
     plan = msgspec.convert(stored.plan, Plan)
     shape = GridShape(len(stored.rows) // ROW_BYTES, len(plan.variants), plan.repeats)
     scored = load_score_arrays(evaluation_results.score_rows(db, project, evaluation), shape)
-    spoke = {scores.evaluator for scores in scored}
-    silent = [
-        empty_score_arrays(place, one.name, shape) for place, one in enumerate(plan.evaluators) if place not in spoke
+    with_scores = {scores.evaluator for scores in scored}
+    without_scores = [
+        empty_score_arrays(index, one.name, shape)
+        for index, one in enumerate(plan.evaluators)
+        if index not in with_scores
     ]
     return ResultArrays(
         id=evaluation,
@@ -51,7 +53,7 @@ def read_results(db: Connection, project: str, evaluation: str) -> ResultArrays:
         rows=stored.rows,
         variants=[variant.name for variant in plan.variants],
         cells=load_cell_arrays(evaluation_results.cell_rows(db, project, evaluation), shape),
-        scores=sorted([*scored, *silent], key=lambda scores: scores.evaluator),
+        scores=sorted([*scored, *without_scores], key=lambda scores: scores.evaluator),
         failed_as=plan.failed_as,
     )
 
@@ -68,20 +70,20 @@ def read_column(db: Connection, project: str, evaluation: str, column: str) -> l
 def _read_values(db: Connection, project: str, testset: str, rows: bytes, column: str) -> Iterator[Any]:
     # Decode only the one field.
     shape = msgspec.defstruct("_Row", [("value", Any, UNSET)], rename={"value": column})
-    read = msgspec.json.Decoder(shape).decode
+    decode = msgspec.json.Decoder(shape).decode
     hashes = [rows[first + ROW_BYTES // 2 : first + ROW_BYTES] for first in range(0, len(rows), ROW_BYTES)]
     for first in range(0, len(hashes), _ROW_BATCH):
         some = hashes[first : first + _ROW_BATCH]
         contents = testset_rows.read_contents(db, project, testset, some)
         for digest in some:
             data = contents.get(digest)
-            row: Any = None if data is None else read(data)
+            row: Any = None if data is None else decode(data)
             yield UNSET if row is None else row.value
 
 
-def split_variant_reference(named: str) -> tuple[str, str | None]:
+def split_variant_reference(reference: str) -> tuple[str, str | None]:
     """Split `ev_…:variant`; the variant is optional."""
-    evaluation, _, variant = named.partition(":")
+    evaluation, _, variant = reference.partition(":")
     return evaluation, variant or None
 
 
@@ -91,8 +93,8 @@ def compared_variant(results: ResultArrays, variant: str | None, pointer: str) -
     if variant is None and len(names) == 1:
         return ComparedVariant(results, 0)
     if variant not in names:
-        wrong = "Say which variant: " if variant is None else f"There is no variant {variant[:80]!r}: "
-        raise InvalidValue(f"{wrong}{results.id} has {', '.join(names)}.", pointer=pointer)
+        problem = "Say which variant: " if variant is None else f"There is no variant {variant[:80]!r}: "
+        raise InvalidValue(f"{problem}{results.id} has {', '.join(names)}.", pointer=pointer)
     return ComparedVariant(results, names.index(variant))
 
 
@@ -103,7 +105,7 @@ def compare_with_base(
     first = ComparedVariant(results, 0) if base is None and results.variants else base
     if first is None:
         return []
-    others = [ComparedVariant(results, place) for place in range(len(results.variants))]
+    others = [ComparedVariant(results, index) for index in range(len(results.variants))]
     return [compare_variants(first, other, margin) for other in others if other.name != first.name]
 
 

@@ -46,21 +46,21 @@ def bootstrap_intervals(columns: Sequence[FloatArray], seed: str) -> list[Interv
 def resample_means(columns: Sequence[FloatArray], seed: str) -> list[FloatArray]:
     """For each column the means of its resamples, unordered; empty for an empty column."""
     means_by_column: list[FloatArray] = [np.empty(0)] * len(columns)
-    many: dict[int, list[int]] = {}
-    for place, column in enumerate(columns):
+    by_length: dict[int, list[int]] = {}
+    for index, column in enumerate(columns):
         if not len(column):
             continue
         values, counts = np.unique(column, return_counts=True)
         if len(values) > MAX_MULTINOMIAL_VALUES and len(column) * RESAMPLES > MAX_DRAWS:
             values, counts = _bin_values(column)
         elif len(values) > MAX_MULTINOMIAL_VALUES:
-            many.setdefault(len(column), []).append(place)
+            by_length.setdefault(len(column), []).append(index)
             continue
-        means_by_column[place] = _resample_few_values(values, counts, seed)
-    for length, places in many.items():
-        means = _resample_rows(np.stack([columns[place] for place in places]), seed, length)
-        for place, row in zip(places, means, strict=True):
-            means_by_column[place] = row
+        means_by_column[index] = _resample_few_values(values, counts, seed)
+    for length, indexes in by_length.items():
+        means = _resample_rows(np.stack([columns[index] for index in indexes]), seed, length)
+        for index, row in zip(indexes, means, strict=True):
+            means_by_column[index] = row
     return means_by_column
 
 
@@ -70,8 +70,8 @@ def _resample_few_values(values: FloatArray, counts: NDArray[np.int64], seed: st
         return np.full(RESAMPLES, values[0])
     random = _make_generator(seed, "few")
     if len(values) == 2:
-        drawn = random.binomial(count, counts[1] / count, RESAMPLES)
-        return values[0] + (values[1] - values[0]) * (drawn / count)
+        draws = random.binomial(count, counts[1] / count, RESAMPLES)
+        return values[0] + (values[1] - values[0]) * (draws / count)
     return random.multinomial(count, counts / count, RESAMPLES) @ values / count
 
 
@@ -81,10 +81,10 @@ def _resample_rows(columns: FloatArray, seed: str, length: int) -> FloatArray:
     at_once = max(1, _DRAW_BATCH // length)
     for first in range(0, RESAMPLES, at_once):
         some = min(at_once, RESAMPLES - first)
-        places = random.integers(0, length, (some, length))
-        places += np.arange(some)[:, np.newaxis] * length  # Offsets, so that one bincount covers all resamples.
-        drawn = np.bincount(places.reshape(-1), minlength=some * length).reshape(some, length)
-        means[first : first + some] = drawn.astype(np.float64) @ columns.T
+        indexes = random.integers(0, length, (some, length))
+        indexes += np.arange(some)[:, np.newaxis] * length  # Offsets, so that one bincount covers all resamples.
+        draws = np.bincount(indexes.reshape(-1), minlength=some * length).reshape(some, length)
+        means[first : first + some] = draws.astype(np.float64) @ columns.T
     return means.T / length
 
 
@@ -96,30 +96,30 @@ def _bin_values(column: FloatArray) -> tuple[FloatArray, NDArray[np.int64]]:
     return sums[counts > 0] / counts[counts > 0], counts[counts > 0]
 
 
-def _make_generator(seed: str, way: str) -> np.random.Generator:
-    digest = hashlib.blake2b(f"{way}:{seed}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+def _make_generator(seed: str, method: str) -> np.random.Generator:
+    digest = hashlib.blake2b(f"{method}:{seed}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest, "big")))
 
 
 def holm_adjust(ps: Sequence[float]) -> list[float]:
     """Holm's adjusted p-values, in the same order."""
     adjusted = [1.0] * len(ps)
-    least = 0.0
-    for rank, place in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
-        least = max(least, min(1.0, ps[place] * (len(ps) - rank)))
-        adjusted[place] = least
+    highest = 0.0
+    for rank, index in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
+        highest = max(highest, min(1.0, ps[index] * (len(ps) - rank)))
+        adjusted[index] = highest
     return adjusted
 
 
 def mcnemar_test(worse: int, better: int) -> float:
     """The two-sided p-value of McNemar's exact test."""
-    count, least = worse + better, min(worse, better)
-    if 2 * least == count:  # Perfectly even, also if nothing changed.
+    count, smallest = worse + better, min(worse, better)
+    if 2 * smallest == count:  # Perfectly even, also if nothing changed.
         return 1.0
     # Binomial terms from the largest down, each from the one before: no huge numbers.
-    first = exp(lgamma(count + 1) - lgamma(least + 1) - lgamma(count - least + 1) - count * log(2))
+    first = exp(lgamma(count + 1) - lgamma(smallest + 1) - lgamma(count - smallest + 1) - count * log(2))
     total, term = 0.0, 1.0
-    for k in range(least, -1, -1):
+    for k in range(smallest, -1, -1):
         total += term
         term *= k / (count - k + 1)
         if term < total * 1e-17:

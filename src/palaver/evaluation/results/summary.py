@@ -58,35 +58,35 @@ def slice_rows(values: Iterable[Any]) -> list[RowSlice]:
 
 
 def _slice_by_value(cells: Sequence[Any]) -> list[RowSlice]:
-    places: dict[bytes, list[int]] = {}
+    indexes: dict[bytes, list[int]] = {}
     labels: dict[bytes, Any] = {}
-    for place, value in enumerate(cells):
+    for index, value in enumerate(cells):
         if value is UNSET:
             continue
         key = canonical_json(value)
         if key not in labels:
             labels[key] = _shorten_value(value)
-        places.setdefault(key, []).append(place)
-    frequent = sorted(places, key=lambda key: -len(places[key]))[
+        indexes.setdefault(key, []).append(index)
+    frequent = sorted(indexes, key=lambda key: -len(indexes[key]))[
         :MAX_SLICES
     ]  # Stable: the first of equally frequent ones.
-    return [RowSlice(labels[key], np.array(places[key], np.int64)) for key in frequent]
+    return [RowSlice(labels[key], np.array(indexes[key], np.int64)) for key in frequent]
 
 
 def _slice_by_quartile(cells: Sequence[Any]) -> list[RowSlice]:
     """Up to four slices of similar size, and one for null. Equal numbers are never separated."""
-    rows = np.array([place for place, value in enumerate(cells) if _is_number(value)], np.int64)
-    numbers = np.array([float(cells[place]) for place in rows])
+    rows = np.array([index for index, value in enumerate(cells) if _is_number(value)], np.int64)
+    numbers = np.array([float(cells[index]) for index in rows])
     edges = np.unique(np.quantile(numbers, (0.25, 0.5, 0.75)))
     bins = np.searchsorted(edges, numbers, side="left")
     slices: list[RowSlice] = []
-    for place in range(len(edges) + 1):
-        own = rows[bins == place]
-        if len(own):
-            some = sorted((cells[row] for row in own), key=float)
+    for index in range(len(edges) + 1):
+        rows_in_bin = rows[bins == index]
+        if len(rows_in_bin):
+            some = sorted((cells[row] for row in rows_in_bin), key=float)
             low, high = json.encode(some[0]).decode(), json.encode(some[-1]).decode()
-            slices.append(RowSlice(low if low == high else f"{low} to {high}", own))
-    without = [place for place, value in enumerate(cells) if value is None]
+            slices.append(RowSlice(low if low == high else f"{low} to {high}", rows_in_bin))
+    without = [index for index, value in enumerate(cells) if value is None]
     return [*slices, RowSlice(None, np.array(without, np.int64))] if without else slices
 
 
@@ -112,22 +112,23 @@ def summarize(results: ResultArrays, slices: Sequence[RowSlice] | None = None) -
     figures = _IntervalBatch(results.id)
     parts = [(scores, count_scores(scores, results.cells, results.failed_as)) for scores in results.scores]
     by_variant: list[list[_EvaluatorOnVariant]] = []
-    for place in range(results.shape.variants):
+    for index in range(results.shape.variants):
         by_variant.append([])
         for scores, counts in parts:
-            status = scores.status[:, place]
-            whole = _RowsSummary(figures, counts, place, None)
-            slices = (
+            status = scores.status[:, index]
+            all_rows = _RowsSummary(figures, counts, index, None)
+            by_slice = (
                 None
                 if slices is None
-                else [(one.value, _RowsSummary(figures, counts, place, one.rows)) for one in slices]
+                else [(one.value, _RowsSummary(figures, counts, index, one.rows)) for one in slices]
             )
-            by_variant[-1].append(_EvaluatorOnVariant(scores.name, status, whole, slices, flaky_rows(counts, place)))
+            flaky = flaky_rows(counts, index)
+            by_variant[-1].append(_EvaluatorOnVariant(scores.name, status, all_rows, by_slice, flaky))
     figures.draw()  # All intervals at once: columns of one length share their draws.
     return EvaluationSummary(
         [
-            _summarize_variant(results, place, name, [one.summarize() for one in by_variant[place]])
-            for place, name in enumerate(results.variants)
+            _summarize_variant(results, index, name, [one.summarize() for one in by_variant[index]])
+            for index, name in enumerate(results.variants)
         ]
     )
 
@@ -153,18 +154,18 @@ class _IntervalBatch:
     def __init__(self, seed: str) -> None:
         self._seed = seed
         self._columns: list[FloatArray] = []
-        self._drawn: list[Interval | None] = []
+        self._intervals: list[Interval | None] = []
 
-    def ask(self, column: FloatArray) -> int:
+    def add(self, column: FloatArray) -> int:
         """Add a column; returns its number."""
         self._columns.append(column)
         return len(self._columns) - 1
 
     def draw(self) -> None:
-        self._drawn = bootstrap_intervals(self._columns, self._seed)
+        self._intervals = bootstrap_intervals(self._columns, self._seed)
 
     def interval(self, number: int) -> Interval | None:
-        return self._drawn[number]
+        return self._intervals[number]
 
 
 class _RowsSummary:
@@ -180,8 +181,8 @@ class _RowsSummary:
         self._repeats = passed.shape[-1]
         self.n = int(np.count_nonzero(is_counted.any(axis=-1)))
         self._passes, self._scores = _present(row_means(passed)), _present(row_means(score))
-        self._pass_interval = figures.ask(self._passes) if self._repeats > 1 else None
-        self._mean_interval = figures.ask(self._scores)
+        self._pass_interval = figures.add(self._passes) if self._repeats > 1 else None
+        self._mean_interval = figures.add(self._scores)
 
     def figures(self) -> tuple[float | None, Interval | None, float | None, Interval | None]:
         """Pass share, mean score, and the interval of each."""
@@ -202,15 +203,15 @@ class _EvaluatorOnVariant(msgspec.Struct, frozen=True):
 
     name: str
     status: NDArray[np.int8]
-    whole: _RowsSummary
+    all_rows: _RowsSummary
     slices: list[tuple[Any, _RowsSummary]] | None
     flaky: NDArray[np.bool_] | None
 
     def summarize(self) -> EvaluatorSummary:
-        pass_rate, pass_ci, mean, mean_ci = self.whole.figures()
+        pass_rate, pass_ci, mean, mean_ci = self.all_rows.figures()
         return EvaluatorSummary(
             name=self.name,
-            n=self.whole.n,
+            n=self.all_rows.n,
             errors=int(np.count_nonzero(self.status == ERROR)),
             skipped=int(np.count_nonzero(self.status == SKIPPED)),
             pass_rate=pass_rate,
@@ -231,17 +232,17 @@ def _summarize_slice(value: Any, part: _RowsSummary) -> SliceSummary:
 
 
 def _summarize_variant(
-    results: ResultArrays, place: int, name: str, evaluators: list[EvaluatorSummary]
+    results: ResultArrays, index: int, name: str, evaluators: list[EvaluatorSummary]
 ) -> VariantSummary:
     cells = results.cells
-    status = cells.status[:, place]
-    seconds, spent = _present(cells.latency[:, place][status == DONE]), _present(cells.cost[:, place])
+    status = cells.status[:, index]
+    seconds, costs = _present(cells.latency[:, index][status == DONE]), _present(cells.cost[:, index])
     low, high = np.quantile(seconds, (0.5, 0.95)) if len(seconds) else (None, None)
     return VariantSummary(
         name=name,
         cells=int(np.count_nonzero((status == DONE) | (status == FAILED))),
         failed=int(np.count_nonzero(status == FAILED)),
-        cost=float(spent.sum()) if len(spent) else None,
+        cost=float(costs.sum()) if len(costs) else None,
         latency=Latencies(None if low is None else float(low), None if high is None else float(high)),
         evaluators=evaluators,
     )

@@ -89,7 +89,7 @@ class WorkflowAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 CANCEL_TIMEOUT_S = 5.0
-"""How long a cancelled call is waited for."""
+"""Maximum wait for a cancelled call to end."""
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -121,34 +121,34 @@ class WorkflowCaller:
         self._engine = engine
         self._timeout = timeout
         self._retries = retries
-        self._pace = throttle
+        self._throttle = throttle
         self._prices = prices or {}
         self._sleep = sleep
 
     async def call(self, workflow: Workflow, call: Call, origin: Origin) -> CallResult:
         """Call the workflow; retry transient failures after a delay."""
-        for tried in range(1, self._retries + 2):
-            if self._pace is not None:
-                await self._pace()
+        for attempt in range(1, self._retries + 2):
+            if self._throttle is not None:
+                await self._throttle()
             model_steps: list[steps.Step] = []
             try:
                 run = self._start(workflow, call, origin, model_steps)
             except ShuttingDown:
                 raise EvaluationAborted from None
             except PalaverError as error:
-                failed, called = (
+                failed, result = (
                     _refused_call(error),
-                    CallResult(answer=_failed_answer(_refused_call(error)), attempts=tried),
+                    CallResult(answer=_failed_answer(_refused_call(error)), attempts=attempt),
                 )
             else:
-                last = await self._ended(run)
-                called = await self._priced(_call_result(run, last, tried), model_steps)
+                last = await self._wait_ended(run)
+                result = await self._add_cost(_call_result(run, last, attempt), model_steps)
                 if not isinstance(last, RunFailed):
-                    return called
+                    return result
                 failed = last
-            if tried > self._retries or not is_transient(failed):
-                return called
-            await self._sleep(retry_delay(failed, tried))
+            if attempt > self._retries or not is_transient(failed):
+                return result
+            await self._sleep(retry_delay(failed, attempt))
         raise AssertionError
 
     def _start(self, workflow: Workflow, call: Call, origin: Origin, model_steps: list[steps.Step]) -> Run:
@@ -157,17 +157,17 @@ class WorkflowCaller:
         with steps.observe_steps(model_steps.append):
             return self._engine.start(workflow, call, origin=origin)
 
-    async def _priced(self, called: CallResult, model_steps: list[steps.Step]) -> CallResult:
+    async def _add_cost(self, result: CallResult, model_steps: list[steps.Step]) -> CallResult:
         """Add the cost if the reply has only tokens."""
-        usage = called.answer.usage
+        usage = result.answer.usage
         if not model_steps or usage is None or usage.cost is not None:
-            return called
+            return result
         # In a thread: framework data is only read now.
-        known = await asyncio.to_thread(add_cost, usage, list(model_steps), self._prices)
-        answered = msgspec.structs.replace(called.answer, usage=known)
-        return msgspec.structs.replace(called, answer=answered)
+        priced = await asyncio.to_thread(add_cost, usage, list(model_steps), self._prices)
+        answer = msgspec.structs.replace(result.answer, usage=priced)
+        return msgspec.structs.replace(result, answer=answer)
 
-    async def _ended(self, run: Run) -> Event:
+    async def _wait_ended(self, run: Run) -> Event:
         """Wait for the run to end. Cancel it on timeout or when the caller is cancelled."""
         try:
             async with asyncio.timeout(self._timeout):
@@ -190,13 +190,13 @@ class WorkflowCaller:
         return last
 
 
-def _call_result(run: Run, last: Event, tried: int) -> CallResult:
+def _call_result(run: Run, last: Event, attempt: int) -> CallResult:
     reply = fold(run.log)
     started = run.started.at
     ended = last.at if isinstance(last, RunFinished | RunFailed) else None
     first = run.first_output_at
     failed = CallError(last.code, last.message) if isinstance(last, RunFailed) else None
-    answered = WorkflowAnswer(
+    answer = WorkflowAnswer(
         messages=reply.messages,
         value=reply.value,
         usage=reply.usage,
@@ -206,7 +206,7 @@ def _call_result(run: Run, last: Event, tried: int) -> CallResult:
         events=tuple(run.log),
         error=failed,
     )
-    return CallResult(answer=answered, run=run.id, trace_id=run.started.trace_id or None, attempts=tried)
+    return CallResult(answer=answer, run=run.id, trace_id=run.started.trace_id or None, attempts=attempt)
 
 
 def _refused_call(error: PalaverError) -> RunFailed:
@@ -220,7 +220,7 @@ def _failed_answer(failed: RunFailed) -> WorkflowAnswer:
 
 
 def describe_error(failed: Any) -> dict[str, str]:
-    """The error of a cell as it is stored."""
+    """The error of a cell, for storage."""
     if isinstance(failed, CallError):
         return {"code": failed.code, "message": failed.message}
     return {"code": "workflow_failed", "message": str(failed)}

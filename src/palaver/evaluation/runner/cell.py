@@ -29,7 +29,7 @@ from palaver.workflows.workflow import Workflow
 
 
 class CellInput(msgspec.Struct, frozen=True, kw_only=True):
-    """What the row contributes to a cell."""
+    """The parts of a row that a cell uses."""
 
     row: dict[str, Any]
     history: tuple[Message, ...] = ()
@@ -62,8 +62,8 @@ def missing_messages(cell_input: CellInput, columns: ColumnMap) -> str | None:
         return None
     if columns.messages is None and columns.script is None:
         return None
-    wanted = {"messages": columns.messages, "script": columns.script, "text": columns.spoken}
-    return ", ".join(f"no {what} in the column {column!r}" for what, column in wanted.items() if column is not None)
+    sources = {"messages": columns.messages, "script": columns.script, "text": columns.spoken}
+    return ", ".join(f"no {what} in the column {column!r}" for what, column in sources.items() if column is not None)
 
 
 def _cell_value(row: Mapping[str, Any], column: str | None) -> Any:
@@ -91,13 +91,13 @@ SCORING_TIMEOUT_FACTOR = 5
 
 
 class UnavailableEvaluator(NamedTuple):
-    """An evaluator that this process lacks, or whose parameters are no longer valid."""
+    """An evaluator that this process lacks, or whose parameters it rejects."""
 
     name: str
     reason: str
     needs: frozenset[str] = frozenset()
 
-    async def score(self, case: Case) -> list[ScoreRecord]:  # noqa: ARG002 - whatever the case
+    async def score(self, case: Case) -> list[ScoreRecord]:  # noqa: ARG002 - the interface of BoundEvaluator
         return [error_score(self.name, f"evaluator_unknown: {self.reason}")]
 
 
@@ -132,8 +132,8 @@ class CellRunner:
         self.stops = stop_conditions(plan, len(rows) // ROW_BYTES)
         self._rows = rows
         self._key = key
-        self._calling = caller
-        self._find = find_workflow
+        self._caller = caller
+        self._find_workflow = find_workflow
         self._evaluators = evaluators
         self._wants_events = any("events" in one.needs for one in evaluators)
         self._context = context
@@ -155,19 +155,19 @@ class CellRunner:
         )
         variant = self.plan.variants[one.position.variant]
         case = Case(id=format_cell_id(cell), row_id=one.row, variant=variant.name, repeat=one.position.repeat)
-        called = CellCalls()
+        calls = CellCalls()
         error: Mapping[str, Any] | None = None
         scores: list[NewScore] = []
         try:
-            case = await self._case(case, variant, content, called)
-            error = called.error
+            case = await self._case(case, variant, content, calls)
+            error = calls.error
             if error is None:
-                scores = await self._scored(case)
+                scores = await self._score(case)
         except CellFailed as failed:
             error = failed.error
         except (RequestError, BadStream) as failed:
             error = {"code": failed.code, "message": failed.message}
-        return self._kept(one, case, called, error, scores)
+        return self._result(one, case, calls, error, scores)
 
     def failed_result(self, cell: int, code: str, message: str) -> NewResult:
         """The result of a cell that could not be run."""
@@ -175,7 +175,7 @@ class CellRunner:
             cell, cell_position(self.plan, cell), format_row_id(self._row(cell)[: ROW_BYTES // 2]), self._now()
         )
         case = Case(id=format_cell_id(cell), row_id=one.row, variant=self.plan.variants[one.position.variant].name)
-        return self._kept(one, case, CellCalls(), {"code": code, "message": message}, [])
+        return self._result(one, case, CellCalls(), {"code": code, "message": message}, [])
 
     async def _case(self, case: Case, variant: PlannedVariant, content: bytes | None, calls: CellCalls) -> Case:
         if content is None:
@@ -186,7 +186,7 @@ class CellRunner:
             turns: Sequence[Turn] = [_recorded_turn(cell_input, variant)]
             history = cell_input.history
         else:
-            turns, history = await self._answered(case, cell_input, variant, calls)
+            turns, history = await self._call_variant(case, cell_input, variant, calls)
         return make_case(
             turns=turns,
             flags=flags,
@@ -203,23 +203,23 @@ class CellRunner:
             script=cell_input.script,
         )
 
-    async def _answered(
+    async def _call_variant(
         self, case: Case, cell_input: CellInput, variant: PlannedVariant, calls: CellCalls
     ) -> tuple[Sequence[Turn], tuple[Message, ...]]:
         if variant.is_chat and (lack := missing_messages(cell_input, variant.map)) is not None:
             raise CellFailed("no_messages", f"The row has nothing to say: {lack}. Fill it in, or leave the row out.")
-        workflow = self._find(variant.workflow or "")
+        workflow = self._find_workflow(variant.workflow or "")
 
         async def answer(history: tuple[Message, ...]) -> WorkflowAnswer:
             return await self._call(case, workflow, variant, history, cell_input.inputs, calls)
 
         if cell_input.script is None:
-            answered = await answer(cell_input.history)
-            return [_answered_turn(answered, cell_input.history, is_chat=variant.is_chat)], cell_input.history
+            reply = await answer(cell_input.history)
+            return [_answered_turn(reply, cell_input.history, is_chat=variant.is_chat)], cell_input.history
 
         async def play_user(name: str, history: tuple[Message, ...]) -> WorkflowAnswer:
             simulated = PlannedVariant(name=name, workflow=name, is_chat=True)
-            return await self._call(case, self._find(name), simulated, history, {}, calls)
+            return await self._call(case, self._find_workflow(name), simulated, history, {}, calls)
 
         played = await play_script(
             cell_input.script, answer, self._context, play_user=play_user, is_chat=variant.is_chat
@@ -248,18 +248,18 @@ class CellRunner:
             trace_parent=None if calls.trace_id is None else f"00-{calls.trace_id}-{NO_PARENT_ID}-01",
         )
         origin = Origin(project=project, key=self._key, protocol="evaluation", background=True, variant=variant.variant)
-        called = await self._calling.call(workflow, call, origin)
-        calls.add(called, keeps_events=self._wants_events)
-        return called.answer
+        result = await self._caller.call(workflow, call, origin)
+        calls.add(result, keeps_events=self._wants_events)
+        return result.answer
 
-    async def _scored(self, case: Case) -> list[NewScore]:
+    async def _score(self, case: Case) -> list[NewScore]:
         scores: dict[tuple[int, str], NewScore] = {}
-        for place, one in enumerate(self._evaluators):
-            for scored in await self._said(one, case):
-                scores.setdefault((place, scored.evaluator), make_score(place, scored))
+        for index, one in enumerate(self._evaluators):
+            for record in await self._run_evaluator(one, case):
+                scores.setdefault((index, record.evaluator), make_score(index, record))
         return list(scores.values())
 
-    async def _said(self, one: BoundEvaluator | UnavailableEvaluator, case: Case) -> list[ScoreRecord]:
+    async def _run_evaluator(self, one: BoundEvaluator | UnavailableEvaluator, case: Case) -> list[ScoreRecord]:
         """Run an evaluator with a timeout."""
         seconds = self.plan.limits.timeout * SCORING_TIMEOUT_FACTOR
         try:
@@ -270,7 +270,7 @@ class CellRunner:
                 error_score(one.name, f"evaluator_timeout: it took longer than {seconds:g} seconds", seconds=seconds)
             ]
 
-    def _kept(
+    def _result(
         self, one: CellInfo, case: Case, calls: CellCalls, error: Mapping[str, Any] | None, scores: Sequence[NewScore]
     ) -> NewResult:
         workflow = self.plan.variants[one.position.variant].workflow
@@ -286,7 +286,7 @@ def stop_conditions(plan: Plan, rows: int) -> StopConditions:
 
 
 def _recorded_turn(cell_input: CellInput, variant: PlannedVariant) -> Turn:
-    """The turn for an answer in the row."""
+    """The turn of an answer that the row already holds."""
     value = cell_input.row.get(variant.column or "", UNSET)
     if value is UNSET:
         raise CellFailed("no_answer", f"The row has nothing in the column {variant.column!r}.")
@@ -294,18 +294,18 @@ def _recorded_turn(cell_input: CellInput, variant: PlannedVariant) -> Turn:
     return make_turn(reply, is_chat=variant.is_chat, user=last_user_message(cell_input.history))
 
 
-def _answered_turn(answered: WorkflowAnswer, history: Sequence[Message], *, is_chat: bool) -> Turn:
+def _answered_turn(answer: WorkflowAnswer, history: Sequence[Message], *, is_chat: bool) -> Turn:
     reply = Reply(
         run_id="",
-        messages=answered.messages,
-        value=answered.value,
-        usage=answered.usage,
-        finish=answered.finish,
+        messages=answer.messages,
+        value=answer.value,
+        usage=answer.usage,
+        finish=answer.finish,
     )
     return make_turn(
         reply,
         is_chat=is_chat,
         user=last_user_message(history),
-        latency=answered.latency,
-        first_output=answered.first_output,
+        latency=answer.latency,
+        first_output=answer.first_output,
     )

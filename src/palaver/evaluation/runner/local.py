@@ -19,68 +19,68 @@ STOP_POLL_INTERVAL_S = 0.25
 class LocalRunner:
     """Runs the slices of one evaluation concurrently."""
 
-    def __init__(self, runs: SliceRunner, evaluation: Evaluation, slices: Iterable[Slice], concurrency: int) -> None:
-        self._runs = runs
+    def __init__(self, runner: SliceRunner, evaluation: Evaluation, slices: Iterable[Slice], concurrency: int) -> None:
+        self._runner = runner
         self._evaluation = evaluation
-        self._waiting = deque(slices)
+        self._pending = deque(slices)
         self._concurrency = concurrency
-        self._going: dict[asyncio.Task[None], SliceRun] = {}
-        self._is_stopped = not self._waiting
-        self._project = self._waiting[0].project if self._waiting else ""
+        self._tasks: dict[asyncio.Task[None], SliceRun] = {}
+        self._is_stopped = not self._pending
+        self._project = self._pending[0].project if self._pending else ""
 
     async def run(self) -> Evaluation:
         """Run to the end, or until stopped; returns the evaluation."""
-        if not self._waiting:
+        if not self._pending:
             return self._evaluation
         try:
-            while self._going or (self._waiting and not self._is_stopped):
-                self._begin()
-                await asyncio.wait(list(self._going), timeout=STOP_POLL_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED)
-                await self._heed()
+            while self._tasks or (self._pending and not self._is_stopped):
+                self._start_slices()
+                await asyncio.wait(list(self._tasks), timeout=STOP_POLL_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED)
+                await self._check_stopped()
         finally:
-            await self._end()
-        return await self._runs.database.read(evaluations.get_evaluation, self._project, self._evaluation.id)
+            await self._finish()
+        return await self._runner.database.read(evaluations.get_evaluation, self._project, self._evaluation.id)
 
     async def cancel(self) -> None:
         """Stop; recorded results stay."""
-        await self._runs.database.write(
-            evaluations.cancel_evaluation, self._project, self._evaluation.id, self._runs.now()
+        await self._runner.database.write(
+            evaluations.cancel_evaluation, self._project, self._evaluation.id, self._runner.now()
         )
         self._stop()
 
-    def _begin(self) -> None:
+    def _start_slices(self) -> None:
         """Start slices while there is room."""
-        while self._waiting and not self._is_stopped:
-            room = self._concurrency - sum(run.slice.width for run in self._going.values())
+        while self._pending and not self._is_stopped:
+            room = self._concurrency - sum(run.slice.width for run in self._tasks.values())
             width = min(-(-self._concurrency // SLICES_PER_WORKFLOW), room)
             if width <= 0:
                 return
-            one = msgspec.structs.replace(self._waiting.popleft(), width=width)
-            run = self._runs.run(one, on_stopped=lambda _: self._stop())
+            one = msgspec.structs.replace(self._pending.popleft(), width=width)
+            run = self._runner.run(one, on_stopped=lambda _: self._stop())
             task = asyncio.get_running_loop().create_task(run.work())
-            self._going[task] = run
-            task.add_done_callback(self._done)
+            self._tasks[task] = run
+            task.add_done_callback(self._on_done)
 
-    def _done(self, task: "asyncio.Task[None]") -> None:
-        del self._going[task]
+    def _on_done(self, task: "asyncio.Task[None]") -> None:
+        del self._tasks[task]
         if not task.cancelled():
             task.exception()  # The error was logged; the cells have no result.
 
-    async def _heed(self) -> None:
+    async def _check_stopped(self) -> None:
         of = {(self._project, self._evaluation.id)}
-        if not self._is_stopped and await self._runs.database.read(evaluation_slices.find_stopped, of):
+        if not self._is_stopped and await self._runner.database.read(evaluation_slices.find_stopped, of):
             self._stop()
 
     def _stop(self) -> None:
         self._is_stopped = True
-        for run in list(self._going.values()):
+        for run in list(self._tasks.values()):
             run.stop()
 
-    async def _end(self) -> None:
+    async def _finish(self) -> None:
         """Return the slices that were not started."""
         self._stop()
-        if self._going:
-            await asyncio.wait(list(self._going))
-        database, process = self._runs.database, self._runs.process
-        for one in self._waiting:
-            await database.write(evaluation_slices.release_slice, process, one, self._runs.now())
+        if self._tasks:
+            await asyncio.wait(list(self._tasks))
+        database, process = self._runner.database, self._runner.process
+        for one in self._pending:
+            await database.write(evaluation_slices.release_slice, process, one, self._runner.now())

@@ -78,7 +78,7 @@ def read_manual_case(document: Any, *, pointer: str = "/case") -> Case:
 
 
 def reply_from_output(output: Any, *, is_chat: bool, history: Sequence[Message] = ()) -> Reply:
-    """Convert a raw output to a reply; UNSET is empty. Raises BadStream for output that is no answer."""
+    """Convert a raw output to a reply; UNSET is empty. Raises BadStream for output that is not an answer."""
     replies = ReplyReader(is_chat=is_chat, history=history)
     items: list[OutputValue] = [] if output is UNSET else list(replies.feed(Returned(output)))
     items += replies.end()
@@ -111,10 +111,10 @@ def _make_turns(
 ) -> Sequence[Turn]:
     messages = list(history)
     turns: list[Turn] = []
-    for place, one in enumerate(manual_turns):
-        user = None if one.user is None else read_user_message(one.user, pointer=f"{pointer}/{place}/user")
+    for index, one in enumerate(manual_turns):
+        user = None if one.user is None else read_user_message(one.user, pointer=f"{pointer}/{index}/user")
         messages += [] if user is None else [user]
-        turns.append(_make_turn(one, flags, messages, user, one.expect, f"{pointer}/{place}/output"))
+        turns.append(_make_turn(one, flags, messages, user, one.expect, f"{pointer}/{index}/output"))
         messages += turns[-1].messages
     return turns
 

@@ -27,5 +27,5 @@ def estimate_progress(evaluation: Evaluation, last: RecentCells | None, now: dat
     if seconds <= 0:
         return EvaluationProgress()
     rate = count / seconds
-    left = evaluation.total - evaluation.done - evaluation.failed
-    return EvaluationProgress(round(rate, 3), round(left / rate, 1))
+    remaining = evaluation.total - evaluation.done - evaluation.failed
+    return EvaluationProgress(round(rate, 3), round(remaining / rate, 1))

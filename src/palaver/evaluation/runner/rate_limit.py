@@ -28,25 +28,25 @@ class RateLimiter:
         self._of = project, evaluation
         self._interval = rate.seconds / rate.calls
         self._count = max(1, min(_MAX_BATCH, int(_BATCH_SECONDS / self._interval)))
-        self._late = timedelta(seconds=self._interval + _MAX_LATE_S)
+        self._max_delay = timedelta(seconds=self._interval + _MAX_LATE_S)
         self._now = now
-        self._due: list[datetime] = []  # The next one last.
-        self._asking = asyncio.Lock()
+        self._reserved: list[datetime] = []  # The next one last.
+        self._lock = asyncio.Lock()
 
     async def wait(self) -> None:
         """Wait until the next call may be made."""
-        async with self._asking:
-            oldest = self._now() - self._late
-            while self._due and self._due[-1] < oldest:
-                self._due.pop()
-            if not self._due:
-                await self._ask()
-            due = self._due.pop()
-        if (seconds := (due - self._now()).total_seconds()) > 0:
+        async with self._lock:
+            oldest = self._now() - self._max_delay
+            while self._reserved and self._reserved[-1] < oldest:
+                self._reserved.pop()
+            if not self._reserved:
+                await self._reserve()
+            start_at = self._reserved.pop()
+        if (seconds := (start_at - self._now()).total_seconds()) > 0:
             await asyncio.sleep(seconds)
 
-    async def _ask(self) -> None:
+    async def _reserve(self) -> None:
         first = await self._database.write(slices.reserve_calls, *self._of, self._interval, self._count, self._now())
         first = first or self._now()  # The evaluation is gone; the worker will notice.
         step = timedelta(seconds=self._interval)
-        self._due = [first + number * step for number in reversed(range(self._count))]
+        self._reserved = [first + number * step for number in reversed(range(self._count))]

@@ -48,39 +48,39 @@ class ResultWriter:
         self._slice = one
         self._stops = stops
         self._now = now
-        self._recorded = on_recorded
+        self._on_recorded = on_recorded
         self._delay = delay
         self._is_patient = True
-        self._waiting: list[NewResult] = []
-        self._writing: asyncio.Task[None] | None = None
+        self._pending: list[NewResult] = []
+        self._write_task: asyncio.Task[None] | None = None
 
     def add(self, result: NewResult) -> None:
-        self._waiting.append(result)
-        if self._writing is None:
-            self._writing = asyncio.get_running_loop().create_task(self._write_on())
+        self._pending.append(result)
+        if self._write_task is None:
+            self._write_task = asyncio.get_running_loop().create_task(self._write_pending())
 
     async def flush(self, *, patient: bool = True) -> None:
         """Wait until all results are stored. Without `patient`, give up if the database is unavailable."""
         self._delay, self._is_patient = 0, patient
-        while self._writing is not None:
-            await asyncio.wait([self._writing])
+        while self._write_task is not None:
+            await asyncio.wait([self._write_task])
 
     def discard(self) -> None:
         """Discard the buffer: the slice belongs to another process."""
-        self._waiting.clear()
+        self._pending.clear()
 
-    async def _write_on(self) -> None:
+    async def _write_pending(self) -> None:
         try:
-            while self._waiting:
+            while self._pending:
                 await asyncio.sleep(self._delay)
-                some, self._waiting = self._waiting, []
+                some, self._pending = self._pending, []
                 if some and not await self._write(some):
                     if not self._is_patient:
                         return
-                    self._waiting = some + self._waiting
+                    self._pending = some + self._pending
                     await asyncio.sleep(RETRY_INTERVAL_S)
         finally:
-            self._writing = None
+            self._write_task = None
 
     async def _write(self, some: list[NewResult]) -> bool:
         """Store results; False if the database is unavailable."""
@@ -91,7 +91,7 @@ class ResultWriter:
         except PalaverError as error:
             log.warning("Results cannot be recorded, which is tried again: %s", error.message)
             return False
-        self._recorded(recorded)
+        self._on_recorded(recorded)
         return True
 
 
@@ -122,9 +122,12 @@ def make_result_body(case: Case) -> ResultBody:
     preview_out = preview_messages(case.messages, "output") if case.messages else preview(value, "output")
     user = last_user_message(case.history)
     text = case.text or ("" if value is None else _encode_text(value))
-    words = "\n".join([_truncate(user.text if user is not None else _encode_text(case.inputs)), _truncate(text)])
+    search_text = "\n".join([_truncate(user.text if user is not None else _encode_text(case.inputs)), _truncate(text)])
     return ResultBody(
-        preview_in=preview_in, preview_out=preview_out, search_text=words, body=compress_result(_encode_case(case))
+        preview_in=preview_in,
+        preview_out=preview_out,
+        search_text=search_text,
+        body=compress_result(_encode_case(case)),
     )
 
 
@@ -211,14 +214,14 @@ class CellCalls:
         self.error: Mapping[str, Any] | None = None
         self.events: list[Any] = []
 
-    def add(self, called: CallResult, *, keeps_events: bool) -> None:
+    def add(self, result: CallResult, *, keeps_events: bool) -> None:
         """Add a call. Results link to the first one."""
-        self.run = self.run or called.run
-        self.trace_id = self.trace_id or called.trace_id
-        self.attempts += called.attempts - 1
-        self.error = None if called.answer.error is None else describe_error(called.answer.error)
+        self.run = self.run or result.run
+        self.trace_id = self.trace_id or result.trace_id
+        self.attempts += result.attempts - 1
+        self.error = None if result.answer.error is None else describe_error(result.answer.error)
         if keeps_events:
-            self.events += called.answer.events
+            self.events += result.answer.events
 
 
 def make_result(
@@ -231,7 +234,7 @@ def make_result(
     redactor: CaseRedactor | None,
     ended_at: datetime,
 ) -> NewResult:
-    """The result of a cell as it is stored, redacted after scoring."""
+    """The result of a cell for storage, redacted after scoring."""
     if redactor is not None:
         case = redact_case(case, redactor)
         scores = [_redact_score(score, redactor) for score in scores]
@@ -261,20 +264,20 @@ def make_result(
     )
 
 
-def make_score(place: int, scored: ScoreRecord) -> NewScore:
+def make_score(index: int, record: ScoreRecord) -> NewScore:
     """The score with the evaluator's index in the plan."""
     return NewScore(
-        evaluator=place,
-        name=scored.evaluator,
-        status=scored.status,
-        passed=scored.passed,
-        score=scored.score,
-        label=scored.label,
-        reason=scored.reason,
-        details=scored.details,
-        seconds=scored.seconds,
-        usage=scored.usage,
-        cost=scored.cost,
+        evaluator=index,
+        name=record.evaluator,
+        status=record.status,
+        passed=record.passed,
+        score=record.score,
+        label=record.label,
+        reason=record.reason,
+        details=record.details,
+        seconds=record.seconds,
+        usage=record.usage,
+        cost=record.cost,
     )
 
 

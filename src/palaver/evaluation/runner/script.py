@@ -31,14 +31,14 @@ def simulated_user_messages(simulate: Simulate, messages: Sequence[Message]) -> 
 
     Instructions, tools and data of the assistant are left out.
     """
-    turned = [
+    swapped = [
         Message.user(message.text) if message.role == "assistant" else Message.assistant(message.text)
         for message in messages
         if message.role in ("user", "assistant") and message.text.strip()
     ]
-    if not turned or turned[0].role == "assistant":
-        turned.insert(0, Message.user(FIRST_PROMPT))
-    return (Message.system(_simulated_user_prompt(simulate)), *turned)
+    if not swapped or swapped[0].role == "assistant":
+        swapped.insert(0, Message.user(FIRST_PROMPT))
+    return (Message.system(_simulated_user_prompt(simulate)), *swapped)
 
 
 def ends_conversation(text: str) -> bool:
@@ -67,7 +67,7 @@ CallSimulatedUser = Callable[[str, tuple[Message, ...]], Awaitable[WorkflowAnswe
 
 class PlayedScript(msgspec.Struct, frozen=True, kw_only=True):
     turns: tuple[Turn, ...]
-    """One for each user message, including those that were not reached; fixed answers have none."""
+    """One for each user message, reached or not; fixed answers have none."""
     messages: tuple[Message, ...]
     """The whole conversation."""
     events: tuple[Event, ...] = ()
@@ -87,14 +87,14 @@ async def play_script(
 ) -> PlayedScript:
     """Play the script until it ends or stops. Remaining turns have `reached=False`."""
     player = _ScriptPlayer(script, answer, context, play_user, is_chat=is_chat)
-    for place, turn in enumerate(script.turns):
+    for index, turn in enumerate(script.turns):
         if player.is_over:
-            player.leave(script.turns[place:])
+            player.skip(script.turns[index:])
             break
-        await player.turn(turn)
+        await player.play(turn)
     return PlayedScript(
         turns=tuple(player.turns),
-        messages=tuple(player.said),
+        messages=tuple(player.messages),
         events=tuple(player.events),
         error=player.failed,
         user_usage=_sum_usage(player.user_usages),
@@ -102,8 +102,8 @@ async def play_script(
 
 
 def _sum_usage(usages: Iterable[Usage | None]) -> Usage | None:
-    known = [usage for usage in usages if usage is not None]
-    return reduce(add, known) if known else None
+    reported = [usage for usage in usages if usage is not None]
+    return reduce(add, reported) if reported else None
 
 
 class _ScriptPlayer:
@@ -123,40 +123,40 @@ class _ScriptPlayer:
         self.context = context
         self.play_user = play_user
         self.is_chat = is_chat
-        self.said = list(script.start)
+        self.messages = list(script.start)
         self.turns: list[Turn] = []
         self.events: list[Event] = []
         self.user_usages: list[Usage | None] = []
         self.failed: Any = None
         self.is_over = False
 
-    async def turn(self, turn: ScriptTurn) -> None:
+    async def play(self, turn: ScriptTurn) -> None:
         if turn.assistant is not None:
-            self.said.append(turn.assistant)
+            self.messages.append(turn.assistant)
         elif turn.user is not None:
-            await self._asked(turn.user, turn, turn.expect)
+            await self._send(turn.user, turn, turn.expect)
         elif turn.simulate is not None:
-            await self._simulated(turn.simulate, turn)
+            await self._simulate(turn.simulate, turn)
 
-    def leave(self, turns: Sequence[ScriptTurn]) -> None:
+    def skip(self, turns: Sequence[ScriptTurn]) -> None:
         """Add turns that were not reached."""
-        left = [turn for turn in turns if turn.assistant is None]
-        self.turns += [Turn(user=turn.user, expect=turn.expect or None, reached=False) for turn in left]
+        skipped = [turn for turn in turns if turn.assistant is None]
+        self.turns += [Turn(user=turn.user, expect=turn.expect or None, reached=False) for turn in skipped]
 
-    async def _asked(self, user: Message, turn: ScriptTurn, expect: dict[str, Any]) -> None:
+    async def _send(self, user: Message, turn: ScriptTurn, expect: dict[str, Any]) -> None:
         """Send a user message and collect the answer, with canned tool results in between."""
-        self.said.append(user)
-        first = len(self.said)
-        answers = [await self._called()]
+        self.messages.append(user)
+        first = len(self.messages)
+        answers = [await self._call()]
         while len(answers) <= MAX_TOOL_ROUNDS and self.failed is None:
-            results = self._results(answers[-1].messages, turn)
+            results = self._canned_results(answers[-1].messages, turn)
             if not results:
                 break
-            self.said += results
-            answers.append(await self._called())
+            self.messages += results
+            answers.append(await self._call())
         reply = Reply(
             run_id="",
-            messages=tuple(self.said[first:]),
+            messages=tuple(self.messages[first:]),
             value=answers[-1].value,
             usage=_sum_usage(one.usage for one in answers),
             finish=answers[-1].finish,
@@ -171,53 +171,53 @@ class _ScriptPlayer:
                 expect=expect or None,
             )
         )
-        await self._judge_whether_over()
+        await self._check_over()
 
-    async def _called(self) -> WorkflowAnswer:
-        answered = await self.answer(tuple(self.said))
-        self.said += answered.messages
-        self.events += answered.events
-        self.failed = answered.error
-        return answered
+    async def _call(self) -> WorkflowAnswer:
+        answer = await self.answer(tuple(self.messages))
+        self.messages += answer.messages
+        self.events += answer.events
+        self.failed = answer.error
+        return answer
 
-    def _results(self, messages: Sequence[Message], turn: ScriptTurn) -> list[Message]:
+    def _canned_results(self, messages: Sequence[Message], turn: ScriptTurn) -> list[Message]:
         """Canned results for all open calls; empty unless there is one for each."""
-        waiting = [call for call in read_tool_calls(messages) if call.result is UNSET]
-        outputs = [find_canned_result(self.script, turn, call.name, call.arguments) for call in waiting]
+        open_calls = [call for call in read_tool_calls(messages) if call.result is UNSET]
+        outputs = [find_canned_result(self.script, turn, call.name, call.arguments) for call in open_calls]
         if any(output is UNSET for output in outputs):
             return []
-        return [Message.tool(call.call_id, output) for call, output in zip(waiting, outputs, strict=True)]
+        return [Message.tool(call.call_id, output) for call, output in zip(open_calls, outputs, strict=True)]
 
-    async def _judge_whether_over(self) -> None:
-        """End the script after a failed call, or after a failed turn if it says so. Keep the judge's verdict."""
+    async def _check_over(self) -> None:
+        """End the script after a failed call, or after a failed turn if `stop` is "on-failure". Keep the verdict."""
         turn = self.turns[-1]
         if self.failed is not None:
             self.is_over = True
         elif self.script.stop == "on-failure" and turn.expect:
-            with track_spending() as spent:
+            with track_spending() as spending:
                 results = await check_turn(turn.expect, turn, self.context)
-            known = [check for check in results if check.error is None]
-            self.is_over = not all(check.passed for check in known)
-            for check in known:
+            decided = [check for check in results if check.error is None]
+            self.is_over = not all(check.passed for check in decided)
+            for check in decided:
                 if check.name == "judge":
-                    verdict = TurnVerdict(check.passed, check.reason, spent.usage, spent.cost)
+                    verdict = TurnVerdict(check.passed, check.reason, spending.usage, spending.cost)
                     self.turns[-1] = msgspec.structs.replace(turn, verdict=verdict)
 
-    async def _simulated(self, simulate: Simulate, turn: ScriptTurn) -> None:
+    async def _simulate(self, simulate: Simulate, turn: ScriptTurn) -> None:
         """Let another workflow play the user until it is done. `expect` applies to the last answer."""
         if self.play_user is None:
             raise ValueError("A script with `simulate` needs somebody to play the user.")
         turns_before = len(self.turns)
         for _ in range(simulate.max_turns):
-            spoken = await self.play_user(simulate.workflow, simulated_user_messages(simulate, self.said))
-            self.user_usages.append(spoken.usage)
-            if spoken.error is not None:
-                self.failed, self.is_over = spoken.error, True
+            reply = await self.play_user(simulate.workflow, simulated_user_messages(simulate, self.messages))
+            self.user_usages.append(reply.usage)
+            if reply.error is not None:
+                self.failed, self.is_over = reply.error, True
                 break
-            text = "".join(message.text for message in spoken.messages if message.role == "assistant")
+            text = "".join(message.text for message in reply.messages if message.role == "assistant")
             if not text.strip() or ends_conversation(text):
                 break
-            await self._asked(Message.user(text), turn, {})
+            await self._send(Message.user(text), turn, {})
             if self.is_over:
                 break
         if len(self.turns) == turns_before:

@@ -1,4 +1,4 @@
-"""Run slices in this process: as many cells at once as the slice is wide, each stored soon after it ends."""
+"""Run slices in this process, `slice.width` cells at a time. Each result is stored soon after its cell ends."""
 
 import asyncio
 import logging
@@ -34,7 +34,7 @@ Redact = Callable[[str, str | None], CaseRedactor | None]
 
 
 class SliceRunner:
-    """What all slices of a process share."""
+    """Runs the slices of a process, and caches a cell runner per evaluation."""
 
     def __init__(
         self,
@@ -53,59 +53,57 @@ class SliceRunner:
         self.database = database
         self.process = process
         self.now = now
-        self._find = find_workflow
+        self._find_workflow = find_workflow
         self._evaluators = evaluators
         self._context = context
         self._redact = redact
         self._prices = prices
-        self._jobs: dict[tuple[str, str], tuple[CellRunner, int]] = {}
-        self._reading = asyncio.Lock()
+        self._cell_runners: dict[tuple[str, str], tuple[CellRunner, int]] = {}
+        self._lock = asyncio.Lock()
 
     def run(self, one: Slice, *, on_stopped: Callable[[tuple[str, str]], None]) -> "SliceRun":
-        """A slice to be run. `stopped` is called when its evaluation must stop."""
+        """Prepare a slice. `on_stopped` is called when its evaluation must stop."""
         return SliceRun(self, one, on_stopped)
 
     async def acquire_cells(self, of: tuple[str, str]) -> CellRunner:
-        """The cell runner of an evaluation, created with its first slice and cached until `rest`."""
-        async with self._reading:
-            known = self._jobs.get(of)
-            if known is None:
+        """The cell runner of an evaluation, created with its first slice and cached while in use."""
+        async with self._lock:
+            cached = self._cell_runners.get(of)
+            if cached is None:
                 self.drop_unused()
-            job, users = (await self._read(of), 0) if known is None else known
-            self._jobs[of] = job, users + 1
-            return job
+            cells, users = (await self._load(of), 0) if cached is None else cached
+            self._cell_runners[of] = cells, users + 1
+            return cells
 
     def release_cells(self, of: tuple[str, str]) -> None:
-        """Release the cell runner."""
-        job, users = self._jobs[of]
-        self._jobs[of] = job, users - 1
+        cells, users = self._cell_runners[of]
+        self._cell_runners[of] = cells, users - 1
 
     def drop_unused(self) -> None:
-        """Drop unused cell runners."""
-        self._jobs = {of: (job, users) for of, (job, users) in self._jobs.items() if users}
+        self._cell_runners = {of: (cells, users) for of, (cells, users) in self._cell_runners.items() if users}
 
-    async def _read(self, of: tuple[str, str]) -> CellRunner:
+    async def _load(self, of: tuple[str, str]) -> CellRunner:
         planned = await self.database.read(evaluations.get_planned, *of)
         plan = msgspec.convert(planned.plan, Plan)
         rate, limits = plan.limits.rate, plan.limits
         context = self._context.for_project(of[0], planned.evaluation.key)
-        pace = None if rate is None else RateLimiter(self.database, *of, rate, self.now).wait
+        throttle = None if rate is None else RateLimiter(self.database, *of, rate, self.now).wait
         return CellRunner(
             *of,
             plan,
             planned.rows,
             key=planned.evaluation.key,
             caller=WorkflowCaller(
-                self.engine, timeout=limits.timeout, retries=limits.retries, throttle=pace, prices=self._prices
+                self.engine, timeout=limits.timeout, retries=limits.retries, throttle=throttle, prices=self._prices
             ),
-            find_workflow=self._find,
-            evaluators=[self._bound(one, context) for one in plan.evaluators],
+            find_workflow=self._find_workflow,
+            evaluators=[self._bind(one, context) for one in plan.evaluators],
             context=context,
             redact=self._redact,
             now=self.now,
         )
 
-    def _bound(self, planned: PlannedEvaluator, context: EvaluatorContext) -> BoundEvaluator | UnavailableEvaluator:
+    def _bind(self, planned: PlannedEvaluator, context: EvaluatorContext) -> BoundEvaluator | UnavailableEvaluator:
         try:
             return self._evaluators.find(planned.key).bind(planned.parameters, context, name=planned.name)
         except PalaverError as error:  # The code has changed since the evaluation was planned.
@@ -113,31 +111,31 @@ class SliceRunner:
 
 
 class SliceRun:
-    """One slice that this process has taken."""
+    """One slice that this process has taken, from start to release."""
 
-    def __init__(self, house: SliceRunner, one: Slice, stopped: Callable[[tuple[str, str]], None]) -> None:
+    def __init__(self, owner: SliceRunner, one: Slice, on_stopped: Callable[[tuple[str, str]], None]) -> None:
         self.slice = one
-        self._house = house
-        self._stopped = stopped
+        self._owner = owner
+        self._on_stopped = on_stopped
         self._workers: list[asyncio.Task[None]] = []
         self._is_stopped = False
         self._is_lost = False
-        self._hurried: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._abort: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def stop(self, *, immediately: bool = False) -> None:
-        """Start no more cells and cancel running ones. `at_once`: don't wait for the database either."""
+        """Start no more cells and cancel running ones. `immediately`: don't wait for the database either."""
         if not self._is_stopped:
             self._is_stopped = True
             for worker in self._workers:
                 worker.cancel()
-        if immediately and not self._hurried.done():
-            self._hurried.set_result(None)
+        if immediately and not self._abort.done():
+            self._abort.set_result(None)
 
     async def work(self) -> None:
         """Run the remaining cells, then release the slice. Raises nothing."""
-        whole = is_broken = False
+        is_complete = is_broken = False
         try:
-            whole = await self._run_job()
+            is_complete = await self._run_job()
         except NotFound:
             self._is_lost = True  # Deleted.
         except PalaverError as error:
@@ -146,76 +144,78 @@ class SliceRun:
         except Exception:
             log.exception("A slice of %s cannot be run, which is tried again", self.slice.evaluation)
             is_broken = True
-        await self._let_go(whole=whole)
+        await self._release(is_complete=is_complete)
         if self._workers:
             await asyncio.wait(self._workers)
         if is_broken:
-            await asyncio.wait([self._hurried], timeout=RETRY_INTERVAL_S)  # Leave it to other processes for a moment.
+            await asyncio.wait([self._abort], timeout=RETRY_INTERVAL_S)  # Leave it to other processes for a moment.
 
     async def _run_job(self) -> bool:
-        job = await self._house.acquire_cells(self.slice.evaluation_key)
+        runner = await self._owner.acquire_cells(self.slice.evaluation_key)
         try:
-            return await self._run(job)
+            return await self._run(runner)
         finally:
-            self._house.release_cells(self.slice.evaluation_key)
+            self._owner.release_cells(self.slice.evaluation_key)
 
-    async def _run(self, job: CellRunner) -> bool:
+    async def _run(self, runner: CellRunner) -> bool:
         """Run the cells; True if all were stored."""
-        house, one = self._house, self.slice
-        cells = slice_cells(job.plan, one)
-        known = await house.database.read(results.find_recorded_cells, *one.evaluation_key, cells)
-        left = [cell for cell in cells if cell not in known]
-        group = ResultWriter(house.database, house.process, one, job.stops, now=house.now, on_recorded=self._noted)
-        if left and one.attempts >= FAIL_AFTER_DEATHS:
-            group.add(job.failed_result(left.pop(0), "process_died", "Every process that ran this cell died with it."))
-        hashes = [job.row_hash(cell) for cell in left]
-        contents = await house.database.read(testset_rows.read_contents, one.project, job.plan.testset.id, hashes)
+        owner, one = self._owner, self.slice
+        cells = slice_cells(runner.plan, one)
+        recorded = await owner.database.read(results.find_recorded_cells, *one.evaluation_key, cells)
+        remaining = [cell for cell in cells if cell not in recorded]
+        writer = ResultWriter(
+            owner.database, owner.process, one, runner.stops, now=owner.now, on_recorded=self._on_recorded
+        )
+        if remaining and one.attempts >= FAIL_AFTER_DEATHS:
+            message = "Every process that ran this cell died with it."
+            writer.add(runner.failed_result(remaining.pop(0), "process_died", message))
+        hashes = [runner.row_hash(cell) for cell in remaining]
+        contents = await owner.database.read(testset_rows.read_contents, one.project, runner.plan.testset.id, hashes)
         width = 1 if one.attempts >= SERIAL_AFTER_DEATHS else one.width
-        turn = iter(left)
-        for _ in range(0 if self._is_stopped else min(width, len(left))):
-            work = self._cells(job, turn, contents, group)
+        pending = iter(remaining)
+        for _ in range(0 if self._is_stopped else min(width, len(remaining))):
+            work = self._run_cells(runner, pending, contents, writer)
             self._workers.append(asyncio.get_running_loop().create_task(work))
-        ended = asyncio.gather(*self._workers, return_exceptions=True)
-        await asyncio.wait([ended, self._hurried], return_when=asyncio.FIRST_COMPLETED)
+        workers_done = asyncio.gather(*self._workers, return_exceptions=True)
+        await asyncio.wait([workers_done, self._abort], return_when=asyncio.FIRST_COMPLETED)
         if self._is_lost:
-            group.discard()
-        await group.flush(patient=not self._hurried.done())
-        return ended.done() and not self._is_stopped and not any(ended.result())
+            writer.discard()
+        await writer.flush(patient=not self._abort.done())
+        return workers_done.done() and not self._is_stopped and not any(workers_done.result())
 
-    async def _cells(
-        self, job: CellRunner, turn: Iterator[int], contents: dict[bytes, bytes], group: ResultWriter
+    async def _run_cells(
+        self, runner: CellRunner, pending: Iterator[int], contents: dict[bytes, bytes], writer: ResultWriter
     ) -> None:
         """Run cell after cell; one of `width` tasks."""
-        for cell in turn:
+        for cell in pending:
             if self._is_stopped:
                 return
             try:
-                result = await job.run(cell, contents.get(job.row_hash(cell)))
+                result = await runner.run(cell, contents.get(runner.row_hash(cell)))
             except EvaluationAborted:
                 self.stop(immediately=True)
                 return
             except Exception:  # A bug of ours; other cells continue.
                 log.exception("The cell %d of %s could not be run", cell, self.slice.evaluation)
-                result = job.failed_result(cell, "internal", "Something broke: the log says what.")
-            group.add(result)
+                result = runner.failed_result(cell, "internal", "Something broke: the log says what.")
+            writer.add(result)
 
-    def _noted(self, recorded: RecordOutcome) -> None:
-        """Called when results were stored, or were refused."""
-        if not recorded.is_ours:
+    def _on_recorded(self, outcome: RecordOutcome) -> None:
+        if not outcome.is_ours:
             self._is_lost = True
             self.stop(immediately=True)
-        elif recorded.is_stopped and not self._is_stopped:
-            self._stopped(self.slice.evaluation_key)
+        elif outcome.is_stopped and not self._is_stopped:
+            self._on_stopped(self.slice.evaluation_key)
 
-    async def _let_go(self, *, whole: bool) -> None:
-        house = self._house
+    async def _release(self, *, is_complete: bool) -> None:
+        owner = self._owner
         while not self._is_lost:
             try:
-                change = slices.end_slice if whole else slices.release_slice
-                await house.database.write(change, house.process, self.slice, house.now())
+                change = slices.end_slice if is_complete else slices.release_slice
+                await owner.database.write(change, owner.process, self.slice, owner.now())
             except PalaverError as error:
-                if self._hurried.done():
-                    return  # The process that notices our end will release it.
+                if self._abort.done():
+                    return  # The process that notices our death will release it.
                 log.warning("A slice cannot be let go of, which is tried again: %s", error.message)
                 await asyncio.sleep(RETRY_INTERVAL_S)
             else:

@@ -1,6 +1,6 @@
-"""The evaluation worker of a process: takes waiting slices, and returns those that it cannot finish.
+"""The evaluation worker of a process: takes waiting slices, and returns unfinished ones when it stops.
 
-All state is in the database: a slice runs only cells that have no result yet, whoever had it before.
+All state is in the database: a slice runs only cells that have no result yet, whichever process had it before.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ POLL_INTERVAL_S, BUSY_POLL_INTERVAL_S, RUNNING_POLL_INTERVAL_S = 1.0, 0.2, 0.25
 
 
 class EvaluationWorker:
-    """One per process, from `begin` to `end`."""
+    """One per process."""
 
     def __init__(
         self,
@@ -43,35 +43,35 @@ class EvaluationWorker:
         self._database = database
         self._process = process
         self._names = names
-        self._make = make_runner  # Imported with the first slice: most servers never have one.
-        self._runs: SliceRunner | None = None
-        self._most = max_cells
+        self._make_runner = make_runner  # Imported with the first slice: most servers never have one.
+        self._runner: SliceRunner | None = None
+        self._max_cells = max_cells
         self._now = now
-        self._look = poll_interval
-        self._going: dict[asyncio.Task[None], SliceRun] = {}
-        self._looking = Poller(self._look_once, subject="Evaluations that wait", log=log, retry_delay=poll_interval)
+        self._poll_interval = poll_interval
+        self._tasks: dict[asyncio.Task[None], SliceRun] = {}
+        self._poller = Poller(self._poll, subject="Evaluations that wait", log=log, retry_delay=poll_interval)
         self._polls = False
 
     @property
     def running(self) -> int:
         """Number of running slices."""
-        return len(self._going)
+        return len(self._tasks)
 
     def start(self, *, polls: bool = True) -> None:
-        """Start polling. Without `polls`, look only when woken: no other process uses the database."""
+        """Start polling. Without `polls`, poll only when woken: no other process uses the database."""
         self._polls = polls
         if polls:
-            self._looking.start()
+            self._poller.start()
 
     def wake(self) -> None:
-        """Called when slices wait, or must stop."""
-        self._looking.start()
-        self._looking.wake()
+        """Poll now: slices are waiting, or must stop."""
+        self._poller.start()
+        self._poller.wake()
 
     def check_stopped(self) -> None:
-        """Called when an evaluation must stop."""
-        if self._going:
-            self._looking.wake()
+        """Poll now if slices are running: an evaluation must stop."""
+        if self._tasks:
+            self._poller.wake()
 
     async def release_slices_of(self, dead: Sequence[str]) -> None:
         """Release the slices of dead processes and of unknown ones."""
@@ -82,63 +82,63 @@ class EvaluationWorker:
             self.wake()
 
     async def stop(self) -> None:
-        """Cancel running calls and return all slices."""
-        await self._looking.stop()
-        self._leave()
-        if self._going:
-            await asyncio.wait(list(self._going))
+        """Cancel running calls and return all slices to the queue."""
+        await self._poller.stop()
+        self._stop_all()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks))
 
-    async def _look_once(self) -> float | None:
-        """Stop and take slices; returns the seconds until the next poll."""
-        await self._heed()
-        waits = await self._take()
-        if self._going:
+    async def _poll(self) -> float | None:
+        """Stop and take slices. Returns the seconds until the next poll."""
+        await self._stop_cancelled()
+        waits = await self._take_slices()
+        if self._tasks:
             return RUNNING_POLL_INTERVAL_S
         if waits:
-            return self._look if self._engine.is_draining else BUSY_POLL_INTERVAL_S
-        if self._runs is not None:
-            self._runs.drop_unused()
-        return self._look if self._polls else None
+            return self._poll_interval if self._engine.is_draining else BUSY_POLL_INTERVAL_S
+        if self._runner is not None:
+            self._runner.drop_unused()
+        return self._poll_interval if self._polls else None
 
-    def _leave(self) -> None:
-        for run in self._going.values():
+    def _stop_all(self) -> None:
+        for run in self._tasks.values():
             run.stop(immediately=True)
 
-    async def _heed(self) -> None:
+    async def _stop_cancelled(self) -> None:
         """Stop slices of stopped evaluations; return all if the process is draining."""
         if self._engine.is_draining:
-            self._leave()
-        elif named := {run.slice.evaluation_key for run in self._going.values()}:
-            for of in await self._database.read(slices.find_stopped, named):
-                self._stop(of)
+            self._stop_all()
+        elif running := {run.slice.evaluation_key for run in self._tasks.values()}:
+            for of in await self._database.read(slices.find_stopped, running):
+                self._stop_evaluation(of)
 
-    def _stop(self, of: tuple[str, str]) -> None:
-        for run in self._going.values():
+    def _stop_evaluation(self, of: tuple[str, str]) -> None:
+        for run in self._tasks.values():
             if run.slice.evaluation_key == of:
                 run.stop()
 
-    async def _take(self) -> bool:
+    async def _take_slices(self) -> bool:
         """Take slices while there is room. True if any slice waits."""
         if self._engine.is_draining:
             return False
-        free = self._most - sum(run.slice.width for run in self._going.values())
+        free = self._max_cells - sum(run.slice.width for run in self._tasks.values())
         if not await self._database.read(slices.has_waiting_slices):
             return False
         if free > 0:
-            runs = self._runs = self._runs or await asyncio.to_thread(self._make)
+            runner = self._runner = self._runner or await asyncio.to_thread(self._make_runner)
             # One at a time, so that processes that poll at the same moment share them.
             names, now = self._names(), self._now()
             for one in await self._database.write(slices.claim_slices, self._process, names, free, now, limit=1):
-                self._looking.wake()
-                self._begin(runs, one)
+                self._poller.wake()
+                self._start_slice(runner, one)
         return True
 
-    def _begin(self, runs: "SliceRunner", one: Slice) -> None:
-        run = runs.run(one, on_stopped=self._stop)
+    def _start_slice(self, runner: "SliceRunner", one: Slice) -> None:
+        run = runner.run(one, on_stopped=self._stop_evaluation)
         task = asyncio.get_running_loop().create_task(run.work())
-        self._going[task] = run
-        task.add_done_callback(self._done)
+        self._tasks[task] = run
+        task.add_done_callback(self._on_done)
 
-    def _done(self, task: "asyncio.Task[None]") -> None:
-        self._going.pop(task)
-        self._looking.wake()
+    def _on_done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.pop(task)
+        self._poller.wake()

@@ -61,8 +61,8 @@ CSV_COLUMNS = (
 def write_csv(report: Report) -> Iterator[bytes]:
     """Yield the lines. A cell without scores has one, too."""
     yield _format_csv_line(CSV_COLUMNS)
-    for whole in report.cells():
-        result = whole.result
+    for detail in report.cells():
+        result = detail.result
         for score in result.scores or (None,):
             yield _format_csv_line([_format_csv_value(value) for value in _score_values(report, result, score)])
 
@@ -103,16 +103,16 @@ JSONL_MEDIA_TYPE = "application/x-ndjson"
 def write_jsonl(report: Report) -> Iterator[bytes]:
     head = {name: value for name, value in msgspec.structs.asdict(report).items() if name != "cells"}
     yield json.encode({"type": "evaluation", **head}) + b"\n"
-    for whole in report.cells():
-        yield json.encode(_encode_cell(report, whole)) + b"\n"
+    for detail in report.cells():
+        yield json.encode(_encode_cell(report, detail)) + b"\n"
 
 
-def _encode_cell(report: Report, whole: ResultDetail) -> dict[str, Any]:
-    result: StoredResult = whole.result
+def _encode_cell(report: Report, detail: ResultDetail) -> dict[str, Any]:
+    result: StoredResult = detail.result
     fields = msgspec.structs.asdict(result)
     for name in ("cell", "seq", "scores", "preview_in", "preview_out"):
         del fields[name]
-    body: dict[str, Any] = whole.body or {}
+    body: dict[str, Any] = detail.body or {}
     return {
         "type": "cell",
         "id": format_cell_id(result.cell),
@@ -185,12 +185,12 @@ def write_junit(report: Report) -> Iterator[bytes]:
 
 def _fill_suites(suites: Sequence[Sequence[_TestSuite]], report: Report) -> None:
     """Distribute all rows in one pass."""
-    says = evaluators_with_passes(report)
+    with_passes = evaluators_with_passes(report)
     for row in iterate_rows(report):
         for variant, cells in groupby(row, key=lambda cell: cell.variant):
             repeats = list(cells)
             for suite in suites[variant]:
-                passes = suite.evaluator in says
+                passes = suite.evaluator in with_passes
                 result = row_outcome(repeats, suite.evaluator, passes=passes, failed_as=report.failed_as)
                 suite.add(repeats[0].row, result, _total_latency(repeats))
 
@@ -219,8 +219,8 @@ def _properties(result: RowOutcome) -> Iterator[str]:
     if result.passes is not None and result.passes[1] > 1:
         values["passed"] = f"{result.passes[0]} of {result.passes[1]}"
     if values:
-        listed = "".join(f'<property name="{name}" value="{value}"/>' for name, value in values.items())
-        yield f"<properties>{listed}</properties>"
+        properties = "".join(f'<property name="{name}" value="{value}"/>' for name, value in values.items())
+        yield f"<properties>{properties}</properties>"
 
 
 def _total_latency(cells: Sequence[StoredResult]) -> float:
@@ -260,7 +260,9 @@ def _report_lines(report: Report) -> Iterator[str]:
 
 
 def _summary_table(report: Report) -> Iterator[str]:
-    yield from _table_head(["variant", "evaluator", "passed", "95 %", "mean", "rows", "not scored", "flaky"], words=2)
+    yield from _table_head(
+        ["variant", "evaluator", "passed", "95 %", "mean", "rows", "not scored", "flaky"], text_columns=2
+    )
     for variant in report.summary.variants:
         for one in variant.evaluators:
             yield _table_row(
@@ -286,7 +288,7 @@ def _comparison_table(comparison: Comparison) -> Iterator[str]:
     yield f"### {_escape_markdown(comparison.candidate)} beside {_escape_markdown(comparison.base)}"
     yield ""
     names = ["evaluator", "verdict", "base", "candidate", "difference", "95 %", "p (Holm)", "regressions", "fixes"]
-    yield from _table_head(names, words=2)
+    yield from _table_head(names, text_columns=2)
     for one in comparison.evaluators:
         needed = f" ({one.cases_needed:,} rows would tell)" if one.cases_needed else ""
         yield _table_row(
@@ -324,9 +326,9 @@ def _comparison_table(comparison: Comparison) -> Iterator[str]:
             yield f"- and {lost - MAX_REGRESSIONS:,} more"
 
 
-def _table_head(names: Sequence[str], words: int) -> Iterator[str]:
+def _table_head(names: Sequence[str], text_columns: int) -> Iterator[str]:
     yield _table_row(names)
-    yield _table_row(["---" if place < words else "---:" for place in range(len(names))])
+    yield _table_row(["---" if index < text_columns else "---:" for index in range(len(names))])
 
 
 def _table_row(cells: Sequence[str]) -> str:

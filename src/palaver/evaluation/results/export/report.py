@@ -53,8 +53,8 @@ class RowOutcome(NamedTuple):
 def iterate_rows(report: Report) -> Iterator[list[StoredResult]]:
     """The cells by row, within a row by variant and repeat."""
     per_row = max(1, len(report.variants) * report.repeats)
-    for _, cells in groupby(report.cells(), key=lambda whole: whole.result.cell // per_row):
-        yield [whole.result for whole in cells]
+    for _, cells in groupby(report.cells(), key=lambda detail: detail.result.cell // per_row):
+        yield [detail.result for detail in cells]
 
 
 def evaluator_names(report: Report) -> list[str]:
