@@ -146,7 +146,7 @@ def online(
     def nothing(name: str) -> Any:
         raise WorkflowNotFound(name, known=())
 
-    outside = NetworkConfig(**{"providers": providers or {}, "env": ENV, "models": Path("/nowhere"), **more})
+    outside = NetworkConfig(**{"providers": providers or {}, "env": ENV, "models_dir": Path("/nowhere"), **more})
     return NetworkContext((), outside, find_workflow=nothing if registry is None else registry.workflow, engine=engine)
 
 

@@ -257,7 +257,7 @@ async def test_vectors_are_asked_for_once_while_they_are_remembered() -> None:
 
 async def test_local_models_are_those_of_one_folder(tmp_path: Path) -> None:
     save_model(tmp_path / "small")
-    context = online(models=tmp_path)
+    context = online(models_dir=tmp_path)
 
     one = await scored(
         "semantic_similarity", answer("lending books", expected="borrow book"), context, model="local:small"
@@ -274,7 +274,7 @@ def test_no_other_folder_can_be_named(tmp_path: Path, model: str) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "small").mkdir()
     with pytest.raises(InvalidValue, match="There is no model") as caught:
-        built_in()["semantic_similarity"].bind({"model": model}, online(models=tmp_path / "models"))
+        built_in()["semantic_similarity"].bind({"model": model}, online(models_dir=tmp_path / "models"))
 
     assert caught.value.pointer == "/parameters/model"
 
@@ -282,7 +282,7 @@ def test_no_other_folder_can_be_named(tmp_path: Path, model: str) -> None:
 async def test_a_folder_without_a_model_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "small").mkdir()
 
-    one = await scored("semantic_similarity", PARIS, online(models=tmp_path), model="local:small")
+    one = await scored("semantic_similarity", PARIS, online(models_dir=tmp_path), model="local:small")
 
     assert one.status == "error"
     assert one.reason.startswith("not_available: small is no model2vec model")

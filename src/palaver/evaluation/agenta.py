@@ -1,7 +1,7 @@
 """Translate Agenta's evaluators and their settings into ours.
 
-Settings without a counterpart are listed in the notes. Code is kept as text and never run. A tree of Agenta's matchers
-becomes our `combine`.
+Settings without a counterpart are listed in the notes. Code is stored as text and never run. A tree of matchers becomes
+a `combine`.
 """
 
 import re

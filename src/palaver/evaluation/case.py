@@ -1,7 +1,7 @@
-"""The case that evaluators score, and how it is built from replies (B3).
+"""The case that evaluators score, and its construction from replies (contract B3).
 
 UNSET means absent: no expected answer, no value of a chat, no result of a call; null is a value. Whether the workflow
-is a chat decides what is read: nothing is converted to text implicitly.
+is a chat decides which fields are set: nothing is converted to text implicitly.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,13 +21,13 @@ from palaver.errors import InvalidMessages
 from palaver.testsets.scripts import Script
 
 Note = Literal["no_text", "empty", "refusal", "data_only"]
-"""Why there is no text: only tool calls, nothing, a refusal, or only data."""
+"""Why the text is empty: only tool calls, nothing, a refusal, or only data."""
 
 NO_NOTES: frozenset[str] = frozenset()
 
 
 class Flags(msgspec.Struct, frozen=True):
-    """What the workflow was when it was called."""
+    """Properties of the workflow at the time of the call."""
 
     is_chat: bool = True
     is_chat_source: Literal["declared", "derived"] = "declared"
@@ -39,7 +39,7 @@ class CaseToolCall(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str
     name: str
     arguments: str = ""
-    """The JSON text exactly as it was produced."""
+    """The JSON text exactly as produced."""
     parsed: Any | UnsetType = UNSET
     """The arguments as a value, `{}` for empty text; UNSET if they are not JSON."""
     result: Any | UnsetType = UNSET
@@ -50,7 +50,7 @@ class CaseToolCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnVerdict(msgspec.Struct, frozen=True):
-    """What a judge said of a turn while the script was played, and its cost."""
+    """A judge's verdict on a turn while the script was played, and its cost."""
 
     passed: bool
     reason: str = ""
@@ -76,7 +76,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     reached: bool = True
     """False for turns after a script stopped: they count as failed, `not_reached`."""
     verdict: TurnVerdict | None = None
-    """The verdict that decided whether the script goes on. It is reused for scoring, and not stored."""
+    """The verdict that decided whether to continue the script. It is reused for scoring, and not stored."""
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,7 +138,7 @@ def make_case(  # noqa: PLR0913 - a case has as many fields, all by keyword
     trace_id: str | None = None,
     script: Script | None = None,
 ) -> Case:
-    """Combine turns into a case. Text, value and finish are those of the last turn that was reached."""
+    """Combine turns into a case. Text, value and finish are taken from the last turn that was reached."""
     numbered = _number_calls(turns)
     last = next((turn for turn in reversed(numbered) if turn.reached), Turn())
     usages = [turn.usage for turn in numbered if turn.usage is not None]
@@ -196,7 +196,7 @@ def make_turn(
 
 
 def reply_text(messages: Sequence[Message]) -> tuple[str, frozenset[str]]:
-    """The text of the last assistant message, and a note if there is none."""
+    """The text of the last assistant message, and a note if it is empty."""
     last = next((message for message in reversed(messages) if message.role == "assistant"), None)
     text = last.text if last is not None else ""
     if text.strip():
@@ -237,7 +237,7 @@ def last_user_message(history: Sequence[Message]) -> Message | None:
 
 
 def case_of_turn(case: Case, number: int) -> Case:
-    """One turn as a case of its own; its history is everything before it."""
+    """One turn as a separate case; its history is everything before it."""
     turn = case.turns[number]
     before: list[Message] = list(case.history) if len(case.turns) > 1 else []
     for earlier in case.turns[:number] if len(case.turns) > 1 else ():

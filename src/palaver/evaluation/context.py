@@ -1,6 +1,6 @@
 """What evaluators may use besides the case: other evaluators, judges, webhooks, embeddings, threads.
 
-Spending on models is tracked here as well, separately from that of the workflow: whoever calls a model records it, and
+Spending on models is tracked here as well, separately from the workflow's: the code that calls a model records it, and
 the caller of the evaluator reads the sum, without passing it through the functions in between.
 """
 
@@ -35,7 +35,7 @@ class EvaluatorContext(Protocol):
         ...
 
     def check_judge(self, judge: str, pointer: str) -> None:
-        """Raise InvalidValue for a judge that can never be asked."""
+        """Raise InvalidValue for a judge that can never answer."""
         ...
 
     async def judge(self, judge: str, prompt: str, *, schema: Mapping[str, Any], retries: int = 2) -> Any:
@@ -61,8 +61,6 @@ _current_spending: ContextVar["Spending | None"] = ContextVar("spent", default=N
 
 
 class Spending:
-    """What was spent so far."""
-
     def __init__(self) -> None:
         self.usage: Usage | None = None
         self.cost: float | None = None
@@ -77,7 +75,7 @@ class Spending:
 
 @contextmanager
 def track_spending() -> Generator[Spending]:
-    """Track what is spent inside the block. Enclosing blocks include it."""
+    """Track spending inside the block. Enclosing blocks include it."""
     outer, inner = _current_spending.get(), Spending()
     token = _current_spending.set(inner)
     try:

@@ -1,4 +1,12 @@
-"""Prompts for judges, and their verdicts."""
+"""Prompts for judges, and their verdicts.
+
+A prompt has slots, `{{text}}` or `{{inputs.city}}`: paths, without conditions, loops or functions. Inserted text is not
+searched for slots. It stands between marks with a random token for each prompt, so that a case can neither pass for
+instructions nor fake a speaker.
+
+A judge is asked again if its verdict does not match the schema. Several verdicts are combined field by field: numbers
+by their mean, booleans by majority (a draw is false), anything else by frequency.
+"""
 
 import asyncio
 import re
@@ -50,7 +58,7 @@ class PromptMarks:
 
 
 def format_value(value: Any) -> str:
-    """Text as it is, other values as JSON."""
+    """Text unchanged, other values as JSON."""
     return json.replace_surrogates(value) if isinstance(value, str) else json.encode(json.to_builtins(value)).decode()
 
 
@@ -270,7 +278,7 @@ def _is_number(value: Any) -> bool:
 
 
 DEFAULT_RETRIES: Final = 2
-"""How often a judge is asked again if its answer does not fit."""
+"""Retries of an answer that does not match the schema."""
 _MAX_ANSWER_LENGTH: Final = 20_000
 """Characters of an invalid answer that are shown to the judge again."""
 
@@ -286,7 +294,7 @@ class JudgeAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgeModel(Protocol):
-    """A model or workflow that can be asked for a verdict."""
+    """A model or workflow that gives verdicts."""
 
     async def answer(self, messages: Sequence[Message], schema: VerdictSchema) -> JudgeAnswer:
         """Answer the messages. Raises ScoringError."""

@@ -115,12 +115,12 @@ def check_workflow_judge(workflow: Workflow, pointer: str) -> None:
 
 
 def _judge_inputs(workflow: Workflow, messages: Sequence[Message], schema: Mapping[str, Any]) -> dict[str, Any]:
-    place = _prompt_input(workflow)
-    if place is None:
+    input_name = _prompt_input(workflow)
+    if input_name is None:
         raise ScoringError("judge_failed", f"{workflow.description.name} has no input for the question")
     prompt = "\n\n".join(message.text for message in messages)
-    return {place: prompt} | (
-        {_SCHEMA_INPUT: schema} if _SCHEMA_INPUT in _input_names(workflow) and place != _SCHEMA_INPUT else {}
+    return {input_name: prompt} | (
+        {_SCHEMA_INPUT: schema} if _SCHEMA_INPUT in _input_names(workflow) and input_name != _SCHEMA_INPUT else {}
     )
 
 
@@ -166,7 +166,7 @@ class NetworkContext(OfflineContext):
     ) -> None:
         super().__init__(evaluators, executor=executor)
         self._network = network
-        self._find = find_workflow
+        self._find_workflow = find_workflow
         self._engine = engine
         """None if workflows can be named here, but run in another process."""
         self._webhooks = WebhookClient(network.env, allow_private=network.allow_private)
@@ -258,7 +258,7 @@ class NetworkContext(OfflineContext):
         provider, slash, _ = name.partition("/")
         if not (slash and provider in self._network.providers):
             try:
-                return self._find(name)
+                return self._find_workflow(name)
             except WorkflowNotFound:
                 pass
         provider_model = self._find_provider(name)

@@ -63,7 +63,7 @@ def check_answers(
 
 
 def _expected_answer(question: Question, value: Any) -> str | None:
-    """A description of what the answer should be, or None if it is valid."""
+    """Describe a valid answer; None if this one is."""
     match question.type:
         case "boolean":
             return None if isinstance(value, bool) else "true or false"

@@ -69,24 +69,24 @@ class ReviewSelection(msgspec.Struct, frozen=True):
     items: Sequence[NewReviewItem]
 
 
-def select_items(db: Connection, project: str, wanted: WantedItems) -> ReviewSelection:
+def select_items(db: Connection, project: str, request: WantedItems) -> ReviewSelection:
     """The items of a review. Raises NotFound for an unknown run or trace, InvalidValue if there are no items."""
-    if (wanted.run is None) == (wanted.traces is None):
+    if (request.run is None) == (request.traces is None):
         raise InvalidValue("Say either a run or traces that are to be reviewed.", pointer="/items")
     plan = None
-    if wanted.run is not None:
-        _, stored = evaluations.get_plan(db, project, wanted.run)
+    if request.run is not None:
+        _, stored = evaluations.get_plan(db, project, request.run)
         plan = msgspec.convert(stored, Plan)
-        items = _select_results(db, project, wanted.run, plan, wanted)
+        items = _select_results(db, project, request.run, plan, request)
     else:
-        items = [NewReviewItem(trace=trace) for trace in _select_traces(db, project, wanted)]
-    if wanted.sample is not None:
-        items = _sample_items(items, wanted.sample, wanted.seed)
+        items = [NewReviewItem(trace=trace) for trace in _select_traces(db, project, request)]
+    if request.sample is not None:
+        items = _sample_items(items, request.sample, request.seed)
     if not items:
         raise InvalidValue("There is nothing to review there.", pointer="/items")
     if len(items) > MAX_ITEMS:
         raise InvalidValue(f"A review has at most {MAX_ITEMS} items: take a sample.", pointer="/items")
-    return ReviewSelection(wanted.run, plan, items)
+    return ReviewSelection(request.run, plan, items)
 
 
 def human_questions(plan: Plan) -> list[Question]:
@@ -103,13 +103,13 @@ def evaluator_questions(parameters: Any) -> list[Question]:
     return [Question(key="correct")] if questions is None else msgspec.convert(questions, list[Question])
 
 
-def _select_results(db: Connection, project: str, run: str, plan: Plan, wanted: WantedItems) -> list[NewReviewItem]:
-    names, filters = [variant.name for variant in plan.variants], wanted.filter
-    if wanted.variant is not None and wanted.variant not in names:
-        message = f"There is no variant {wanted.variant!r} here. It has: {', '.join(names)}."
+def _select_results(db: Connection, project: str, run: str, plan: Plan, request: WantedItems) -> list[NewReviewItem]:
+    names, filters = [variant.name for variant in plan.variants], request.filter
+    if request.variant is not None and request.variant not in names:
+        message = f"There is no variant {request.variant!r} here. It has: {', '.join(names)}."
         raise InvalidValue(message, pointer="/items/variant")
     which = ResultFilters(
-        variant=None if wanted.variant is None else names.index(wanted.variant),
+        variant=None if request.variant is None else names.index(request.variant),
         status=filters.status,
         evaluator=filters.evaluator,
         passed=filters.passed,
@@ -121,25 +121,25 @@ def _select_results(db: Connection, project: str, run: str, plan: Plan, wanted: 
         page = evaluation_pages.list_results(db, project, run, which, Window(_PAGE_SIZE, after))
         items += [NewReviewItem(cell=one.cell, seq=one.seq, trace=one.trace_id) for one in page.data]
         after = page.next
-        if after is None or (len(items) > MAX_ITEMS and wanted.sample is None):
+        if after is None or (len(items) > MAX_ITEMS and request.sample is None):
             return items
 
 
-def _select_traces(db: Connection, project: str, wanted: WantedItems) -> list[str]:
-    if isinstance(wanted.traces, list):
-        trace_ids = list(dict.fromkeys(trace.lower() for trace in wanted.traces))
+def _select_traces(db: Connection, project: str, request: WantedItems) -> list[str]:
+    if isinstance(request.traces, list):
+        trace_ids = list(dict.fromkeys(trace.lower() for trace in request.traces))
         existing: set[str] = set()
         for first in range(0, len(trace_ids), _PAGE_SIZE):
             query_by_id = select(spans.c.trace_id).where(spans.c.project == project, spans.c.head == IS_HEAD)
             existing.update(db.scalars(query_by_id.where(spans.c.trace_id.in_(trace_ids[first : first + _PAGE_SIZE]))))
-        if missing := next((trace for trace in wanted.traces if trace.lower() not in existing), None):
+        if missing := next((trace for trace in request.traces if trace.lower() not in existing), None):
             raise NotFound(f"There is no trace {missing[:80]!r}.")
         return trace_ids
-    read = span_filters.parse_filter(wanted.traces, "/items/traces") if wanted.traces else None
-    query = SpanQuery(filter=read, search=wanted.search, since=wanted.since, until=wanted.until)
-    theirs = select(spans.c.trace_id).where(spans.c.head == IS_HEAD, *span_pages.query_clauses(db, project, query))
-    newest = theirs.order_by(spans.c.start.desc(), spans.c.span_id)
-    return list(db.scalars(newest if wanted.sample is not None else newest.limit(MAX_ITEMS + 1)))
+    trace_filter = span_filters.parse_filter(request.traces, "/items/traces") if request.traces else None
+    query = SpanQuery(filter=trace_filter, search=request.search, since=request.since, until=request.until)
+    matching = select(spans.c.trace_id).where(spans.c.head == IS_HEAD, *span_pages.query_clauses(db, project, query))
+    newest = matching.order_by(spans.c.start.desc(), spans.c.span_id)
+    return list(db.scalars(newest if request.sample is not None else newest.limit(MAX_ITEMS + 1)))
 
 
 def _sample_items(items: Sequence[NewReviewItem], count: int, seed: int) -> list[NewReviewItem]:
@@ -239,19 +239,19 @@ def store_review_score(
     project: str,
     evaluation: str,
     item: ReviewItem,
-    wanted: Sequence[ScoreSlot],
+    slots: Sequence[ScoreSlot],
     answers: Sequence[ReviewAnswer],
     at: datetime,
 ) -> bool:
     """Store the latest answers of all reviewers as the item's score. False if the result is gone or was replaced."""
-    if not wanted or item.cell is None:
+    if not slots or item.cell is None:
         return False
     evaluations.lock_evaluation(db, project, evaluation)
     key = (results.c.project == project, results.c.evaluation == evaluation, results.c.cell == item.cell)
     if db.scalar(select(results.c.seq).where(*key)) != item.seq:
         return False
     last = {one.reviewer: one for one in answers}
-    for slot in wanted:
+    for slot in slots:
         values = [one.answers[slot.question.key] for one in last.values() if slot.question.key in one.answers]
         if (score := score_answers(slot, values)) is not None:
             _store_score(db, project, evaluation, item.cell, slot, score)

@@ -1,6 +1,6 @@
-"""Scores, and what an evaluator may return.
+"""Scores, and the values that evaluators may return.
 
-`read_result` never raises: what cannot be read becomes an error score, and the evaluation continues.
+`read_result` never raises: an unreadable value becomes an error score, and the evaluation continues.
 """
 
 import math
@@ -31,12 +31,12 @@ class Score(msgspec.Struct, frozen=True):
     name: str | None = None
     """Distinguishes several scores of one evaluator."""
     usage: Usage | None = None
-    """Usage of the models that were asked."""
+    """Usage of judges and other models."""
     cost: float | None = None
 
 
 class ScoreRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A score as it is stored. The reason of a skip or an error begins with its code."""
+    """A score for storage. The reason of a skip or an error begins with its code."""
 
     evaluator: str
     status: ScoreStatus
@@ -85,7 +85,7 @@ def error_score(evaluator: str, reason: str, *, seconds: float = 0.0) -> ScoreRe
 
 
 def read_result(value: Any, evaluator_name: str, threshold: float | None = None) -> list[ScoreRecord]:
-    """Convert what an evaluator returned to records, one for each score."""
+    """Convert the returned value of an evaluator to records, one for each score."""
     try:
         return _read_value(value, evaluator_name, threshold)
     except _InvalidReturn as why:

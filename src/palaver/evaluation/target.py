@@ -54,13 +54,13 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return self._to_text(value, self.target)
 
     def value(self, case: Case) -> Any:
-        """The JSON to score, searched in text; UNSET if there is none."""
+        """The JSON to score, searched in text; or UNSET."""
         raw = self.raw(case)
         is_data = "data_only" in case.notes and self.target in _TEXT_TARGETS
         return json_values.find_json(raw) if isinstance(raw, str) and not is_data else raw
 
     def raw(self, case: Case) -> Any:
-        """The target as it is: text, a workflow's value, or the value of a chat's data; UNSET if absent."""
+        """The unconverted target: text, a workflow's value, or the value of a chat's data; UNSET if absent."""
         if self.target not in _TEXT_TARGETS:
             return self._lookup(case)
         if "data_only" in case.notes:
@@ -70,7 +70,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return case.text if self.target == "text" or not case.flags.is_chat else all_text(case)
 
     def expected(self, case: Case) -> Any:
-        """The expected answer. Raises Skip no_expected if there is none."""
+        """The expected answer. Raises Skip no_expected."""
         if self.expected_from is None:
             value = case.expected
         elif self.expected_from in case.row:
@@ -98,7 +98,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return value if self.case_sensitive else json_values.map_strings(value, str.casefold)
 
     def value_at(self, path: str, value: Any) -> Any:
-        """The value at a path; UNSET if there is none or the path is invalid."""
+        """The value at a path; UNSET if it is missing or the path is invalid."""
         return _value_at(value, path)
 
     def _lookup(self, case: Case) -> Any:
@@ -115,7 +115,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def answer_json(case: Case) -> Any:
-    """The JSON of an answer: in its text, its data, or a workflow's value; UNSET if there is none."""
+    """The JSON of an answer: in its text, its data, or a workflow's value; or UNSET."""
     return Target().value(case)
 
 

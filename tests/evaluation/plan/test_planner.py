@@ -202,7 +202,7 @@ async def test_what_is_wrong_is_found_before_anything_runs(
     more: dict[str, Any], kind: type[RequestError], pointer: str, why: str
 ) -> None:
     with pytest.raises(kind) as refused:
-        await planning(most_cells=29).plan("default", asked(**more))
+        await planning(max_cells=29).plan("default", asked(**more))
 
     assert refused.value.pointer == pointer
     assert why in refused.value.message
@@ -215,7 +215,7 @@ async def test_a_set_of_another_project_is_not_there() -> None:
 
 @pytest.mark.parametrize(("wanted", "given"), [(None, 2.0), (1.0, 1.0), (3.0, 2.0)])
 async def test_nobody_may_spend_more_than_the_settings_say(wanted: float | None, given: float) -> None:
-    planned = await planning(most_cost=2.0).plan("default", asked(limits={"max_cost": wanted}))
+    planned = await planning(max_cost=2.0).plan("default", asked(limits={"max_cost": wanted}))
 
     assert planned.plan.limits == Limits(max_cost=given)
 

@@ -90,5 +90,5 @@ def built_in() -> Mapping[str, Evaluator]:
 
 @cache
 def _load(key: str) -> Evaluator:
-    # The module name comes from the table, never from a client.
+    # Clients cannot choose the module: its name is in the table.
     return vars(import_module(f"{__name__}.{MODULES[key]}"))[key]

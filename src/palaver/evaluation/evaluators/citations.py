@@ -1,4 +1,4 @@
-"""citations: whether what the answer cites is among its sources.
+"""citations: whether the answer cites only its sources.
 
 A source is an item of a list, wherever the list is; a value without lists is one source. It is cited by any text in it
 (a URL, an id, a file id), by its position in the list, or by a number that it has itself.
@@ -70,7 +70,7 @@ def _parse_json_text(value: Any) -> Any:
 
 
 def _source_items(value: Any) -> list[Any]:
-    """The items of the list, or of all lists in the object; the value itself if there are none."""
+    """The items of the list, or of all lists in the object; else the value itself."""
     if isinstance(value, list):
         return cast("list[Any]", value)
     if isinstance(value, dict):
@@ -123,7 +123,7 @@ def find_citations(messages: Iterable[Message], style: CitationStyle, marker: re
 
 
 def _citations_in_text(part: Text, style: CitationStyle, marker: re.Pattern[str]) -> Iterator[Citation]:
-    # An index in code, `rows[0]`, is no citation. Blanked code keeps its length, so offsets stay valid.
+    # An index in code, `rows[0]`, is not a citation. Blanked code keeps its length, so offsets stay valid.
     text = _CODE.sub(lambda code: " " * len(code[0]), part.text)
     ends = [match.end() for match in _SENTENCE_END.finditer(text)]
     if style != "markers":
@@ -163,8 +163,8 @@ def _sentence_around(text: str, ends: Sequence[int], start: int, end: int, marke
 def resolve_source(name: str, number: int | None, sources: Sequence[Source]) -> Source | None:
     """The cited source, by number if there is one, else by name."""
     if number is not None:
-        own = next((source for source in sources if source.own_number == number), None)
-        return own or next((source for source in sources if source.number == number), None)
+        by_own_number = next((source for source in sources if source.own_number == number), None)
+        return by_own_number or next((source for source in sources if source.number == number), None)
     name = _normalize_url(name)
     exact = next((source for source in sources if any(_normalize_url(text) == name for text in source.texts)), None)
     pattern = re.compile(re.escape(name) + r"(?![\w/%-])")
@@ -213,11 +213,11 @@ def citations(
 
     `supported` also wants that what is said stands in the source, nearly.
     """
-    known = find_sources(_source_values(case, sources))
+    numbered_sources = find_sources(_source_values(case, sources))
     pattern = marker_pattern(marker) or re.compile(r"\[(\d+)\]")
     cited = find_citations(case.messages, style, pattern)
-    meant = {one: resolve_source(*one, known) for one in {(one.name, one.number) for one in cited}}
-    details = [_describe_citation(one, meant[one.name, one.number], supported=supported) for one in cited]
+    resolved = {one: resolve_source(*one, numbered_sources) for one in {(one.name, one.number) for one in cited}}
+    details = [_describe_citation(one, resolved[one.name, one.number], supported=supported) for one in cited]
     good = sum(one["resolved"] and one.get("supported", True) for one in details)
     bad = [one["citation"] for one in details if not (one["resolved"] and one.get("supported", True))]
     return Score(
@@ -228,7 +228,7 @@ def citations(
         else f"{len(cited)} citations; wanted {min} or more"
         if len(cited) < min
         else "",
-        details={"sources": len(known), "citations": details},
+        details={"sources": len(numbered_sources), "citations": details},
     )
 
 

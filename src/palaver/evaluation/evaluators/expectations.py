@@ -35,9 +35,9 @@ from palaver.testsets.scripts import check_expect
 _MAX_SHOWN_LENGTH: Final = 80
 
 
-def text_fault(text: str, wanted: Mapping[str, Any]) -> str | None:
+def text_fault(text: str, expected: Mapping[str, Any]) -> str | None:
     """The first expectation that the text does not meet; None if it meets all."""
-    for key, value in wanted.items():
+    for key, value in expected.items():
         fault = _TEXT_CHECKS[key](text, value)
         if fault is not None:
             return fault
@@ -60,8 +60,8 @@ def _compile_pattern(pattern: str) -> Any:
 
 
 def _equals_fault(text: str, value: Any) -> str | None:
-    other = next((one for one in as_name_list(value) if text != one), None)
-    return None if other is None else f"the text is not {_shorten(other)}"
+    unequal = next((one for one in as_name_list(value) if text != one), None)
+    return None if unequal is None else f"the text is not {_shorten(unequal)}"
 
 
 def _contains_fault(text: str, value: Any) -> str | None:
@@ -79,8 +79,8 @@ def _any_of_fault(text: str, value: Any) -> str | None:
 
 
 def _matches_fault(text: str, value: Any) -> str | None:
-    other = next((one for one in as_name_list(value) if not pattern_matches(one, text)), None)
-    return None if other is None else f"the text does not match {_shorten(other)}"
+    unmatched = next((one for one in as_name_list(value) if not pattern_matches(one, text)), None)
+    return None if unmatched is None else f"the text does not match {_shorten(unmatched)}"
 
 
 def _similar_fault(text: str, value: Any) -> str | None:
@@ -128,17 +128,17 @@ Expect = Mapping[str, Any]
 async def check_turn(expect: Any, turn: Turn, context: EvaluatorContext) -> list[ExpectationCheck]:
     """Check each expectation. A turn that was not reached meets none."""
     try:
-        wanted = check_expect(expect, "/expect")
+        expected = check_expect(expect, "/expect")
     except InvalidValue as error:  # Test sets were validated at commit; a manual case was not.
         why = f"invalid_expect: {error.message}"
         return [ExpectationCheck("expect", passed=False, reason=why, error="invalid_expect")]
-    names = [name for name in wanted if name != "order"]  # It is an option of `tools`.
+    names = [name for name in expected if name != "order"]  # It is an option of `tools`.
     if not turn.reached:
         return [ExpectationCheck(name, passed=False, reason="not_reached") for name in names or ("reached",)]
     return [
-        await _run_judge_check(wanted[name], turn, context)
+        await _run_judge_check(expected[name], turn, context)
         if name == "judge"
-        else await offload(context, _run_check, name, wanted, turn)  # A pattern may be slow.
+        else await offload(context, _run_check, name, expected, turn)  # A pattern may be slow.
         for name in names
     ]
 
@@ -151,7 +151,7 @@ def _run_check(name: str, expect: Expect, turn: Turn) -> ExpectationCheck:
     return ExpectationCheck(name, passed=fault is None, reason=fault or "")
 
 
-# Each check returns what is wrong, or None
+# Each check returns a fault, or None
 
 
 def _text_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
@@ -165,11 +165,11 @@ def _tools_fault(value: Any, turn: Turn, expect: Expect) -> str | None:
         return f"called {names}" if calls else None
     if value == "any":
         return None if calls else "no tool was called"
-    wanted = [_default_match(call) for call in read_expected_calls(value) or ()]
+    expected = [_default_match(call) for call in read_expected_calls(value) or ()]
     mode = cast("SequenceMode", expect.get("order", "strict"))
-    if compare_calls(calls, wanted, mode=mode, match="ignore").passed:
+    if compare_calls(calls, expected, mode=mode, match="ignore").passed:
         return None
-    return f"called {names or 'nothing'}; wanted {', '.join(call.name for call in wanted) or 'nothing'} ({mode})"
+    return f"called {names or 'nothing'}; wanted {', '.join(call.name for call in expected) or 'nothing'} ({mode})"
 
 
 def _default_match(call: ExpectedCall) -> ExpectedCall:
@@ -181,14 +181,14 @@ def _json_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
     document = _turn_json(turn)
     if document is UNSET:
         return "there is no JSON in the answer"
-    for path, wanted in cast("Mapping[str, Any]", value).items():
+    for path, expected in cast("Mapping[str, Any]", value).items():
         try:
             actual = json_values.value_at(document, path)
         except ValueError as error:
             raise ScoringError("invalid_path", str(error)) from None
         if actual is UNSET:
             return f"there is nothing at {path}"
-        if not json_equal(actual, wanted):
+        if not json_equal(actual, expected):
             return f"{path} is another"
     return None
 
@@ -204,9 +204,11 @@ def _data_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
     values = [part.value for part in _turn_data(turn) if part.name == name]
     if not values:
         return f"there is no data named {name!r}"
-    wanted = value.get("value", UNSET)
+    expected = value.get("value", UNSET)
     return (
-        None if wanted is UNSET or any(json_equal(one, wanted) for one in values) else f"the data {name!r} is another"
+        None
+        if expected is UNSET or any(json_equal(one, expected) for one in values)
+        else f"the data {name!r} is another"
     )
 
 

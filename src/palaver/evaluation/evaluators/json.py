@@ -45,9 +45,9 @@ def contains_json(
         faults = [] if schema is None else schema_errors(one, schema)
         if not faults:
             return Score(passed=True)
-    word = "JSON" if kind == "any" else kind
+    label = "JSON" if kind == "any" else kind
     return Score(
-        passed=False, reason=f"it does not meet the schema: {faults[0]}" if has_candidate else f"no {word} in the text"
+        passed=False, reason=f"it does not meet the schema: {faults[0]}" if has_candidate else f"no {label} in the text"
     )
 
 
@@ -118,7 +118,7 @@ def json_diff(
     tolerance: Annotated[float, Meta(ge=0, description="By how much numbers may differ.")] = 0,
 ) -> Score:
     """The share of leaves that are equal in the JSON of the answer and in what is expected."""
-    wanted = _json_leaves(expected_json(case, target), ignore_key_case=ignore_key_case)
+    expected = _json_leaves(expected_json(case, target), ignore_key_case=ignore_key_case)
     value = target.value(case)
     if value is UNSET:
         return Score(score=0.0, reason="there is no JSON in the answer")
@@ -129,18 +129,18 @@ def json_diff(
             return json_kind(one) == json_kind(other)
         return json_equal(target.fold_value(one), target.fold_value(other), tolerance=tolerance)
 
-    both = [path for path in wanted if path in actual]
-    different = [path for path in both if not equal(actual[path], wanted[path])]
-    missing = [path for path in wanted if path not in actual]
-    more = [path for path in actual if path not in wanted]
-    counted = len(wanted) + (len(more) if extra == "count" else 0)
+    both = [path for path in expected if path in actual]
+    different = [path for path in both if not equal(actual[path], expected[path])]
+    missing = [path for path in expected if path not in actual]
+    more = [path for path in actual if path not in expected]
+    counted = len(expected) + (len(more) if extra == "count" else 0)
     differences = {"different": different, "missing": missing, "extra": more}
     return Score(
         score=(len(both) - len(different)) / counted,
-        reason=", ".join(f"{len(some)} {word}" for word, some in differences.items() if some),
+        reason=", ".join(f"{len(some)} {label}" for label, some in differences.items() if some),
         details={
-            word: [json_values.format_path(path) for path in some[:_MAX_LISTED_PATHS]]
-            for word, some in differences.items()
+            label: [json_values.format_path(path) for path in some[:_MAX_LISTED_PATHS]]
+            for label, some in differences.items()
             if some
         },
     )
@@ -162,14 +162,14 @@ def json_field_match(
     tolerance: Annotated[float, Meta(ge=0, description="By how much numbers may differ.")] = 0,
 ) -> Score:
     """One field of the JSON in the answer is what is expected."""
-    wanted = target.expected(case) if equals is UNSET else equals
+    expected = target.expected(case) if equals is UNSET else equals
     value = target.value(case)
     if value is UNSET:
         return Score(passed=False, reason="there is no JSON in the answer")
     actual = target.value_at(path, value)
     if actual is UNSET:
         return Score(passed=False, reason=f"there is nothing at {path}")
-    if json_equal(target.fold_value(actual), target.fold_value(wanted), tolerance=tolerance):
+    if json_equal(target.fold_value(actual), target.fold_value(expected), tolerance=tolerance):
         return Score(passed=True)
     return Score(passed=False, reason=f"what is at {path} differs from what is expected", details={"found": actual})
 
@@ -196,10 +196,10 @@ def json_multi_field_match(
     value = target.value(case)
     matches: dict[str, bool] = {}
     for name, path in paths_by_name.items():
-        wanted, actual = json_values.value_at(expected, path), json_values.value_at(value, path)
-        if wanted is not UNSET:
+        expected_value, actual = json_values.value_at(expected, path), json_values.value_at(value, path)
+        if expected_value is not UNSET:
             matches[name] = actual is not UNSET and json_equal(
-                target.fold_value(actual), target.fold_value(wanted), tolerance=tolerance
+                target.fold_value(actual), target.fold_value(expected_value), tolerance=tolerance
             )
     if not matches:
         raise ScoringError("no_fields", "what is expected has none of these fields")

@@ -57,12 +57,14 @@ async def llm_judge(
     Slots of the prompt: {{inputs.x}}, {{text}}, {{expected}}, {{conversation}}, {{tool_calls}}. An answer that does
     not fit the schema is asked for again; a judge that cannot be reached is an error, and no score.
     """
-    wanted = schema or verdict_schema(scale)
+    answer_schema = schema or verdict_schema(scale)
     verdicts: list[Any] = []
     for _ in range(samples):
         marks = PromptMarks()
         question = parse_template(prompt, "").fill(case, target, marks)
-        verdicts.append(await context.judge(judge, f"{marks.rule}\n\n{question}", schema=wanted, retries=retries))
+        verdicts.append(
+            await context.judge(judge, f"{marks.rule}\n\n{question}", schema=answer_schema, retries=retries)
+        )
     return combine_verdicts(verdicts, scale)
 
 
@@ -101,13 +103,15 @@ async def goal_reached(
     The goal is the parameter's, else that of the script's `expect`, else `expected.goal`. The prompt has the slot
     {{goal}} beside those of llm_judge.
     """
-    wanted = schema or _goal_schema(scale)
+    answer_schema = schema or _goal_schema(scale)
     slots = {"goal": goal or _find_goal(case, target)}
     verdicts: list[Any] = []
     for _ in range(samples):
         marks = PromptMarks()
         question = parse_template(prompt or _GOAL_PROMPT, "", _GOAL_SLOTS).fill(case, target, marks, slots)
-        verdicts.append(await context.judge(judge, f"{marks.rule}\n\n{question}", schema=wanted, retries=retries))
+        verdicts.append(
+            await context.judge(judge, f"{marks.rule}\n\n{question}", schema=answer_schema, retries=retries)
+        )
     combined = combine_verdicts([_without_turn(one) for one in verdicts], scale)
     if not isinstance(combined, Score):
         return combined

@@ -54,18 +54,18 @@ def tool_called(
     match: Annotated[ArgumentMatch, Meta(description="How the arguments have to fit.")] = "subset",
 ) -> Score:
     """Each name (or any) was called from `min` to `max` times, with fitting arguments; the score is the share."""
-    wanted = UNSET if arguments is None else arguments
+    expected = UNSET if arguments is None else arguments
     counts = {
-        name: sum(call.name == name and arguments_match(call, wanted, match) for call in case.tool_calls)
+        name: sum(call.name == name and arguments_match(call, expected, match) for call in case.tool_calls)
         for name in as_name_list(names)
     }
     met = {name: min <= count and (max is None or count <= max) for name, count in counts.items()}
-    wrong = [f"{name} {counts[name]}×" for name in counts if not met[name]]
+    mismatches = [f"{name} {counts[name]}×" for name in counts if not met[name]]
     often = f"{min} or more" if max is None else f"{min}" if min == max else f"{min} to {max}"
     return Score(
         passed=all(met.values()) if mode == "all" else any(met.values()),
         score=sum(met.values()) / len(met),
-        reason=f"called {', '.join(wrong)}; wanted {often}" if wrong else "",
+        reason=f"called {', '.join(mismatches)}; wanted {often}" if mismatches else "",
         details={"counts": counts},
     )
 
@@ -120,19 +120,19 @@ def tool_arguments(
     """Calls of the tool (any, the first, the last or all) have these arguments, or those of the expected call of it."""
     if schema is not None:
         arguments, match = schema, "schema"
-    wanted: Any = _expected_arguments(case, tool, expected_from) if arguments is None else arguments
+    expected: Any = _expected_arguments(case, tool, expected_from) if arguments is None else arguments
     calls = [call for call in case.tool_calls if call.name == tool]
     if not calls:
         return Score(passed=False, reason=f"{tool} was not called")
-    fit = [arguments_match(call, wanted, match) for call in calls]
-    passed = {"any": any(fit), "first": fit[0], "last": fit[-1], "all": all(fit)}[which]
+    matches = [arguments_match(call, expected, match) for call in calls]
+    passed = {"any": any(matches), "first": matches[0], "last": matches[-1], "all": all(matches)}[which]
     details: dict[str, Any] = {
-        "calls": [{"arguments": call.arguments, "fits": fits} for call, fits in zip(calls, fit, strict=True)]
+        "calls": [{"arguments": call.arguments, "fits": matched} for call, matched in zip(calls, matches, strict=True)]
     }
     if passed:
         return Score(passed=True, details=details)
-    bad = calls[-1 if which == "last" else 0 if which == "first" else fit.index(False)]
-    return Score(passed=False, reason=_arguments_reason(bad.parsed, wanted, match, tool), details=details)
+    bad = calls[-1 if which == "last" else 0 if which == "first" else matches.index(False)]
+    return Score(passed=False, reason=_arguments_reason(bad.parsed, expected, match, tool), details=details)
 
 
 def _expected_arguments(case: Case, tool: str, expected_from: str | None) -> Any:
@@ -143,11 +143,11 @@ def _expected_arguments(case: Case, tool: str, expected_from: str | None) -> Any
     return first.arguments
 
 
-def _arguments_reason(parsed: Any, wanted: Schema, match: str, tool: str) -> str:
+def _arguments_reason(parsed: Any, expected: Schema, match: str, tool: str) -> str:
     if parsed is UNSET:
         return f"the arguments of {tool} are not JSON"
     if match == "schema":
-        return f"the arguments of {tool} do not meet the schema: {'; '.join(schema_errors(parsed, wanted))}"
+        return f"the arguments of {tool} do not meet the schema: {'; '.join(schema_errors(parsed, expected))}"
     return f"the arguments of {tool} are others" if match == "exact" else f"the arguments of {tool} lack what is wanted"
 
 
@@ -201,17 +201,17 @@ def tool_sequence(
     expected_from: ExpectedFrom = None,
 ) -> Score:
     """The calls made are those wanted: strictly, in order among others, in any order, none beyond, or at least."""
-    wanted = read_expected_calls(Target(expected_from=expected_from).expected(case) if calls is None else calls)
-    if wanted is None:
+    expected = read_expected_calls(Target(expected_from=expected_from).expected(case) if calls is None else calls)
+    if expected is None:
         raise Skip("no_expected", "what is expected holds no calls: it is neither messages nor a list of calls")
-    comparison = compare_calls(case.tool_calls, wanted, mode=mode, match=arguments)
+    comparison = compare_calls(case.tool_calls, expected, mode=mode, match=arguments)
     return Score(
         passed=comparison.passed,
         score=comparison.score,
         reason="" if comparison.passed else _sequence_reason(comparison, mode),
         details={
             "made": [call.name for call in case.tool_calls],
-            "wanted": [call.name for call in wanted],
+            "wanted": [call.name for call in expected],
             "missing": [describe_call(call) for call in comparison.missing],
             "unexpected": [describe_call(call) for call in comparison.unexpected],
         },
@@ -338,9 +338,9 @@ def _assistant_text(messages: Sequence[Message]) -> _AssistantText:
     pieces: list[str] = []
     starts = [0]
     for message in messages:
-        own = [text.casefold() for text in _message_texts(message)] if message.role == "assistant" else []
-        pieces += own
-        starts.append(starts[-1] + sum(len(text) + 1 for text in own))
+        texts = [text.casefold() for text in _message_texts(message)] if message.role == "assistant" else []
+        pieces += texts
+        starts.append(starts[-1] + sum(len(text) + 1 for text in texts))
     text = "".join(f"{piece}\n" for piece in pieces)
     numbers = {Decimal(match[0].replace(",", "")): match.start() for match in _NUMBER.finditer(text)}
     return _AssistantText(text=text, starts=starts, numbers=numbers)
@@ -357,8 +357,8 @@ def _message_texts(message: Message) -> Iterator[str]:
 
 def _mentions(leaf: Any, assistant: _AssistantText, start: int, min_length: int) -> bool:
     if isinstance(leaf, str):
-        wanted = leaf.strip().casefold()
-        return len(wanted) >= min_length and assistant.text.find(wanted, start) >= 0
+        needle = leaf.strip().casefold()
+        return len(needle) >= min_length and assistant.text.find(needle, start) >= 0
     if isinstance(leaf, bool) or not isinstance(leaf, int | float):
         return False
     try:

@@ -151,7 +151,7 @@ class LiveEvaluationWorker:
                 log.debug("What was being scored could not be given back: %s", error.message)
 
     async def step(self) -> list[EnabledEvaluator]:
-        """Apply all rules once and start what is due. Returns the rules."""
+        """Apply all rules once and start due cases. Returns the rules."""
         enabled = await self._database.read(live_evaluators.list_enabled)
         if enabled:
             await self._scan(enabled)

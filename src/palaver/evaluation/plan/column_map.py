@@ -117,8 +117,8 @@ def map_answer_columns(wanted: WantedMap, kinds: ColumnKinds, column: str) -> Co
 # Each part of a call
 
 
-def _script_column(wanted: str | UnsetType | None, kinds: ColumnKinds, workflow: Description) -> str | None:
-    column = _checked_column(wanted, kinds, "/map/script")
+def _script_column(requested: str | UnsetType | None, kinds: ColumnKinds, workflow: Description) -> str | None:
+    column = _checked_column(requested, kinds, "/map/script")
     if column is UNSET:
         scripts = [name for name, kind in kinds.items() if kind == "script"] if workflow.is_chat else []
         return "script" if "script" in scripts else next(iter(_single(scripts)), None)
@@ -128,14 +128,14 @@ def _script_column(wanted: str | UnsetType | None, kinds: ColumnKinds, workflow:
 
 
 def _messages_column(
-    wanted: str | UnsetType | None,
+    requested: str | UnsetType | None,
     kinds: ColumnKinds,
     workflow: Description,
     *,
     script: str | None,
     placed: Collection[str | None],
 ) -> str | None:
-    column = _checked_column(wanted, kinds, "/map/messages")
+    column = _checked_column(requested, kinds, "/map/messages")
     if column is UNSET:
         column = _find_messages_column(kinds, workflow)
         if column is None and script is None and workflow.is_chat:
@@ -167,30 +167,30 @@ def _find_messages_column(kinds: ColumnKinds, workflow: Description) -> str | No
 
 
 def _history_column(
-    wanted: str | UnsetType | None, kinds: ColumnKinds, workflow: Description, messages: str | None
+    requested: str | UnsetType | None, kinds: ColumnKinds, workflow: Description, messages: str | None
 ) -> str | None:
-    column = _checked_column(wanted, kinds, "/map/history")
+    column = _checked_column(requested, kinds, "/map/history")
     if column is not UNSET:
         return column
     is_payload = messages == _CONTENT and _HISTORY in kinds and _HISTORY not in _input_properties(workflow)
     return _HISTORY if is_payload else None
 
 
-def _expected_column(wanted: str | UnsetType | None, kinds: ColumnKinds) -> str | None:
-    column = _checked_column(wanted, kinds, "/map/expected")
+def _expected_column(requested: str | UnsetType | None, kinds: ColumnKinds) -> str | None:
+    column = _checked_column(requested, kinds, "/map/expected")
     return next((name for name in EXPECTED_NAMES if name in kinds), None) if column is UNSET else column
 
 
 def _input_columns(
-    wanted: Mapping[str, str] | UnsetType | None, kinds: ColumnKinds, workflow: Description, free: Collection[str]
+    requested: Mapping[str, str] | UnsetType | None, kinds: ColumnKinds, workflow: Description, free: Collection[str]
 ) -> dict[str, str]:
     properties, is_open = (
         _input_properties(workflow),
         workflow.schemas.inputs.get("additionalProperties", True) is not False,
     )
-    if wanted is UNSET:
+    if requested is UNSET:
         return {name: name for name in free if name in properties or is_open}
-    mapped = dict(wanted or {})
+    mapped = dict(requested or {})
     for name, column in mapped.items():
         pointer = f"/map/inputs/{json.escape_pointer(name)}"
         if name not in properties and not is_open:
@@ -215,10 +215,10 @@ def _check_required(workflow: Description, inputs: Mapping[str, str]) -> None:
         )
 
 
-def _checked_column(wanted: str | UnsetType | None, kinds: ColumnKinds, pointer: str) -> str | UnsetType | None:
-    if isinstance(wanted, str):
-        _check_column(wanted, kinds, pointer)
-    return wanted
+def _checked_column(requested: str | UnsetType | None, kinds: ColumnKinds, pointer: str) -> str | UnsetType | None:
+    if isinstance(requested, str):
+        _check_column(requested, kinds, pointer)
+    return requested
 
 
 def _check_column(column: str, kinds: ColumnKinds, pointer: str) -> None:

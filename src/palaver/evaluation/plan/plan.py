@@ -20,7 +20,7 @@ class ColumnMap(msgspec.Struct, frozen=True, kw_only=True):
     """Messages before those."""
     script: str | None = None
     spoken: str | None = None
-    """The text column used in rows that have neither messages nor a script."""
+    """The text column used in rows without messages and script."""
     expected: str | None = None
     inputs: Mapping[str, str] = {}
     """Column by input name."""

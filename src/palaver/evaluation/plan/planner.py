@@ -79,10 +79,10 @@ class EvaluationPlanner:
         self._check_size(planned)
         return planned
 
-    def _limits(self, wanted: Limits) -> Limits:
-        if self.max_cost is None or (wanted.max_cost is not None and wanted.max_cost <= self.max_cost):
-            return wanted
-        return msgspec.structs.replace(wanted, max_cost=self.max_cost)
+    def _limits(self, requested: Limits) -> Limits:
+        if self.max_cost is None or (requested.max_cost is not None and requested.max_cost <= self.max_cost):
+            return requested
+        return msgspec.structs.replace(requested, max_cost=self.max_cost)
 
     def _check_size(self, planned: PlannedEvaluation) -> None:
         if not planned.rows:
@@ -98,16 +98,16 @@ class EvaluationPlanner:
     # Evaluators
 
     def _evaluators(self, request: NewEvaluation) -> list[PlannedEvaluator]:
-        evaluators = [self._evaluator(wanted, index) for index, wanted in enumerate(request.evaluators)]
+        evaluators = [self._evaluator(requested, index) for index, requested in enumerate(request.evaluators)]
         _check_distinct([one.name for one in evaluators], "evaluators")
         return evaluators
 
-    def _evaluator(self, wanted: WantedEvaluator, index: int) -> PlannedEvaluator:
+    def _evaluator(self, requested: WantedEvaluator, index: int) -> PlannedEvaluator:
         try:
-            bound = self.bind_evaluator(wanted.key, wanted.parameters, wanted.name)
+            bound = self.bind_evaluator(requested.key, requested.parameters, requested.name)
         except RequestError as error:
             raise _with_pointer(error, f"/evaluators/{index}{error.pointer or '/key'}") from None
-        return PlannedEvaluator(key=wanted.key, name=bound.name, parameters=wanted.parameters)
+        return PlannedEvaluator(key=requested.key, name=bound.name, parameters=requested.parameters)
 
     # Variants
 
@@ -129,22 +129,22 @@ class EvaluationPlanner:
         self,
         project: str,
         request: NewEvaluation,
-        wanted: WantedVariant,
+        requested: WantedVariant,
         index: int,
         revision: RevisionSummary,
         answers: Iterable[str],
     ) -> PlannedVariant:
         pointer = f"/variants/{index}"
-        if wanted.workflow is None:
+        if requested.workflow is None:
             raise InvalidValue("A variant names a workflow, or a column with answers.", pointer=pointer)
         try:
-            workflow = self.find_workflow(wanted.workflow)
+            workflow = self.find_workflow(requested.workflow)
         except WorkflowNotFound as error:
             raise InvalidValue(error.message, pointer=f"{pointer}/workflow") from None
-        reference, parameters = None, wanted.parameters
-        if wanted.variant is not None:
+        reference, parameters = None, requested.parameters
+        if requested.variant is not None:
             try:
-                resolved = await self.resolve_variant(project, workflow, wanted.variant)
+                resolved = await self.resolve_variant(project, workflow, requested.variant)
             except RequestError as error:
                 raise _with_pointer(error, f"{pointer}/variant") from None
             reference, parameters = resolved.reference, {**resolved.parameters, **parameters}
@@ -152,7 +152,7 @@ class EvaluationPlanner:
             raise _nest_error(pointer, faults[0])
         description = workflow.description
         return PlannedVariant(
-            name=wanted.name or reference or description.name,
+            name=requested.name or reference or description.name,
             workflow=description.name,
             variant=reference,
             parameters=parameters,
@@ -163,14 +163,14 @@ class EvaluationPlanner:
 
 
 def _plan_recorded(
-    request: NewEvaluation, wanted: WantedVariant, index: int, kinds: ColumnKinds, *, chats: bool
+    request: NewEvaluation, requested: WantedVariant, index: int, kinds: ColumnKinds, *, chats: bool
 ) -> PlannedVariant:
     """A variant with recorded answers in a column.
 
     They are a chat's if they are messages, or if another variant is a chat.
     """
-    pointer, column = f"/variants/{index}", wanted.column or ""
-    if wanted.workflow is not None or wanted.variant is not None or wanted.parameters:
+    pointer, column = f"/variants/{index}", requested.column or ""
+    if requested.workflow is not None or requested.variant is not None or requested.parameters:
         raise ConflictingFields(
             "A variant calls a workflow, or has its answers in a column: not both.", pointer=pointer
         )
@@ -179,7 +179,7 @@ def _plan_recorded(
         raise InvalidValue(f"The test set has no column {column[:80]!r}. It has: {names}.", pointer=f"{pointer}/column")
     kind = kinds[column]
     return PlannedVariant(
-        name=wanted.name or column or "column",
+        name=requested.name or column or "column",
         column=column,
         is_chat=kind in ("chat", "message") or (kind in ("text", "mixed") and chats),
         is_chat_source="derived",

@@ -27,15 +27,15 @@ from palaver.testsets.rows import pack_row_id
 _ID_BYTES = 16
 
 
-def select_rows(rows: bytes, wanted: WantedRows | None) -> bytes:
+def select_rows(rows: bytes, selection: WantedRows | None) -> bytes:
     """Select rows by id, sample and limit. `rows` are packed, in order, and already filtered."""
-    if wanted is None:
+    if selection is None:
         return rows
-    if wanted.ids is not None:
-        rows = _select_by_id(rows, wanted.ids)
-    if wanted.sample is not None:
-        rows = _sample_rows(rows, wanted.sample, wanted.seed)
-    return rows if wanted.limit is None else rows[: wanted.limit * ROW_BYTES]
+    if selection.ids is not None:
+        rows = _select_by_id(rows, selection.ids)
+    if selection.sample is not None:
+        rows = _sample_rows(rows, selection.sample, selection.seed)
+    return rows if selection.limit is None else rows[: selection.limit * ROW_BYTES]
 
 
 def _select_by_id(rows: bytes, ids: tuple[str, ...]) -> bytes:
@@ -80,11 +80,11 @@ class RevisionSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RevisionSource(Protocol):
-    async def revision(self, project: str, wanted: WantedTestset) -> RevisionSummary:
+    async def revision(self, project: str, request: WantedTestset) -> RevisionSummary:
         """The requested revision. Raises NotFound."""
         ...
 
-    async def rows(self, project: str, revision: RevisionSummary, wanted: WantedRows | None) -> bytes:
+    async def rows(self, project: str, revision: RevisionSummary, selection: WantedRows | None) -> bytes:
         """The packed rows that match the filter, in order."""
         ...
 
@@ -99,13 +99,13 @@ class StoredTestsets:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def revision(self, project: str, wanted: WantedTestset) -> RevisionSummary:
-        return await self._database.read(_read_revision, project, wanted)
+    async def revision(self, project: str, request: WantedTestset) -> RevisionSummary:
+        return await self._database.read(_read_revision, project, request)
 
-    async def rows(self, project: str, revision: RevisionSummary, wanted: WantedRows | None) -> bytes:
-        if wanted is None or wanted.filter is None:
+    async def rows(self, project: str, revision: RevisionSummary, selection: WantedRows | None) -> bytes:
+        if selection is None or selection.filter is None:
             return await self._database.read(_read_all_rows, project, revision.testset, revision.number)
-        cells = _parse_filter(wanted.filter)
+        cells = _parse_filter(selection.filter)
         matching: list[bytes] = []
         start: int | None = 0
         while start is not None:
@@ -116,9 +116,9 @@ class StoredTestsets:
         return b"".join(matching)
 
 
-def _read_revision(db: Connection, project: str, wanted: WantedTestset) -> RevisionSummary:
-    testset = testsets.get_testset(db, project, wanted.id)
-    revision = testset_revisions.get_revision(db, project, testset.id, wanted.revision, testset.head)
+def _read_revision(db: Connection, project: str, request: WantedTestset) -> RevisionSummary:
+    testset = testsets.get_testset(db, project, request.id)
+    revision = testset_revisions.get_revision(db, project, testset.id, request.revision, testset.head)
     kinds = {column["name"]: column["kind"] for column in revision.columns}
     gaps = frozenset(column["name"] for column in revision.columns if column["missing"] + column["nulls"] > 0)
     return RevisionSummary(

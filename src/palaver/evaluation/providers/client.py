@@ -110,7 +110,7 @@ class ProviderAnswer(msgspec.Struct, frozen=True):
 
 
 class UnreadableAnswer(Exception):
-    """The answer lacks what the message says."""
+    """The answer lacks the part that the message names."""
 
 
 def token_count(value: Any) -> int:

@@ -286,12 +286,12 @@ RowMask = NDArray[np.bool_]
 def find_cells(results: ResultArrays, *, evaluator: str | None, flaky: bool, base: ComparedVariant | None) -> list[int]:
     """The cells of rows that are flaky, or that passed in `base` and not here."""
     scores = _scores_named(results.scores, evaluator)
-    wanted = np.ones((results.shape.rows, results.shape.variants), np.bool_)
+    selected = np.ones((results.shape.rows, results.shape.variants), np.bool_)
     if flaky:
-        wanted &= _any_of(results, [_flaky_rows(results, one) for one in scores])
+        selected &= _any_of(results, [_flaky_rows(results, one) for one in scores])
     if base is not None:
-        wanted &= _any_of(results, [_regressed_rows(results, one, base) for one in scores])
-    return np.flatnonzero(np.repeat(wanted.reshape(-1), results.shape.repeats)).tolist()
+        selected &= _any_of(results, [_regressed_rows(results, one, base) for one in scores])
+    return np.flatnonzero(np.repeat(selected.reshape(-1), results.shape.repeats)).tolist()
 
 
 def _scores_named(scores: Iterable[ScoreArrays], evaluator: str | None) -> list[ScoreArrays]:

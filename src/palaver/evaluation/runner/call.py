@@ -58,7 +58,7 @@ _MODEL_STEP_KINDS = ("llm", "embedding")
 def add_cost(usage: Usage, steps: Sequence[Step], prices: Prices) -> Usage:
     """Add the cost of the model calls in these steps, as far as it is known.
 
-    A reply has tokens, but not their models. Frameworks report each model call while a traced run is going on
+    A reply has tokens, but not their models. Frameworks report each model call while a traced run is in progress
     (core/steps.py).
     """
     calls = [step for step in steps if step.kind in _MODEL_STEP_KINDS]

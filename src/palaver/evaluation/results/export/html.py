@@ -41,7 +41,7 @@ class RowRenderer:
     def __init__(self, report: Report) -> None:
         self._report = report
         self._names = evaluator_names(report)
-        self._says = evaluators_with_passes(report)
+        self._with_passes = evaluators_with_passes(report)
 
     def __call__(self, cells: Sequence[StoredResult]) -> Iterator[str]:
         """Render one row with all its cells."""
@@ -49,8 +49,8 @@ class RowRenderer:
         outcomes_by_variant = [self._outcomes(some) for _, some in by_variant]
         first = cells[0]
         marks = "".join(
-            f'<span class="marks">{"".join(_outcome_mark(one) for one in those)}</span>'
-            for those in outcomes_by_variant
+            f'<span class="marks">{"".join(_outcome_mark(one) for one in outcomes)}</span>'
+            for outcomes in outcomes_by_variant
         )
         question = f'<span dir="auto">{escape(preview_line(first.preview_in)[:200])}</span>'
         yield f'<details class="row" id="{escape(first.row)}"><summary>{marks}{question}</summary><div>'
@@ -68,7 +68,7 @@ class RowRenderer:
 
     def _outcomes(self, cells: Sequence[StoredResult]) -> list[RowOutcome]:
         failed_as = self._report.failed_as
-        return [row_outcome(cells, name, passes=name in self._says, failed_as=failed_as) for name in self._names]
+        return [row_outcome(cells, name, passes=name in self._with_passes, failed_as=failed_as) for name in self._names]
 
 
 def _outcome_mark(one: RowOutcome) -> str:
@@ -83,8 +83,8 @@ def _outcome_mark(one: RowOutcome) -> str:
 
 
 def _render_answer(cell: StoredResult, *, is_repeated: bool) -> str:
-    took = "" if cell.latency is None else f" · {cell.latency:.2f} s"
-    note = f'<p class="note">repeat {cell.repeat + 1}{took}</p>' if is_repeated else ""
+    latency = "" if cell.latency is None else f" · {cell.latency:.2f} s"
+    note = f'<p class="note">repeat {cell.repeat + 1}{latency}</p>' if is_repeated else ""
     if cell.status == "failed":
         return f'{note}<p class="bad" dir="auto">{_escape_text(describe_cell_error(cell))}</p>'
     return note + _render_preview(cell.preview_out)
@@ -167,9 +167,9 @@ def write_html(report: Report) -> Iterator[bytes]:
     for comparison in report.comparisons:
         yield _encode_lines(_comparison_table(comparison))
     yield _encode_lines(["<h2>Rows</h2>"])
-    show, rows = RowRenderer(report), iterate_rows(report)
+    render, rows = RowRenderer(report), iterate_rows(report)
     for cells in islice(rows, MAX_ROWS):
-        yield _encode_lines(show(cells))
+        yield _encode_lines(render(cells))
     if next(rows, None) is not None:
         yield _encode_lines(
             [f'<p class="note">These are the first {MAX_ROWS:,} rows; an export as CSV has all of them.</p>']
@@ -200,8 +200,8 @@ def _summary_table(report: Report) -> Iterator[str]:
     yield "<th class=n>mean<th class=n>rows<th class=n>not scored<th class=n>flaky</tr></thead>"
     for variant in report.summary.variants:
         yield "<tbody>"
-        for place, one in enumerate(variant.evaluators):
-            yield _evaluator_row(variant, one, is_first=place == 0)
+        for index, one in enumerate(variant.evaluators):
+            yield _evaluator_row(variant, one, is_first=index == 0)
         yield "</tbody>"
     yield "</table></div>"
     for variant in report.summary.variants:
@@ -215,7 +215,7 @@ def _summary_table(report: Report) -> Iterator[str]:
 
 
 def _evaluator_row(variant: VariantSummary, one: EvaluatorSummary, *, is_first: bool) -> str:
-    named = f"<th rowspan={len(variant.evaluators)} dir=auto>{escape(variant.name)}</th>" if is_first else ""
+    variant_cell = f"<th rowspan={len(variant.evaluators)} dir=auto>{escape(variant.name)}</th>" if is_first else ""
     bar = _bar(one.mean, one.mean_ci, "mean") if one.pass_rate is None else _bar(one.pass_rate, one.pass_ci)
     flaky = NO_VALUE if one.flaky is None else f"{one.flaky:,}"
     cells = "".join(
@@ -223,7 +223,7 @@ def _evaluator_row(variant: VariantSummary, one: EvaluatorSummary, *, is_first: 
         for cell in (format_number(one.mean), f"{one.n:,}", f"{one.errors + one.skipped:,}", flaky)
     )
     passed = f"<td class=n>{format_percent(one.pass_rate)}</td>"
-    return f"<tr>{named}<td>{escape(one.name)}</td>{passed}<td>{bar}</td>{cells}</tr>"
+    return f"<tr>{variant_cell}<td>{escape(one.name)}</td>{passed}<td>{bar}</td>{cells}</tr>"
 
 
 def _bar(value: float | None, interval: Interval | None, measure: Measure = "pass_rate") -> str:
@@ -232,9 +232,9 @@ def _bar(value: float | None, interval: Interval | None, measure: Measure = "pas
         return format_interval(interval, measure)
     low, high = 100 * interval[0], 100 * interval[1]
     box = 'viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"'
-    whole = f'<rect class="value" width="{100 * value:.1f}" height="8"/>'
-    sure = f'<rect class="sure" x="{low:.1f}" y="3" width="{max(high - low, 0.5):.1f}" height="2"/>'
-    return f"<svg {box}>{whole}{sure}</svg> <small>{format_interval(interval, measure)}</small>"
+    value_bar = f'<rect class="value" width="{100 * value:.1f}" height="8"/>'
+    interval_bar = f'<rect class="sure" x="{low:.1f}" y="3" width="{max(high - low, 0.5):.1f}" height="2"/>'
+    return f"<svg {box}>{value_bar}{interval_bar}</svg> <small>{format_interval(interval, measure)}</small>"
 
 
 def _comparison_table(comparison: Comparison) -> Iterator[str]:
