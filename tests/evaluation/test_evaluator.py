@@ -71,7 +71,7 @@ def form(
 def test_a_function_becomes_an_evaluator_and_stays_a_function() -> None:
     assert (polite.key, polite.title, polite.description) == ("polite", "Polite", "How polite it is.")
     assert polite.needs == frozenset()
-    assert polite.location.startswith("tests/evaluation/test_evaluator.py:")
+    assert polite.place.startswith("tests/evaluation/test_evaluator.py:")
     assert repr(polite) == "<evaluator polite>"
     assert (form.key, form.title, form.needs) == ("team.form", "A form", {"expected", "tools"})
     assert form(PLEASE, 2)["must"] == 2

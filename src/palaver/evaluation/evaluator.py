@@ -298,7 +298,7 @@ class Evaluator:
         return f"<evaluator {self.key}>"
 
     @property
-    def location(self) -> str:
+    def place(self) -> str:
         """File and line of the function."""
         return source_location(self.function)
 

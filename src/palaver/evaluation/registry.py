@@ -30,7 +30,7 @@ class EvaluatorRegistry:
                 continue
             if existing is not None:
                 raise DuplicateName(
-                    f"Two evaluators have the key {evaluator.key!r}: {existing.location} and {evaluator.location}."
+                    f"Two evaluators have the key {evaluator.key!r}: {existing.place} and {evaluator.place}."
                 )
             self._declared[evaluator.key] = evaluator
 

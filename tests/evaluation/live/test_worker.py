@@ -66,8 +66,8 @@ async def test_a_trace_is_scored_once_whatever_comes_later(database: Database) -
     clock, asked = Clock(), list[str]()
 
     class Counting(LiveScorer):
-        async def score(self, rule: LiveEvaluator, taken: ClaimedCase) -> Any:
-            asked.append(taken.trace)
+        async def score(self, rule: LiveEvaluator, claimed: ClaimedCase) -> Any:
+            asked.append(claimed.trace)
             return []
 
     one, other = (
@@ -138,9 +138,9 @@ async def test_no_more_are_begun_in_a_minute_than_the_rule_allows(database: Data
     clock.later(11)
     begun: list[float] = []
     for _ in range(130):
-        taken = await database.write(online_cases.claim_cases, "p1", clock.now, 4, ahead=timedelta(seconds=1))
-        begun += [(one.start_at - NOON).total_seconds() for one in taken]
-        for one in taken:
+        claimed = await database.write(online_cases.claim_cases, "p1", clock.now, 4, ahead=timedelta(seconds=1))
+        begun += [(one.start_at - NOON).total_seconds() for one in claimed]
+        for one in claimed:
             await database.write(online_cases.finish_case, "p1", one, [], clock.now, session=None)
         clock.later(1)
 
@@ -156,10 +156,10 @@ async def test_of_more_than_a_rule_may_score_the_oldest_are_dropped(database: Da
     online = scorer(database, clock)
     await online.step()
     clock.later(11)
-    taken = await database.write(online_cases.claim_cases, "p1", clock.now, 4, ahead=timedelta(seconds=1))
+    claimed = await database.write(online_cases.claim_cases, "p1", clock.now, 4, ahead=timedelta(seconds=1))
     counts = await database.read(online_scores.count_cases, "default", "on_1")
 
-    assert [one.trace for one in taken] == [trace_id("t010")]
+    assert [one.trace for one in claimed] == [trace_id("t010")]
     assert (counts.waiting, counts.running, counts.done, counts.dropped) == (59, 1, 0, 10)
 
 
@@ -217,7 +217,7 @@ async def test_what_a_dead_process_had_is_scored_by_another(database: Database) 
     await database.write(alive, "p1", "p2")
     await scorer(database, clock).step()
     clock.later(11)
-    taken = await database.write(online_cases.claim_cases, "p1", clock.now, 4, ahead=timedelta(seconds=1))
+    claimed = await database.write(online_cases.claim_cases, "p1", clock.now, 4, ahead=timedelta(seconds=1))
     other = scorer(database, clock, "p2")
     await run_all(other, clock)
     before = await scored(database, "t")
@@ -226,7 +226,7 @@ async def test_what_a_dead_process_had_is_scored_by_another(database: Database) 
     for _ in range(2):  # First it notices, then it takes.
         await another.step()
         await another.wait_idle()
-    late = await database.write(online_cases.finish_case, "p1", taken[0], [], clock.now, session=None)
+    late = await database.write(online_cases.finish_case, "p1", claimed[0], [], clock.now, session=None)
 
     assert (before, await scored(database, "t"), late) == ([], ["t"], False)
 
@@ -235,8 +235,8 @@ async def test_what_broke_is_tried_again_and_not_for_ever(database: Database, ca
     clock, tried = Clock(), list[str]()
 
     class Breaking(LiveScorer):
-        async def score(self, rule: LiveEvaluator, taken: ClaimedCase) -> Any:
-            tried.append(taken.trace)
+        async def score(self, rule: LiveEvaluator, claimed: ClaimedCase) -> Any:
+            tried.append(claimed.trace)
             raise RuntimeError("no")
 
     online = scorer(database, clock, make=lambda: Breaking(database, None, None))  # type: ignore[arg-type]
@@ -256,12 +256,12 @@ async def test_a_process_that_ends_gives_back_what_it_has(database: Database) ->
     clock, begun = Clock(), asyncio.Event()
 
     class Slow(LiveScorer):
-        async def score(self, rule: LiveEvaluator, taken: ClaimedCase) -> Any:
+        async def score(self, rule: LiveEvaluator, claimed: ClaimedCase) -> Any:
             begun.set()
             await asyncio.sleep(60)
 
     class Leaving(LiveScorer):
-        async def score(self, rule: LiveEvaluator, taken: ClaimedCase) -> Any:
+        async def score(self, rule: LiveEvaluator, claimed: ClaimedCase) -> Any:
             begun.set()
             raise EvaluationAborted
 

@@ -56,13 +56,13 @@ def names(rows: bytes) -> list[str]:
 class Testsets:
     """One set, with ten rows in its second revision."""
 
-    async def revision(self, project: str, wanted: WantedTestset) -> RevisionSummary:
-        if (project, wanted.id) != ("default", "ts_1"):
-            raise NotFound(f"There is no test set {wanted.id!r}.")
+    async def revision(self, project: str, request: WantedTestset) -> RevisionSummary:
+        if (project, request.id) != ("default", "ts_1"):
+            raise NotFound(f"There is no test set {request.id!r}.")
         return RevisionSummary(testset="ts_1", name="questions", number=2, digest="b2:00", kinds=KINDS)
 
-    async def rows(self, project: str, revision: RevisionSummary, wanted: WantedRows | None) -> bytes:
-        return ROWS[:64] if wanted is not None and wanted.filter is not None else ROWS
+    async def rows(self, project: str, revision: RevisionSummary, selection: WantedRows | None) -> bytes:
+        return ROWS[:64] if selection is not None and selection.filter is not None else ROWS
 
 
 class Bound(msgspec.Struct, frozen=True):
