@@ -125,4 +125,6 @@ def create_live_scorer(
         evaluators = EvaluatorRegistry(registry.evaluators)
         return LiveScorer(database, evaluators, create_evaluator_context(evaluators, registry, settings, engine))
 
-    return LiveEvaluationWorker(database, process=process, make_scorer=make, draining=lambda: engine.is_draining, now=utc_now)
+    return LiveEvaluationWorker(
+        database, process=process, make_scorer=make, draining=lambda: engine.is_draining, now=utc_now
+    )

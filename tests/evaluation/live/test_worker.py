@@ -58,7 +58,7 @@ async def run_all(online: Any, clock: Clock, *, steps: int = 3) -> None:
     """Let all that has come be scored."""
     for _ in range(steps):
         await online.step()
-        await online.drained()
+        await online.wait_idle()
         clock.later(11)
 
 
