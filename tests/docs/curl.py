@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 _OURS = ("localhost:8642", "127.0.0.1:8642")
 
 
-class Asked(NamedTuple):
+class CurlRequest(NamedTuple):
     """One request."""
 
     method: str
@@ -30,7 +30,7 @@ class Asked(NamedTuple):
         return self.path + (f"?{self.query}" if self.query else "")
 
 
-def read(arguments: Sequence[str], folder: Path) -> Asked:
+def parse_curl(arguments: Sequence[str], folder: Path) -> CurlRequest:
     """What curl would send; SystemExit for an option that no page has needed so far."""
     parser = argparse.ArgumentParser(prog="curl", add_help=False)
     parser.add_argument("url")
@@ -49,4 +49,4 @@ def read(arguments: Sequence[str], folder: Path) -> Asked:
         headers.setdefault("content-type", "application/x-www-form-urlencoded")
         body = (folder / given.data[1:]).read_bytes() if given.data.startswith("@") else given.data.encode()
     method = given.request or ("GET" if body is None else "POST")
-    return Asked(method, url.netloc, unquote(url.path) or "/", url.query, headers, body)
+    return CurlRequest(method, url.netloc, unquote(url.path) or "/", url.query, headers, body)

@@ -47,12 +47,12 @@ def blocks(page: str, *languages: str) -> list[Block]:
     return [block for block in found if not languages or block.language in languages]
 
 
-def named(page: Path) -> str:
+def page_name(page: Path) -> str:
     """A page as people call it."""
     return page.relative_to(ROOT).as_posix()
 
 
 def pages_with(*languages: str) -> dict[str, list[Block]]:
     """By page, the blocks of these languages, where there are any."""
-    every = {named(page): blocks(page.read_text("utf-8"), *languages) for page in PAGES}
+    every = {page_name(page): blocks(page.read_text("utf-8"), *languages) for page in PAGES}
     return {page: found for page, found in every.items() if found}

@@ -18,10 +18,10 @@ _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")  # HEAD goes wherever GET d
 CALLS = "Protocols, under `/{workflow}` and at the root for the default workflow"
 STORED = "What was answered: also under `/{workflow}`, and where they begin with `/v1`, also without it"
 SERVICES = "Services, at the root"
-OWN = "The server itself"
-REST = "The platform's own REST API"
+SERVER = "The server itself"
+REST_API = "The platform's own REST API"
 
-EXPLAINED = {
+DESCRIPTIONS = {
     "inspect": ("what it is, what it takes", "discovery.md"),
     "invoke": ("a call", "calling.md"),
     "run": ("a call, as Agenta's older clients make it", "calling.md"),
@@ -56,7 +56,7 @@ EXPLAINED = {
     "metrics": ("figures for Prometheus", "deploy.md"),
     "openapi.json": ("all of this, for programs", "discovery.md"),
 }
-PAGES_OF_API = {
+API_PAGES = {
     "about": "settings.md",
     "boards": "boards.md",
     "bootstrap": "socket.md",
@@ -108,10 +108,10 @@ class Route(NamedTuple):
 
 def every_route() -> list[Route]:
     """All of them, in the order of the page."""
-    return [*_calls(), *_services(), *_own(), *_rest()]
+    return [*_calls(), *_services(), *_server_routes(), *_api_routes()]
 
 
-def answers(method: str, path: str) -> bool:
+def is_route(method: str, path: str) -> bool:
     """Does any route take that method at that path? A workflow's name may stand in front."""
     under, whole = re.sub(r"^/[^/]+(?=/)", "", path), path.rstrip("/") or "/"
     taken = [route for route in every_route() if method in route.methods]
@@ -134,29 +134,29 @@ def _services() -> Iterable[Route]:
         yield _route(SERVICES, endpoint.methods, name, "invoke")
 
 
-def _own() -> Iterable[Route]:
+def _server_routes() -> Iterable[Route]:
     for first in ("", *sorted(routing.PAGE_SEGMENTS)):
-        yield Route(OWN, ("GET",), f"/{first}", "nothing", "the page, and every path below", "socket.md")
-    yield Route(OWN, ("GET",), "/assets/{file}", "nothing", "what the page loads", "socket.md")
+        yield Route(SERVER, ("GET",), f"/{first}", "nothing", "the page, and every path below", "socket.md")
+    yield Route(SERVER, ("GET",), "/assets/{file}", "nothing", "what the page loads", "socket.md")
     for name, endpoint in routing.SERVER_ROUTES.items():
-        yield _route(OWN, endpoint.methods, name, routing.SERVER_RULES[name])
+        yield _route(SERVER, endpoint.methods, name, routing.SERVER_RULES[name])
     for name, endpoint in routing.OTLP_ROUTES.items():
-        yield _route(OWN, endpoint.methods, name, "invoke")
+        yield _route(SERVER, endpoint.methods, name, "invoke")
 
 
-def _rest() -> Iterable[Route]:
+def _api_routes() -> Iterable[Route]:
     for path, operations in sorted(_document()["paths"].items()):
         found = routing.match_path(path)
         if found is None or found.endpoint.kind != "api":
             continue
-        page = PAGES_OF_API[path.split("/")[2]]
+        page = API_PAGES[path.split("/")[2]]
         for method in (method for method in _METHODS if method.lower() in operations):
             what = operations[method.lower()]["summary"]
-            yield Route(REST, (method,), path, routing.required_scope(found, method, path), what, page)
+            yield Route(REST_API, (method,), path, routing.required_scope(found, method, path), what, page)
 
 
 def _route(group: str, methods: Iterable[str], name: str, need: str) -> Route:
-    what, page = EXPLAINED[name]
+    what, page = DESCRIPTIONS[name]
     return Route(group, tuple(method for method in _METHODS if method in set(methods)), f"/{name}", need, what, page)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
 
-_NOTING = r"""
+_RECORDER = r"""
 set -o pipefail
 PATH=/nowhere
 cat() { /bin/cat "$@"; }
@@ -29,7 +29,7 @@ _TO_FILL_IN = re.compile(r"<[a-z][a-z ]*>")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Called:
+class ShellCall:
     """A program, what it is given, and what is piped into it."""
 
     program: str
@@ -37,17 +37,17 @@ class Called:
     stdin: str = ""
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Does it stand there as one would type it? An ellipsis, or <words>, are for the reader to fill in."""
         return not any("…" in argument for argument in (*self.arguments, self.stdin))
 
 
-def calls(source: str, folder: Path, notes: Path) -> list[Called]:
+def calls(source: str, folder: Path, notes: Path) -> list[ShellCall]:
     """The calls of a block that is read in that folder, in order; AssertionError for what bash cannot read."""
     bash = which("bash")
     assert bash, "bash is needed to read the shell blocks of the docs"
     ran = subprocess.run(
-        [bash, "--noprofile", "--norc", "-c", f"{_NOTING}\n{_TO_FILL_IN.sub('…', source)}"],
+        [bash, "--noprofile", "--norc", "-c", f"{_RECORDER}\n{_TO_FILL_IN.sub('…', source)}"],
         cwd=folder,
         env={"NOTES": str(notes), "LC_ALL": "C.UTF-8"},
         stdin=subprocess.DEVNULL,
@@ -57,10 +57,12 @@ def calls(source: str, folder: Path, notes: Path) -> list[Called]:
         timeout=20,
     )
     assert (ran.returncode, ran.stderr) == (0, ""), ran.stderr
-    return [_noted(path) for path in sorted(notes.glob("*.called"))]
+    return [_read_call(path) for path in sorted(notes.glob("*.called"))]
 
 
-def _noted(path: Path) -> Called:
+def _read_call(path: Path) -> ShellCall:
     program, *arguments = path.read_text("utf-8").split("\0")[:-1]
     stdin = path.with_suffix(".stdin")
-    return Called(program=program, arguments=tuple(arguments), stdin=stdin.read_text("utf-8") if stdin.exists() else "")
+    return ShellCall(
+        program=program, arguments=tuple(arguments), stdin=stdin.read_text("utf-8") if stdin.exists() else ""
+    )

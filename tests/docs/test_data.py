@@ -11,7 +11,7 @@ import pytest
 from palaver.server.settings import Settings, read_settings
 from palaver_jobchat.settings import Settings as JobChatSettings
 from palaver_jobchat.settings import read_settings as read_jobchat_settings
-from tests.docs.pages import PAGES, ROOT, named, pages_with
+from tests.docs.pages import PAGES, ROOT, page_name, pages_with
 
 SNIPPETS = [path.read_text("utf-8") for path in sorted((ROOT / "tests/conformance/snippets").iterdir())]
 GROUPS = {"palaver.workflows", "palaver.evaluators", "palaver.testsets", "palaver.frameworks"}
@@ -76,7 +76,7 @@ def test_every_variable_that_a_page_names_is_a_setting() -> None:
     known = {f"PALAVER_{field.name.upper()}" for field in msgspec.structs.fields(Settings)}
     known |= {f"PALAVER_JOBCHAT_{field.name.upper()}" for field in msgspec.structs.fields(JobChatSettings)}
     unknown = [
-        f"{named(page)}: {variable}"
+        f"{page_name(page)}: {variable}"
         for page in PAGES
         for variable in re.findall(r"PALAVER_[A-Z_]*[A-Z]", page.read_text("utf-8"))
         if variable not in known | NO_SETTING.keys() | {"PALAVER_JOBCHAT"}

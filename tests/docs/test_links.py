@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import DOCS, PAGES, ROOT, named
+from tests.docs.pages import DOCS, PAGES, ROOT, page_name
 
 FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!\\)\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
@@ -39,7 +39,7 @@ def broken(page: Path) -> list[str]:
     return faults
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "examples/README.md"], ids=named)
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "examples/README.md"], ids=page_name)
 def test_every_link_leads_somewhere(page: Path) -> None:
     assert broken(page) == []
 

@@ -12,13 +12,13 @@ from tests.docs.pages import DOCS
 @pytest.mark.parametrize("route", routes.every_route(), ids=lambda route: f"{','.join(route.methods)} {route.path}")
 def test_the_page_that_a_route_refers_to_tells_of_it(route: routes.Route) -> None:
     page = (DOCS / route.page).read_text("utf-8")
-    fixed = "/".join(route.path.split("/")[:3]) if route.group == routes.REST else route.path.partition("/{")[0]
+    fixed = "/".join(route.path.split("/")[:3]) if route.group == routes.REST_API else route.path.partition("/{")[0]
 
     assert fixed.strip("/") in page
 
 
 def test_every_part_of_the_rest_api_that_has_a_scope_has_a_page() -> None:
-    assert routing.API_RULES.keys() - {"socket"} == routes.PAGES_OF_API.keys()
+    assert routing.API_RULES.keys() - {"socket"} == routes.API_PAGES.keys()
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_every_part_of_the_rest_api_that_has_a_scope_has_a_page() -> None:
     ],
 )
 def test_a_method_and_a_path_are_found_in_the_table(method: str, path: str, answered: bool) -> None:
-    assert routes.answers(method, path) is answered
+    assert routes.is_route(method, path) is answered
 
 
 def test_a_path_in_the_docs_is_one_of_the_table() -> None:
@@ -44,7 +44,7 @@ def test_a_path_in_the_docs_is_one_of_the_table() -> None:
         f"{page.name}: {method} {path}"
         for page in sorted(set(DOCS.glob("*.md")) - set(DOCS.glob("adding-*.md")))
         for method, path in re.findall(r"\b(GET|POST|PUT|PATCH|DELETE) `(/[^`\s?]*)", page.read_text("utf-8"))
-        if not routes.answers(method, path.rstrip("…/") or "/")
+        if not routes.is_route(method, path.rstrip("…/") or "/")
     ]
 
     assert wrong == []

@@ -19,9 +19,9 @@ from palaver.demo import eliza, headline
 from palaver.discovery.targets import load_one
 from palaver.testing import client, echo
 from tests.docs import commands, curl, routes
-from tests.docs.pages import PAGES, ROOT, named, pages_with
-from tests.docs.shell import Called, calls
-from tests.docs.world import BEFORE, furnish
+from tests.docs.pages import PAGES, ROOT, page_name, pages_with
+from tests.docs.reader_folder import BEFORE, create_reader_folder
+from tests.docs.shell import ShellCall, calls
 
 WITH_BLOCKS = pages_with("sh", "bash")
 STAYING = {"serve", "demo", "worker", "chat", "conform", "doctor", "fake-model", "adaptor", "trace tail"}
@@ -47,7 +47,7 @@ OTHERS = {
 }
 """Programs that are not ours."""
 PRINTS = re.compile(r"^<!-- printed by: (.+) -->\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PRINTED = {named(page): found for page in PAGES if (found := PRINTS.findall(page.read_text("utf-8")))}
+PRINTED = {page_name(page): found for page in PAGES if (found := PRINTS.findall(page.read_text("utf-8")))}
 """By page, commands and what they print, word for word."""
 TARGETS = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
 EXAMPLES = {
@@ -61,7 +61,7 @@ EXAMPLES = {
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the reader sits; nothing that is on this machine is seen from there."""
     here = tmp_path / "here"
-    furnish(here)
+    create_reader_folder(here)
     monkeypatch.chdir(here)
     monkeypatch.setenv("PALAVER_DB", str(tmp_path / "palaver.db"))
     monkeypatch.setattr("palaver.cli.workflow_lookup.is_listening", lambda _url: False)
@@ -72,17 +72,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("page", WITH_BLOCKS)
 def test_every_line_of_shell_on_a_page_does_what_it_says(page: str, folder: Path, tmp_path: Path) -> None:
     for arguments in BEFORE.get(page, ()):
-        run(Called(program="palaver", arguments=tuple(arguments)))
-    requests: dict[str, curl.Asked] = {}
+        run(ShellCall(program="palaver", arguments=tuple(arguments)))
+    requests: dict[str, curl.CurlRequest] = {}
     for block in WITH_BLOCKS[page]:
         for called in calls(block.source, folder, notes(tmp_path, block.line)):
             told = f"{page}:{block.line}: {called.program} {' '.join(called.arguments)}"
-            runs = block.reason is None and called.is_whole
+            runs = block.reason is None and called.is_complete
             match called.program:
                 case "palaver" | "palaver-jobchat":
                     take(called, runs=runs, told=told)
                 case "curl":
-                    asked = curl.read(called.arguments, folder)
+                    asked = curl.parse_curl(called.arguments, folder)
                     check(asked, told=told)
                     requests |= {told: asked} if runs and asked.is_ours else {}
                 case "make":
@@ -119,7 +119,7 @@ def notes(folder: Path, line: int) -> Path:
     return made
 
 
-def take(called: Called, *, runs: bool, told: str) -> None:
+def take(called: ShellCall, *, runs: bool, told: str) -> None:
     """Run a command of ours, or only read it."""
     try:
         meant = commands.parse(called.program, called.arguments)
@@ -132,7 +132,7 @@ def take(called: Called, *, runs: bool, told: str) -> None:
         run(called, told=told)
 
 
-def run(called: Called, *, told: str = "") -> str:
+def run(called: ShellCall, *, told: str = "") -> str:
     """What the command prints."""
     program = commands.PROGRAMS[called.program]
     ended = CliRunner().invoke(program, called.arguments, input=called.stdin, standalone_mode=False)
@@ -141,14 +141,14 @@ def run(called: Called, *, told: str = "") -> str:
     return ended.stdout
 
 
-def check(asked: curl.Asked, *, told: str) -> None:
+def check(asked: curl.CurlRequest, *, told: str) -> None:
     """There is such a route, and what is sent as JSON is JSON."""
-    assert not asked.is_ours or routes.answers(asked.method, asked.path), told
+    assert not asked.is_ours or routes.is_route(asked.method, asked.path), told
     if asked.body and asked.headers["content-type"] == "application/json":
         msgspec.json.decode(asked.body)
 
 
-async def ask(requests: Mapping[str, curl.Asked]) -> None:
+async def ask(requests: Mapping[str, curl.CurlRequest]) -> None:
     """Ask all that a page asks of our server, in order."""
     async with client(*load_one("app.py"), eliza, headline, echo) as http:
         for told, asked in requests.items():
@@ -169,7 +169,7 @@ def test_what_curl_would_send_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{}", encoding="utf-8")
     line = ["-s", "localhost:8642/a/b?c=1", "-H", "X-One: 1", "--json", "@a.json"]
 
-    assert curl.read(line, tmp_path) == curl.Asked(
+    assert curl.parse_curl(line, tmp_path) == curl.CurlRequest(
         method="POST",
         host="localhost:8642",
         path="/a/b",
@@ -183,6 +183,6 @@ def test_the_calls_of_a_block_are_noted_with_what_is_piped_into_them(tmp_path: P
     source = "echo '{\"a\": 1}' | palaver call \\\n  x - # why\nX=1 palaver list $(date +%F >/dev/null) <name>\n"
 
     assert calls(source, tmp_path, notes(tmp_path, 1)) == [
-        Called(program="palaver", arguments=("call", "x", "-"), stdin='{"a": 1}\n'),
-        Called(program="palaver", arguments=("list", "…")),
+        ShellCall(program="palaver", arguments=("call", "x", "-"), stdin='{"a": 1}\n'),
+        ShellCall(program="palaver", arguments=("list", "…")),
     ]

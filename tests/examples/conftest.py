@@ -42,7 +42,7 @@ def unused_port() -> int:
         return one.getsockname()[1]
 
 
-def commands_of(name: str) -> list[list[str]]:
+def example_commands(name: str) -> list[list[str]]:
     """How an example says that it is run: the arguments of each command."""
     _, command = header(EXAMPLES / f"{name}.py")
     return [shlex.split(one)[1:] for one in re.split(" && | & ", command)]
@@ -54,7 +54,7 @@ def header(path: Path) -> tuple[str, str]:
     return what, run
 
 
-def ran(arguments: list[str]) -> int:
+def run_palaver(arguments: list[str]) -> int:
     """The exit code of a `palaver` command."""
     with pytest.raises(SystemExit) as ended:
         main(arguments)

@@ -10,14 +10,16 @@ def user(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
 
 
-async def invoked(http: httpx.AsyncClient, name: str, text: str, headers: dict[str, str] | None = None) -> Any:
+async def invoke(http: httpx.AsyncClient, name: str, text: str, headers: dict[str, str] | None = None) -> Any:
     """What a chat answers over /invoke: a message of Chat Completions, or several."""
     answer = await http.post(f"/{name}/invoke", json={"messages": [user(text)]}, headers=headers)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
-async def responded(http: httpx.AsyncClient, name: str, given: Any, **more: Any) -> tuple[str, list[tuple[Any, ...]]]:
+async def create_response(
+    http: httpx.AsyncClient, name: str, given: Any, **more: Any
+) -> tuple[str, list[tuple[Any, ...]]]:
     """The id of a response, and its items."""
     answer = await http.post(f"/{name}/v1/responses", json={"input": given, **more})
     assert answer.status_code == 200, answer.text
@@ -26,7 +28,7 @@ async def responded(http: httpx.AsyncClient, name: str, given: Any, **more: Any)
     return response["id"], [_item(item) for item in response["output"]]
 
 
-async def completed(
+async def complete_chat(
     http: httpx.AsyncClient, name: str, text: str, headers: dict[str, str] | None = None
 ) -> tuple[str, str]:
     """What Chat Completions answers, and how it finished."""
@@ -37,7 +39,7 @@ async def completed(
     return choice["message"]["content"], choice["finish_reason"]
 
 
-async def chatted(http: httpx.AsyncClient, name: str, *messages: Any) -> list[dict[str, Any]]:
+async def stream_chat(http: httpx.AsyncClient, name: str, *messages: Any) -> list[dict[str, Any]]:
     """The parts of the stream that the AI SDK reads."""
     body = {"id": "chat_1", "messages": messages}
     answer = await http.post(f"/{name}/api/chat", json=body, headers={"x-palaver-ui-version": "6"})

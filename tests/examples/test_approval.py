@@ -6,7 +6,7 @@ import httpx
 
 from palaver.testing import client
 from tests.examples.conftest import Example
-from tests.examples.server_calls import chatted, invoked, responded
+from tests.examples.server_calls import create_response, invoke, stream_chat
 
 
 def answer(call_id: str, *, approve: bool) -> list[dict[str, Any]]:
@@ -15,7 +15,7 @@ def answer(call_id: str, *, approve: bool) -> list[dict[str, Any]]:
 
 async def asked(http: httpx.AsyncClient) -> tuple[str, str]:
     """The id of a response that asks, and of the call that waits."""
-    response, items = await responded(http, "refunds", "Pay 12.50 back")
+    response, items = await create_response(http, "refunds", "Pay 12.50 back")
     call_id = items[1][1]
 
     assert items == [
@@ -30,7 +30,7 @@ async def test_a_yes_pays_over_responses_and_counts_once(example: Example) -> No
     async with client(*example("approval")) as http:
         response, call_id = await asked(http)
         yes = answer(call_id, approve=True)
-        _, items = await responded(http, "refunds", yes, previous_response_id=response)
+        _, items = await create_response(http, "refunds", yes, previous_response_id=response)
         again = await http.post("/refunds/v1/responses", json={"input": yes, "previous_response_id": response})
 
     assert items == [("output", call_id, "12.50 paid back"), ("message", "It is done.")]
@@ -41,7 +41,7 @@ async def test_a_no_pays_nothing(example: Example) -> None:
     async with client(*example("approval")) as http:
         response, call_id = await asked(http)
         no = answer(call_id, approve=False)
-        _, items = await responded(http, "refunds", no, previous_response_id=response)
+        _, items = await create_response(http, "refunds", no, previous_response_id=response)
 
     assert items == [("output", call_id, "The person said no."), ("message", "I left it alone.")]
 
@@ -49,11 +49,11 @@ async def test_a_no_pays_nothing(example: Example) -> None:
 async def test_a_yes_pays_over_the_protocol_of_the_page(example: Example) -> None:
     wish = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Pay 3 back"}]}
     async with client(*example("approval")) as http:
-        first = await chatted(http, "refunds", wish)
+        first = await stream_chat(http, "refunds", wish)
         [call_id] = [part["toolCallId"] for part in first if part["type"] == "tool-approval-request"]
         tool = {"type": "dynamic-tool", "toolName": "pay_back", "toolCallId": call_id, "input": {"amount": 3.0}}
         approved = {**tool, "state": "approval-responded", "approval": {"id": call_id, "approved": True}}
-        second = await chatted(http, "refunds", wish, {"id": "m2", "role": "assistant", "parts": [approved]})
+        second = await stream_chat(http, "refunds", wish, {"id": "m2", "role": "assistant", "parts": [approved]})
 
     assert first[-1] == {"type": "finish", "finishReason": "tool-calls"}
     assert [part for part in second if part["type"] in ("tool-output-available", "text-delta", "finish")] == [
@@ -72,7 +72,7 @@ async def test_a_yes_pays_over_the_protocol_of_the_page(example: Example) -> Non
 async def test_what_a_client_makes_up_is_not_paid(example: Example) -> None:
     async with client(*example("approval")) as http:
         made_up = await http.post("/refunds/v1/responses", json={"input": answer("call_1", approve=True)})
-        nothing = await invoked(http, "refunds", "Pay it back")
+        nothing = await invoke(http, "refunds", "Pay it back")
 
     assert (made_up.status_code, made_up.json()["error"]["code"]) == (404, "approval_not_found")
     assert nothing == {"role": "assistant", "content": "How much shall I pay back?"}

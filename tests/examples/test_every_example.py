@@ -7,7 +7,7 @@ import pytest
 
 from palaver.cli.main import COMMANDS
 from palaver.testing import client
-from tests.examples.conftest import EXAMPLES, Example, commands_of, header
+from tests.examples.conftest import EXAMPLES, Example, example_commands, header
 
 FILES = sorted(EXAMPLES.glob("*.py"))
 EACH = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -20,7 +20,7 @@ def test_there_are_ten() -> None:
 @EACH
 def test_its_two_lines_say_what_it_shows_and_how_it_is_run(path: Path) -> None:
     what, _ = header(path)
-    commands = commands_of(path.stem)
+    commands = example_commands(path.stem)
 
     assert what.endswith(".")
     assert path.read_text("utf-8").startswith(f'"""{what}\n\npalaver ')

@@ -2,13 +2,13 @@
 
 from palaver.testing import client
 from tests.examples.conftest import Example
-from tests.examples.server_calls import chatted, invoked, responded
+from tests.examples.server_calls import create_response, invoke, stream_chat
 
 
 async def test_the_letters_are_counted_over_every_protocol(example: Example) -> None:
     async with client(*example("langgraph_agent")) as http:
-        messages = await invoked(http, "counter", "Hello, you!")
-        _, items = await responded(http, "counter", "Hi")
+        messages = await invoke(http, "counter", "Hello, you!")
+        _, items = await create_response(http, "counter", "Hi")
 
     call = {"name": "count_letters", "arguments": '{"text": "Hello, you!"}'}
     assert messages == [
@@ -30,6 +30,6 @@ async def test_the_letters_are_counted_over_every_protocol(example: Example) -> 
 async def test_its_tokens_come_one_by_one(example: Example) -> None:
     asked = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}
     async with client(*example("langgraph_agent")) as http:
-        parts = await chatted(http, "counter", asked)
+        parts = await stream_chat(http, "counter", asked)
 
     assert [part["delta"] for part in parts if part["type"] == "text-delta"] == ["That ", "has ", "2 ", "letters."]

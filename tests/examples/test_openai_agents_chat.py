@@ -2,13 +2,13 @@
 
 from palaver.testing import client
 from tests.examples.conftest import Example
-from tests.examples.server_calls import invoked, responded
+from tests.examples.server_calls import create_response, invoke
 
 
 async def test_the_weather_is_told_over_every_protocol(example: Example) -> None:
     async with client(*example("openai_agents_chat")) as http:
-        messages = await invoked(http, "weather", "Oslo")
-        _, items = await responded(http, "weather", "Rome")
+        messages = await invoke(http, "weather", "Oslo")
+        _, items = await create_response(http, "weather", "Rome")
 
     assert messages == [
         {

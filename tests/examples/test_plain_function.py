@@ -2,7 +2,7 @@
 
 from palaver.testing import client
 from tests.examples.conftest import Example
-from tests.examples.server_calls import responded
+from tests.examples.server_calls import create_response
 
 ASKED = {"amount": 60.0, "people": 4}
 
@@ -11,7 +11,7 @@ async def test_the_bill_is_shared_over_every_protocol(example: Example) -> None:
     async with client(*example("plain_function")) as http:
         invoked = await http.post("/split_bill/invoke", json={"inputs": ASKED, "parameters": {"tip": 20.0}})
         ran = await http.post("/split_bill/run", json={"inputs": ASKED})
-        _, items = await responded(http, "split_bill", [], custom_inputs=ASKED)
+        _, items = await create_response(http, "split_bill", [], custom_inputs=ASKED)
 
     assert invoked.json() == {"total": 72.0, "each": 18.0}
     assert ran.json()["data"] == {"total": 66.0, "each": 16.5}

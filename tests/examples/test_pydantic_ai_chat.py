@@ -2,15 +2,15 @@
 
 from palaver.testing import client
 from tests.examples.conftest import Example
-from tests.examples.server_calls import chatted, invoked, responded
+from tests.examples.server_calls import create_response, invoke, stream_chat
 
 CALL = "pyd_ai_tool_call_id__chance_of_rain"
 
 
 async def test_the_forecast_is_told_over_every_protocol(example: Example) -> None:
     async with client(*example("pydantic_ai_chat")) as http:
-        messages = await invoked(http, "forecast", "Oslo")
-        _, items = await responded(http, "forecast", "Rome")
+        messages = await invoke(http, "forecast", "Oslo")
+        _, items = await create_response(http, "forecast", "Rome")
 
     call = {"name": "chance_of_rain", "arguments": '{"city":"a"}'}
     assert messages == [
@@ -28,6 +28,6 @@ async def test_the_forecast_is_told_over_every_protocol(example: Example) -> Non
 async def test_its_tool_finds_the_run(example: Example) -> None:
     asked = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Oslo"}]}
     async with client(*example("pydantic_ai_chat")) as http:
-        parts = await chatted(http, "forecast", asked)
+        parts = await stream_chat(http, "forecast", asked)
 
     assert [part["data"] for part in parts if part["type"] == "data-status"] == ["looking at the sky over a"]

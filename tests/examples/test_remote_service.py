@@ -6,7 +6,7 @@ import pytest
 
 from palaver.testing import client
 from tests.examples.conftest import EXAMPLES, Example
-from tests.examples.server_calls import chatted, completed, invoked, user
+from tests.examples.server_calls import complete_chat, invoke, stream_chat, user
 from tests.server_process import server_process
 
 NAMES = ("far_storyteller", "model_storyteller")
@@ -23,9 +23,9 @@ async def test_a_service_elsewhere_answers_here_over_every_protocol(
         monkeypatch.setenv("STORYTELLER_URL", far.url)
         connected = example("remote_service")
         async with client(*connected) as http:
-            told = [await invoked(http, name, "a goose") for name in NAMES]
-            again = [await completed(http, name, "a goose") for name in NAMES]
-            streams = [await chatted(http, name, ASKED) for name in NAMES]
+            told = [await invoke(http, name, "a goose") for name in NAMES]
+            again = [await complete_chat(http, name, "a goose") for name in NAMES]
+            streams = [await stream_chat(http, name, ASKED) for name in NAMES]
 
     assert told == [{"role": "assistant", "content": STORY}] * 2
     assert again == [(STORY, "stop")] * 2

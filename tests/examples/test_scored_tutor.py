@@ -3,8 +3,8 @@
 import pytest
 
 from palaver.testing import client
-from tests.examples.conftest import EXAMPLES, Example, commands_of, ran
-from tests.examples.server_calls import completed, invoked
+from tests.examples.conftest import EXAMPLES, Example, example_commands, run_palaver
+from tests.examples.server_calls import complete_chat, invoke
 
 FILES = ["eval", "examples/scored_tutor.py", "examples/scored_tutor.jsonl"]
 
@@ -16,14 +16,14 @@ def here(monkeypatch: pytest.MonkeyPatch, example: Example) -> None:
 
 async def test_it_adds_over_every_protocol(example: Example) -> None:
     async with client(*example("scored_tutor")) as http:
-        assert await invoked(http, "sums", "What is 17 and 25?") == {"role": "assistant", "content": "17 + 25 = 42"}
-        assert await completed(http, "sums", "What is love?") == ("I only know sums.", "stop")
+        assert await invoke(http, "sums", "What is 17 and 25?") == {"role": "assistant", "content": "17 + 25 = 42"}
+        assert await complete_chat(http, "sums", "What is love?") == ("I only know sums.", "stop")
 
 
 def test_the_gate_lets_through_what_is_good_enough(capsys: pytest.CaptureFixture[str]) -> None:
-    [command] = commands_of("scored_tutor")
+    [command] = example_commands("scored_tutor")
 
-    assert ran(command) == 0
+    assert run_palaver(command) == 0
     assert capsys.readouterr().out == (
         "variant  evaluator    passed  95 %          mean   rows  not scored  flaky\n"
         "sums     contains     75.0 %  30.1 to 95.4  0.750  4     0           -\n"
@@ -32,11 +32,11 @@ def test_the_gate_lets_through_what_is_good_enough(capsys: pytest.CaptureFixture
 
 
 def test_the_gate_stops_what_is_not(capsys: pytest.CaptureFixture[str]) -> None:
-    [command] = commands_of("scored_tutor")
+    [command] = example_commands("scored_tutor")
     *most, share = command
 
     assert share == "0.6"
-    assert ran([*most, "0.9"]) == 1
+    assert run_palaver([*most, "0.9"]) == 1
     assert [line for line in capsys.readouterr().err.splitlines() if line.startswith("gate: ")] == [
         "gate: fail-under: sums, contains: the pass rate is 0.750, 0.9 is wanted.",
         "gate: fail-under: sums, shows_steps: the pass rate is 0.750, 0.9 is wanted.",
@@ -46,5 +46,5 @@ def test_the_gate_stops_what_is_not(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_gate_stops_what_got_worse(capsys: pytest.CaptureFixture[str]) -> None:
     variants = ["--variant", "long:{}", "--variant", 'short:{"steps": false}', "--max-regressions", "0"]
 
-    assert ran([*FILES, "-e", "shows_steps", *variants]) == 1
+    assert run_palaver([*FILES, "-e", "shows_steps", *variants]) == 1
     assert "shows_steps: 3 rows pass no longer, 0 may." in capsys.readouterr().err

@@ -2,7 +2,7 @@
 
 from palaver.testing import client
 from tests.examples.conftest import Example
-from tests.examples.server_calls import completed, invoked, responded
+from tests.examples.server_calls import complete_chat, create_response, invoke
 
 
 def called(name: str, item: str) -> dict[str, object]:
@@ -15,9 +15,9 @@ def called(name: str, item: str) -> dict[str, object]:
 
 async def test_the_answer_says_what_both_tools_said(example: Example) -> None:
     async with client(*example("tool_calls")) as http:
-        messages = await invoked(http, "shop", "Pen?")
-        _, items = await responded(http, "shop", "Book?")
-        answer = await completed(http, "shop", "book")
+        messages = await invoke(http, "shop", "Pen?")
+        _, items = await create_response(http, "shop", "Book?")
+        answer = await complete_chat(http, "shop", "book")
 
     assert messages == [
         {
@@ -42,7 +42,7 @@ async def test_the_answer_says_what_both_tools_said(example: Example) -> None:
 
 async def test_a_tool_that_fails_is_told_to_the_model(example: Example) -> None:
     async with client(*example("tool_calls")) as http:
-        messages = await invoked(http, "shop", "unicorn")
+        messages = await invoke(http, "shop", "unicorn")
 
     assert messages == [
         {
@@ -65,8 +65,8 @@ async def test_a_tool_that_fails_is_told_to_the_model(example: Example) -> None:
 
 async def test_a_second_question_is_answered_anew(example: Example) -> None:
     async with client(*example("tool_calls")) as http:
-        first, _ = await responded(http, "shop", "pen")
-        _, items = await responded(http, "shop", "book", previous_response_id=first)
+        first, _ = await create_response(http, "shop", "pen")
+        _, items = await create_response(http, "shop", "book", previous_response_id=first)
 
     assert items[-1] == ("message", "It costs 9.50, and there are 3.")
     assert [item[1] for item in items if item[0] == "call"] == ["price_6", "stock_6"]

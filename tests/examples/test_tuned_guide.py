@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from palaver.testing import client
-from tests.examples.conftest import EXAMPLES, Example, commands_of, ran
-from tests.examples.server_calls import completed, invoked, user
+from tests.examples.conftest import EXAMPLES, Example, example_commands, run_palaver
+from tests.examples.server_calls import complete_chat, invoke, user
 
 SAID = {
     "default": "You will love Oslo! Do not miss: the roof of the opera, the fjord. 100 EUR a day will do.",
@@ -20,10 +20,10 @@ SAID = {
 def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example: Example, capsys: pytest.CaptureFixture[str]) -> str:
     """A database that has what the first command of the header brings in."""
     monkeypatch.chdir(EXAMPLES.parent)
-    bring, _ = commands_of("tuned_guide")
+    bring, _ = example_commands("tuned_guide")
     db = str(tmp_path / "palaver.db")
 
-    assert ran([*bring, "--db", db]) == 0
+    assert run_palaver([*bring, "--db", db]) == 0
     assert capsys.readouterr().out == "2 created, 0 updated, 0 unchanged\n"
     return db
 
@@ -31,8 +31,8 @@ def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example: Example, capsys
 async def test_each_variant_speaks_in_its_own_way(example: Example, db: str) -> None:
     async with client(*example("tuned_guide"), db=db) as http:
         named = {name: {"x-palaver-variant": name} for name in SAID}
-        told = {name: await invoked(http, "guide", "Oslo?", headers) for name, headers in named.items()}
-        again = {name: await completed(http, "guide", "Oslo?", headers) for name, headers in named.items()}
+        told = {name: await invoke(http, "guide", "Oslo?", headers) for name, headers in named.items()}
+        again = {name: await complete_chat(http, "guide", "Oslo?", headers) for name, headers in named.items()}
 
     assert told == {name: {"role": "assistant", "content": text} for name, text in SAID.items()}
     assert again == {name: (text, "stop") for name, text in SAID.items()}
@@ -42,7 +42,7 @@ def test_the_variants_are_written_as_an_export_writes_them(db: str, tmp_path: Pa
     def files(folder: Path) -> dict[str, str]:
         return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in folder.rglob("*.json")}
 
-    assert ran(["variant", "export", str(tmp_path / "out"), "--db", db]) == 0
+    assert run_palaver(["variant", "export", str(tmp_path / "out"), "--db", db]) == 0
     assert files(tmp_path / "out") == files(EXAMPLES / "variants")
 
 
@@ -53,7 +53,7 @@ async def test_parameters_of_a_call_lie_over_the_defaults_and_are_checked(exampl
     async with client(*example("tuned_guide")) as http:
         told = await http.post("/guide/invoke", json=asked(tone="dry", budget={"amount": 5}))
         wrong = await http.post("/guide/invoke", json=asked(places=4, budget={"amount": -1}))
-        elsewhere = await invoked(http, "guide", "Paris?")
+        elsewhere = await invoke(http, "guide", "Paris?")
 
     assert told.json()["content"] == "Rome: the Pantheon, the market of Testaccio. 5 EUR a day."
     assert wrong.status_code == 422

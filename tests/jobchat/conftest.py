@@ -11,13 +11,13 @@ from palaver_jobchat import models
 from palaver_jobchat.service import build_workflow
 from palaver_jobchat.settings import Settings
 from palaver_jobchat.testing import FakeAnthropic
-from tests.jobchat.scenarios import Chatting
+from tests.jobchat.scenarios import ChatFactory
 
 KEY = "sk-ant-the-servers-own-key"
 
 
 @pytest.fixture
-async def chatting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Chatting]:
+async def chatting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[ChatFactory]:
     """A function from a script and settings to the workflow and the fake that it asks."""
     async with AsyncExitStack() as opened:
 

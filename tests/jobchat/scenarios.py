@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 from palaver_jobchat.testing import FakeAnthropic
 
 Script = list[dict[str, Any]]
-Chatting = Callable[..., tuple[Any, FakeAnthropic]]
+ChatFactory = Callable[..., tuple[Any, FakeAnthropic]]
 """The fixture: from a script and settings to the workflow, and the fake that it asks."""
 
 USAGE = {"input_tokens": 10, "output_tokens": 5, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
-TWICE = {"input_tokens": 20, "output_tokens": 10, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+DOUBLE_USAGE = {"input_tokens": 20, "output_tokens": 10, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
 FINE = {"success": True, "partial": False, "applied_changes": 1, "total_changes": 1, "syntax_ok": True}
 NONE_APPLIED = {"success": False, "partial": False, "applied_changes": 0, "total_changes": 1, "syntax_ok": True}
 PATCHED = {"patches_applied": 1, "patches_total": 1}
@@ -50,7 +50,9 @@ def _applied(response: str, code: str, how: str, usage: dict[str, int] = USAGE) 
     }
 
 
-def _failed(response: str, reason: str, warning: str, usage: dict[str, int] = TWICE, **more: Any) -> dict[str, Any]:
+def _failed(
+    response: str, reason: str, warning: str, usage: dict[str, int] = DOUBLE_USAGE, **more: Any
+) -> dict[str, Any]:
     return {
         "response": response,
         "suggested_code": None,
@@ -156,7 +158,7 @@ SCENARIOS: dict[str, Scenario] = {
             edit(replace("get('/a')", "post('/a')")),
             edit(replace("get('/a');\nget('/a');", "get('/a');\npost('/a');"), text="Sorry."),
         ],
-        _applied("I'll do that.", "get('/a');\npost('/a');\n", "corrected", TWICE),
+        _applied("I'll do that.", "get('/a');\npost('/a');\n", "corrected", DOUBLE_USAGE),
     ),
     "two places, and again": Scenario(
         "get('/a');\nget('/a');\n",
@@ -188,7 +190,7 @@ SCENARIOS: dict[str, Scenario] = {
         {
             "response": _noted("Edit 2 of 2 was not applied: its old code is not in the job."),
             "suggested_code": "c();\nb();\n",
-            "usage": TWICE,
+            "usage": DOUBLE_USAGE,
             "application_status": {
                 "success": False,
                 "partial": True,
@@ -227,7 +229,7 @@ SCENARIOS: dict[str, Scenario] = {
     "no JavaScript any more, mended": Scenario(
         "a();\n",
         [edit(replace("a();", "b(;")), edit(replace("b(;", "b();"))],
-        _applied("I'll do that.", "b();\n", "exact", TWICE),
+        _applied("I'll do that.", "b();\n", "exact", DOUBLE_USAGE),
     ),
     "no JavaScript any more, not mended": Scenario(
         "a();\n",
@@ -235,7 +237,7 @@ SCENARIOS: dict[str, Scenario] = {
         {
             "response": _noted(BROKEN),
             "suggested_code": "b(;\n",
-            "usage": TWICE,
+            "usage": DOUBLE_USAGE,
             "application_status": {
                 **FINE,
                 "syntax_ok": False,

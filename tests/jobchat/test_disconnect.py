@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from palaver.testing import client
-from tests.jobchat.scenarios import Chatting, edit, replace
+from tests.jobchat.scenarios import ChatFactory, edit, replace
 
 _PATIENCE = 30.0  # Seconds: a watchdog. What is promised is one second; the model would hang for ever.
 
@@ -30,7 +30,7 @@ async def finished(http: Any) -> dict[str, Any]:
         await asyncio.sleep(0.02)
 
 
-async def test_a_closed_stream_closes_the_models(chatting: Chatting) -> None:
+async def test_a_closed_stream_closes_the_models(chatting: ChatFactory) -> None:
     workflow, fake = chatting([{"text": "Half of it", "hang": True}])
 
     async with client(workflow) as http:
@@ -47,7 +47,7 @@ async def test_a_closed_stream_closes_the_models(chatting: Chatting) -> None:
 
 
 @pytest.mark.parametrize("awaited", ["Thinking", "Half of it", "Writing code", "Correcting an edit"])
-async def test_one_may_leave_at_any_moment(chatting: Chatting, awaited: str) -> None:
+async def test_one_may_leave_at_any_moment(chatting: ChatFactory, awaited: str) -> None:
     scripts: dict[str, list[dict[str, Any]]] = {
         "Thinking": [{"text": "", "hang": True}],
         "Half of it": [{"text": "Half of it", "hang": True}],
@@ -71,7 +71,7 @@ async def test_one_may_leave_at_any_moment(chatting: Chatting, awaited: str) -> 
     assert run["status"] == "cancelled"
 
 
-async def test_one_failure_among_many_concerns_nobody_else(chatting: Chatting) -> None:
+async def test_one_failure_among_many_concerns_nobody_else(chatting: ChatFactory) -> None:
     def step(request: Any) -> dict[str, Any]:
         asked = request.body["messages"][-1]["content"][-1]["text"]
         if asked == "question 13":

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from palaver.testing import client
-from tests.jobchat.scenarios import Chatting
+from tests.jobchat.scenarios import ChatFactory
 
 OWN = "sk-ant-of-the-caller-0123456789"
 
@@ -17,7 +17,7 @@ def holders(folder: Path, text: str) -> tuple[list[str], list[str]]:
     return [file.name for file in files], [file.name for file in files if text.encode() in file.read_bytes()]
 
 
-async def test_the_callers_key_is_used_for_their_request_only(chatting: Chatting) -> None:
+async def test_the_callers_key_is_used_for_their_request_only(chatting: ChatFactory) -> None:
     workflow, fake = chatting([{"text": "Yes."}] * 2)
 
     async with client(workflow) as http:
@@ -27,7 +27,7 @@ async def test_the_callers_key_is_used_for_their_request_only(chatting: Chatting
     assert [request.key for request in fake.requests] == [OWN, "sk-ant-the-servers-own-key"]
 
 
-async def test_without_any_key_there_is_no_answer(chatting: Chatting) -> None:
+async def test_without_any_key_there_is_no_answer(chatting: ChatFactory) -> None:
     workflow, fake = chatting([], key=None)
 
     async with client(workflow) as http:
@@ -42,7 +42,7 @@ async def test_without_any_key_there_is_no_answer(chatting: Chatting) -> None:
     assert status["docs_index"] == "working"
 
 
-async def test_a_refused_key_is_told_with_whose_it_was(chatting: Chatting) -> None:
+async def test_a_refused_key_is_told_with_whose_it_was(chatting: ChatFactory) -> None:
     refused = {"error": {"status": 401, "type": "authentication_error", "message": f"invalid x-api-key {OWN}"}}
     workflow, _ = chatting([refused, refused])
 
@@ -55,7 +55,7 @@ async def test_a_refused_key_is_told_with_whose_it_was(chatting: Chatting) -> No
 
 
 async def test_a_key_is_in_no_answer_log_event_or_database(
-    chatting: Chatting, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    chatting: ChatFactory, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     repeated = {"error": {"status": 400, "type": "invalid_request_error", "message": f"What is {OWN}?"}}

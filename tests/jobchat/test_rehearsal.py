@@ -6,12 +6,12 @@ import pytest
 
 from palaver.testing import client
 from palaver_jobchat import javascript
-from tests.jobchat.scenarios import Chatting
+from tests.jobchat.scenarios import ChatFactory
 from tests.protocols.test_services import read
 
 
 @pytest.mark.parametrize("key", [None, "sk-ant-the-servers-own-key"])
-async def test_a_rehearsal_needs_no_key_and_uses_none(chatting: Chatting, key: str | None) -> None:
+async def test_a_rehearsal_needs_no_key_and_uses_none(chatting: ChatFactory, key: str | None) -> None:
     workflow, fake = chatting([], key=key)
     job = "get('/patients');\n"
     payload = {"content": "log how many there are", "context": {"expression": job}, "suggest_code": True}
@@ -28,7 +28,7 @@ async def test_a_rehearsal_needs_no_key_and_uses_none(chatting: Chatting, key: s
     assert fake.requests == []
 
 
-async def test_the_page_is_told_that_it_is_one(chatting: Chatting) -> None:
+async def test_the_page_is_told_that_it_is_one(chatting: ChatFactory) -> None:
     workflow, _ = chatting([], key=None)
 
     async with client(workflow) as http:
@@ -39,7 +39,7 @@ async def test_the_page_is_told_that_it_is_one(chatting: Chatting) -> None:
     assert notice["text"].startswith("This is a rehearsal: no model was asked.")
 
 
-async def test_a_rehearsal_is_asked_for_by_true_alone(chatting: Chatting) -> None:
+async def test_a_rehearsal_is_asked_for_by_true_alone(chatting: ChatFactory) -> None:
     workflow, _ = chatting([], key=None)
 
     async def status_of(http: Any, value: Any) -> int:

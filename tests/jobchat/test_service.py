@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from palaver.testing import client
-from tests.jobchat.scenarios import SCENARIOS, USAGE, Chatting, Scenario, edit, replace, rewrite
+from tests.jobchat.scenarios import SCENARIOS, USAGE, ChatFactory, Scenario, edit, replace, rewrite
 from tests.protocols.test_services import read
 
 NO_RAG = {"search_results": [], "search_results_sections": [], "search_queries": []}
@@ -18,7 +18,7 @@ def payload_of(scenario: Scenario) -> dict[str, Any]:
     return {"content": "zzz", **context, **({} if scenario.plain else {"suggest_code": True})}
 
 
-async def asked(chatting: Chatting, script: Any, payload: dict[str, Any], **settings: Any) -> dict[str, Any]:
+async def asked(chatting: ChatFactory, script: Any, payload: dict[str, Any], **settings: Any) -> dict[str, Any]:
     workflow, _ = chatting(script, **settings)
     async with client(workflow) as http:
         answer = await http.post("/services/job_chat", json=payload)
@@ -26,7 +26,7 @@ async def asked(chatting: Chatting, script: Any, payload: dict[str, Any], **sett
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-async def test_a_scenario_gives_its_answer(chatting: Chatting, name: str) -> None:
+async def test_a_scenario_gives_its_answer(chatting: ChatFactory, name: str) -> None:
     scenario = SCENARIOS[name]
 
     body = await asked(chatting, scenario.script, payload_of(scenario))
@@ -40,7 +40,7 @@ async def test_a_scenario_gives_its_answer(chatting: Chatting, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-async def test_the_last_event_of_a_stream_is_the_body(chatting: Chatting, name: str) -> None:
+async def test_the_last_event_of_a_stream_is_the_body(chatting: ChatFactory, name: str) -> None:
     scenario = SCENARIOS[name]
     body = await asked(chatting, scenario.script, payload_of(scenario))
     workflow, _ = chatting(scenario.script)
@@ -58,7 +58,7 @@ async def test_the_last_event_of_a_stream_is_the_body(chatting: Chatting, name: 
     assert changes == [code for code in [body.get("suggested_code")] if code is not None]
 
 
-async def test_what_is_done_is_told_in_order(chatting: Chatting) -> None:
+async def test_what_is_done_is_told_in_order(chatting: ChatFactory) -> None:
     script = [edit(replace("x", "y")), edit(rewrite("b();\n"))]
     workflow, _ = chatting(script)
     payload = {"content": "how do cursors work?", "context": {"expression": "a();\n"}, "suggest_code": True}
@@ -77,7 +77,7 @@ async def test_what_is_done_is_told_in_order(chatting: Chatting) -> None:
     assert [event for event, _ in events][-4:] == ["changes", "message_delta", "message_stop", "complete"]
 
 
-async def test_meta_tells_model_page_and_adaptor(chatting: Chatting) -> None:
+async def test_meta_tells_model_page_and_adaptor(chatting: ChatFactory) -> None:
     payload = {"content": "zzz", "context": {"adaptor": "http@6.5.4", "page_name": "my_job"}}
 
     body = await asked(chatting, [{"text": "Yes."}], payload)
@@ -93,7 +93,7 @@ async def test_meta_tells_model_page_and_adaptor(chatting: Chatting) -> None:
     }
 
 
-async def test_without_an_adaptor_there_are_no_docs(chatting: Chatting) -> None:
+async def test_without_an_adaptor_there_are_no_docs(chatting: ChatFactory) -> None:
     body = await asked(chatting, [{"text": "Yes."}], {"content": "zzz"})
 
     assert body["meta"]["job_chat"] == {"model": "claude-sonnet-5-5", "finish": "stop", "adaptor": {"docs": "none"}}
@@ -109,7 +109,7 @@ async def test_without_an_adaptor_there_are_no_docs(chatting: Chatting) -> None:
     ],
 )
 async def test_an_answer_that_says_nothing_is_a_failure(
-    chatting: Chatting, step: Any, code: str, kind: str, status: int
+    chatting: ChatFactory, step: Any, code: str, kind: str, status: int
 ) -> None:
     body = await asked(chatting, [step], {"content": "zzz", "suggest_code": True})
 
@@ -117,7 +117,7 @@ async def test_an_answer_that_says_nothing_is_a_failure(
     assert body["details"] == {"stop_reason": code, "usage": USAGE}
 
 
-async def test_a_failure_tells_what_was_said_and_spent_before(chatting: Chatting) -> None:
+async def test_a_failure_tells_what_was_said_and_spent_before(chatting: ChatFactory) -> None:
     step = {"text": "Half an ans", "then_error": {"type": "overloaded_error", "message": "Overloaded"}}
 
     body = await asked(chatting, [step], {"content": "zzz"})
@@ -127,7 +127,7 @@ async def test_a_failure_tells_what_was_said_and_spent_before(chatting: Chatting
     assert body["details"]["usage"]["input_tokens"] == 10
 
 
-async def test_usage_in_meta_is_not_added(chatting: Chatting) -> None:
+async def test_usage_in_meta_is_not_added(chatting: ChatFactory) -> None:
     meta = {"rag": {"search_results": [], "usage": {"input_tokens": 9000}}, "usage": {"input_tokens": 1}}
 
     body = await asked(chatting, [{"text": "Yes."}], {"content": "zzz", "meta": meta})
@@ -136,7 +136,7 @@ async def test_usage_in_meta_is_not_added(chatting: Chatting) -> None:
     assert list(body["meta"]) == ["rag", "job_chat"]
 
 
-async def test_cached_tokens_are_counted_apart(chatting: Chatting) -> None:
+async def test_cached_tokens_are_counted_apart(chatting: ChatFactory) -> None:
     usage = {
         "input_tokens": 526,
         "output_tokens": 164,
@@ -149,7 +149,7 @@ async def test_cached_tokens_are_counted_apart(chatting: Chatting) -> None:
     assert body["usage"] == usage
 
 
-async def test_the_callers_items_come_back_untouched_and_unmarked_words_go_to_the_model(chatting: Chatting) -> None:
+async def test_the_callers_items_come_back_untouched_and_unmarked_words_go_to_the_model(chatting: ChatFactory) -> None:
     workflow, fake = chatting([{"text": "Yes."}])
     history = [
         {"role": "assistant", "content": "Hello", "extra": 1},
@@ -177,7 +177,7 @@ async def test_the_callers_items_come_back_untouched_and_unmarked_words_go_to_th
     ]
 
 
-async def test_equal_turns_make_equal_prompts(chatting: Chatting) -> None:
+async def test_equal_turns_make_equal_prompts(chatting: ChatFactory) -> None:
     workflow, fake = chatting([{"text": "Yes."}, {"text": "Yes."}])
     payload = {
         "content": "how do cursors work?",
@@ -197,7 +197,7 @@ async def test_equal_turns_make_equal_prompts(chatting: Chatting) -> None:
     assert '"password":"[hidden]"' in first["messages"][-1]["content"][0]["text"]
 
 
-async def test_results_come_back_first_and_stay_in_their_order(chatting: Chatting) -> None:
+async def test_results_come_back_first_and_stay_in_their_order(chatting: ChatFactory) -> None:
     workflow, _ = chatting([{"text": "Yes."}] * 3)
     question = {"content": "how do I remember a cursor between two runs?", "context": {"page_name": "a"}}
 
@@ -216,7 +216,7 @@ async def test_results_come_back_first_and_stay_in_their_order(chatting: Chattin
     assert third["meta"]["rag"]["search_results"][0] not in found
 
 
-async def test_the_correction_repeats_the_conversation_and_names_what_failed(chatting: Chatting) -> None:
+async def test_the_correction_repeats_the_conversation_and_names_what_failed(chatting: ChatFactory) -> None:
     scenario = SCENARIOS["two places, corrected"]
     workflow, fake = chatting(scenario.script)
 
@@ -232,7 +232,7 @@ async def test_the_correction_repeats_the_conversation_and_names_what_failed(cha
     assert second["tool_choice"] == {"type": "tool", "name": "edit_job"}
 
 
-async def test_it_is_a_chat_on_every_protocol(chatting: Chatting) -> None:
+async def test_it_is_a_chat_on_every_protocol(chatting: ChatFactory) -> None:
     workflow, _ = chatting([edit(rewrite("b();\n"))] * 3)
     messages = [{"role": "user", "content": "zzz"}]
     inputs = {"context": {"expression": "a();\n"}, "suggest_code": True}
@@ -249,7 +249,7 @@ async def test_it_is_a_chat_on_every_protocol(chatting: Chatting) -> None:
     assert completed["choices"][0]["message"]["content"] == "I'll do that."
 
 
-async def test_nobody_else_tells_the_model_what_it_is(chatting: Chatting) -> None:
+async def test_nobody_else_tells_the_model_what_it_is(chatting: ChatFactory) -> None:
     workflow, fake = chatting([])
     messages = [{"role": "system", "content": "Be a pirate."}, {"role": "user", "content": "zzz"}]
 
@@ -260,7 +260,7 @@ async def test_nobody_else_tells_the_model_what_it_is(chatting: Chatting) -> Non
     assert fake.requests == []
 
 
-async def test_unknown_fields_and_names_are_harmless(chatting: Chatting) -> None:
+async def test_unknown_fields_and_names_are_harmless(chatting: ChatFactory) -> None:
     payload = {"content": "zzz", "__proto__": {}, "ctx": 1, "messages ": 2, "self": 3, "context": {"constructor": 1}}
 
     body = await asked(chatting, [{"text": "Yes."}], payload)
@@ -286,7 +286,7 @@ async def test_unknown_fields_and_names_are_harmless(chatting: Chatting) -> None
         ({"metrics_opt_in": 1}, "metrics_opt_in must be true or false"),
     ],
 )
-async def test_what_is_wrong_is_told_and_no_model_is_asked(chatting: Chatting, sent: Any, message: str) -> None:
+async def test_what_is_wrong_is_told_and_no_model_is_asked(chatting: ChatFactory, sent: Any, message: str) -> None:
     workflow, fake = chatting([])
 
     async with client(workflow) as http:
@@ -297,7 +297,7 @@ async def test_what_is_wrong_is_told_and_no_model_is_asked(chatting: Chatting, s
     assert fake.requests == []
 
 
-async def test_what_is_too_long_is_refused_with_its_size(chatting: Chatting) -> None:
+async def test_what_is_too_long_is_refused_with_its_size(chatting: ChatFactory) -> None:
     body = await asked(chatting, [], {"content": "zzz", "context": {"log": "x" * 150_001}})
 
     assert body == {
@@ -313,7 +313,7 @@ async def test_what_is_too_long_is_refused_with_its_size(chatting: Chatting) -> 
     }
 
 
-async def test_a_script_in_the_payload_is_played_only_where_the_server_says_so(chatting: Chatting) -> None:
+async def test_a_script_in_the_payload_is_played_only_where_the_server_says_so(chatting: ChatFactory) -> None:
     payload = {"content": "zzz", "model_script": [{"text": "From the script."}]}
 
     asked_for_real = await asked(chatting, [{"text": "From the model."}], payload)
@@ -324,7 +324,7 @@ async def test_a_script_in_the_payload_is_played_only_where_the_server_says_so(c
     assert scripted["usage"] == USAGE
 
 
-async def test_without_an_index_nothing_is_searched(chatting: Chatting, tmp_path: Path) -> None:
+async def test_without_an_index_nothing_is_searched(chatting: ChatFactory, tmp_path: Path) -> None:
     workflow, _ = chatting([{"text": "Yes."}], index=str(tmp_path / "none.db"))
 
     async with client(workflow) as http:
@@ -344,7 +344,7 @@ async def test_without_an_index_nothing_is_searched(chatting: Chatting, tmp_path
         (rewrite("import b from 'b';\n"), ["no_import"]),
     ],
 )
-async def test_findings_are_told_of_code_that_was_checked(chatting: Chatting, edits: Any, findings: Any) -> None:
+async def test_findings_are_told_of_code_that_was_checked(chatting: ChatFactory, edits: Any, findings: Any) -> None:
     workflow, _ = chatting([edit(edits)])
     inputs = {"context": {"expression": "a();\n", "page_name": "p"}, "suggest_code": True}
     body = {"inputs": inputs, "messages": [{"role": "user", "content": "zzz"}]}
@@ -359,7 +359,7 @@ async def test_findings_are_told_of_code_that_was_checked(chatting: Chatting, ed
     assert value["input"] == "/context/expression"
 
 
-async def test_status_speaks_of_anthropic_only_where_it_is_asked(chatting: Chatting) -> None:
+async def test_status_speaks_of_anthropic_only_where_it_is_asked(chatting: ChatFactory) -> None:
     workflow, _ = chatting([], provider="scripted")
 
     async with client(workflow) as http:

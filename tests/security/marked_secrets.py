@@ -16,7 +16,7 @@ ODD = "MARKED+odd/secret==of-no-shape"
 PASSWORD = "MARKEDpassword"
 
 
-def spans_with(key: str, cookie: str) -> Iterator[tuple[bytes, dict[str, str]]]:
+def secret_span_requests(key: str, cookie: str) -> Iterator[tuple[bytes, dict[str, str]]]:
     """Requests with every secret in every place."""
     told = f"{key} {PROVIDER} Bearer {key} palaver={cookie} at postgresql://ann:{PASSWORD}@db.example/x"
     attributes: dict[str, Any] = {
@@ -55,7 +55,7 @@ def spans_with(key: str, cookie: str) -> Iterator[tuple[bytes, dict[str, str]]]:
     yield f'{{"resourceSpans": "{told}"}}'.encode(), {"content-type": "application/json"}
 
 
-def traces(ask: Callable[..., httpx.Response]) -> int:
+def read_all_traces(ask: Callable[..., httpx.Response]) -> int:
     """Read all that is kept of traces, in every way; how many spans there are."""
     rows: list[dict[str, Any]] = []
     for _ in range(100):  # What runs leave is written beside everything else.

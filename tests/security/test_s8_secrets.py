@@ -22,7 +22,7 @@ from palaver.errors import SettingsError
 from palaver.server.settings import read_settings
 from palaver.testing import client, scripted
 from tests.cli.test_commands import palaver
-from tests.security.marked_secrets import ODD, PASSWORD, PROVIDER, spans_with, traces
+from tests.security.marked_secrets import ODD, PASSWORD, PROVIDER, read_all_traces, secret_span_requests
 from tests.server_process import ServerProcess, server_process
 
 CALLERS = "MARKED-secret-of-a-caller"
@@ -157,7 +157,7 @@ def every_way_in(url: str, key: str, said: list[str]) -> str:
         for path in ("/services", "/services/good", "/services/good/README.md"):
             ask("GET", path)
         # In spans that somebody sends, wherever a text can stand, and in what is no span at all.
-        for body, head in spans_with(key, cookie):
+        for body, head in secret_span_requests(key, cookie):
             ask("POST", "/v1/traces", more={"authorization": f"Bearer {key}", **head}, content=body)
         for path in ("/", "/metrics", "/openapi.json", "/version", "/api/about", "/api/keys", "/api/runs"):
             ask("GET", path)
@@ -166,7 +166,7 @@ def every_way_in(url: str, key: str, said: list[str]) -> str:
         for run in ask("GET", "/api/runs?limit=200").json()["data"]:
             ask("GET", f"/api/runs/{run['id']}?include=input,reply")
             ask("GET", f"/api/runs/{run['id']}/events")
-        seen = traces(ask)
+        seen = read_all_traces(ask)
         assert seen > 30  # Those that were sent, and one at least for each run.
         return cookie
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobchat.adaptors.fake_registry import FakeRegistry, describe, serving
+from tests.jobchat.adaptors.fake_registry import FakeRegistry, describe, run_registry
 
 
 @pytest.fixture
 async def registry() -> AsyncIterator[FakeRegistry]:
-    async with serving() as registry:
+    async with run_registry() as registry:
         yield registry
 
 

@@ -41,7 +41,7 @@ def integrity(tarball: bytes) -> str:
     return "sha512-" + base64.b64encode(sha512(tarball).digest()).decode()
 
 
-class Answer(msgspec.Struct):
+class RegistryResponse(msgspec.Struct):
     body: bytes = b""
     status: int = 200
     headers: dict[str, str] = {}
@@ -53,10 +53,10 @@ class FakeRegistry:
     """Answers by path, and counts what it was asked."""
 
     def __init__(self) -> None:
-        self.answers: dict[str, Answer] = {}
-        self.asked: list[str] = []
+        self.responses: dict[str, RegistryResponse] = {}
+        self.requests: list[str] = []
         self.url = ""
-        self.held: asyncio.Event | None = None
+        self.gate: asyncio.Event | None = None
         """While it is not set, nobody is answered."""
 
     def publish(self, name: str, tarballs: dict[str, bytes], **changes: Any) -> None:
@@ -64,27 +64,27 @@ class FakeRegistry:
         versions = {}
         for version, tarball in tarballs.items():
             path = f"/@openfn/language-{name}/-/language-{name}-{version}.tgz"
-            self.answers[path] = Answer(tarball)
+            self.responses[path] = RegistryResponse(tarball)
             versions[version] = {
                 "dist": {"tarball": self.url + path, "integrity": integrity(tarball), **changes},
                 "name": name,
             }
         described = {"name": name, "dist-tags": {"latest": list(tarballs)[-1]}, "versions": versions}
-        self.answers[f"/@openfn%2Flanguage-{name}"] = Answer(msgspec.json.encode(described))
+        self.responses[f"/@openfn%2Flanguage-{name}"] = RegistryResponse(msgspec.json.encode(described))
 
     @property
     def tarballs(self) -> list[str]:
         """The tarballs that were asked for."""
-        return [path.rsplit("/", 1)[-1] for path in self.asked if path.endswith(".tgz")]
+        return [path.rsplit("/", 1)[-1] for path in self.requests if path.endswith(".tgz")]
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             path = head.split(b" ", 2)[1].decode()
-            self.asked.append(path)
-            if self.held:
-                await self.held.wait()
-            answer = self.answers.get(path, Answer(b"no such thing", 404))
+            self.requests.append(path)
+            if self.gate:
+                await self.gate.wait()
+            answer = self.responses.get(path, RegistryResponse(b"no such thing", 404))
             headers = {"Content-Length": str(len(answer.body)), "Connection": "close", **answer.headers}
             lines = [f"HTTP/1.1 {answer.status} X", *(f"{name}: {value}" for name, value in headers.items())]
             writer.write("\r\n".join([*lines, "", ""]).encode())
@@ -99,7 +99,7 @@ class FakeRegistry:
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[FakeRegistry]:
+async def run_registry() -> AsyncIterator[FakeRegistry]:
     """A registry that is there for as long as it is needed."""
     registry = FakeRegistry()
     tasks = set[asyncio.Task[None]]()
@@ -119,7 +119,7 @@ async def serving() -> AsyncIterator[FakeRegistry]:
         await server.wait_closed()
 
 
-async def until(what: Callable[[], bool]) -> None:
+async def wait_until(what: Callable[[], bool]) -> None:
     """Wait until something is so."""
     async with asyncio.timeout(10):
         while not what():  # noqa: ASYNC110 - what many things do, without an event for it

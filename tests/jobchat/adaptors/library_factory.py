@@ -16,24 +16,24 @@ EXACT = {"version": "1.0.0", "docs": "exact"}
 MISSING = {"version": "1.0.0", "docs": "missing"}
 
 
-class Desk:
+class LibraryHarness:
     """A library with a clock of its own, and what it told."""
 
-    def __init__(self, folder: Path, registry: str = "", *, patience: float = 10.0, **settings: Any) -> None:
+    def __init__(self, folder: Path, registry: str = "", *, timeout_s: float = 10.0, **settings: Any) -> None:
         self.time = 0.0
-        self.told: list[str] = []
+        self.progress: list[str] = []
         given = {"adaptors": str(folder / "own"), "cache": str(folder / "cache"), "registry": registry, **settings}
         self.library = AdaptorLibrary(
-            Settings(**given), find_registry=lambda: None, now=lambda: self.time, timeout_s=patience
+            Settings(**given), find_registry=lambda: None, now=lambda: self.time, timeout_s=timeout_s
         )
 
-    async def look(self, text: str, *, download: bool = True) -> AdaptorDocs:
+    async def look_up(self, text: str, *, download: bool = True) -> AdaptorDocs:
         adaptor = parse_adaptor(text)
         assert adaptor is not None
-        return await self.library.look_up(adaptor, download=download, on_progress=self.told.append)
+        return await self.library.look_up(adaptor, download=download, on_progress=self.progress.append)
 
-    async def ask(self, text: str, *, download: bool = True) -> tuple[dict[str, str], list[str]]:
-        docs = await self.look(text, download=download)
+    async def look_up_names(self, text: str, *, download: bool = True) -> tuple[dict[str, str], list[str]]:
+        docs = await self.look_up(text, download=download)
         meta = docs.meta()
         assert meta.pop("name") == docs.adaptor.name
         return meta, [entry.name for entry in docs.entries]

@@ -5,30 +5,30 @@ from pathlib import Path
 import pytest
 
 from palaver_jobchat.adaptors import download
-from tests.jobchat.adaptors.fake_registry import Answer, FakeRegistry, serving, until
-from tests.jobchat.adaptors.library_factory import EXACT, MISSING, ONE, PACKAGE, TARBALL, TWO, Desk
+from tests.jobchat.adaptors.fake_registry import FakeRegistry, RegistryResponse, run_registry, wait_until
+from tests.jobchat.adaptors.library_factory import EXACT, MISSING, ONE, PACKAGE, TARBALL, TWO, LibraryHarness
 
 
 def spoil(registry: FakeRegistry, how: str) -> None:
     """Make the download fail in one of many ways."""
-    tarball = registry.answers[TARBALL]
+    tarball = registry.responses[TARBALL]
     match how:
         case "another tarball":
             tarball.body = TWO
         case "slow":
             tarball.hangs = True
         case "slow versions":
-            registry.answers[PACKAGE].hangs = True
+            registry.responses[PACKAGE].hangs = True
         case "too large":
             tarball.body = bytes(download.MAX_BYTES + 1)
         case "no tarball":
-            del registry.answers[TARBALL]
+            del registry.responses[TARBALL]
         case "failing":
             tarball.status = 500
         case "not in the registry":
-            del registry.answers[PACKAGE]
+            del registry.responses[PACKAGE]
         case "no versions":
-            registry.answers[PACKAGE].body = b"[]"
+            registry.responses[PACKAGE].body = b"[]"
         case "no integrity":
             registry.publish("library", {"1.0.0": ONE}, integrity="")
         case "no description":
@@ -36,11 +36,11 @@ def spoil(registry: FakeRegistry, how: str) -> None:
         case "cut off":
             tarball.headers = {"Content-Length": str(len(ONE) + 5)}
         case "led away":
-            registry.answers[TARBALL] = Answer(status=302, headers={"Location": "http://localhost/x.tgz"})
+            registry.responses[TARBALL] = RegistryResponse(status=302, headers={"Location": "http://localhost/x.tgz"})
         case "led to a file":
-            registry.answers[TARBALL] = Answer(status=302, headers={"Location": "file:///x.tgz"})
+            registry.responses[TARBALL] = RegistryResponse(status=302, headers={"Location": "file:///x.tgz"})
         case "led in a circle":
-            registry.answers[TARBALL] = Answer(status=302, headers={"Location": TARBALL})
+            registry.responses[TARBALL] = RegistryResponse(status=302, headers={"Location": TARBALL})
         case _:
             raise ValueError(how)
 
@@ -67,19 +67,19 @@ async def test_a_failed_download_is_no_failure_of_the_chat_and_rests_for_a_minut
 ) -> None:
     registry.publish("library", {"1.0.0": ONE})
     spoil(registry, how)
-    desk = Desk(tmp_path, registry.url)
+    desk = LibraryHarness(tmp_path, registry.url)
 
-    assert await desk.ask("library@1.0.0") == (MISSING, [])
-    asked = len(registry.asked)
-    assert await desk.ask("library@1.0.0") == (MISSING, [])
-    assert len(registry.asked) == asked
-    assert desk.told == ["Looking up library@1.0.0"]
+    assert await desk.look_up_names("library@1.0.0") == (MISSING, [])
+    asked = len(registry.requests)
+    assert await desk.look_up_names("library@1.0.0") == (MISSING, [])
+    assert len(registry.requests) == asked
+    assert desk.progress == ["Looking up library@1.0.0"]
     assert reason in caplog.messages[0]
     assert not (tmp_path / "cache").exists()
 
     registry.publish("library", {"1.0.0": ONE})
     desk.time = 3601.0  # What the registry said is believed for an hour.
-    assert await desk.ask("library@1.0.0") == (EXACT, ["one"])
+    assert await desk.look_up_names("library@1.0.0") == (EXACT, ["one"])
 
 
 @pytest.mark.parametrize("how", ["slow", "slow versions"])
@@ -88,43 +88,43 @@ async def test_nobody_waits_long_for_a_slow_registry(
 ) -> None:
     registry.publish("library", {"1.0.0": ONE})
     spoil(registry, how)
-    desk = Desk(tmp_path, registry.url, patience=0.3)
+    desk = LibraryHarness(tmp_path, registry.url, timeout_s=0.3)
 
-    assert await desk.ask("library@1.0.0") == (MISSING, [])
-    await until(lambda: bool(caplog.messages))
-    asked = len(registry.asked)
-    assert await desk.ask("library@1.0.0") == (MISSING, [])
-    assert len(registry.asked) == asked
+    assert await desk.look_up_names("library@1.0.0") == (MISSING, [])
+    await wait_until(lambda: bool(caplog.messages))
+    asked = len(registry.requests)
+    assert await desk.look_up_names("library@1.0.0") == (MISSING, [])
+    assert len(registry.requests) == asked
     assert caplog.messages[0].endswith("took more than 0.3 s. Not tried again for 60 s.")
 
 
 async def test_what_failed_is_tried_again_after_a_minute(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE})
-    registry.answers[TARBALL].status = 503
-    desk = Desk(tmp_path, registry.url)
-    await desk.ask("library@1.0.0")
-    registry.answers[TARBALL].status = 200
+    registry.responses[TARBALL].status = 503
+    desk = LibraryHarness(tmp_path, registry.url)
+    await desk.look_up_names("library@1.0.0")
+    registry.responses[TARBALL].status = 200
     desk.time = 59.0
 
-    assert await desk.ask("library@1.0.0") == (MISSING, [])
+    assert await desk.look_up_names("library@1.0.0") == (MISSING, [])
     desk.time = 60.0
-    assert await desk.ask("library@1.0.0") == (EXACT, ["one"])
+    assert await desk.look_up_names("library@1.0.0") == (EXACT, ["one"])
 
 
 async def test_a_registry_that_is_not_there(tmp_path: Path) -> None:
-    async with serving() as registry:
+    async with run_registry() as registry:
         url = registry.url
 
-    assert await Desk(tmp_path, url).ask("library@1.0.0") == (MISSING, [])
-    assert await Desk(tmp_path, url).ask("library@1") == ({"version": "1", "docs": "missing"}, [])
+    assert await LibraryHarness(tmp_path, url).look_up_names("library@1.0.0") == (MISSING, [])
+    assert await LibraryHarness(tmp_path, url).look_up_names("library@1") == ({"version": "1", "docs": "missing"}, [])
 
 
 async def test_a_tarball_may_lie_elsewhere_on_the_same_host(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE})
-    registry.answers["/elsewhere"] = registry.answers[TARBALL]
-    registry.answers[TARBALL] = Answer(status=302, headers={"Location": "../../../elsewhere"})
+    registry.responses["/elsewhere"] = registry.responses[TARBALL]
+    registry.responses[TARBALL] = RegistryResponse(status=302, headers={"Location": "../../../elsewhere"})
 
-    assert await Desk(tmp_path, registry.url).ask("library@1.0.0") == (EXACT, ["one"])
+    assert await LibraryHarness(tmp_path, registry.url).look_up_names("library@1.0.0") == (EXACT, ["one"])
 
 
 async def test_a_mirror_that_repeats_the_address_of_another_is_asked_itself(
@@ -132,4 +132,4 @@ async def test_a_mirror_that_repeats_the_address_of_another_is_asked_itself(
 ) -> None:
     registry.publish("library", {"1.0.0": ONE}, tarball=f"https://npm.invalid{TARBALL}")
 
-    assert await Desk(tmp_path, registry.url).ask("library@1.0.0") == (EXACT, ["one"])
+    assert await LibraryHarness(tmp_path, registry.url).look_up_names("library@1.0.0") == (EXACT, ["one"])

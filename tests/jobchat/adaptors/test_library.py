@@ -9,8 +9,8 @@ import pytest
 
 from palaver_jobchat.adaptors.library import SAMPLES
 from palaver_jobchat.adaptors.names import Adaptor
-from tests.jobchat.adaptors.fake_registry import Answer, FakeRegistry, describe, package, until
-from tests.jobchat.adaptors.library_factory import EXACT, MISSING, ONE, PACKAGE, TARBALL, TWO, Desk
+from tests.jobchat.adaptors.fake_registry import FakeRegistry, RegistryResponse, describe, package, wait_until
+from tests.jobchat.adaptors.library_factory import EXACT, MISSING, ONE, PACKAGE, TARBALL, TWO, LibraryHarness
 
 
 @pytest.mark.parametrize(
@@ -32,33 +32,33 @@ from tests.jobchat.adaptors.library_factory import EXACT, MISSING, ONE, PACKAGE,
     ],
 )
 async def test_in_a_folder_alone(own: Path, asked: str, meta: dict[str, str], names: list[str]) -> None:
-    assert await Desk(own.parent, online=False).ask(asked) == (meta, names)
+    assert await LibraryHarness(own.parent, online=False).look_up_names(asked) == (meta, names)
 
 
 async def test_what_the_folder_has_is_not_fetched(own: Path, registry: FakeRegistry) -> None:
-    desk = Desk(own.parent, registry.url)
+    desk = LibraryHarness(own.parent, registry.url)
 
-    await desk.ask("library@1.2.0")
-    await desk.ask("library")
+    await desk.look_up_names("library@1.2.0")
+    await desk.look_up_names("library")
 
-    assert (desk.told, registry.asked) == ([], [])
+    assert (desk.progress, registry.requests) == ([], [])
 
 
 async def test_a_folder_may_vanish_and_come_back(own: Path) -> None:
-    desk = Desk(own.parent, online=False)
-    there = await desk.ask("library@1.0.0")
+    desk = LibraryHarness(own.parent, online=False)
+    there = await desk.look_up_names("library@1.0.0")
     shutil.move(own, own.parent / "away")
-    gone = await desk.ask("library@1.0.0")
+    gone = await desk.look_up_names("library@1.0.0")
     shutil.move(own.parent / "away", own)
 
     assert (there, gone) == ((EXACT, ["one"]), (MISSING, []))
-    assert await desk.ask("library@1.0.0") == (EXACT, ["one"])
+    assert await desk.look_up_names("library@1.0.0") == (EXACT, ["one"])
 
 
 async def test_without_a_folder_there_are_our_samples(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, adaptors="", online=False)
+    desk = LibraryHarness(tmp_path, adaptors="", online=False)
 
-    docs = await desk.look("http")
+    docs = await desk.look_up("http")
 
     assert (docs.version, docs.state) == ("6.5.4", "exact")
     assert {path.stem for path in SAMPLES.glob("*.json")} == {"http@6.0.0", "http@6.5.4", "dhis2@8.0.7"}
@@ -66,24 +66,24 @@ async def test_without_a_folder_there_are_our_samples(tmp_path: Path) -> None:
 
 async def test_a_sample_is_not_the_newest_where_a_registry_knows_better(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("http", {"6.5.4": ONE, "7.0.0": TWO})
-    desk = Desk(tmp_path, registry.url, adaptors="")
+    desk = LibraryHarness(tmp_path, registry.url, adaptors="")
 
-    assert await desk.ask("http") == ({"version": "7.0.0", "docs": "exact"}, ["two"])
-    assert (await desk.look("http@6")).entries == (await desk.look("http@6.5.4")).entries
-    assert desk.told == ["Looking up http@7.0.0"]
+    assert await desk.look_up_names("http") == ({"version": "7.0.0", "docs": "exact"}, ["two"])
+    assert (await desk.look_up("http@6")).entries == (await desk.look_up("http@6.5.4")).entries
+    assert desk.progress == ["Looking up http@7.0.0"]
 
 
 async def test_a_version_is_fetched_once_and_kept_for_ever(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE})
-    desk, later = Desk(tmp_path, registry.url), Desk(tmp_path, registry.url)
+    desk, later = LibraryHarness(tmp_path, registry.url), LibraryHarness(tmp_path, registry.url)
 
-    assert await desk.ask("library@1.0.0") == (EXACT, ["one"])
-    assert await desk.ask("library@1.0.0") == (EXACT, ["one"])
-    assert await later.ask("library@1.0.0") == (EXACT, ["one"])
-    assert await later.ask("library@1.0.0", download=False) == (EXACT, ["one"])
+    assert await desk.look_up_names("library@1.0.0") == (EXACT, ["one"])
+    assert await desk.look_up_names("library@1.0.0") == (EXACT, ["one"])
+    assert await later.look_up_names("library@1.0.0") == (EXACT, ["one"])
+    assert await later.look_up_names("library@1.0.0", download=False) == (EXACT, ["one"])
 
-    assert (desk.told, later.told) == (["Looking up library@1.0.0"], [])
-    assert registry.asked == [PACKAGE, TARBALL]
+    assert (desk.progress, later.progress) == (["Looking up library@1.0.0"], [])
+    assert registry.requests == [PACKAGE, TARBALL]
     assert (tmp_path / "cache" / "npm" / "library@1.0.0.json").read_bytes() == describe("one")
 
 
@@ -92,39 +92,39 @@ async def test_nothing_is_fetched_against_anybodys_will(
     tmp_path: Path, registry: FakeRegistry, online: bool, download: bool
 ) -> None:
     registry.publish("library", {"1.0.0": ONE})
-    desk = Desk(tmp_path, registry.url, online=online)
+    desk = LibraryHarness(tmp_path, registry.url, online=online)
 
-    assert await desk.ask("library@1.0.0", download=download) == (MISSING, [])
-    assert await desk.ask("library", download=download) == ({"docs": "missing"}, [])
-    assert (desk.told, registry.asked) == ([], [])
+    assert await desk.look_up_names("library@1.0.0", download=download) == (MISSING, [])
+    assert await desk.look_up_names("library", download=download) == ({"docs": "missing"}, [])
+    assert (desk.progress, registry.requests) == ([], [])
 
 
 async def test_many_chats_share_one_download(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE})
-    registry.held = asyncio.Event()
-    desk = Desk(tmp_path, registry.url)
-    chats = [asyncio.create_task(desk.ask("library@1.0.0")) for _ in range(20)]
-    await until(lambda: len(desk.told) == 20 and bool(registry.asked))
+    registry.gate = asyncio.Event()
+    desk = LibraryHarness(tmp_path, registry.url)
+    chats = [asyncio.create_task(desk.look_up_names("library@1.0.0")) for _ in range(20)]
+    await wait_until(lambda: len(desk.progress) == 20 and bool(registry.requests))
     chats[0].cancel()
-    registry.held.set()
+    registry.gate.set()
 
     assert await asyncio.gather(*chats[1:]) == [(EXACT, ["one"])] * 19
-    assert registry.asked == [PACKAGE, TARBALL]
+    assert registry.requests == [PACKAGE, TARBALL]
 
 
 async def test_the_newest_is_what_the_registry_says_for_an_hour(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE, "3.0.0": ONE, "2.0.0": ONE})
-    desk = Desk(tmp_path, registry.url)
-    first = await desk.ask("library")
+    desk = LibraryHarness(tmp_path, registry.url)
+    first = await desk.look_up_names("library")
     registry.publish("library", {"2.0.0": ONE, "2.1.0": TWO})
     desk.time = 3599.0
-    same = await desk.ask("library@latest")
+    same = await desk.look_up_names("library@latest")
     desk.time = 3600.0
 
     assert first == same == ({"version": "2.0.0", "docs": "exact"}, ["one"])
-    assert await desk.ask("library@latest") == ({"version": "2.1.0", "docs": "exact"}, ["two"])
-    assert await desk.ask("library@2.0") == ({"version": "2.0.0", "docs": "exact"}, ["one"])
-    assert registry.asked.count(PACKAGE) == 2
+    assert await desk.look_up_names("library@latest") == ({"version": "2.1.0", "docs": "exact"}, ["two"])
+    assert await desk.look_up_names("library@2.0") == ({"version": "2.0.0", "docs": "exact"}, ["one"])
+    assert registry.requests.count(PACKAGE) == 2
     assert sorted(path.name for path in (tmp_path / "cache" / "npm").iterdir()) == [
         "library@2.0.0.json",
         "library@2.1.0.json",
@@ -133,30 +133,33 @@ async def test_the_newest_is_what_the_registry_says_for_an_hour(tmp_path: Path, 
 
 async def test_the_newest_stays_what_it_was_while_the_registry_is_away(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE})
-    desk = Desk(tmp_path, registry.url)
-    await desk.ask("library")
-    registry.answers.clear()
+    desk = LibraryHarness(tmp_path, registry.url)
+    await desk.look_up_names("library")
+    registry.responses.clear()
     desk.time = 4000.0
 
-    assert await desk.ask("library") == (EXACT, ["one"])
-    assert await desk.ask("library") == (EXACT, ["one"])
-    assert registry.asked.count(PACKAGE) == 2
+    assert await desk.look_up_names("library") == (EXACT, ["one"])
+    assert await desk.look_up_names("library") == (EXACT, ["one"])
+    assert registry.requests.count(PACKAGE) == 2
 
 
 async def test_a_version_that_came_out_since_is_found(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE})
-    desk = Desk(tmp_path, registry.url)
-    await desk.ask("library")
+    desk = LibraryHarness(tmp_path, registry.url)
+    await desk.look_up_names("library")
     registry.publish("library", {"1.0.0": ONE, "1.1.0": TWO})
 
-    assert await desk.ask("library@1.1.0") == ({"version": "1.1.0", "docs": "exact"}, ["two"])
+    assert await desk.look_up_names("library@1.1.0") == ({"version": "1.1.0", "docs": "exact"}, ["two"])
 
 
 async def test_a_newest_that_nobody_names_is_the_highest(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE, "1.10.0": TWO, "1.9.0": ONE})
-    registry.answers[PACKAGE].body = registry.answers[PACKAGE].body.replace(b"latest", b"newest")
+    registry.responses[PACKAGE].body = registry.responses[PACKAGE].body.replace(b"latest", b"newest")
 
-    assert await Desk(tmp_path, registry.url).ask("library") == ({"version": "1.10.0", "docs": "exact"}, ["two"])
+    assert await LibraryHarness(tmp_path, registry.url).look_up_names("library") == (
+        {"version": "1.10.0", "docs": "exact"},
+        ["two"],
+    )
 
 
 async def test_a_broken_file_in_the_cache_is_fetched_again(tmp_path: Path, registry: FakeRegistry) -> None:
@@ -165,7 +168,7 @@ async def test_a_broken_file_in_the_cache_is_fetched_again(tmp_path: Path, regis
     kept.parent.mkdir(parents=True)
     kept.write_bytes(describe("one")[:-5])
 
-    assert await Desk(tmp_path, registry.url).ask("library@1.0.0") == (EXACT, ["one"])
+    assert await LibraryHarness(tmp_path, registry.url).look_up_names("library@1.0.0") == (EXACT, ["one"])
     assert kept.read_bytes() == describe("one")
 
 
@@ -174,9 +177,9 @@ async def test_without_a_place_to_keep_it_a_description_is_remembered(
 ) -> None:
     registry.publish("library", {"1.0.0": ONE})
     (tmp_path / "cache").write_text("in the way")
-    desk = Desk(tmp_path, registry.url)
+    desk = LibraryHarness(tmp_path, registry.url)
 
-    assert [await desk.ask("library@1.0.0") for _ in range(2)] == [(EXACT, ["one"])] * 2
+    assert [await desk.look_up_names("library@1.0.0") for _ in range(2)] == [(EXACT, ["one"])] * 2
     assert registry.tarballs == ["language-library-1.0.0.tgz"]
     assert caplog.messages[0].startswith("library@1.0.0 cannot be kept in the cache folder")
 
@@ -187,20 +190,20 @@ async def test_the_memory_has_an_end(tmp_path: Path, registry: FakeRegistry, mon
     registry.publish("library", {"1.0.0": ONE})
     registry.publish("museum", {"1.0.0": TWO})
     (tmp_path / "cache").write_text("in the way")
-    desk = Desk(tmp_path, registry.url)
+    desk = LibraryHarness(tmp_path, registry.url)
 
-    names = [(await desk.ask(f"{name}@1.0.0"))[1] for name in ("library", "museum", "library")]
+    names = [(await desk.look_up_names(f"{name}@1.0.0"))[1] for name in ("library", "museum", "library")]
 
     assert names == [["one"], ["two"], ["one"]]
-    assert registry.asked.count(PACKAGE) == registry.asked.count(TARBALL) == 2
+    assert registry.requests.count(PACKAGE) == registry.requests.count(TARBALL) == 2
 
 
 async def test_the_nearest_may_be_in_the_cache(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE})
-    desk = Desk(tmp_path, registry.url)
-    await desk.ask("library@1.0.0")
+    desk = LibraryHarness(tmp_path, registry.url)
+    await desk.look_up_names("library@1.0.0")
 
-    assert await desk.ask("library@1.0.7", download=False) == (
+    assert await desk.look_up_names("library@1.0.7", download=False) == (
         {"version": "1.0.7", "docs": "nearest", "docs_version": "1.0.0"},
         ["one"],
     )
@@ -208,20 +211,20 @@ async def test_the_nearest_may_be_in_the_cache(tmp_path: Path, registry: FakeReg
 
 async def test_the_nearest_of_a_version_that_never_was_is_fetched(own: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE, "1.7.0": package("seven"), "1.8.0": TWO})
-    desk = Desk(own.parent, registry.url)
+    desk = LibraryHarness(own.parent, registry.url)
 
-    assert await desk.ask("library@1.7.5") == (
+    assert await desk.look_up_names("library@1.7.5") == (
         {"version": "1.7.5", "docs": "nearest", "docs_version": "1.7.0"},
         ["seven"],
     )
-    assert desk.told == ["Looking up library@1.7.5", "Looking up library@1.7.0"]
+    assert desk.progress == ["Looking up library@1.7.5", "Looking up library@1.7.0"]
 
 
 async def test_only_one_nearest_is_fetched_and_then_what_lies_here_must_do(own: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.5.0": b"broken", "1.6.0": b"broken", "1.7.0": b"broken"})
-    desk = Desk(own.parent, registry.url)
+    desk = LibraryHarness(own.parent, registry.url)
 
-    assert await desk.ask("library@1.7.5") == (
+    assert await desk.look_up_names("library@1.7.5") == (
         {"version": "1.7.5", "docs": "nearest", "docs_version": "1.2.0"},
         ["two"],
     )
@@ -232,9 +235,9 @@ async def test_a_version_that_could_not_be_fetched_is_not_replaced_by_another_do
     own: Path, registry: FakeRegistry
 ) -> None:
     registry.publish("library", {"1.5.0": ONE, "1.6.0": b"broken"})
-    desk = Desk(own.parent, registry.url)
+    desk = LibraryHarness(own.parent, registry.url)
 
-    assert await desk.ask("library@1.6.0") == (
+    assert await desk.look_up_names("library@1.6.0") == (
         {"version": "1.6.0", "docs": "nearest", "docs_version": "1.2.0"},
         ["two"],
     )
@@ -243,61 +246,68 @@ async def test_a_version_that_could_not_be_fetched_is_not_replaced_by_another_do
 
 @pytest.mark.parametrize("path", ["/docs/library@1.0.0.json", "/docs/library/1.0.0/ast.json"])
 async def test_a_folder_may_be_an_address(tmp_path: Path, registry: FakeRegistry, path: str) -> None:
-    registry.answers[path] = Answer(describe("one"))
-    desk = Desk(tmp_path, adaptors=f"{registry.url}/docs/", online=False)
+    registry.responses[path] = RegistryResponse(describe("one"))
+    desk = LibraryHarness(tmp_path, adaptors=f"{registry.url}/docs/", online=False)
 
     # It is the operator's own: a chat that wants nothing downloaded from a registry may ask it.
-    assert await desk.ask("library@1.0.0", download=False) == (EXACT, ["one"])
-    asked = len(registry.asked)
-    assert await desk.ask("library@1") == (EXACT, ["one"])
-    assert await Desk(tmp_path, adaptors=f"{registry.url}/docs/").ask("library@1.0.0") == (EXACT, ["one"])
-    assert (desk.told, len(registry.asked)) == (["Looking up library@1.0.0"], asked)
+    assert await desk.look_up_names("library@1.0.0", download=False) == (EXACT, ["one"])
+    asked = len(registry.requests)
+    assert await desk.look_up_names("library@1") == (EXACT, ["one"])
+    assert await LibraryHarness(tmp_path, adaptors=f"{registry.url}/docs/").look_up_names("library@1.0.0") == (
+        EXACT,
+        ["one"],
+    )
+    assert (desk.progress, len(registry.requests)) == (["Looking up library@1.0.0"], asked)
 
 
 async def test_what_one_address_had_is_not_taken_for_what_another_has(tmp_path: Path, registry: FakeRegistry) -> None:
-    registry.answers["/a/library@1.0.0.json"] = Answer(describe("one"))
-    registry.answers["/b/library@1.0.0.json"] = Answer(describe("two"))
-    registry.answers["/c/library@1.0.0.json"] = Answer(b"no description")
+    registry.responses["/a/library@1.0.0.json"] = RegistryResponse(describe("one"))
+    registry.responses["/b/library@1.0.0.json"] = RegistryResponse(describe("two"))
+    registry.responses["/c/library@1.0.0.json"] = RegistryResponse(b"no description")
 
-    found = [await Desk(tmp_path, adaptors=f"{registry.url}/{at}").ask("library@1.0.0") for at in "abc"]
+    found = [
+        await LibraryHarness(tmp_path, adaptors=f"{registry.url}/{at}").look_up_names("library@1.0.0") for at in "abc"
+    ]
 
     assert found == [(EXACT, ["one"]), (EXACT, ["two"]), (MISSING, [])]
 
 
 async def test_what_an_address_lacks_comes_from_the_registry(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE})
-    desk = Desk(tmp_path, registry.url, adaptors=f"{registry.url}/docs")
+    desk = LibraryHarness(tmp_path, registry.url, adaptors=f"{registry.url}/docs")
 
-    assert await desk.ask("library@1.0.0") == (EXACT, ["one"])
+    assert await desk.look_up_names("library@1.0.0") == (EXACT, ["one"])
 
 
 async def test_without_a_registry_it_is_as_if_offline_and_said_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk = Desk(tmp_path)
+    desk = LibraryHarness(tmp_path)
 
     with caplog.at_level(logging.INFO):
-        found = await asyncio.gather(*(desk.ask(f"{name}@1.0.0") for name in ("library", "museum", "library")))
-        await desk.ask("library")
+        found = await asyncio.gather(
+            *(desk.look_up_names(f"{name}@1.0.0") for name in ("library", "museum", "library"))
+        )
+        await desk.look_up_names("library")
 
     assert found == [(MISSING, [])] * 3
-    assert desk.told == []
+    assert desk.progress == []
     assert caplog.messages == [
         "No npm registry is configured: adaptor docs are not fetched. Set PALAVER_JOBCHAT_REGISTRY."
     ]
 
 
 async def test_a_registry_that_is_no_address_is_none(tmp_path: Path) -> None:
-    assert await Desk(tmp_path, "npm.example").ask("library@1.0.0") == (MISSING, [])
+    assert await LibraryHarness(tmp_path, "npm.example").look_up_names("library@1.0.0") == (MISSING, [])
 
 
 async def test_no_name_leads_out_of_the_folder(own: Path) -> None:
     (own.parent / "1.0.0").mkdir()
     (own.parent / "1.0.0" / "ast.json").write_bytes(describe("secret"))
-    desk = Desk(own.parent, online=False)
+    desk = LibraryHarness(own.parent, online=False)
 
     docs = await desk.library.look_up(
-        Adaptor("@openfn/language-..", "1.0.0"), download=True, on_progress=desk.told.append
+        Adaptor("@openfn/language-..", "1.0.0"), download=True, on_progress=desk.progress.append
     )
 
     assert docs.state == "missing"

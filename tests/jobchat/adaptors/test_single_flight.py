@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from palaver_jobchat.adaptors.download import SingleFlight, wait_for
-from tests.jobchat.adaptors.fake_registry import until
+from tests.jobchat.adaptors.fake_registry import wait_until
 
 
 class Clock:
@@ -26,7 +26,7 @@ async def test_whoever_comes_meanwhile_joins() -> None:
         return "done"
 
     waiting = [asyncio.create_task(wait_for(flights.join("x", work))) for _ in range(5)]
-    await until(lambda: bool(begun))
+    await wait_until(lambda: bool(begun))
     waiting[0].cancel()  # The one who began it.
     go.set()
 

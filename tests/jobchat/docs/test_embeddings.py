@@ -165,7 +165,7 @@ def test_progress_is_told_of_vectors_too(folder: Path, tmp_path: Path, monkeypat
 def test_a_model_is_known_by_what_it_makes_not_by_where_it_lies(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "x.db"
     first, moved = save_model(tmp_path / "a"), save_model(tmp_path / "b")
-    turned = save_model(tmp_path / "c", turned=True)
+    turned = save_model(tmp_path / "c", reverse=True)
     made = [build_index(folder, file, embeddings=load_embedding(str(one))).vectors for one in (first, moved, turned)]
 
     assert made == [3, 0, 3]

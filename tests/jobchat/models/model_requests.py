@@ -13,35 +13,35 @@ from palaver_jobchat.models.base import Model, ModelEvent, ModelRequest
 from palaver_jobchat.models.client import RetryPolicy
 from palaver_jobchat.prompt import EDIT_JOB, Prompt
 
-Told = tuple[str, str, int | None, dict[str, Any]]
+FailureFields = tuple[str, str, int | None, dict[str, Any]]
 """A failure's code, message, status and details."""
 KEY = "sk-ant-the-servers-own-key"
-ONCE = RetryPolicy(retries=0, timeout_s=20)
+NO_RETRY = RetryPolicy(retries=0, timeout_s=20)
 CACHED = {"cache_control": {"type": "ephemeral"}}
 PROMPT = Prompt(
     system=[{"type": "text", "text": "You help.", **CACHED}],
     messages=[{"role": "user", "content": [{"type": "text", "text": "Rename it."}]}],
     tools=[EDIT_JOB],
 )
-PLAIN = Prompt(system=PROMPT.system, messages=PROMPT.messages, tools=[])
+PLAIN_PROMPT = Prompt(system=PROMPT.system, messages=PROMPT.messages, tools=[])
 
 
-def spent(given: int = 10, made: int = 5, read: int = 0, created: int = 0) -> Usage:
+def usage_of(given: int = 10, made: int = 5, read: int = 0, created: int = 0) -> Usage:
     return Usage(given, made, cached_input_tokens=read, cache_creation_input_tokens=created)
 
 
-async def heard(model: Model, prompt: Prompt = PROMPT, **asking: Any) -> list[ModelEvent]:
+async def collect_events(model: Model, prompt: Prompt = PROMPT, **asking: Any) -> list[ModelEvent]:
     """Everything that happens until the answer's end."""
     async with aclosing(model.stream(ModelRequest(prompt=prompt, **asking))) as happenings:
         return [happening async for happening in happenings]
 
 
-async def failed(model: Model, prompt: Prompt = PROMPT, **asking: Any) -> Told:
+async def collect_failure(model: Model, prompt: Prompt = PROMPT, **asking: Any) -> FailureFields:
     """How an answer fails."""
-    return await failing(model.stream(ModelRequest(prompt=prompt, **asking)))
+    return await failure_of(model.stream(ModelRequest(prompt=prompt, **asking)))
 
 
-async def failing(answer: AsyncGenerator[ModelEvent]) -> Told:
+async def failure_of(answer: AsyncGenerator[ModelEvent]) -> FailureFields:
     """How the rest of an answer fails; the error must not bring along another one, which would hold the key."""
     with pytest.raises(Failure) as caught:
         async for _ in answer:
@@ -51,7 +51,7 @@ async def failing(answer: AsyncGenerator[ModelEvent]) -> Told:
     return caught.value.code, caught.value.message, caught.value.status, dict(caught.value.details)
 
 
-async def within(seconds: float, condition: Callable[[], bool]) -> bool:
+async def becomes_true(seconds: float, condition: Callable[[], bool]) -> bool:
     """Whether it comes true in time."""
     end = time.monotonic() + seconds
     while not condition():

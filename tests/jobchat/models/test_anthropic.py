@@ -19,22 +19,31 @@ from palaver_jobchat.models.base import (
 )
 from palaver_jobchat.prompt import EDIT_JOB
 from palaver_jobchat.testing import FakeAnthropic
-from tests.jobchat.models.model_requests import KEY, ONCE, PLAIN, PROMPT, failed, heard, spent, within
+from tests.jobchat.models.model_requests import (
+    KEY,
+    NO_RETRY,
+    PLAIN_PROMPT,
+    PROMPT,
+    becomes_true,
+    collect_events,
+    collect_failure,
+    usage_of,
+)
 
 
 def model(fake: FakeAnthropic, **options: Any) -> Anthropic:
-    return Anthropic(**{"api_key": KEY, "base_url": fake.url, "retry_policy": ONCE, **options})
+    return Anthropic(**{"api_key": KEY, "base_url": fake.url, "retry_policy": NO_RETRY, **options})
 
 
 async def test_text_is_handed_on_piece_by_piece() -> None:
     usage = {"input_tokens": 3, "output_tokens": 7, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 100}
     with FakeAnthropic([{"text": "Hello", "chunks": 3, "usage": usage}]) as fake:
-        assert await heard(model(fake)) == [
-            UsageReport(spent(123, 1, 20, 100)),
+        assert await collect_events(model(fake)) == [
+            UsageReport(usage_of(123, 1, 20, 100)),
             TextDelta("H"),
             TextDelta("el"),
             TextDelta("lo"),
-            UsageReport(spent(123, 7, 20, 100)),
+            UsageReport(usage_of(123, 7, 20, 100)),
             ResponseFinished("stop", "end_turn"),
         ]
 
@@ -49,7 +58,7 @@ async def test_calls_are_whole_or_nothing() -> None:
         {"raw_tool": {"id": "three", "name": "edit_job"}},
     ]
     with FakeAnthropic([{"blocks": blocks, "chunks": 4}]) as fake:
-        happenings = await heard(model(fake))
+        happenings = await collect_events(model(fake))
 
     assert [happening for happening in happenings if not isinstance(happening, TextDelta | UsageReport)] == [
         ToolCallStarted("one", "edit_job"),
@@ -78,14 +87,14 @@ async def test_calls_are_whole_or_nothing() -> None:
 )
 async def test_a_reason_to_stop_has_our_word_and_the_providers(raw: str, reason: Any) -> None:
     with FakeAnthropic([{"text": "Cut", "stop": raw}]) as fake:
-        assert (await heard(model(fake)))[-1] == ResponseFinished(reason, raw)
+        assert (await collect_events(model(fake)))[-1] == ResponseFinished(reason, raw)
 
 
 async def test_the_request_is_the_prompt_and_no_more() -> None:
     with FakeAnthropic([{"text": "a"}] * 3) as fake:
-        await heard(model(fake))
-        await heard(model(fake, thinking="adaptive", model="claude-other", max_tokens=100), PLAIN)
-        await heard(model(fake, thinking="adaptive"), must_edit=True)
+        await collect_events(model(fake))
+        await collect_events(model(fake, thinking="adaptive", model="claude-other", max_tokens=100), PLAIN_PROMPT)
+        await collect_events(model(fake, thinking="adaptive"), must_edit=True)
 
     usual = {"messages": PROMPT.messages, "system": PROMPT.system, "stream": True}
     sonnet = {"model": "claude-sonnet-5-5", "max_tokens": 16384, **usual, "tools": [EDIT_JOB]}
@@ -100,7 +109,7 @@ async def test_a_callers_key_is_sent_instead_of_the_servers_and_only_for_its_own
     with FakeAnthropic([{"text": "a"}] * 4) as fake:
         ours = model(fake)
         for key in (None, "sk-ant-callers", "  ", " sk-ant-another "):
-            await heard(ours, key=key)
+            await collect_events(ours, key=key)
 
     assert [request.key for request in fake.requests] == [KEY, "sk-ant-callers", KEY, "sk-ant-another"]
 
@@ -110,7 +119,7 @@ async def test_key_and_address_come_from_the_environment(monkeypatch: pytest.Mon
         monkeypatch.setenv("ANTHROPIC_API_KEY", " sk-ant-from-the-environment ")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", fake.url)
         ours = Anthropic()
-        await heard(ours)
+        await collect_events(ours)
 
     assert (ours.name, ours.is_configured) == ("claude-sonnet-5-5", True)
     assert fake.requests[0].key == "sk-ant-from-the-environment"
@@ -122,7 +131,7 @@ async def test_without_any_key_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) 
     with FakeAnthropic([]) as fake:
         ours = Anthropic(base_url=fake.url)
 
-        assert await failed(ours) == ("unauthorized", "No model key: send api_key or configure one.", 401, {})
+        assert await collect_failure(ours) == ("unauthorized", "No model key: send api_key or configure one.", 401, {})
         assert (ours.is_configured, fake.requests) == (False, [])
 
 
@@ -130,32 +139,32 @@ async def test_without_any_key_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) 
 async def test_a_key_that_fits_in_no_header_is_a_wrong_key(key: str) -> None:
     message = "The model's provider did not accept the key of the request. Check api_key."
     with FakeAnthropic([]) as fake:
-        assert await failed(model(fake), key=key) == ("auth_error", message, 401, {"key": "request"})
+        assert await collect_failure(model(fake), key=key) == ("auth_error", message, 401, {"key": "request"})
         assert fake.requests == []
 
 
 async def test_closing_an_answer_closes_the_connection() -> None:
     with FakeAnthropic([{"text": "Half", "hang": True}]) as fake:
         answer = model(fake).stream(ModelRequest(prompt=PROMPT))
-        assert [await anext(answer), await anext(answer)] == [UsageReport(spent(10, 1)), TextDelta("Half")]
+        assert [await anext(answer), await anext(answer)] == [UsageReport(usage_of(10, 1)), TextDelta("Half")]
 
         await answer.aclose()
 
-        assert await within(1, lambda: fake.hung_up == 1)
+        assert await becomes_true(1, lambda: fake.hung_up == 1)
 
 
 @pytest.mark.parametrize("step", [{"text": "Half", "hang": True}, {"hang": True}])
 async def test_cancelling_whoever_waits_closes_the_connection(step: dict[str, Any]) -> None:
     with FakeAnthropic([step]) as fake:
-        waiting = asyncio.create_task(heard(model(fake)))
-        assert await within(5, lambda: len(fake.requests) == 1)
+        waiting = asyncio.create_task(collect_events(model(fake)))
+        assert await becomes_true(5, lambda: len(fake.requests) == 1)
         await asyncio.sleep(0.05)
 
         waiting.cancel()
 
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        assert await within(1, lambda: fake.hung_up == 1)
+        assert await becomes_true(1, lambda: fake.hung_up == 1)
 
 
 async def test_the_first_word_does_not_wait_for_the_second() -> None:
@@ -171,14 +180,14 @@ async def test_a_connection_is_used_again() -> None:
     with FakeAnthropic([{"text": "a"}] * 3) as fake:
         ours = model(fake)
         for key in (None, "sk-ant-callers", None):
-            await heard(ours, key=key)
+            await collect_events(ours, key=key)
         assert fake.connections == 1
 
 
 async def test_fifty_ask_at_once() -> None:
     with FakeAnthropic(lambda request: {"text": request.key * 3, "chunks": 20, "delay": 0.005}) as fake:
         ours = model(fake)
-        answers = await asyncio.gather(*(heard(ours, key=f"key-{number}") for number in range(50)))
+        answers = await asyncio.gather(*(collect_events(ours, key=f"key-{number}") for number in range(50)))
 
     said = ["".join(one.text for one in answer if isinstance(one, TextDelta)) for answer in answers]
     assert said == [f"key-{number}" * 3 for number in range(50)]
@@ -188,7 +197,7 @@ async def test_fifty_ask_at_once() -> None:
 def test_every_event_loop_has_connections_of_its_own() -> None:
     with FakeAnthropic([{"text": "a"}] * 2) as fake:
         ours = model(fake)
-        said = [asyncio.run(heard(ours))[1] for _ in range(2)]
+        said = [asyncio.run(collect_events(ours))[1] for _ in range(2)]
 
     assert said == [TextDelta("a"), TextDelta("a")]
 
@@ -197,10 +206,10 @@ async def test_connections_can_be_closed_and_opened_again() -> None:
     with FakeAnthropic([{"text": "a"}] * 2) as fake:
         ours = model(fake)
         await ours.aclose()
-        await heard(ours)
+        await collect_events(ours)
         await ours.aclose()
-        assert await within(1, lambda: fake.open_connections == 0)
-        await heard(ours)
+        assert await becomes_true(1, lambda: fake.open_connections == 0)
+        await collect_events(ours)
         assert fake.connections == 2
 
 
@@ -236,8 +245,8 @@ async def test_no_log_holds_a_key(caplog: pytest.LogCaptureFixture) -> None:
     refused = {"error": {"status": 401, "message": f"invalid x-api-key {KEY}"}}
     with FakeAnthropic([{"text": "a"}, refused]) as fake:
         ours = model(fake)
-        await heard(ours, key="sk-ant-callers-own")
-        await failed(ours)
+        await collect_events(ours, key="sk-ant-callers-own")
+        await collect_failure(ours)
 
     assert "sk-ant-" not in caplog.text
     assert "sk-ant-" not in repr(ModelRequest(prompt=PROMPT, key=KEY))

@@ -9,7 +9,7 @@ from palaver_jobchat.models.anthropic import Anthropic
 from palaver_jobchat.models.base import ResponseFinished
 from palaver_jobchat.models.client import RetryPolicy
 from palaver_jobchat.testing import FakeAnthropic
-from tests.jobchat.models.model_requests import KEY, PLAIN, failed, heard
+from tests.jobchat.models.model_requests import KEY, PLAIN_PROMPT, collect_events, collect_failure
 
 OVERLOADED = ("overloaded", "The model's provider is overloaded. Try again in 10 seconds.", 503, {"retry_after": 10})
 DONE = ResponseFinished("stop", "end_turn")
@@ -47,7 +47,7 @@ def silent(status: int) -> dict[str, Any]:
 async def test_two_failures_are_waited_out() -> None:
     clock = Clock()
     with FakeAnthropic([refused(), refused(), {"text": "a"}]) as fake:
-        happenings = await heard(model(fake, clock.policy()), PLAIN)
+        happenings = await collect_events(model(fake, clock.policy()), PLAIN_PROMPT)
 
     assert happenings[-1] == DONE
     assert clock.slept == [0.5, 1.0]
@@ -56,7 +56,7 @@ async def test_two_failures_are_waited_out() -> None:
 async def test_a_third_failure_is_reported() -> None:
     clock = Clock()
     with FakeAnthropic([refused()] * 4) as fake:
-        assert await failed(model(fake, clock.policy()), PLAIN) == OVERLOADED
+        assert await collect_failure(model(fake, clock.policy()), PLAIN_PROMPT) == OVERLOADED
         assert (len(fake.requests), clock.slept) == (3, [0.5, 1.0])
 
 
@@ -64,7 +64,7 @@ async def test_pauses_grow_to_a_limit_and_are_never_all_the_same() -> None:
     clock = Clock()
     chances = iter([0.0, 1.0, 0.5, 0.0, 0.0, 0.0])
     with FakeAnthropic([refused()] * 6 + [{"text": "a"}]) as fake:
-        await heard(model(fake, clock.policy(retries=6, jitter=lambda: next(chances))), PLAIN)
+        await collect_events(model(fake, clock.policy(retries=6, jitter=lambda: next(chances))), PLAIN_PROMPT)
 
     assert clock.slept == [0.5, 0.75, 1.75, 4.0, 8.0, 8.0]
 
@@ -73,35 +73,35 @@ async def test_pauses_grow_to_a_limit_and_are_never_all_the_same() -> None:
 async def test_these_may_be_better_next_time(status: int) -> None:
     clock = Clock()
     with FakeAnthropic([silent(status), {"text": "a"}]) as fake:
-        assert (await heard(model(fake, clock.policy()), PLAIN))[-1] == DONE
+        assert (await collect_events(model(fake, clock.policy()), PLAIN_PROMPT))[-1] == DONE
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])
 async def test_these_will_not(status: int) -> None:
     clock = Clock()
     with FakeAnthropic([silent(status), {"text": "a"}]) as fake:
-        await failed(model(fake, clock.policy()), PLAIN)
+        await collect_failure(model(fake, clock.policy()), PLAIN_PROMPT)
         assert len(fake.requests) == 1
 
 
 async def test_a_lost_connection_is_tried_again() -> None:
     clock = Clock()
     with FakeAnthropic([{"drop": True}, {"text": "a"}]) as fake:
-        assert (await heard(model(fake, clock.policy()), PLAIN))[-1] == DONE
+        assert (await collect_events(model(fake, clock.policy()), PLAIN_PROMPT))[-1] == DONE
         assert clock.slept == [0.5]
 
 
 async def test_a_provider_that_says_whether_to_try_again_is_believed() -> None:
     clock = Clock()
     with FakeAnthropic([refused(400), {"text": "a"}, refused(retry=False), {"text": "b"}]) as fake:
-        assert (await heard(model(fake, clock.policy()), PLAIN))[-1] == DONE
-        assert await failed(model(fake, clock.policy()), PLAIN) == OVERLOADED
+        assert (await collect_events(model(fake, clock.policy()), PLAIN_PROMPT))[-1] == DONE
+        assert await collect_failure(model(fake, clock.policy()), PLAIN_PROMPT) == OVERLOADED
 
 
 async def test_a_pause_that_the_provider_asks_for_is_kept() -> None:
     clock = Clock()
     with FakeAnthropic([refused(retry_after="7"), refused(retry_after_ms="20"), {"text": "a"}]) as fake:
-        await heard(model(fake, clock.policy()), PLAIN)
+        await collect_events(model(fake, clock.policy()), PLAIN_PROMPT)
 
     assert clock.slept == [7.0, 0.02]
 
@@ -109,7 +109,7 @@ async def test_a_pause_that_the_provider_asks_for_is_kept() -> None:
 async def test_a_long_pause_is_reported_and_not_slept() -> None:
     clock = Clock()
     with FakeAnthropic([refused(429, retry_after="10.5"), {"text": "a"}]) as fake:
-        assert await failed(model(fake, clock.policy()), PLAIN) == (
+        assert await collect_failure(model(fake, clock.policy()), PLAIN_PROMPT) == (
             "rate_limit",
             "The model's provider takes no more requests for now. Try again in 11 seconds.",
             429,
@@ -122,7 +122,7 @@ async def test_a_long_pause_is_reported_and_not_slept() -> None:
 async def test_no_try_begins_after_the_time_is_up(seconds: float, requests: int) -> None:
     clock = Clock()
     with FakeAnthropic([refused(retry_after="7")] * 4) as fake:
-        told = await failed(model(fake, clock.policy(timeout_s=seconds)), PLAIN)
+        told = await collect_failure(model(fake, clock.policy(timeout_s=seconds)), PLAIN_PROMPT)
 
         assert (told[0], told[3], len(fake.requests)) == ("overloaded", {"retry_after": 7}, requests)
 
@@ -131,14 +131,14 @@ async def test_no_try_begins_after_the_time_is_up(seconds: float, requests: int)
 async def test_after_the_first_word_there_is_no_other_try(broken: dict[str, Any]) -> None:
     clock = Clock()
     with FakeAnthropic([{"text": "Half", **broken}, {"text": "a"}]) as fake:
-        await failed(model(fake, clock.policy()), PLAIN)
+        await collect_failure(model(fake, clock.policy()), PLAIN_PROMPT)
         assert (len(fake.requests), clock.slept) == (1, [])
 
 
 async def test_without_retries_there_is_one_try() -> None:
     clock = Clock()
     with FakeAnthropic([refused()] * 2) as fake:
-        assert await failed(model(fake, clock.policy(retries=0)), PLAIN) == OVERLOADED
+        assert await collect_failure(model(fake, clock.policy(retries=0)), PLAIN_PROMPT) == OVERLOADED
         assert len(fake.requests) == 1
 
 

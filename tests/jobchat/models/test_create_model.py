@@ -12,14 +12,14 @@ from palaver_jobchat.models.openai import OpenAI
 from palaver_jobchat.models.scripted import ScriptedModel
 from palaver_jobchat.settings import Settings
 from palaver_jobchat.testing import FakeAnthropic
-from tests.jobchat.models.model_requests import PLAIN, heard
+from tests.jobchat.models.model_requests import PLAIN_PROMPT, collect_events
 
 
 async def test_anthropic_answers_with_the_settings_unless_another_is_set() -> None:
     settings = Settings(model="claude-x", max_tokens=7, thinking="adaptive", retries=0, timeout=9)
     with FakeAnthropic([{"text": "a"}]) as fake:
         model = models.create_model(settings, api_key="sk-ant-a", base_url=fake.url)
-        happenings = await heard(model, PLAIN)
+        happenings = await collect_events(model, PLAIN_PROMPT)
 
     (request,) = fake.requests
     assert isinstance(model, Anthropic)

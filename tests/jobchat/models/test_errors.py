@@ -13,7 +13,7 @@ from palaver_jobchat.models.base import ModelRequest, TextDelta, UsageReport
 from palaver_jobchat.models.client import RetryPolicy
 from palaver_jobchat.models.errors import RequestInfo, mask_keys, retry_after
 from palaver_jobchat.testing import FakeAnthropic
-from tests.jobchat.models.model_requests import KEY, ONCE, PROMPT, failed, failing, spent
+from tests.jobchat.models.model_requests import KEY, NO_RETRY, PROMPT, collect_failure, failure_of, usage_of
 
 LOST = "There was no connection to the model's provider, or it broke off. Try again."
 LONG = "This is too long for the model. Shorten context.log, the largest field, or leave it out."
@@ -133,9 +133,9 @@ ROWS = {
 async def test_a_failure_before_the_first_word(row: str) -> None:
     step, *expected = ROWS[row]
     with FakeAnthropic([step]) as fake:
-        model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=ONCE)
+        model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=NO_RETRY)
 
-        assert await failed(model, field_sizes=FIELDS) == tuple(expected)
+        assert await collect_failure(model, field_sizes=FIELDS) == tuple(expected)
 
 
 INSIDE = {
@@ -169,26 +169,31 @@ INSIDE = {
 async def test_a_failure_after_the_first_word(row: str) -> None:
     then_error, *expected = INSIDE[row]
     with FakeAnthropic([{"text": "Half an ans", "then_error": then_error}]) as fake:
-        model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=ONCE)
+        model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=NO_RETRY)
         answer = model.stream(ModelRequest(prompt=PROMPT, field_sizes=FIELDS))
-        assert [await anext(answer), await anext(answer)] == [UsageReport(spent(10, 1)), TextDelta("Half an ans")]
+        assert [await anext(answer), await anext(answer)] == [UsageReport(usage_of(10, 1)), TextDelta("Half an ans")]
 
-        assert await failing(answer) == tuple(expected)
+        assert await failure_of(answer) == tuple(expected)
 
 
 @pytest.mark.parametrize("how", [True, "cleanly"])
 async def test_an_answer_that_breaks_off_is_a_lost_connection(how: Any) -> None:
     with FakeAnthropic([{"text": "Half", "drop": how}]) as fake:
-        model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=ONCE)
+        model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=NO_RETRY)
 
-        assert await failed(model) == ("connection_error", LOST, 503, {})
+        assert await collect_failure(model) == ("connection_error", LOST, 503, {})
 
 
 async def test_where_nobody_listens_there_is_no_connection() -> None:
     with FakeAnthropic([]) as fake:
         url = fake.url
 
-    assert await failed(Anthropic(api_key=KEY, base_url=url, retry_policy=ONCE)) == ("connection_error", LOST, 503, {})
+    assert await collect_failure(Anthropic(api_key=KEY, base_url=url, retry_policy=NO_RETRY)) == (
+        "connection_error",
+        LOST,
+        503,
+        {},
+    )
 
 
 @pytest.mark.parametrize("step", [{"text": "Half", "hang": True}, {"hang": True}])
@@ -196,7 +201,7 @@ async def test_silence_is_a_timeout(step: dict[str, Any]) -> None:
     with FakeAnthropic([step]) as fake:
         model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=RetryPolicy(retries=2, timeout_s=0.3))
 
-        assert await failed(model) == (
+        assert await collect_failure(model) == (
             "timeout",
             "The model sent nothing for 0.3 seconds. Try again later.",
             504,
@@ -208,9 +213,9 @@ async def test_silence_is_a_timeout(step: dict[str, Any]) -> None:
 async def test_a_callers_key_that_is_wrong_is_told_as_the_callers() -> None:
     message = "The model's provider did not accept the key of the request. Check api_key."
     with FakeAnthropic([error(401, "invalid x-api-key")]) as fake:
-        model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=ONCE)
+        model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=NO_RETRY)
 
-        assert await failed(model, key="mine") == ("auth_error", message, 401, {"key": "request"})
+        assert await collect_failure(model, key="mine") == ("auth_error", message, 401, {"key": "request"})
 
 
 @pytest.mark.parametrize("step", ["error", "then_error"])
@@ -218,8 +223,8 @@ async def test_a_key_that_the_provider_repeats_is_masked(step: str) -> None:
     message = "no credit for mySecret and sk-ant-other-key-1"
     trouble = {"status": 400, "type": "invalid_request_error", "message": message}
     with FakeAnthropic([{step: trouble}]) as fake:
-        model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=ONCE)
-        told = await failed(model, key="mySecret")
+        model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=NO_RETRY)
+        told = await collect_failure(model, key="mySecret")
 
     assert told == ("bad_request", "The model's provider refused the request: no credit for *** and ***.", 400, {})
 
@@ -229,14 +234,14 @@ async def test_a_stream_that_is_no_json_is_the_providers_trouble() -> None:
 
     with pytest.MonkeyPatch.context() as patch, FakeAnthropic([{"text": "a"}]) as fake:
         patch.setattr(fake_anthropic, "sse_frame", lambda name, **data: b"event: message_start\ndata: {oops\n\n")
-        model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=ONCE)
+        model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=NO_RETRY)
 
-        assert await failed(model) == ("provider_error", "The model's provider failed. Try again.", 502, {})
+        assert await collect_failure(model) == ("provider_error", "The model's provider failed. Try again.", 502, {})
 
 
 async def test_what_is_no_trouble_of_the_providers_is_not_told_as_one() -> None:
     with FakeAnthropic([]) as fake:
-        model = Anthropic(api_key=KEY, base_url=fake.url, model=object(), retry_policy=ONCE)  # pyright: ignore[reportArgumentType]
+        model = Anthropic(api_key=KEY, base_url=fake.url, model=object(), retry_policy=NO_RETRY)  # pyright: ignore[reportArgumentType]
         with pytest.raises(TypeError):
             await anext(model.stream(ModelRequest(prompt=PROMPT)))
 

@@ -22,7 +22,15 @@ from palaver_jobchat.models.client import RetryPolicy
 from palaver_jobchat.models.openai import OpenAI
 from palaver_jobchat.prompt import EDIT_JOB, Prompt
 from palaver_jobchat.testing.fake_anthropic import Connection, HttpExchange
-from tests.jobchat.models.model_requests import CACHED, ONCE, PLAIN, PROMPT, failed, heard, within
+from tests.jobchat.models.model_requests import (
+    CACHED,
+    NO_RETRY,
+    PLAIN_PROMPT,
+    PROMPT,
+    becomes_true,
+    collect_events,
+    collect_failure,
+)
 from tests.server_process import server_process
 
 LOST = "There was no connection to the model's provider, or it broke off. Try again."
@@ -94,7 +102,9 @@ async def listening(*script: Any) -> AsyncIterator[Endpoint]:
 
 
 def model(endpoint: Endpoint, **options: Any) -> OpenAI:
-    return OpenAI(**{"model": "m", "api_key": "server-key", "base_url": endpoint.url, "retry_policy": ONCE, **options})
+    return OpenAI(
+        **{"model": "m", "api_key": "server-key", "base_url": endpoint.url, "retry_policy": NO_RETRY, **options}
+    )
 
 
 HELLO = [chunk(role="assistant", content=""), chunk(content="Hel"), chunk(content="lo"), chunk("stop"), None]
@@ -102,7 +112,7 @@ HELLO = [chunk(role="assistant", content=""), chunk(content="Hel"), chunk(conten
 
 async def test_text_is_handed_on_piece_by_piece() -> None:
     async with listening([*HELLO[:-1], chunk(usage=USAGE), None]) as endpoint:
-        assert await heard(model(endpoint)) == [
+        assert await collect_events(model(endpoint)) == [
             TextDelta("Hel"),
             TextDelta("lo"),
             SPENT,
@@ -122,7 +132,7 @@ async def test_calls_are_put_together_and_never_completed() -> None:
         None,
     ]
     async with listening(mixed) as endpoint:
-        assert await heard(model(endpoint)) == [
+        assert await collect_events(model(endpoint)) == [
             ToolCallStarted("one", "edit_job"),
             ToolCallStarted("two", "edit_job"),
             UsageReport(Usage(3, 2, cached_input_tokens=0, cache_creation_input_tokens=0)),
@@ -135,7 +145,7 @@ async def test_calls_are_put_together_and_never_completed() -> None:
 async def test_a_call_without_index_and_id_is_one_all_the_same() -> None:
     bare = chunk(tool_calls=[{"index": None, "function": {"name": "edit_job", "arguments": "{}"}}, {"index": 0}])
     async with listening([bare, chunk("stop"), None]) as endpoint:
-        assert await heard(model(endpoint)) == [
+        assert await collect_events(model(endpoint)) == [
             ToolCallStarted("call_0", "edit_job"),
             ToolCallFinished("call_0", "edit_job", {}),
             ResponseFinished("tool-calls", "stop"),
@@ -157,7 +167,7 @@ async def test_a_call_without_index_and_id_is_one_all_the_same() -> None:
 )
 async def test_a_reason_to_stop_has_our_word_and_the_providers(chunks: list[Any], stopped: ResponseFinished) -> None:
     async with listening([*chunks, None]) as endpoint:
-        assert (await heard(model(endpoint)))[-1] == stopped
+        assert (await collect_events(model(endpoint)))[-1] == stopped
 
 
 async def test_the_prompt_is_translated() -> None:
@@ -179,9 +189,9 @@ async def test_the_prompt_is_translated() -> None:
         tools=PROMPT.tools,
     )
     async with listening(HELLO, HELLO, HELLO) as endpoint:
-        await heard(model(endpoint, max_tokens=50), prompt)
-        await heard(model(endpoint), PROMPT, must_edit=True)
-        await heard(model(endpoint), Prompt(system=[], messages=PROMPT.messages, tools=[]))
+        await collect_events(model(endpoint, max_tokens=50), prompt)
+        await collect_events(model(endpoint), PROMPT, must_edit=True)
+        await collect_events(model(endpoint), Prompt(system=[], messages=PROMPT.messages, tools=[]))
 
     called = {"id": "one", "type": "function", "function": {"name": "edit_job", "arguments": '{"edits":[]}'}}
     usual = {"model": "m", "stream": True, "stream_options": {"include_usage": True}}
@@ -216,7 +226,7 @@ async def test_the_prompt_is_translated() -> None:
 
 
 def test_openais_own_models_know_the_limit_by_another_name() -> None:
-    request = OpenAI(model="m")._request_body(ModelRequest(prompt=PLAIN))
+    request = OpenAI(model="m")._request_body(ModelRequest(prompt=PLAIN_PROMPT))
     assert {name for name in request if name.startswith("max")} == {"max_completion_tokens"}
 
 
@@ -224,7 +234,7 @@ async def test_a_callers_key_is_sent_instead_of_the_servers() -> None:
     async with listening(HELLO, HELLO, HELLO) as endpoint:
         ours = model(endpoint)
         for key in ("callers", None, " "):
-            await heard(ours, key=key)
+            await collect_events(ours, key=key)
 
         assert endpoint.keys == ["callers", "server-key", "server-key"]
         assert (ours.name, ours.is_configured) == ("m", True)
@@ -235,14 +245,14 @@ async def test_without_any_key_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) 
     async with listening() as endpoint:
         ours = model(endpoint, api_key="")
 
-        assert await failed(ours) == ("unauthorized", "No model key: send api_key or configure one.", 401, {})
+        assert await collect_failure(ours) == ("unauthorized", "No model key: send api_key or configure one.", 401, {})
         assert (ours.is_configured, endpoint.exchanges) == (False, [])
 
 
 async def test_the_environments_key_goes_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-somebody-elses")
     async with listening(HELLO) as endpoint:
-        await heard(model(endpoint, api_key=""), key="callers")
+        await collect_events(model(endpoint, api_key=""), key="callers")
 
         assert endpoint.keys == ["callers"]
 
@@ -253,15 +263,20 @@ async def test_a_key_of_anthropics_goes_to_nobody_else(whose: str) -> None:
     async with listening() as endpoint:
         ours = model(endpoint, api_key="sk-ant-a" if whose == "server" else "b")
 
-        assert await failed(ours, key="sk-ant-a" if whose == "request" else None) == ("bad_request", message, 400, {})
+        assert await collect_failure(ours, key="sk-ant-a" if whose == "request" else None) == (
+            "bad_request",
+            message,
+            400,
+            {},
+        )
         assert endpoint.exchanges == []
 
 
 async def test_a_key_of_anthropics_goes_to_the_address_that_is_set_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     async with listening(HELLO, HELLO) as endpoint:
-        await heard(model(endpoint, anthropic_url=endpoint.url.removesuffix("/v1")), key="sk-ant-a")
+        await collect_events(model(endpoint, anthropic_url=endpoint.url.removesuffix("/v1")), key="sk-ant-a")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", endpoint.url)
-        await heard(model(endpoint), key="sk-ant-b")
+        await collect_events(model(endpoint), key="sk-ant-b")
 
         assert endpoint.keys == ["sk-ant-a", "sk-ant-b"]
 
@@ -346,13 +361,13 @@ FAILURES: dict[str, tuple[Any, str, str, int, dict[str, Any]]] = {
 async def test_a_failure_is_told_as_every_providers_is(row: str) -> None:
     step, *expected = FAILURES[row]
     async with listening(step) as endpoint:
-        assert await failed(model(endpoint), field_sizes={"content": 3}) == tuple(expected)
+        assert await collect_failure(model(endpoint), field_sizes={"content": 3}) == tuple(expected)
 
 
 @pytest.mark.parametrize("step", [[chunk(content="Half"), ...], [...]])
 async def test_silence_is_a_timeout(step: list[Any]) -> None:
     async with listening(step) as endpoint:
-        assert await failed(model(endpoint, retry_policy=RetryPolicy(retries=0, timeout_s=0.3))) == (
+        assert await collect_failure(model(endpoint, retry_policy=RetryPolicy(retries=0, timeout_s=0.3))) == (
             "timeout",
             "The model sent nothing for 0.3 seconds. Try again later.",
             504,
@@ -367,7 +382,7 @@ async def test_a_failure_before_the_first_word_is_tried_again() -> None:
         pauses.append(seconds)
 
     async with listening(refused(500, "oh"), lambda exchange: exchange.drop(), HELLO) as endpoint:
-        happenings = await heard(model(endpoint, retry_policy=RetryPolicy(sleep=sleep, jitter=lambda: 0.0)))
+        happenings = await collect_events(model(endpoint, retry_policy=RetryPolicy(sleep=sleep, jitter=lambda: 0.0)))
 
     assert (happenings[-1], pauses) == (ResponseFinished("stop", "stop"), [0.5, 1.0])
 
@@ -380,7 +395,7 @@ async def test_closing_an_answer_closes_the_connection() -> None:
 
         await answer.aclose()
 
-        assert await within(1, lambda: endpoint.exchanges[0].is_disconnected)
+        assert await becomes_true(1, lambda: endpoint.exchanges[0].is_disconnected)
         await ours.aclose()
 
 
@@ -397,9 +412,11 @@ async def test_palaver_itself_is_such_an_endpoint(tmp_path: Path) -> None:
     ]
     asked = [{"role": "user", "content": [{"type": "text", "text": msgspec.json.encode(steps).decode()}]}]
     with server_process(tmp_path) as server:
-        ours = OpenAI(model="scripted", api_key="any", base_url=f"{server.url}/v1", retry_policy=ONCE)
-        happenings = await heard(ours, Prompt(system=[], messages=asked, tools=[]))
-        told = await failed(OpenAI(model="none", api_key="any", base_url=f"{server.url}/v1", retry_policy=ONCE), PLAIN)
+        ours = OpenAI(model="scripted", api_key="any", base_url=f"{server.url}/v1", retry_policy=NO_RETRY)
+        happenings = await collect_events(ours, Prompt(system=[], messages=asked, tools=[]))
+        told = await collect_failure(
+            OpenAI(model="none", api_key="any", base_url=f"{server.url}/v1", retry_policy=NO_RETRY), PLAIN_PROMPT
+        )
 
     assert [one for one in happenings if not isinstance(one, UsageReport)] == [
         TextDelta("I'll do it."),

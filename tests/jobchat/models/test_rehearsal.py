@@ -12,7 +12,7 @@ from palaver_jobchat.models.base import ResponseFinished, TextDelta, ToolCallFin
 from palaver_jobchat.models.rehearsal import rehearsal_step
 from palaver_jobchat.prompt import Prompt, build_prompt
 from palaver_jobchat.testing import FakeAnthropic
-from tests.jobchat.models.model_requests import ONCE, heard, spent
+from tests.jobchat.models.model_requests import NO_RETRY, collect_events, usage_of
 
 SAID = "Rehearsal: no model was asked."
 JOB = "get('/patients');\n\nfn(state => {\n  const ids = state.data.map(x => x.id);\n  return { ...state, ids };\n});\n"
@@ -34,10 +34,10 @@ def asked(question: str, job: str = "", *, log: str = "", suggest: bool = True) 
 async def rehearsed(question: Prompt, **asking: Any) -> tuple[str, list[object]]:
     """The text, and the edits, as the real client hears them."""
     with FakeAnthropic(rehearsal_step) as fake:
-        happenings = await heard(
-            Anthropic(api_key="rehearsal", base_url=fake.url, retry_policy=ONCE), question, **asking
+        happenings = await collect_events(
+            Anthropic(api_key="rehearsal", base_url=fake.url, retry_policy=NO_RETRY), question, **asking
         )
-    assert happenings[0] == UsageReport(spent(0, 0))
+    assert happenings[0] == UsageReport(usage_of(0, 0))
     assert isinstance(happenings[-1], ResponseFinished)
     text = "".join(one.text for one in happenings if isinstance(one, TextDelta))
     return text, requested_edits([one.input for one in happenings if isinstance(one, ToolCallFinished)])

@@ -10,7 +10,7 @@ from palaver_jobchat.models.base import Model, ModelEvent, ModelRequest, Respons
 from palaver_jobchat.models.client import RetryPolicy
 from palaver_jobchat.models.scripted import ScriptedModel
 from palaver_jobchat.testing import FakeAnthropic
-from tests.jobchat.models.model_requests import KEY, PROMPT, failed, heard
+from tests.jobchat.models.model_requests import KEY, PROMPT, collect_events, collect_failure
 
 TOOL = {"tool": {"id": "one", "name": "edit_job", "input": {"edits": []}}}
 RAW = {"raw_tool": {"id": "two", "name": "edit_job", "json": '{"edi'}}
@@ -62,23 +62,23 @@ async def test_a_step_is_heard_as_it_would_be_over_the_wire(place: int) -> None:
 async def test_a_correction_plays_the_second_step() -> None:
     script = [{"text": "one"}, {"text": "two"}]
 
-    assert TextDelta("one") in await heard(ScriptedModel(), script=script)
-    assert TextDelta("two") in await heard(ScriptedModel(), script=script, must_edit=True)
+    assert TextDelta("one") in await collect_events(ScriptedModel(), script=script)
+    assert TextDelta("two") in await collect_events(ScriptedModel(), script=script, must_edit=True)
 
 
 async def test_past_its_end_a_script_fails() -> None:
     message = "The model's script has no more steps. Add one to model_script."
 
-    assert await failed(ScriptedModel(), script=[]) == ("provider_error", message, 502, {})
-    assert await failed(ScriptedModel(), script=[{}], must_edit=True) == ("provider_error", message, 502, {})
+    assert await collect_failure(ScriptedModel(), script=[]) == ("provider_error", message, 502, {})
+    assert await collect_failure(ScriptedModel(), script=[{}], must_edit=True) == ("provider_error", message, 502, {})
 
 
 async def test_no_script_and_one_that_is_none_are_the_callers_mistakes() -> None:
     message = "This server's model plays scripts: send one as model_script."
-    assert await failed(ScriptedModel()) == ("bad_request", message, 400, {})
+    assert await collect_failure(ScriptedModel()) == ("bad_request", message, 400, {})
 
     unknown = "A step of the model's script cannot be played: Object contains unknown field `txt`."
-    assert await failed(ScriptedModel(), script=[{"txt": 1}]) == ("bad_request", unknown, 400, {})
+    assert await collect_failure(ScriptedModel(), script=[{"txt": 1}]) == ("bad_request", unknown, 400, {})
 
 
 async def test_it_needs_nothing_and_keeps_nothing() -> None:
@@ -86,4 +86,4 @@ async def test_it_needs_nothing_and_keeps_nothing() -> None:
     await model.aclose()
 
     assert (model.name, model.is_configured) == ("scripted", True)
-    assert (await heard(model, script=[{"text": "a"}]))[-1] == ResponseFinished("stop", "end_turn")
+    assert (await collect_events(model, script=[{"text": "a"}]))[-1] == ResponseFinished("stop", "end_turn")

@@ -53,7 +53,7 @@ BEFORE: dict[str, Sequence[Sequence[str]]] = {
 """Commands that somebody who reads the page has given before."""
 
 
-def furnish(folder: Path) -> None:
+def create_reader_folder(folder: Path) -> None:
     """Put all of it there."""
     encode = msgspec.json.encode
     cells = [f"{row['content']},{row['expected']!r}".replace("'", '"') for row in ROWS]
