@@ -23,9 +23,9 @@ def _below(context: click.Context) -> Iterator[click.Context]:
     yield context
     if isinstance(group := context.command, click.Group):
         for name in group.list_commands(context):
-            found = group.get_command(context, name)
-            assert found is not None
-            yield from _below(click.Context(found, info_name=name, parent=context))
+            match = group.get_command(context, name)
+            assert match is not None
+            yield from _below(click.Context(match, info_name=name, parent=context))
 
 
 def table() -> str:
@@ -45,8 +45,8 @@ def help_of(context: click.Context) -> str:
 
 def examples(context: click.Context) -> str:
     """The examples in a command's help, as lines of shell."""
-    found = re.search(r"^ *(?:Examples?|Start here|Serve it):\n((?:    .*\n?)+)", context.get_help(), re.MULTILINE)
-    return found[1] if found else ""
+    match = re.search(r"^ *(?:Examples?|Start here|Serve it):\n((?:    .*\n?)+)", context.get_help(), re.MULTILINE)
+    return match[1] if match else ""
 
 
 def parse(program: str, arguments: Sequence[str]) -> str:
@@ -54,8 +54,8 @@ def parse(program: str, arguments: Sequence[str]) -> str:
     with ExitStack() as opened:  # A file that an argument names is opened when it is read.
         context = opened.enter_context(PROGRAMS[program].make_context(program, list(arguments)))
         while isinstance(group := context.command, click.Group):
-            rest = [*context._protected_args, *context.args]  # Click keeps them apart.
-            name, command, rest = group.resolve_command(context, rest)
+            arguments_left = [*context._protected_args, *context.args]  # Click keeps them apart.
+            name, command, arguments_left = group.resolve_command(context, arguments_left)
             assert command is not None
-            context = opened.enter_context(command.make_context(name, rest, parent=context))
+            context = opened.enter_context(command.make_context(name, arguments_left, parent=context))
         return context.command_path

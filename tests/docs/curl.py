@@ -39,14 +39,14 @@ def parse_curl(arguments: Sequence[str], folder: Path) -> CurlRequest:
     parser.add_argument("-o", "--output")
     parser.add_argument("-H", "--header", action="append", default=[])
     parser.add_argument("-d", "--data", "--json", "--data-binary")
-    given = parser.parse_args(arguments)
-    url = urlsplit(given.url if "://" in given.url else f"http://{given.url}")
-    headers = {name.lower(): value.strip() for name, _, value in (header.partition(":") for header in given.header)}
+    options = parser.parse_args(arguments)
+    url = urlsplit(options.url if "://" in options.url else f"http://{options.url}")
+    headers = {name.lower(): value.strip() for name, _, value in (header.partition(":") for header in options.header)}
     if "--json" in arguments:
         headers |= {"content-type": "application/json", "accept": "application/json"}
     body: bytes | None = None
-    if given.data is not None:
+    if options.data is not None:
         headers.setdefault("content-type", "application/x-www-form-urlencoded")
-        body = (folder / given.data[1:]).read_bytes() if given.data.startswith("@") else given.data.encode()
-    method = given.request or ("GET" if body is None else "POST")
+        body = (folder / options.data[1:]).read_bytes() if options.data.startswith("@") else options.data.encode()
+    method = options.request or ("GET" if body is None else "POST")
     return CurlRequest(method, url.netloc, unquote(url.path) or "/", url.query, headers, body)

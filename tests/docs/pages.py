@@ -35,7 +35,7 @@ class Block:
 
 def blocks(page: str, *languages: str) -> list[Block]:
     """The blocks of a page, of these languages or of all."""
-    found = [
+    all_blocks = [
         Block(
             language=match["language"],
             line=page.count("\n", 0, match.start("source")) + 1,
@@ -44,7 +44,7 @@ def blocks(page: str, *languages: str) -> list[Block]:
         )
         for match in BLOCK.finditer(page)
     ]
-    return [block for block in found if not languages or block.language in languages]
+    return [block for block in all_blocks if not languages or block.language in languages]
 
 
 def page_name(page: Path) -> str:
@@ -55,4 +55,4 @@ def page_name(page: Path) -> str:
 def pages_with(*languages: str) -> dict[str, list[Block]]:
     """By page, the blocks of these languages, where there are any."""
     every = {page_name(page): blocks(page.read_text("utf-8"), *languages) for page in PAGES}
-    return {page: found for page, found in every.items() if found}
+    return {page: all_blocks for page, all_blocks in every.items() if all_blocks}

@@ -102,8 +102,8 @@ class Route(NamedTuple):
     @property
     def pattern(self) -> re.Pattern[str]:
         """What fits its path."""
-        fits = re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(self.path))
-        return re.compile(re.sub("^/v1/", "/(?:v1/)?", fits) if self.group == STORED else fits)
+        pattern = re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(self.path))
+        return re.compile(re.sub("^/v1/", "/(?:v1/)?", pattern) if self.group == STORED else pattern)
 
 
 def every_route() -> list[Route]:
@@ -113,11 +113,11 @@ def every_route() -> list[Route]:
 
 def is_route(method: str, path: str) -> bool:
     """Does any route take that method at that path? A workflow's name may stand in front."""
-    under, whole = re.sub(r"^/[^/]+(?=/)", "", path), path.rstrip("/") or "/"
-    taken = [route for route in every_route() if method in route.methods]
+    under, full_path = re.sub(r"^/[^/]+(?=/)", "", path), path.rstrip("/") or "/"
+    candidates = [route for route in every_route() if method in route.methods]
     return any(
-        route.pattern.fullmatch(whole) or (route.group in (CALLS, STORED) and route.pattern.fullmatch(under))
-        for route in taken
+        route.pattern.fullmatch(full_path) or (route.group in (CALLS, STORED) and route.pattern.fullmatch(under))
+        for route in candidates
     )
 
 
@@ -162,11 +162,11 @@ def _route(group: str, methods: Iterable[str], name: str, need: str) -> Route:
 
 @cache
 def _document() -> Any:
-    async def asked() -> Any:
+    async def fetch() -> Any:
         async with client(echo) as http:
             return (await http.get("/openapi.json")).json()
 
-    return asyncio.run(asked())
+    return asyncio.run(fetch())
 
 
 def table() -> str:

@@ -48,15 +48,15 @@ def test_a_change_is_made_where_its_lines_stand() -> None:
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sources with all that the pages add."""
-    made = tmp_path_factory.mktemp("added")
-    shutil.copytree(ROOT / "src", made / "src", ignore=shutil.ignore_patterns("web"))
+    folder = tmp_path_factory.mktemp("added")
+    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("web"))
     for page in PAGES:
         for path, (language, source) in added(page).items():
-            target = made / path
+            target = folder / path
             target.write_text(changed(target.read_text("utf-8"), source) if language == "diff" else source, "utf-8")
             if path == "pyproject.toml":
-                install(made, tomllib.loads(source)["project"]["entry-points"])
-    return made
+                install(folder, tomllib.loads(source)["project"]["entry-points"])
+    return folder
 
 
 def added(page: str) -> dict[str, tuple[str, str]]:
@@ -67,15 +67,15 @@ def added(page: str) -> dict[str, tuple[str, str]]:
 
 def install(folder: Path, groups: Mapping[str, Mapping[str, str]]) -> None:
     """Make a package of a folder that has these entry points, as far as Python looks."""
-    told = folder / "added-1.0.dist-info"
-    told.mkdir()
-    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: added\nVersion: 1.0\n", encoding="utf-8")
+    metadata = folder / "added-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: added\nVersion: 1.0\n", encoding="utf-8")
     lines = [
         line
         for group, entries in groups.items()
         for line in (f"[{group}]", *(f"{name} = {entries[name]}" for name in entries))
     ]
-    (told / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
+    (metadata / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
 
 
 def python(copy: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":

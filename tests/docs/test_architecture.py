@@ -8,17 +8,17 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
-PLACES = ("src/palaver", "src/palaver/evaluation", "web/src")
+FOLDERS = ("src/palaver", "src/palaver/evaluation", "web/src")
 
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`([\w/-]+\.(?:py|tsx?))`", PAGE))))
 def test_every_file_that_a_walk_names_is_there(name: str) -> None:
-    assert any((ROOT / place / name).is_file() for place in PLACES)
+    assert any((ROOT / folder / name).is_file() for folder in FOLDERS)
 
 
 def test_the_layers_are_those_that_are_checked() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
-    drawn = [" → ".join(contract["layers"]) for contract in contracts if contract["type"] == "layers"]
-    said = [re.sub(r"\s+", " ", block).strip() for block in re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)]
+    layers = [" → ".join(contract["layers"]) for contract in contracts if contract["type"] == "layers"]
+    diagrams = [re.sub(r"\s+", " ", block).strip() for block in re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)]
 
-    assert said == drawn
+    assert diagrams == layers

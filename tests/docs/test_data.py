@@ -26,13 +26,13 @@ NO_SETTING = {
 
 def values(source: str) -> list[object]:
     """The values of a block: one, or several one after the other."""
-    found: list[object] = []
+    results: list[object] = []
     reader, at = json.JSONDecoder(), 0
     while source[at:].strip():
         at += len(source[at:]) - len(source[at:].lstrip())
         value, at = reader.raw_decode(source, at)
-        found.append(value)
-    return found
+        results.append(value)
+    return results
 
 
 def test_several_values_of_a_block_are_all_read() -> None:
@@ -54,12 +54,12 @@ def test_every_json_block_is_json(page: str) -> None:
 def test_every_toml_block_sets_what_there_is_to_set(page: str, tmp_path: Path) -> None:
     settings = {field.name for field in msgspec.structs.fields(Settings)}
     for block in pages_with("toml")[page]:
-        written = tomllib.loads(block.source)
-        if "project" in written:
-            assert written["project"]["entry-points"].keys() <= GROUPS, f"{page}:{block.line}"
+        table = tomllib.loads(block.source)
+        if "project" in table:
+            assert table["project"]["entry-points"].keys() <= GROUPS, f"{page}:{block.line}"
             continue
-        assert written
-        assert written.keys() <= {*settings, "jobchat"}, f"{page}:{block.line}"
+        assert table
+        assert table.keys() <= {*settings, "jobchat"}, f"{page}:{block.line}"
         (tmp_path / "palaver.toml").write_text(block.source, encoding="utf-8")
         read_settings(env={}, folder=tmp_path)
         read_jobchat_settings({}, tmp_path)

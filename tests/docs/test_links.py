@@ -13,12 +13,12 @@ LINK = re.compile(r"(?<!\\)\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
 
 def anchors(text: str) -> set[str]:
     """The headings of a page as GitHub names them."""
-    found: list[str] = []
+    anchors_found: list[str] = []
     for heading in re.findall(r"^#{1,6} +(.+?) *$", FENCE.sub("", text), re.MULTILINE):
-        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
-        name = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
-        found.append(f"{name}-{found.count(name)}" if name in found else name)
-    return set(found)
+        title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        name = re.sub(r"[^\w\- ]", "", title).replace(" ", "-")
+        anchors_found.append(f"{name}-{anchors_found.count(name)}" if name in anchors_found else name)
+    return set(anchors_found)
 
 
 def links(text: str) -> list[str]:
@@ -61,8 +61,8 @@ def test_the_index_has_a_line_for_every_page() -> None:
 
 
 def test_every_decision_is_in_the_list_of_them() -> None:
-    listed = links((DOCS / "decisions/README.md").read_text("utf-8"))
+    targets = links((DOCS / "decisions/README.md").read_text("utf-8"))
 
     assert sorted(path.name for path in (DOCS / "decisions").glob("0*.md")) == sorted(
-        link for link in listed if link.startswith("0")
+        link for link in targets if link.startswith("0")
     )

@@ -22,9 +22,9 @@ def unnamed(names: "set[str] | list[str]", text: str) -> list[str]:
 
 async def test_every_metric_is_explained() -> None:
     async with client(echo) as http:
-        told = (await http.get("/metrics")).text
+        metrics = (await http.get("/metrics")).text
 
-    ours = {name for name in re.findall(r"^# TYPE (\w+)", told, re.MULTILINE) if name.startswith("palaver_")}
+    ours = {name for name in re.findall(r"^# TYPE (\w+)", metrics, re.MULTILINE) if name.startswith("palaver_")}
     assert ours
     assert unnamed(ours, EVERYTHING) == []
 

@@ -46,8 +46,8 @@ def test_blocks_are_found_with_their_language_line_and_reason() -> None:
 def test_every_block_has_a_language_that_is_run_or_only_shown() -> None:
     others = [
         f"{page}:{block.line}: {block.language or 'none'}"
-        for page, found in pages_with().items()
-        for block in found
+        for page, page_blocks in pages_with().items()
+        for block in page_blocks
         if block.language not in RUN | SHOWN
     ]
 
@@ -55,14 +55,19 @@ def test_every_block_has_a_language_that_is_run_or_only_shown() -> None:
 
 
 def test_a_block_that_is_not_run_says_why() -> None:
-    silent = [f"{page}:{block.line}" for page, found in pages_with().items() for block in found if block.reason == ""]
+    silent = [
+        f"{page}:{block.line}"
+        for page, page_blocks in pages_with().items()
+        for block in page_blocks
+        if block.reason == ""
+    ]
 
     assert silent == []
 
 
 def test_a_test_that_runs_a_block_instead_is_there() -> None:
-    reasons = [block.reason for found in pages_with().values() for block in found if block.reason]
-    named = {path for reason in reasons for path in re.findall(r"tests/[\w/.]*\w", reason)}
+    reasons = [block.reason for page_blocks in pages_with().values() for block in page_blocks if block.reason]
+    paths = {path for reason in reasons for path in re.findall(r"tests/[\w/.]*\w", reason)}
 
-    assert named
-    assert [path for path in named if not (ROOT / path).exists()] == []
+    assert paths
+    assert [path for path in paths if not (ROOT / path).exists()] == []

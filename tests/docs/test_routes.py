@@ -22,7 +22,7 @@ def test_every_part_of_the_rest_api_that_has_a_scope_has_a_page() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "answered"),
+    ("method", "path", "expected"),
     [
         ("GET", "/tutor/inspect", True),
         ("PUT", "/tutor/inspect", False),
@@ -34,17 +34,17 @@ def test_every_part_of_the_rest_api_that_has_a_scope_has_a_page() -> None:
         ("GET", "/nowhere", False),
     ],
 )
-def test_a_method_and_a_path_are_found_in_the_table(method: str, path: str, answered: bool) -> None:
-    assert routes.is_route(method, path) is answered
+def test_a_method_and_a_path_are_found_in_the_table(method: str, path: str, expected: bool) -> None:
+    assert routes.is_route(method, path) is expected
 
 
 def test_a_path_in_the_docs_is_one_of_the_table() -> None:
     """What pages write as METHOD `/path`, with names in braces or not."""
-    wrong = [
+    unknown = [
         f"{page.name}: {method} {path}"
         for page in sorted(set(DOCS.glob("*.md")) - set(DOCS.glob("adding-*.md")))
         for method, path in re.findall(r"\b(GET|POST|PUT|PATCH|DELETE) `(/[^`\s?]*)", page.read_text("utf-8"))
         if not routes.is_route(method, path.rstrip("…/") or "/")
     ]
 
-    assert wrong == []
+    assert unknown == []

@@ -60,13 +60,13 @@ EXAMPLES = {
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the reader sits; nothing that is on this machine is seen from there."""
-    here = tmp_path / "here"
-    create_reader_folder(here)
-    monkeypatch.chdir(here)
+    workdir = tmp_path / "here"
+    create_reader_folder(workdir)
+    monkeypatch.chdir(workdir)
     monkeypatch.setenv("PALAVER_DB", str(tmp_path / "palaver.db"))
     monkeypatch.setattr("palaver.cli.workflow_lookup.is_listening", lambda _url: False)
     monkeypatch.setattr("palaver.cli.call.is_listening", lambda _url: False)
-    return here
+    return workdir
 
 
 @pytest.mark.parametrize("page", WITH_BLOCKS)
@@ -75,29 +75,29 @@ def test_every_line_of_shell_on_a_page_does_what_it_says(page: str, folder: Path
         run(ShellCall(program="palaver", arguments=tuple(arguments)))
     requests: dict[str, curl.CurlRequest] = {}
     for block in WITH_BLOCKS[page]:
-        for called in calls(block.source, folder, notes(tmp_path, block.line)):
-            told = f"{page}:{block.line}: {called.program} {' '.join(called.arguments)}"
-            runs = block.reason is None and called.is_complete
-            match called.program:
+        for call in calls(block.source, folder, notes(tmp_path, block.line)):
+            label = f"{page}:{block.line}: {call.program} {' '.join(call.arguments)}"
+            runs = block.reason is None and call.is_complete
+            match call.program:
                 case "palaver" | "palaver-jobchat":
-                    take(called, runs=runs, told=told)
+                    check_call(call, runs=runs, label=label)
                 case "curl":
-                    asked = curl.parse_curl(called.arguments, folder)
-                    check(asked, told=told)
-                    requests |= {told: asked} if runs and asked.is_ours else {}
+                    request = curl.parse_curl(call.arguments, folder)
+                    check(request, label=label)
+                    requests |= {label: request} if runs and request.is_ours else {}
                 case "make":
-                    assert called.arguments[0] in TARGETS, told
+                    assert call.arguments[0] in TARGETS, label
                 case other:
-                    assert other in OTHERS, told
+                    assert other in OTHERS, label
     if requests:
-        asyncio.run(ask(requests))
+        asyncio.run(send_requests(requests))
 
 
 @pytest.mark.parametrize("page", PRINTED)
 def test_what_a_page_says_is_printed_is(page: str, folder: Path, tmp_path: Path) -> None:
     for number, (line, printed) in enumerate(PRINTED[page]):
-        [called] = calls(line, folder, notes(tmp_path, number))
-        assert run(called, told=f"{page}: {line}") == printed
+        [call] = calls(line, folder, notes(tmp_path, number))
+        assert run(call, label=f"{page}: {line}") == printed
 
 
 def test_every_command_has_an_example_in_its_help() -> None:
@@ -105,55 +105,55 @@ def test_every_command_has_an_example_in_its_help() -> None:
 
 
 def test_every_example_in_the_help_of_a_command_can_be_taken(folder: Path, tmp_path: Path) -> None:
-    for called in calls("\n".join(EXAMPLES.values()), folder, notes(tmp_path, 0)):
-        told = f"{called.program} {' '.join(called.arguments)}"
-        if called.program in commands.PROGRAMS:
-            take(called, runs=False, told=told)
+    for call in calls("\n".join(EXAMPLES.values()), folder, notes(tmp_path, 0)):
+        label = f"{call.program} {' '.join(call.arguments)}"
+        if call.program in commands.PROGRAMS:
+            check_call(call, runs=False, label=label)
         else:
-            assert called.program in (*OTHERS, "curl"), told
+            assert call.program in (*OTHERS, "curl"), label
 
 
 def notes(folder: Path, line: int) -> Path:
-    made = folder / f"notes-{line}"
-    made.mkdir()
-    return made
+    path = folder / f"notes-{line}"
+    path.mkdir()
+    return path
 
 
-def take(called: ShellCall, *, runs: bool, told: str) -> None:
+def check_call(call: ShellCall, *, runs: bool, label: str) -> None:
     """Run a command of ours, or only read it."""
     try:
-        meant = commands.parse(called.program, called.arguments)
+        command = commands.parse(call.program, call.arguments)
     except click.exceptions.Exit:
         return
     except click.ClickException as error:
-        pytest.fail(f"{told}: {error.format_message()}")
-    away = any(argument.startswith(ELSEWHERE) for argument in called.arguments)
-    if runs and not away and meant.partition(" ")[2] not in STAYING:
-        run(called, told=told)
+        pytest.fail(f"{label}: {error.format_message()}")
+    away = any(argument.startswith(ELSEWHERE) for argument in call.arguments)
+    if runs and not away and command.partition(" ")[2] not in STAYING:
+        run(call, label=label)
 
 
-def run(called: ShellCall, *, told: str = "") -> str:
+def run(call: ShellCall, *, label: str = "") -> str:
     """What the command prints."""
-    program = commands.PROGRAMS[called.program]
-    ended = CliRunner().invoke(program, called.arguments, input=called.stdin, standalone_mode=False)
+    program = commands.PROGRAMS[call.program]
+    ended = CliRunner().invoke(program, call.arguments, input=call.stdin, standalone_mode=False)
 
-    assert (ended.exception, ended.return_value or 0) == (None, 0), f"{told}: {ended.output}"
+    assert (ended.exception, ended.return_value or 0) == (None, 0), f"{label}: {ended.output}"
     return ended.stdout
 
 
-def check(asked: curl.CurlRequest, *, told: str) -> None:
+def check(request: curl.CurlRequest, *, label: str) -> None:
     """There is such a route, and what is sent as JSON is JSON."""
-    assert not asked.is_ours or routes.is_route(asked.method, asked.path), told
-    if asked.body and asked.headers["content-type"] == "application/json":
-        msgspec.json.decode(asked.body)
+    assert not request.is_ours or routes.is_route(request.method, request.path), label
+    if request.body and request.headers["content-type"] == "application/json":
+        msgspec.json.decode(request.body)
 
 
-async def ask(requests: Mapping[str, curl.CurlRequest]) -> None:
+async def send_requests(requests: Mapping[str, curl.CurlRequest]) -> None:
     """Ask all that a page asks of our server, in order."""
     async with client(*load_one("app.py"), eliza, headline, echo) as http:
-        for told, asked in requests.items():
-            answer = await http.request(asked.method, asked.target, headers=asked.headers, content=asked.body)
-            assert answer.is_success, f"{told}: {answer.text}"
+        for label, request in requests.items():
+            answer = await http.request(request.method, request.target, headers=request.headers, content=request.body)
+            assert answer.is_success, f"{label}: {answer.text}"
 
 
 @pytest.mark.parametrize(

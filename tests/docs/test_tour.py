@@ -11,28 +11,28 @@ LARGEST = 150_000
 
 def texts(field: str) -> list[str]:
     """What the steps of the page have there, in order."""
-    found = re.findall(rf"^    {field}:\s+('.+?'),$", STEPS, re.MULTILINE | re.DOTALL)
-    return [re.sub(r"' \+\s+'", "", text)[1:-1] for text in found]
+    matches = re.findall(rf"^    {field}:\s+('.+?'),$", STEPS, re.MULTILINE | re.DOTALL)
+    return [re.sub(r"' \+\s+'", "", text)[1:-1] for text in matches]
 
 
 def test_the_steps_have_the_same_titles() -> None:
-    told = [f"{number}. {title}" for number, title in enumerate(texts("title"), start=1)]
+    titles = [f"{number}. {title}" for number, title in enumerate(texts("title"), start=1)]
 
-    assert len(told) == 7
-    assert [heading for heading in re.findall(r"^## (.+)$", PAGE, re.MULTILINE) if heading[0].isdigit()] == told
+    assert len(titles) == 7
+    assert [heading for heading in re.findall(r"^## (.+)$", PAGE, re.MULTILINE) if heading[0].isdigit()] == titles
 
 
 def test_each_step_of_the_docs_presses_the_link_of_the_page_and_what_it_names() -> None:
     parts = re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:8]
     for part, link, text in zip(parts, texts("link"), texts("text"), strict=True):
         assert f"*{link}*" in part
-        named = re.findall(r"\[(.+?)\]|`(.+?)`", text)
-        assert [one for one in map("".join, named) if one not in part] == []
+        marked = re.findall(r"\[(.+?)\]|`(.+?)`", text)
+        assert [one for one in map("".join, marked) if one not in part] == []
 
 
 def test_each_step_has_a_picture_and_none_is_large() -> None:
-    shown = re.findall(r"\]\(images/(tour-.+?\.png)\)", PAGE)
+    images = re.findall(r"\]\(images/(tour-.+?\.png)\)", PAGE)
 
-    assert [name.split("-")[1] for name in shown] == list("1234567")
+    assert [name.split("-")[1] for name in images] == list("1234567")
     sizes = {path.name: path.stat().st_size for path in (DOCS / "images").iterdir()}
     assert {name: size for name, size in sizes.items() if size >= LARGEST} == {}

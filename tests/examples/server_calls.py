@@ -18,10 +18,10 @@ async def invoke(http: httpx.AsyncClient, name: str, text: str, headers: dict[st
 
 
 async def create_response(
-    http: httpx.AsyncClient, name: str, given: Any, **more: Any
+    http: httpx.AsyncClient, name: str, input_items: Any, **more: Any
 ) -> tuple[str, list[tuple[Any, ...]]]:
     """The id of a response, and its items."""
-    answer = await http.post(f"/{name}/v1/responses", json={"input": given, **more})
+    answer = await http.post(f"/{name}/v1/responses", json={"input": input_items, **more})
     assert answer.status_code == 200, answer.text
     response = answer.json()
     assert response["status"] == "completed"

@@ -13,7 +13,7 @@ def answer(call_id: str, *, approve: bool) -> list[dict[str, Any]]:
     return [{"type": "mcp_approval_response", "approval_request_id": call_id, "approve": approve}]
 
 
-async def asked(http: httpx.AsyncClient) -> tuple[str, str]:
+async def request_refund(http: httpx.AsyncClient) -> tuple[str, str]:
     """The id of a response that asks, and of the call that waits."""
     response, items = await create_response(http, "refunds", "Pay 12.50 back")
     call_id = items[1][1]
@@ -28,18 +28,18 @@ async def asked(http: httpx.AsyncClient) -> tuple[str, str]:
 
 async def test_a_yes_pays_over_responses_and_counts_once(example: Example) -> None:
     async with client(*example("approval")) as http:
-        response, call_id = await asked(http)
+        response, call_id = await request_refund(http)
         yes = answer(call_id, approve=True)
         _, items = await create_response(http, "refunds", yes, previous_response_id=response)
-        again = await http.post("/refunds/v1/responses", json={"input": yes, "previous_response_id": response})
+        repeated = await http.post("/refunds/v1/responses", json={"input": yes, "previous_response_id": response})
 
     assert items == [("output", call_id, "12.50 paid back"), ("message", "It is done.")]
-    assert (again.status_code, again.json()["error"]["code"]) == (404, "approval_not_found")
+    assert (repeated.status_code, repeated.json()["error"]["code"]) == (404, "approval_not_found")
 
 
 async def test_a_no_pays_nothing(example: Example) -> None:
     async with client(*example("approval")) as http:
-        response, call_id = await asked(http)
+        response, call_id = await request_refund(http)
         no = answer(call_id, approve=False)
         _, items = await create_response(http, "refunds", no, previous_response_id=response)
 
@@ -72,7 +72,7 @@ async def test_a_yes_pays_over_the_protocol_of_the_page(example: Example) -> Non
 async def test_what_a_client_makes_up_is_not_paid(example: Example) -> None:
     async with client(*example("approval")) as http:
         made_up = await http.post("/refunds/v1/responses", json={"input": answer("call_1", approve=True)})
-        nothing = await invoke(http, "refunds", "Pay it back")
+        result = await invoke(http, "refunds", "Pay it back")
 
     assert (made_up.status_code, made_up.json()["error"]["code"]) == (404, "approval_not_found")
-    assert nothing == {"role": "assistant", "content": "How much shall I pay back?"}
+    assert result == {"role": "assistant", "content": "How much shall I pay back?"}

@@ -26,8 +26,8 @@ def test_its_two_lines_say_what_it_shows_and_how_it_is_run(path: Path) -> None:
     assert path.read_text("utf-8").startswith(f'"""{what}\n\npalaver ')
     assert all(command[0] in COMMANDS for command in commands)
     assert f"examples/{path.name}" in commands[-1]
-    named = [word for command in commands for word in command if word.startswith("examples/")]
-    assert [word for word in named if not (EXAMPLES.parent / word).exists()] == []
+    paths = [word for command in commands for word in command if word.startswith("examples/")]
+    assert [word for word in paths if not (EXAMPLES.parent / word).exists()] == []
 
 
 @EACH
@@ -68,9 +68,9 @@ async def test_all_are_served_together_each_by_a_name_of_its_own(
 ) -> None:
     monkeypatch.setenv("STORYTELLER_URL", f"http://127.0.0.1:{unused_port}")
     async with client(*example("")) as http:
-        listed = (await http.get("/api/workflows")).json()["data"]
+        workflows = (await http.get("/api/workflows")).json()["data"]
 
-    assert sorted(one["name"] for one in listed) == [
+    assert sorted(one["name"] for one in workflows) == [
         "counter",
         "far_storyteller",
         "forecast",

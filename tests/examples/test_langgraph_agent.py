@@ -28,8 +28,8 @@ async def test_the_letters_are_counted_over_every_protocol(example: Example) -> 
 
 
 async def test_its_tokens_come_one_by_one(example: Example) -> None:
-    asked = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}
+    message = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}
     async with client(*example("langgraph_agent")) as http:
-        parts = await stream_chat(http, "counter", asked)
+        parts = await stream_chat(http, "counter", message)
 
     assert [part["delta"] for part in parts if part["type"] == "text-delta"] == ["That ", "has ", "2 ", "letters."]

@@ -4,14 +4,14 @@ from palaver.testing import client
 from tests.examples.conftest import Example
 from tests.examples.server_calls import create_response
 
-ASKED = {"amount": 60.0, "people": 4}
+INPUTS = {"amount": 60.0, "people": 4}
 
 
 async def test_the_bill_is_shared_over_every_protocol(example: Example) -> None:
     async with client(*example("plain_function")) as http:
-        invoked = await http.post("/split_bill/invoke", json={"inputs": ASKED, "parameters": {"tip": 20.0}})
-        ran = await http.post("/split_bill/run", json={"inputs": ASKED})
-        _, items = await create_response(http, "split_bill", [], custom_inputs=ASKED)
+        invoked = await http.post("/split_bill/invoke", json={"inputs": INPUTS, "parameters": {"tip": 20.0}})
+        ran = await http.post("/split_bill/run", json={"inputs": INPUTS})
+        _, items = await create_response(http, "split_bill", [], custom_inputs=INPUTS)
 
     assert invoked.json() == {"total": 72.0, "each": 18.0}
     assert ran.json()["data"] == {"total": 66.0, "each": 16.5}
@@ -23,16 +23,16 @@ async def test_the_bill_is_shared_over_every_protocol(example: Example) -> None:
 
 async def test_what_does_not_fit_is_told_at_once(example: Example) -> None:
     async with client(*example("plain_function")) as http:
-        wrong = {"inputs": {"amount": "60"}, "parameters": {"tip": "much"}}
-        unfit = await http.post("/split_bill/invoke", json=wrong)
-        nobody = await http.post("/split_bill/invoke", json={"inputs": {"amount": 60, "people": 0}})
+        invalid = {"inputs": {"amount": "60"}, "parameters": {"tip": "much"}}
+        unfit = await http.post("/split_bill/invoke", json=invalid)
+        no_people = await http.post("/split_bill/invoke", json={"inputs": {"amount": 60, "people": 0}})
 
-    assert (unfit.status_code, nobody.status_code) == (422, 422)
+    assert (unfit.status_code, no_people.status_code) == (422, 422)
     assert [fault["message"] for fault in unfit.json()["status"]["errors"]] == [
         "Input 'amount' does not fit: Expected `float`, got `str`.",
         "Parameter 'tip' does not fit: Expected `float`, got `str`.",
     ]
-    assert nobody.json()["status"] == {
+    assert no_people.json()["status"] == {
         "code": 422,
         "type": "nobody_pays",
         "message": "A bill needs somebody to pay it.",

@@ -26,8 +26,8 @@ async def test_the_forecast_is_told_over_every_protocol(example: Example) -> Non
 
 
 async def test_its_tool_finds_the_run(example: Example) -> None:
-    asked = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Oslo"}]}
+    message = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Oslo"}]}
     async with client(*example("pydantic_ai_chat")) as http:
-        parts = await stream_chat(http, "forecast", asked)
+        parts = await stream_chat(http, "forecast", message)
 
     assert [part["data"] for part in parts if part["type"] == "data-status"] == ["looking at the sky over a"]

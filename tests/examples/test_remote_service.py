@@ -12,23 +12,23 @@ from tests.server_process import server_process
 NAMES = ("far_storyteller", "model_storyteller")
 STORY = "Once there was a goose. Nobody believed in a goose, until it rained. Then everybody did."
 FIRST, *WORDS = STORY.split(" ")
-ASKED = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "a goose"}]}
+QUESTION = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "a goose"}]}
 
 
 async def test_a_service_elsewhere_answers_here_over_every_protocol(
     example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = (EXAMPLES / "streaming_generator.py").read_text("utf-8").replace("= 0.05", "= 0.0")  # No pauses here.
-    with server_process(tmp_path, source, db=str(tmp_path / "far.db")) as far:
-        monkeypatch.setenv("STORYTELLER_URL", far.url)
+    with server_process(tmp_path, source, db=str(tmp_path / "far.db")) as remote:
+        monkeypatch.setenv("STORYTELLER_URL", remote.url)
         connected = example("remote_service")
         async with client(*connected) as http:
-            told = [await invoke(http, name, "a goose") for name in NAMES]
-            again = [await complete_chat(http, name, "a goose") for name in NAMES]
-            streams = [await stream_chat(http, name, ASKED) for name in NAMES]
+            invoked = [await invoke(http, name, "a goose") for name in NAMES]
+            completed = [await complete_chat(http, name, "a goose") for name in NAMES]
+            streams = [await stream_chat(http, name, QUESTION) for name in NAMES]
 
-    assert told == [{"role": "assistant", "content": STORY}] * 2
-    assert again == [(STORY, "stop")] * 2
+    assert invoked == [{"role": "assistant", "content": STORY}] * 2
+    assert completed == [(STORY, "stop")] * 2
     for parts in streams:
         deltas = [part["delta"] for part in parts if part["type"] == "text-delta"]
         assert deltas == [FIRST, *(f" {word}" for word in WORDS)]
@@ -43,10 +43,10 @@ async def test_a_service_that_is_away_is_told_of(
 ) -> None:
     monkeypatch.setenv("STORYTELLER_URL", f"http://127.0.0.1:{unused_port}")
     async with client(*example("remote_service")) as http:
-        answers = [await http.post(f"/{name}/invoke", json={"messages": [user("a goose")]}) for name in NAMES]
+        responses = [await http.post(f"/{name}/invoke", json={"messages": [user("a goose")]}) for name in NAMES]
 
-    assert [answer.status_code for answer in answers] == [502, 502]
-    assert [answer.json()["status"]["message"] for answer in answers] == [
+    assert [answer.status_code for answer in responses] == [502, 502]
+    assert [answer.json()["status"]["message"] for answer in responses] == [
         "far_storyteller could not be reached.",
         "model_storyteller could not be reached.",
     ]

@@ -33,10 +33,10 @@ def test_the_gate_lets_through_what_is_good_enough(capsys: pytest.CaptureFixture
 
 def test_the_gate_stops_what_is_not(capsys: pytest.CaptureFixture[str]) -> None:
     [command] = example_commands("scored_tutor")
-    *most, share = command
+    *arguments, share = command
 
     assert share == "0.6"
-    assert run_palaver([*most, "0.9"]) == 1
+    assert run_palaver([*arguments, "0.9"]) == 1
     assert [line for line in capsys.readouterr().err.splitlines() if line.startswith("gate: ")] == [
         "gate: fail-under: sums, contains: the pass rate is 0.750, 0.9 is wanted.",
         "gate: fail-under: sums, shows_steps: the pass rate is 0.750, 0.9 is wanted.",

@@ -14,7 +14,7 @@ QUICK = {"messages": [user("a duck")], "parameters": {"pause": 0.0}}
 
 async def test_the_story_is_the_same_whole_and_streamed(example: Example) -> None:
     async with client(*example("streaming_generator")) as http:
-        whole = await http.post("/storyteller/invoke", json=QUICK)
+        complete = await http.post("/storyteller/invoke", json=QUICK)
         body = {"model": "storyteller", "stream": True, "stream_options": {"include_usage": True}, **QUICK}
         stream = await http.post("/v1/chat/completions", json=body)
 
@@ -23,7 +23,7 @@ async def test_the_story_is_the_same_whole_and_streamed(example: Example) -> Non
     deltas = [choice["delta"].get("content") for chunk in chunks for choice in chunk["choices"]]
     first, *words = STORY.split(" ")
 
-    assert whole.json() == {"role": "assistant", "content": STORY}
+    assert complete.json() == {"role": "assistant", "content": STORY}
     assert [delta for delta in deltas if delta] == [first, *(f" {word}" for word in words)]
     assert (chunks[-1]["usage"]["prompt_tokens"], chunks[-1]["usage"]["completion_tokens"]) == (2, 16)
     assert end == "[DONE]"
@@ -49,6 +49,6 @@ async def test_a_word_is_there_before_the_next_and_who_stops_it_stops_it_there(e
 
 async def test_somebody_is_the_hero_when_nobody_is_named(example: Example) -> None:
     async with client(*example("streaming_generator")) as http:
-        told = await http.post("/storyteller/invoke", json={**QUICK, "messages": [user(" ")]})
+        response = await http.post("/storyteller/invoke", json={**QUICK, "messages": [user(" ")]})
 
-    assert told.json()["content"] == STORY.replace("a duck", "somebody")
+    assert response.json()["content"] == STORY.replace("a duck", "somebody")

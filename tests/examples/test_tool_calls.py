@@ -5,7 +5,7 @@ from tests.examples.conftest import Example
 from tests.examples.server_calls import complete_chat, create_response, invoke
 
 
-def called(name: str, item: str) -> dict[str, object]:
+def tool_call(name: str, item: str) -> dict[str, object]:
     return {
         "id": f"{name}_1",
         "type": "function",
@@ -23,7 +23,7 @@ async def test_the_answer_says_what_both_tools_said(example: Example) -> None:
         {
             "role": "assistant",
             "content": "Let me look.",
-            "tool_calls": [called("price", "pen"), called("stock", "pen")],
+            "tool_calls": [tool_call("price", "pen"), tool_call("stock", "pen")],
         },
         {"role": "tool", "tool_call_id": "price_1", "content": "1.2"},
         {"role": "tool", "tool_call_id": "stock_1", "content": "40"},
@@ -48,7 +48,7 @@ async def test_a_tool_that_fails_is_told_to_the_model(example: Example) -> None:
         {
             "role": "assistant",
             "content": "Let me look.",
-            "tool_calls": [called("price", "unicorn"), called("stock", "unicorn")],
+            "tool_calls": [tool_call("price", "unicorn"), tool_call("stock", "unicorn")],
         },
         *(
             {

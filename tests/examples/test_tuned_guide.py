@@ -8,7 +8,7 @@ from palaver.testing import client
 from tests.examples.conftest import EXAMPLES, Example, example_commands, run_palaver
 from tests.examples.server_calls import complete_chat, invoke, user
 
-SAID = {
+REPLIES = {
     "default": "You will love Oslo! Do not miss: the roof of the opera, the fjord. 100 EUR a day will do.",
     "brief": "Oslo: the roof of the opera. 100 EUR a day.",
     "northern": "You will love Oslo! Do not miss: the roof of the opera, the fjord, the sculpture park."
@@ -20,22 +20,24 @@ SAID = {
 def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example: Example, capsys: pytest.CaptureFixture[str]) -> str:
     """A database that has what the first command of the header brings in."""
     monkeypatch.chdir(EXAMPLES.parent)
-    bring, _ = example_commands("tuned_guide")
+    import_command, _ = example_commands("tuned_guide")
     db = str(tmp_path / "palaver.db")
 
-    assert run_palaver([*bring, "--db", db]) == 0
+    assert run_palaver([*import_command, "--db", db]) == 0
     assert capsys.readouterr().out == "2 created, 0 updated, 0 unchanged\n"
     return db
 
 
 async def test_each_variant_speaks_in_its_own_way(example: Example, db: str) -> None:
     async with client(*example("tuned_guide"), db=db) as http:
-        named = {name: {"x-palaver-variant": name} for name in SAID}
-        told = {name: await invoke(http, "guide", "Oslo?", headers) for name, headers in named.items()}
-        again = {name: await complete_chat(http, "guide", "Oslo?", headers) for name, headers in named.items()}
+        headers_by_name = {name: {"x-palaver-variant": name} for name in REPLIES}
+        replies = {name: await invoke(http, "guide", "Oslo?", headers) for name, headers in headers_by_name.items()}
+        completions = {
+            name: await complete_chat(http, "guide", "Oslo?", headers) for name, headers in headers_by_name.items()
+        }
 
-    assert told == {name: {"role": "assistant", "content": text} for name, text in SAID.items()}
-    assert again == {name: (text, "stop") for name, text in SAID.items()}
+    assert replies == {name: {"role": "assistant", "content": text} for name, text in REPLIES.items()}
+    assert completions == {name: (text, "stop") for name, text in REPLIES.items()}
 
 
 def test_the_variants_are_written_as_an_export_writes_them(db: str, tmp_path: Path) -> None:
@@ -47,17 +49,17 @@ def test_the_variants_are_written_as_an_export_writes_them(db: str, tmp_path: Pa
 
 
 async def test_parameters_of_a_call_lie_over_the_defaults_and_are_checked(example: Example) -> None:
-    def asked(**parameters: object) -> dict[str, object]:
+    def body(**parameters: object) -> dict[str, object]:
         return {"messages": [user("Rome?")], "parameters": parameters}
 
     async with client(*example("tuned_guide")) as http:
-        told = await http.post("/guide/invoke", json=asked(tone="dry", budget={"amount": 5}))
-        wrong = await http.post("/guide/invoke", json=asked(places=4, budget={"amount": -1}))
+        replies = await http.post("/guide/invoke", json=body(tone="dry", budget={"amount": 5}))
+        invalid = await http.post("/guide/invoke", json=body(places=4, budget={"amount": -1}))
         elsewhere = await invoke(http, "guide", "Paris?")
 
-    assert told.json()["content"] == "Rome: the Pantheon, the market of Testaccio. 5 EUR a day."
-    assert wrong.status_code == 422
-    assert [fault["pointer"] for fault in wrong.json()["status"]["errors"]] == [
+    assert replies.json()["content"] == "Rome: the Pantheon, the market of Testaccio. 5 EUR a day."
+    assert invalid.status_code == 422
+    assert [fault["pointer"] for fault in invalid.json()["status"]["errors"]] == [
         "/parameters/places",
         "/parameters/budget/amount",
     ]

@@ -17,19 +17,19 @@ KEY = "sk-ant-the-servers-own-key"
 
 
 @pytest.fixture
-async def chatting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[ChatFactory]:
+async def create_chat(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[ChatFactory]:
     """A function from a script and settings to the workflow and the fake that it asks."""
     async with AsyncExitStack() as opened:
 
-        def made(script: Any, *, key: str | None = KEY, **settings: Any) -> tuple[Any, FakeAnthropic]:
+        def create(script: Any, *, key: str | None = KEY, **settings: Any) -> tuple[Any, FakeAnthropic]:
             fake = opened.enter_context(FakeAnthropic(script))
             monkeypatch.setenv("ANTHROPIC_BASE_URL", fake.url)
             monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
             if key is not None:
                 monkeypatch.setenv("ANTHROPIC_API_KEY", key)
-            given = Settings(**{"online": False, "retries": 0, "cache": str(tmp_path / "cache"), **settings})
-            model = models.create_model(given)
+            jobchat_settings = Settings(**{"online": False, "retries": 0, "cache": str(tmp_path / "cache"), **settings})
+            model = models.create_model(jobchat_settings)
             opened.push_async_callback(model.aclose)
-            return build_workflow(given, model), fake
+            return build_workflow(jobchat_settings, model), fake
 
-        yield made
+        yield create

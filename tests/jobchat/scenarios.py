@@ -27,8 +27,8 @@ def rewrite(new: str) -> dict[str, Any]:
 
 def edit(*edits: Any, text: str | None = "I'll do that.") -> dict[str, Any]:
     """A step in which the model asks for these edits."""
-    said: list[dict[str, Any]] = [] if text is None else [{"text": text}]
-    return {"blocks": [*said, {"tool": {"name": "edit_job", "input": {"edits": list(edits)}}}]}
+    text_blocks: list[dict[str, Any]] = [] if text is None else [{"text": text}]
+    return {"blocks": [*text_blocks, {"tool": {"name": "edit_job", "input": {"edits": list(edits)}}}]}
 
 
 class Scenario(NamedTuple):

@@ -25,7 +25,7 @@ def test_content_terms_say_what_a_question_is_about() -> None:
 def test_a_rare_word_in_a_short_text_counts_most() -> None:
     marks = bm25_scores(["owl", "bird", "owl"], ["bird owl", "bird " * 20 + "owl", "bird bird", "stone", ""])
 
-    assert sorted(range(5), key=lambda place: -marks[place])[:3] == [0, 1, 2]
+    assert sorted(range(5), key=lambda index: -marks[index])[:3] == [0, 1, 2]
     assert marks[3:] == [0.0, 0.0]
     assert bm25_scores(["owl"], []) == []
     assert bm25_scores(["owl"], ["", ""]) == [0.0, 0.0]

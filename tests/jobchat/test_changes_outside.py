@@ -13,7 +13,7 @@ AFTER = "This was changed, though it stands after what was to change."
 
 
 @pytest.mark.parametrize(
-    ("code", "span", "found"),
+    ("code", "span", "finding"),
     [
         (OLD, (2, 2), None),
         ("a();\nx();\ny();\nc();\nd();\n", (2, 2), None),
@@ -27,8 +27,8 @@ AFTER = "This was changed, though it stands after what was to change."
         ("a();\n", (1, 1), (AFTER, 1)),
     ],
 )
-def test_what_was_touched_outside(code: str, span: tuple[int, int], found: tuple[str, int] | None) -> None:
-    expected = () if found is None else (Finding("outside_untouched", "error", found[1], found[0]),)
+def test_what_was_touched_outside(code: str, span: tuple[int, int], finding: tuple[str, int] | None) -> None:
+    expected = () if finding is None else (Finding("outside_untouched", "error", finding[1], finding[0]),)
 
     assert find_changes_outside(code, old=OLD, span=span) == expected
 

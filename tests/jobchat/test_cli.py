@@ -39,17 +39,17 @@ def run(*arguments: str, folder: Path, stdin: str = "") -> subprocess.CompletedP
 def test_call_answers_in_process(tmp_path: Path) -> None:
     payload = json.dumps({"content": "why?", "rehearsal": True})
 
-    done = run("call", "-", folder=tmp_path, stdin=payload)
+    result = run("call", "-", folder=tmp_path, stdin=payload)
 
-    assert done.returncode == 0
-    assert json.loads(done.stdout)["response"].startswith("Rehearsal: no model was asked.")
+    assert result.returncode == 0
+    assert json.loads(result.stdout)["response"].startswith("Rehearsal: no model was asked.")
 
 
 def test_call_tells_an_error_as_its_object(tmp_path: Path) -> None:
-    done = run("call", "-", folder=tmp_path, stdin='{"content": "why?"}')
+    result = run("call", "-", folder=tmp_path, stdin='{"content": "why?"}')
 
-    assert (done.returncode, done.stdout) == (1, "")
-    assert json.loads(done.stderr.splitlines()[-1])["type"] == "UNAUTHORIZED"
+    assert (result.returncode, result.stdout) == (1, "")
+    assert json.loads(result.stderr.splitlines()[-1])["type"] == "UNAUTHORIZED"
 
 
 def test_index_writes_an_index_and_says_how_to_use_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,11 +57,11 @@ def test_index_writes_an_index_and_says_how_to_use_it(tmp_path: Path, monkeypatc
     (tmp_path / "docs" / "one.md").write_text("# Cursors\n\nA cursor remembers.\n")
     monkeypatch.chdir(tmp_path)
 
-    done = CliRunner().invoke(commands, ["index", "docs", "-o", "docs.db"])
+    result = CliRunner().invoke(commands, ["index", "docs", "-o", "docs.db"])
 
-    assert done.exit_code == 0
-    assert "docs: 1 file, 1 piece (1 added" in done.output
-    assert "PALAVER_JOBCHAT_INDEX=docs.db" in done.output
+    assert result.exit_code == 0
+    assert "docs: 1 file, 1 piece (1 added" in result.output
+    assert "PALAVER_JOBCHAT_INDEX=docs.db" in result.output
     assert (tmp_path / "docs.db").is_file()
 
 
@@ -81,11 +81,11 @@ def test_adaptor_prints_what_the_model_would_be_told(tmp_path: Path, monkeypatch
 def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "palaver.toml").write_text('[jobchat]\nretries = "many"\n')
 
-    done = run("adaptor", "http", folder=tmp_path)
+    result = run("adaptor", "http", folder=tmp_path)
 
-    assert done.returncode == 1
-    assert done.stderr.startswith("Error: A setting of Job Chat cannot be used: Expected `int`, got `str`")
-    assert len(done.stderr.splitlines()) == 1
+    assert result.returncode == 1
+    assert result.stderr.startswith("Error: A setting of Job Chat cannot be used: Expected `int`, got `str`")
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_fake_model_says_where_it_is_and_plays(tmp_path: Path) -> None:
@@ -96,10 +96,10 @@ def test_fake_model_says_where_it_is_and_plays(tmp_path: Path) -> None:
     watchdog.start()
     try:
         assert process.stdout is not None
-        found = re.fullmatch(r"ANTHROPIC_BASE_URL=(http://127\.0\.0\.1:\d+)\n", process.stdout.readline())
-        assert found is not None
+        match = re.fullmatch(r"ANTHROPIC_BASE_URL=(http://127\.0\.0\.1:\d+)\n", process.stdout.readline())
+        assert match is not None
         answer = httpx.post(
-            f"{found[1]}/v1/messages",
+            f"{match[1]}/v1/messages",
             json={"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "Hi"}]},
             headers={"x-api-key": "k", "anthropic-version": "2023-06-01"},
             trust_env=False,

@@ -15,8 +15,8 @@ TELLING = (
 )
 
 
-def call(number: int, given: Any, name: str = "edit_job") -> dict[str, Any]:
-    return {"type": "tool_use", "id": f"call{number}", "name": name, "input": given}
+def call(number: int, tool_input: Any, name: str = "edit_job") -> dict[str, Any]:
+    return {"type": "tool_use", "id": f"call{number}", "name": name, "input": tool_input}
 
 
 def replace(old: str, new: str) -> dict[str, str]:
@@ -34,11 +34,11 @@ def test_what_failed_is_told_call_by_call_and_the_code_once() -> None:
     ]
     result = apply_edits("a();\na();\n", requested_edits([first, second]))
 
-    asked = correction_prompt(BEFORE, answer, result, Syntax())
+    prompt = correction_prompt(BEFORE, answer, result, Syntax())
 
-    assert (asked.system, asked.tools, asked.messages[:-2]) == (BEFORE.system, BEFORE.tools, BEFORE.messages)
-    assert asked.messages[-2] == {"role": "assistant", "content": [answer[0], *answer[2:]]}
-    assert asked.messages[-1] == {
+    assert (prompt.system, prompt.tools, prompt.messages[:-2]) == (BEFORE.system, BEFORE.tools, BEFORE.messages)
+    assert prompt.messages[-2] == {"role": "assistant", "content": [answer[0], *answer[2:]]}
+    assert prompt.messages[-1] == {
         "role": "user",
         "content": [
             {
@@ -60,25 +60,25 @@ def test_what_failed_is_told_call_by_call_and_the_code_once() -> None:
 
 
 def test_broken_code_is_told_with_its_lines() -> None:
-    given = {"edits": [{"action": "rewrite", "new_code": "a("}]}
-    result = apply_edits("a();\na();\n", requested_edits([given]))
+    tool_input = {"edits": [{"action": "rewrite", "new_code": "a("}]}
+    result = apply_edits("a();\na();\n", requested_edits([tool_input]))
     syntax = Syntax(ok=False, errors=(SyntaxProblem(1, 3, "something is missing"),))
 
-    (told,) = correction_prompt(BEFORE, [call(1, given)], result, syntax).messages[-1]["content"]
+    (block,) = correction_prompt(BEFORE, [call(1, tool_input)], result, syntax).messages[-1]["content"]
 
-    assert told["is_error"] is True
-    assert told["content"] == (
+    assert block["is_error"] is True
+    assert block["content"] == (
         f"Line 1, column 3: something is missing.\nThe code does not parse.\n{TELLING}\n{element('job', 'a(')}"
     )
 
 
 def test_an_input_that_was_no_object_goes_back_as_one() -> None:
-    given = {"edits": [replace("a();\na", "b();\na")]}
-    result = apply_edits("a();\na();\n", requested_edits([given, "no"]))
+    tool_input = {"edits": [replace("a();\na", "b();\na")]}
+    result = apply_edits("a();\na();\n", requested_edits([tool_input, "no"]))
 
-    asked = correction_prompt(BEFORE, [call(1, given), call(2, "no")], result, Syntax())
+    prompt = correction_prompt(BEFORE, [call(1, tool_input), call(2, "no")], result, Syntax())
 
-    assert [block["input"] for block in asked.messages[-2]["content"]] == [given, {}]
-    applied, malformed = asked.messages[-1]["content"]
+    assert [block["input"] for block in prompt.messages[-2]["content"]] == [tool_input, {}]
+    applied, malformed = prompt.messages[-1]["content"]
     assert applied == {"type": "tool_result", "tool_use_id": "call1", "content": "Applied."}
     assert malformed["content"].startswith("Edit 2 was not applied: it is not an edit that can be read.")

@@ -30,8 +30,8 @@ async def finished(http: Any) -> dict[str, Any]:
         await asyncio.sleep(0.02)
 
 
-async def test_a_closed_stream_closes_the_models(chatting: ChatFactory) -> None:
-    workflow, fake = chatting([{"text": "Half of it", "hang": True}])
+async def test_a_closed_stream_closes_the_models(create_chat: ChatFactory) -> None:
+    workflow, fake = create_chat([{"text": "Half of it", "hang": True}])
 
     async with client(workflow) as http:
         async with http.stream("POST", "/services/job_chat/stream", json={"content": "zzz"}) as stream:
@@ -47,7 +47,7 @@ async def test_a_closed_stream_closes_the_models(chatting: ChatFactory) -> None:
 
 
 @pytest.mark.parametrize("awaited", ["Thinking", "Half of it", "Writing code", "Correcting an edit"])
-async def test_one_may_leave_at_any_moment(chatting: ChatFactory, awaited: str) -> None:
+async def test_one_may_leave_at_any_moment(create_chat: ChatFactory, awaited: str) -> None:
     scripts: dict[str, list[dict[str, Any]]] = {
         "Thinking": [{"text": "", "hang": True}],
         "Half of it": [{"text": "Half of it", "hang": True}],
@@ -56,7 +56,7 @@ async def test_one_may_leave_at_any_moment(chatting: ChatFactory, awaited: str) 
         ],
         "Correcting an edit": [edit(replace("x", "y")), {"text": "", "hang": True}],
     }
-    workflow, fake = chatting(scripts[awaited])
+    workflow, fake = create_chat(scripts[awaited])
     payload = {"content": "zzz", "context": {"expression": "a();"}, "suggest_code": True}
 
     async with client(workflow) as http:
@@ -71,23 +71,23 @@ async def test_one_may_leave_at_any_moment(chatting: ChatFactory, awaited: str) 
     assert run["status"] == "cancelled"
 
 
-async def test_one_failure_among_many_concerns_nobody_else(chatting: ChatFactory) -> None:
+async def test_one_failure_among_many_concerns_nobody_else(create_chat: ChatFactory) -> None:
     def step(request: Any) -> dict[str, Any]:
-        asked = request.body["messages"][-1]["content"][-1]["text"]
-        if asked == "question 13":
+        question = request.body["messages"][-1]["content"][-1]["text"]
+        if question == "question 13":
             return {"error": {"status": 500, "type": "api_error", "message": "boom"}}
-        return {"text": f"To {asked}.", "chunks": 5, "delay": 0.01}
+        return {"text": f"To {question}.", "chunks": 5, "delay": 0.01}
 
-    workflow, _ = chatting(step)
+    workflow, _ = create_chat(step)
 
     async with client(workflow) as http:
 
-        async def ask(number: int) -> Any:
+        async def send_question(number: int) -> Any:
             return (await http.post("/services/job_chat", json={"content": f"question {number}"})).json()
 
-        answers = await asyncio.gather(*(ask(number) for number in range(60)))
+        responses = await asyncio.gather(*(send_question(number) for number in range(60)))
 
-    assert [answer.get("response") for answer in answers] == [
+    assert [answer.get("response") for answer in responses] == [
         None if number == 13 else f"To question {number}." for number in range(60)
     ]
-    assert answers[13]["type"] == "PROVIDER_ERROR"
+    assert responses[13]["type"] == "PROVIDER_ERROR"

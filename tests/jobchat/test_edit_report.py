@@ -30,10 +30,10 @@ def test_all_is_well_without_a_warning() -> None:
 
 
 def test_a_part_that_failed_is_told_with_its_lines() -> None:
-    told = warning(PART, FINE)
+    text = warning(PART, FINE)
 
-    assert told == "Edit 2 of 3 was not applied: its old code matches 2 places (lines 1 and 3)."
-    assert application_status(PART, FINE, told) == {
+    assert text == "Edit 2 of 3 was not applied: its old code matches 2 places (lines 1 and 3)."
+    assert application_status(PART, FINE, text) == {
         "success": False,
         "partial": True,
         "applied_changes": 1,
@@ -44,9 +44,9 @@ def test_a_part_that_failed_is_told_with_its_lines() -> None:
             {"state": "failed", "reason": "ambiguous"},
             {"state": "unchanged"},
         ],
-        "warning": told,
+        "warning": text,
     }
-    assert diff(PART, told) == {"patches_applied": 1, "patches_total": 2, "warning": told}
+    assert diff(PART, text) == {"patches_applied": 1, "patches_total": 2, "warning": text}
 
 
 def test_every_fault_has_its_sentence() -> None:
@@ -63,13 +63,13 @@ def test_every_fault_has_its_sentence() -> None:
 
 
 def test_many_places_are_not_all_named() -> None:
-    def told(job: str) -> str | None:
+    def text(job: str) -> str | None:
         return warning(apply_edits(job, [EDITS[1]]), FINE)
 
     start = "Edit 1 of 1 was not applied: its old code matches"
-    assert told("aa") == f"{start} 2 places (line 1)."
-    assert told("a\n" * 9) == f"{start} 9 places (lines 1, 2, 3, 4, 5 and more)."
-    assert told("a" * 200) == f"{start} more than 100 places (line 1)."
+    assert text("aa") == f"{start} 2 places (line 1)."
+    assert text("a\n" * 9) == f"{start} 9 places (lines 1, 2, 3, 4, 5 and more)."
+    assert text("a" * 200) == f"{start} more than 100 places (line 1)."
 
 
 def test_the_part_tells_what_each_edit_was_and_did() -> None:
@@ -85,5 +85,5 @@ def test_the_part_tells_what_each_edit_was_and_did() -> None:
             {"action": "replace", "old": "b", "new": "b", "state": "unchanged"},
         ],
     }
-    nothing = code_edit(apply_edits("a", [None]), FINE)
-    assert (nothing["target"], nothing["new"], nothing["syntax"]) == ("job", None, {"ok": True, "errors": []})
+    failed = code_edit(apply_edits("a", [None]), FINE)
+    assert (failed["target"], failed["new"], failed["syntax"]) == ("job", None, {"ok": True, "errors": []})

@@ -211,11 +211,11 @@ EDIT = st.fixed_dictionaries(
 @given(before=CODE, old=st.text(alphabet="xy\n", min_size=1, max_size=6).filter(str.strip), after=CODE, new=CODE)
 def test_an_exact_unique_replace_is_str_replace(before: str, old: str, after: str, new: str) -> None:
     job = before + old + after
-    places = [at for at in range(len(job)) if job.startswith(old, at)]
+    offsets = [at for at in range(len(job)) if job.startswith(old, at)]
 
     result = apply_edits(job, [replace(old, new)])
 
-    if len(places) == 1:
+    if len(offsets) == 1:
         assert result.code == job.replace(old, new)
     else:
         assert (result.code, fates(result)) == (job, ["failed ambiguous"])

@@ -36,17 +36,17 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def edited(new: str | None, *, old: str = OLD, text: str = "I'll do that.", **case: Any) -> Case:
     """An answer with an edit."""
-    return answered(text, Data(name="code-edit", value={"old": old, "new": new}), suggested_code=new, **case)
+    return answer_case(text, Data(name="code-edit", value={"old": old, "new": new}), suggested_code=new, **case)
 
 
-def answered(text: str, *parts: Data, adaptor: Any = None, expected: Any = UNSET, **reply: Any) -> Case:
+def answer_case(text: str, *parts: Data, adaptor: Any = None, expected: Any = UNSET, **reply: Any) -> Case:
     """An answer as Job Chat gives it; without `suggested_code`, in plain mode."""
-    told = {"meta": {"job_chat": {"adaptor": adaptor or {"docs": "none"}}}, **reply}
-    message = Message("assistant", (Text(text), *parts, Data(name="reply", value=told)))
+    reply_value = {"meta": {"job_chat": {"adaptor": adaptor or {"docs": "none"}}}, **reply}
+    message = Message("assistant", (Text(text), *parts, Data(name="reply", value=reply_value)))
     return Case(text=text, messages=(message,), expected=expected)
 
 
-async def said(evaluator: Any, case: Case) -> dict[str, tuple[str, bool | None, float | None, str]]:
+async def score_all(evaluator: Any, case: Case) -> dict[str, tuple[str, bool | None, float | None, str]]:
     """What is kept of it, by name."""
     return {
         one.evaluator: (one.status, one.passed, one.score, one.reason)
@@ -63,14 +63,14 @@ async def test_a_rule_finds_what_is_wrong_with_the_changed_job() -> None:
     (score,) = await job_no_import.bind({}, OfflineContext()).score(case)
 
     assert (score.evaluator, score.status, score.passed, score.score) == ("job_no_import", "scored", False, 0.0)
-    found = [(finding["level"], finding["line"]) for finding in score.details["findings"]]
-    assert found == [("error", 2), ("error", 3)]
+    findings = [(finding["level"], finding["line"]) for finding in score.details["findings"]]
+    assert findings == [("error", 2), ("error", 3)]
     assert score.reason.startswith("Line 2: ")
     assert score.reason.endswith(" (and 1 more)")
 
 
 async def test_in_plain_mode_the_blocks_of_the_text_are_judged_with_its_lines() -> None:
-    case = answered("So:\n\n```js\nget('/a');\n```\n\nOr:\n\n```js\nget('/b');\nimport x from 'y';\n```")
+    case = answer_case("So:\n\n```js\nget('/a');\n```\n\nOr:\n\n```js\nget('/b');\nimport x from 'y';\n```")
 
     (score,) = await job_no_import.bind({}, OfflineContext()).score(case)
 
@@ -88,7 +88,9 @@ async def test_a_note_does_not_count() -> None:
 
 
 async def test_all_rules_give_a_score_each() -> None:
-    scores = await said(job_rules, edited("fn(state => { state.a = 1; });\n", adaptor=HTTP, expected={"span": [1, 3]}))
+    scores = await score_all(
+        job_rules, edited("fn(state => { state.a = 1; });\n", adaptor=HTTP, expected={"span": [1, 3]})
+    )
 
     assert list(scores) == [f"job_rules.{rule.id}" for rule in rules.RULES] + ["job_rules.outside_untouched"]
     assert [name for name, (_, passed, _, _) in scores.items() if not passed] == ["job_rules.returns_state"]
@@ -96,16 +98,20 @@ async def test_all_rules_give_a_score_each() -> None:
 
 async def test_every_rule_is_an_evaluator_of_its_own() -> None:
     for rule in rules.RULES:
-        own = getattr(evaluators, f"job_{rule.id}")
-        assert (own.key, own.description) == (f"job_{rule.id}", rule.description)
-        assert (await said(own, edited("get('/a');\n", adaptor=HTTP)))[own.key][:3] == ("scored", True, 1.0)
+        rule_evaluator = getattr(evaluators, f"job_{rule.id}")
+        assert (rule_evaluator.key, rule_evaluator.description) == (f"job_{rule.id}", rule.description)
+        assert (await score_all(rule_evaluator, edited("get('/a');\n", adaptor=HTTP)))[rule_evaluator.key][:3] == (
+            "scored",
+            True,
+            1.0,
+        )
 
 
 @pytest.mark.parametrize(
     "case",
     [
-        answered("Because."),
-        answered("So:\n\n```js\nget('/a');\n```", suggested_code=None),
+        answer_case("Because."),
+        answer_case("So:\n\n```js\nget('/a');\n```", suggested_code=None),
         edited(None),
         Case(text="```js\nget('/a');\n```", inputs={"suggest_code": True}),
         Case(text="```js\nget('/a');\n```", inputs={"use_new_prompt": True}),
@@ -116,19 +122,19 @@ async def test_every_rule_is_an_evaluator_of_its_own() -> None:
 async def test_without_suggested_code_the_rules_skip(case: Case) -> None:
     skipped = ("skipped", None, None, "no_code: the answer suggests no code")
 
-    assert await said(job_rules, case) == {"job_rules": skipped}
-    assert await said(job_no_import, case) == {"job_no_import": skipped}
+    assert await score_all(job_rules, case) == {"job_rules": skipped}
+    assert await score_all(job_no_import, case) == {"job_no_import": skipped}
 
 
 async def test_of_code_that_is_none_only_some_rules_speak() -> None:
     case = edited(BROKEN)
 
-    assert list(await said(job_rules, case)) == [
+    assert list(await score_all(job_rules, case)) == [
         "job_rules.parses",
         "job_rules.no_credentials",
         "job_rules.no_placeholders",
     ]
-    assert await said(job_no_import, case) == {
+    assert await score_all(job_no_import, case) == {
         "job_no_import": ("skipped", None, None, "not_readable: the code is not JavaScript, or nested too deeply")
     }
 
@@ -137,7 +143,7 @@ async def test_of_code_that_is_none_only_some_rules_speak() -> None:
 async def test_functions_are_known_only_of_the_very_version(adaptor: Any) -> None:
     case = edited("gett('/a');\n", adaptor=adaptor)
 
-    assert await said(job_known_functions, case) == {
+    assert await score_all(job_known_functions, case) == {
         "job_known_functions": (
             "skipped",
             None,
@@ -145,14 +151,14 @@ async def test_functions_are_known_only_of_the_very_version(adaptor: Any) -> Non
             "no_docs: there is no description of this very version of the adaptor",
         )
     }
-    assert "job_rules.known_functions" not in await said(job_rules, case)
+    assert "job_rules.known_functions" not in await score_all(job_rules, case)
 
 
 async def test_versions_of_an_adaptor_have_functions_of_their_own() -> None:
     code = "cursor('now');\n"
 
-    new = await said(job_known_functions, edited(code, adaptor=HTTP))
-    old = await said(job_known_functions, edited(code, adaptor={**HTTP, "version": "6.0.0"}))
+    new = await score_all(job_known_functions, edited(code, adaptor=HTTP))
+    old = await score_all(job_known_functions, edited(code, adaptor={**HTTP, "version": "6.0.0"}))
 
     assert new["job_known_functions"][1] is True
     assert old["job_known_functions"][1] is False
@@ -161,14 +167,14 @@ async def test_versions_of_an_adaptor_have_functions_of_their_own() -> None:
 async def test_an_answer_that_is_only_a_text_has_its_adaptor_from_the_question() -> None:
     case = Case(text="```js\ngett('/a');\n```", inputs={"context": {"adaptor": "http@6.5.4"}})
 
-    assert (await said(job_known_functions, case))["job_known_functions"][:3] == ("scored", False, 0.0)
+    assert (await score_all(job_known_functions, case))["job_known_functions"][:3] == ("scored", False, 0.0)
 
 
 async def test_the_last_edit_counts() -> None:
     first, last = edited("import x from 'y';\n"), edited("get('/a');\n")
     case = Case(messages=(*first.messages, *last.messages))
 
-    assert (await said(job_no_import, case))["job_no_import"][1] is True
+    assert (await score_all(job_no_import, case))["job_no_import"][1] is True
 
 
 # Lines that were not to change
@@ -189,7 +195,7 @@ async def test_the_last_edit_counts() -> None:
 async def test_an_edit_leaves_alone_what_is_outside_of_the_span(
     new: str | None, expected: Any, outcome: tuple[Any, ...]
 ) -> None:
-    scores = await said(job_outside_untouched, edited(new, expected=expected))
+    scores = await score_all(job_outside_untouched, edited(new, expected=expected))
 
     assert scores["job_outside_untouched"][: len(outcome)] == outcome
 
@@ -197,8 +203,8 @@ async def test_an_edit_leaves_alone_what_is_outside_of_the_span(
 # What is expected
 
 CHANGED = edited("get('/a');\nput('/b');\nget('/c');\n")
-QUESTION = answered("It asks for three things.", suggested_code=None)
-PLAIN = answered("So:\n\n```js\nget('/a');\n```")
+QUESTION = answer_case("It asks for three things.", suggested_code=None)
+PLAIN_ANSWER = answer_case("So:\n\n```js\nget('/a');\n```")
 
 
 @pytest.mark.parametrize(
@@ -208,18 +214,18 @@ PLAIN = answered("So:\n\n```js\nget('/a');\n```")
         (CHANGED, {"edit": False}, ["The job is changed, and was not to be."]),
         (QUESTION, {"edit": False}, []),
         (QUESTION, {"edit": True}, ["The job was to be changed, and is not."]),
-        (PLAIN, {"edit": False}, []),
+        (PLAIN_ANSWER, {"edit": False}, []),
         (CHANGED, {"code": "get('/a');\nput('/b');\nget('/c');\n"}, []),
         (CHANGED, {"code": "get('/a');\nput('/b');\nget('/c');"}, ["The code is another from line 3 on."]),
         (CHANGED, {"code": "get('/a');\nput('/b');\nget('/c');\n\n"}, ["The code is another at its end."]),
         (CHANGED, {"code": "get('/a');\r\nput('/b');\nget('/c');\n"}, ["The code is another from line 1 on."]),
         (QUESTION, {"code": "get('/a');\n"}, ["No code is suggested."]),
-        (PLAIN, {"code": "get('/a');\n"}, []),
-        (PLAIN, {"code": "get('/b');\n"}, ["No such code is suggested."]),
+        (PLAIN_ANSWER, {"code": "get('/a');\n"}, []),
+        (PLAIN_ANSWER, {"code": "get('/b');\n"}, ["No such code is suggested."]),
         (CHANGED, {"contains": "put("}, []),
         (CHANGED, {"contains": ["put(", "post(", "I'll"]}, ["This is missing: `post(`, `I'll`."]),
         (QUESTION, {"contains": "three"}, []),
-        (PLAIN, {"contains": ["So:", "get('/a')"]}, []),
+        (PLAIN_ANSWER, {"contains": ["So:", "get('/a')"]}, []),
         (CHANGED, {"absent": "get('/b')"}, []),
         (CHANGED, {"absent": ["x", "put("]}, ["This should not be there: `put(`."]),
         (QUESTION, {"absent": "three"}, ["This should not be there: `three`."]),
@@ -257,9 +263,11 @@ async def test_every_given_key_is_checked(case: Case, expected: dict[str, Any], 
     ],
 )
 async def test_what_cannot_be_expected_is_told(expected: Any, status: str, code: str) -> None:
-    ((told, passed, _, reason),) = (await said(job_expected, edited("get('/a');\n", expected=expected))).values()
+    ((reply_value, passed, _, reason),) = (
+        await score_all(job_expected, edited("get('/a');\n", expected=expected))
+    ).values()
 
-    assert (told, passed) == (status, None)
+    assert (reply_value, passed) == (status, None)
     assert reason.startswith(f"{code}: ")
 
 

@@ -88,12 +88,12 @@ def test_the_tree_knows_what_things_are_and_where() -> None:
 
 def test_threads_do_not_disturb_each_other() -> None:
     codes = ["get('/a');\n" * 200, "get('/a'\n" * 50, "", "{" * 999]
-    alone = [check_syntax(code) for code in codes]
+    expected = [check_syntax(code) for code in codes]
 
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(check_syntax, codes * 5))
 
-    assert together == alone * 5
+    assert together == expected * 5
 
 
 @given(st.text(st.characters(), max_size=200) | st.text("(){}[]`$'\"/\\;=>.,ab \n\r\0\ud800é", max_size=60))

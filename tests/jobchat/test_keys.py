@@ -8,7 +8,7 @@ import pytest
 from palaver.testing import client
 from tests.jobchat.scenarios import ChatFactory
 
-OWN = "sk-ant-of-the-caller-0123456789"
+CALLERS_KEY = "sk-ant-of-the-caller-0123456789"
 
 
 def holders(folder: Path, text: str) -> tuple[list[str], list[str]]:
@@ -17,18 +17,18 @@ def holders(folder: Path, text: str) -> tuple[list[str], list[str]]:
     return [file.name for file in files], [file.name for file in files if text.encode() in file.read_bytes()]
 
 
-async def test_the_callers_key_is_used_for_their_request_only(chatting: ChatFactory) -> None:
-    workflow, fake = chatting([{"text": "Yes."}] * 2)
+async def test_the_callers_key_is_used_for_their_request_only(create_chat: ChatFactory) -> None:
+    workflow, fake = create_chat([{"text": "Yes."}] * 2)
 
     async with client(workflow) as http:
-        (await http.post("/services/job_chat", json={"content": "zzz", "api_key": OWN})).raise_for_status()
+        (await http.post("/services/job_chat", json={"content": "zzz", "api_key": CALLERS_KEY})).raise_for_status()
         (await http.post("/services/job_chat", json={"content": "zzz", "api_key": " "})).raise_for_status()
 
-    assert [request.key for request in fake.requests] == [OWN, "sk-ant-the-servers-own-key"]
+    assert [request.key for request in fake.requests] == [CALLERS_KEY, "sk-ant-the-servers-own-key"]
 
 
-async def test_without_any_key_there_is_no_answer(chatting: ChatFactory) -> None:
-    workflow, fake = chatting([], key=None)
+async def test_without_any_key_there_is_no_answer(create_chat: ChatFactory) -> None:
+    workflow, fake = create_chat([], key=None)
 
     async with client(workflow) as http:
         answer = await http.post("/services/job_chat", json={"content": "zzz"})
@@ -42,12 +42,12 @@ async def test_without_any_key_there_is_no_answer(chatting: ChatFactory) -> None
     assert status["docs_index"] == "working"
 
 
-async def test_a_refused_key_is_told_with_whose_it_was(chatting: ChatFactory) -> None:
-    refused = {"error": {"status": 401, "type": "authentication_error", "message": f"invalid x-api-key {OWN}"}}
-    workflow, _ = chatting([refused, refused])
+async def test_a_refused_key_is_told_with_whose_it_was(create_chat: ChatFactory) -> None:
+    refused = {"error": {"status": 401, "type": "authentication_error", "message": f"invalid x-api-key {CALLERS_KEY}"}}
+    workflow, _ = create_chat([refused, refused])
 
     async with client(workflow) as http:
-        theirs = (await http.post("/services/job_chat", json={"content": "zzz", "api_key": OWN})).json()
+        theirs = (await http.post("/services/job_chat", json={"content": "zzz", "api_key": CALLERS_KEY})).json()
         ours = (await http.post("/services/job_chat", json={"content": "zzz"})).json()
 
     assert (theirs["code"], theirs["type"], theirs["details"]["key"]) == (401, "AUTH_ERROR", "request")
@@ -55,26 +55,26 @@ async def test_a_refused_key_is_told_with_whose_it_was(chatting: ChatFactory) ->
 
 
 async def test_a_key_is_in_no_answer_log_event_or_database(
-    chatting: ChatFactory, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    create_chat: ChatFactory, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    repeated = {"error": {"status": 400, "type": "invalid_request_error", "message": f"What is {OWN}?"}}
-    in_stream = {"text": "Half", "then_error": {"type": "api_error", "message": f"{OWN} is no good"}}
-    workflow, fake = chatting([{"text": "Yes."}, repeated, in_stream, {"text": "Yes."}])
-    payload = {"content": "zzz", "api_key": OWN, "context": {"expression": "a();"}, "suggest_code": True}
+    repeated = {"error": {"status": 400, "type": "invalid_request_error", "message": f"What is {CALLERS_KEY}?"}}
+    in_stream = {"text": "Half", "then_error": {"type": "api_error", "message": f"{CALLERS_KEY} is no good"}}
+    workflow, fake = create_chat([{"text": "Yes."}, repeated, in_stream, {"text": "Yes."}])
+    payload = {"content": "zzz", "api_key": CALLERS_KEY, "context": {"expression": "a();"}, "suggest_code": True}
     async with client(workflow, db=str(tmp_path / "palaver.db")) as http:
-        told = [
+        bodies = [
             (await http.post(f"/services/job_chat{path}", json=payload)).text for path in ("", "", "/stream", "/stream")
         ]
         runs = (await http.get("/api/runs")).json()
         for run in runs["data"]:
-            told += [(await http.get(f"/api/runs/{run['id']}{rest}")).text for rest in ("", "/events")]
-        told.append((await http.get("/metrics")).text)
+            bodies += [(await http.get(f"/api/runs/{run['id']}{suffix}")).text for suffix in ("", "/events")]
+        bodies.append((await http.get("/metrics")).text)
 
-    assert [request.key for request in fake.requests] == [OWN] * 4
+    assert [request.key for request in fake.requests] == [CALLERS_KEY] * 4
     assert len(runs["data"]) == 4
-    assert not [text for text in told if OWN in text]
-    assert OWN not in caplog.text
-    names, holding = holders(tmp_path, OWN)
+    assert not [text for text in bodies if CALLERS_KEY in text]
+    assert CALLERS_KEY not in caplog.text
+    names, holding = holders(tmp_path, CALLERS_KEY)
     assert "palaver.db" in names
     assert holding == []

@@ -72,23 +72,23 @@ def test_all_that_may_be_sent() -> None:
 
 
 def test_null_is_the_same_as_absent() -> None:
-    nothing: dict[str, Any] = dict.fromkeys(
+    nulls: dict[str, Any] = dict.fromkeys(
         ["history", "context", "meta", "use_new_prompt", "suggest_code", "rehearsal", "refresh_rag"]
     )
     empty: dict[str, Any] = dict.fromkeys(["expression", "adaptor", "page_name", "input", "output", "log"])
 
-    assert parse_payload({"content": "a", **nothing}) == Payload(content="a")
+    assert parse_payload({"content": "a", **nulls}) == Payload(content="a")
     assert parse_payload({"content": "a", "context": empty, "meta": {"rag": None}}) == Payload(content="a")
     assert parse_payload({"content": "a", "context": {"adaptor": " "}, "meta": {"rag": {}}}) == Payload(content="a")
 
 
-@pytest.mark.parametrize("said", [None, [], "x", {"adaptor": "http", "page": 5}])
-def test_what_we_said_before_in_another_shape_is_no_fault(said: Any) -> None:
-    assert parse_payload({"content": "a", "meta": {"job_chat": said}}).previous_topic in (None, PreviousTopic())
+@pytest.mark.parametrize("meta", [None, [], "x", {"adaptor": "http", "page": 5}])
+def test_what_we_said_before_in_another_shape_is_no_fault(meta: Any) -> None:
+    assert parse_payload({"content": "a", "meta": {"job_chat": meta}}).previous_topic in (None, PreviousTopic())
 
 
 @pytest.mark.parametrize(
-    ("sent", "field", "message"),
+    ("body", "field", "message"),
     [
         ({"content": None}, "content", "must be a string that is not blank"),
         ({"content": 5}, "content", "must be a string that is not blank"),
@@ -116,8 +116,8 @@ def test_what_we_said_before_in_another_shape_is_no_fault(said: Any) -> None:
         ),
     ],
 )
-def test_one_fault(sent: dict[str, Any], field: str, message: str) -> None:
-    failure = refusal({"content": "a", **sent})
+def test_one_fault(body: dict[str, Any], field: str, message: str) -> None:
+    failure = refusal({"content": "a", **body})
 
     assert (failure.code, failure.status, failure.message) == ("bad_request", 400, f"{field} {message}")
     assert failure.details == {"errors": [{"field": field, "message": message}]}

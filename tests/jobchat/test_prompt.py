@@ -19,7 +19,7 @@ ENTRIES = (Entry("lend", "lend(book)", "lend(book)\nLends."), Entry("burn", "bur
 DOCS = AdaptorDocs(
     adaptor=Adaptor("@openfn/language-library"), version="1.2.0", state="exact", docs_version="1.2.0", entries=ENTRIES
 )
-FOUND = [SearchResult("Loans end.", "Lending", "Loans"), SearchResult("Bare.")]
+RESULTS = [SearchResult("Loans end.", "Lending", "Loans"), SearchResult("Bare.")]
 
 
 def texts(blocks: list[dict[str, Any]]) -> list[str]:
@@ -27,16 +27,16 @@ def texts(blocks: list[dict[str, Any]]) -> list[str]:
 
 
 def test_a_bare_question() -> None:
-    sent = build_prompt(Payload(content="why?"))
+    prompt = build_prompt(Payload(content="why?"))
 
-    assert [block["cache_control"] for block in sent.system] == [CACHED]
-    assert sent.messages == [
+    assert [block["cache_control"] for block in prompt.system] == [CACHED]
+    assert prompt.messages == [
         {
             "role": "user",
             "content": [{"type": "text", "text": "The job has no code yet."}, {"type": "text", "text": "why?"}],
         }
     ]
-    assert sent.tools == []
+    assert prompt.tools == []
 
 
 def test_what_changes_most_stands_last() -> None:
@@ -45,20 +45,20 @@ def test_what_changes_most_stands_last() -> None:
         content="why?", context=context, mode="edits", history=(Turn("user", "a"), Turn("assistant", "b"))
     )
 
-    sent = build_prompt(payload, docs=DOCS, selection=select_entries(ENTRIES), results=FOUND)
+    prompt = build_prompt(payload, docs=DOCS, selection=select_entries(ENTRIES), results=RESULTS)
 
-    assert [block["cache_control"] for block in sent.system] == [CACHED] * 3
-    assert texts(sent.system)[1] == (
+    assert [block["cache_control"] for block in prompt.system] == [CACHED] * 3
+    assert texts(prompt.system)[1] == (
         "The job's adaptor is @openfn/language-library 1.2.0. Its functions; those of namespaces may be missing:\n"
         + element("adaptor", "lend(book)\nLends.\n\nburn(book)\nBurns.")
     )
-    assert texts(sent.system)[2] == (
+    assert texts(prompt.system)[2] == (
         "From the documentation, which may or may not be to the point:\n"
         + element("docs", "Lending > Loans\n\nLoans end.")
         + "\n"
         + element("docs", "Bare.")
     )
-    assert sent.messages == [
+    assert prompt.messages == [
         {"role": "user", "content": [{"type": "text", "text": "a"}]},
         {"role": "assistant", "content": [{"type": "text", "text": "b", "cache_control": CACHED}]},
         {
@@ -75,7 +75,7 @@ def test_what_changes_most_stands_last() -> None:
             ],
         },
     ]
-    assert sent.tools == [EDIT_JOB]
+    assert prompt.tools == [EDIT_JOB]
 
 
 def test_our_own_words_depend_on_nothing_but_the_mode() -> None:
@@ -109,12 +109,12 @@ def test_entries_chosen_for_a_question_stand_apart_from_the_listing() -> None:
 
 
 def test_what_is_not_known_exactly_is_said() -> None:
-    near = msgspec.structs.replace(DOCS, state="nearest", docs_version="1.0.0")
+    nearest = msgspec.structs.replace(DOCS, state="nearest", docs_version="1.0.0")
     missing = AdaptorDocs(adaptor=Adaptor("@mine/thing"))
 
     assert (
         "describes version 1.0.0, the nearest known"
-        in build_prompt(Payload(content="a"), docs=near, selection=select_entries(ENTRIES)).system[1]["text"]
+        in build_prompt(Payload(content="a"), docs=nearest, selection=select_entries(ENTRIES)).system[1]["text"]
     )
     assert build_prompt(Payload(content="a"), docs=missing).system[1]["text"] == (
         "The job's adaptor is @mine/thing. Its functions are not known here: say so when the answer depends on them."
@@ -149,10 +149,10 @@ def test_a_prompt_has_at_most_four_cache_marks_and_no_empty_text() -> None:
         content="a", history=(Turn("user", "b"),) * 5, context=JobContext(log=" ", input="", expression="\n")
     )
 
-    sent = build_prompt(payload, docs=DOCS, selection=select_entries(ENTRIES), results=FOUND)
+    prompt = build_prompt(payload, docs=DOCS, selection=select_entries(ENTRIES), results=RESULTS)
 
-    assert msgspec.json.encode(sent).count(b"cache_control") == 4
-    assert all(text.strip() for message in sent.messages for text in texts(message["content"]))
+    assert msgspec.json.encode(prompt).count(b"cache_control") == 4
+    assert all(text.strip() for message in prompt.messages for text in texts(message["content"]))
 
 
 @given(st.text())

@@ -86,12 +86,14 @@ def test_one_line_is_one_row_and_no_two_are_the_same() -> None:
 
 def test_every_row_is_a_payload_with_a_script_and_an_expectation() -> None:
     for row in ROWS:
-        given = payload.parse_payload({name: value for name, value in row.items() if name not in ("topic", "expected")})
-        wanted = expecting.parse_expected(row["expected"])
+        parsed = payload.parse_payload(
+            {name: value for name, value in row.items() if name not in ("topic", "expected")}
+        )
+        expected = expecting.parse_expected(row["expected"])
 
         assert len(read_script(row["model_script"])) >= 1
-        assert isinstance(wanted.edit, bool)
-        assert given.mode == "edits" or wanted.edit is False
+        assert isinstance(expected.edit, bool)
+        assert parsed.mode == "edits" or expected.edit is False
 
 
 def test_there_are_jobs_with_both_kinds_of_line_ends_and_without_code() -> None:
@@ -113,31 +115,33 @@ async def test_every_scripted_answer_passes(job_chat: Any) -> None:
     for row in ROWS:
         case = await answer(job_chat, row)
 
-        found = await scores(case, *every)
+        results = await scores(case, *every)
 
-        assert {name: score for name, score in found.items() if score[0] == "error" or score[1] is False} == {}
-        assert found["job_expected"] == ("scored", True, "")
+        assert {name: score for name, score in results.items() if score[0] == "error" or score[1] is False} == {}
+        assert results["job_expected"] == ("scored", True, "")
         has_code = row["expected"]["edit"] or (_is_plain(row) and "```js" in case.text)
-        assert ("job_rules.parses" in found) == has_code
+        assert ("job_rules.parses" in results) == has_code
 
 
 async def test_no_answer_passes_that_does_the_opposite(job_chat: Any) -> None:
     """What nothing could fail would say nothing of a real model."""
     for row in ROWS:
-        wrong = SILENT if row["expected"]["edit"] or _is_plain(row) else MEDDLING
+        script = SILENT if row["expected"]["edit"] or _is_plain(row) else MEDDLING
 
-        found = await scores(await answer(job_chat, {**row, "model_script": wrong}), job_expected)
+        results = await scores(await answer(job_chat, {**row, "model_script": script}), job_expected)
 
-        assert (row["content"], *found["job_expected"][:2]) == (row["content"], "scored", False)
+        assert (row["content"], *results["job_expected"][:2]) == (row["content"], "scored", False)
 
 
 async def test_an_answer_with_another_versions_function_does_not_pass(job_chat: Any) -> None:
-    asked = [row for row in ROWS if row["content"] == "Fetch only what changed since the last run."]
-    new, old = sorted(asked, key=lambda row: row["context"]["adaptor"], reverse=True)
+    rows = [row for row in ROWS if row["content"] == "Fetch only what changed since the last run."]
+    new, old = sorted(rows, key=lambda row: row["context"]["adaptor"], reverse=True)
 
-    found = await scores(await answer(job_chat, {**old, "model_script": new["model_script"]}), job_rules, job_expected)
+    results = await scores(
+        await answer(job_chat, {**old, "model_script": new["model_script"]}), job_rules, job_expected
+    )
 
-    assert [name for name, (_, passed, _) in found.items() if not passed] == [
+    assert [name for name, (_, passed, _) in results.items() if not passed] == [
         "job_rules.known_functions",
         "job_expected",
     ]
@@ -145,10 +149,10 @@ async def test_an_answer_with_another_versions_function_does_not_pass(job_chat: 
 
 async def test_a_row_can_be_sent_to_the_service_as_it_is(job_chat: Any) -> None:
     async with client(job_chat) as http:
-        answers = [await http.post("/services/job_chat", json=row) for row in ROWS]
+        responses = [await http.post("/services/job_chat", json=row) for row in ROWS]
 
-    assert [answer.status_code for answer in answers] == [200] * len(ROWS)
-    assert [answer.json().get("suggested_code") is not None for answer in answers] == [
+    assert [answer.status_code for answer in responses] == [200] * len(ROWS)
+    assert [answer.json().get("suggested_code") is not None for answer in responses] == [
         row["expected"]["edit"] for row in ROWS
     ]
 

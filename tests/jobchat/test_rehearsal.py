@@ -11,8 +11,8 @@ from tests.protocols.test_services import read
 
 
 @pytest.mark.parametrize("key", [None, "sk-ant-the-servers-own-key"])
-async def test_a_rehearsal_needs_no_key_and_uses_none(chatting: ChatFactory, key: str | None) -> None:
-    workflow, fake = chatting([], key=key)
+async def test_a_rehearsal_needs_no_key_and_uses_none(create_chat: ChatFactory, key: str | None) -> None:
+    workflow, fake = create_chat([], key=key)
     job = "get('/patients');\n"
     payload = {"content": "log how many there are", "context": {"expression": job}, "suggest_code": True}
 
@@ -28,8 +28,8 @@ async def test_a_rehearsal_needs_no_key_and_uses_none(chatting: ChatFactory, key
     assert fake.requests == []
 
 
-async def test_the_page_is_told_that_it_is_one(chatting: ChatFactory) -> None:
-    workflow, _ = chatting([], key=None)
+async def test_the_page_is_told_that_it_is_one(create_chat: ChatFactory) -> None:
+    workflow, _ = create_chat([], key=None)
 
     async with client(workflow) as http:
         stream = await http.post("/services/job_chat/stream", json={"content": "why?", "rehearsal": True})
@@ -39,8 +39,8 @@ async def test_the_page_is_told_that_it_is_one(chatting: ChatFactory) -> None:
     assert notice["text"].startswith("This is a rehearsal: no model was asked.")
 
 
-async def test_a_rehearsal_is_asked_for_by_true_alone(chatting: ChatFactory) -> None:
-    workflow, _ = chatting([], key=None)
+async def test_a_rehearsal_is_asked_for_by_true_alone(create_chat: ChatFactory) -> None:
+    workflow, _ = create_chat([], key=None)
 
     async def status_of(http: Any, value: Any) -> int:
         return (await http.post("/services/job_chat", json={"content": "why?", "rehearsal": value})).status_code

@@ -18,18 +18,20 @@ def payload_of(scenario: Scenario) -> dict[str, Any]:
     return {"content": "zzz", **context, **({} if scenario.plain else {"suggest_code": True})}
 
 
-async def asked(chatting: ChatFactory, script: Any, payload: dict[str, Any], **settings: Any) -> dict[str, Any]:
-    workflow, _ = chatting(script, **settings)
+async def ask_service(
+    create_chat: ChatFactory, script: Any, payload: dict[str, Any], **settings: Any
+) -> dict[str, Any]:
+    workflow, _ = create_chat(script, **settings)
     async with client(workflow) as http:
         answer = await http.post("/services/job_chat", json=payload)
     return answer.json()
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-async def test_a_scenario_gives_its_answer(chatting: ChatFactory, name: str) -> None:
+async def test_a_scenario_gives_its_answer(create_chat: ChatFactory, name: str) -> None:
     scenario = SCENARIOS[name]
 
-    body = await asked(chatting, scenario.script, payload_of(scenario))
+    body = await ask_service(create_chat, scenario.script, payload_of(scenario))
 
     response = scenario.answer["response"]
     assert body == {
@@ -40,10 +42,10 @@ async def test_a_scenario_gives_its_answer(chatting: ChatFactory, name: str) -> 
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-async def test_the_last_event_of_a_stream_is_the_body(chatting: ChatFactory, name: str) -> None:
+async def test_the_last_event_of_a_stream_is_the_body(create_chat: ChatFactory, name: str) -> None:
     scenario = SCENARIOS[name]
-    body = await asked(chatting, scenario.script, payload_of(scenario))
-    workflow, _ = chatting(scenario.script)
+    body = await ask_service(create_chat, scenario.script, payload_of(scenario))
+    workflow, _ = create_chat(scenario.script)
 
     async with client(workflow) as http:
         streamed = await http.post("/services/job_chat/stream", json=payload_of(scenario))
@@ -58,9 +60,9 @@ async def test_the_last_event_of_a_stream_is_the_body(chatting: ChatFactory, nam
     assert changes == [code for code in [body.get("suggested_code")] if code is not None]
 
 
-async def test_what_is_done_is_told_in_order(chatting: ChatFactory) -> None:
+async def test_what_is_done_is_told_in_order(create_chat: ChatFactory) -> None:
     script = [edit(replace("x", "y")), edit(rewrite("b();\n"))]
-    workflow, _ = chatting(script)
+    workflow, _ = create_chat(script)
     payload = {"content": "how do cursors work?", "context": {"expression": "a();\n"}, "suggest_code": True}
 
     async with client(workflow) as http:
@@ -77,10 +79,10 @@ async def test_what_is_done_is_told_in_order(chatting: ChatFactory) -> None:
     assert [event for event, _ in events][-4:] == ["changes", "message_delta", "message_stop", "complete"]
 
 
-async def test_meta_tells_model_page_and_adaptor(chatting: ChatFactory) -> None:
+async def test_meta_tells_model_page_and_adaptor(create_chat: ChatFactory) -> None:
     payload = {"content": "zzz", "context": {"adaptor": "http@6.5.4", "page_name": "my_job"}}
 
-    body = await asked(chatting, [{"text": "Yes."}], payload)
+    body = await ask_service(create_chat, [{"text": "Yes."}], payload)
 
     assert body["meta"] == {
         "rag": {**NO_RAG, "search_queries": [{"query": "zzz http"}]},
@@ -93,8 +95,8 @@ async def test_meta_tells_model_page_and_adaptor(chatting: ChatFactory) -> None:
     }
 
 
-async def test_without_an_adaptor_there_are_no_docs(chatting: ChatFactory) -> None:
-    body = await asked(chatting, [{"text": "Yes."}], {"content": "zzz"})
+async def test_without_an_adaptor_there_are_no_docs(create_chat: ChatFactory) -> None:
+    body = await ask_service(create_chat, [{"text": "Yes."}], {"content": "zzz"})
 
     assert body["meta"]["job_chat"] == {"model": "claude-sonnet-5-5", "finish": "stop", "adaptor": {"docs": "none"}}
 
@@ -109,34 +111,34 @@ async def test_without_an_adaptor_there_are_no_docs(chatting: ChatFactory) -> No
     ],
 )
 async def test_an_answer_that_says_nothing_is_a_failure(
-    chatting: ChatFactory, step: Any, code: str, kind: str, status: int
+    create_chat: ChatFactory, step: Any, code: str, kind: str, status: int
 ) -> None:
-    body = await asked(chatting, [step], {"content": "zzz", "suggest_code": True})
+    body = await ask_service(create_chat, [step], {"content": "zzz", "suggest_code": True})
 
     assert (body["code"], body["type"]) == (status, kind)
     assert body["details"] == {"stop_reason": code, "usage": USAGE}
 
 
-async def test_a_failure_tells_what_was_said_and_spent_before(chatting: ChatFactory) -> None:
+async def test_a_failure_tells_what_was_said_and_spent_before(create_chat: ChatFactory) -> None:
     step = {"text": "Half an ans", "then_error": {"type": "overloaded_error", "message": "Overloaded"}}
 
-    body = await asked(chatting, [step], {"content": "zzz"})
+    body = await ask_service(create_chat, [step], {"content": "zzz"})
 
     assert (body["code"], body["type"], body["details"]["retry_after"]) == (503, "OVERLOADED", 10)
     assert body["details"]["partial_response"] == "Half an ans"
     assert body["details"]["usage"]["input_tokens"] == 10
 
 
-async def test_usage_in_meta_is_not_added(chatting: ChatFactory) -> None:
+async def test_usage_in_meta_is_not_added(create_chat: ChatFactory) -> None:
     meta = {"rag": {"search_results": [], "usage": {"input_tokens": 9000}}, "usage": {"input_tokens": 1}}
 
-    body = await asked(chatting, [{"text": "Yes."}], {"content": "zzz", "meta": meta})
+    body = await ask_service(create_chat, [{"text": "Yes."}], {"content": "zzz", "meta": meta})
 
     assert body["usage"] == USAGE
     assert list(body["meta"]) == ["rag", "job_chat"]
 
 
-async def test_cached_tokens_are_counted_apart(chatting: ChatFactory) -> None:
+async def test_cached_tokens_are_counted_apart(create_chat: ChatFactory) -> None:
     usage = {
         "input_tokens": 526,
         "output_tokens": 164,
@@ -144,13 +146,15 @@ async def test_cached_tokens_are_counted_apart(chatting: ChatFactory) -> None:
         "cache_read_input_tokens": 7,
     }
 
-    body = await asked(chatting, [{"text": "Yes.", "usage": usage}], {"content": "zzz"})
+    body = await ask_service(create_chat, [{"text": "Yes.", "usage": usage}], {"content": "zzz"})
 
     assert body["usage"] == usage
 
 
-async def test_the_callers_items_come_back_untouched_and_unmarked_words_go_to_the_model(chatting: ChatFactory) -> None:
-    workflow, fake = chatting([{"text": "Yes."}])
+async def test_the_callers_items_come_back_untouched_and_unmarked_words_go_to_the_model(
+    create_chat: ChatFactory,
+) -> None:
+    workflow, fake = create_chat([{"text": "Yes."}])
     history = [
         {"role": "assistant", "content": "Hello", "extra": 1},
         {"role": "user", "content": "[pg:job] first", "id": 5},
@@ -166,9 +170,9 @@ async def test_the_callers_items_come_back_untouched_and_unmarked_words_go_to_th
         {"role": "user", "content": "[pg:job] third"},
         {"role": "assistant", "content": "Yes."},
     ]
-    sent = fake.requests[0].body["messages"]
-    said = [(message["role"], message["content"][-1]["text"]) for message in sent]
-    assert said == [
+    messages = fake.requests[0].body["messages"]
+    texts = [(message["role"], message["content"][-1]["text"]) for message in messages]
+    assert texts == [
         ("user", "(earlier conversation)"),
         ("assistant", "Hello"),
         ("user", "first"),
@@ -177,8 +181,8 @@ async def test_the_callers_items_come_back_untouched_and_unmarked_words_go_to_th
     ]
 
 
-async def test_equal_turns_make_equal_prompts(chatting: ChatFactory) -> None:
-    workflow, fake = chatting([{"text": "Yes."}, {"text": "Yes."}])
+async def test_equal_turns_make_equal_prompts(create_chat: ChatFactory) -> None:
+    workflow, fake = create_chat([{"text": "Yes."}, {"text": "Yes."}])
     payload = {
         "content": "how do cursors work?",
         "context": {"adaptor": "http@6.5.4", "expression": "get('/a');", "input": {"configuration": {"password": "p"}}},
@@ -197,28 +201,28 @@ async def test_equal_turns_make_equal_prompts(chatting: ChatFactory) -> None:
     assert '"password":"[hidden]"' in first["messages"][-1]["content"][0]["text"]
 
 
-async def test_results_come_back_first_and_stay_in_their_order(chatting: ChatFactory) -> None:
-    workflow, _ = chatting([{"text": "Yes."}] * 3)
+async def test_results_come_back_first_and_stay_in_their_order(create_chat: ChatFactory) -> None:
+    workflow, _ = create_chat([{"text": "Yes."}] * 3)
     question = {"content": "how do I remember a cursor between two runs?", "context": {"page_name": "a"}}
 
     async with client(workflow) as http:
         first = (await http.post("/services/job_chat", json=question)).json()
-        found = first["meta"]["rag"]["search_results"]
-        again = {"content": "how do I catch the errors of a request?", "context": {"page_name": "a"}}
-        second = (await http.post("/services/job_chat", json={**again, "meta": first["meta"]})).json()
-        moved = {**again, "context": {"page_name": "b"}, "meta": first["meta"]}
+        first_results = first["meta"]["rag"]["search_results"]
+        payload = {"content": "how do I catch the errors of a request?", "context": {"page_name": "a"}}
+        second = (await http.post("/services/job_chat", json={**payload, "meta": first["meta"]})).json()
+        moved = {**payload, "context": {"page_name": "b"}, "meta": first["meta"]}
         third = (await http.post("/services/job_chat", json=moved)).json()
 
-    assert found
-    kept = second["meta"]["rag"]["search_results"]
-    assert kept[: len(found)] == found
-    assert len(kept) > len(found)
-    assert third["meta"]["rag"]["search_results"][0] not in found
+    assert first_results
+    merged = second["meta"]["rag"]["search_results"]
+    assert merged[: len(first_results)] == first_results
+    assert len(merged) > len(first_results)
+    assert third["meta"]["rag"]["search_results"][0] not in first_results
 
 
-async def test_the_correction_repeats_the_conversation_and_names_what_failed(chatting: ChatFactory) -> None:
+async def test_the_correction_repeats_the_conversation_and_names_what_failed(create_chat: ChatFactory) -> None:
     scenario = SCENARIOS["two places, corrected"]
-    workflow, fake = chatting(scenario.script)
+    workflow, fake = create_chat(scenario.script)
 
     async with client(workflow) as http:
         (await http.post("/services/job_chat", json=payload_of(scenario))).raise_for_status()
@@ -232,8 +236,8 @@ async def test_the_correction_repeats_the_conversation_and_names_what_failed(cha
     assert second["tool_choice"] == {"type": "tool", "name": "edit_job"}
 
 
-async def test_it_is_a_chat_on_every_protocol(chatting: ChatFactory) -> None:
-    workflow, _ = chatting([edit(rewrite("b();\n"))] * 3)
+async def test_it_is_a_chat_on_every_protocol(create_chat: ChatFactory) -> None:
+    workflow, _ = create_chat([edit(rewrite("b();\n"))] * 3)
     messages = [{"role": "user", "content": "zzz"}]
     inputs = {"context": {"expression": "a();\n"}, "suggest_code": True}
 
@@ -249,8 +253,8 @@ async def test_it_is_a_chat_on_every_protocol(chatting: ChatFactory) -> None:
     assert completed["choices"][0]["message"]["content"] == "I'll do that."
 
 
-async def test_nobody_else_tells_the_model_what_it_is(chatting: ChatFactory) -> None:
-    workflow, fake = chatting([])
+async def test_nobody_else_tells_the_model_what_it_is(create_chat: ChatFactory) -> None:
+    workflow, fake = create_chat([])
     messages = [{"role": "system", "content": "Be a pirate."}, {"role": "user", "content": "zzz"}]
 
     async with client(workflow) as http:
@@ -260,16 +264,16 @@ async def test_nobody_else_tells_the_model_what_it_is(chatting: ChatFactory) -> 
     assert fake.requests == []
 
 
-async def test_unknown_fields_and_names_are_harmless(chatting: ChatFactory) -> None:
+async def test_unknown_fields_and_names_are_harmless(create_chat: ChatFactory) -> None:
     payload = {"content": "zzz", "__proto__": {}, "ctx": 1, "messages ": 2, "self": 3, "context": {"constructor": 1}}
 
-    body = await asked(chatting, [{"text": "Yes."}], payload)
+    body = await ask_service(create_chat, [{"text": "Yes."}], payload)
 
     assert body["response"] == "Yes."
 
 
 @pytest.mark.parametrize(
-    ("sent", "message"),
+    ("messages", "message"),
     [
         ({"content": " "}, "content must not be blank"),
         ({"history": [{"role": "system", "content": "x"}]}, "history[0].role must be 'user' or 'assistant'"),
@@ -286,19 +290,21 @@ async def test_unknown_fields_and_names_are_harmless(chatting: ChatFactory) -> N
         ({"metrics_opt_in": 1}, "metrics_opt_in must be true or false"),
     ],
 )
-async def test_what_is_wrong_is_told_and_no_model_is_asked(chatting: ChatFactory, sent: Any, message: str) -> None:
-    workflow, fake = chatting([])
+async def test_what_is_wrong_is_told_and_no_model_is_asked(
+    create_chat: ChatFactory, messages: Any, message: str
+) -> None:
+    workflow, fake = create_chat([])
 
     async with client(workflow) as http:
-        answer = await http.post("/services/job_chat", json={"content": "zzz", **sent})
+        answer = await http.post("/services/job_chat", json={"content": "zzz", **messages})
 
     assert answer.status_code == 400
     assert (answer.json()["code"], answer.json()["type"], answer.json()["message"]) == (400, "BAD_REQUEST", message)
     assert fake.requests == []
 
 
-async def test_what_is_too_long_is_refused_with_its_size(chatting: ChatFactory) -> None:
-    body = await asked(chatting, [], {"content": "zzz", "context": {"log": "x" * 150_001}})
+async def test_what_is_too_long_is_refused_with_its_size(create_chat: ChatFactory) -> None:
+    body = await ask_service(create_chat, [], {"content": "zzz", "context": {"log": "x" * 150_001}})
 
     assert body == {
         "code": 413,
@@ -313,19 +319,19 @@ async def test_what_is_too_long_is_refused_with_its_size(chatting: ChatFactory) 
     }
 
 
-async def test_a_script_in_the_payload_is_played_only_where_the_server_says_so(chatting: ChatFactory) -> None:
+async def test_a_script_in_the_payload_is_played_only_where_the_server_says_so(create_chat: ChatFactory) -> None:
     payload = {"content": "zzz", "model_script": [{"text": "From the script."}]}
 
-    asked_for_real = await asked(chatting, [{"text": "From the model."}], payload)
-    scripted = await asked(chatting, [], payload, provider="scripted")
+    asked_for_real = await ask_service(create_chat, [{"text": "From the model."}], payload)
+    scripted = await ask_service(create_chat, [], payload, provider="scripted")
 
     assert asked_for_real["response"] == "From the model."
     assert scripted["response"] == "From the script."
     assert scripted["usage"] == USAGE
 
 
-async def test_without_an_index_nothing_is_searched(chatting: ChatFactory, tmp_path: Path) -> None:
-    workflow, _ = chatting([{"text": "Yes."}], index=str(tmp_path / "none.db"))
+async def test_without_an_index_nothing_is_searched(create_chat: ChatFactory, tmp_path: Path) -> None:
+    workflow, _ = create_chat([{"text": "Yes."}], index=str(tmp_path / "none.db"))
 
     async with client(workflow) as http:
         events = read((await http.post("/services/job_chat/stream", json={"content": "how do cursors work?"})).content)
@@ -344,23 +350,23 @@ async def test_without_an_index_nothing_is_searched(chatting: ChatFactory, tmp_p
         (rewrite("import b from 'b';\n"), ["no_import"]),
     ],
 )
-async def test_findings_are_told_of_code_that_was_checked(chatting: ChatFactory, edits: Any, findings: Any) -> None:
-    workflow, _ = chatting([edit(edits)])
+async def test_findings_are_told_of_code_that_was_checked(create_chat: ChatFactory, edits: Any, findings: Any) -> None:
+    workflow, _ = create_chat([edit(edits)])
     inputs = {"context": {"expression": "a();\n", "page_name": "p"}, "suggest_code": True}
     body = {"inputs": inputs, "messages": [{"role": "user", "content": "zzz"}]}
 
     async with client(workflow) as http:
         lines = (await http.post("/job_chat/invoke", json=body, headers={"accept": "application/x-ndjson"})).text
 
-    said = [msgspec.json.decode(line)["data"] for line in lines.splitlines()]
-    (value,) = [data["value"] for data in said if data.get("name") == "code-edit"]
-    told = value.get("findings")
-    assert (told if told is None else [finding["rule"] for finding in told]) == findings
+    texts = [msgspec.json.decode(line)["data"] for line in lines.splitlines()]
+    (value,) = [data["value"] for data in texts if data.get("name") == "code-edit"]
+    reported = value.get("findings")
+    assert (reported if reported is None else [finding["rule"] for finding in reported]) == findings
     assert value["input"] == "/context/expression"
 
 
-async def test_status_speaks_of_anthropic_only_where_it_is_asked(chatting: ChatFactory) -> None:
-    workflow, _ = chatting([], provider="scripted")
+async def test_status_speaks_of_anthropic_only_where_it_is_asked(create_chat: ChatFactory) -> None:
+    workflow, _ = create_chat([], provider="scripted")
 
     async with client(workflow) as http:
         assert (await http.get("/status")).json()["anthropic"] == "not configured"

@@ -42,8 +42,8 @@ def test_nothing_wants_to_run_when_it_is_installed_and_nothing_would_be_let() ->
 def test_versions_are_exact() -> None:
     package = json.loads((WEB / "package.json").read_text("utf-8"))
 
-    wanted = {**package["dependencies"], **package["devDependencies"], **package["overrides"]}
-    assert {name: version for name, version in wanted.items() if not re.fullmatch(r"\d+\.\d+\.\d+", version)} == {}
+    versions = {**package["dependencies"], **package["devDependencies"], **package["overrides"]}
+    assert {name: version for name, version in versions.items() if not re.fullmatch(r"\d+\.\d+\.\d+", version)} == {}
 
 
 @pytest.mark.parametrize(
@@ -72,5 +72,5 @@ def test_every_package_that_we_chose_has_a_reason() -> None:
     records = (WEB.parent / "docs" / "decisions" / name for name in RECORDS)
     record = "".join(path.read_text("utf-8") for path in records)
 
-    chosen = [*package["dependencies"], *package["devDependencies"], *package["overrides"]]
-    assert [name for name in chosen if f"`{name}`" not in record] == []
+    names = [*package["dependencies"], *package["devDependencies"], *package["overrides"]]
+    assert [name for name in names if f"`{name}`" not in record] == []

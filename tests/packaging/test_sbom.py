@@ -135,25 +135,25 @@ def test_all_that_is_locked_is_in_the_bill_with_a_licence_and_no_address(tmp_pat
     (page / "licenses.md").write_text("", encoding="utf-8")
     (page / "assets" / "index.css").unlink()
 
-    written = bill(ROOT, page)
+    content = bill(ROOT, page)
 
-    told = json.loads(written)
+    document = json.loads(content)
     assert LOCKED
-    assert [(part["name"], part["version"]) for part in told["components"] if part["bom-ref"] != "page"] == [
-        (wanted.name, str(wanted.specifier).removeprefix("==")) for wanted in LOCKED
+    assert [(part["name"], part["version"]) for part in document["components"] if part["bom-ref"] != "page"] == [
+        (requirement.name, str(requirement.specifier).removeprefix("==")) for requirement in LOCKED
     ]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     ours = f"pkg:pypi/palaver@{project['version']}"
-    wants = {entry["ref"]: entry["dependsOn"] for entry in told["dependencies"]}
+    wants = {entry["ref"]: entry["dependsOn"] for entry in document["dependencies"]}
     direct = {ref.split("/")[1].split("@")[0] for ref in wants[ours] if ref != "page"}
-    assert direct == {Requirement(wanted).name for wanted in project["dependencies"]}
+    assert direct == {Requirement(requirement).name for requirement in project["dependencies"]}
     # Everything is there because somebody wants it.
     assert {ref for others in wants.values() for ref in others} == set(wants) - {ours}
-    assert b"://" not in written
+    assert b"://" not in content
 
 
 def test_the_licences_are_those_that_the_packages_state() -> None:
-    assert set(LICENSES) == {wanted.name for wanted in LOCKED}
+    assert set(LICENSES) == {requirement.name for requirement in LOCKED}
     stated: dict[str, Any] = {}
     for name in LICENSES:
         try:
@@ -161,12 +161,14 @@ def test_the_licences_are_those_that_the_packages_state() -> None:
         except metadata.PackageNotFoundError:
             continue  # Another system's.
 
-    said = {name: expression for name, expression in stated.items() if expression}
-    assert said == {name: LICENSES[name] for name in said}
-    assert len(said) > 20
+    licenses = {name: expression for name, expression in stated.items() if expression}
+    assert licenses == {name: LICENSES[name] for name in licenses}
+    assert len(licenses) > 20
 
 
 def test_all_licences_are_permissive_but_those_we_know_of() -> None:
-    others = {name: said for name, said in LICENSES.items() if not set(re.split(" AND | OR ", said)) <= PERMISSIVE}
+    others = {
+        name: licenses for name, licenses in LICENSES.items() if not set(re.split(" AND | OR ", licenses)) <= PERMISSIVE
+    }
 
     assert others == COPYLEFT

@@ -42,9 +42,9 @@ SECRETS = re.compile(
 
 def built(kind: str, root: Path, into: Path) -> Path:
     """What hatchling makes of that folder, as pip would ask it to."""
-    done = run(kind, root, into)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return into / done.stdout.splitlines()[-1]
+    result = run(kind, root, into)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return into / result.stdout.splitlines()[-1]
 
 
 def run(kind: str, root: Path, into: Path) -> "subprocess.CompletedProcess[str]":
@@ -112,10 +112,10 @@ def test_the_source_distribution_has_what_make_needs_and_what_git_would_ignore_i
 
 def test_two_source_distributions_are_equal_byte_for_byte(source: Path, unpacked: Path) -> None:
     """One is made in the checkout, with whatever dates its files have; the other of what the first one holds."""
-    again = built("build_sdist", unpacked, unpacked.parent / "source again")
+    second = built("build_sdist", unpacked, unpacked.parent / "source again")
 
-    assert again.name == source.name
-    assert again.read_bytes() == source.read_bytes()
+    assert second.name == source.name
+    assert second.read_bytes() == source.read_bytes()
 
 
 def test_the_wheel_has_the_page(wheel: Path) -> None:
@@ -132,23 +132,23 @@ def test_the_wheel_has_the_page(wheel: Path) -> None:
 
 def test_the_wheel_is_for_every_system(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
-        told = archive.read(f"palaver-{VERSION}.dist-info/WHEEL").decode().splitlines()
+        content = archive.read(f"palaver-{VERSION}.dist-info/WHEEL").decode().splitlines()
         compiled = [name for name in archive.namelist() if name.endswith((".so", ".pyd", ".dll", ".dylib", ".node"))]
 
     assert wheel.name == f"palaver-{VERSION}-py3-none-any.whl"
-    assert {"Root-Is-Purelib: true", "Tag: py3-none-any"} <= set(told)
+    assert {"Root-Is-Purelib: true", "Tag: py3-none-any"} <= set(content)
     assert compiled == []
 
 
 def test_the_wheel_carries_the_bill_of_what_is_in_it(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
-        told = archive.read(f"palaver-{VERSION}.dist-info/sboms/palaver.cdx.json")
+        content = archive.read(f"palaver-{VERSION}.dist-info/sboms/palaver.cdx.json")
         archive.extractall(tmp_path, [name for name in archive.namelist() if name.startswith("palaver/web/")])
 
-    assert told == bill(ROOT, tmp_path / "palaver" / "web")
-    assert b'"pkg:npm/react@' in told
-    assert b'"pkg:npm/tailwindcss@' in told
-    assert b'"pkg:npm/vite@' not in told
+    assert content == bill(ROOT, tmp_path / "palaver" / "web")
+    assert b'"pkg:npm/react@' in content
+    assert b'"pkg:npm/tailwindcss@' in content
+    assert b'"pkg:npm/vite@' not in content
 
 
 def test_installed_in_an_empty_environment_the_command_is_there_and_serves_the_page(
@@ -162,13 +162,13 @@ def test_installed_in_an_empty_environment_the_command_is_there_and_serves_the_p
     packages = sysconfig.get_path("purelib", vars={"base": str(tmp_path / "venv")})
     Path(packages, "lent.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
 
-    def said(*arguments: str | Path) -> str:
-        done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+    def output_of(*arguments: str | Path) -> str:
+        result = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+        assert result.returncode == 0, result.stderr
+        return result.stdout.strip()
 
-    assert said(command, "--version") == VERSION
-    assert said(python, "-c", FRONT) == f"200 text/html; charset=utf-8 True {packages}/palaver/__init__.py"
+    assert output_of(command, "--version") == VERSION
+    assert output_of(python, "-c", FRONT) == f"200 text/html; charset=utf-8 True {packages}/palaver/__init__.py"
 
 
 def test_the_wheel_has_nothing_that_does_not_belong(wheel: Path, unpacked: Path) -> None:
@@ -178,8 +178,8 @@ def test_the_wheel_has_nothing_that_does_not_belong(wheel: Path, unpacked: Path)
     assert {name.split("/")[0].split("-")[0] for name in contents} == {"palaver", "palaver_jobchat"}
     assert [name for name in contents if name.endswith((".pth", ".map", ".ts", ".tsx")) or "node_modules" in name] == []
     assert [name for name, body in contents.items() if SECRETS.search(body)] == []
-    here = [str(path).encode() for path in (ROOT, unpacked, Path.home())]
-    assert [name for name, body in contents.items() if any(path + b"/" in body for path in here)] == []
+    local_paths = [str(path).encode() for path in (ROOT, unpacked, Path.home())]
+    assert [name for name, body in contents.items() if any(path + b"/" in body for path in local_paths)] == []
 
 
 def test_two_builds_are_equal_byte_for_byte(wheels: list[Path]) -> None:
@@ -194,10 +194,10 @@ def test_a_page_that_cannot_be_built_fails_the_build_in_one_line(unpacked: Path)
     shutil.copytree(unpacked, broken)
     (broken / "web" / "package-lock.json").unlink()
 
-    done = run("build_wheel", broken, unpacked.parent / "none")
+    result = run("build_wheel", broken, unpacked.parent / "none")
 
-    assert done.returncode == 1
-    lines = (done.stdout + done.stderr).splitlines()
+    assert result.returncode == 1
+    lines = (result.stdout + result.stderr).splitlines()
     assert len(lines) == 1, lines
     assert lines[0].startswith(
         "error: The web page was not built. npm could not install what web/package-lock.json names: "
@@ -205,7 +205,7 @@ def test_a_page_that_cannot_be_built_fails_the_build_in_one_line(unpacked: Path)
 
 
 def test_of_what_npm_says_the_line_that_tells_is_kept() -> None:
-    said = """
+    output_of = """
 npm warn Unknown user config "nodedir".
 npm error code ECONNREFUSED
 npm error syscall connect
@@ -215,5 +215,8 @@ npm error     at ClientRequest.<anonymous> (index.js:130:14)
 npm error A complete log of this run can be found in: debug-0.log
 """
 
-    assert why(said) == "FetchError: request to http://127.0.0.1:9/zod failed, reason: connect ECONNREFUSED 127.0.0.1:9"
+    assert (
+        why(output_of)
+        == "FetchError: request to http://127.0.0.1:9/zod failed, reason: connect ECONNREFUSED 127.0.0.1:9"
+    )
     assert why("") == "it said nothing."

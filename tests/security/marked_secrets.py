@@ -18,59 +18,59 @@ PASSWORD = "MARKEDpassword"
 
 def secret_span_requests(key: str, cookie: str) -> Iterator[tuple[bytes, dict[str, str]]]:
     """Requests with every secret in every place."""
-    told = f"{key} {PROVIDER} Bearer {key} palaver={cookie} at postgresql://ann:{PASSWORD}@db.example/x"
+    text = f"{key} {PROVIDER} Bearer {key} palaver={cookie} at postgresql://ann:{PASSWORD}@db.example/x"
     attributes: dict[str, Any] = {
         "http.request.header.authorization": f"Bearer {ODD}",
         "http.request.header.cookie": f"palaver={cookie}; other={ODD}",
         "openai.api_key": ODD,
         "db.password": PASSWORD,
-        "said": told,
-        told: "as a name",
-        "listed": [told, {"api_key": ODD, "deep": {"password": [ODD]}}],
-        "input.value": f'{{"text": "{told}", "headers": {{"Authorization": "{ODD}"}}}}',
-        "output.value": told,
+        "said": text,
+        text: "as a name",
+        "listed": [text, {"api_key": ODD, "deep": {"password": [ODD]}}],
+        "input.value": f'{{"text": "{text}", "headers": {{"Authorization": "{ODD}"}}}}',
+        "output.value": text,
         "gen_ai.operation.name": "chat",
-        "gen_ai.request.model": told,
-        "gen_ai.input.messages": f'[{{"role": "user", "parts": [{{"type": "text", "content": "{told}"}}]}}]',
-        "gen_ai.tool.definitions": f'[{{"name": "a", "description": "{told}"}}]',
-        "session.id": told,
-        "user.id": told,
+        "gen_ai.request.model": text,
+        "gen_ai.input.messages": f'[{{"role": "user", "parts": [{{"type": "text", "content": "{text}"}}]}}]',
+        "gen_ai.tool.definitions": f'[{{"name": "a", "description": "{text}"}}]',
+        "session.id": text,
+        "user.id": text,
     }
-    raised = Span.Event(name=told, attributes=pairs({"exception.type": "E", "exception.message": told, told: told}))
-    linked = Span.Link(trace_id=b"1" * 16, span_id=b"2" * 8, attributes=pairs({"of": told, "api_key": ODD}))
+    raised = Span.Event(name=text, attributes=pairs({"exception.type": "E", "exception.message": text, text: text}))
+    linked = Span.Link(trace_id=b"1" * 16, span_id=b"2" * 8, attributes=pairs({"of": text, "api_key": ODD}))
     marked = sent_span(
         attributes,
-        name=told,
+        name=text,
         events=[raised],
         links=[linked],
-        status=Status(code=Status.STATUS_CODE_ERROR, message=told),
+        status=Status(code=Status.STATUS_CODE_ERROR, message=text),
         trace_state=f"key={PROVIDER}",
     )
-    body = request(marked, resource={"service.name": told, "api_key": ODD, "host": told}, scope=told)
+    body = request(marked, resource={"service.name": text, "api_key": ODD, "host": text}, scope=text)
     protobuf = {"content-type": "application/x-protobuf"}
     yield body, protobuf
     yield gzip.compress(body), {**protobuf, "content-encoding": "gzip"}
     yield body[:-10], protobuf
-    yield told.encode(), protobuf
-    yield f'{{"resourceSpans": "{told}"}}'.encode(), {"content-type": "application/json"}
+    yield text.encode(), protobuf
+    yield f'{{"resourceSpans": "{text}"}}'.encode(), {"content-type": "application/json"}
 
 
-def read_all_traces(ask: Callable[..., httpx.Response]) -> int:
+def read_all_traces(send: Callable[..., httpx.Response]) -> int:
     """Read all that is kept of traces, in every way; how many spans there are."""
     rows: list[dict[str, Any]] = []
     for _ in range(100):  # What runs leave is written beside everything else.
-        rows = ask("POST", "/api/spans/query", json={"limit": 200}).json()["data"]
+        rows = send("POST", "/api/spans/query", json={"limit": 200}).json()["data"]
         if len(rows) > 30:
             break
         time.sleep(0.1)
     for row in rows:
-        ask("GET", f"/api/spans/{row['trace_id']}/{row['span_id']}")
+        send("GET", f"/api/spans/{row['trace_id']}/{row['span_id']}")
     for trace in {row["trace_id"] for row in rows}:
         for part in ("", "/tree", "/skeleton", "/export"):
-            ask("GET", f"/api/traces/{trace}{part}")
-        ask("POST", f"/api/traces/{trace}/thread", json={})
+            send("GET", f"/api/traces/{trace}{part}")
+        send("POST", f"/api/traces/{trace}/thread", json={})
     for path in ("/api/traces", "/api/sessions", "/api/traces/stats?by=hour&group=model"):
-        ask("GET", path)
+        send("GET", path)
     for form in ("jsonl", "otlp"):
-        ask("GET", f"/api/traces/export?format={form}")
+        send("GET", f"/api/traces/export?format={form}")
     return len(rows)

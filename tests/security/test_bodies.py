@@ -61,11 +61,13 @@ def test_headers_without_end_are_cut_off(server: ServerProcess) -> None:  # S4.3
 
 
 def test_who_is_refused_while_sending_can_read_why(server: ServerProcess) -> None:
-    beginning = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
+    request_start = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
     closing = "Connection: close\r\nContent-Length: 5000000\r\n"
 
     assert [raw_status(post(server.port, closing, b" " * 5_000_000)) for _ in range(10)] == [413] * 10
-    assert [raw_status(send_raw(server.port, beginning + b"x-a: " + b"b" * 3_000_000)) for _ in range(20)] == [431] * 20
+    assert [raw_status(send_raw(server.port, request_start + b"x-a: " + b"b" * 3_000_000)) for _ in range(20)] == [
+        431
+    ] * 20
 
 
 def test_who_is_refused_and_stays_is_let_go(server: ServerProcess) -> None:
@@ -105,10 +107,10 @@ def test_the_rest_of_a_body_that_was_answered_is_not_waited_for_for_ever(server:
 
 def test_nothing_is_said_in_the_middle_of_an_answer(server: ServerProcess) -> None:
     body = b'{"data": {"inputs": {"messages": [], "script": [{"text": "begin"}, {"sleep": 2}, {"text": "end"}]}}}'
-    asked = b"POST /scripted/invoke HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n"
-    asked += b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+    request_head = b"POST /scripted/invoke HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n"
+    request_head += b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as line:
-        line.sendall(asked + body)
+        line.sendall(request_head + body)
         answer = b""
         while b"begin" not in answer:
             answer += line.recv(65536)
@@ -145,14 +147,14 @@ async def test_every_json_bound_can_be_set() -> None:
         "max_json_items": b'{"inputs": {"a": [1, 2, 3, 4, 5, 6, 7]}}',
         "max_string": b'{"inputs": {"a": "1234567"}}',
     }
-    answers: dict[str, tuple[int, str]] = {}
+    results: dict[str, tuple[int, str]] = {}
     for setting, body in bodies.items():
         bound: dict[str, Any] = {setting: 5}
         async with client(echo, **bound) as http:
             answer = await http.post("/echo/invoke", content=body, headers={"content-type": "application/json"})
-            answers[setting] = answer.status_code, answer.json()["status"]["type"]
+            results[setting] = answer.status_code, answer.json()["status"]["type"]
 
-    assert answers == {
+    assert results == {
         "max_json_depth": (400, "too_deep"),
         "max_json_keys": (400, "invalid_value"),
         "max_json_items": (400, "invalid_value"),
@@ -189,8 +191,8 @@ async def test_a_run_over_its_limit_fails_with_a_code(
 
 async def test_a_full_server_says_so_and_when_to_try_again() -> None:
     async with client(scripted, max_streams_total=1) as http:
-        waiting = {**HELLO, "inputs": {"script": [{"text": "a"}, {"sleep": 30}]}, "flags": {"stream": True}}
-        async with http.stream("POST", "/scripted/invoke", json=waiting) as first:
+        slow_call = {**HELLO, "inputs": {"script": [{"text": "a"}, {"sleep": 30}]}, "flags": {"stream": True}}
+        async with http.stream("POST", "/scripted/invoke", json=slow_call) as first:
             second = await http.post("/scripted/invoke", json=HELLO)
             assert first.status_code == 200
 
@@ -238,8 +240,8 @@ def test_no_setting_has_a_limit_that_doctor_does_not_show(tmp_path: Path) -> Non
         [sys.executable, "-m", "palaver.cli", "doctor", "--json"], capture_output=True, check=True, cwd=tmp_path
     )
 
-    shown = {row["name"] for row in msgspec.json.decode(run.stdout)["settings"]}
-    assert shown == {field.name for field in msgspec.structs.fields(Settings)}
+    names = {row["name"] for row in msgspec.json.decode(run.stdout)["settings"]}
+    assert names == {field.name for field in msgspec.structs.fields(Settings)}
 
 
 def test_httpx_sees_a_well_formed_answer(server: ServerProcess) -> None:

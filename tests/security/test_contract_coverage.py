@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-HERE = Path(__file__).parent
-NAMED = {
+FOLDER = Path(__file__).parent
+STATEMENTS = {
     "S1": range(1, 8),
     "S2": range(1, 9),
     "S3": (1, 2, 5, 6),
@@ -15,7 +15,7 @@ NAMED = {
     "S8": range(1, 5),
     "S9": (1, 2),
 }
-LATER = {
+PLANNED = {
     "S3.3": "templates of judges",
     "S3.4": "regular expressions and schemas from requests",
     "S5.7": "Job Chat",
@@ -27,9 +27,9 @@ LATER = {
 
 
 def test_every_statement_is_named() -> None:
-    comments = re.findall(r"#\s(S\d\.\d.*)", "\n".join(path.read_text("utf-8") for path in HERE.glob("test_*.py")))
-    named = {name for comment in comments for name in re.findall(r"S\d\.\d", comment)}
-    wanted = {f"{section}.{number}" for section, numbers in NAMED.items() for number in numbers}
+    comments = re.findall(r"#\s(S\d\.\d.*)", "\n".join(path.read_text("utf-8") for path in FOLDER.glob("test_*.py")))
+    covered = {name for comment in comments for name in re.findall(r"S\d\.\d", comment)}
+    expected = {f"{section}.{number}" for section, numbers in STATEMENTS.items() for number in numbers}
 
-    assert wanted - named == set()
-    assert named & LATER.keys() == set()
+    assert expected - covered == set()
+    assert covered & PLANNED.keys() == set()

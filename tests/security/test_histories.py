@@ -95,8 +95,8 @@ def gist(messages: list[Message]) -> list[Any]:
             message.role,
             message.text,
             message.metadata.get("origin"),
-            [(made.call_id, made.name, made.arguments) for made in message.tool_calls],
-            [(given.call_id, given.output) for given in message.tool_results],
+            [(tool_call.call_id, tool_call.name, tool_call.arguments) for tool_call in message.tool_calls],
+            [(tool_result.call_id, tool_result.output) for tool_result in message.tool_results],
         )
         for message in messages
     ]
@@ -161,6 +161,6 @@ async def test_authors_may_take_no_instructions_from_clients(path: str) -> None:
     form, body = PROTOCOLS[path]
     async with client(strict) as http:
         refused = await http.post(f"/strict{path}", json=body([system("Obey.")[form], user("Hi")[form]]))
-        taken = await http.post(f"/strict{path}", json=body([user("Hi")[form]]))
+        response = await http.post(f"/strict{path}", json=body([user("Hi")[form]]))
 
-    assert (refused.status_code, taken.status_code) == (400, 200)
+    assert (refused.status_code, response.status_code) == (400, 200)

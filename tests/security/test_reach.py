@@ -50,9 +50,9 @@ def test_another_name_is_answered_with_421_on_every_route(server: ServerProcess,
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST"])
 @pytest.mark.parametrize("with_port", [True, False])
 def test_our_own_names_are_answered(server: ServerProcess, host: str, with_port: bool) -> None:  # S1.2
-    named = f"{host}:{server.port}" if with_port else host
+    host_header = f"{host}:{server.port}" if with_port else host
 
-    assert raw_status(send_raw(server.port, f"GET /health HTTP/1.1\r\nHost: {named}\r\n\r\n".encode())) == 200
+    assert raw_status(send_raw(server.port, f"GET /health HTTP/1.1\r\nHost: {host_header}\r\n\r\n".encode())) == 200
 
 
 @pytest.mark.parametrize("hosts", [[], ["localhost", "localhost"]])
@@ -78,20 +78,20 @@ def test_a_host_that_was_allowed_is_answered(tmp_path: Path) -> None:
 )
 async def test_a_foreign_page_can_change_nothing(http: httpx.AsyncClient, headers: dict[str, str]) -> None:  # S1.3
     posted = await http.post("/echo/invoke", json={"inputs": {}}, headers=headers)
-    asked = await http.options("/echo/invoke", headers={**headers, "access-control-request-method": "POST"})
+    preflight = await http.options("/echo/invoke", headers={**headers, "access-control-request-method": "POST"})
 
     assert posted.status_code == 403
     assert posted.json()["status"]["type"] == "foreign_origin"
-    assert asked.status_code == 403  # S1.5
-    assert not [name for name in {**posted.headers, **asked.headers} if name.startswith("access-control-")]
+    assert preflight.status_code == 403  # S1.5
+    assert not [name for name in {**posted.headers, **preflight.headers} if name.startswith("access-control-")]
 
 
 async def test_our_own_page_and_listed_ones_may_call(http: httpx.AsyncClient) -> None:  # S1.3
-    own = await http.post("/echo/invoke", json={"inputs": {}}, headers={"origin": "http://localhost"})
+    same_origin = await http.post("/echo/invoke", json={"inputs": {}}, headers={"origin": "http://localhost"})
     async with client(echo, allowed_origins=("https://app.example",)) as other:
-        listed = await other.post("/echo/invoke", json={"inputs": {}}, headers={"origin": "https://app.example"})
+        allowed = await other.post("/echo/invoke", json={"inputs": {}}, headers={"origin": "https://app.example"})
 
-    assert (own.status_code, listed.status_code) == (200, 200)
+    assert (same_origin.status_code, allowed.status_code) == (200, 200)
 
 
 @pytest.mark.parametrize("route", ["/echo/invoke", "/echo/run", "/echo/test", "/echo/inspect"])

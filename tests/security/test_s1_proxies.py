@@ -21,16 +21,16 @@ FORWARDED = {
 
 
 def scope(client: str | None, *headers: tuple[bytes, bytes], kind: str = "http") -> dict[str, Any]:
-    sent = [(b"host", b"localhost:8642"), *headers]
-    return {"type": kind, "scheme": "http", "client": (client, 4711) if client else None, "headers": sent}
+    raw_headers = [(b"host", b"localhost:8642"), *headers]
+    return {"type": kind, "scheme": "http", "client": (client, 4711) if client else None, "headers": raw_headers}
 
 
 async def failed_logins(options: dict[str, Any], *addresses: str) -> list[int]:
-    async with keyed_server(**options) as house:
-        await house.give()
+    async with keyed_server(**options) as server:
+        await server.give()
         return [
             (
-                await house.http.post("/api/session", json={"key": "plv_no"}, headers={"x-forwarded-for": address})
+                await server.http.post("/api/session", json={"key": "plv_no"}, headers={"x-forwarded-for": address})
             ).status_code
             for address in addresses
         ]
@@ -55,24 +55,24 @@ async def test_whoever_is_no_proxy_cannot_name_another_address() -> None:  # S1.
 async def test_urls_and_cookies_are_those_of_the_page_that_a_trusted_proxy_serves(  # S1.6
     options: dict[str, Any], base: str, secure: bool
 ) -> None:
-    async with keyed_server(**options) as house:
-        _, header = await house.give()
+    async with keyed_server(**options) as server:
+        _, header = await server.give()
         secret = header["authorization"].removeprefix("Bearer ")
-        shown = (await house.http.get("/api/workflows/echo", headers={**header, **FORWARDED})).json()
-        own = await house.http.post(
+        workflow = (await server.http.get("/api/workflows/echo", headers={**header, **FORWARDED})).json()
+        response = await server.http.post(
             "/v1/responses", json={"model": "echo", "input": "Hi."}, headers={**header, **FORWARDED, "origin": base}
         )
-        login = await house.http.post("/api/session", json={"key": secret}, headers=FORWARDED)
+        login = await server.http.post("/api/session", json={"key": secret}, headers=FORWARDED)
 
-    assert {"/".join(url.split("/")[:3]) for url in shown["routes"].values()} == {base}
+    assert {"/".join(url.split("/")[:3]) for url in workflow["routes"].values()} == {base}
     assert ("; Secure" in login.headers["set-cookie"]) == secure
-    assert own.status_code == 200
+    assert response.status_code == 200
 
 
 async def test_a_name_that_is_made_to_resolve_here_is_refused_whatever_it_forwards() -> None:  # S1.2, S1.6
-    async with keyed_server(**TRUSTED) as house:
+    async with keyed_server(**TRUSTED) as server:
         headers = {"host": "evil.example", "x-forwarded-host": "localhost"}
-        answer = await house.http.get("/health", headers=headers)
+        answer = await server.http.get("/health", headers=headers)
 
     assert answer.status_code == 421
 
@@ -94,19 +94,19 @@ CLIENTS: dict[str, tuple[str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("peer", "sent", "client"), CLIENTS.values(), ids=CLIENTS)
-def test_who_asks_is_the_last_that_is_no_proxy(peer: str, sent: str, client: str) -> None:  # S1.6
-    seen = TrustedProxies(TRUSTED["trusted_proxies"]).resolve(scope(peer, (b"x-forwarded-for", sent.encode())))
+@pytest.mark.parametrize(("peer", "raw_headers", "client"), CLIENTS.values(), ids=CLIENTS)
+def test_who_asks_is_the_last_that_is_no_proxy(peer: str, raw_headers: str, client: str) -> None:  # S1.6
+    seen = TrustedProxies(TRUSTED["trusted_proxies"]).resolve(scope(peer, (b"x-forwarded-for", raw_headers.encode())))
 
     assert seen["client"][0] == client
 
 
 def test_what_a_proxy_names_twice_or_in_no_form_is_left_as_it_was() -> None:  # S1.6
     odd = ((b"x-forwarded-host", b"a/b"), (b"x-forwarded-proto", b"gopher"))
-    twice = ((b"host", b"other"), (b"x-forwarded-host", b"chat.example.org"))
+    duplicates = ((b"host", b"other"), (b"x-forwarded-host", b"chat.example.org"))
     proxies = TrustedProxies(["10.0.0.1"])
 
-    for headers in (odd, twice):
+    for headers in (odd, duplicates):
         seen = proxies.resolve(scope("10.0.0.1", *headers))
         assert (seen["scheme"], seen["headers"], ORIGINAL_HOST in seen) == (
             "http",

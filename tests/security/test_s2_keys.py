@@ -35,9 +35,9 @@ ANY_METHOD = ("/health", "/ready", "/livez", "/assets/nothing.js")
 def sample(pattern: str) -> list[str]:
     """Paths that a pattern of the router stands for."""
     pattern = re.sub(r"\{\w+(:\w+)?\}", "some-id", pattern)
-    while found := re.search(r"\(([^()]*)\)(\?)?", pattern):
-        choices = [*found[1].split("|"), *([""] if found[2] else [])]
-        return [path for choice in choices for path in sample(pattern.replace(found[0], choice, 1))]
+    while match := re.search(r"\(([^()]*)\)(\?)?", pattern):
+        choices = [*match[1].split("|"), *([""] if match[2] else [])]
+        return [path for choice in choices for path in sample(pattern.replace(match[0], choice, 1))]
     return [pattern]
 
 
@@ -58,22 +58,24 @@ def paths_of_the_router() -> Iterator[str]:
 ROUTES = sorted(set(paths_of_the_router()))
 
 
-def paths_of_the_api(house: KeyedServer) -> list[str]:
-    paths = {path for route in house.server.rest_api._app.routes for path in sample(route.path)}
+def paths_of_the_api(server: KeyedServer) -> list[str]:
+    paths = {path for route in server.server.rest_api._app.routes for path in sample(route.path)}
     return sorted(path for path in paths if path.startswith("/api/") and "/_" not in path)
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[KeyedServer]:
+async def server() -> AsyncIterator[KeyedServer]:
     """A server to which one key was given."""
-    async with keyed_server(rate_per_minute=0) as made:
-        await made.give("read")
-        yield made
+    async with keyed_server(rate_per_minute=0) as created:
+        await created.give("read")
+        yield created
 
 
-async def ask(house: KeyedServer, method: str, path: str, header: dict[str, str] | None = None) -> httpx.Response:
+async def send_request(
+    server: KeyedServer, method: str, path: str, header: dict[str, str] | None = None
+) -> httpx.Response:
     body: dict[str, Any] = {"json": {}} if method in ("POST", "PUT", "PATCH") else {}
-    return await house.http.request(method, path, headers=header, **body)
+    return await server.http.request(method, path, headers=header, **body)
 
 
 def test_a_host_that_others_can_reach_needs_a_key(tmp_path: Path) -> None:  # S1.1
@@ -86,11 +88,11 @@ def test_a_host_that_others_can_reach_needs_a_key(tmp_path: Path) -> None:  # S1
     assert (run.returncode, run.stdout, run.stderr) == (2, "", line)
 
 
-async def test_every_route_of_the_router_needs_a_credential(house: KeyedServer) -> None:  # S2.1
+async def test_every_route_of_the_router_needs_a_credential(server: KeyedServer) -> None:  # S2.1
     open_: set[tuple[str, str]] = set()
-    for path in [*ROUTES, *paths_of_the_api(house)]:
+    for path in [*ROUTES, *paths_of_the_api(server)]:
         for method in METHODS:
-            answer = await ask(house, method, path)
+            answer = await send_request(server, method, path)
             if answer.status_code != 401:
                 open_.add((method, path))
             else:
@@ -104,14 +106,14 @@ UNREAD = ["/echo/invoke", "/v1/responses", "/v1/chat/completions", "/v1/traces",
 
 
 @pytest.mark.parametrize("path", UNREAD)
-async def test_nothing_is_read_before_the_credential_was_looked_at(house: KeyedServer, path: str) -> None:  # S2.1
-    sent: list[dict[str, Any]] = []
+async def test_nothing_is_read_before_the_credential_was_looked_at(server: KeyedServer, path: str) -> None:  # S2.1
+    messages: list[dict[str, Any]] = []
 
     async def receive() -> Any:
         raise AssertionError("the body was read")
 
     async def send(message: Any) -> None:
-        sent.append(message)
+        messages.append(message)
 
     scope = {
         "type": "http",
@@ -122,17 +124,17 @@ async def test_nothing_is_read_before_the_credential_was_looked_at(house: KeyedS
         "headers": [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"content-length", b"9000000")],
         "server": ("localhost", 80),
     }
-    await house.server(scope, receive, send)
+    await server.server(scope, receive, send)
 
-    assert sent[0]["status"] == 401
+    assert messages[0]["status"] == 401
 
 
 @pytest.mark.parametrize("name", ["key", "token", "api_key", "apikey", "access_token", "authorization", "palaver"])
-async def test_a_key_in_a_url_is_not_seen(house: KeyedServer, name: str) -> None:  # S2.2
-    _, header = await house.give()
+async def test_a_key_in_a_url_is_not_seen(server: KeyedServer, name: str) -> None:  # S2.2
+    _, header = await server.give()
     secret = header["authorization"].removeprefix("Bearer ")
 
-    assert (await house.http.get(f"/version?{name}={secret}")).status_code == 401
+    assert (await server.http.get(f"/version?{name}={secret}")).status_code == 401
 
 
 DIALECTS = ["/echo/invoke", "/echo/run", "/echo/test", "/echo/invocations", "/echo/v1/responses"]
@@ -140,12 +142,12 @@ DIALECTS += ["/echo/responses", "/echo/v1/chat/completions", "/echo/api/chat", "
 
 
 @pytest.mark.parametrize("path", DIALECTS)
-async def test_every_form_of_a_credential_is_taken_on_every_route_alike(house: KeyedServer, path: str) -> None:  # S2.3
-    _, header = await house.give()
-    _, other = await house.give()
+async def test_every_form_of_a_credential_is_taken_on_every_route_alike(server: KeyedServer, path: str) -> None:  # S2.3
+    _, header = await server.give()
+    _, other = await server.give()
     secret, second = (one["authorization"].removeprefix("Bearer ") for one in (header, other))
-    login = await house.http.post("/api/session", json={"key": secret})
-    house.http.cookies.clear()
+    login = await server.http.post("/api/session", json={"key": secret})
+    server.http.cookies.clear()
     cookie = login.headers["set-cookie"].partition(";")[0]
     good: list[dict[str, str]] = [
         {"authorization": f"Bearer {secret}"},
@@ -175,30 +177,33 @@ async def test_every_form_of_a_credential_is_taken_on_every_route_alike(house: K
         {"cookie": f"palaver={secret}"},
     ]
 
-    assert not {(await ask(house, "POST", path, header)).status_code for header in good} & {401, 403}
-    assert {(await ask(house, "POST", path, header)).status_code for header in two} == {400}
-    assert {(await ask(house, "POST", path, header)).status_code for header in bad} == {401}
+    assert not {(await send_request(server, "POST", path, header)).status_code for header in good} & {401, 403}
+    assert {(await send_request(server, "POST", path, header)).status_code for header in two} == {400}
+    assert {(await send_request(server, "POST", path, header)).status_code for header in bad} == {401}
     doubled = [("x-api-key", secret), ("x-api-key", secret)]
-    assert (await house.http.post(path, json={}, headers=doubled)).status_code == 401
+    assert (await server.http.post(path, json={}, headers=doubled)).status_code == 401
     strange = {b"x-api-key": secret[:-1].encode() + "é".encode("latin-1")}
-    assert (await house.http.post(path, json={}, headers=strange)).status_code == 401
+    assert (await server.http.post(path, json={}, headers=strange)).status_code == 401
 
 
-async def test_openai_shaped_routes_have_their_own_word_for_it(house: KeyedServer) -> None:  # S2.1
-    answers = {path: (await ask(house, "POST", path)).json() for path in ("/v1/responses", "/echo/invoke", "/api/keys")}
+async def test_openai_shaped_routes_have_their_own_word_for_it(server: KeyedServer) -> None:  # S2.1
+    responses = {
+        path: (await send_request(server, "POST", path)).json()
+        for path in ("/v1/responses", "/echo/invoke", "/api/keys")
+    }
 
     line = "A valid key is needed: send authorization: Bearer plv_…."
-    assert answers["/v1/responses"]["error"] == {
+    assert responses["/v1/responses"]["error"] == {
         "message": line,
         "type": "authentication_error",
         "code": "invalid_api_key",
         "param": None,
     }
-    assert answers["/echo/invoke"]["status"]["type"] == "unauthorized"
-    assert answers["/api/keys"] == {"error": {"code": "unauthorized", "message": line}}
+    assert responses["/echo/invoke"]["status"]["type"] == "unauthorized"
+    assert responses["/api/keys"] == {"error": {"code": "unauthorized", "message": line}}
 
 
-HELD: list[frozenset[Scope]] = [
+SCOPE_SETS: list[frozenset[Scope]] = [
     frozenset({"invoke"}),
     frozenset({"read"}),
     frozenset({"invoke", "read"}),
@@ -206,57 +211,57 @@ HELD: list[frozenset[Scope]] = [
 ]
 
 
-@pytest.mark.parametrize("held", HELD, ids=lambda held: "+".join(sorted(held)))
-async def test_every_route_needs_its_scope(house: KeyedServer, held: frozenset[Scope]) -> None:  # S2.4
-    _, header = await house.give(*held)
-    api = paths_of_the_api(house)
+@pytest.mark.parametrize("scopes", SCOPE_SETS, ids=lambda scopes: "+".join(sorted(scopes)))
+async def test_every_route_needs_its_scope(server: KeyedServer, scopes: frozenset[Scope]) -> None:  # S2.4
+    _, header = await server.give(*scopes)
+    api = paths_of_the_api(server)
 
     for path in [*ROUTES, *api]:
         for method in METHODS:
             if (method, path) == ("DELETE", "/api/session"):
                 continue
             need = routing.required_scope(routing.match_path(path), method, path)
-            answer = await ask(house, method, path, header)
-            refused = need not in ("nothing", "credential") and need not in held
+            answer = await send_request(server, method, path, header)
+            refused = need not in ("nothing", "credential") and need not in scopes
             assert (answer.status_code == 403) is refused, (method, path, need, answer.status_code)
             if refused and method != "HEAD":
                 assert f"scope {need}" in answer.text, (method, path)
 
 
-async def test_every_part_of_the_api_has_a_rule(house: KeyedServer) -> None:  # S2.4
-    sections = {path.split("/")[2] for path in paths_of_the_api(house)}
+async def test_every_part_of_the_api_has_a_rule(server: KeyedServer) -> None:  # S2.4
+    sections = {path.split("/")[2] for path in paths_of_the_api(server)}
 
     assert sections <= routing.API_RULES.keys()
 
 
-async def test_the_project_comes_from_the_credential_alone(house: KeyedServer) -> None:  # S2.5
-    _, header = await house.give(project="team-a")
+async def test_the_project_comes_from_the_credential_alone(server: KeyedServer) -> None:  # S2.5
+    _, header = await server.give(project="team-a")
     headers = {**header, "x-palaver-project": "default", "project": "default", "openai-project": "default"}
     body = {"name": "x", "scopes": ["read"], "project": "default", "metadata": {"project": "default"}}
-    made = (await house.http.post("/api/keys?project=default", json=body, headers=headers)).json()
+    created = (await server.http.post("/api/keys?project=default", json=body, headers=headers)).json()
 
-    (key,) = await house.database.read(api_keys.find_keys, [made["id"].removeprefix("key_")])
+    (key,) = await server.database.read(api_keys.find_keys, [created["id"].removeprefix("key_")])
     assert key.project == "team-a"
 
 
-async def test_another_projects_key_is_the_same_404_as_an_unknown_one(house: KeyedServer) -> None:  # S2.5
-    _, header = await house.give()
-    other, _ = await house.give(project="team-a")
-    told: set[tuple[int, bytes]] = set()
+async def test_another_projects_key_is_the_same_404_as_an_unknown_one(server: KeyedServer) -> None:  # S2.5
+    _, header = await server.give()
+    other, _ = await server.give(project="team-a")
+    results: set[tuple[int, bytes]] = set()
     for name in (format_key_id(other.id), "key_00000000"):
         for method in ("PATCH", "DELETE"):
-            answer = await ask(house, method, f"/api/keys/{name}", header)
-            told.add((answer.status_code, answer.content.replace(name.encode(), b"<id>")))
+            answer = await send_request(server, method, f"/api/keys/{name}", header)
+            results.add((answer.status_code, answer.content.replace(name.encode(), b"<id>")))
 
-    assert told == {(404, b'{"error":{"code":"not_found","message":"There is no key \'<id>\'."}}')}
+    assert results == {(404, b'{"error":{"code":"not_found","message":"There is no key \'<id>\'."}}')}
 
 
-async def test_a_revoked_key_is_refused_by_the_next_request(house: KeyedServer) -> None:  # S2.6
-    _, by_admin = await house.give()
-    key, header = await house.give("invoke")
-    before = await ask(house, "POST", "/echo/invoke", header)
-    await ask(house, "DELETE", f"/api/keys/{format_key_id(key.id)}", by_admin)
-    after = await ask(house, "POST", "/echo/invoke", header)
+async def test_a_revoked_key_is_refused_by_the_next_request(server: KeyedServer) -> None:  # S2.6
+    _, by_admin = await server.give()
+    key, header = await server.give("invoke")
+    before = await send_request(server, "POST", "/echo/invoke", header)
+    await send_request(server, "DELETE", f"/api/keys/{format_key_id(key.id)}", by_admin)
+    after = await send_request(server, "POST", "/echo/invoke", header)
 
     assert (before.status_code, after.status_code) == (200, 401)
 
@@ -270,47 +275,47 @@ STREAMS = {
 
 
 @pytest.mark.parametrize("path", STREAMS)
-async def test_open_streams_of_a_revoked_key_end_within_five_seconds(house: KeyedServer, path: str) -> None:  # S2.6
-    key, header = await house.give("invoke")
+async def test_open_streams_of_a_revoked_key_end_within_five_seconds(server: KeyedServer, path: str) -> None:  # S2.6
+    key, header = await server.give("invoke")
     script = '[{"text": "Hi"}, {"sleep": 60}, {"text": "there"}]'
     body = _with_text(STREAMS[path], script)
     accept = {"accept": "text/event-stream", **header}
-    async with asyncio.timeout(20), house.http.stream("POST", path, json=body, headers=accept) as stream:
+    async with asyncio.timeout(20), server.http.stream("POST", path, json=body, headers=accept) as stream:
         pieces = stream.aiter_text()
-        said = await anext(pieces)
-        while "Hi" not in said:
-            said += await anext(pieces)
-        await house.database.write(lambda db: api_keys.revoke_key(db, "default", key.id, at=key.created_at) and None)
+        chunk = await anext(pieces)
+        while "Hi" not in chunk:
+            chunk += await anext(pieces)
+        await server.database.write(lambda db: api_keys.revoke_key(db, "default", key.id, at=key.created_at) and None)
         async with asyncio.timeout(5):
-            said += "".join([piece async for piece in pieces])
+            chunk += "".join([piece async for piece in pieces])
 
-    assert "there" not in said
-    assert "unauthorized" in said or "no longer" in said
+    assert "there" not in chunk
+    assert "unauthorized" in chunk or "no longer" in chunk
 
 
 @pytest.mark.parametrize("path", ["/v1/responses/resp_{}?stream=true", "/api/runs/run_{}/events"])
 async def test_whoever_only_reads_along_is_turned_away_and_the_run_goes_on(
-    house: KeyedServer, path: str
+    server: KeyedServer, path: str
 ) -> None:  # S2.6
-    _, starter = await house.give("invoke")
-    reader_key, reader = await house.give("invoke", "read")
+    _, starter = await server.give("invoke")
+    reader_key, reader = await server.give("invoke", "read")
     body = {"input": '[{"text": "Hi"}, {"sleep": 60}, {"text": "there"}]', "stream": True}
     async with (
         asyncio.timeout(20),
-        house.http.stream("POST", "/scripted/v1/responses", json=body, headers=starter) as stream,
+        server.http.stream("POST", "/scripted/v1/responses", json=body, headers=starter) as stream,
     ):
         await anext(stream.aiter_text())
         run = stream.headers["x-palaver-run-id"]
-        async with house.http.stream("GET", path.format(run.removeprefix("run_")), headers=reader) as reading:
-            assert "Hi" in await anext(reading.aiter_text())
-            await house.database.write(
+        async with server.http.stream("GET", path.format(run.removeprefix("run_")), headers=reader) as response:
+            assert "Hi" in await anext(response.aiter_text())
+            await server.database.write(
                 lambda db: api_keys.revoke_key(db, "default", reader_key.id, at=reader_key.created_at)
             )
             async with asyncio.timeout(5):
                 with suppress(RuntimeError):  # The application ends the answer where it stands.
-                    async for _ in reading.aiter_text():
+                    async for _ in response.aiter_text():
                         pass
-        alive = house.server.engine.find(run)
+        alive = server.server.engine.find(run)
         assert alive is not None
         assert not alive.is_finished
 
@@ -327,61 +332,63 @@ def _with_text(body: Any, text: str) -> Any:
             return body
 
 
-async def test_a_page_of_another_origin_cannot_use_the_cookie(house: KeyedServer) -> None:  # S2.7
-    _, header = await house.give()
+async def test_a_page_of_another_origin_cannot_use_the_cookie(server: KeyedServer) -> None:  # S2.7
+    _, header = await server.give()
     (
-        await house.http.post("/api/session", json={"key": header["authorization"].removeprefix("Bearer ")})
+        await server.http.post("/api/session", json={"key": header["authorization"].removeprefix("Bearer ")})
     ).raise_for_status()
     body = {"name": "x", "scopes": ["admin"]}
 
-    own = await house.http.post("/api/keys", json=body, headers={"origin": "http://localhost"})
+    same_origin = await server.http.post("/api/keys", json=body, headers={"origin": "http://localhost"})
     foreign = [
-        await house.http.post("/api/keys", json=body, headers=headers)
+        await server.http.post("/api/keys", json=body, headers=headers)
         for headers in ({"origin": "https://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"})
     ]
 
-    assert [answer.status_code for answer in (own, *foreign)] == [201, 403, 403, 403]
+    assert [answer.status_code for answer in (same_origin, *foreign)] == [201, 403, 403, 403]
 
 
 async def test_the_cookie_is_not_what_is_kept(tmp_path: Path) -> None:  # S2.7, S2.2
-    async with keyed_server(str(tmp_path / "palaver.db")) as house:
-        _, header = await house.give()
+    async with keyed_server(str(tmp_path / "palaver.db")) as server:
+        _, header = await server.give()
         secret = header["authorization"].removeprefix("Bearer ")
-        login = await house.http.post("/api/session", json={"key": secret})
+        login = await server.http.post("/api/session", json={"key": secret})
         value = re.findall(r"palaver=(\w{40});", login.headers["set-cookie"])[0]
 
-        assert (await house.http.get("/api/session")).status_code == 200
-    written = b"".join(path.read_bytes() for path in tmp_path.iterdir())  # noqa: ASYNC240 - all is done
-    assert value.encode() not in written
-    assert secret[-40:].encode() not in written
+        assert (await server.http.get("/api/session")).status_code == 200
+    content = b"".join(path.read_bytes() for path in tmp_path.iterdir())  # noqa: ASYNC240 - all is done
+    assert value.encode() not in content
+    assert secret[-40:].encode() not in content
 
 
-async def test_failed_logins_are_few_and_all_alike(house: KeyedServer) -> None:  # S2.8
-    key, header = await house.give("read")
-    await house.database.write(lambda db: api_keys.revoke_key(db, "default", key.id, at=key.created_at) and None)
+async def test_failed_logins_are_few_and_all_alike(server: KeyedServer) -> None:  # S2.8
+    key, header = await server.give("read")
+    await server.database.write(lambda db: api_keys.revoke_key(db, "default", key.id, at=key.created_at) and None)
     revoked = header["authorization"].removeprefix("Bearer ")
     tries = [revoked, "plv_00000000_" + "0" * 40, revoked[:-1], "", "é"] * 2
 
-    told = {(a.status_code, a.content) for a in [await house.http.post("/api/session", json={"key": k}) for k in tries]}
-    beyond = await house.http.post("/api/session", json={"key": revoked})
+    results = {
+        (a.status_code, a.content) for a in [await server.http.post("/api/session", json={"key": k}) for k in tries]
+    }
+    beyond = await server.http.post("/api/session", json={"key": revoked})
 
-    assert told == {(401, b'{"error":{"code":"unauthorized","message":"This is not a valid key."}}')}
+    assert results == {(401, b'{"error":{"code":"unauthorized","message":"This is not a valid key."}}')}
     assert (beyond.status_code, beyond.json()["error"]["code"]) == (429, "rate_limited")
     assert 50 <= int(beyond.headers["retry-after"]) <= 60
 
 
 async def test_a_key_has_so_many_requests_a_minute_and_another_has_its_own() -> None:  # S4.3
-    async with keyed_server(rate_per_minute=3) as house:
-        _, one = await house.give("invoke")
-        _, two = await house.give("invoke")
-        answers = [await ask(house, "POST", "/echo/v1/responses", one) for _ in range(4)]
-        other = await ask(house, "POST", "/echo/invoke", two)
-        nobody = await ask(house, "GET", "/health")
+    async with keyed_server(rate_per_minute=3) as server:
+        _, one = await server.give("invoke")
+        _, two = await server.give("invoke")
+        responses = [await send_request(server, "POST", "/echo/v1/responses", one) for _ in range(4)]
+        other = await send_request(server, "POST", "/echo/invoke", two)
+        health = await send_request(server, "GET", "/health")
 
-    assert [answer.status_code == 429 for answer in answers] == [False, False, False, True]
-    assert answers[3].json()["error"]["code"] == "rate_limited"
-    assert 50 <= int(answers[3].headers["retry-after"]) <= 60
-    assert (other.status_code, nobody.status_code) == (200, 200)
+    assert [answer.status_code == 429 for answer in responses] == [False, False, False, True]
+    assert responses[3].json()["error"]["code"] == "rate_limited"
+    assert 50 <= int(responses[3].headers["retry-after"]) <= 60
+    assert (other.status_code, health.status_code) == (200, 200)
 
 
 @pytest.mark.parametrize("limit", ["max_runs", "max_streams"])
@@ -389,46 +396,46 @@ async def test_a_key_has_so_many_runs_and_streams_at_once(limit: str) -> None:  
     body = {"messages": [{"role": "user", "content": '[{"text": "Hi"}, {"sleep": 60}]'}], "stream": True}
     path = "/scripted/v1/chat/completions"
     limits: dict[str, Any] = {limit: 1}
-    async with keyed_server(**limits) as house:
-        _, one = await house.give("invoke")
-        _, two = await house.give("invoke")
-        async with house.http.stream("POST", path, json=body, headers=one) as stream:
+    async with keyed_server(**limits) as server:
+        _, one = await server.give("invoke")
+        _, two = await server.give("invoke")
+        async with server.http.stream("POST", path, json=body, headers=one) as stream:
             await anext(stream.aiter_text())
-            beyond = await house.http.post(path, json=body, headers=one)
-            async with house.http.stream("POST", path, json=body, headers=two) as other:
+            beyond = await server.http.post(path, json=body, headers=one)
+            async with server.http.stream("POST", path, json=body, headers=two) as other:
                 assert other.status_code == 200
         async with asyncio.timeout(10):
-            while (again := await ask(house, "POST", "/echo/invoke", one)).status_code == 429:  # noqa: ASYNC110
+            while (response := await send_request(server, "POST", "/echo/invoke", one)).status_code == 429:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
     assert (beyond.status_code, beyond.headers["retry-after"]) == (429, "1")
     assert beyond.json()["error"]["code"] == "rate_limited"
-    assert again.status_code == 200
+    assert response.status_code == 200
 
 
 async def test_a_key_at_its_limits_leaves_another_its_pace() -> None:  # S4.4
-    busy = _said('[{"repeat": {"times": 100000, "steps": [{"text": "x"}, {"sleep": 0.02}]}}]')
-    short = _said('[{"repeat": {"times": 10, "steps": [{"text": "x"}]}}]')
+    busy = _stream_body('[{"repeat": {"times": 100000, "steps": [{"text": "x"}, {"sleep": 0.02}]}}]')
+    short = _stream_body('[{"repeat": {"times": 10, "steps": [{"text": "x"}]}}]')
     path = "/scripted/v1/chat/completions"
-    async with keyed_server(rate_per_minute=0) as house, AsyncExitStack() as open_:
-        _, one = await house.give("invoke")
-        _, two = await house.give("invoke")
+    async with keyed_server(rate_per_minute=0) as server, AsyncExitStack() as open_:
+        _, one = await server.give("invoke")
+        _, two = await server.give("invoke")
 
         async def p95() -> float:
-            taken: list[float] = []
+            durations: list[float] = []
             for _ in range(60):
                 since = time.perf_counter()
-                assert (await house.http.post(path, json=short, headers=two)).status_code == 200
-                taken.append(time.perf_counter() - since)
-            return sorted(taken)[56]
+                assert (await server.http.post(path, json=short, headers=two)).status_code == 200
+                durations.append(time.perf_counter() - since)
+            return sorted(durations)[56]
 
         await p95()
         idle = [await p95() for _ in range(3)]
         readers: list[asyncio.Task[None]] = []
         for _ in range(32):
-            stream = await open_.enter_async_context(house.http.stream("POST", path, json=busy, headers=one))
-            readers.append(asyncio.create_task(_read(stream)))
-        assert (await house.http.post(path, json=busy, headers=one)).status_code == 429
+            stream = await open_.enter_async_context(server.http.stream("POST", path, json=busy, headers=one))
+            readers.append(asyncio.create_task(_read_to_end(stream)))
+        assert (await server.http.post(path, json=busy, headers=one)).status_code == 429
         loaded = [await p95() for _ in range(3)]
         for reader in readers:
             reader.cancel()
@@ -437,33 +444,33 @@ async def test_a_key_at_its_limits_leaves_another_its_pace() -> None:  # S4.4
     assert min(loaded) < 10 * max(idle) + 0.5  # A watchdog: this process is also the client, and machines are shared.
 
 
-def _said(script: str) -> dict[str, Any]:
+def _stream_body(script: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": script}], "stream": True}
 
 
-async def _read(stream: httpx.Response) -> None:
+async def _read_to_end(stream: httpx.Response) -> None:
     async for _ in stream.aiter_raw():
         pass
 
 
 def test_keys_made_and_revoked_at_the_machine_reach_a_running_server(tmp_path: Path) -> None:  # S2.1, S2.6
-    place = str(tmp_path / "palaver.db")
+    database = str(tmp_path / "palaver.db")
 
-    def statuses(header: dict[str, str], wanted: int) -> list[int]:
+    def statuses(header: dict[str, str], status: int) -> list[int]:
         """What is answered until that is; it may take two seconds."""
         seen: list[int] = []
         until = time.monotonic() + 30
-        while time.monotonic() < until and wanted not in seen:
+        while time.monotonic() < until and status not in seen:
             seen.append(httpx.get(f"{server.url}/version", headers=header, trust_env=False).status_code)
             time.sleep(0.1)
         return seen
 
-    with server_process(tmp_path, "from palaver.testing import echo\n", "--db", place) as server:
+    with server_process(tmp_path, "from palaver.testing import echo\n", "--db", database) as server:
         open_ = statuses({}, 200)
-        secret = palaver("key", "create", "--db", place, cwd=tmp_path).stdout.strip()
+        secret = palaver("key", "create", "--db", database, cwd=tmp_path).stdout.strip()
         closed = statuses({}, 401)
         good = statuses({"x-api-key": secret}, 200)
-        palaver("key", "revoke", secret, "--db", place, cwd=tmp_path)
+        palaver("key", "revoke", secret, "--db", database, cwd=tmp_path)
         revoked = statuses({"x-api-key": secret}, 401)
         still_closed = statuses({}, 401)
 

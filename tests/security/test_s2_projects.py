@@ -15,7 +15,7 @@ from palaver.server import routing
 from palaver.server.routing import WORKFLOW_ROUTES
 from tests.server.keyed_server import KeyedServer, keyed_server
 
-CALLED = {
+CALL_BODIES = {
     "invoke": {"messages": [{"role": "user", "content": "x"}]},
     "run": {"messages": [{"role": "user", "content": "x"}]},
     "test": {"messages": [{"role": "user", "content": "x"}]},
@@ -54,7 +54,7 @@ NOT_OBJECTS = ("/api/workflows/", "/api/connections/", "/api/projects/", "/api/e
 """Workflows, evaluators and connections belong to the server; projects only its administrators know (S2.4)."""
 
 
-class Told(NamedTuple):
+class ComparableResponse(NamedTuple):
     """An answer, but for what differs in any two."""
 
     status: int
@@ -62,9 +62,9 @@ class Told(NamedTuple):
     headers: frozenset[tuple[str, str]]
 
 
-def told(answer: httpx.Response) -> Told:
+def comparable(answer: httpx.Response) -> ComparableResponse:
     passing = ("x-request-id", "date", "server-timing")
-    return Told(
+    return ComparableResponse(
         answer.status_code, answer.content, frozenset((k, v) for k, v in answer.headers.items() if k not in passing)
     )
 
@@ -77,50 +77,50 @@ class Things(NamedTuple):
     header: dict[str, str]
 
 
-async def things(house: KeyedServer) -> Things:
+async def things(server: KeyedServer) -> Things:
     """What the project team-a has."""
-    key, header = await house.give(project="team-a")
-    http, ids = house.http, {"key_id": format_key_id(key.id), "number": "1"}
+    key, header = await server.give(project="team-a")
+    http, ids = server.http, {"key_id": format_key_id(key.id), "number": "1"}
 
-    async def made(path: str, body: Any, **headers: str) -> dict[str, Any]:
+    async def create(path: str, body: Any, **headers: str) -> dict[str, Any]:
         answer = await http.post(path, json=body, headers=header | headers)
         assert answer.status_code < 300, answer.text
         return answer.json()
 
-    response = await made("/scripted/v1/responses", {"input": "secret of team-a"})
+    response = await create("/scripted/v1/responses", {"input": "secret of team-a"})
     ids["response"], ids["run"] = response["id"], response["id"].replace("resp_", "run_")
     item = {"type": "message", "role": "user", "content": "secret of team-a"}
-    ids["conversation"] = (await made("/v1/conversations", {"items": [item]}))["id"]
-    listed = (await http.get(f"/v1/conversations/{ids['conversation']}/items", headers=header)).json()
-    ids["item"] = listed["data"][0]["id"]
-    said = {"workflow": "scripted", "messages": [{"role": "user", "content": "secret of team-a"}]}
-    ids["thread"] = (await made("/api/threads", said))["id"]
+    ids["conversation"] = (await create("/v1/conversations", {"items": [item]}))["id"]
+    items = (await http.get(f"/v1/conversations/{ids['conversation']}/items", headers=header)).json()
+    ids["item"] = items["data"][0]["id"]
+    conversation = {"workflow": "scripted", "messages": [{"role": "user", "content": "secret of team-a"}]}
+    ids["thread"] = (await create("/api/threads", conversation))["id"]
     messages = (await http.get(f"/api/threads/{ids['thread']}/messages", headers=header)).json()
     ids["message"] = messages["data"][0]["id"]
     kind = {"content-type": "application/pdf", "x-palaver-filename": "secret.pdf"}
     file = await http.post("/api/files", content=b"secret", headers=header | kind)
     ids["file_id"] = file.json()["id"]
-    ids["variant"] = (await made("/api/workflows/scripted/variants", {"name": "ours", "parameters": {}}))["id"]
-    ids["board"] = (await made("/api/boards", {"name": "ours"}))["id"]
-    ids["view"] = (await made("/api/views", {"page": "traces", "name": "ours", "body": {}}))["id"]
+    ids["variant"] = (await create("/api/workflows/scripted/variants", {"name": "ours", "parameters": {}}))["id"]
+    ids["board"] = (await create("/api/boards", {"name": "ours"}))["id"]
+    ids["view"] = (await create("/api/views", {"page": "traces", "name": "ours", "body": {}}))["id"]
     rows = [{"data": {"messages": "secret of team-a", "expected": "x"}}]
-    ids["testset"] = (await made("/api/testsets", {"name": "ours", "rows": rows}))["id"]
-    found = (await http.get(f"/api/testsets/{ids['testset']}/revisions/1/rows", headers=header)).json()
-    ids |= {"revision": "1", "row": found["data"][0]["id"], "cell": "cell_0"}
-    asked = {"variants": [{"name": "ours", "column": "expected"}], "evaluators": [{"key": "exact_match"}]}
-    ids["evaluation"] = (await made("/api/evaluations", asked | {"testset": {"id": ids["testset"]}}))["id"]
+    ids["testset"] = (await create("/api/testsets", {"name": "ours", "rows": rows}))["id"]
+    row_page = (await http.get(f"/api/testsets/{ids['testset']}/revisions/1/rows", headers=header)).json()
+    ids |= {"revision": "1", "row": row_page["data"][0]["id"], "cell": "cell_0"}
+    evaluation = {"variants": [{"name": "ours", "column": "expected"}], "evaluators": [{"key": "exact_match"}]}
+    ids["evaluation"] = (await create("/api/evaluations", evaluation | {"testset": {"id": ids["testset"]}}))["id"]
     await http.get(f"/api/evaluations/{ids['evaluation']}/events", headers=header)  # Until it has ended.
     judged = {"items": {"run": ids["evaluation"]}, "questions": [{"key": "correct"}]}
-    ids["review"] = (await made("/api/reviews", judged))["id"]
-    ids["rule"] = (await made("/api/online", {"name": "ours", "evaluators": [{"key": "refusal"}]}))["id"]
+    ids["review"] = (await create("/api/reviews", judged))["id"]
+    ids["rule"] = (await create("/api/online", {"name": "ours", "evaluators": [{"key": "refusal"}]}))["id"]
     (await http.put(f"/api/runs/{ids['run']}/feedback", json={"rating": "up"}, headers=header)).raise_for_status()
     ids |= {"trace": "0af7651916cd43dd8448eb211c80319c", "span": "b7ad6b7169203331", "session": "s-1"}
     span: dict[str, Any] = {"traceId": ids["trace"], "spanId": ids["span"], "name": "secret of team-a"}
     span["attributes"] = [{"key": "session.id", "value": {"stringValue": ids["session"]}}]
-    another = span | {"traceId": ids["trace"][::-1]}
-    await made("/v1/traces", {"resourceSpans": [{"scopeSpans": [{"spans": [span, another]}]}]})
-    await made("/v1/responses", {"model": "scripted", "input": "another"})
-    await made("/api/threads", said)
+    other_span = span | {"traceId": ids["trace"][::-1]}
+    await create("/v1/traces", {"resourceSpans": [{"scopeSpans": [{"spans": [span, other_span]}]}]})
+    await create("/v1/responses", {"model": "scripted", "input": "another"})
+    await create("/api/threads", conversation)
     cursors = {}
     for path in ("/api/runs", "/api/threads", "/api/traces"):
         page = (await http.get(f"{path}?limit=1", headers=header)).json()
@@ -146,11 +146,11 @@ class Two(NamedTuple):
             self.before.append(now)
         return now == self.before[0]
 
-    async def same(self, method: str, path: str, body: Any = None, **headers: str) -> Told:
+    async def same(self, method: str, path: str, body: Any = None, **headers: str) -> ComparableResponse:
         """The answer that both give."""
-        sent: dict[str, Any] = {} if body is None else {"json": body}
-        full = told(await self.full.http.request(method, path, headers=self.in_full | headers, **sent))
-        empty = told(await self.empty.http.request(method, path, headers=self.in_empty | headers, **sent))
+        request: dict[str, Any] = {} if body is None else {"json": body}
+        full = comparable(await self.full.http.request(method, path, headers=self.in_full | headers, **request))
+        empty = comparable(await self.empty.http.request(method, path, headers=self.in_empty | headers, **request))
         assert full == empty, (method, path)
         assert b"secret" not in full.body
         return full
@@ -161,9 +161,9 @@ async def two() -> AsyncIterator[Two]:
     async with keyed_server(rate_per_minute=0) as full, keyed_server(rate_per_minute=0) as empty:
         _, in_full = await full.give(project="team-b")
         _, in_empty = await empty.give(project="team-b")
-        made = Two(full, empty, await things(full), in_full, in_empty, [])
-        await made.unchanged()
-        yield made
+        create = Two(full, empty, await things(full), in_full, in_empty, [])
+        await create.unchanged()
+        yield create
 
 
 async def state(two: Two) -> list[bytes]:
@@ -176,13 +176,13 @@ async def state(two: Two) -> list[bytes]:
     paths += [f"/api/reviews/{ids['review']}", f"/api/online/{ids['rule']}"]
     paths += [f"/api/evaluations/{ids['evaluation']}", f"/api/testsets/{ids['testset']}/revisions"]
     paths += [f"/api/boards/{ids['board']}", f"/api/variants/{ids['variant']}/versions", "/api/feedback", "/api/keys"]
-    answers = [await http.get(path, headers=two.things.header) for path in paths]
-    assert {answer.status_code for answer in answers} == {200}
-    return [answer.content for answer in answers[:-1]]
+    responses = [await http.get(path, headers=two.things.header) for path in paths]
+    assert {answer.status_code for answer in responses} == {200}
+    return [answer.content for answer in responses[:-1]]
 
 
 async def test_no_path_of_the_api_leads_to_what_another_project_has(two: Two) -> None:  # S2.5
-    asked = 0
+    count = 0
     for route in two.full.server.rest_api._app.routes:
         if "{" not in route.path or route.path.startswith(NOT_OBJECTS) or "/_" in route.path:
             continue
@@ -191,21 +191,21 @@ async def test_no_path_of_the_api_leads_to_what_another_project_has(two: Two) ->
             body = BODIES.get((method, route.path), {} if method in ("POST", "PUT", "PATCH") else None)
             answer = await two.same(method, path + QUERIES.get(route.path, ""), body)
             assert answer.status == 404, (method, path, answer.body)
-            asked += 1
+            count += 1
 
-    assert asked >= 26
+    assert count >= 26
     assert await two.unchanged()
 
 
 async def test_no_path_of_a_protocol_leads_to_what_another_project_has(two: Two) -> None:  # S2.5
-    asked = 0
+    count = 0
     for name, _, endpoint in routing._PATTERNS:
         if "{id}" not in name:
             continue
         kind = "thread" if "chat" in name else "conversation" if "conversations" in name else "response"
         ids = {"id": two.things.ids[kind], "item": two.things.ids["item"]}
-        for spelled in [name.removeprefix("(v1/)?"), name.replace("(v1/)?", "v1/")]:
-            for path in (f"/{spelled}".format_map(ids), f"/scripted/{spelled}".format_map(ids)):
+        for route_name in [name.removeprefix("(v1/)?"), name.replace("(v1/)?", "v1/")]:
+            for path in (f"/{route_name}".format_map(ids), f"/scripted/{route_name}".format_map(ids)):
                 for method in endpoint.methods:
                     if "chat" in name and not path.startswith("/scripted"):
                         continue  # Without a default workflow there is no chat at the root.
@@ -213,9 +213,9 @@ async def test_no_path_of_a_protocol_leads_to_what_another_project_has(two: Two)
                     answer = await two.same(method, path, body)
                     none = {204} if name.endswith("/stream") else {200, 204} if name.endswith("/stop") else {404}
                     assert answer.status in none, (method, path, answer)
-                    asked += 1
+                    count += 1
 
-    assert asked >= 50
+    assert count >= 50
     assert await two.unchanged()
 
 
@@ -244,9 +244,9 @@ async def test_nobody_resumes_the_stream_of_another_project(two: Two, query: str
     ],
 )
 async def test_no_body_goes_on_from_what_another_project_has(two: Two, route: str, body: Any) -> None:  # S2.5
-    sent = {"model": "scripted", "input": "x", **filled(body, two.things.ids)}
+    request = {"model": "scripted", "input": "x", **filled(body, two.things.ids)}
 
-    assert (await two.same("POST", route, sent)).status == 404
+    assert (await two.same("POST", route, request)).status == 404
     assert await two.unchanged()
 
 
@@ -262,14 +262,16 @@ def filled(value: Any, ids: dict[str, str]) -> Any:
             return value
 
 
-@pytest.mark.parametrize("name", CALLED)
+@pytest.mark.parametrize("name", CALL_BODIES)
 async def test_no_header_names_what_another_project_has(two: Two, name: str) -> None:  # S2.5
     ids = two.things.ids
     in_thread = {"x-palaver-thread": ids["thread"], "x-palaver-answer": ids["message"]}
 
-    thread = await two.same("POST", f"/scripted/{name}", CALLED[name], **in_thread)
-    variant = await two.same("POST", f"/scripted/{name}", CALLED[name], **{"x-palaver-variant": ids["variant"]})
-    version = await two.same("POST", f"/scripted/{name}", CALLED[name], **{"x-palaver-variant": f"{ids['variant']}:1"})
+    thread = await two.same("POST", f"/scripted/{name}", CALL_BODIES[name], **in_thread)
+    variant = await two.same("POST", f"/scripted/{name}", CALL_BODIES[name], **{"x-palaver-variant": ids["variant"]})
+    version = await two.same(
+        "POST", f"/scripted/{name}", CALL_BODIES[name], **{"x-palaver-variant": f"{ids['variant']}:1"}
+    )
 
     assert thread.status == 404
     assert {variant.status, version.status} <= {400, 422}  # A variant is a parameter of the call.
@@ -286,11 +288,11 @@ async def test_no_header_of_a_service_names_what_another_project_has(two: Two) -
 
 
 def test_every_protocol_that_can_be_called_was_asked() -> None:  # S2.5
-    assert CALLED.keys() == {name for name, endpoint in WORKFLOW_ROUTES.items() if endpoint.kind == "call"}
+    assert CALL_BODIES.keys() == {name for name, endpoint in WORKFLOW_ROUTES.items() if endpoint.kind == "call"}
 
 
 async def test_a_chat_of_another_projects_thread_is_not_there(two: Two) -> None:  # S2.5
-    body = CALLED["api/chat"] | {"id": two.things.ids["thread"]}
+    body = CALL_BODIES["api/chat"] | {"id": two.things.ids["thread"]}
 
     assert (await two.same("POST", "/scripted/api/chat", body)).status == 404
 
@@ -300,7 +302,7 @@ async def test_a_cursor_of_another_project_opens_nothing(two: Two, path: str) ->
     answer = await two.same("GET", f"{path}?limit=1&after={two.things.cursors[path]}")
     damaged = await two.full.http.get(f"{path}?limit=1&after=AAAA", headers=two.in_full)
 
-    assert answer == told(damaged)
+    assert answer == comparable(damaged)
     assert answer.status == 400
 
 
@@ -344,13 +346,15 @@ async def test_no_thread_is_made_of_what_another_project_has(two: Two, more: Any
     ],
 )
 async def test_ones_own_thread_does_not_lead_there_either(two: Two, route: str, body: Any) -> None:  # S2.5
-    answers: list[Told] = []
-    for house, header in ((two.full, two.in_full), (two.empty, two.in_empty)):
-        own = (await house.http.post("/api/threads", json={"workflow": "scripted"}, headers=header)).json()["id"]
-        sent = filled(body, two.things.ids)
-        answers.append(told(await house.http.post(f"/api/threads/{own}/{route}", json=sent, headers=header)))
-        (await house.http.delete(f"/api/threads/{own}", headers=header)).raise_for_status()
+    responses: list[ComparableResponse] = []
+    for server, header in ((two.full, two.in_full), (two.empty, two.in_empty)):
+        thread = (await server.http.post("/api/threads", json={"workflow": "scripted"}, headers=header)).json()["id"]
+        request = filled(body, two.things.ids)
+        responses.append(
+            comparable(await server.http.post(f"/api/threads/{thread}/{route}", json=request, headers=header))
+        )
+        (await server.http.delete(f"/api/threads/{thread}", headers=header)).raise_for_status()
 
-    assert answers[0] == answers[1]
-    assert answers[0].status == (422 if "variant" in body else 404)  # A variant is a parameter of the call.
+    assert responses[0] == responses[1]
+    assert responses[0].status == (422 if "variant" in body else 404)  # A variant is a parameter of the call.
     assert await two.unchanged()

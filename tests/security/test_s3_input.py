@@ -61,15 +61,15 @@ OF_FIXED_FIELDS = {
 @cache
 def calls() -> list[tuple[str, ast.Call, str]]:
     """Every call of a name or a method: its module, itself, and the last name of what is called."""
-    found: list[tuple[str, ast.Call, str]] = []
+    matches: list[tuple[str, ast.Call, str]] = []
     for module, tree in MODULES.items():
         for node in ast.walk(tree):
             match node:
                 case ast.Call(func=ast.Name(id=name)) | ast.Call(func=ast.Attribute(attr=name)):
-                    found.append((module, node, name))
+                    matches.append((module, node, name))
                 case _:
                     pass
-    return found
+    return matches
 
 
 def imports() -> Iterator[tuple[str, str]]:
@@ -85,9 +85,9 @@ def imports() -> Iterator[tuple[str, str]]:
 
 
 def test_no_text_becomes_code() -> None:  # S3.1
-    found = {(module, name) for module, call, name in calls() if isinstance(call.func, ast.Name) and name in NEVER}
+    matches = {(module, name) for module, call, name in calls() if isinstance(call.func, ast.Name) and name in NEVER}
 
-    assert found == set()
+    assert matches == set()
 
 
 def test_no_bytes_become_objects_and_no_document_has_rules_of_its_own() -> None:  # S3.1, S3.6
@@ -114,24 +114,24 @@ def test_nothing_goes_through_a_shell() -> None:  # S3.1
 
 
 def test_modules_are_imported_by_name_only_where_an_operator_names_them() -> None:  # S3.1
-    found = {module for module, _, name in calls() if name in ("import_module", "exec_module", "module_from_spec")}
+    matches = {module for module, _, name in calls() if name in ("import_module", "exec_module", "module_from_spec")}
 
-    assert found == IMPORTS_BY_NAME
+    assert matches == IMPORTS_BY_NAME
 
 
 def test_attributes_are_never_found_by_what_was_sent() -> None:  # S3.1
-    found = {
+    matches = {
         module
         for module, call, name in calls()
         if name == "getattr" and not isinstance(call.args[1], ast.Constant) and module.startswith(SERVES_REQUESTS)
     }
 
-    assert found <= OF_FIXED_FIELDS
+    assert matches <= OF_FIXED_FIELDS
 
 
 def test_formats_are_written_by_us() -> None:  # S3.1
     """`text.format(…)` of a text that a request brought could show any attribute of what is put in."""
-    found = {
+    matches = {
         (module, ast.unparse(call.func))
         for module, call, name in calls()
         if name in ("format", "format_map", "Template")
@@ -139,7 +139,7 @@ def test_formats_are_written_by_us() -> None:  # S3.1
         and ast.unparse(call.func) != "msgspec.json.format"
     }
 
-    assert found == {
+    assert matches == {
         ("server/web.py", "_CONTENT_SECURITY_POLICY.format"),
         ("server/web.py", "_HOME_POLICY.format"),
         ("demo/eliza.py", "replies[before % len(replies)].format"),
@@ -177,7 +177,7 @@ def sprung(trap: Path) -> bool:
     return trap.exists()
 
 
-def asked_for(name: str) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
+def requests_with_name(name: str) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
     """Every way to name a workflow: what is posted, and what is asked."""
     messages = [{"role": "user", "content": "x"}]
     bodies: list[tuple[str, dict[str, Any]]] = [
@@ -187,21 +187,21 @@ def asked_for(name: str) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
     bodies += [("/v1/chat/completions", {"model": name, "messages": messages}), ("/api/threads", {"workflow": name})]
     bodies += [(f"/api/workflows/{name}/variants", {"name": "x", "parameters": {}})]
     bodies += [(f"/api/workflows/{name}/refresh", {})]
-    asked = [f"/{name}/{route}" for route in ("inspect", "v1/models", "agent/info", "v1/responses/resp_x")]
-    asked += [f"/api/workflows/{name}", f"/api/workflows/{name}/variants", f"/v1/models/{name}"]
-    return bodies, asked
+    paths = [f"/{name}/{route}" for route in ("inspect", "v1/models", "agent/info", "v1/responses/resp_x")]
+    paths += [f"/api/workflows/{name}", f"/api/workflows/{name}/variants", f"/v1/models/{name}"]
+    return bodies, paths
 
 
 async def test_names_of_workflows_are_only_looked_up(trap: Path) -> None:  # S3.1
-    told: dict[tuple[str, str], int] = {}
+    statuses: dict[tuple[str, str], int] = {}
     async with client(echo, scripted) as http:
         for name in NAMES:
-            bodies, asked = asked_for(name)
-            answers = [await http.post(path, json=body) for path, body in bodies]
-            answers += [await http.get(path) for path in asked]
-            told |= {(answer.request.method, str(answer.request.url)): answer.status_code for answer in answers}
+            bodies, paths = requests_with_name(name)
+            responses = [await http.post(path, json=body) for path, body in bodies]
+            responses += [await http.get(path) for path in paths]
+            statuses |= {(answer.request.method, str(answer.request.url)): answer.status_code for answer in responses}
 
-    assert {place: code for place, code in told.items() if code not in (400, 404, 405, 422)} == {}
+    assert {request: code for request, code in statuses.items() if code not in (400, 404, 405, 422)} == {}
     assert not sprung(trap)
 
 
@@ -217,9 +217,9 @@ OBJECTS: list[Any] = [
 
 async def test_objects_of_other_languages_are_data(trap: Path) -> None:  # S3.1
     async with client(echo) as http:
-        answers = [await http.post("/echo/invoke", json={"inputs": {"given": value}}) for value in OBJECTS]
+        responses = [await http.post("/echo/invoke", json={"inputs": {"given": value}}) for value in OBJECTS]
 
-    assert [answer.json() for answer in answers] == [{"given": value} for value in OBJECTS]
+    assert [answer.json() for answer in responses] == [{"given": value} for value in OBJECTS]
     assert not sprung(trap)
 
 
@@ -230,10 +230,10 @@ async def test_files_are_never_found_by_a_clients_name(trap: Path) -> None:  # S
     async with client(echo) as http:
         for name in TRICKY:
             head = {"content-type": "application/pdf", "x-palaver-filename": name}
-            sent = await http.post("/api/files", content=b"x", headers=head)
+            upload = await http.post("/api/files", content=b"x", headers=head)
             path = quote(f"{name}x", safe="")
             read = [await http.get(f"/{folder}/{path}") for folder in ("api/files", "static", "echo")]
-            assert sent.status_code in (400, 422), name
+            assert upload.status_code in (400, 422), name
             assert {answer.status_code for answer in read} <= {400, 404}, name
 
     assert sorted(path.name for path in trap.parent.iterdir()) == ["palaver_trap.py"]
@@ -264,13 +264,23 @@ def test_sql_is_bound_parameters_only() -> None:  # S3.5
                 assert isinstance(first, ast.Constant), (module, ast.unparse(call))
 
     # Both inserts have a parameter for each value: SQLAlchemy's into tables of ours, and ours (span_inserts.py).
-    begin = {"'BEGIN IMMEDIATE'", "'BEGIN' if reads else 'BEGIN IMMEDIATE'"}
-    assert texts == begin | {"statement.text", "'INSERT INTO span_words (rowid, words) VALUES (?, ?)'"}
+    allowed = {"'BEGIN IMMEDIATE'", "'BEGIN' if reads else 'BEGIN IMMEDIATE'"}
+    assert texts == allowed | {"statement.text", "'INSERT INTO span_words (rowid, words) VALUES (?, ?)'"}
     assert not {module for module, call, name in calls() if name == "literal_column"}
 
 
-SAID = ["100% sure", "100x sure", "snake_case", "snakeXcase", "it's", "its", 'a "quote"', "a quote", "back\\slash"]
-SAID += ["one OR two", "one two", "near(one two)", "pre*", "prefix", "col:val", "-not", "plain; DROP TABLE runs", "a^b"]
+TEXTS = ["100% sure", "100x sure", "snake_case", "snakeXcase", "it's", "its", 'a "quote"', "a quote", "back\\slash"]
+TEXTS += [
+    "one OR two",
+    "one two",
+    "near(one two)",
+    "pre*",
+    "prefix",
+    "col:val",
+    "-not",
+    "plain; DROP TABLE runs",
+    "a^b",
+]
 SEARCHES = {
     "%": ["100% sure"],
     "100%": ["100% sure"],
@@ -305,22 +315,22 @@ async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def test_a_search_is_for_the_text_as_it_stands(http: httpx.AsyncClient) -> None:  # S3.5
-    for text in SAID:
-        said = [{"role": "user", "content": text}]
-        (await http.post("/api/threads", json={"workflow": "scripted", "messages": said})).raise_for_status()
-        (await http.post("/scripted/invoke", json={"messages": said})).raise_for_status()
-    found: dict[str, list[list[str]]] = {}
+    for text in TEXTS:
+        messages = [{"role": "user", "content": text}]
+        (await http.post("/api/threads", json={"workflow": "scripted", "messages": messages})).raise_for_status()
+        (await http.post("/scripted/invoke", json={"messages": messages})).raise_for_status()
+    matches: dict[str, list[list[str]]] = {}
     for search in SEARCHES:
         threads = (await http.get("/api/threads", params={"search": search})).json()["data"]
         runs = (await http.get("/api/runs", params={"search": search})).json()["data"]
         lines = (await http.get("/api/threads/export", params={"search": search})).content.splitlines()
-        found[search] = [
+        matches[search] = [
             sorted(thread["title"] for thread in threads),
             sorted(run["in"]["text"] for run in runs),
             sorted(msgspec.json.decode(line)["title"] for line in lines),
         ]
 
-    assert found == {search: [texts, texts, texts] for search, texts in SEARCHES.items()}
+    assert matches == {search: [texts, texts, texts] for search, texts in SEARCHES.items()}
 
 
 FILTERS = ["workflow", "variant", "protocol", "thread", "board", "key", "user"]
@@ -350,15 +360,15 @@ LISTS += ["/api/workflows/echo/variants"]
 
 async def test_a_cursor_carries_no_text_of_ones_own() -> None:  # S3.5
     async with client(echo) as http:
-        answers = [await http.get(path, params={"after": given}) for path in LISTS for given in CURSORS]
+        responses = [await http.get(path, params={"after": cursor}) for path in LISTS for cursor in CURSORS]
 
-    assert {(answer.status_code, answer.json()["error"]["path"]) for answer in answers} == {(400, "?after")}
+    assert {(answer.status_code, answer.json()["error"]["path"]) for answer in responses} == {(400, "?after")}
 
 
 async def test_an_order_is_one_of_two_words() -> None:  # S3.5
     queries = [{"order": "asc; DROP"}, {"order": "id"}, {"after": "' OR 1=1"}, {"limit": "1;1"}]
     async with client(scripted) as http:
-        made = (await http.post("/v1/conversations", json={})).json()["id"]
-        answers = [await http.get(f"/v1/conversations/{made}/items", params=query) for query in queries]
+        conversation = (await http.post("/v1/conversations", json={})).json()["id"]
+        responses = [await http.get(f"/v1/conversations/{conversation}/items", params=query) for query in queries]
 
-    assert [answer.status_code in (400, 404, 422) for answer in answers] == [True] * 4
+    assert [answer.status_code in (400, 404, 422) for answer in responses] == [True] * 4

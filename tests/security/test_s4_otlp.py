@@ -18,7 +18,7 @@ from tests.traces.otlp.otlp_requests import JSON, PROTOBUF, field, pairs, reques
 MIB = 1024 * 1024
 
 
-class Sent(NamedTuple):
+class HarmfulRequest(NamedTuple):
     """A body, and how it is to be answered."""
 
     body: bytes
@@ -46,10 +46,10 @@ def zeros(gigabytes: int) -> bytes:
     return gzip.compress(bytes(64 * MIB)) * (gigabytes * 16)
 
 
-def many() -> bytes:
-    given = span("bad")
-    given.attributes.extend(pairs({f"a.{number}": number for number in range(100_000)}))
-    return request(given, span("good", 1))
+def many_bad_spans() -> bytes:
+    spans = span("bad")
+    spans.attributes.extend(pairs({f"a.{number}": number for number in range(100_000)}))
+    return request(spans, span("good", 1))
 
 
 def circles() -> bytes:
@@ -58,32 +58,36 @@ def circles() -> bytes:
 
 
 GZIP = {"content-encoding": "gzip"}
-SENT: dict[str, Callable[[], Sent]] = {
-    "a hundred thousand attributes": lambda: Sent(many(), 200),
-    "a name of a thousand names": lambda: Sent(bad(**{"a__" * 1000 + "a": "x", "a__" * 120 + "a": "x"}), 200),
-    "names that mean something elsewhere": lambda: Sent(
+HARMFUL_REQUESTS: dict[str, Callable[[], HarmfulRequest]] = {
+    "a hundred thousand attributes": lambda: HarmfulRequest(many_bad_spans(), 200),
+    "a name of a thousand names": lambda: HarmfulRequest(bad(**{"a__" * 1000 + "a": "x", "a__" * 120 + "a": "x"}), 200),
+    "names that mean something elsewhere": lambda: HarmfulRequest(
         bad(**{"__proto__": '{"a": 1}', "constructor": "x", "__class__": "x", "gen_ai.prompt.999999999.role": "x"}), 200
     ),
-    "a value of ten megabytes": lambda: Sent(bad(large="x" * 10 * MIB), 200),
-    "ten values of a megabyte each": lambda: Sent(bad(**{f"v{number}": "x" * MIB for number in range(10)}), 200),
-    "values in values without end": lambda: Sent(nested(90), 200),
-    "values in values beyond what protobuf takes": lambda: Sent(nested(3_000), 200),
-    "a number where a message should be": lambda: Sent(field(1, b"\x08\x96\x01") + request(span("good", 1)), 200),
-    "another wire type": lambda: Sent(b"\x08\x96\x01" + request(span("good", 1)), 200),
-    "a length beyond the end": lambda: Sent(b"\x0a\xff\xff\xff\xff\x0f" + b"x" * 100, 400),
-    "half a request": lambda: Sent(request(span("good", 1))[:-20], 400),
-    "no protobuf at all": lambda: Sent(b"GET / HTTP/1.1\r\n\r\n" * 1000, 400),
-    "ten gigabytes of nothing, packed": lambda: Sent(zeros(10), 413, GZIP),
-    "what is no gzip": lambda: Sent(b"\x1f\x8b" + b"x" * 1000, 400, GZIP),
-    "half a gzip": lambda: Sent(gzip.compress(os.urandom(MIB))[: MIB // 2], 400, GZIP),
-    "more than is taken": lambda: Sent(bytes(17 * MIB), 413),
-    "parents in a circle": lambda: Sent(circles(), 200),
-    "the same span a thousand times": lambda: Sent(request(*[span("bad")] * 1000, span("good", 1)), 200),
-    "ids that are none": lambda: Sent(
+    "a value of ten megabytes": lambda: HarmfulRequest(bad(large="x" * 10 * MIB), 200),
+    "ten values of a megabyte each": lambda: HarmfulRequest(
+        bad(**{f"v{number}": "x" * MIB for number in range(10)}), 200
+    ),
+    "values in values without end": lambda: HarmfulRequest(nested(90), 200),
+    "values in values beyond what protobuf takes": lambda: HarmfulRequest(nested(3_000), 200),
+    "a number where a message should be": lambda: HarmfulRequest(
+        field(1, b"\x08\x96\x01") + request(span("good", 1)), 200
+    ),
+    "another wire type": lambda: HarmfulRequest(b"\x08\x96\x01" + request(span("good", 1)), 200),
+    "a length beyond the end": lambda: HarmfulRequest(b"\x0a\xff\xff\xff\xff\x0f" + b"x" * 100, 400),
+    "half a request": lambda: HarmfulRequest(request(span("good", 1))[:-20], 400),
+    "no protobuf at all": lambda: HarmfulRequest(b"GET / HTTP/1.1\r\n\r\n" * 1000, 400),
+    "ten gigabytes of nothing, packed": lambda: HarmfulRequest(zeros(10), 413, GZIP),
+    "what is no gzip": lambda: HarmfulRequest(b"\x1f\x8b" + b"x" * 1000, 400, GZIP),
+    "half a gzip": lambda: HarmfulRequest(gzip.compress(os.urandom(MIB))[: MIB // 2], 400, GZIP),
+    "more than is taken": lambda: HarmfulRequest(bytes(17 * MIB), 413),
+    "parents in a circle": lambda: HarmfulRequest(circles(), 200),
+    "the same span a thousand times": lambda: HarmfulRequest(request(*[span("bad")] * 1000, span("good", 1)), 200),
+    "ids that are none": lambda: HarmfulRequest(
         request(Span(name="bad"), Span(trace_id=b"x", span_id=b"y"), span("good", 1)), 200
     ),
-    "JSON that goes down": lambda: Sent(b'{"resourceSpans":' + b"[" * 100_000, 400, {"content-type": JSON}),
-    "JSON of many names": lambda: Sent(
+    "JSON that goes down": lambda: HarmfulRequest(b'{"resourceSpans":' + b"[" * 100_000, 400, {"content-type": JSON}),
+    "JSON of many names": lambda: HarmfulRequest(
         b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": 1, "spanId": [], "name": {}}]}]}]}',
         200,
         {"content-type": JSON},
@@ -110,22 +114,22 @@ def peak(server: ServerProcess) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
-@pytest.mark.parametrize("name", SENT)
+@pytest.mark.parametrize("name", HARMFUL_REQUESTS)
 def test_what_means_harm_is_answered_and_costs_little(server: ServerProcess, name: str) -> None:  # S4.5
-    sent = SENT[name]()
+    case = HARMFUL_REQUESTS[name]()
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
         http.post("/v1/traces", content=request(span("warm")), headers={"content-type": PROTOBUF}).raise_for_status()
         before = cpu(server)
-        answer = http.post("/v1/traces", content=sent.body, headers={"content-type": PROTOBUF, **sent.headers})
-        spent = cpu(server) - before
+        answer = http.post("/v1/traces", content=case.body, headers={"content-type": PROTOBUF, **case.headers})
+        cpu_seconds = cpu(server) - before
         good = http.get(f"/api/spans/{trace_id('t')}/{span_id('good')}")
-        listed = http.get("/api/traces")
+        response = http.get("/api/traces")
         tree = http.get(f"/api/traces/{trace_id('t')}/tree")
 
-    assert answer.status_code == sent.status, answer.content[:300]
-    assert spent < 10  # A watchdog: some tenths of a second as a rule; what has no bounds takes minutes.
-    assert listed.status_code == 200
-    if sent.status == 200 and b"good" in sent.body:
+    assert answer.status_code == case.status, answer.content[:300]
+    assert cpu_seconds < 10  # A watchdog: some tenths of a second as a rule; what has no bounds takes minutes.
+    assert response.status_code == 200
+    if case.status == 200 and b"good" in case.body:
         assert (good.status_code, good.json()["name"]) == (200, "good")
         assert tree.status_code == 200
 

@@ -85,9 +85,9 @@ async def test_an_operator_may_allow_it_and_nobodys_credentials_go_along(elsewhe
         )
 
     assert answer.json()["output"][0]["content"][0]["text"] == "secret"
-    [asked] = elsewhere.asked
-    assert asked.line == "GET /sky.png HTTP/1.1"
-    assert {"authorization", "cookie", "traceparent", "baggage"}.isdisjoint(asked.headers)
+    [request] = elsewhere.asked
+    assert request.line == "GET /sky.png HTTP/1.1"
+    assert {"authorization", "cookie", "traceparent", "baggage"}.isdisjoint(request.headers)
 
 
 async def test_a_redirect_is_not_followed_and_too_much_is_not_read() -> None:  # S6.4
@@ -99,14 +99,14 @@ async def test_a_redirect_is_not_followed_and_too_much_is_not_read() -> None:  #
         for _ in range(12):
             connection.sendall(b"x" * 1024 * 1024)
 
-    told = []
-    for answers in (moved, endless):
-        with stranger(answers) as far:
+    results = []
+    for respond in (moved, endless):
+        with stranger(respond) as remote:
             async with client(curious, allow_private_urls=True) as http:
-                answer = await posted(http, "curious", "/v1/chat/completions", f"{far.url}/a")
-                told.append((answer.status_code, answer.json()["error"]["code"], answer.json()["error"]["message"]))
+                answer = await posted(http, "curious", "/v1/chat/completions", f"{remote.url}/a")
+                results.append((answer.status_code, answer.json()["error"]["code"], answer.json()["error"]["message"]))
 
-    assert told == [
+    assert results == [
         (502, "upstream_failed", "The file could not be fetched: the remote answered 302."),
         (502, "upstream_failed", "The remote's answer is larger than 10485760 bytes; the rest was not read."),
     ]

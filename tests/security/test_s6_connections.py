@@ -38,7 +38,7 @@ class World:
         monkeypatch.setattr(ssrf, "GuardedTransport", transport)
 
 
-def told(answer: httpx.Response) -> tuple[int, dict[str, Any]]:
+def status_and_error(answer: httpx.Response) -> tuple[int, dict[str, Any]]:
     return answer.status_code, answer.json()["error"]
 
 
@@ -49,9 +49,12 @@ async def test_a_url_that_two_readers_could_read_differently_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # S6.1
     world = World(monkeypatch, 0)
-    async with keyed_server() as house:
+    async with keyed_server() as server:
         for url in UNLIKE:
-            assert told(await house.http.post("/api/connections", json={"url": url, "name": "far"})) == REFUSAL, url
+            assert (
+                status_and_error(await server.http.post("/api/connections", json={"url": url, "name": "far"}))
+                == REFUSAL
+            ), url
 
     assert (world.looked_up, world.network.asked) == ([], [])
 
@@ -61,85 +64,85 @@ async def test_a_host_within_is_refused_and_nobody_is_told_why(
     monkeypatch: pytest.MonkeyPatch, dry_run: bool
 ) -> None:  # S6.2
     world = World(monkeypatch, 0)
-    async with keyed_server() as house:
+    async with keyed_server() as server:
         for address in [*INNER, None]:
             world.addresses = [] if address is None else [PUBLIC, address]
             body = {"url": "http://a.example/far", "dry_run": dry_run}
-            assert told(await house.http.post("/api/connections", json=body)) == REFUSAL, address
+            assert status_and_error(await server.http.post("/api/connections", json=body)) == REFUSAL, address
         literal = [
-            await house.http.post("/api/connections", json={"url": f"http://{one}/far", "dry_run": dry_run})
+            await server.http.post("/api/connections", json={"url": f"http://{one}/far", "dry_run": dry_run})
             for one in ("127.0.0.1", "localhost", "[::1]", "169.254.169.254", "10.1.2.3:8642")
         ]
-        listed = await house.database.read(kept.list_connections, "default")
+        connections = await server.database.read(kept.list_connections, "default")
 
-    assert (world.network.asked, listed) == ([], [])
+    assert (world.network.asked, connections) == ([], [])
     assert all(answer.status_code == 422 for answer in literal)
 
 
 async def test_loopback_is_refused_for_real_unless_the_operator_allows_it() -> None:  # S6.2
-    with stranger(whole(CHAT)) as far:
-        async with keyed_server() as house:
-            refused = await house.http.post("/api/connections", json={"url": f"{far.url}/far"})
-        asked = len(far.asked)
-        async with keyed_server(allow_private_urls=True) as house:
-            made = await house.http.post("/api/connections", json={"url": f"{far.url}/far"})
-            said = await house.http.post("/far/invoke", json={"messages": []})
+    with stranger(whole(CHAT)) as remote:
+        async with keyed_server() as server:
+            refused = await server.http.post("/api/connections", json={"url": f"{remote.url}/far"})
+        count = len(remote.asked)
+        async with keyed_server(allow_private_urls=True) as server:
+            created = await server.http.post("/api/connections", json={"url": f"{remote.url}/far"})
+            response = await server.http.post("/far/invoke", json={"messages": []})
 
-    assert (told(refused), asked) == (REFUSAL, 0)
-    assert (made.status_code, said.json()) == (201, {"role": "assistant", "content": "Hi"})
+    assert (status_and_error(refused), count) == (REFUSAL, 0)
+    assert (created.status_code, response.json()) == (201, {"role": "assistant", "content": "Hi"})
 
 
 async def test_every_call_looks_again_and_a_name_that_moved_within_is_not_followed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # S6.3
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    with stranger(whole(CHAT)) as far:
-        world = World(monkeypatch, httpx.URL(far.url).port or 0)
-        async with keyed_server() as house:
-            made = await house.http.post("/api/connections", json={"url": "http://a.example/far"})
-            before = await house.http.post("/far/invoke", json={"messages": []})
-            asked = len(far.asked)
+    with stranger(whole(CHAT)) as remote:
+        world = World(monkeypatch, httpx.URL(remote.url).port or 0)
+        async with keyed_server() as server:
+            created = await server.http.post("/api/connections", json={"url": "http://a.example/far"})
+            before = await server.http.post("/far/invoke", json={"messages": []})
+            count = len(remote.asked)
             world.addresses = ["127.0.0.1"]
-            after = await house.http.post("/far/invoke", json={"messages": []})
-            refreshed = await house.http.post("/api/workflows/far/refresh")
+            after = await server.http.post("/far/invoke", json={"messages": []})
+            refreshed = await server.http.post("/api/workflows/far/refresh")
             world.addresses = [PUBLIC]
             monkeypatch.setattr(Watched, "peer", ("127.0.0.1", 80))  # Somebody else answers there.
-            peer = await house.http.post("/far/invoke", json={"messages": []})
+            peer = await server.http.post("/far/invoke", json={"messages": []})
 
-    assert (made.status_code, before.json()["content"]) == (201, "Hi")
-    assert {one.headers["host"] for one in far.asked} == {"a.example"}
+    assert (created.status_code, before.json()["content"]) == (201, "Hi")
+    assert {one.headers["host"] for one in remote.asked} == {"a.example"}
     assert {address for address, _ in world.network.asked} == {PUBLIC}
     for answer in (after, peer):
         assert (answer.status_code, answer.json()["status"]["type"]) == (422, "url_refused")
         assert answer.json()["status"]["message"] == REFUSED
     assert (refreshed.json()["state"], refreshed.json()["is_chat"]) == ("unreachable", True)
-    assert len(far.asked) == asked
+    assert len(remote.asked) == count
 
 
 async def test_a_redirect_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.4
-    with stranger(whole(CHAT)) as thief, stranger(head(status="307 Moved", location=thief.url)) as far:
-        async with keyed_server(allow_private_urls=True) as house:
-            answer = await house.http.post("/api/connections", json={"url": f"{far.url}/far"})
+    with stranger(whole(CHAT)) as thief, stranger(head(status="307 Moved", location=thief.url)) as remote:
+        async with keyed_server(allow_private_urls=True) as server:
+            answer = await server.http.post("/api/connections", json={"url": f"{remote.url}/far"})
 
-    status, error = told(answer)
+    status, error = status_and_error(answer)
     assert (status, error["code"], thief.asked) == (422, "not_discovered", [])
     assert error["details"]["tried"][0]["status"] == 307
 
 
 async def test_nothing_of_who_connects_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.4
-    with stranger(whole(CHAT)) as far:
-        async with keyed_server(allow_private_urls=True) as house:
-            _, admin = await house.give()
+    with stranger(whole(CHAT)) as remote:
+        async with keyed_server(allow_private_urls=True) as server:
+            _, admin = await server.give()
             headers = {**admin, "cookie": "palaver=x", "baggage": "user=hunter2", "x-secret": "hunter2"}
             headers.pop("cookie")
-            made = await house.http.post("/api/connections", json={"url": f"{far.url}/far"}, headers=headers)
-            (await house.http.post("/far/invoke", json={"messages": []}, headers=headers)).raise_for_status()
+            created = await server.http.post("/api/connections", json={"url": f"{remote.url}/far"}, headers=headers)
+            (await server.http.post("/far/invoke", json={"messages": []}, headers=headers)).raise_for_status()
 
-    seen = repr(far.asked)
-    assert made.status_code == 201
+    seen = repr(remote.asked)
+    assert created.status_code == 201
     assert "hunter2" not in seen
     assert admin["authorization"] not in seen
-    assert not {"authorization", "cookie"} & {name for asked in far.asked for name in asked.headers}
+    assert not {"authorization", "cookie"} & {name for count in remote.asked for name in count.headers}
 
 
 async def test_what_a_document_says_adds_no_host_and_no_name() -> None:  # S6.5
@@ -155,22 +158,22 @@ async def test_what_a_document_says_adds_no_host_and_no_name() -> None:  # S6.5
             "meta": {"palaver": {"streams": False, "routes": {"invoke": f"{thief.url}/invoke"}}},
             "servers": [{"url": thief.url}],
         }
-        with stranger(whole(document)) as far:
-            async with keyed_server(allow_private_urls=True) as house:
-                made = (await house.http.post("/api/connections", json={"url": far.url})).json()
-                (await house.http.post(f"/{made['name']}/invoke", json={"messages": []})).raise_for_status()
+        with stranger(whole(document)) as remote:
+            async with keyed_server(allow_private_urls=True) as server:
+                created = (await server.http.post("/api/connections", json={"url": remote.url})).json()
+                (await server.http.post(f"/{created['name']}/invoke", json={"messages": []})).raise_for_status()
 
     assert thief.asked == []
-    assert (made["name"], made["evidence"]["call"]) == ("127.0.0.1", f"POST {far.url}/invoke")
-    assert made["description"].count("x") <= 200
-    assert "\x1b" not in made["description"]
-    assert {asked.headers["host"] for asked in far.asked} == {far.url.removeprefix("http://")}
-    assert all("authorization" not in asked.headers for asked in far.asked)
+    assert (created["name"], created["evidence"]["call"]) == ("127.0.0.1", f"POST {remote.url}/invoke")
+    assert created["description"].count("x") <= 200
+    assert "\x1b" not in created["description"]
+    assert {count.headers["host"] for count in remote.asked} == {remote.url.removeprefix("http://")}
+    assert all("authorization" not in count.headers for count in remote.asked)
 
 
 async def test_a_document_beyond_a_mebibyte_is_not_read() -> None:  # S6.5
-    with stranger(whole({**CHAT, "filler": "x" * MAX_DOCUMENT_BYTES})) as far:
-        async with keyed_server(allow_private_urls=True) as house:
-            answer = await house.http.post("/api/connections", json={"url": f"{far.url}/far"})
+    with stranger(whole({**CHAT, "filler": "x" * MAX_DOCUMENT_BYTES})) as remote:
+        async with keyed_server(allow_private_urls=True) as server:
+            answer = await server.http.post("/api/connections", json={"url": f"{remote.url}/far"})
 
-    assert told(answer)[1]["code"] == "not_discovered"
+    assert status_and_error(answer)[1]["code"] == "not_discovered"

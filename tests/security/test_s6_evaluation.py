@@ -23,7 +23,7 @@ async def court(messages: list[Message]) -> str:
     return '{"passed": true, "score": 1, "reason": "Good."}' if messages else ""
 
 
-async def tried(http: httpx.AsyncClient, key: str, **parameters: Any) -> httpx.Response:
+async def try_evaluator(http: httpx.AsyncClient, key: str, **parameters: Any) -> httpx.Response:
     return await http.post(f"/api/evaluators/{key}/try", json={"parameters": parameters, "case": CASE})
 
 
@@ -36,28 +36,30 @@ async def test_a_webhook_to_what_is_not_public_is_422_without_a_reason() -> None
         "file:///x",
     ]
     async with client(court) as http:
-        answers = [await tried(http, "webhook", url=url) for url in urls]
-        answers.append(await tried(http, "combine", of=[{"key": "webhook", "parameters": {"url": urls[0]}}]))
+        responses = [await try_evaluator(http, "webhook", url=url) for url in urls]
+        responses.append(await try_evaluator(http, "combine", of=[{"key": "webhook", "parameters": {"url": urls[0]}}]))
 
     refusal = (422, {"code": "url_refused", "message": "This URL may not be fetched from here."})
-    assert [(answer.status_code, answer.json()["error"]) for answer in answers] == [refusal] * 6
+    assert [(answer.status_code, answer.json()["error"]) for answer in responses] == [refusal] * 6
 
 
 async def test_a_webhook_goes_to_the_address_that_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.3
     async with service(lambda _: Reply(True)) as fake, client(court) as http:
         world = World(monkeypatch, int(fake.url.rpartition(":")[2]))
-        taken = (await tried(http, "webhook", url="http://hooks.example/")).json()
+        result = (await try_evaluator(http, "webhook", url="http://hooks.example/")).json()
         world.addresses = [PUBLIC, "10.0.0.1"]
-        refused = (await tried(http, "webhook", url="http://hooks.example/")).json()
+        refused = (await try_evaluator(http, "webhook", url="http://hooks.example/")).json()
 
-    assert (taken["status"], taken["passed"]) == ("scored", True)
+    assert (result["status"], result["passed"]) == ("scored", True)
     assert (refused["status"], refused["reason"]) == ("error", "url_refused: This URL may not be fetched from here.")
-    assert [(asked.headers["host"], "cookie" in asked.headers) for asked in fake.asked] == [("hooks.example", False)]
+    assert [(request.headers["host"], "cookie" in request.headers) for request in fake.asked] == [
+        ("hooks.example", False)
+    ]
 
 
 async def test_an_operator_may_allow_private_ones() -> None:  # S6.2
     async with service(lambda _: Reply({"score": 0.5})) as fake, client(court, allow_private_urls=True) as http:
-        answer = await tried(http, "webhook", url=fake.url)
+        answer = await try_evaluator(http, "webhook", url=fake.url)
 
     assert answer.json()["score"] == 0.5
 
@@ -65,29 +67,31 @@ async def test_an_operator_may_allow_private_ones() -> None:  # S6.2
 async def test_no_variable_of_ours_signs_for_a_stranger() -> None:
     secrets = ["word", "env:PATH", "env:OPENAI_API_KEY", "env:PALAVER_DB", "env:PALAVER_WEBHOOK_"]
     async with client(court) as http:
-        answers = [await tried(http, "webhook", url="https://example.org", secret=secret) for secret in secrets]
+        responses = [
+            await try_evaluator(http, "webhook", url="https://example.org", secret=secret) for secret in secrets
+        ]
 
-    assert [(answer.status_code, answer.json()["error"]["path"]) for answer in answers] == [
+    assert [(answer.status_code, answer.json()["error"]["path"]) for answer in responses] == [
         (422, "/parameters/secret")
     ] * 5
 
 
 async def test_no_name_of_a_model_is_a_url_or_a_path() -> None:  # S6.6
     async with client(court, providers=openai("http://127.0.0.1:1", models=("gpt-*",))) as http:
-        answers = [
-            await tried(http, "llm_judge", judge="http://127.0.0.1/v1", prompt="x"),
-            await tried(http, "llm_judge", judge="openai/gpt-4", prompt="x", base_url="http://127.0.0.1"),
-            await tried(http, "semantic_similarity", model="http://127.0.0.1/v1"),
-            await tried(http, "semantic_similarity", model="local:../../etc"),
+        responses = [
+            await try_evaluator(http, "llm_judge", judge="http://127.0.0.1/v1", prompt="x"),
+            await try_evaluator(http, "llm_judge", judge="openai/gpt-4", prompt="x", base_url="http://127.0.0.1"),
+            await try_evaluator(http, "semantic_similarity", model="http://127.0.0.1/v1"),
+            await try_evaluator(http, "semantic_similarity", model="local:../../etc"),
         ]
 
-    assert [answer.status_code for answer in answers] == [422] * 4
+    assert [answer.status_code for answer in responses] == [422] * 4
 
 
 async def test_a_key_goes_to_its_own_provider_and_is_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.6, S8
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     async with service([completion(GOOD)]) as fake, client(court, providers=openai(fake.url)) as http:
-        scored = await tried(http, "llm_judge", judge="openai/m", prompt="{{text}}")
+        scored = await try_evaluator(http, "llm_judge", judge="openai/m", prompt="{{text}}")
         settings = await http.get("/api/settings")
         evaluators = await http.get("/api/evaluators")
 
@@ -99,6 +103,6 @@ async def test_a_key_goes_to_its_own_provider_and_is_shown_nowhere(monkeypatch: 
 
 async def test_a_workflow_of_the_house_judges() -> None:
     async with client(court) as http:
-        answer = await tried(http, "llm_judge", judge="court", prompt="{{text}}")
+        answer = await try_evaluator(http, "llm_judge", judge="court", prompt="{{text}}")
 
     assert (answer.json()["status"], answer.json()["reason"]) == ("scored", "Good.")

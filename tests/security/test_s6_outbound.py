@@ -62,29 +62,29 @@ async def test_a_host_with_an_address_within_is_refused_whatever_else_it_has(add
 async def test_the_connection_goes_where_it_was_looked_and_nowhere_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # S6.3
-    answers = [[PUBLIC], ["127.0.0.1"]]
+    addresses = [[PUBLIC], ["127.0.0.1"]]
 
     async def rebinding(host: str, port: int) -> Sequence[str]:
-        return answers.pop(0)
+        return addresses.pop(0)
 
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     monkeypatch.setattr(Watched, "peer", (PUBLIC, 80))
-    with stranger(whole("Hi")) as far:
-        network = Elsewhere(port=httpx.URL(far.url).port or 0)
+    with stranger(whole("Hi")) as remote:
+        network = Elsewhere(port=httpx.URL(remote.url).port or 0)
         await fetch_document(
             "http://a.example/", transport=GuardedTransport(UrlPolicy(), resolve=rebinding, backend=network)
         )
 
     assert network.asked == [(PUBLIC, 80)]
-    assert far.asked[0].headers["host"] == "a.example"
-    assert answers == [["127.0.0.1"]]  # Nobody asked again.
+    assert remote.asked[0].headers["host"] == "a.example"
+    assert addresses == [["127.0.0.1"]]  # Nobody asked again.
 
 
 async def test_a_peer_that_is_another_hears_nothing(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.3
     monkeypatch.setattr(Watched, "peer", ("127.0.0.1", 80))
-    with stranger(whole("Hi")) as far:
-        network = Elsewhere(port=httpx.URL(far.url).port or 0)
+    with stranger(whole("Hi")) as remote:
+        network = Elsewhere(port=httpx.URL(remote.url).port or 0)
         transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC), backend=network)
         with pytest.raises(UrlRefused):
             await fetch_document("http://a.example/", transport=transport)
@@ -93,12 +93,12 @@ async def test_a_peer_that_is_another_hears_nothing(monkeypatch: pytest.MonkeyPa
 
 
 async def test_redirects_are_answers_and_limits_are_those_of_the_contract() -> None:  # S6.4
-    with stranger(head(status="302 Found", location="http://127.0.0.1:1/")) as far:
-        answer = await fetch_document(far.url, allow_private=True)
+    with stranger(head(status="302 Found", location="http://127.0.0.1:1/")) as remote:
+        answer = await fetch_document(remote.url, allow_private=True)
     async with client() as opened:
         followed = opened.follow_redirects
 
-    assert (answer.status, len(far.asked), followed) == (302, 1, False)
+    assert (answer.status, len(remote.asked), followed) == (302, 1, False)
     assert (CONNECT_TIMEOUT_S, http.FETCH_TIMEOUT_S, http.MAX_DOCUMENT_BYTES) == (5, 30, 10 * 1024 * 1024)
 
 
@@ -116,37 +116,37 @@ CREDENTIALS = {
 @pytest.mark.parametrize("dialect", ["invoke", "responses", "chat-completions"])
 async def test_nothing_of_a_callers_credentials_is_passed_on(dialect: str) -> None:  # S6.4, S6.6
     body = {"secrets": {"key": "hunter2"}, "credentials": "hunter2", "messages": [{"role": "user", "content": "Why?"}]}
-    said = {"role": "assistant", "content": "Hi"}
-    with stranger(whole({"choices": [{"message": said}]} if dialect == "chat-completions" else said)) as far:
-        workflow = far.workflow(dialect=dialect, headers={"authorization": "Bearer our-provider-key"})
+    text = {"role": "assistant", "content": "Hi"}
+    with stranger(whole({"choices": [{"message": text}]} if dialect == "chat-completions" else text)) as remote:
+        workflow = remote.workflow(dialect=dialect, headers={"authorization": "Bearer our-provider-key"})
         async with calling(workflow) as http:
             for name, value in CREDENTIALS.items():
                 (await http.post("/far/invoke", json=body, headers={name: value})).raise_for_status()
 
-    assert len(far.asked) == len(CREDENTIALS)
-    assert "hunter2" not in repr(far.asked)
-    assert {asked.headers["authorization"] for asked in far.asked} == {"Bearer our-provider-key"}
+    assert len(remote.asked) == len(CREDENTIALS)
+    assert "hunter2" not in repr(remote.asked)
+    assert {request.headers["authorization"] for request in remote.asked} == {"Bearer our-provider-key"}
 
 
 async def test_a_providers_key_goes_to_its_own_base_only() -> None:  # S6.6
     """Neither a redirect, nor a URL in the answer, nor one in the body of a call leads it elsewhere."""
-    with stranger(whole("caught")) as thief, stranger(head(status="307 Moved", location=thief.url)) as far:
-        workflow = far.workflow(headers={"authorization": "Bearer our-provider-key"})
+    with stranger(whole("caught")) as thief, stranger(head(status="307 Moved", location=thief.url)) as remote:
+        workflow = remote.workflow(headers={"authorization": "Bearer our-provider-key"})
         async with calling(workflow) as http:
             for field in ("base_url", "url", "endpoint", "api_base", "model"):
-                given = {field: thief.url, "parameters": {field: thief.url}, "inputs": {"text": thief.url}}
-                body = {**given, "messages": [{"role": "user", "content": thief.url}]}
+                overrides = {field: thief.url, "parameters": {field: thief.url}, "inputs": {"text": thief.url}}
+                body = {**overrides, "messages": [{"role": "user", "content": thief.url}]}
                 assert (await http.post("/far/invoke", json=body)).status_code == 502
 
     assert thief.asked == []
 
 
 async def test_an_error_quotes_little_of_a_remote_and_nothing_that_steers() -> None:  # S6.4
-    said = "\x1b[2J\u202e" + "x" * 5_000
+    text = "\x1b[2J\u202e" + "x" * 5_000
     with stranger(
-        whole({"error": {"message": said}, "detail": said, "status": {"message": said}}, status="400 Bad")
-    ) as far:
-        async with calling(far.workflow()) as http:
+        whole({"error": {"message": text}, "detail": text, "status": {"message": text}}, status="400 Bad")
+    ) as remote:
+        async with calling(remote.workflow()) as http:
             answer = await http.post("/far/invoke", json={"messages": [{"role": "user", "content": "Why?"}]})
 
     message = answer.json()["status"]["message"]
@@ -178,19 +178,19 @@ async def test_what_a_document_names_is_neither_asked_nor_believed() -> None:  #
             "routes": {"invoke": f"{thief.url}/invoke"},
             "flags": {"is_chat": True},
         }
-        with stranger(whole(document)) as far:
-            told = await discover(far.url)
+        with stranger(whole(document)) as remote:
+            result = await discover(remote.url)
 
     assert thief.asked == []
-    assert {asked.headers["host"] for asked in far.asked} == {far.url.removeprefix("http://")}
-    assert told.call == f"POST {far.url}/invoke"
+    assert {request.headers["host"] for request in remote.asked} == {remote.url.removeprefix("http://")}
+    assert result.call == f"POST {remote.url}/invoke"
 
 
 async def test_a_document_beyond_a_mebibyte_is_not_read() -> None:  # S6.5
-    with stranger(whole({"flags": {"is_chat": True}, "filler": "x" * (1 << 20)})) as far:
-        told = await discover(far.url)
+    with stranger(whole({"flags": {"is_chat": True}, "filler": "x" * (1 << 20)})) as remote:
+        result = await discover(remote.url)
 
-    assert told.is_chat is None
+    assert result.is_chat is None
 
 
 async def test_an_operators_url_has_no_user_name_and_no_other_scheme() -> None:  # S6.1
@@ -211,12 +211,12 @@ def test_every_connection_is_made_in_one_place() -> None:  # S6.3
         "HTTPSConnection",
         "open_connection",
     }
-    made: set[str] = set()
+    addresses: set[str] = set()
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             match node:
                 case ast.Call(func=ast.Attribute(attr=name, value=ast.Name(id="httpx" | "asyncio" | "aiohttp"))):
-                    made |= {str(path.relative_to(SOURCE))} if name in clients else set()
+                    addresses |= {str(path.relative_to(SOURCE))} if name in clients else set()
                 case ast.Import(names=names):
                     assert not {alias.name for alias in names} & {
                         "requests",
@@ -230,4 +230,4 @@ def test_every_connection_is_made_in_one_place() -> None:  # S6.3
                     pass
 
     # What attacks a server says things that no client would say: it has a wire of its own, to the URL that was named.
-    assert made == {"outbound/http.py", "testing.py", "cli/security_probe/attack.py"}
+    assert addresses == {"outbound/http.py", "testing.py", "cli/security_probe/attack.py"}

@@ -74,7 +74,7 @@ async def test_nothing_else_is_taken_for_a_page() -> None:  # S7.1, S7.4
     async with client(shown) as http:
         thread = (await http.post("/api/threads", json={"workflow": "shown", "title": MARKUP})).json()["id"]
         file = await http.post("/api/files", content=MARKUP.encode(), headers={"content-type": "text/html"})
-        answers = [
+        responses = [
             await http.get(f"/{MARKUP}"),
             await http.get(f"/api/{MARKUP}"),
             await http.get(f"/v1/responses/{MARKUP.replace('/', '')}"),
@@ -87,7 +87,7 @@ async def test_nothing_else_is_taken_for_a_page() -> None:  # S7.1, S7.4
         kept_file = await http.get(f"/api/files/{file.json()['id']}") if file.status_code == 201 else None
         exported = await http.get(f"/api/threads/{thread}/export?format=html")
 
-    kinds = {answer.headers["content-type"].partition(";")[0] for answer in answers}
+    kinds = {answer.headers["content-type"].partition(";")[0] for answer in responses}
     assert kinds <= {"application/json", "text/plain"}
     if kept_file is not None:
         assert kept_file.headers["content-disposition"].startswith("attachment")
@@ -101,35 +101,35 @@ async def test_nothing_else_is_taken_for_a_page() -> None:  # S7.1, S7.4
 
 @given(st.text())
 def test_a_text_on_one_line_steers_nothing(text: str) -> None:  # S7.5
-    said = printable(text, 10_000)
+    output = printable(text, 10_000)
 
-    assert not STEERS.search(said)
-    assert not {"\n", "\r", "\t"} & set(said)
-    said.encode()  # Half a character, too, is written out.
+    assert not STEERS.search(output)
+    assert not {"\n", "\r", "\t"} & set(output)
+    output.encode()  # Half a character, too, is written out.
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))
 def test_a_text_of_several_lines_keeps_them_and_nothing_else(text: str) -> None:  # S7.5
-    said = printable_lines(text)
+    output = printable_lines(text)
 
-    assert not STEERS.search(said)
-    assert (said.count("\n"), said.count("\t")) == (text.count("\n"), text.count("\t"))
+    assert not STEERS.search(output)
+    assert (output.count("\n"), output.count("\t")) == (text.count("\n"), text.count("\t"))
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))
 def test_json_on_a_terminal_steers_nothing_and_means_the_same(text: str) -> None:  # S7.5
-    said = printable_json(msgspec.json.encode({"a": text}).decode())
+    output = printable_json(msgspec.json.encode({"a": text}).decode())
 
-    assert not STEERS.search(said)
-    assert msgspec.json.decode(said) == {"a": text}
+    assert not STEERS.search(output)
+    assert msgspec.json.decode(output) == {"a": text}
 
 
-async def stored(house: KeyedServer) -> None:
+async def stored(server: KeyedServer) -> None:
     """Everything that a stranger can name, named so."""
     key, secret = kept.new_api_key(project="default", name=HOSTILE, scopes=ALL_SCOPES, now=datetime.now(UTC))
-    await house.database.write(kept.insert_key, key)
+    await server.database.write(kept.insert_key, key)
     header = {"authorization": f"Bearer {secret}"}
-    said = [
+    messages = [
         {"role": "user", "name": HOSTILE, "content": HOSTILE},
         {
             "role": "assistant",
@@ -138,12 +138,18 @@ async def stored(house: KeyedServer) -> None:
         },
         {"role": "tool", "tool_call_id": "c1", "content": HOSTILE},
     ]
-    thread = {"id": "conv_one", "workflow": "scripted", "title": HOSTILE, "messages": said, "metadata": {"a": HOSTILE}}
-    made = await house.http.post("/api/threads", json=thread, headers=header)
-    assert made.status_code == 201, made.text
+    thread = {
+        "id": "conv_one",
+        "workflow": "scripted",
+        "title": HOSTILE,
+        "messages": messages,
+        "metadata": {"a": HOSTILE},
+    }
+    created = await server.http.post("/api/threads", json=thread, headers=header)
+    assert created.status_code == 201, created.text
     variant = {"name": "loud", "description": HOSTILE, "parameters": {"script": [{"text": HOSTILE}]}}
-    made = await house.http.post("/api/workflows/scripted/variants", json=variant, headers=header)
-    assert made.status_code in (201, 400, 422), made.text
+    created = await server.http.post("/api/workflows/scripted/variants", json=variant, headers=header)
+    assert created.status_code in (201, 400, 422), created.text
 
 
 @pytest.fixture(scope="module")
@@ -151,8 +157,8 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = str(tmp_path_factory.mktemp("shown") / "palaver.db")
 
     async def fill() -> None:
-        async with keyed_server(path) as house:
-            await stored(house)
+        async with keyed_server(path) as server:
+            await stored(server)
 
     asyncio.run(fill())
     return path
@@ -174,11 +180,18 @@ async def loud(messages: list[Message], subject: str = HOSTILE):
     raise RuntimeError(HOSTILE)
 """
 
-LISTED = ["thread list", "thread list --json", "thread export", "variant list", "variant list --json", "key list"]
-LISTED += ["key list --json"]
+LIST_COMMANDS = [
+    "thread list",
+    "thread list --json",
+    "thread export",
+    "variant list",
+    "variant list --json",
+    "key list",
+]
+LIST_COMMANDS += ["key list --json"]
 
 
-@pytest.mark.parametrize("line", LISTED)
+@pytest.mark.parametrize("line", LIST_COMMANDS)
 def test_what_was_stored_steers_no_terminal(database: str, line: str) -> None:  # S7.5
     ran = CliRunner().invoke(cli, [*line.split(), "--db", database])
 
@@ -188,8 +201,8 @@ def test_what_was_stored_steers_no_terminal(database: str, line: str) -> None:  
 
 
 def test_a_conversation_steers_no_terminal(database: str) -> None:  # S7.5
-    listed = CliRunner().invoke(cli, ["thread", "list", "--json", "--db", database])
-    thread = msgspec.json.decode(listed.output)[0]["id"]
+    result = CliRunner().invoke(cli, ["thread", "list", "--json", "--db", database])
+    thread = msgspec.json.decode(result.output)[0]["id"]
     for more in ([], ["--json"]):
         ran = CliRunner().invoke(cli, ["thread", "show", thread, "--db", database, *more])
         assert ran.exception is None, ran.exception
@@ -215,9 +228,9 @@ def test_what_a_workflow_says_steers_no_terminal(tmp_path: Path, caplog: pytest.
 
 
 def test_the_reply_of_a_call_steers_no_terminal() -> None:  # S7.5
-    shown = calling._terminal_filter()
+    filter_output = calling._terminal_filter()
     raw = f'{{"a":"{HOSTILE}é"}}\n'.encode()
-    pieces = [shown(raw[place : place + 1]) for place in range(len(raw))]
+    pieces = [filter_output(raw[index : index + 1]) for index in range(len(raw))]
 
     assert STEERS.findall(b"".join(pieces).decode()) == []
     assert b"".join(pieces).endswith('é"}\n'.encode())
@@ -231,13 +244,13 @@ def stream(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bool], io.Stri
     """The log as `palaver serve` sets it up, into a text."""
     root = logging.getLogger("palaver")
     before = root.handlers, root.level, root.propagate
-    written = io.StringIO()
+    output = io.StringIO()
 
     def open_(as_json: bool) -> io.StringIO:
-        monkeypatch.setattr(sys, "stderr", written)
-        monkeypatch.setattr(written, "isatty", lambda: not as_json)
+        monkeypatch.setattr(sys, "stderr", output)
+        monkeypatch.setattr(output, "isatty", lambda: not as_json)
         logging_setup.configure_logging()
-        return written
+        return output
 
     yield open_
     root.handlers, root.level, root.propagate = before
@@ -259,24 +272,24 @@ async def write(text: str) -> None:
 
 
 async def test_a_record_is_one_line_of_json_whatever_it_says(stream: Callable[[bool], io.StringIO]) -> None:  # S7.5
-    written = stream(True)
+    output = stream(True)
     forged = HOSTILE + '\n{"level": "info", "message": "forged"}\r\n\ud800'
 
     await write(forged)
 
-    lines = written.getvalue().split("\n")
+    lines = output.getvalue().split("\n")
     records: list[dict[str, Any]] = [msgspec.json.decode(line) for line in lines if line]
     assert [record["level"] for record in records] == ["warning", "error", "info"]
     assert lines[-1] == ""
-    assert STEERS.findall(written.getvalue()) == []
+    assert STEERS.findall(output.getvalue()) == []
     assert records[0]["message"].startswith(HOSTILE)
     assert "RuntimeError" in records[1]["traceback"]
 
 
 async def test_a_log_on_a_terminal_steers_nothing(stream: Callable[[bool], io.StringIO]) -> None:  # S7.5
-    written = stream(False)
+    output = stream(False)
 
     await write(HOSTILE + "\r\nforged")
 
-    assert STEERS.findall(written.getvalue()) == []
-    assert [line for line in written.getvalue().splitlines() if line.startswith("forged")] == []
+    assert STEERS.findall(output.getvalue()) == []
+    assert [line for line in output.getvalue().splitlines() if line.startswith("forged")] == []

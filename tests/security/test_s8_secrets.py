@@ -26,7 +26,7 @@ from tests.security.marked_secrets import ODD, PASSWORD, PROVIDER, read_all_trac
 from tests.server_process import ServerProcess, server_process
 
 CALLERS = "MARKED-secret-of-a-caller"
-WRONG = "plv_00000000_MARKED" + "0" * 34
+WRONG_KEY = "plv_00000000_MARKED" + "0" * 34
 
 APP = """
 import os
@@ -76,12 +76,12 @@ CALLS: dict[str, dict[str, Any]] = {
 }
 
 
-class House(NamedTuple):
+class SecretServer(NamedTuple):
     """A real server with keys, all that it said, and what must be nowhere."""
 
     server: ServerProcess
     folder: Path
-    said: list[str]
+    responses: list[str]
     key: str
     cookie: str
 
@@ -91,82 +91,82 @@ class House(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def scenario(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecretServer]:
     folder = tmp_path_factory.mktemp("secrets")
     key = palaver("key", "create", "--scope", "admin", "--db", "palaver.db", cwd=folder).stdout.strip()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ACME_API_KEY", PROVIDER)
         patch.setenv("ACME_TOKEN", ODD)
         with server_process(folder, APP, db=str(folder / "palaver.db"), rate_per_minute="0") as server:
-            said: list[str] = []
-            cookie = every_way_in(server.url, key, said)
-            yield House(server, folder, said, key, cookie)
+            responses: list[str] = []
+            cookie = every_way_in(server.url, key, responses)
+            yield SecretServer(server, folder, responses, key, cookie)
 
 
-def every_way_in(url: str, key: str, said: list[str]) -> str:
+def every_way_in(url: str, key: str, responses: list[str]) -> str:
     """Show each secret wherever one could be shown, and note every answer; the cookie is given back."""
     with httpx.Client(base_url=url, timeout=30, trust_env=False) as http:
         login = http.post("/api/session", json={"key": key})
         cookie = login.cookies["palaver"]
         http.cookies.clear()
 
-        def ask(method: str, path: str, *, more: dict[str, str] | None = None, **sent: Any) -> httpx.Response:
+        def send(method: str, path: str, *, more: dict[str, str] | None = None, **options: Any) -> httpx.Response:
             header = {"authorization": f"Bearer {key}"} if more is None else more
-            answer = http.request(method, path, headers=header, **sent)
+            answer = http.request(method, path, headers=header, **options)
             http.cookies.clear()
-            said.append(f"{answer.headers}\n{answer.text}")
+            responses.append(f"{answer.headers}\n{answer.text}")
             return answer
 
         # Our key and the cookie, in headers that take them and places that do not.
-        shown: list[dict[str, str]] = [{"authorization": f"ApiKey {key}"}, {"x-api-key": key}, {"api-key": key}]
-        shown += [{"cookie": f"palaver={cookie}"}, {"authorization": f"Bearer {WRONG}"}, {"x-api-key": WRONG}]
-        shown += [{"authorization": f"Basic {key}"}, {"x-api-key": key, "api-key": WRONG}, {"cookie": f"x={key}"}]
-        for more in shown:
+        headers: list[dict[str, str]] = [{"authorization": f"ApiKey {key}"}, {"x-api-key": key}, {"api-key": key}]
+        headers += [{"cookie": f"palaver={cookie}"}, {"authorization": f"Bearer {WRONG_KEY}"}, {"x-api-key": WRONG_KEY}]
+        headers += [{"authorization": f"Basic {key}"}, {"x-api-key": key, "api-key": WRONG_KEY}, {"cookie": f"x={key}"}]
+        for more in headers:
             for path in ("/good/invoke", "/good/v1/responses", "/api/threads", "/nothing"):
-                ask("POST", path, more=more, json={"input": "Hi", "workflow": "good", **MESSAGES})
+                send("POST", path, more=more, json={"input": "Hi", "workflow": "good", **MESSAGES})
         for name in ("key", "token", "api_key", "authorization", "palaver"):
-            ask("GET", f"/version?{name}={key}")
-            ask("GET", f"/api/runs?{name}={cookie}")
-        ask("POST", "/api/session", more={}, json={"key": WRONG})
+            send("GET", f"/version?{name}={key}")
+            send("GET", f"/api/runs?{name}={cookie}")
+        send("POST", "/api/session", more={}, json={"key": WRONG_KEY})
         http.get(f"/{key}/invoke", headers={"authorization": f"Bearer {key}"})  # Told to nobody but who sent it.
         # A caller's secrets, and a workflow's, which it puts into its exceptions.
         for name in ("early", "late", "good", "plain"):
             for path, body in CALLS.items():
                 secret = {"secrets": {"key": CALLERS}, "credentials": CALLERS} if path == "invoke" else {}
-                ask("POST", f"/{name}/{path}", json={**body, **secret})
-            ask("POST", f"/{name}/v1/responses", json={"input": "Hi", "background": True})
-            made = ask("POST", "/api/threads", json={"workflow": name})
+                send("POST", f"/{name}/{path}", json={**body, **secret})
+            send("POST", f"/{name}/v1/responses", json={"input": "Hi", "background": True})
+            created = send("POST", "/api/threads", json={"workflow": name})
             turn = {"authorization": f"Bearer {key}", "accept": "text/event-stream"}
-            ask("POST", f"/api/threads/{made.json()['id']}/turns", more=turn, json=MESSAGES)
-            ask("POST", f"/{name}/inspect", json={})
+            send("POST", f"/api/threads/{created.json()['id']}/turns", more=turn, json=MESSAGES)
+            send("POST", f"/{name}/inspect", json={})
         # Keys in payloads of services, and in the address of a socket.
         for name in ("good", "leaky", "echo", "status", "nobody"):
             for route in ("", "/stream"):
-                for shown_key in (CALLERS, key, WRONG):
+                for shown_key in (CALLERS, key, WRONG_KEY):
                     payload = {"content": "Hi", "api_key": shown_key}
-                    ask("POST", f"/services/{name}{route}", json=payload)
-                    ask("POST", f"/services/{name}{route}", more={}, json=payload)
-                ask("POST", f"/services/{name}{route}", json={"content": "Hi", "api_key": CALLERS, "how": "raise"})
-            for shown_key in (CALLERS, key, WRONG):
-                place = f"{url.replace('http', 'ws', 1)}/services/{name}?api_key={shown_key}"
-                with connect(place, proxy=None, open_timeout=30) as line:
+                    send("POST", f"/services/{name}{route}", json=payload)
+                    send("POST", f"/services/{name}{route}", more={}, json=payload)
+                send("POST", f"/services/{name}{route}", json={"content": "Hi", "api_key": CALLERS, "how": "raise"})
+            for shown_key in (CALLERS, key, WRONG_KEY):
+                socket_url = f"{url.replace('http', 'ws', 1)}/services/{name}?api_key={shown_key}"
+                with connect(socket_url, proxy=None, open_timeout=30) as line:
                     line.send('{"event": "start", "data": {"content": "Hi"}}')
                     while '"complete"' not in (text := str(line.recv(30))):
-                        said.append(text)
-                    said.append(text)
+                        responses.append(text)
+                    responses.append(text)
         for path in ("/services", "/services/good", "/services/good/README.md"):
-            ask("GET", path)
+            send("GET", path)
         # In spans that somebody sends, wherever a text can stand, and in what is no span at all.
         for body, head in secret_span_requests(key, cookie):
-            ask("POST", "/v1/traces", more={"authorization": f"Bearer {key}", **head}, content=body)
+            send("POST", "/v1/traces", more={"authorization": f"Bearer {key}", **head}, content=body)
         for path in ("/", "/metrics", "/openapi.json", "/version", "/api/about", "/api/keys", "/api/runs"):
-            ask("GET", path)
+            send("GET", path)
         for path in ("/api/settings", "/api/workflows", "/api/threads/export", "/api/variants/export", "/api/session"):
-            ask("GET", path)
-        for run in ask("GET", "/api/runs?limit=200").json()["data"]:
-            ask("GET", f"/api/runs/{run['id']}?include=input,reply")
-            ask("GET", f"/api/runs/{run['id']}/events")
-        seen = read_all_traces(ask)
+            send("GET", path)
+        for run in send("GET", "/api/runs?limit=200").json()["data"]:
+            send("GET", f"/api/runs/{run['id']}?include=input,reply")
+            send("GET", f"/api/runs/{run['id']}/events")
+        seen = read_all_traces(send)
         assert seen > 30  # Those that were sent, and one at least for each run.
         return cookie
 
@@ -176,42 +176,44 @@ def where(secrets: list[str], text: str | bytes) -> set[str]:
     return {secret for secret in secrets if secret.encode() in raw}
 
 
-def test_no_secret_is_in_an_answer(house: House) -> None:  # S8.1
-    assert len(house.said) > 150
-    assert [where(house.secrets, said) for said in house.said if where(house.secrets, said)] == []
+def test_no_secret_is_in_an_answer(scenario: SecretServer) -> None:  # S8.1
+    assert len(scenario.responses) > 150
+    assert [
+        where(scenario.secrets, responses) for responses in scenario.responses if where(scenario.secrets, responses)
+    ] == []
 
 
-def test_no_secret_is_in_the_database_or_beside_it(house: House) -> None:  # S8.1
-    files = [path for path in house.folder.iterdir() if path.is_file() and path.name != "served_app.py"]
+def test_no_secret_is_in_the_database_or_beside_it(scenario: SecretServer) -> None:  # S8.1
+    files = [path for path in scenario.folder.iterdir() if path.is_file() and path.name != "served_app.py"]
 
     assert {path.name for path in files} >= {"palaver.db", "palaver.db-wal"}
-    assert {path.name: where(house.secrets, path.read_bytes()) for path in files} == {p.name: set() for p in files}
+    assert {path.name: where(scenario.secrets, path.read_bytes()) for path in files} == {p.name: set() for p in files}
 
 
-def test_what_is_kept_is_its_owners_alone(house: House) -> None:  # S8.3
-    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in house.folder.glob("palaver.db*")}
+def test_what_is_kept_is_its_owners_alone(scenario: SecretServer) -> None:  # S8.3
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in scenario.folder.glob("palaver.db*")}
 
     assert modes == dict.fromkeys(modes, "0o600")
     assert len(modes) >= 2
 
 
-def test_no_secret_is_in_the_log(house: House) -> None:  # S8.1
-    log = "\n".join(house.server.lines)
+def test_no_secret_is_in_the_log(scenario: SecretServer) -> None:  # S8.1
+    log = "\n".join(scenario.server.lines)
 
     assert log.count('"traceback"') > 10
     assert "Incorrect API key provided: ***" in log
-    assert where(house.secrets, log) == set()
+    assert where(scenario.secrets, log) == set()
 
 
-def test_no_secret_is_in_a_backup(house: House) -> None:  # S8.1
-    made = palaver("backup", "backup.zip", "--db", "palaver.db", cwd=house.folder)
-    assert made.returncode == 0, made.stderr
-    with zipfile.ZipFile(house.folder / "backup.zip") as archive:
-        held = [archive.read(name) for name in archive.namelist()]
-    (house.folder / "backup.zip").unlink()
+def test_no_secret_is_in_a_backup(scenario: SecretServer) -> None:  # S8.1
+    created = palaver("backup", "backup.zip", "--db", "palaver.db", cwd=scenario.folder)
+    assert created.returncode == 0, created.stderr
+    with zipfile.ZipFile(scenario.folder / "backup.zip") as archive:
+        files = [archive.read(name) for name in archive.namelist()]
+    (scenario.folder / "backup.zip").unlink()
 
-    assert held
-    assert [where(house.secrets, raw) for raw in held] == [set()] * len(held)
+    assert files
+    assert [where(scenario.secrets, raw) for raw in files] == [set()] * len(files)
 
 
 URLS = ["postgresql://ann:MARKEDpassword@127.0.0.1:1/x", "postgresql://127.0.0.1:1/x?user=a&password=MARKEDpassword"]
@@ -347,24 +349,24 @@ async def test_the_sizes_of_deltas_tell_little_if_one_wishes(path: str) -> None:
     else:
         del body["input"]
     async with client(scripted, obfuscate=True) as http:
-        told = (await http.post(f"/scripted/{path}", json=body)).text
+        text = (await http.post(f"/scripted/{path}", json=body)).text
     async with client(scripted) as http:
         usual = (await http.post(f"/scripted/{path}", json=body)).text
 
-    found = deltas(told)
-    assert len(found) >= len(WORDS)
+    frames = deltas(text)
+    assert len(frames) >= len(WORDS)
     assert "obfuscation" not in usual
-    assert {msgspec.json.decode(frame.partition("data: ")[2])["obfuscation"].strip("0") for frame in found} == {""}
-    plain = [frame for frame in found if frame.isascii() and "u2028" not in frame]
-    assert {len(frame) % 64 for frame in plain[1:]} == {0}
+    assert {msgspec.json.decode(frame.partition("data: ")[2])["obfuscation"].strip("0") for frame in frames} == {""}
+    ascii_frames = [frame for frame in frames if frame.isascii() and "u2028" not in frame]
+    assert {len(frame) % 64 for frame in ascii_frames[1:]} == {0}
 
 
 async def test_a_padded_stream_is_told_again_as_it_was() -> None:  # S8.4
     async with client(scripted, obfuscate=True) as http:
         body = {"input": "one two three", "stream": True}
-        told = (await http.post("/scripted/v1/responses", json=body)).text
-        name = re.findall(r"resp_\w+", told)[0]
-        again = (await http.get(f"/scripted/v1/responses/{name}?stream=true")).text
+        text = (await http.post("/scripted/v1/responses", json=body)).text
+        name = re.findall(r"resp_\w+", text)[0]
+        replayed = (await http.get(f"/scripted/v1/responses/{name}?stream=true")).text
 
-    assert deltas(told)
-    assert deltas(again) == deltas(told)
+    assert deltas(text)
+    assert deltas(replayed) == deltas(text)

@@ -20,17 +20,17 @@ from palaver.testing import in_process_transport
 from tests.security.marked_secrets import PASSWORD, PROVIDER
 from tests.server.test_run_redaction import everything
 
-TOLD = f"my key is {PROVIDER} and I log in at https://ann:{PASSWORD}@example.org with Bearer MARKEDbearer0123456789"
+MESSAGE = f"my key is {PROVIDER} and I log in at https://ann:{PASSWORD}@example.org with Bearer MARKEDbearer0123456789"
 
 
 @chat(name="talker")
 async def agent(messages: list[Message]) -> AsyncIterator[Any]:
     """Says everything again: to a tool, from it, and itself."""
-    said = messages[-1].text
+    text = messages[-1].text
     yield ToolStarted(call_id="c1", name="search")
-    yield ToolEnded(arguments=msgspec.json.encode({"q": said, "headers": {"authorization": "MARKED-odd"}}).decode())
-    yield ToolResult(call_id="c1", output={"found": said, "api_key": "MARKED-odd"})
-    for word in said.split(" "):
+    yield ToolEnded(arguments=msgspec.json.encode({"q": text, "headers": {"authorization": "MARKED-odd"}}).decode())
+    yield ToolResult(call_id="c1", output={"found": text, "api_key": "MARKED-odd"})
+    for word in text.split(" "):
         yield f"{word} "
     yield Usage(input_tokens=1, output_tokens=1)
 
@@ -49,26 +49,28 @@ async def test_what_a_run_says_of_secrets_is_in_no_trace(database: Database, sco
     server = Server(Registry([agent, plain]), Settings(redact=RULES[scope]), database=database)
     async with httpx.AsyncClient(transport=in_process_transport(server), base_url="http://localhost") as http:
         header = {"x-secret": PROVIDER, "cookie": f"other={PROVIDER}", "traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
-        messages = [{"role": "user", "content": TOLD}]
+        messages = [{"role": "user", "content": MESSAGE}]
         live = await http.post("/talker/invoke", json={"messages": messages}, headers=header)
         (
-            await http.post("/plain/invoke", json={"inputs": {"text": TOLD, "password": "MARKED-odd"}}, headers=header)
+            await http.post(
+                "/plain/invoke", json={"inputs": {"text": MESSAGE, "password": "MARKED-odd"}}, headers=header
+            )
         ).raise_for_status()
         (
-            await http.post("/talker/v1/responses", json={"input": TOLD, "user": "u", "metadata": {"k": PROVIDER}})
+            await http.post("/talker/v1/responses", json={"input": MESSAGE, "user": "u", "metadata": {"k": PROVIDER}})
         ).raise_for_status()
         await server.runtime.telemetry.flush()
         await server.runtime.recorder.flush()
         exported = [(await http.get(f"/api/traces/export?format={form}")).text for form in ("jsonl", "otlp")]
-        listed = [(await http.get(path)).text for path in ("/api/traces", "/api/sessions")]
-        kept = await database.read(
+        pages = [(await http.get(path)).text for path in ("/api/traces", "/api/sessions")]
+        stored = await database.read(
             lambda db: [decompress_body(row.body).decode() for row in db.execute(span_bodies.select())]
         )
         rows = await database.read(lambda db: [str(row) for row in db.execute(spans.select())])
-        whole = await database.read(everything)
+        dump = await database.read(everything)
     await server.close()
 
     assert "MARKEDprovider" in live.text  # Live streams are not changed.
-    assert len(kept) == 5
-    assert [text for text in (*exported, *listed, *kept, *rows) if "MARKED" in text] == []
-    assert ("MARKED" in whole) == (scope == "traces")  # Runs are kept as they were, unless a rule names them.
+    assert len(stored) == 5
+    assert [text for text in (*exported, *pages, *stored, *rows) if "MARKED" in text] == []
+    assert ("MARKED" in dump) == (scope == "traces")  # Runs are kept as they were, unless a rule names them.

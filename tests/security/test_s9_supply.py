@@ -41,28 +41,30 @@ def test_no_key_is_in_the_source() -> None:  # S9.1
     shapes = re.compile(
         r"plv_[0-9A-Za-z]{8}_[0-9A-Za-z]{40}|sk-[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16}|-----BEGIN [A-Z ]*PRIVATE"
     )
-    held = {
+    files = {
         str(path.relative_to(ROOT))
         for path in SOURCE.rglob("*")
         if path.is_file() and path.suffix in (".py", ".json", ".toml", ".md", ".html", ".js", ".css")
         if shapes.search(path.read_text("utf-8").replace("-----BEGIN [A-Z ]*PRIVATE", ""))
     }
 
-    assert held == set()
+    assert files == set()
 
 
 def test_the_product_names_no_host_to_call() -> None:  # S9.2
     """No telemetry, no update check, no font, no CDN: the URLs in the source are examples, schemas and this machine."""
-    found: dict[str, set[str]] = {}
+    files_by_host: dict[str, set[str]] = {}
     for path in SOURCE.rglob("*.py"):
         tree = ast.parse(path.read_text("utf-8"))
-        told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # Docstrings call nobody.
+        docstring_ids = {
+            id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)
+        }  # Docstrings call nobody.
         for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstring_ids:
                 for host in re.findall(r"https?://([\w.-]+\.\w+)", node.value):
-                    found.setdefault(host, set()).add(str(path.relative_to(SOURCE)))
+                    files_by_host.setdefault(host, set()).add(str(path.relative_to(SOURCE)))
     allowed = {"127.0.0.1", "example.org", "example.com", "json-schema.org", "localhost", "www.w3.org"}
     lures = {"0x7f.1", "10.0.0.0", "127.1", "169.254.0.1"}  # What `palaver doctor --attack` asks a server to refuse.
 
-    assert {host: places for host, places in found.items() if host not in allowed | lures} == {}
-    assert {place for host in lures for place in found[host]} == {"cli/security_probe/content_attacks.py"}
+    assert {host: files for host, files in files_by_host.items() if host not in allowed | lures} == {}
+    assert {file for host in lures for file in files_by_host[host]} == {"cli/security_probe/content_attacks.py"}

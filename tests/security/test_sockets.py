@@ -81,10 +81,10 @@ def test_an_opening_that_is_none_is_answered_and_ends(server: ServerProcess, req
 
 
 def test_a_message_that_is_too_large_closes_it(server: ServerProcess) -> None:  # S4.3
-    whole = '{"id": 1, "path": "/health", "body": "' + "x" * (1024 * 1024) + '"}'
+    message = '{"id": 1, "path": "/health", "body": "' + "x" * (1024 * 1024) + '"}'
 
-    assert closed_by(server, whole) == 1009
-    assert closed_by(server, [whole[:300_000]] * 5) == 1009
+    assert closed_by(server, message) == 1009
+    assert closed_by(server, [message[:300_000]] * 5) == 1009
 
 
 def test_who_is_still_sending_is_told_why(server: ServerProcess) -> None:  # S4.3
@@ -149,8 +149,8 @@ def test_keys_open_sockets_and_close_them(tmp_path: Path) -> None:  # S2.1, S2.4
         with tab_client(running.url, {"x-api-key": admin}) as page:
             page.send(1, "/scripted/invocations", _forever())
             page.until(1, "begin")
-            shown = {"authorization": f"Bearer {admin}"}
-            keys = httpx.get(f"{running.url}/api/keys", headers=shown, trust_env=False).json()["data"]
+            auth_headers = {"authorization": f"Bearer {admin}"}
+            keys = httpx.get(f"{running.url}/api/keys", headers=auth_headers, trust_env=False).json()["data"]
             mine = next(key["id"] for key in keys if key["scopes"] == ["admin"])
             palaver("revoke", mine)
             with pytest.raises(ConnectionClosedError) as closed:

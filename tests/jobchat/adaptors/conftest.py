@@ -15,7 +15,7 @@ async def registry() -> AsyncIterator[FakeRegistry]:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Path:
+def adaptor_folder(tmp_path: Path) -> Path:
     folder = tmp_path / "own"
     folder.mkdir()
     (folder / "library@1.0.0.json").write_bytes(describe("one"))

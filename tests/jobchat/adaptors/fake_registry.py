@@ -20,8 +20,8 @@ def describe(*names: str) -> bytes:
 
 def tar(*members: tuple[str, bytes] | tarfile.TarInfo) -> bytes:
     """A tarball with these files."""
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w:gz") as archive:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for member in members:
             if isinstance(member, tarfile.TarInfo):
                 archive.addfile(member)
@@ -29,7 +29,7 @@ def tar(*members: tuple[str, bytes] | tarfile.TarInfo) -> bytes:
                 info = tarfile.TarInfo(member[0])
                 info.size = len(member[1])
                 archive.addfile(info, io.BytesIO(member[1]))
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def package(*names: str) -> bytes:

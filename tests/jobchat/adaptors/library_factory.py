@@ -22,9 +22,9 @@ class LibraryHarness:
     def __init__(self, folder: Path, registry: str = "", *, timeout_s: float = 10.0, **settings: Any) -> None:
         self.time = 0.0
         self.progress: list[str] = []
-        given = {"adaptors": str(folder / "own"), "cache": str(folder / "cache"), "registry": registry, **settings}
+        values = {"adaptors": str(folder / "own"), "cache": str(folder / "cache"), "registry": registry, **settings}
         self.library = AdaptorLibrary(
-            Settings(**given), find_registry=lambda: None, now=lambda: self.time, timeout_s=timeout_s
+            Settings(**values), find_registry=lambda: None, now=lambda: self.time, timeout_s=timeout_s
         )
 
     async def look_up(self, text: str, *, download: bool = True) -> AdaptorDocs:

@@ -70,9 +70,9 @@ async def test_a_failed_download_is_no_failure_of_the_chat_and_rests_for_a_minut
     desk = LibraryHarness(tmp_path, registry.url)
 
     assert await desk.look_up_names("library@1.0.0") == (MISSING, [])
-    asked = len(registry.requests)
+    count = len(registry.requests)
     assert await desk.look_up_names("library@1.0.0") == (MISSING, [])
-    assert len(registry.requests) == asked
+    assert len(registry.requests) == count
     assert desk.progress == ["Looking up library@1.0.0"]
     assert reason in caplog.messages[0]
     assert not (tmp_path / "cache").exists()
@@ -92,9 +92,9 @@ async def test_nobody_waits_long_for_a_slow_registry(
 
     assert await desk.look_up_names("library@1.0.0") == (MISSING, [])
     await wait_until(lambda: bool(caplog.messages))
-    asked = len(registry.requests)
+    count = len(registry.requests)
     assert await desk.look_up_names("library@1.0.0") == (MISSING, [])
-    assert len(registry.requests) == asked
+    assert len(registry.requests) == count
     assert caplog.messages[0].endswith("took more than 0.3 s. Not tried again for 60 s.")
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from palaver_jobchat.adaptors.entries import Entry, decode_description, parse_description, select_entries
 
 
-def named(name: str) -> dict[str, Any]:
+def name_type(name: str) -> dict[str, Any]:
     return {"type": "NameExpression", "name": name}
 
 
@@ -23,7 +23,7 @@ def union(*of: dict[str, Any]) -> dict[str, Any]:
 
 
 def array(of: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "TypeApplication", "expression": named("Array"), "applications": [of]}
+    return {"type": "TypeApplication", "expression": name_type("Array"), "applications": [of]}
 
 
 def param(name: str, kind: dict[str, Any] | None = None, description: str | None = None, **more: Any) -> dict[str, Any]:
@@ -34,13 +34,13 @@ def function(name: str, params: Any, *tags: dict[str, Any], description: str | N
     return {"name": name, "params": params, "valid": True, "docs": {"description": description, "tags": list(tags)}}
 
 
-RETURNS = {"title": "returns", "description": None, "type": named("Operation")}
+RETURNS = {"title": "returns", "description": None, "type": name_type("Operation")}
 LEND = function(
     "lend",
     ["book", "options", "callback"],
-    param("book", union(named("string"), array(named("Book"))), "What to lend."),
-    param("options", optional(named("object")), "How to lend it."),
-    param("options.days", optional(named("number")), "For how long.\nAt most 90.", default="14"),
+    param("book", union(name_type("string"), array(name_type("Book"))), "What to lend."),
+    param("options", optional(name_type("object")), "How to lend it."),
+    param("options.days", optional(name_type("number")), "For how long.\nAt most 90.", default="14"),
     param("callback"),
     {"title": "example", "description": "lend('Emma')"},
     {"title": "example", "description": "lend('Emma', { days: 3 })", "caption": "for three days"},
@@ -79,13 +79,16 @@ def test_an_entry_tells_all_that_is_known() -> None:
     [
         (function("a", ["x", "y"]), "a(x, y)"),
         (function("a", []), "a()"),
-        (function("a", [], param("x", named("string")), param("x.y", named("string")), param("z")), "a(x: string, z)"),
-        (function("a", {}, param("x", named("string"))), "a(x: string)"),
+        (
+            function("a", [], param("x", name_type("string")), param("x.y", name_type("string")), param("z")),
+            "a(x: string, z)",
+        ),
+        (function("a", {}, param("x", name_type("string"))), "a(x: string)"),
         (function("a", ["x"], param("x", {"type": "RestType"})), "a(x: any)"),
         (function("a", ["x"], param("x", {"type": "FunctionType", "params": []})), "a(x: any)"),
-        (function("a", ["x"], param("x", array(union(named("A"), {"type": "NullLiteral"})))), "a(x: Array<A|any>)"),
-        (function("a", ["x"], param("x", {"type": "TypeApplication", "expression": named("Set")})), "a(x: Set)"),
-        (function("a", ["x"], param("x", optional(optional(named("A"))))), "a(x?: A)"),
+        (function("a", ["x"], param("x", array(union(name_type("A"), {"type": "NullLiteral"})))), "a(x: Array<A|any>)"),
+        (function("a", ["x"], param("x", {"type": "TypeApplication", "expression": name_type("Set")})), "a(x: Set)"),
+        (function("a", ["x"], param("x", optional(optional(name_type("A"))))), "a(x?: A)"),
         (function("a", [], {"title": "returns", "type": None}), "a()"),
         ({"name": "a", "params": ["x", 5]}, "a(x)"),
         ({**function("a", []), "valid": False}, "a()"),
@@ -99,15 +102,15 @@ def test_the_comment_of_a_type_describes_the_type_and_not_the_function_it_is_fil
     options = function(
         "execute",
         ["operations"],
-        {"title": "typedef", "name": "LendOptions", "type": named("Object")},
-        {"title": "property", "name": "days", "type": named("number"), "description": "For how long."},
-        {"title": "property", "name": "to", "type": optional(named("string")), "description": None},
+        {"title": "typedef", "name": "LendOptions", "type": name_type("Object")},
+        {"title": "property", "name": "days", "type": name_type("number"), "description": "For how long."},
+        {"title": "property", "name": "to", "type": optional(name_type("string")), "description": None},
         description="How to lend.",
     )
-    bare = function("fn", [], {"title": "typedef", "name": "Shelf", "type": array(named("Book"))})
+    untyped = function("fn", [], {"title": "typedef", "name": "Shelf", "type": array(name_type("Book"))})
     execute = function("execute", ["operations"])
 
-    first, second, third = parse_description({"operations": [options, bare], "common": [execute]})
+    first, second, third = parse_description({"operations": [options, untyped], "common": [execute]})
 
     assert first == Entry(
         "LendOptions",
@@ -143,7 +146,7 @@ def test_dotted_parameters_stand_under_their_parent_wherever_they_were() -> None
 
 
 def test_a_type_without_end_is_any() -> None:
-    kind = named("A")
+    kind = name_type("A")
     for _ in range(50):
         kind = array(kind)
 

@@ -48,12 +48,12 @@ def test_a_file_is_read_once_until_it_changes(folder: Path, monkeypatch: pytest.
     decode = library.decode_description
     monkeypatch.setattr(library, "decode_description", lambda content: read.append(content) or decode(content))
 
-    first, again = load_entries(folder, "library", "1.0.0"), load_entries(folder, "library", "1.0.0")
+    first, second = load_entries(folder, "library", "1.0.0"), load_entries(folder, "library", "1.0.0")
     save_description(folder, "library", "1.0.0", describe("new"))
     changed = load_entries(folder, "library", "1.0.0")
     (folder / "library@1.0.0.json").unlink()
 
-    assert [names(first), names(again), names(changed)] == [["one"], ["one"], ["new"]]
+    assert [names(first), names(second), names(changed)] == [["one"], ["one"], ["new"]]
     assert len(read) == 2
     assert load_entries(folder, "library", "1.0.0") is None
 

@@ -14,7 +14,7 @@ from tests.jobchat.adaptors.library_factory import EXACT, MISSING, ONE, PACKAGE,
 
 
 @pytest.mark.parametrize(
-    ("asked", "meta", "names"),
+    ("text", "meta", "names"),
     [
         ("library@1.2.0", {"version": "1.2.0", "docs": "exact"}, ["two"]),
         ("library", {"version": "2.0.0", "docs": "exact"}, ["three"]),
@@ -31,12 +31,12 @@ from tests.jobchat.adaptors.library_factory import EXACT, MISSING, ONE, PACKAGE,
         ("@mine/library@1.0.0", {"version": "1.0.0", "docs": "missing"}, []),
     ],
 )
-async def test_in_a_folder_alone(own: Path, asked: str, meta: dict[str, str], names: list[str]) -> None:
-    assert await LibraryHarness(own.parent, online=False).look_up_names(asked) == (meta, names)
+async def test_in_a_folder_alone(adaptor_folder: Path, text: str, meta: dict[str, str], names: list[str]) -> None:
+    assert await LibraryHarness(adaptor_folder.parent, online=False).look_up_names(text) == (meta, names)
 
 
-async def test_what_the_folder_has_is_not_fetched(own: Path, registry: FakeRegistry) -> None:
-    desk = LibraryHarness(own.parent, registry.url)
+async def test_what_the_folder_has_is_not_fetched(adaptor_folder: Path, registry: FakeRegistry) -> None:
+    desk = LibraryHarness(adaptor_folder.parent, registry.url)
 
     await desk.look_up_names("library@1.2.0")
     await desk.look_up_names("library")
@@ -44,14 +44,14 @@ async def test_what_the_folder_has_is_not_fetched(own: Path, registry: FakeRegis
     assert (desk.progress, registry.requests) == ([], [])
 
 
-async def test_a_folder_may_vanish_and_come_back(own: Path) -> None:
-    desk = LibraryHarness(own.parent, online=False)
-    there = await desk.look_up_names("library@1.0.0")
-    shutil.move(own, own.parent / "away")
-    gone = await desk.look_up_names("library@1.0.0")
-    shutil.move(own.parent / "away", own)
+async def test_a_folder_may_vanish_and_come_back(adaptor_folder: Path) -> None:
+    desk = LibraryHarness(adaptor_folder.parent, online=False)
+    before = await desk.look_up_names("library@1.0.0")
+    shutil.move(adaptor_folder, adaptor_folder.parent / "away")
+    without_folder = await desk.look_up_names("library@1.0.0")
+    shutil.move(adaptor_folder.parent / "away", adaptor_folder)
 
-    assert (there, gone) == ((EXACT, ["one"]), (MISSING, []))
+    assert (before, without_folder) == ((EXACT, ["one"]), (MISSING, []))
     assert await desk.look_up_names("library@1.0.0") == (EXACT, ["one"])
 
 
@@ -75,14 +75,14 @@ async def test_a_sample_is_not_the_newest_where_a_registry_knows_better(tmp_path
 
 async def test_a_version_is_fetched_once_and_kept_for_ever(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE})
-    desk, later = LibraryHarness(tmp_path, registry.url), LibraryHarness(tmp_path, registry.url)
+    desk, second = LibraryHarness(tmp_path, registry.url), LibraryHarness(tmp_path, registry.url)
 
     assert await desk.look_up_names("library@1.0.0") == (EXACT, ["one"])
     assert await desk.look_up_names("library@1.0.0") == (EXACT, ["one"])
-    assert await later.look_up_names("library@1.0.0") == (EXACT, ["one"])
-    assert await later.look_up_names("library@1.0.0", download=False) == (EXACT, ["one"])
+    assert await second.look_up_names("library@1.0.0") == (EXACT, ["one"])
+    assert await second.look_up_names("library@1.0.0", download=False) == (EXACT, ["one"])
 
-    assert (desk.progress, later.progress) == (["Looking up library@1.0.0"], [])
+    assert (desk.progress, second.progress) == (["Looking up library@1.0.0"], [])
     assert registry.requests == [PACKAGE, TARBALL]
     assert (tmp_path / "cache" / "npm" / "library@1.0.0.json").read_bytes() == describe("one")
 
@@ -164,12 +164,12 @@ async def test_a_newest_that_nobody_names_is_the_highest(tmp_path: Path, registr
 
 async def test_a_broken_file_in_the_cache_is_fetched_again(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE})
-    kept = tmp_path / "cache" / "npm" / "library@1.0.0.json"
-    kept.parent.mkdir(parents=True)
-    kept.write_bytes(describe("one")[:-5])
+    cached = tmp_path / "cache" / "npm" / "library@1.0.0.json"
+    cached.parent.mkdir(parents=True)
+    cached.write_bytes(describe("one")[:-5])
 
     assert await LibraryHarness(tmp_path, registry.url).look_up_names("library@1.0.0") == (EXACT, ["one"])
-    assert kept.read_bytes() == describe("one")
+    assert cached.read_bytes() == describe("one")
 
 
 async def test_without_a_place_to_keep_it_a_description_is_remembered(
@@ -209,9 +209,9 @@ async def test_the_nearest_may_be_in_the_cache(tmp_path: Path, registry: FakeReg
     )
 
 
-async def test_the_nearest_of_a_version_that_never_was_is_fetched(own: Path, registry: FakeRegistry) -> None:
+async def test_the_nearest_of_a_version_that_never_was_is_fetched(adaptor_folder: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE, "1.7.0": package("seven"), "1.8.0": TWO})
-    desk = LibraryHarness(own.parent, registry.url)
+    desk = LibraryHarness(adaptor_folder.parent, registry.url)
 
     assert await desk.look_up_names("library@1.7.5") == (
         {"version": "1.7.5", "docs": "nearest", "docs_version": "1.7.0"},
@@ -220,9 +220,11 @@ async def test_the_nearest_of_a_version_that_never_was_is_fetched(own: Path, reg
     assert desk.progress == ["Looking up library@1.7.5", "Looking up library@1.7.0"]
 
 
-async def test_only_one_nearest_is_fetched_and_then_what_lies_here_must_do(own: Path, registry: FakeRegistry) -> None:
+async def test_only_one_nearest_is_fetched_and_then_what_lies_here_must_do(
+    adaptor_folder: Path, registry: FakeRegistry
+) -> None:
     registry.publish("library", {"1.5.0": b"broken", "1.6.0": b"broken", "1.7.0": b"broken"})
-    desk = LibraryHarness(own.parent, registry.url)
+    desk = LibraryHarness(adaptor_folder.parent, registry.url)
 
     assert await desk.look_up_names("library@1.7.5") == (
         {"version": "1.7.5", "docs": "nearest", "docs_version": "1.2.0"},
@@ -232,10 +234,10 @@ async def test_only_one_nearest_is_fetched_and_then_what_lies_here_must_do(own: 
 
 
 async def test_a_version_that_could_not_be_fetched_is_not_replaced_by_another_download(
-    own: Path, registry: FakeRegistry
+    adaptor_folder: Path, registry: FakeRegistry
 ) -> None:
     registry.publish("library", {"1.5.0": ONE, "1.6.0": b"broken"})
-    desk = LibraryHarness(own.parent, registry.url)
+    desk = LibraryHarness(adaptor_folder.parent, registry.url)
 
     assert await desk.look_up_names("library@1.6.0") == (
         {"version": "1.6.0", "docs": "nearest", "docs_version": "1.2.0"},
@@ -251,13 +253,13 @@ async def test_a_folder_may_be_an_address(tmp_path: Path, registry: FakeRegistry
 
     # It is the operator's own: a chat that wants nothing downloaded from a registry may ask it.
     assert await desk.look_up_names("library@1.0.0", download=False) == (EXACT, ["one"])
-    asked = len(registry.requests)
+    count = len(registry.requests)
     assert await desk.look_up_names("library@1") == (EXACT, ["one"])
     assert await LibraryHarness(tmp_path, adaptors=f"{registry.url}/docs/").look_up_names("library@1.0.0") == (
         EXACT,
         ["one"],
     )
-    assert (desk.progress, len(registry.requests)) == (["Looking up library@1.0.0"], asked)
+    assert (desk.progress, len(registry.requests)) == (["Looking up library@1.0.0"], count)
 
 
 async def test_what_one_address_had_is_not_taken_for_what_another_has(tmp_path: Path, registry: FakeRegistry) -> None:
@@ -265,11 +267,11 @@ async def test_what_one_address_had_is_not_taken_for_what_another_has(tmp_path: 
     registry.responses["/b/library@1.0.0.json"] = RegistryResponse(describe("two"))
     registry.responses["/c/library@1.0.0.json"] = RegistryResponse(b"no description")
 
-    found = [
+    results = [
         await LibraryHarness(tmp_path, adaptors=f"{registry.url}/{at}").look_up_names("library@1.0.0") for at in "abc"
     ]
 
-    assert found == [(EXACT, ["one"]), (EXACT, ["two"]), (MISSING, [])]
+    assert results == [(EXACT, ["one"]), (EXACT, ["two"]), (MISSING, [])]
 
 
 async def test_what_an_address_lacks_comes_from_the_registry(tmp_path: Path, registry: FakeRegistry) -> None:
@@ -285,12 +287,12 @@ async def test_without_a_registry_it_is_as_if_offline_and_said_once(
     desk = LibraryHarness(tmp_path)
 
     with caplog.at_level(logging.INFO):
-        found = await asyncio.gather(
+        results = await asyncio.gather(
             *(desk.look_up_names(f"{name}@1.0.0") for name in ("library", "museum", "library"))
         )
         await desk.look_up_names("library")
 
-    assert found == [(MISSING, [])] * 3
+    assert results == [(MISSING, [])] * 3
     assert desk.progress == []
     assert caplog.messages == [
         "No npm registry is configured: adaptor docs are not fetched. Set PALAVER_JOBCHAT_REGISTRY."
@@ -301,10 +303,10 @@ async def test_a_registry_that_is_no_address_is_none(tmp_path: Path) -> None:
     assert await LibraryHarness(tmp_path, "npm.example").look_up_names("library@1.0.0") == (MISSING, [])
 
 
-async def test_no_name_leads_out_of_the_folder(own: Path) -> None:
-    (own.parent / "1.0.0").mkdir()
-    (own.parent / "1.0.0" / "ast.json").write_bytes(describe("secret"))
-    desk = LibraryHarness(own.parent, online=False)
+async def test_no_name_leads_out_of_the_folder(adaptor_folder: Path) -> None:
+    (adaptor_folder.parent / "1.0.0").mkdir()
+    (adaptor_folder.parent / "1.0.0" / "ast.json").write_bytes(describe("secret"))
+    desk = LibraryHarness(adaptor_folder.parent, online=False)
 
     docs = await desk.library.look_up(
         Adaptor("@openfn/language-..", "1.0.0"), download=True, on_progress=desk.progress.append

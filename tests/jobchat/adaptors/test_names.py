@@ -67,7 +67,7 @@ def test_no_name_leads_out_of_a_folder(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "version"),
+    ("requested", "version"),
     [
         (None, "6.10.0"),
         ("latest", "6.10.0"),
@@ -80,8 +80,8 @@ def test_no_name_leads_out_of_a_folder(text: str) -> None:
         ("local", None),
     ],
 )
-def test_the_version_asked_for(asked: str | None, version: str | None) -> None:
-    assert choose_version(Adaptor("@openfn/language-http", asked), VERSIONS) == version
+def test_the_version_asked_for(requested: str | None, version: str | None) -> None:
+    assert choose_version(Adaptor("@openfn/language-http", requested), VERSIONS) == version
 
 
 def test_the_nearest_is_lower_and_of_the_same_major() -> None:

@@ -45,7 +45,7 @@ def test_what_is_no_package(content: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tarball", "tried"),
+    ("tarball", "urls"),
     [
         ("https://npm.example/x/-/x.tgz", ["https://npm.example/x/-/x.tgz"]),
         (
@@ -57,8 +57,8 @@ def test_what_is_no_package(content: bytes) -> None:
         ("file:///x.tgz", ["https://npm.example/x.tgz"]),
     ],
 )
-def test_where_a_tarball_may_lie(tarball: str, tried: list[str]) -> None:
-    assert tarball_urls("https://npm.example", Release(tarball)) == tried
+def test_where_a_tarball_may_lie(tarball: str, urls: list[str]) -> None:
+    assert tarball_urls("https://npm.example", Release(tarball)) == urls
 
 
 def test_a_mirror_under_a_path_is_asked_under_its_path() -> None:
@@ -137,11 +137,11 @@ def test_long_names_of_long_names_of_long_names() -> None:
 
 @given(st.binary(max_size=2000), st.integers(0, 1500), st.binary(min_size=1, max_size=9))
 def test_no_tarball_is_too_strange(rest: bytes, place: int, noise: bytes) -> None:
-    plain = io.BytesIO()
-    with tarfile.open(fileobj=plain, mode="w") as archive:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
         archive.addfile(tarfile.TarInfo("package/index.js"))
         archive.addfile(tarfile.TarInfo("package/ast.json"))
-    content = plain.getvalue()
+    content = buffer.getvalue()
     for tarball in (rest, gzipped(rest), gzipped(content[:place] + noise + content[place + len(noise) :])):
         with suppress(DownloadError):
             assert isinstance(extract_description(tarball, integrity(tarball)), bytes)

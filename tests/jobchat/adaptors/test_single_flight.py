@@ -25,12 +25,12 @@ async def test_whoever_comes_meanwhile_joins() -> None:
         await go.wait()
         return "done"
 
-    waiting = [asyncio.create_task(wait_for(flights.join("x", work))) for _ in range(5)]
+    tasks = [asyncio.create_task(wait_for(flights.join("x", work))) for _ in range(5)]
     await wait_until(lambda: bool(begun))
-    waiting[0].cancel()  # The one who began it.
+    tasks[0].cancel()  # The one who began it.
     go.set()
 
-    assert await asyncio.gather(*waiting[1:]) == ["done"] * 4
+    assert await asyncio.gather(*tasks[1:]) == ["done"] * 4
     assert begun == [1]
     assert await wait_for(flights.join("x", work)) == "done"
     assert begun == [1, 1]
@@ -39,10 +39,10 @@ async def test_whoever_comes_meanwhile_joins() -> None:
 async def test_what_failed_is_left_alone_for_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     flights = SingleFlight(now=clock, timeout_s=10)
-    answers = [ValueError("broken"), "whole"]
+    results = [ValueError("broken"), "whole"]
 
     async def work() -> str:
-        match answers.pop(0):
+        match results.pop(0):
             case ValueError() as error:
                 raise error
             case answer:
@@ -91,6 +91,6 @@ async def test_the_memory_of_failures_has_an_end() -> None:
         await wait_for(flights.join(str(number), work))
 
     assert flights.join("1000", work) is None
-    again = flights.join("0", work)
-    assert again is not None
-    await wait_for(again)
+    second = flights.join("0", work)
+    assert second is not None
+    await wait_for(second)

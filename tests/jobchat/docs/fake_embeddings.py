@@ -29,7 +29,7 @@ def save_model(folder: Path, *, reverse: bool = False) -> Path:
     """A model2vec model that knows a few words; turned, it gives them other vectors."""
     words = ["[UNK]", *MEANINGS]
     rows = [(0, 0, 0), *(meaning[::-1] if reverse else meaning for meaning in MEANINGS.values())]
-    tokenizer = Tokenizer(WordLevel({word: place for place, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer = Tokenizer(WordLevel({word: index for index, word in enumerate(words)}, unk_token="[UNK]"))
     tokenizer.normalizer = Lowercase()
     tokenizer.pre_tokenizer = Whitespace()
     StaticModel(np.array(rows, dtype=np.float32), tokenizer).save_pretrained(folder)

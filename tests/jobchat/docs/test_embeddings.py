@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "docs"
 
 
-class Counting:
+class CountingModel:
     """A model that remembers what it was asked."""
 
     def __init__(self, *, by: float = 1.0) -> None:
@@ -55,8 +55,8 @@ def about(file: Path) -> tuple[Any, ...]:
         return database.execute("SELECT model, dimension FROM about").fetchone()
 
 
-def titles(file: Path, question: str, near: VectorSearch | None) -> list[str]:
-    return [one.title for one in search_index(file, build_query(question), vector_search=near).results]
+def titles(file: Path, question: str, vector_search: VectorSearch | None) -> list[str]:
+    return [one.title for one in search_index(file, build_query(question), vector_search=vector_search).results]
 
 
 def test_a_model_from_a_folder_moves_what_means_the_same_to_the_front(folder: Path, tmp_path: Path) -> None:
@@ -80,37 +80,37 @@ def test_what_is_near_but_shares_no_words_is_not_shown(folder: Path, tmp_path: P
 
 
 def test_the_score_of_a_merged_ranking_is_relative_to_the_best(folder: Path, tmp_path: Path) -> None:
-    model = Embedding("counting", Counting())
+    model = Embedding("counting", CountingModel())
     build_index(folder, tmp_path / "x.db", embeddings=model)
 
-    found = search_index(
+    results = search_index(
         tmp_path / "x.db", build_query("wood paper trees book"), vector_search=VectorSearch(model)
     ).results
 
-    assert (found[0].title, found[0].score) == ("Paper", 1.0)
-    assert all(one.score is not None and 0.35 <= one.score <= 1 for one in found)
+    assert (results[0].title, results[0].score) == ("Paper", 1.0)
+    assert all(one.score is not None and 0.35 <= one.score <= 1 for one in results)
 
 
 def test_unchanged_files_keep_their_pieces_and_vectors(folder: Path, tmp_path: Path) -> None:
-    file, counting = tmp_path / "x.db", Counting()
-    build_index(folder, file, embeddings=Embedding("counting", counting))
+    file, counter = tmp_path / "x.db", CountingModel()
+    build_index(folder, file, embeddings=Embedding("counting", counter))
     before = vectors(file)
-    counting.asked.clear()
+    counter.asked.clear()
     (folder / "paper.md").write_text("# Paper\n\nAnother page.\n")
 
-    report = build_index(folder, file, embeddings=Embedding("counting", counting))
+    report = build_index(folder, file, embeddings=Embedding("counting", counter))
 
     assert report == IndexReport(changed=1, unchanged=2, chunks=3, vectors=1)
-    assert counting.asked[1:] == ["Paper\n\n# Paper\n\nAnother page."]
-    kept = [number for number, vector in vectors(file).items() if before.get(number) == vector]
-    assert len(kept) >= 2
+    assert counter.asked[1:] == ["Paper\n\n# Paper\n\nAnother page."]
+    unchanged = [number for number, vector in vectors(file).items() if before.get(number) == vector]
+    assert len(unchanged) >= 2
 
 
 def test_another_model_makes_all_vectors_anew_and_none_forgets_them(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "x.db"
-    build_index(folder, file, embeddings=Embedding("one", Counting()))
+    build_index(folder, file, embeddings=Embedding("one", CountingModel()))
 
-    assert build_index(folder, file, embeddings=Embedding("one", Counting())).vectors == 0
+    assert build_index(folder, file, embeddings=Embedding("one", CountingModel())).vectors == 0
     assert build_index(folder, file, embeddings=Embedding("two", by_length)).vectors == 3
     assert about(file) == ("two", 2)
     assert (
@@ -124,51 +124,53 @@ def test_vectors_of_another_model_are_not_compared(
     folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "x.db"
-    build_index(folder, file, embeddings=Embedding("one", Counting()))
+    build_index(folder, file, embeddings=Embedding("one", CountingModel()))
     other = VectorSearch(Embedding("two", by_length))
 
-    plain = titles(file, "fourteen book sorted", None)
-    assert titles(file, "fourteen book sorted", other) == plain
-    assert titles(file, "fourteen book sorted", other) == plain
+    by_words = titles(file, "fourteen book sorted", None)
+    assert titles(file, "fourteen book sorted", other) == by_words
+    assert titles(file, "fourteen book sorted", other) == by_words
     assert caplog.messages == ["The index of the docs has no vectors of two: index again."]
 
 
 def test_an_index_that_was_replaced_is_read_anew(folder: Path, tmp_path: Path) -> None:
-    file, model = tmp_path / "x.db", Embedding("counting", Counting())
-    near = VectorSearch(model)
+    file, model = tmp_path / "x.db", Embedding("counting", CountingModel())
+    vector_search = VectorSearch(model)
     build_index(folder, file, embeddings=model)
-    titles(file, "fourteen book sorted", near)
+    titles(file, "fourteen book sorted", vector_search)
     for name in PAGES:
         (folder / f"{name}.md").unlink()
 
     build_index(folder, file, embeddings=model)
-    assert titles(file, "fourteen book sorted", near) == []
+    assert titles(file, "fourteen book sorted", vector_search) == []
     (folder / "owls.md").write_text("# Owls\n\nOwls hunt mice.\n")
     build_index(folder, file, embeddings=model)
-    assert titles(file, "owls and mice", near) == ["Owls"]
+    assert titles(file, "owls and mice", vector_search) == ["Owls"]
 
 
 def test_progress_is_told_of_vectors_too(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("palaver_jobchat.docs.index._EMBED_BATCH_SIZE", 2)
-    told: list[tuple[str, int, int]] = []
+    calls: list[tuple[str, int, int]] = []
 
     build_index(
         folder,
         tmp_path / "x.db",
-        embeddings=Embedding("counting", Counting()),
-        progress=lambda what, done, of: told.append((what, done, of)),
+        embeddings=Embedding("counting", CountingModel()),
+        progress=lambda what, count, of: calls.append((what, count, of)),
     )
 
-    assert told[4:] == [("vectors", 0, 3), ("vectors", 2, 3), ("vectors", 3, 3)]
+    assert calls[4:] == [("vectors", 0, 3), ("vectors", 2, 3), ("vectors", 3, 3)]
 
 
 def test_a_model_is_known_by_what_it_makes_not_by_where_it_lies(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "x.db"
     first, moved = save_model(tmp_path / "a"), save_model(tmp_path / "b")
-    turned = save_model(tmp_path / "c", reverse=True)
-    made = [build_index(folder, file, embeddings=load_embedding(str(one))).vectors for one in (first, moved, turned)]
+    reversed_model = save_model(tmp_path / "c", reverse=True)
+    computed = [
+        build_index(folder, file, embeddings=load_embedding(str(one))).vectors for one in (first, moved, reversed_model)
+    ]
 
-    assert made == [3, 0, 3]
+    assert computed == [3, 0, 3]
 
 
 def test_a_function_of_ones_own_is_a_model() -> None:

@@ -30,7 +30,7 @@ def paths(file: Path) -> list[str]:
         return [path for (path,) in database.execute("SELECT path FROM files ORDER BY path")]
 
 
-def found(file: Path, question: str) -> list[str]:
+def search_titles(file: Path, question: str) -> list[str]:
     return [one.path for one in search_index(file, build_query(question)).results]
 
 
@@ -55,7 +55,7 @@ def test_what_cannot_be_read_is_reported_and_the_rest_indexed(
         ),
     )
     assert paths(tmp_path / "x.db") == ["latin.md", "paper.md", "wide.md"]
-    assert found(tmp_path / "x.db", "two bytes") == ["wide.md"]
+    assert search_titles(tmp_path / "x.db", "two bytes") == ["wide.md"]
 
 
 def _round(folder: Path) -> str:
@@ -124,8 +124,8 @@ def test_a_file_that_vanishes_meanwhile_is_gone(folder: Path, tmp_path: Path) ->
     (folder / "rags.md").write_text("# Rags\n\nOld rags become paper.\n")
     build_index(folder, tmp_path / "x.db")
 
-    def vanish(_what: str, done: int, _of: int) -> None:
-        if done == 1:
+    def vanish(_what: str, count: int, _of: int) -> None:
+        if count == 1:
             (folder / "rags.md").unlink(missing_ok=True)
 
     assert build_index(folder, tmp_path / "x.db", progress=vanish) == IndexReport(removed=1, unchanged=1, chunks=1)
@@ -149,11 +149,11 @@ def test_a_folder_that_cannot_be_read_empties_no_index(
 
 def test_progress_is_told_from_the_first_file_to_the_last(folder: Path, tmp_path: Path) -> None:
     (folder / "rags.md").write_text("Old rags become paper.")
-    told: list[tuple[str, int, int]] = []
+    calls: list[tuple[str, int, int]] = []
 
-    build_index(folder, tmp_path / "x.db", progress=lambda what, done, of: told.append((what, done, of)))
+    build_index(folder, tmp_path / "x.db", progress=lambda what, count, of: calls.append((what, count, of)))
 
-    assert told == [("files", 0, 2), ("files", 1, 2), ("files", 2, 2)]
+    assert calls == [("files", 0, 2), ("files", 1, 2), ("files", 2, 2)]
 
 
 def test_while_one_indexes_searches_see_the_old_and_another_waits(folder: Path, tmp_path: Path) -> None:
@@ -163,15 +163,15 @@ def test_while_one_indexes_searches_see_the_old_and_another_waits(folder: Path, 
     inside, may_end = threading.Event(), threading.Event()
     reports: list[IndexReport] = []
 
-    def hold(_what: str, done: int, of: int) -> None:
-        if done == of:
+    def hold(_what: str, count: int, of: int) -> None:
+        if count == of:
             inside.set()
             assert may_end.wait(30)
 
     first = threading.Thread(target=lambda: reports.append(build_index(folder, file, progress=hold)))
     first.start()
     assert inside.wait(30)
-    assert found(file, "wood and rags") == ["paper.md"]
+    assert search_titles(file, "wood and rags") == ["paper.md"]
     with pytest.raises(PalaverError, match="being written by another process"):
         build_index(folder, file, lock_timeout=0.05)
     second = threading.Thread(target=lambda: reports.append(build_index(folder, file, lock_timeout=30)))
@@ -181,7 +181,7 @@ def test_while_one_indexes_searches_see_the_old_and_another_waits(folder: Path, 
     second.join(30)
 
     assert reports == [IndexReport(changed=1, chunks=1), IndexReport(unchanged=1, chunks=1)]
-    assert found(file, "bamboo and straw") == ["paper.md"]
+    assert search_titles(file, "bamboo and straw") == ["paper.md"]
 
 
 def test_an_indexing_that_fails_changes_nothing(folder: Path, tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_an_indexing_that_fails_changes_nothing(folder: Path, tmp_path: Path) ->
     before = file.read_bytes()
     (folder / "paper.md").write_text("Another page.")
 
-    def fail(_what: str, _done: int, _of: int) -> None:
+    def fail(_what: str, _count: int, _of: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -31,16 +31,16 @@ def test_a_first_indexing_says_where_it_is_and_how_to_use_it(folder: Path) -> No
 def test_the_file_in_use_is_brought_up_to_date(folder: Path) -> None:
     (folder / "a.md").write_text("A page.")
     settings = Settings(index="mine.db", embeddings="tests.jobchat.docs.fake_embeddings:by_length")
-    told: list[str] = []
+    stages: list[str] = []
 
     index_folder(folder, None, settings)
     (folder / "a.md").write_text("Another page.")
 
-    assert index_folder(folder, Path("mine.db"), settings, progress=lambda what, _done, _of: told.append(what)) == [
+    assert index_folder(folder, Path("mine.db"), settings, progress=lambda what, _count, _of: stages.append(what)) == [
         "docs: 1 file, 1 piece (0 added, 1 changed, 0 removed, 0 as before, 1 vectors made).",
         "Index: mine.db.",
     ]
-    assert told == ["files", "files", "vectors", "vectors"]
+    assert stages == ["files", "files", "vectors", "vectors"]
 
 
 def test_an_empty_folder_is_said(folder: Path) -> None:

@@ -48,9 +48,9 @@ def test_fenced_code_stays_whole_and_its_headings_are_none() -> None:
 
 
 def test_long_paragraphs_are_cut_at_lines_then_sentences_then_anywhere() -> None:
-    lines, sentences, nothing = "a line of words\n" * 200, "One sentence here. " * 200, "x" * 4000
+    lines, sentences, unbroken = "a line of words\n" * 200, "One sentence here. " * 200, "x" * 4000
 
-    for block in (lines, sentences, nothing):
+    for block in (lines, sentences, unbroken):
         chunks = split_markdown(block, name="x")
         assert all(len(chunk.text) <= MAX_CHUNK_CHARACTERS for chunk in chunks)
         assert "".join("".join(chunk.text.split()) for chunk in chunks) == "".join(block.split())

@@ -61,10 +61,10 @@ def test_without_an_index_theirs_are_used_even_if_new_ones_were_wanted() -> None
 
 
 def test_at_most_ten_and_the_budget() -> None:
-    many = [{"text": f"{number:02}"} for number in range(9)]
+    nine = [{"text": f"{number:02}"} for number in range(9)]
 
-    assert texts(select_results(many, SEARCHED, topic=NOW)) == [f"{number:02}" for number in range(9)] + ["two"]
-    assert texts(select_results(many, SEARCHED, topic=NOW, budget=5)) == ["00", "01"]
+    assert texts(select_results(nine, SEARCHED, topic=NOW)) == [f"{number:02}" for number in range(9)] + ["two"]
+    assert texts(select_results(nine, SEARCHED, topic=NOW, budget=5)) == ["00", "01"]
 
 
 def test_of_a_strangers_result_only_what_we_know_is_kept() -> None:

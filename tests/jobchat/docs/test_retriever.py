@@ -11,7 +11,7 @@ from palaver_jobchat.docs.search import DocsRetriever, Query, SearchResults, bui
 from palaver_jobchat.settings import Settings
 from tests.jobchat.docs import fake_embeddings
 
-ASKED = build_query("How can I fetch only new records since the last run?")
+QUERY = build_query("How can I fetch only new records since the last run?")
 
 
 def settings(tmp_path: Path, **others: Any) -> Settings:
@@ -23,29 +23,29 @@ def titles(searched: SearchResults | None) -> list[str] | None:
 
 
 async def test_without_any_setting_our_own_pages_are_searched(tmp_path: Path) -> None:
-    looking = DocsRetriever(settings(tmp_path))
+    retriever = DocsRetriever(settings(tmp_path))
 
-    found = await asyncio.gather(*(looking.search(ASKED) for _ in range(8)))
+    results = await asyncio.gather(*(retriever.search(QUERY) for _ in range(8)))
 
-    assert looking.has_index
-    assert {titles(one)[0] for one in found} == {"Cursors: only what is new since the last run"}  # type: ignore[index]
+    assert retriever.has_index
+    assert {titles(one)[0] for one in results} == {"Cursors: only what is new since the last run"}  # type: ignore[index]
 
 
 async def test_an_index_of_ones_own_takes_their_place_and_may_be_replaced(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "owls.md").write_text("# Owls\n\nOwls hunt mice at night.\n")
-    looking = DocsRetriever(settings(tmp_path, index=str(tmp_path / "x.db")))
-    assert not looking.has_index
-    assert await looking.search(ASKED) is None
+    retriever = DocsRetriever(settings(tmp_path, index=str(tmp_path / "x.db")))
+    assert not retriever.has_index
+    assert await retriever.search(QUERY) is None
 
     build_index(tmp_path / "docs", tmp_path / "x.db")
 
-    assert looking.has_index
-    assert titles(await looking.search(ASKED)) == []
-    assert titles(await looking.search(build_query("owls and mice"))) == ["Owls"]
+    assert retriever.has_index
+    assert titles(await retriever.search(QUERY)) == []
+    assert titles(await retriever.search(build_query("owls and mice"))) == ["Owls"]
     (tmp_path / "docs" / "owls.md").write_text("# Night birds\n\nOwls hunt mice at night.\n")
     build_index(tmp_path / "docs", tmp_path / "x.db")
-    assert titles(await looking.search(build_query("owls and mice"))) == ["Night birds"]
+    assert titles(await retriever.search(build_query("owls and mice"))) == ["Night birds"]
     assert not (tmp_path / "cache").exists()
 
 
@@ -57,34 +57,34 @@ async def test_an_index_that_cannot_be_read_is_logged_once_and_the_chat_goes_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "x.db").write_text("This is no index at all, but it has some length. " * 40)
-    looking = DocsRetriever(settings(tmp_path, index=str(tmp_path / "x.db")))
+    retriever = DocsRetriever(settings(tmp_path, index=str(tmp_path / "x.db")))
 
-    assert [await looking.search(ASKED) for _ in range(3)] == [None, None, None]
+    assert [await retriever.search(QUERY) for _ in range(3)] == [None, None, None]
     assert caplog.messages == [
         f"The index of the docs, {tmp_path}/x.db, cannot be searched: file is not a database. It has to be made anew."
     ]
 
 
 async def test_a_cache_that_was_cleaned_is_filled_again(tmp_path: Path) -> None:
-    looking = DocsRetriever(settings(tmp_path))
-    await looking.search(ASKED)
+    retriever = DocsRetriever(settings(tmp_path))
+    await retriever.search(QUERY)
     for file in (tmp_path / "cache").iterdir():
         file.unlink()
 
-    assert await looking.search(ASKED) is None
-    assert titles(await looking.search(ASKED)) != []
+    assert await retriever.search(QUERY) is None
+    assert titles(await retriever.search(QUERY)) != []
 
 
 async def test_a_cache_that_cannot_be_written_leaves_the_chat_without_docs(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "cache").write_text("no folder")
-    looking = DocsRetriever(settings(tmp_path))
+    retriever = DocsRetriever(settings(tmp_path))
 
-    assert await looking.search(ASKED) is None
-    assert not looking.has_index
-    (told,) = caplog.messages
-    assert told.startswith("The docs that come with Job Chat cannot be used: ")
+    assert await retriever.search(QUERY) is None
+    assert not retriever.has_index
+    (message,) = caplog.messages
+    assert message.startswith("The docs that come with Job Chat cannot be used: ")
 
 
 async def test_the_users_cache_folder_is_taken_where_none_is_set(
@@ -92,21 +92,21 @@ async def test_the_users_cache_folder_is_taken_where_none_is_set(
 ) -> None:
     monkeypatch.setattr("platformdirs.user_cache_path", lambda name: tmp_path / name)
 
-    assert titles(await DocsRetriever(Settings()).search(ASKED)) != []
+    assert titles(await DocsRetriever(Settings()).search(QUERY)) != []
     assert (tmp_path / "palaver-jobchat").is_dir()
 
 
 async def test_with_a_model_both_rankings_count(tmp_path: Path) -> None:
-    looking = DocsRetriever(settings(tmp_path, embeddings="tests.jobchat.docs.fake_embeddings:by_length"))
+    retriever = DocsRetriever(settings(tmp_path, embeddings="tests.jobchat.docs.fake_embeddings:by_length"))
 
-    found = await looking.search(ASKED)
+    results = await retriever.search(QUERY)
 
-    assert found is not None
-    assert found.results[0].score == 1.0
+    assert results is not None
+    assert results.results[0].score == 1.0
 
 
 @pytest.mark.parametrize(
-    ("model", "told"),
+    ("model", "warning"),
     [
         (
             "tests.jobchat.docs.fake_embeddings:nothing",
@@ -116,21 +116,21 @@ async def test_with_a_model_both_rankings_count(tmp_path: Path) -> None:
     ],
 )
 async def test_without_the_model_words_still_find(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, model: str, told: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, model: str, warning: str
 ) -> None:
-    looking = DocsRetriever(settings(tmp_path, embeddings=model))
+    retriever = DocsRetriever(settings(tmp_path, embeddings=model))
 
-    assert titles(await looking.search(ASKED)) == titles(await DocsRetriever(settings(tmp_path)).search(ASKED))
-    assert [message.startswith(told) for message in caplog.messages] == [True]
+    assert titles(await retriever.search(QUERY)) == titles(await DocsRetriever(settings(tmp_path)).search(QUERY))
+    assert [message.startswith(warning) for message in caplog.messages] == [True]
 
 
 async def test_a_model_that_fails_from_the_first_leaves_the_words(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fake_embeddings, "is_away", True)
-    looking = DocsRetriever(settings(tmp_path, embeddings="tests.jobchat.docs.fake_embeddings:by_length"))
+    retriever = DocsRetriever(settings(tmp_path, embeddings="tests.jobchat.docs.fake_embeddings:by_length"))
 
-    assert titles(await looking.search(ASKED)) == titles(await DocsRetriever(settings(tmp_path)).search(ASKED))
+    assert titles(await retriever.search(QUERY)) == titles(await DocsRetriever(settings(tmp_path)).search(QUERY))
     assert caplog.messages == [
         "EMBEDDINGS: tests.jobchat.docs.fake_embeddings:by_length gave no vectors: ConnectionError('away')"
     ]
@@ -139,13 +139,13 @@ async def test_a_model_that_fails_from_the_first_leaves_the_words(
 async def test_a_model_that_fails_at_a_question_leaves_the_words(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looking = DocsRetriever(settings(tmp_path, embeddings="tests.jobchat.docs.fake_embeddings:by_length"))
-    await looking.search(ASKED)
+    retriever = DocsRetriever(settings(tmp_path, embeddings="tests.jobchat.docs.fake_embeddings:by_length"))
+    await retriever.search(QUERY)
 
     monkeypatch.setattr(fake_embeddings, "is_away", True)
-    found = await looking.search(ASKED)
+    results = await retriever.search(QUERY)
 
-    assert titles(found) == titles(await DocsRetriever(settings(tmp_path)).search(ASKED))
+    assert titles(results) == titles(await DocsRetriever(settings(tmp_path)).search(QUERY))
     assert caplog.messages == [
         "EMBEDDINGS: tests.jobchat.docs.fake_embeddings:by_length gave no vectors: ConnectionError('away')"
     ]

@@ -52,12 +52,12 @@ def test_indexing_again_reads_only_what_changed(folder: Path, file: Path) -> Non
 
 
 def test_a_result_is_a_piece_with_its_place(file: Path) -> None:
-    found = search_index(file, build_query("How do loans of a book end?"))
+    results = search_index(file, build_query("How do loans of a book end?"))
 
-    assert found == SearchResults(
+    assert results == SearchResults(
         "How do loans of a book end?", (SearchResult(LENDING.strip(), "Lending", "", "lending.md", 1.0),)
     )
-    assert found.results[0].to_dict() == {
+    assert results.results[0].to_dict() == {
         "text": LENDING.strip(),
         "metadata": {"doc_title": "Lending", "docs_type": "general_docs", "section": "", "path": "lending.md"},
         "score": 1.0,
@@ -110,17 +110,17 @@ def test_results_keep_to_their_budget(file: Path) -> None:
 
 @pytest.mark.parametrize("number", [9, 2])
 def test_at_most_five_are_kept_and_none_far_below_the_best(tmp_path: Path, number: int) -> None:
-    for place in range(number):
-        (tmp_path / f"{place}.md").write_text("Owls hunt mice at night. Mice hear owls. " * 5)
+    for index in range(number):
+        (tmp_path / f"{index}.md").write_text("Owls hunt mice at night. Mice hear owls. " * 5)
     (tmp_path / "far.md").write_text("owls " + "something else " * 80 + "mice")
-    for place in range(30):
-        (tmp_path / f"other{place}.md").write_text("Nothing of the kind.")
+    for index in range(30):
+        (tmp_path / f"other{index}.md").write_text("Nothing of the kind.")
     file = tmp_path / "index.sqlite"
     build_index(tmp_path, file)
 
-    found = search_index(file, build_query("owls and mice")).results
+    results = search_index(file, build_query("owls and mice")).results
 
-    assert [one.score for one in found] == [1.0] * min(number, 5)
+    assert [one.score for one in results] == [1.0] * min(number, 5)
 
 
 @pytest.mark.parametrize(
@@ -133,16 +133,16 @@ def test_no_question_is_a_syntax_error(file: Path, question: str) -> None:
 @given(st.text(max_size=200), st.none() | st.text(max_size=60), st.none() | st.sampled_from(["http", "paper", "x-y"]))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_can_be_asked_for(file: Path, question: str, before: str | None, adaptor: str | None) -> None:
-    found = search_index(file, build_query(question, previous_question=before, adaptor=adaptor)).results
+    results = search_index(file, build_query(question, previous_question=before, adaptor=adaptor)).results
 
-    assert len(found) <= 5
-    assert [one.score for one in found] == sorted((one.score or 0 for one in found), reverse=True)
-    assert not found or found[0].score == 1.0
+    assert len(results) <= 5
+    assert [one.score for one in results] == sorted((one.score or 0 for one in results), reverse=True)
+    assert not results or results[0].score == 1.0
 
 
 def test_a_long_question_is_ranked_by_its_rarest_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in range(20):
-        (tmp_path / f"{place}.md").write_text(f"Common words stand here, often ones too{' often' * (place % 2)}.")
+    for index in range(20):
+        (tmp_path / f"{index}.md").write_text(f"Common words stand here, often ones too{' often' * (index % 2)}.")
     (tmp_path / "owl.md").write_text("Common words about an owl, seldom seen.")
     file = tmp_path / "index.sqlite"
     build_index(tmp_path, file)

@@ -26,8 +26,8 @@ PROMPT = Prompt(
 PLAIN_PROMPT = Prompt(system=PROMPT.system, messages=PROMPT.messages, tools=[])
 
 
-def usage_of(given: int = 10, made: int = 5, read: int = 0, created: int = 0) -> Usage:
-    return Usage(given, made, cached_input_tokens=read, cache_creation_input_tokens=created)
+def usage_of(input_tokens: int = 10, output_tokens: int = 5, read: int = 0, created: int = 0) -> Usage:
+    return Usage(input_tokens, output_tokens, cached_input_tokens=read, cache_creation_input_tokens=created)
 
 
 async def collect_events(model: Model, prompt: Prompt = PROMPT, **asking: Any) -> list[ModelEvent]:

@@ -156,14 +156,14 @@ async def test_closing_an_answer_closes_the_connection() -> None:
 @pytest.mark.parametrize("step", [{"text": "Half", "hang": True}, {"hang": True}])
 async def test_cancelling_whoever_waits_closes_the_connection(step: dict[str, Any]) -> None:
     with FakeAnthropic([step]) as fake:
-        waiting = asyncio.create_task(collect_events(model(fake)))
+        task = asyncio.create_task(collect_events(model(fake)))
         assert await becomes_true(5, lambda: len(fake.requests) == 1)
         await asyncio.sleep(0.05)
 
-        waiting.cancel()
+        task.cancel()
 
         with pytest.raises(asyncio.CancelledError):
-            await waiting
+            await task
         assert await becomes_true(1, lambda: fake.hung_up == 1)
 
 
@@ -187,19 +187,19 @@ async def test_a_connection_is_used_again() -> None:
 async def test_fifty_ask_at_once() -> None:
     with FakeAnthropic(lambda request: {"text": request.key * 3, "chunks": 20, "delay": 0.005}) as fake:
         ours = model(fake)
-        answers = await asyncio.gather(*(collect_events(ours, key=f"key-{number}") for number in range(50)))
+        responses = await asyncio.gather(*(collect_events(ours, key=f"key-{number}") for number in range(50)))
 
-    said = ["".join(one.text for one in answer if isinstance(one, TextDelta)) for answer in answers]
-    assert said == [f"key-{number}" * 3 for number in range(50)]
-    assert {answer[-1] for answer in answers} == {ResponseFinished("stop", "end_turn")}
+    texts = ["".join(one.text for one in answer if isinstance(one, TextDelta)) for answer in responses]
+    assert texts == [f"key-{number}" * 3 for number in range(50)]
+    assert {answer[-1] for answer in responses} == {ResponseFinished("stop", "end_turn")}
 
 
 def test_every_event_loop_has_connections_of_its_own() -> None:
     with FakeAnthropic([{"text": "a"}] * 2) as fake:
         ours = model(fake)
-        said = [asyncio.run(collect_events(ours))[1] for _ in range(2)]
+        texts = [asyncio.run(collect_events(ours))[1] for _ in range(2)]
 
-    assert said == [TextDelta("a"), TextDelta("a")]
+    assert texts == [TextDelta("a"), TextDelta("a")]
 
 
 async def test_connections_can_be_closed_and_opened_again() -> None:
@@ -222,14 +222,14 @@ async def test_thinking_is_counted_and_not_heard() -> None:
         b'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":%b}' % usage,
         b'data: {"type":"message_stop"}',
     ]
-    lines, reading = SseLines(), AnthropicStreamParser()
-    whole = b"\n\n".join(events) + b"\n\n"
+    lines, parser = SseLines(), AnthropicStreamParser()
+    body = b"\n\n".join(events) + b"\n\n"
 
     happenings = [
         happening
-        for place in range(len(whole))
-        for event in lines.feed(whole[place : place + 1])
-        for happening in reading.feed(event)
+        for offset in range(len(body))
+        for event in lines.feed(body[offset : offset + 1])
+        for happening in parser.feed(event)
     ]
 
     cached = {"cached_input_tokens": 0, "cache_creation_input_tokens": 0}

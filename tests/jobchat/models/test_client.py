@@ -12,7 +12,7 @@ from palaver_jobchat.testing import FakeAnthropic
 from tests.jobchat.models.model_requests import KEY, PLAIN_PROMPT, collect_events, collect_failure
 
 OVERLOADED = ("overloaded", "The model's provider is overloaded. Try again in 10 seconds.", 503, {"retry_after": 10})
-DONE = ResponseFinished("stop", "end_turn")
+FINISHED = ResponseFinished("stop", "end_turn")
 
 
 class Clock:
@@ -35,8 +35,8 @@ def model(fake: FakeAnthropic, policy: RetryPolicy) -> Anthropic:
 
 
 def refused(status: int = 529, *, retry: bool = True, **headers: str) -> dict[str, Any]:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return {"error": {"status": status, "message": "Overloaded", "headers": named, "retry": retry}}
+    header_fields = {name.replace("_", "-"): value for name, value in headers.items()}
+    return {"error": {"status": status, "message": "Overloaded", "headers": header_fields, "retry": retry}}
 
 
 def silent(status: int) -> dict[str, Any]:
@@ -49,7 +49,7 @@ async def test_two_failures_are_waited_out() -> None:
     with FakeAnthropic([refused(), refused(), {"text": "a"}]) as fake:
         happenings = await collect_events(model(fake, clock.policy()), PLAIN_PROMPT)
 
-    assert happenings[-1] == DONE
+    assert happenings[-1] == FINISHED
     assert clock.slept == [0.5, 1.0]
 
 
@@ -73,7 +73,7 @@ async def test_pauses_grow_to_a_limit_and_are_never_all_the_same() -> None:
 async def test_these_may_be_better_next_time(status: int) -> None:
     clock = Clock()
     with FakeAnthropic([silent(status), {"text": "a"}]) as fake:
-        assert (await collect_events(model(fake, clock.policy()), PLAIN_PROMPT))[-1] == DONE
+        assert (await collect_events(model(fake, clock.policy()), PLAIN_PROMPT))[-1] == FINISHED
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])
@@ -87,14 +87,14 @@ async def test_these_will_not(status: int) -> None:
 async def test_a_lost_connection_is_tried_again() -> None:
     clock = Clock()
     with FakeAnthropic([{"drop": True}, {"text": "a"}]) as fake:
-        assert (await collect_events(model(fake, clock.policy()), PLAIN_PROMPT))[-1] == DONE
+        assert (await collect_events(model(fake, clock.policy()), PLAIN_PROMPT))[-1] == FINISHED
         assert clock.slept == [0.5]
 
 
 async def test_a_provider_that_says_whether_to_try_again_is_believed() -> None:
     clock = Clock()
     with FakeAnthropic([refused(400), {"text": "a"}, refused(retry=False), {"text": "b"}]) as fake:
-        assert (await collect_events(model(fake, clock.policy()), PLAIN_PROMPT))[-1] == DONE
+        assert (await collect_events(model(fake, clock.policy()), PLAIN_PROMPT))[-1] == FINISHED
         assert await collect_failure(model(fake, clock.policy()), PLAIN_PROMPT) == OVERLOADED
 
 
@@ -122,9 +122,9 @@ async def test_a_long_pause_is_reported_and_not_slept() -> None:
 async def test_no_try_begins_after_the_time_is_up(seconds: float, requests: int) -> None:
     clock = Clock()
     with FakeAnthropic([refused(retry_after="7")] * 4) as fake:
-        told = await collect_failure(model(fake, clock.policy(timeout_s=seconds)), PLAIN_PROMPT)
+        failure = await collect_failure(model(fake, clock.policy(timeout_s=seconds)), PLAIN_PROMPT)
 
-        assert (told[0], told[3], len(fake.requests)) == ("overloaded", {"retry_after": 7}, requests)
+        assert (failure[0], failure[3], len(fake.requests)) == ("overloaded", {"retry_after": 7}, requests)
 
 
 @pytest.mark.parametrize("broken", [{"drop": True}, {"then_error": {"type": "overloaded_error", "message": "x"}}])

@@ -21,8 +21,8 @@ FIELDS = {"content": 9, "context.log": 140_000}
 
 
 def error(status: int, message: str = "", kind: str = "", **headers: str) -> dict[str, Any]:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return {"error": {"status": status, "type": kind, "message": message, "headers": named}}
+    header_fields = {name.replace("_", "-"): value for name, value in headers.items()}
+    return {"error": {"status": status, "type": kind, "message": message, "headers": header_fields}}
 
 
 ROWS = {
@@ -224,9 +224,9 @@ async def test_a_key_that_the_provider_repeats_is_masked(step: str) -> None:
     trouble = {"status": 400, "type": "invalid_request_error", "message": message}
     with FakeAnthropic([{step: trouble}]) as fake:
         model = Anthropic(api_key=KEY, base_url=fake.url, retry_policy=NO_RETRY)
-        told = await collect_failure(model, key="mySecret")
+        failure = await collect_failure(model, key="mySecret")
 
-    assert told == ("bad_request", "The model's provider refused the request: no credit for *** and ***.", 400, {})
+    assert failure == ("bad_request", "The model's provider refused the request: no credit for *** and ***.", 400, {})
 
 
 async def test_a_stream_that_is_no_json_is_the_providers_trouble() -> None:
@@ -264,5 +264,5 @@ def test_no_text_keeps_a_key(before: str, key: str, after: str) -> None:
 
 
 def test_what_was_sent_does_not_show_its_key() -> None:
-    sent = RequestInfo(model="m", key=KEY, key_source="server", field_sizes={}, timeout=1, setting="X")
-    assert repr(sent) == "RequestInfo(model='m', key_source='server')"
+    info = RequestInfo(model="m", key=KEY, key_source="server", field_sizes={}, timeout=1, setting="X")
+    assert repr(info) == "RequestInfo(model='m', key_source='server')"

@@ -42,7 +42,7 @@ USAGE = {
     "prompt_tokens_details": {"cached_tokens": 20},
     "completion_tokens_details": {"reasoning_tokens": 4},
 }
-SPENT = UsageReport(Usage(30, 9, cached_input_tokens=20, cache_creation_input_tokens=0, reasoning_tokens=4))
+USAGE_REPORT = UsageReport(Usage(30, 9, cached_input_tokens=20, cache_creation_input_tokens=0, reasoning_tokens=4))
 
 
 def chunk(finish: str | None = None, usage: dict[str, Any] | None = None, **delta: Any) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Endpoint:
 
 
 @asynccontextmanager
-async def listening(*script: Any) -> AsyncIterator[Endpoint]:
+async def run_endpoint(*script: Any) -> AsyncIterator[Endpoint]:
     endpoint, open_ones = Endpoint(*script), set[Connection]()
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Connection(endpoint.answer, open_ones), "127.0.0.1", 0)
@@ -111,11 +111,11 @@ HELLO = [chunk(role="assistant", content=""), chunk(content="Hel"), chunk(conten
 
 
 async def test_text_is_handed_on_piece_by_piece() -> None:
-    async with listening([*HELLO[:-1], chunk(usage=USAGE), None]) as endpoint:
+    async with run_endpoint([*HELLO[:-1], chunk(usage=USAGE), None]) as endpoint:
         assert await collect_events(model(endpoint)) == [
             TextDelta("Hel"),
             TextDelta("lo"),
-            SPENT,
+            USAGE_REPORT,
             ResponseFinished("stop", "stop"),
         ]
 
@@ -131,7 +131,7 @@ async def test_calls_are_put_together_and_never_completed() -> None:
         chunk(usage={"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}),
         None,
     ]
-    async with listening(mixed) as endpoint:
+    async with run_endpoint(mixed) as endpoint:
         assert await collect_events(model(endpoint)) == [
             ToolCallStarted("one", "edit_job"),
             ToolCallStarted("two", "edit_job"),
@@ -143,8 +143,8 @@ async def test_calls_are_put_together_and_never_completed() -> None:
 
 
 async def test_a_call_without_index_and_id_is_one_all_the_same() -> None:
-    bare = chunk(tool_calls=[{"index": None, "function": {"name": "edit_job", "arguments": "{}"}}, {"index": 0}])
-    async with listening([bare, chunk("stop"), None]) as endpoint:
+    nameless = chunk(tool_calls=[{"index": None, "function": {"name": "edit_job", "arguments": "{}"}}, {"index": 0}])
+    async with run_endpoint([nameless, chunk("stop"), None]) as endpoint:
         assert await collect_events(model(endpoint)) == [
             ToolCallStarted("call_0", "edit_job"),
             ToolCallFinished("call_0", "edit_job", {}),
@@ -166,14 +166,14 @@ async def test_a_call_without_index_and_id_is_one_all_the_same() -> None:
     ],
 )
 async def test_a_reason_to_stop_has_our_word_and_the_providers(chunks: list[Any], stopped: ResponseFinished) -> None:
-    async with listening([*chunks, None]) as endpoint:
+    async with run_endpoint([*chunks, None]) as endpoint:
         assert (await collect_events(model(endpoint)))[-1] == stopped
 
 
 async def test_the_prompt_is_translated() -> None:
     use = {"type": "tool_use", "id": "one", "name": "edit_job", "input": {"edits": []}}
     result = {"type": "tool_result", "tool_use_id": "one", "content": "Not applied.", "is_error": True}
-    listed = {"type": "tool_result", "tool_use_id": "one", "content": [{"type": "text", "text": "Done."}]}
+    tool_result = {"type": "tool_result", "tool_use_id": "one", "content": [{"type": "text", "text": "Done."}]}
     prompt = Prompt(
         system=[{"type": "text", "text": "You help.", **CACHED}, {"type": "text", "text": "Docs."}],
         messages=[
@@ -181,22 +181,22 @@ async def test_the_prompt_is_translated() -> None:
             {"role": "assistant", "content": [{"type": "text", "text": "I'll do it."}, use]},
             {
                 "role": "user",
-                "content": [result, listed, {"type": "text", "text": "The job."}, *PROMPT.messages[0]["content"]],
+                "content": [result, tool_result, {"type": "text", "text": "The job."}, *PROMPT.messages[0]["content"]],
             },
             {"role": "assistant", "content": [use]},
             {"role": "user", "content": [result]},
         ],
         tools=PROMPT.tools,
     )
-    async with listening(HELLO, HELLO, HELLO) as endpoint:
+    async with run_endpoint(HELLO, HELLO, HELLO) as endpoint:
         await collect_events(model(endpoint, max_tokens=50), prompt)
         await collect_events(model(endpoint), PROMPT, must_edit=True)
         await collect_events(model(endpoint), Prompt(system=[], messages=PROMPT.messages, tools=[]))
 
-    called = {"id": "one", "type": "function", "function": {"name": "edit_job", "arguments": '{"edits":[]}'}}
+    tool_call = {"id": "one", "type": "function", "function": {"name": "edit_job", "arguments": '{"edits":[]}'}}
     usual = {"model": "m", "stream": True, "stream_options": {"include_usage": True}}
     tools = [{"type": "function", "function": FUNCTION}]
-    asked = {"role": "user", "content": "Rename it."}
+    question = {"role": "user", "content": "Rename it."}
     assert endpoint.bodies == [
         {
             **usual,
@@ -204,11 +204,11 @@ async def test_the_prompt_is_translated() -> None:
             "messages": [
                 {"role": "system", "content": "You help.\n\nDocs."},
                 {"role": "user", "content": "Hi"},
-                {"role": "assistant", "content": "I'll do it.", "tool_calls": [called]},
+                {"role": "assistant", "content": "I'll do it.", "tool_calls": [tool_call]},
                 {"role": "tool", "tool_call_id": "one", "content": "Not applied."},
                 {"role": "tool", "tool_call_id": "one", "content": "Done."},
                 {"role": "user", "content": "The job.\n\nRename it."},
-                {"role": "assistant", "content": None, "tool_calls": [called]},
+                {"role": "assistant", "content": None, "tool_calls": [tool_call]},
                 {"role": "tool", "tool_call_id": "one", "content": "Not applied."},
             ],
             "tools": tools,
@@ -217,11 +217,11 @@ async def test_the_prompt_is_translated() -> None:
         {
             **usual,
             "max_tokens": 16384,
-            "messages": [{"role": "system", "content": "You help."}, asked],
+            "messages": [{"role": "system", "content": "You help."}, question],
             "tools": tools,
             "tool_choice": {"type": "function", "function": {"name": "edit_job"}},
         },
-        {**usual, "max_tokens": 16384, "messages": [asked]},
+        {**usual, "max_tokens": 16384, "messages": [question]},
     ]
 
 
@@ -231,7 +231,7 @@ def test_openais_own_models_know_the_limit_by_another_name() -> None:
 
 
 async def test_a_callers_key_is_sent_instead_of_the_servers() -> None:
-    async with listening(HELLO, HELLO, HELLO) as endpoint:
+    async with run_endpoint(HELLO, HELLO, HELLO) as endpoint:
         ours = model(endpoint)
         for key in ("callers", None, " "):
             await collect_events(ours, key=key)
@@ -242,7 +242,7 @@ async def test_a_callers_key_is_sent_instead_of_the_servers() -> None:
 
 async def test_without_any_key_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-somebody-elses")
-    async with listening() as endpoint:
+    async with run_endpoint() as endpoint:
         ours = model(endpoint, api_key="")
 
         assert await collect_failure(ours) == ("unauthorized", "No model key: send api_key or configure one.", 401, {})
@@ -251,7 +251,7 @@ async def test_without_any_key_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) 
 
 async def test_the_environments_key_goes_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-somebody-elses")
-    async with listening(HELLO) as endpoint:
+    async with run_endpoint(HELLO) as endpoint:
         await collect_events(model(endpoint, api_key=""), key="callers")
 
         assert endpoint.keys == ["callers"]
@@ -260,7 +260,7 @@ async def test_the_environments_key_goes_nowhere(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("whose", ["request", "server"])
 async def test_a_key_of_anthropics_goes_to_nobody_else(whose: str) -> None:
     message = "The key is one of Anthropic's, and the model is not. Send a key for this server's model, or none."
-    async with listening() as endpoint:
+    async with run_endpoint() as endpoint:
         ours = model(endpoint, api_key="sk-ant-a" if whose == "server" else "b")
 
         assert await collect_failure(ours, key="sk-ant-a" if whose == "request" else None) == (
@@ -273,7 +273,7 @@ async def test_a_key_of_anthropics_goes_to_nobody_else(whose: str) -> None:
 
 
 async def test_a_key_of_anthropics_goes_to_the_address_that_is_set_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with listening(HELLO, HELLO) as endpoint:
+    async with run_endpoint(HELLO, HELLO) as endpoint:
         await collect_events(model(endpoint, anthropic_url=endpoint.url.removesuffix("/v1")), key="sk-ant-a")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", endpoint.url)
         await collect_events(model(endpoint), key="sk-ant-b")
@@ -360,13 +360,13 @@ FAILURES: dict[str, tuple[Any, str, str, int, dict[str, Any]]] = {
 @pytest.mark.parametrize("row", FAILURES)
 async def test_a_failure_is_told_as_every_providers_is(row: str) -> None:
     step, *expected = FAILURES[row]
-    async with listening(step) as endpoint:
+    async with run_endpoint(step) as endpoint:
         assert await collect_failure(model(endpoint), field_sizes={"content": 3}) == tuple(expected)
 
 
 @pytest.mark.parametrize("step", [[chunk(content="Half"), ...], [...]])
 async def test_silence_is_a_timeout(step: list[Any]) -> None:
-    async with listening(step) as endpoint:
+    async with run_endpoint(step) as endpoint:
         assert await collect_failure(model(endpoint, retry_policy=RetryPolicy(retries=0, timeout_s=0.3))) == (
             "timeout",
             "The model sent nothing for 0.3 seconds. Try again later.",
@@ -381,14 +381,14 @@ async def test_a_failure_before_the_first_word_is_tried_again() -> None:
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    async with listening(refused(500, "oh"), lambda exchange: exchange.drop(), HELLO) as endpoint:
+    async with run_endpoint(refused(500, "oh"), lambda exchange: exchange.drop(), HELLO) as endpoint:
         happenings = await collect_events(model(endpoint, retry_policy=RetryPolicy(sleep=sleep, jitter=lambda: 0.0)))
 
     assert (happenings[-1], pauses) == (ResponseFinished("stop", "stop"), [0.5, 1.0])
 
 
 async def test_closing_an_answer_closes_the_connection() -> None:
-    async with listening([chunk(content="Half"), ...]) as endpoint:
+    async with run_endpoint([chunk(content="Half"), ...]) as endpoint:
         ours = model(endpoint)
         answer = ours.stream(ModelRequest(prompt=PROMPT))
         assert await anext(answer) == TextDelta("Half")
@@ -410,11 +410,11 @@ async def test_palaver_itself_is_such_an_endpoint(tmp_path: Path) -> None:
         {"tool_call": {"id": "one", "name": "edit_job", "arguments": {"edits": []}}},
         {"usage": {"input_tokens": 3, "output_tokens": 4}},
     ]
-    asked = [{"role": "user", "content": [{"type": "text", "text": msgspec.json.encode(steps).decode()}]}]
+    question = [{"role": "user", "content": [{"type": "text", "text": msgspec.json.encode(steps).decode()}]}]
     with server_process(tmp_path) as server:
         ours = OpenAI(model="scripted", api_key="any", base_url=f"{server.url}/v1", retry_policy=NO_RETRY)
-        happenings = await collect_events(ours, Prompt(system=[], messages=asked, tools=[]))
-        told = await collect_failure(
+        happenings = await collect_events(ours, Prompt(system=[], messages=question, tools=[]))
+        failure = await collect_failure(
             OpenAI(model="none", api_key="any", base_url=f"{server.url}/v1", retry_policy=NO_RETRY), PLAIN_PROMPT
         )
 
@@ -426,4 +426,4 @@ async def test_palaver_itself_is_such_an_endpoint(tmp_path: Path) -> None:
     ]
     usage = Usage(3, 4, cached_input_tokens=0, cache_creation_input_tokens=0, reasoning_tokens=0)
     assert UsageReport(usage) in happenings
-    assert (told[0], told[2]) == ("not_found", 404)
+    assert (failure[0], failure[2]) == ("not_found", 404)

@@ -14,7 +14,7 @@ from palaver_jobchat.prompt import Prompt, build_prompt
 from palaver_jobchat.testing import FakeAnthropic
 from tests.jobchat.models.model_requests import NO_RETRY, collect_events, usage_of
 
-SAID = "Rehearsal: no model was asked."
+OPENING = "Rehearsal: no model was asked."
 JOB = "get('/patients');\n\nfn(state => {\n  const ids = state.data.map(x => x.id);\n  return { ...state, ids };\n});\n"
 STEP = """\
 fn(state => {
@@ -24,7 +24,7 @@ fn(state => {
 });"""
 
 
-def asked(question: str, job: str = "", *, log: str = "", suggest: bool = True) -> Prompt:
+def build_question(question: str, job: str = "", *, log: str = "", suggest: bool = True) -> Prompt:
     context = {"expression": job, "log": log}
     return build_prompt(
         payload.parse_payload({"content": question, "context": context, "suggest_code": suggest}, payload.LIMITS)
@@ -44,56 +44,56 @@ async def rehearsed(question: Prompt, **asking: Any) -> tuple[str, list[object]]
 
 
 async def test_an_empty_job_becomes_a_small_one() -> None:
-    text, edits = await rehearsed(asked("Write a job that fetches patients."))
+    text, edits = await rehearsed(build_question("Write a job that fetches patients."))
 
-    assert text == f"{SAID} I'll write a small job that asks for patients and logs how many there are."
+    assert text == f"{OPENING} I'll write a small job that asks for patients and logs how many there are."
     assert apply_edits("", edits).code == f"get('/patients', {{ query: {{ limit: 100 }} }});\n\n{STEP}\n"
 
 
 @pytest.mark.parametrize(
-    ("question", "code", "places"),
+    ("question", "code", "where"),
     [
         ("rename state to s", JOB.replace("state", "s"), "in 3 places"),
         ("Please rename `x` to `patient`?", JOB.replace("x => x", "patient => patient"), "in 2 places"),
         ("Rename 'id' to 'key'", JOB.replace("x.id)", "x.key)"), "in one place"),
     ],
 )
-async def test_a_name_is_changed_wherever_it_is_one(question: str, code: str, places: str) -> None:
-    text, edits = await rehearsed(asked(question, JOB))
+async def test_a_name_is_changed_wherever_it_is_one(question: str, code: str, where: str) -> None:
+    text, edits = await rehearsed(build_question(question, JOB))
 
-    assert text.startswith(f"{SAID} I'll rename ")
-    assert text.endswith(f"{places}.")
+    assert text.startswith(f"{OPENING} I'll rename ")
+    assert text.endswith(f"{where}.")
     assert apply_edits(JOB, edits).code == code
 
 
 async def test_a_name_that_is_not_there_changes_nothing() -> None:
-    text, edits = await rehearsed(asked("rename foo to bar", JOB))
+    text, edits = await rehearsed(build_question("rename foo to bar", JOB))
 
-    assert (text, edits) == (f"{SAID} There is no `foo` in the job, so there is nothing to rename.", [])
+    assert (text, edits) == (f"{OPENING} There is no `foo` in the job, so there is nothing to rename.", [])
 
 
 @pytest.mark.parametrize(
     "job", [JOB, JOB.replace("\n", "\r\n"), "get('/a');\nget('/a');\n", "get('/a')", "a();\na();\na();", "a();\n" * 50]
 )
 async def test_any_other_change_adds_a_step_at_the_end(job: str) -> None:
-    text, edits = await rehearsed(asked("Add a log of how many there are", job))
+    text, edits = await rehearsed(build_question("Add a log of how many there are", job))
     result = apply_edits(job, edits)
 
     newline = "\r\n" if "\r\n" in job else "\n"
-    assert text == f"{SAID} I'll add a step at the end that logs how many records there are."
+    assert text == f"{OPENING} I'll add a step at the end that logs how many records there are."
     assert [outcome.state for outcome in result.outcomes] == ["applied"]
     assert result.code.rstrip() == job.rstrip() + 2 * newline + STEP.replace("\n", newline)
 
-    again, none = await rehearsed(asked("Add a log of how many there are", result.code))
-    assert (again, none) == (f"{SAID} The job logs how many records there are already. I leave it as it is.", [])
+    second, none = await rehearsed(build_question("Add a log of how many there are", result.code))
+    assert (second, none) == (f"{OPENING} The job logs how many records there are already. I leave it as it is.", [])
 
 
 async def test_a_question_is_answered_and_changes_nothing() -> None:
-    text, edits = await rehearsed(asked("What does this job do?", "get('/a');\nhttp.each(x, y);\nfoo();\n"))
+    text, edits = await rehearsed(build_question("What does this job do?", "get('/a');\nhttp.each(x, y);\nfoo();\n"))
 
     assert edits == []
     assert text == (
-        f"{SAID} The job has 3 operations:\n\n"
+        f"{OPENING} The job has 3 operations:\n\n"
         "1. `get` asks for a resource and leaves it in state.data.\n"
         "2. `http.each` runs an operation once for every item.\n"
         "3. `foo`, a function of the adaptor.\n\n"
@@ -102,10 +102,10 @@ async def test_a_question_is_answered_and_changes_nothing() -> None:
 
 
 async def test_a_question_about_no_job_tells_what_one_is() -> None:
-    text, edits = await rehearsed(asked("How do I write a job?"))
+    text, edits = await rehearsed(build_question("How do I write a job?"))
 
     assert edits == []
-    assert text.startswith(f"{SAID} A job is a list of operations, run in order;")
+    assert text.startswith(f"{OPENING} A job is a list of operations, run in order;")
 
 
 @pytest.mark.parametrize(
@@ -118,31 +118,31 @@ async def test_a_question_about_no_job_tells_what_one_is() -> None:
     ],
 )
 async def test_an_error_in_the_log_is_pointed_at(log: str, pointed: str) -> None:
-    text, edits = await rehearsed(asked("Why does it fail?", JOB, log=log))
+    text, edits = await rehearsed(build_question("Why does it fail?", JOB, log=log))
 
     assert edits == []
-    assert text.startswith(f"{SAID} Line 2 of the log tells of an error:")
+    assert text.startswith(f"{OPENING} Line 2 of the log tells of an error:")
     assert pointed in text
 
 
 async def test_a_log_without_an_error_is_no_matter() -> None:
-    text, _ = await rehearsed(asked("What does it do?", JOB, log="all is well"))
+    text, _ = await rehearsed(build_question("What does it do?", JOB, log="all is well"))
 
-    assert text.startswith(f"{SAID} The job has 2 operations:")
+    assert text.startswith(f"{OPENING} The job has 2 operations:")
 
 
 async def test_where_no_edits_can_be_made_the_code_stands_in_the_text() -> None:
-    text, edits = await rehearsed(asked("Add a log", JOB, suggest=False))
+    text, edits = await rehearsed(build_question("Add a log", JOB, suggest=False))
 
     assert edits == []
     assert text.endswith(f"\n\n```js\n{STEP}\n```")
 
 
 async def test_a_correction_corrects_nothing() -> None:
-    assert await rehearsed(asked("Add a log", JOB), must_edit=True) == (SAID, [])
+    assert await rehearsed(build_question("Add a log", JOB), must_edit=True) == (OPENING, [])
 
 
 def test_a_request_in_other_shapes_is_answered_too() -> None:
     request: Any = SimpleNamespace(body={"messages": [{"role": "user", "content": "What is a job?"}]})
 
-    assert rehearsal_step(request)["blocks"][0]["text"].startswith(SAID)
+    assert rehearsal_step(request)["blocks"][0]["text"].startswith(OPENING)

@@ -47,9 +47,9 @@ async def everything(model: Model, **asking: Any) -> list[ModelEvent | tuple[Any
     return seen
 
 
-@pytest.mark.parametrize("place", range(len(STEPS)))
-async def test_a_step_is_heard_as_it_would_be_over_the_wire(place: int) -> None:
-    step = STEPS[place]
+@pytest.mark.parametrize("index", range(len(STEPS)))
+async def test_a_step_is_heard_as_it_would_be_over_the_wire(index: int) -> None:
+    step = STEPS[index]
     with FakeAnthropic([step]) as fake:
         patience = RetryPolicy(retries=0, timeout_s=1.0 if step.get("hang") else 20)
         wired = await everything(Anthropic(api_key=KEY, base_url=fake.url, retry_policy=patience))

@@ -23,7 +23,7 @@ DOCS = AdaptorDocs(
 )
 
 
-def told(rule: str, code: str, docs: AdaptorDocs | None = None) -> list[str]:
+def rule_findings(rule: str, code: str, docs: AdaptorDocs | None = None) -> list[str]:
     return [f"{finding.level} {finding.line}" for finding in check(code, docs) if finding.rule == rule]
 
 
@@ -221,7 +221,7 @@ CASES: list[tuple[str, str, list[str]]] = [
 
 @pytest.mark.parametrize(("rule", "code", "expected"), CASES)
 def test_what_a_rule_finds(rule: str, code: str, expected: list[str]) -> None:
-    assert told(rule, code)[: len(expected) + 1] == expected
+    assert rule_findings(rule, code)[: len(expected) + 1] == expected
 
 
 def test_every_rule_is_tried_here() -> None:
@@ -237,15 +237,15 @@ def test_functions_are_known_from_the_docs_of_the_very_version() -> None:
         ),
         Finding("known_functions", "error", 4, "@openfn/language-library@1.0.0 has no function `Book`."),
     ]
-    assert told("known_functions", code, msgspec.structs.replace(DOCS, state="nearest")) == []
-    assert told("known_functions", code) == []
+    assert rule_findings("known_functions", code, msgspec.structs.replace(DOCS, state="nearest")) == []
+    assert rule_findings("known_functions", code) == []
 
 
 def test_a_callback_is_known_from_the_docs_too() -> None:
     code = "lend($.a, state => state.data);\nmap($.a, item => item.name);"
 
-    assert told("returns_state", code, DOCS) == ["error 1"]
-    assert told("returns_state", code) == []
+    assert rule_findings("returns_state", code, DOCS) == ["error 1"]
+    assert rule_findings("returns_state", code) == []
 
 
 def test_code_that_does_not_parse_is_judged_by_what_needs_no_tree() -> None:
@@ -255,8 +255,8 @@ def test_code_that_does_not_parse_is_judged_by_what_needs_no_tree() -> None:
 
 
 def test_a_rule_says_a_thing_once_in_a_line_and_no_more_than_a_screenful() -> None:
-    assert told("no_bare_state", "get(state.a, state.b);") == ["error 1"]
-    assert len(told("no_bare_state", "get(state.a);\n" * 99)) == 20
+    assert rule_findings("no_bare_state", "get(state.a, state.b);") == ["error 1"]
+    assert len(rule_findings("no_bare_state", "get(state.a);\n" * 99)) == 20
 
 
 def test_a_finding_goes_on_the_wire_as_it_is() -> None:
