@@ -19,7 +19,7 @@ from palaver import chat
 
 
 class Counter(BaseChatModel):
-    """Stands for a real model: it asks for the letters of what it was told, then says what came back."""
+    """A stand-in for a real model: it asks for the letters of the user's text, then reports the result."""
 
     @property
     def _llm_type(self) -> str:

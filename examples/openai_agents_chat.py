@@ -13,7 +13,7 @@ from palaver import chat
 
 
 class Offline(ScriptedModel):
-    """Stands for a real model (`model="gpt-…"` below): it asks the tool about what it was told, then says what came."""
+    """A stand-in for a real model (`model="gpt-…"` below): it calls the tool, then reports its result."""
 
     async def stream_response(
         self, system_instructions: Any, input: Any, *more: Any, **named: Any

@@ -8,8 +8,8 @@ from pydantic_ai.models.test import TestModel
 
 from palaver import Context, chat
 
-# The framework's own test model needs no key: it calls every tool once, with anything, and then says this. A real agent
-# names its model: Agent("openai:…", …).
+# The framework's test model needs no key: it calls every tool once, with any arguments, and then says this. A real
+# agent names its model: Agent("openai:…", …).
 agent = Agent(
     TestModel(custom_output_text="Take an umbrella."), name="forecast", instructions="Be short.", deps_type=Context
 )

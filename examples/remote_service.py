@@ -9,12 +9,12 @@ from palaver import connect
 
 ELSEWHERE = os.environ.get("STORYTELLER_URL", "http://127.0.0.1:8642")
 HEADERS = {"authorization": f"Bearer {os.environ.get('STORYTELLER_KEY', 'none')}"}
-"""They go to that service only, and are shown nowhere."""
+"""Sent to that service only, and never shown."""
 
-# A service of ours says itself what it is and takes. One that is away now is asked again when it is called.
+# A Palaver service describes itself. If it is unreachable now, it is asked again when it is called.
 far_storyteller = connect(f"{ELSEWHERE}/storyteller", name="far_storyteller", is_chat=True, headers=HEADERS)
 
-# Any service that speaks OpenAI's Chat Completions: it does not say what it is, so you do.
+# Any service with OpenAI's Chat Completions: it does not describe itself, so you do.
 model_storyteller = connect(
     f"{ELSEWHERE}/v1",
     name="model_storyteller",

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from palaver import Case, Message, Parameter, Score, chat, evaluator
 
-# Two variants beside each other, and no row may get worse in the second:
+# Compare two variants; no row may get worse in the second:
 # palaver eval … -e shows_steps --variant 'long:{}' --variant 'short:{"steps": false}' --max-regressions 0
 
 

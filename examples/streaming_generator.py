@@ -19,7 +19,7 @@ async def storyteller(
     pause: Annotated[float, Parameter(description="Seconds between two words.")] = 0.05,
 ) -> AsyncIterator[str | Usage]:
     """Tells a story about whatever you name."""
-    ctx.log("thinking of a plot …")  # Shown while it happens; no part of the answer.
+    ctx.log("thinking of a plot …")  # Shown as a status, not part of the answer.
     hero = messages[-1].text.strip() or "somebody"
     first, *words = STORY.format(hero=hero).split(" ")
     yield first

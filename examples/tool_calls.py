@@ -33,13 +33,13 @@ async def shop(messages: list[Message]) -> AsyncIterator[Message]:
             return
         history.append(answer)
         for call in answer.tool_calls:
-            result = Message(role="tool", parts=(called(call),))
+            result = Message(role="tool", parts=(call_tool(call),))
             yield result
             history.append(result)
 
 
-def called(call: ToolCall) -> ToolResult:
-    """What the tool gives; what goes wrong is told to the model, which may know what to do."""
+def call_tool(call: ToolCall) -> ToolResult:
+    """Call the tool. An error is returned to the model, which may recover."""
     try:
         return ToolResult(call_id=call.call_id, output=TOOLS[call.name](**call.parsed))
     except (LookupError, TypeError) as error:
@@ -47,12 +47,12 @@ def called(call: ToolCall) -> ToolResult:
 
 
 async def model(history: list[Message]) -> Message:
-    """Stands for a real model: it asks both tools about what the user named, and says what they told."""
+    """A stand-in for a real model: it calls both tools with the user's text, and reports their results."""
     if history[-1].role != "tool":
-        asked = json.dumps({"item": history[-1].text.strip(" ?").lower()})
-        calls = [ToolCall(call_id=f"{name}_{len(history)}", name=name, arguments=asked) for name in TOOLS]
+        arguments = json.dumps({"item": history[-1].text.strip(" ?").lower()})
+        calls = [ToolCall(call_id=f"{name}_{len(history)}", name=name, arguments=arguments) for name in TOOLS]
         return Message.assistant("Let me look.", *calls)
-    cost, left = (result for message in history[-2:] for result in message.tool_results)
+    cost, in_stock = (result for message in history[-2:] for result in message.tool_results)
     if cost.is_error:
         return Message.assistant("We do not have that.")
-    return Message.assistant(f"It costs {cost.output:.2f}, and there are {left.output}.")
+    return Message.assistant(f"It costs {cost.output:.2f}, and there are {in_stock.output}.")

@@ -1,4 +1,4 @@
-"""Every command with all that its `--help` says, as docs/cli.md shows it; and what an invocation is to them."""
+"""The commands with their `--help`, as docs/cli.md shows them, and the command that an invocation runs."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ WIDTH = 110
 
 
 def contexts(program: str) -> Iterator[click.Context]:
-    """A context for the program and for each of its commands, the commands of groups included."""
+    """Yield a context for the program and each of its commands, recursively."""
     group = PROGRAMS[program]
     return _below(click.Context(group, info_name=program, terminal_width=WIDTH, **group.context_settings))
 
@@ -29,7 +29,7 @@ def _below(context: click.Context) -> Iterator[click.Context]:
 
 
 def table() -> str:
-    """The part of docs/cli.md that is written by this."""
+    """Return the generated part of docs/cli.md."""
     every = [context for program in PROGRAMS for context in contexts(program)]
     return "\n\n".join(f"{_heading(context)}\n\n```text\n{help_of(context)}\n```" for context in every)
 
@@ -39,22 +39,22 @@ def _heading(context: click.Context) -> str:
 
 
 def help_of(context: click.Context) -> str:
-    """What `--help` prints, in lines of 110 characters."""
+    """Return the output of `--help`, in lines of 110 characters."""
     return "\n".join(line.rstrip() for line in context.get_help().splitlines())
 
 
 def examples(context: click.Context) -> str:
-    """The examples in a command's help, as lines of shell."""
+    """Return the examples in a command's help, as shell lines."""
     match = re.search(r"^ *(?:Examples?|Start here|Serve it):\n((?:    .*\n?)+)", context.get_help(), re.MULTILINE)
     return match[1] if match else ""
 
 
 def parse(program: str, arguments: Sequence[str]) -> str:
-    """The command that is meant, once its arguments were read; a ClickException where it does not take them."""
-    with ExitStack() as opened:  # A file that an argument names is opened when it is read.
+    """Return the command path of an invocation. Raises ClickException if its arguments are invalid."""
+    with ExitStack() as opened:  # Parsing opens files that arguments name.
         context = opened.enter_context(PROGRAMS[program].make_context(program, list(arguments)))
         while isinstance(group := context.command, click.Group):
-            arguments_left = [*context._protected_args, *context.args]  # Click keeps them apart.
+            arguments_left = [*context._protected_args, *context.args]  # Click splits them.
             name, command, arguments_left = group.resolve_command(context, arguments_left)
             assert command is not None
             context = opened.enter_context(command.make_context(name, arguments_left, parent=context))

@@ -1,4 +1,4 @@
-"""A call of curl as the request that it makes."""
+"""Parse a curl call into the request that it makes."""
 
 import argparse
 from collections.abc import Sequence
@@ -10,8 +10,6 @@ _OURS = ("localhost:8642", "127.0.0.1:8642")
 
 
 class CurlRequest(NamedTuple):
-    """One request."""
-
     method: str
     host: str
     path: str
@@ -21,17 +19,16 @@ class CurlRequest(NamedTuple):
 
     @property
     def is_ours(self) -> bool:
-        """Does it go to the server that the docs speak of?"""
+        """Whether it goes to the server of the docs."""
         return self.host in _OURS
 
     @property
     def target(self) -> str:
-        """Path and query."""
         return self.path + (f"?{self.query}" if self.query else "")
 
 
 def parse_curl(arguments: Sequence[str], folder: Path) -> CurlRequest:
-    """What curl would send; SystemExit for an option that no page has needed so far."""
+    """Return the request that curl would send. Raises SystemExit for an option that no page uses so far."""
     parser = argparse.ArgumentParser(prog="curl", add_help=False)
     parser.add_argument("url")
     parser.add_argument("-s", "-N", "-i", "--no-buffer", "--fail", action="store_true")

@@ -1,6 +1,6 @@
 """The pages of the docs and the fenced blocks in them.
 
-A block that cannot run here stands under a comment that says why: `<!-- not run: needs a model -->`.
+A block that cannot be run follows a comment with the reason: `<!-- not run: needs a model -->`.
 """
 
 import re
@@ -25,7 +25,7 @@ BLOCK = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """One fenced block: where its first line stands, and why it is not run (None: it is)."""
+    """A fenced block, its first line, and why it is not run (None: it is)."""
 
     language: str
     line: int
@@ -34,7 +34,7 @@ class Block:
 
 
 def blocks(page: str, *languages: str) -> list[Block]:
-    """The blocks of a page, of these languages or of all."""
+    """Return the blocks of a page, of these languages or of all."""
     all_blocks = [
         Block(
             language=match["language"],
@@ -48,11 +48,11 @@ def blocks(page: str, *languages: str) -> list[Block]:
 
 
 def page_name(page: Path) -> str:
-    """A page as people call it."""
+    """Return the path of a page in the repository."""
     return page.relative_to(ROOT).as_posix()
 
 
 def pages_with(*languages: str) -> dict[str, list[Block]]:
-    """By page, the blocks of these languages, where there are any."""
+    """Return the blocks of these languages by page, without pages that have none."""
     every = {page_name(page): blocks(page.read_text("utf-8"), *languages) for page in PAGES}
     return {page: all_blocks for page, all_blocks in every.items() if all_blocks}

@@ -1,4 +1,4 @@
-"""The folder that a reader of the docs sits in: the files that commands name, and what a page takes for granted."""
+"""The working folder of a reader of the docs: the files that commands name, and earlier commands."""
 
 import gzip
 from collections.abc import Sequence
@@ -50,11 +50,11 @@ BEFORE: dict[str, Sequence[Sequence[str]]] = {
     "docs/traces.md": [["trace", "import", "collector/one.json.gz"]],
     "docs/variants.md": [["variant", "import", f"earlier/{version}"] for version in (1, 2, 3)],
 }
-"""Commands that somebody who reads the page has given before."""
+"""Commands that a reader of the page has run before."""
 
 
 def create_reader_folder(folder: Path) -> None:
-    """Put all of it there."""
+    """Create the files."""
     encode = msgspec.json.encode
     cells = [f"{row['content']},{row['expected']!r}".replace("'", '"') for row in ROWS]
     files = {

@@ -1,6 +1,6 @@
-"""Every route that a server answers, as docs/routes.md shows them: read from the router's own tables and from OpenAPI.
+"""The tables of docs/routes.md: every route of a server, read from the router's tables and from OpenAPI.
 
-What a route of a protocol is for is said here, and where one reads on; a route that nobody has explained is a KeyError.
+Protocol routes are described here; a route without a description raises KeyError.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from palaver.server import routing
 from palaver.testing import client, echo
 
-_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")  # HEAD goes wherever GET does.
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")  # HEAD is allowed wherever GET is.
 
 CALLS = "Protocols, under `/{workflow}` and at the root for the default workflow"
 STORED = "What was answered: also under `/{workflow}`, and where they begin with `/v1`, also without it"
@@ -90,8 +90,6 @@ SOCKETS = {
 
 
 class Route(NamedTuple):
-    """A line of the table."""
-
     group: str
     methods: tuple[str, ...]
     path: str
@@ -101,18 +99,17 @@ class Route(NamedTuple):
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """What fits its path."""
         pattern = re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(self.path))
         return re.compile(re.sub("^/v1/", "/(?:v1/)?", pattern) if self.group == STORED else pattern)
 
 
 def every_route() -> list[Route]:
-    """All of them, in the order of the page."""
+    """Return all routes, in the order of the page."""
     return [*_calls(), *_services(), *_server_routes(), *_api_routes()]
 
 
 def is_route(method: str, path: str) -> bool:
-    """Does any route take that method at that path? A workflow's name may stand in front."""
+    """Whether a route has this method and path. The path may start with a workflow's name."""
     under, full_path = re.sub(r"^/[^/]+(?=/)", "", path), path.rstrip("/") or "/"
     candidates = [route for route in every_route() if method in route.methods]
     return any(
@@ -170,7 +167,7 @@ def _document() -> Any:
 
 
 def table() -> str:
-    """The tables of docs/routes.md."""
+    """Return the generated tables of docs/routes.md."""
     parts: list[str] = []
     for group, found in groupby(every_route(), lambda route: route.group):
         lines = groupby(found, lambda route: (route.methods, route.need, route.what, route.page))

@@ -1,7 +1,6 @@
-"""Which programs a block of shell calls, and how: bash reads it, and every program is one that only notes its call.
+"""The programs that a block of shell calls, and their arguments: bash runs it, and every program only records its call.
 
-So quotes, pipes, line ends and substitutions are the shell's own to understand. Nothing is run but `cat`, `date` and
-what is built into bash.
+So bash itself handles quotes, pipes, line ends and substitutions. Only `cat`, `date` and bash builtins are executed.
 """
 
 import re
@@ -30,7 +29,7 @@ _TO_FILL_IN = re.compile(r"<[a-z][a-z ]*>")
 
 @dataclass(frozen=True, kw_only=True)
 class ShellCall:
-    """A program, what it is given, and what is piped into it."""
+    """A call of a program."""
 
     program: str
     arguments: tuple[str, ...]
@@ -38,12 +37,12 @@ class ShellCall:
 
     @property
     def is_complete(self) -> bool:
-        """Does it stand there as one would type it? An ellipsis, or <words>, are for the reader to fill in."""
+        """Whether it can be run as shown: an ellipsis or <words> are for the reader to fill in."""
         return not any("…" in argument for argument in (*self.arguments, self.stdin))
 
 
 def calls(source: str, folder: Path, notes: Path) -> list[ShellCall]:
-    """The calls of a block that is read in that folder, in order; AssertionError for what bash cannot read."""
+    """Return the calls of a block, in order. Raises AssertionError if bash cannot run it."""
     bash = which("bash")
     assert bash, "bash is needed to read the shell blocks of the docs"
     ran = subprocess.run(

@@ -1,4 +1,4 @@
-"""Pages that tell how to add something are true: their files and changes are made in a copy of the sources, and run.
+"""The pages about adding something are correct: their files and changes are applied to a copy of the sources, and run.
 
 A block under a line with a path is that file, or a change to it: `diff`, whose hunks need no numbers.
 """
@@ -23,11 +23,11 @@ NAMED = re.compile(
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = ("adding-a-dialect.md", "adding-an-evaluator.md", "adding-a-framework.md")
 HELD = {"core/dialects/test_dialects.py": "bedrock", "evaluation/evaluators/test_built_in.py": "asks_back"}
-"""Tests of ours that go through a table which a page adds to, and a word in the names of those for what it adds."""
+"""Existing tests over a table that a page extends, and a word in the ids of the added cases."""
 
 
 def changed(text: str, diff: str) -> str:
-    """The text with each hunk of a diff applied; what a hunk expects must stand there exactly once."""
+    """Apply a diff. The old lines of each hunk must occur exactly once."""
     for hunk in diff.partition("@@\n")[2].split("@@\n"):
         lines = [line or " " for line in hunk.splitlines()]
         before = "".join(f"{line[1:]}\n" for line in lines if line[0] in " -")
@@ -47,7 +47,7 @@ def test_a_change_is_made_where_its_lines_stand() -> None:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sources with all that the pages add."""
+    """A copy of the sources with all additions of the pages."""
     folder = tmp_path_factory.mktemp("added")
     shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("web"))
     for page in PAGES:
@@ -60,13 +60,13 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def added(page: str) -> dict[str, tuple[str, str]]:
-    """By path, what a page puts there: a language and its source."""
+    """Return the files of a page: language and source by path."""
     text = (DOCS / page).read_text("utf-8")
     return {match["path"]: (match["language"], match["source"]) for match in NAMED.finditer(text)}
 
 
 def install(folder: Path, groups: Mapping[str, Mapping[str, str]]) -> None:
-    """Make a package of a folder that has these entry points, as far as Python looks."""
+    """Make a folder look like an installed package with these entry points."""
     metadata = folder / "added-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: added\nVersion: 1.0\n", encoding="utf-8")
@@ -105,7 +105,7 @@ def test_what_a_page_adds_does_what_it_says(page: str, copy: Path) -> None:
 def test_what_the_pages_add_is_held_by_the_tests_of_all_others(copy: Path) -> None:
     files = [str(ROOT / "tests" / name) for name in HELD]
     config = ["--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider"]
-    plugins = ["-p", "anyio.pytest_plugin", "-p", "_hypothesis_pytestplugin"]  # All others only take their time.
+    plugins = ["-p", "anyio.pytest_plugin", "-p", "_hypothesis_pytestplugin"]  # Others only cost time.
 
     ran = python(copy, "-m", "pytest", "-v", *config, *plugins, *files, "-k", " or ".join(HELD.values()))
 

@@ -1,4 +1,4 @@
-"""The walks of docs/architecture.md lead through files that are there."""
+"""The files that docs/architecture.md names exist."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""JSON on a page is JSON, TOML is settings that a server starts with, and JavaScript is what tests/conformance runs."""
+"""JSON on a page is valid, TOML is valid settings, and JavaScript is what tests/conformance runs."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from tests.docs.pages import PAGES, ROOT, page_name, pages_with
 
 SNIPPETS = [path.read_text("utf-8") for path in sorted((ROOT / "tests/conformance/snippets").iterdir())]
 GROUPS = {"palaver.workflows", "palaver.evaluators", "palaver.testsets", "palaver.frameworks"}
-"""The groups of entry points, which our own pyproject.toml has too."""
+"""The groups of entry points, as in pyproject.toml."""
 NO_SETTING = {
     "PALAVER_KEY": "a key, in snippets",
     "PALAVER_SCREENSHOTS": "of tests/e2e",
@@ -25,7 +25,7 @@ NO_SETTING = {
 
 
 def values(source: str) -> list[object]:
-    """The values of a block: one, or several one after the other."""
+    """Return the values of a block: one, or several in sequence."""
     results: list[object] = []
     reader, at = json.JSONDecoder(), 0
     while source[at:].strip():

@@ -12,7 +12,7 @@ LINK = re.compile(r"(?<!\\)\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
 
 
 def anchors(text: str) -> set[str]:
-    """The headings of a page as GitHub names them."""
+    """Return the anchors of a page's headings, as GitHub makes them."""
     anchors_found: list[str] = []
     for heading in re.findall(r"^#{1,6} +(.+?) *$", FENCE.sub("", text), re.MULTILINE):
         title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
@@ -22,12 +22,12 @@ def anchors(text: str) -> set[str]:
 
 
 def links(text: str) -> list[str]:
-    """What a page links to, code aside."""
+    """Return the link targets of a page, outside of code."""
     return LINK.findall(re.sub(r"`[^`\n]*`", "", FENCE.sub("", text)))
 
 
 def broken(page: Path) -> list[str]:
-    """Links to a file, or a heading of one, that is not there."""
+    """Return links to a missing file or heading."""
     faults: list[str] = []
     for link in links(page.read_text("utf-8")):
         path, _, anchor = link.partition("#")

@@ -1,4 +1,4 @@
-"""What programs go by, beside routes, settings, commands and error codes, has its name on a page too."""
+"""Metrics and other names that programs use are documented."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""What counts as a block, and that none is left out in silence."""
+"""What counts as a block, and that none is skipped without a reason."""
 
 import re
 
@@ -6,7 +6,7 @@ from tests.docs.pages import ROOT, Block, blocks, pages_with
 
 RUN = {"python", "sh", "bash", "json", "toml", "js", "ts", "diff"}
 SHOWN = {"text"}
-"""Languages: those that are run or read by a test, and what is only to be looked at."""
+"""Languages of blocks that tests run or parse, and of blocks that are only shown."""
 
 PAGE = """\
 # Title

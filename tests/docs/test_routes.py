@@ -1,4 +1,4 @@
-"""Every route has a page that tells of it."""
+"""Every route is documented."""
 
 import re
 
@@ -39,7 +39,7 @@ def test_a_method_and_a_path_are_found_in_the_table(method: str, path: str, expe
 
 
 def test_a_path_in_the_docs_is_one_of_the_table() -> None:
-    """What pages write as METHOD `/path`, with names in braces or not."""
+    """Checks METHOD `/path` on pages, with or without names in braces."""
     unknown = [
         f"{page.name}: {method} {path}"
         for page in sorted(set(DOCS.glob("*.md")) - set(DOCS.glob("adding-*.md")))

@@ -1,8 +1,8 @@
-"""Every line of shell in the docs does what it says.
+"""Every shell line in the docs works.
 
-Commands of ours that need no server and no network are run, in a folder with the files that they name; those that do
-are read by the command line, so that an option which is not there is found. What curl asks of our server is asked, in
-this process; with an ellipsis in it, its route must be there and its body be JSON. Other programs have to be known.
+Palaver commands that need no server and no network are run, in a folder with the files that they name; others are only
+parsed, which finds unknown options. Requests of curl are sent to a server in this process; with an ellipsis in them,
+only the route and the JSON body are checked. Other programs must be known.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from tests.docs.shell import ShellCall, calls
 
 WITH_BLOCKS = pages_with("sh", "bash")
 STAYING = {"serve", "demo", "worker", "chat", "conform", "doctor", "fake-model", "adaptor", "trace tail"}
-"""Commands that go on until they are stopped, or that look at this machine or beyond it."""
+"""Commands that run until stopped, or that inspect this machine or the network."""
 ELSEWHERE = ("http://", "https://", "postgresql://")
 OTHERS = {
     "pip",
@@ -45,10 +45,10 @@ OTHERS = {
     "pg_dump",
     "pg_restore",
 }
-"""Programs that are not ours."""
+"""Programs of others."""
 PRINTS = re.compile(r"^<!-- printed by: (.+) -->\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRINTED = {page_name(page): found for page in PAGES if (found := PRINTS.findall(page.read_text("utf-8")))}
-"""By page, commands and what they print, word for word."""
+"""Commands and their exact output, by page."""
 TARGETS = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
 EXAMPLES = {
     context.command_path: commands.examples(context)
@@ -59,7 +59,7 @@ EXAMPLES = {
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the reader sits; nothing that is on this machine is seen from there."""
+    """The reader's folder, isolated from this machine."""
     workdir = tmp_path / "here"
     create_reader_folder(workdir)
     monkeypatch.chdir(workdir)
@@ -120,7 +120,7 @@ def notes(folder: Path, line: int) -> Path:
 
 
 def check_call(call: ShellCall, *, runs: bool, label: str) -> None:
-    """Run a command of ours, or only read it."""
+    """Run a palaver command, or only parse it."""
     try:
         command = commands.parse(call.program, call.arguments)
     except click.exceptions.Exit:
@@ -133,7 +133,7 @@ def check_call(call: ShellCall, *, runs: bool, label: str) -> None:
 
 
 def run(call: ShellCall, *, label: str = "") -> str:
-    """What the command prints."""
+    """Run a command and return its output."""
     program = commands.PROGRAMS[call.program]
     ended = CliRunner().invoke(program, call.arguments, input=call.stdin, standalone_mode=False)
 
@@ -142,14 +142,14 @@ def run(call: ShellCall, *, label: str = "") -> str:
 
 
 def check(request: curl.CurlRequest, *, label: str) -> None:
-    """There is such a route, and what is sent as JSON is JSON."""
+    """Check that the route exists, and that a JSON body is valid."""
     assert not request.is_ours or routes.is_route(request.method, request.path), label
     if request.body and request.headers["content-type"] == "application/json":
         msgspec.json.decode(request.body)
 
 
 async def send_requests(requests: Mapping[str, curl.CurlRequest]) -> None:
-    """Ask all that a page asks of our server, in order."""
+    """Send the requests of a page to a server, in order."""
     async with client(*load_one("app.py"), eliza, headline, echo) as http:
         for label, request in requests.items():
             answer = await http.request(request.method, request.target, headers=request.headers, content=request.body)

@@ -1,4 +1,4 @@
-"""The tour in the page and the one in the docs are the same: titles, links to press, pictures."""
+"""The tour in the page and the one in the docs are the same: titles, links, pictures."""
 
 import re
 
@@ -10,7 +10,7 @@ LARGEST = 150_000
 
 
 def texts(field: str) -> list[str]:
-    """What the steps of the page have there, in order."""
+    """Return a field of the page's steps, in order."""
     matches = re.findall(rf"^    {field}:\s+('.+?'),$", STEPS, re.MULTILINE | re.DOTALL)
     return [re.sub(r"' \+\s+'", "", text)[1:-1] for text in matches]
 

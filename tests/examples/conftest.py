@@ -1,4 +1,4 @@
-"""Examples, each loaded anew as `palaver serve examples/….py` loads it."""
+"""Load the examples as `palaver serve examples/….py` does."""
 
 import ast
 import re
@@ -21,7 +21,7 @@ Example = Callable[[str], list[Workflow]]
 
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[Example]:
-    """The workflows of a file there, by its name without .py; of all of them, by no name."""
+    """Return a function that loads the workflows of an example by name, or of all examples by an empty name."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     names = [path.stem for path in EXAMPLES.glob("*.py")]
 
@@ -36,26 +36,26 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[Example]:
 
 @pytest.fixture
 def unused_port() -> int:
-    """A port of loopback at which nobody listens."""
+    """A free loopback port."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]
 
 
 def example_commands(name: str) -> list[list[str]]:
-    """How an example says that it is run: the arguments of each command."""
+    """Return the arguments of each command in an example's header."""
     _, command = header(EXAMPLES / f"{name}.py")
     return [shlex.split(one)[1:] for one in re.split(" && | & ", command)]
 
 
 def header(path: Path) -> tuple[str, str]:
-    """What a file shows, and how it is run: the two lines that it begins with."""
+    """Return the two lines of an example's docstring: what it shows, and how to run it."""
     what, run = [line for line in (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").splitlines() if line]
     return what, run
 
 
 def run_palaver(arguments: list[str]) -> int:
-    """The exit code of a `palaver` command."""
+    """Run a `palaver` command and return its exit code."""
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert isinstance(ended.value.code, int)

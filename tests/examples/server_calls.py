@@ -1,4 +1,4 @@
-"""Calls over several protocols, and what came back in full, without the ids that each run makes anew."""
+"""Calls over several protocols, and their complete results without generated ids."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ def user(text: str) -> dict[str, str]:
 
 
 async def invoke(http: httpx.AsyncClient, name: str, text: str, headers: dict[str, str] | None = None) -> Any:
-    """What a chat answers over /invoke: a message of Chat Completions, or several."""
+    """Return the reply over /invoke: one or several Chat Completions messages."""
     answer = await http.post(f"/{name}/invoke", json={"messages": [user(text)]}, headers=headers)
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -20,7 +20,7 @@ async def invoke(http: httpx.AsyncClient, name: str, text: str, headers: dict[st
 async def create_response(
     http: httpx.AsyncClient, name: str, input_items: Any, **more: Any
 ) -> tuple[str, list[tuple[Any, ...]]]:
-    """The id of a response, and its items."""
+    """Return the id and the items of a response."""
     answer = await http.post(f"/{name}/v1/responses", json={"input": input_items, **more})
     assert answer.status_code == 200, answer.text
     response = answer.json()
@@ -31,7 +31,7 @@ async def create_response(
 async def complete_chat(
     http: httpx.AsyncClient, name: str, text: str, headers: dict[str, str] | None = None
 ) -> tuple[str, str]:
-    """What Chat Completions answers, and how it finished."""
+    """Return the content and finish reason over Chat Completions."""
     body = {"model": name, "messages": [user(text)]}
     answer = await http.post("/v1/chat/completions", json=body, headers=headers)
     assert answer.status_code == 200, answer.text
@@ -40,7 +40,7 @@ async def complete_chat(
 
 
 async def stream_chat(http: httpx.AsyncClient, name: str, *messages: Any) -> list[dict[str, Any]]:
-    """The parts of the stream that the AI SDK reads."""
+    """Return the parts of the UI message stream."""
     body = {"id": "chat_1", "messages": messages}
     answer = await http.post(f"/{name}/api/chat", json=body, headers={"x-palaver-ui-version": "6"})
     assert answer.status_code == 200, answer.text

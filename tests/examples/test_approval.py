@@ -1,4 +1,4 @@
-"""examples/approval.py: nothing is paid before somebody says yes, and a yes counts once."""
+"""examples/approval.py: nothing is paid before an approval, and an approval counts once."""
 
 from typing import Any
 

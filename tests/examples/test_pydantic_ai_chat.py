@@ -1,4 +1,4 @@
-"""examples/pydantic_ai_chat.py: the agent asks its tool, which tells what it does, and then speaks."""
+"""examples/pydantic_ai_chat.py: the agent calls its tool, which reports progress, and then answers."""
 
 from palaver.testing import client
 from tests.examples.conftest import Example

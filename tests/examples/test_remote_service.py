@@ -1,4 +1,4 @@
-"""examples/remote_service.py: the storyteller in a process of its own, called through ours; and gone."""
+"""examples/remote_service.py: the storyteller in another process, called through this one; and unreachable."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""examples/tuned_guide.py: its variants are brought in as its header says, and each speaks in its own way."""
+"""examples/tuned_guide.py: its variants are imported as its header says, and each answers in its style."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Job Chat with a fake of Anthropic's server behind it, which the real client library talks to."""
+"""Job Chat in front of a fake Anthropic server, which the real SDK calls."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -18,7 +18,7 @@ KEY = "sk-ant-the-servers-own-key"
 
 @pytest.fixture
 async def create_chat(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[ChatFactory]:
-    """A function from a script and settings to the workflow and the fake that it asks."""
+    """Return a function that creates the workflow and its fake server from a script and settings."""
     async with AsyncExitStack() as opened:
 
         def create(script: Any, *, key: str | None = KEY, **settings: Any) -> tuple[Any, FakeAnthropic]:

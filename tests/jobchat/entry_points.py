@@ -1,4 +1,4 @@
-"""What pyproject.toml offers to others, also before the package is installed anew."""
+"""The entry points of pyproject.toml, independent of what is installed."""
 
 import tomllib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Scenarios: what a client sends, what the model says, and what comes of it."""
+"""Scenarios: a job, the model's script, and the expected answer."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ from palaver_jobchat.testing import FakeAnthropic
 
 Script = list[dict[str, Any]]
 ChatFactory = Callable[..., tuple[Any, FakeAnthropic]]
-"""The fixture: from a script and settings to the workflow, and the fake that it asks."""
+"""Creates the workflow and its fake server from a script and settings (conftest.create_chat)."""
 
 USAGE = {"input_tokens": 10, "output_tokens": 5, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
 DOUBLE_USAGE = {"input_tokens": 20, "output_tokens": 10, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
@@ -26,13 +26,13 @@ def rewrite(new: str) -> dict[str, Any]:
 
 
 def edit(*edits: Any, text: str | None = "I'll do that.") -> dict[str, Any]:
-    """A step in which the model asks for these edits."""
+    """Return a step in which the model requests these edits."""
     text_blocks: list[dict[str, Any]] = [] if text is None else [{"text": text}]
     return {"blocks": [*text_blocks, {"tool": {"name": "edit_job", "input": {"edits": list(edits)}}}]}
 
 
 class Scenario(NamedTuple):
-    """One of them; `answer` is what the body holds beside history and meta."""
+    """`answer` is the expected body without history and meta."""
 
     job: str | None
     script: Script

@@ -1,4 +1,4 @@
-"""Words, and how well texts answer them."""
+"""Tokens and BM25 scores."""
 
 from palaver_jobchat.bm25 import bm25_scores, content_terms, tokenize
 

@@ -1,4 +1,4 @@
-"""That an edit leaves alone what it was not asked to change."""
+"""Changes outside of the lines that an edit may change."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The command palaver-jobchat, as people run it."""
+"""The command `palaver-jobchat`."""
 
 import json
 import os

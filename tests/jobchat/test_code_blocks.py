@@ -1,4 +1,4 @@
-"""The JavaScript in a Markdown text."""
+"""The JavaScript blocks of a Markdown text."""
 
 import pytest
 from hypothesis import given

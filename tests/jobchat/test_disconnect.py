@@ -1,4 +1,4 @@
-"""Whoever leaves ends the work for them: the model's connection is closed, and what was said is kept."""
+"""A client that disconnects ends its run: the model's connection is closed, and the text so far is stored."""
 
 import asyncio
 import time
@@ -10,13 +10,13 @@ import pytest
 from palaver.testing import client
 from tests.jobchat.scenarios import ChatFactory, edit, replace
 
-_PATIENCE = 30.0  # Seconds: a watchdog. What is promised is one second; the model would hang for ever.
+_TIMEOUT_S = 30.0  # A watchdog: the promise is one second; the model would hang forever.
 
 
 async def until(true: Callable[[], bool]) -> None:
     since = time.monotonic()
     while not true():
-        assert time.monotonic() - since < _PATIENCE
+        assert time.monotonic() - since < _TIMEOUT_S
         await asyncio.sleep(0.01)
 
 
@@ -26,7 +26,7 @@ async def finished(http: Any) -> dict[str, Any]:
         (run,) = (await http.get("/api/runs")).json()["data"]
         if run["status"] not in ("running", "queued"):
             return (await http.get(f"/api/runs/{run['id']}")).json()
-        assert time.monotonic() - since < _PATIENCE
+        assert time.monotonic() - since < _TIMEOUT_S
         await asyncio.sleep(0.02)
 
 

@@ -1,4 +1,4 @@
-"""What is told about edits."""
+"""The report about edits."""
 
 from palaver_jobchat.edit_report import application_status, code_edit, diff, warning
 from palaver_jobchat.edits import apply_edits, truncated_result

@@ -1,4 +1,4 @@
-"""Edits of a job: where they are applied, when they are refused, and what they never touch."""
+"""Edits of a job: where they apply, when they fail, and what they never change."""
 
 from typing import Any
 

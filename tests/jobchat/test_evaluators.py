@@ -1,4 +1,4 @@
-"""Job Chat's evaluators: what they say of an answer, and when they have nothing to say."""
+"""Job Chat's evaluators: their scores, and when they skip."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The fake of Anthropic's server, as its clients meet it: the real SDK, and plain HTTP."""
+"""The fake Anthropic server, used by the real SDK and by plain HTTP."""
 
 import asyncio
 import signal

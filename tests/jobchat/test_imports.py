@@ -1,4 +1,4 @@
-"""Job Chat is an application like any other: it has what Palaver gives to everyone, and nothing more."""
+"""Job Chat uses only Palaver's public names."""
 
 import ast
 from pathlib import Path

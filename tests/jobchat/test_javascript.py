@@ -1,4 +1,4 @@
-"""Reading JavaScript: what is wrong with it, and that nothing makes it raise or take long."""
+"""Syntax errors of JavaScript; no text makes the parser raise or take long."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,4 @@
-"""Keys: whose is used, who is asked with it, and that it is found nowhere else."""
+"""Keys: whose key is used, where it is sent, and that it appears nowhere else."""
 
 import logging
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the model is sent."""
+"""The prompt."""
 
 from hashlib import sha256
 from typing import Any

@@ -1,4 +1,4 @@
-"""The test set `jobchat_questions`: what is in it, and that Job Chat with a scripted model passes all of it."""
+"""The test set `jobchat_questions`: its content, and that Job Chat with a scripted model passes it."""
 
 from collections import Counter
 from importlib.resources import files

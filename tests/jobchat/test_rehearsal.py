@@ -1,4 +1,4 @@
-"""Without a key, a rehearsal: the whole way of an answer, and plainly said to be one."""
+"""Without a key, a rehearsal answers, and says so."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Job Chat as its clients meet it: payloads in, answers out, over the services protocol and others."""
+"""Job Chat over the services protocol and others: payloads in, answers out."""
 
 from pathlib import Path
 from typing import Any

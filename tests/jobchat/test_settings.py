@@ -1,4 +1,4 @@
-"""Settings: the environment before the file, and what cannot be used is told."""
+"""Settings: the environment overrides the file, and invalid values are reported."""
 
 from pathlib import Path
 

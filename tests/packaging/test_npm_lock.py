@@ -1,4 +1,4 @@
-"""The lock of the page's Node packages: hashes, no address, every platform, and licences that let us ship them."""
+"""The lock of the page's Node packages: hashes, no addresses, every platform, permissive licences."""
 
 import json
 import re
@@ -19,7 +19,7 @@ EXCEPTIONS = {
     "json-schema": "(AFL-2.1 OR BSD-3-Clause)",
     "type-fest": "(MIT OR CC0-1.0)",
 }
-"""lightningcss (MPL-2.0), too: a program that builds, and is no part of what it builds."""
+"""lightningcss (MPL-2.0) is a build tool and not part of its output."""
 
 
 def test_everything_has_a_hash_and_nothing_an_address() -> None:
@@ -34,7 +34,7 @@ def test_everything_has_a_hash_and_nothing_an_address() -> None:
 
 
 def test_nothing_wants_to_run_when_it_is_installed_and_nothing_would_be_let() -> None:
-    # fsevents, of macOS, has a script, and comes compiled.
+    # fsevents (macOS) has a script and comes compiled.
     assert [name for name, entry in OTHERS.items() if entry.get("hasInstallScript") and name != "fsevents"] == []
     assert "ignore-scripts=true" in (WEB / ".npmrc").read_text("utf-8").splitlines()
 
@@ -53,7 +53,7 @@ def test_versions_are_exact() -> None:
     "tool", ["@oxfmt/binding", "@oxlint/binding", "@rolldown/binding", "@tailwindcss/oxide", "lightningcss"]
 )
 def test_what_is_compiled_is_locked_for_every_platform(tool: str, platform: str) -> None:
-    """npm leaves out what a registry does not have, and then `npm ci` fails on the machines that need it."""
+    """npm omits packages that a registry lacks, and `npm ci` then fails on the platforms that need them."""
     assert f"{tool}-{platform}" in OTHERS
 
 

@@ -1,4 +1,4 @@
-"""The bill of materials: all that the locks and the page name, and nothing that another machine would write."""
+"""The bill of materials: all that the locks and the page name, reproducible on any machine."""
 
 import json
 import re
@@ -22,7 +22,7 @@ LOCKED = [
 
 PERMISSIVE = set("0BSD Apache-2.0 BSD-2-Clause BSD-3-Clause CC0-1.0 CNRI-Python MIT PSF-2.0 Zlib".split())
 COPYLEFT = {"certifi": "MPL-2.0", "psycopg": "LGPL-3.0-only", "psycopg-binary": "LGPL-3.0-only"}
-"""Installed beside us as they are, and replaceable: docs/decisions/0006-run-dependencies.md."""
+"""Separate, replaceable packages: docs/decisions/0006-run-dependencies.md."""
 
 SMALL = {
     "pyproject.toml": '[project]\nname = "house"\nversion = "1.2.3"\nlicense = "Apache-2.0"\n',
@@ -147,7 +147,7 @@ def test_all_that_is_locked_is_in_the_bill_with_a_licence_and_no_address(tmp_pat
     wants = {entry["ref"]: entry["dependsOn"] for entry in document["dependencies"]}
     direct = {ref.split("/")[1].split("@")[0] for ref in wants[ours] if ref != "page"}
     assert direct == {Requirement(requirement).name for requirement in project["dependencies"]}
-    # Everything is there because somebody wants it.
+    # Every package has a dependent.
     assert {ref for others in wants.values() for ref in others} == set(wants) - {ours}
     assert b"://" not in content
 
@@ -159,7 +159,7 @@ def test_the_licences_are_those_that_the_packages_state() -> None:
         try:
             stated[name] = metadata.metadata(name).json.get("license_expression", "")
         except metadata.PackageNotFoundError:
-            continue  # Another system's.
+            continue  # For another platform.
 
     licenses = {name: expression for name, expression in stated.items() if expression}
     assert licenses == {name: LICENSES[name] for name in licenses}

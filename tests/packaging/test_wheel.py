@@ -1,4 +1,4 @@
-"""The wheel as people get it: whole, with the page in it, and the same from whatever folder it is built."""
+"""The wheel: complete, with the page in it, and reproducible from any folder."""
 
 import os
 import re
@@ -41,7 +41,7 @@ SECRETS = re.compile(
 
 
 def built(kind: str, root: Path, into: Path) -> Path:
-    """What hatchling makes of that folder, as pip would ask it to."""
+    """Build a folder with hatchling, as pip does."""
     result = run(kind, root, into)
     assert result.returncode == 0, result.stdout + result.stderr
     return into / result.stdout.splitlines()[-1]
@@ -62,7 +62,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def unpacked(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source distribution, in a folder."""
+    """The unpacked source distribution."""
     folder = tmp_path_factory.mktemp("sdist")
     with tarfile.open(source) as archive:
         archive.extractall(folder, filter="data")
@@ -71,7 +71,7 @@ def unpacked(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheels(unpacked: Path) -> list[Path]:
-    """The wheel, built in two folders: of the source distribution, and of no more than deploy/Dockerfile copies."""
+    """The wheel, built from the source distribution and from the files that deploy/Dockerfile copies."""
     elsewhere = unpacked.parent / "some other folder"
     for line in re.findall(r"^COPY ([^-].*)$", (ROOT / "deploy" / "Dockerfile").read_text("utf-8"), re.MULTILINE):
         *names, _ = line.split()
@@ -111,7 +111,7 @@ def test_the_source_distribution_has_what_make_needs_and_what_git_would_ignore_i
 
 
 def test_two_source_distributions_are_equal_byte_for_byte(source: Path, unpacked: Path) -> None:
-    """One is made in the checkout, with whatever dates its files have; the other of what the first one holds."""
+    """One is built in the checkout, with arbitrary file dates; the other from the content of the first."""
     second = built("build_sdist", unpacked, unpacked.parent / "source again")
 
     assert second.name == source.name
@@ -154,7 +154,7 @@ def test_the_wheel_carries_the_bill_of_what_is_in_it(wheel: Path, tmp_path: Path
 def test_installed_in_an_empty_environment_the_command_is_there_and_serves_the_page(
     wheel: Path, tmp_path: Path
 ) -> None:
-    """As `pipx run palaver` and `uvx palaver` do it; what it depends on is lent by this environment, to be quick."""
+    """Like `pipx run palaver` and `uvx palaver`, but with this environment's dependencies, to be quick."""
     venv.create(tmp_path / "venv", symlinks=True)
     python, command = tmp_path / "venv" / "bin" / "python", tmp_path / "venv" / "bin" / "palaver"
     install = f"-m pip --python {python} install --quiet --no-deps --no-index --no-compile".split()

@@ -1,4 +1,4 @@
-"""Spans with marked secrets in every place, and all ways to read what was kept of them."""
+"""Spans with marked secrets in every field, and all ways to read what was stored of them."""
 
 import gzip
 import time
@@ -17,7 +17,7 @@ PASSWORD = "MARKEDpassword"
 
 
 def secret_span_requests(key: str, cookie: str) -> Iterator[tuple[bytes, dict[str, str]]]:
-    """Requests with every secret in every place."""
+    """Yield OTLP requests with every secret in every field."""
     text = f"{key} {PROVIDER} Bearer {key} palaver={cookie} at postgresql://ann:{PASSWORD}@db.example/x"
     attributes: dict[str, Any] = {
         "http.request.header.authorization": f"Bearer {ODD}",
@@ -56,9 +56,9 @@ def secret_span_requests(key: str, cookie: str) -> Iterator[tuple[bytes, dict[st
 
 
 def read_all_traces(send: Callable[..., httpx.Response]) -> int:
-    """Read all that is kept of traces, in every way; how many spans there are."""
+    """Read all stored traces through every route; return the number of spans."""
     rows: list[dict[str, Any]] = []
-    for _ in range(100):  # What runs leave is written beside everything else.
+    for _ in range(100):  # Spans of runs are written in the background.
         rows = send("POST", "/api/spans/query", json={"limit": 200}).json()["data"]
         if len(rows) > 30:
             break

@@ -1,4 +1,4 @@
-"""Section 4 of the security contract: bodies and volume. Limits hold while reading, and answers come at once."""
+"""Section 4 of the security contract: bodies and volume. Limits apply while reading, and are answered at once."""
 
 import socket
 import time
@@ -96,10 +96,10 @@ def test_the_rest_of_a_body_that_was_answered_is_not_waited_for_for_ever(server:
         assert raw_status(going_on.recv(65536)) == 101
         with suppress(ConnectionError):
             assert silent.recv(65536) == b""
-        time.sleep(1)  # It was a little later on this one, and would be over by now.
+        time.sleep(1)  # This connection opened a little later; its time would be over by now.
         going_on.sendall(b"\x89\x80" + bytes(4))
         received = b""
-        while PONG not in received:  # Among what is told of other tests' runs.
+        while PONG not in received:  # Among events of other tests' runs.
             piece = going_on.recv(65536)
             assert piece, "the socket was closed"
             received += piece

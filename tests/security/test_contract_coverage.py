@@ -1,4 +1,4 @@
-"""Every statement of the security contract that the server can break by now is named by a test in this folder."""
+"""Every statement of the security contract that exists so far is named by a test in this folder."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ PLANNED = {
     "S7.3": "the corpus of payloads, in the web",
     "S9.3": "rights of CI",
 }
-"""What they are about is not here yet."""
+"""Not implemented yet."""
 
 
 def test_every_statement_is_named() -> None:

@@ -1,4 +1,4 @@
-"""One hostile history through every protocol: the same is believed, and the same is refused (security contract, S5)."""
+"""One hostile history through every protocol: all accept and reject the same (security contract, S5)."""
 
 from collections.abc import AsyncIterator, Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a proxy says of who asks is believed of those that are trusted, and of nobody else (security contract, S1.6)."""
+"""Forwarded headers are believed of trusted proxies only (security contract, S1.6)."""
 
 from typing import Any
 

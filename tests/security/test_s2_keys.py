@@ -26,14 +26,14 @@ PUBLIC = {
     ("HEAD", "/services/echo"),
     ("POST", "/api/session"),
 }
-"""Who asks for these shows nothing. (Of a method that a route does not take, too, nobody learns more than that.)"""
+"""Routes without a credential. (A method that a route does not support is also rejected without one.)"""
 
 
 ANY_METHOD = ("/health", "/ready", "/livez", "/assets/nothing.js")
 
 
 def sample(pattern: str) -> list[str]:
-    """Paths that a pattern of the router stands for."""
+    """Return example paths for a pattern of the router."""
     pattern = re.sub(r"\{\w+(:\w+)?\}", "some-id", pattern)
     while match := re.search(r"\(([^()]*)\)(\?)?", pattern):
         choices = [*match[1].split("|"), *([""] if match[2] else [])]
@@ -65,7 +65,7 @@ def paths_of_the_api(server: KeyedServer) -> list[str]:
 
 @pytest.fixture
 async def server() -> AsyncIterator[KeyedServer]:
-    """A server to which one key was given."""
+    """A server with one key."""
     async with keyed_server(rate_per_minute=0) as created:
         await created.give("read")
         yield created
@@ -312,7 +312,7 @@ async def test_whoever_only_reads_along_is_turned_away_and_the_run_goes_on(
                 lambda db: api_keys.revoke_key(db, "default", reader_key.id, at=reader_key.created_at)
             )
             async with asyncio.timeout(5):
-                with suppress(RuntimeError):  # The application ends the answer where it stands.
+                with suppress(RuntimeError):  # The application aborts the response.
                     async for _ in response.aiter_text():
                         pass
         alive = server.server.engine.find(run)
@@ -457,7 +457,7 @@ def test_keys_made_and_revoked_at_the_machine_reach_a_running_server(tmp_path: P
     database = str(tmp_path / "palaver.db")
 
     def statuses(header: dict[str, str], status: int) -> list[int]:
-        """What is answered until that is; it may take two seconds."""
+        """Return the statuses until the expected one, which may take two seconds."""
         seen: list[int] = []
         until = time.monotonic() + 30
         while time.monotonic() < until and status not in seen:
@@ -476,5 +476,5 @@ def test_keys_made_and_revoked_at_the_machine_reach_a_running_server(tmp_path: P
 
     assert (open_, good, still_closed) == ([200], [200], [401])
     assert (closed[-1], revoked[-1]) == (401, 401)
-    assert max(len(closed), len(revoked)) < 30  # Some two seconds, on a machine that is busy.
+    assert max(len(closed), len(revoked)) < 30  # About two seconds on a busy machine.
     assert not any(secret[-40:] in line for line in server.lines)

@@ -1,7 +1,7 @@
-"""S2.5: what another project has is not there, whichever way one asks: the answer is that to an id nobody ever had.
+"""S2.5: objects of another project are invisible: every request is answered as for an id that never existed.
 
-The same is asked of two servers: one where another project has these objects, and one where nobody has any. Their
-answers are compared byte by byte.
+Each request is sent to two servers: one where another project has the objects, and an empty one. Their responses are
+compared byte by byte.
 """
 
 from collections.abc import AsyncIterator
@@ -43,7 +43,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "(v1/)?conversations/{id}"): {"metadata": {"a": "b"}},
     ("POST", "(v1/)?conversations/{id}/items"): {"items": [{"type": "message", "role": "user", "content": "x"}]},
 }
-"""What routes want to read before they look for what the path names."""
+"""Bodies that routes validate before they look up the object."""
 QUERIES = {
     "/api/variants/{variant:str}/diff": "?from=1&to=2",
     "/api/testsets/{testset:str}/diff": "?from=1&to=1",
@@ -51,11 +51,11 @@ QUERIES = {
     "/api/evaluations/{evaluation:str}/export": "?format=jsonl",
 }
 NOT_OBJECTS = ("/api/workflows/", "/api/connections/", "/api/projects/", "/api/evaluators/")
-"""Workflows, evaluators and connections belong to the server; projects only its administrators know (S2.4)."""
+"""Workflows, evaluators and connections belong to the server; only administrators see projects (S2.4)."""
 
 
 class ComparableResponse(NamedTuple):
-    """An answer, but for what differs in any two."""
+    """A response without the headers that differ between any two."""
 
     status: int
     body: bytes
@@ -70,7 +70,7 @@ def comparable(answer: httpx.Response) -> ComparableResponse:
 
 
 class Things(NamedTuple):
-    """One object of each kind, by the name under which routes ask for it."""
+    """One object of each kind, by the name of the path parameter."""
 
     ids: dict[str, str]
     cursors: dict[str, str]
@@ -78,7 +78,7 @@ class Things(NamedTuple):
 
 
 async def things(server: KeyedServer) -> Things:
-    """What the project team-a has."""
+    """Create the objects of the project team-a."""
     key, header = await server.give(project="team-a")
     http, ids = server.http, {"key_id": format_key_id(key.id), "number": "1"}
 
@@ -129,7 +129,7 @@ async def things(server: KeyedServer) -> Things:
 
 
 class Two(NamedTuple):
-    """The house in which another project has things, and the empty one; in both asks somebody of team-b."""
+    """A server where another project has objects, and an empty one. A key of team-b calls both."""
 
     full: KeyedServer
     empty: KeyedServer
@@ -137,17 +137,17 @@ class Two(NamedTuple):
     in_full: dict[str, str]
     in_empty: dict[str, str]
     before: list[list[bytes]]
-    """What team-a saw of its things before anybody else asked."""
+    """What team-a saw of its objects at the start."""
 
     async def unchanged(self) -> bool:
-        """Does it see the same now?"""
+        """Whether team-a still sees the same."""
         now = await state(self)
         if not self.before:
             self.before.append(now)
         return now == self.before[0]
 
     async def same(self, method: str, path: str, body: Any = None, **headers: str) -> ComparableResponse:
-        """The answer that both give."""
+        """Return the response, which must be the same from both."""
         request: dict[str, Any] = {} if body is None else {"json": body}
         full = comparable(await self.full.http.request(method, path, headers=self.in_full | headers, **request))
         empty = comparable(await self.empty.http.request(method, path, headers=self.in_empty | headers, **request))
@@ -167,7 +167,7 @@ async def two() -> AsyncIterator[Two]:
 
 
 async def state(two: Two) -> list[bytes]:
-    """All that team-a sees of its things."""
+    """Return all that team-a sees of its objects."""
     ids, http = two.things.ids, two.full.http
     paths = [f"/api/runs/{ids['run']}?include=input,reply", f"/v1/responses/{ids['response']}"]
     paths += [f"/v1/conversations/{ids['conversation']}/items", f"/api/threads/{ids['thread']}/tree"]

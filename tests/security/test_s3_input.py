@@ -1,4 +1,4 @@
-"""Section 3 of the security contract: what is sent is never code, a path or a query."""
+"""Section 3 of the security contract: input is never code, a path or a query."""
 
 import ast
 import base64
@@ -24,16 +24,16 @@ SOURCE = Path(__file__).parent.parent.parent / "src" / "palaver"
 MODULES = {str(path.relative_to(SOURCE)): ast.parse(path.read_text("utf-8")) for path in SOURCE.rglob("*.py")}
 
 NEVER = {"eval", "exec", "compile", "__import__", "setattr", "delattr", "globals"}
-"""Built-in functions that make code of text, or reach any name by it."""
+"""Built-in functions that turn text into code, or access any name."""
 NO_SHELL = {"system", "popen", "execv", "execve", "execvp", "spawnv", "spawnl", "getoutput", "create_subprocess_shell"}
 UNSAFE = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle", "yaml", "ctypes", "code", "runpy", "xml"}
 UNSAFE |= {"csv", "jinja2", "mako", "dbos"}
-"""Modules that make objects or code of bytes; and those that would bring rules of their own (S3.6): none is here."""
+"""Modules that turn bytes into objects or code, and template engines (S3.6): none is used."""
 STARTS_PROCESSES = {"server/supervisor.py", "traces/decode_worker.py"}
-"""They start palaver itself again, with the arguments that the operator gave, or a module of its own."""
+"""Modules that restart palaver with the operator's arguments, or run one of its modules."""
 IMPORTS_BY_NAME = {"__init__.py", "cli/main.py", "discovery/targets.py", "frameworks/langchain/__init__.py"}
 IMPORTS_BY_NAME |= {"frameworks/base.py", "evaluation/evaluators/__init__.py"}
-"""Our own modules, by a table; and what the operator named on the command line."""
+"""Modules that import palaver's own modules from a table, or what the operator named."""
 SERVES_REQUESTS = ("server/", "protocols/", "storage/", "engine/", "core/")
 OF_FIXED_FIELDS = {
     "protocols/responses/output.py",
@@ -55,12 +55,12 @@ OF_FIXED_FIELDS = {
     "storage/threads/import_export.py",
     "storage/variants.py",
 }
-"""They copy fields of one Struct to another, and take the names from it or from a tuple beside. Look before you add."""
+"""Modules that copy fields between Structs by names from a Struct or a tuple. Review before adding one."""
 
 
 @cache
 def calls() -> list[tuple[str, ast.Call, str]]:
-    """Every call of a name or a method: its module, itself, and the last name of what is called."""
+    """Return every call in the sources: its module, the node, and the last name of the callee."""
     matches: list[tuple[str, ast.Call, str]] = []
     for module, tree in MODULES.items():
         for node in ast.walk(tree):
@@ -130,7 +130,7 @@ def test_attributes_are_never_found_by_what_was_sent() -> None:  # S3.1
 
 
 def test_formats_are_written_by_us() -> None:  # S3.1
-    """`text.format(…)` of a text that a request brought could show any attribute of what is put in."""
+    """`text.format(…)` with text from a request could read any attribute of its arguments."""
     matches = {
         (module, ast.unparse(call.func))
         for module, call, name in calls()
@@ -165,7 +165,7 @@ NAMES += [
 
 @pytest.fixture
 def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A module that tells when somebody imports it."""
+    """A module that records its import."""
     (tmp_path / "palaver_trap.py").write_text(TRAP, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -178,7 +178,7 @@ def sprung(trap: Path) -> bool:
 
 
 def requests_with_name(name: str) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
-    """Every way to name a workflow: what is posted, and what is asked."""
+    """Return requests that name a workflow in every way: bodies to post, and paths to get."""
     messages = [{"role": "user", "content": "x"}]
     bodies: list[tuple[str, dict[str, Any]]] = [
         (f"/{name}/{route}", {"messages": messages, "input": "x"}) for route in WORKFLOW_ROUTES
@@ -244,11 +244,11 @@ async def test_files_are_never_found_by_a_clients_name(trap: Path) -> None:  # S
 
 CONSTANT = {f"f'PRAGMA busy_timeout = {{{name} * 1000}}'" for name in ("BUSY_TIMEOUT_S", "_BUSY_TIMEOUT_S")}
 CONSTANT |= {"f'LISTEN {CHANNEL}'"}
-"""These take no parameters, and what stands in them is ours."""
+"""Constant statements without parameters."""
 
 
 def test_sql_is_bound_parameters_only() -> None:  # S3.5
-    """No statement is put together from text, and the few that are text are constants."""
+    """No statement is built from text; the few textual ones are constants."""
     asks = ("execute", "executemany", "executescript", "exec_driver_sql", "scalar", "scalars", "text", "literal_column")
     texts: set[str] = set()
     for module, call, name in calls():

@@ -1,4 +1,4 @@
-"""S4.5: spans that mean harm, sent to a real server: answered as the contract says, cheaply, and no other is lost."""
+"""S4.5: hostile spans sent to a real server: answered as the contract says, cheaply, and no other span is lost."""
 
 import gzip
 import os
@@ -19,7 +19,7 @@ MIB = 1024 * 1024
 
 
 class HarmfulRequest(NamedTuple):
-    """A body, and how it is to be answered."""
+    """A body and the expected status."""
 
     body: bytes
     status: int
@@ -27,12 +27,12 @@ class HarmfulRequest(NamedTuple):
 
 
 def bad(**attributes: Any) -> bytes:
-    """A span that means harm, and one that does not."""
+    """A hostile span and a harmless one."""
     return request(span("bad", **attributes), span("good", 1))
 
 
 def nested(levels: int) -> bytes:
-    """Lists in lists, written by hand: no library makes them."""
+    """Nested lists, encoded by hand: libraries refuse to."""
     deep = field(1, b"x")
     for _ in range(levels):
         deep = field(5, field(1, deep))
@@ -42,7 +42,7 @@ def nested(levels: int) -> bytes:
 
 
 def zeros(gigabytes: int) -> bytes:
-    """So many, packed."""
+    """Return that many gigabytes of zeros, compressed."""
     return gzip.compress(bytes(64 * MIB)) * (gigabytes * 16)
 
 
@@ -53,7 +53,7 @@ def many_bad_spans() -> bytes:
 
 
 def circles() -> bytes:
-    """Each the parent of the other, and one of itself."""
+    """Two spans that are each other's parent, and one that is its own."""
     return request(span("a", parent="b"), span("b", 1, parent="a"), span("self", 2, parent="self"), span("good", 3))
 
 
@@ -103,13 +103,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 def cpu(server: ServerProcess) -> float:
-    """Seconds of work that it has done: others on this machine do not count."""
+    """Return the CPU seconds of the server process."""
     fields = Path(f"/proc/{server.process.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def peak(server: ServerProcess) -> int:
-    """The most memory that it ever had, in bytes."""
+    """Return the peak memory in bytes."""
     lines = Path(f"/proc/{server.process.pid}/status").read_text("utf-8").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
@@ -127,7 +127,7 @@ def test_what_means_harm_is_answered_and_costs_little(server: ServerProcess, nam
         tree = http.get(f"/api/traces/{trace_id('t')}/tree")
 
     assert answer.status_code == case.status, answer.content[:300]
-    assert cpu_seconds < 10  # A watchdog: some tenths of a second as a rule; what has no bounds takes minutes.
+    assert cpu_seconds < 10  # A watchdog: usually tenths of a second; without limits, minutes.
     assert response.status_code == 200
     if case.status == 200 and b"good" in case.body:
         assert (good.status_code, good.json()["name"]) == (200, "good")
@@ -135,7 +135,7 @@ def test_what_means_harm_is_answered_and_costs_little(server: ServerProcess, nam
 
 
 def test_memory_stays_within_bounds(server: ServerProcess) -> None:  # S4.5
-    """After all of the above: bodies of 16 MiB, and what becomes of them."""
+    """Runs last: bodies of 16 MiB."""
     assert peak(server) < 700 * MIB
 
 

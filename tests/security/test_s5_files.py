@@ -1,4 +1,4 @@
-"""Section 5 of the security contract: files. What a stranger sends makes us fetch nothing, unless a workflow asks."""
+"""Section 5 of the security contract: files. Input makes the server fetch nothing, unless a workflow asks."""
 
 import socket
 from collections.abc import AsyncIterator, Iterator

@@ -1,4 +1,4 @@
-"""Section 5 of the security contract: history, approvals and turns, of which a client can say anything."""
+"""Section 5 of the security contract: history, approvals and turns. A client can send anything."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -49,7 +49,7 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 
 
 def call_with_result(call_id: str, output: str) -> list[Any]:
-    """A call and its result, both of which the client says were made."""
+    """Return a tool call and its result, both made up by the client."""
     message = call(call_id)
     part = message["ui"]["parts"][0] | {"state": "output-available", "output": output}
     return [
@@ -284,7 +284,7 @@ async def test_a_second_turn_ends_the_first_where_the_author_wants_that(action: 
 
 async def test_a_chat_always_ends_the_turn_before() -> None:  # S5.6
     async with thread_server() as (http, _):
-        thread = await new_thread(http, "slow")  # Whose author says reject.
+        thread = await new_thread(http, "slow")  # Configured to reject.
         messages = [{"id": f"u{text}", "role": "user", "parts": [{"type": "text", "text": text}]} for text in "ab"]
         first = asyncio.ensure_future(http.post("/slow/api/chat", json={"id": thread, "messages": messages[:1]}))
         run = await wait_for_start(http, thread)

@@ -1,5 +1,4 @@
-"""Section 6 of the security contract, for URLs that come over HTTP to be connected: the guard stands before discovery
-and before every call."""
+"""Section 6 of the security contract, for connected URLs: they are checked before discovery and before every call."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +18,7 @@ CHAT: dict[str, Any] = {"flags": {"is_chat": True}, "role": "assistant", "conten
 
 
 class World:
-    """What names resolve to, and the one host behind every address."""
+    """Fake name resolution, with one host behind every address."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, port: int) -> None:
         self.addresses: Sequence[str] = [PUBLIC]
@@ -106,7 +105,7 @@ async def test_every_call_looks_again_and_a_name_that_moved_within_is_not_follow
             after = await server.http.post("/far/invoke", json={"messages": []})
             refreshed = await server.http.post("/api/workflows/far/refresh")
             world.addresses = [PUBLIC]
-            monkeypatch.setattr(Watched, "peer", ("127.0.0.1", 80))  # Somebody else answers there.
+            monkeypatch.setattr(Watched, "peer", ("127.0.0.1", 80))  # Another host answers.
             peer = await server.http.post("/far/invoke", json={"messages": []})
 
     assert (created.status_code, before.json()["content"]) == (201, "Hi")

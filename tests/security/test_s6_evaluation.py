@@ -1,5 +1,4 @@
-"""Section 6 of the security contract, for evaluators that somebody sends over HTTP: where they post to, whom they ask,
-and whose keys and folders they cannot reach."""
+"""Section 6 of the security contract, for evaluators sent over HTTP: hosts, keys and folders that they cannot reach."""
 
 from typing import Any
 

@@ -1,5 +1,6 @@
-"""Section 6 of the security contract: where we connect to. What proves it at length stands in tests/outbound,
-tests/discovery/test_probe.py and tests/frameworks/test_remote.py; here is each statement once.
+"""Section 6 of the security contract: outbound connections, each statement once.
+
+Details are tested in tests/outbound, tests/discovery/test_probe.py and tests/frameworks/test_remote.py.
 """
 
 import ast
@@ -78,7 +79,7 @@ async def test_the_connection_goes_where_it_was_looked_and_nowhere_else(
 
     assert network.asked == [(PUBLIC, 80)]
     assert remote.asked[0].headers["host"] == "a.example"
-    assert addresses == [["127.0.0.1"]]  # Nobody asked again.
+    assert addresses == [["127.0.0.1"]]  # No second lookup.
 
 
 async def test_a_peer_that_is_another_hears_nothing(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.3
@@ -201,7 +202,7 @@ async def test_an_operators_url_has_no_user_name_and_no_other_scheme() -> None: 
 
 
 def test_every_connection_is_made_in_one_place() -> None:  # S6.3
-    """Whoever needs a client takes ours, which follows nothing and heeds no proxy variable."""
+    """All HTTP clients are created by outbound: they follow no redirects and ignore proxy variables."""
     clients = {
         "AsyncClient",
         "Client",
@@ -229,5 +230,5 @@ def test_every_connection_is_made_in_one_place() -> None:  # S6.3
                 case _:
                     pass
 
-    # What attacks a server says things that no client would say: it has a wire of its own, to the URL that was named.
+    # The security probe sends what no client would: it has its own connection, to the given URL.
     assert addresses == {"outbound/http.py", "testing.py", "cli/security_probe/attack.py"}

@@ -1,4 +1,4 @@
-"""Section 7 of the security contract: what is shown, in a page, on a terminal and in a log, only shows."""
+"""Section 7 of the security contract: output on a page, on a terminal and in a log is inert."""
 
 import asyncio
 import io
@@ -28,7 +28,7 @@ from tests.server.keyed_server import KeyedServer, keyed_server
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07\x9b2J\x7f\u202egnp\u2066x\u2069\u200f\u061c\u2028next\u0085end"
 STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What may stand in no output of ours; tabs and line breaks may, where a text of several lines is shown."""
+"""Characters that no output contains; multi-line output may contain tabs and line breaks."""
 MARKUP = "<script>alert(1)</script><img src=x onerror=alert(1)>'\"&[bold red]"
 
 
@@ -70,7 +70,7 @@ async def test_names_and_descriptions_are_text_in_a_page() -> None:  # S7.1
 
 
 async def test_nothing_else_is_taken_for_a_page() -> None:  # S7.1, S7.4
-    """Whatever a caller sends back to itself in an answer is JSON or a stream, and no browser may think otherwise."""
+    """Reflected input is JSON or a stream, and browsers must not sniff another type."""
     async with client(shown) as http:
         thread = (await http.post("/api/threads", json={"workflow": "shown", "title": MARKUP})).json()["id"]
         file = await http.post("/api/files", content=MARKUP.encode(), headers={"content-type": "text/html"})
@@ -105,7 +105,7 @@ def test_a_text_on_one_line_steers_nothing(text: str) -> None:  # S7.5
 
     assert not STEERS.search(output)
     assert not {"\n", "\r", "\t"} & set(output)
-    output.encode()  # Half a character, too, is written out.
+    output.encode()  # Lone surrogates are replaced.
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))
@@ -125,7 +125,7 @@ def test_json_on_a_terminal_steers_nothing_and_means_the_same(text: str) -> None
 
 
 async def stored(server: KeyedServer) -> None:
-    """Everything that a stranger can name, named so."""
+    """Create one of everything that has a name, with a hostile name."""
     key, secret = kept.new_api_key(project="default", name=HOSTILE, scopes=ALL_SCOPES, now=datetime.now(UTC))
     await server.database.write(kept.insert_key, key)
     header = {"authorization": f"Bearer {secret}"}
@@ -241,7 +241,7 @@ def test_the_reply_of_a_call_steers_no_terminal() -> None:  # S7.5
 
 @pytest.fixture
 def stream(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bool], io.StringIO]]:
-    """The log as `palaver serve` sets it up, into a text."""
+    """Return a stream with the log as `palaver serve` configures it."""
     root = logging.getLogger("palaver")
     before = root.handlers, root.level, root.propagate
     output = io.StringIO()

@@ -1,4 +1,4 @@
-"""Section 8 of the security contract: secrets stay where they belong, and what breaks inside is told inside."""
+"""Section 8 of the security contract: secrets do not leak, and internal errors stay internal."""
 
 import os
 import re
@@ -77,7 +77,7 @@ CALLS: dict[str, dict[str, Any]] = {
 
 
 class SecretServer(NamedTuple):
-    """A real server with keys, all that it said, and what must be nowhere."""
+    """A real server with keys, all its responses, and the secrets that must not leak."""
 
     server: ServerProcess
     folder: Path
@@ -104,7 +104,7 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecretServer]
 
 
 def every_way_in(url: str, key: str, responses: list[str]) -> str:
-    """Show each secret wherever one could be shown, and note every answer; the cookie is given back."""
+    """Send each secret wherever possible and record every response. Returns the session cookie."""
     with httpx.Client(base_url=url, timeout=30, trust_env=False) as http:
         login = http.post("/api/session", json={"key": key})
         cookie = login.cookies["palaver"]
@@ -117,7 +117,7 @@ def every_way_in(url: str, key: str, responses: list[str]) -> str:
             responses.append(f"{answer.headers}\n{answer.text}")
             return answer
 
-        # Our key and the cookie, in headers that take them and places that do not.
+        # The key and the cookie, in headers that accept them and in places that don't.
         headers: list[dict[str, str]] = [{"authorization": f"ApiKey {key}"}, {"x-api-key": key}, {"api-key": key}]
         headers += [{"cookie": f"palaver={cookie}"}, {"authorization": f"Bearer {WRONG_KEY}"}, {"x-api-key": WRONG_KEY}]
         headers += [{"authorization": f"Basic {key}"}, {"x-api-key": key, "api-key": WRONG_KEY}, {"cookie": f"x={key}"}]
@@ -128,8 +128,8 @@ def every_way_in(url: str, key: str, responses: list[str]) -> str:
             send("GET", f"/version?{name}={key}")
             send("GET", f"/api/runs?{name}={cookie}")
         send("POST", "/api/session", more={}, json={"key": WRONG_KEY})
-        http.get(f"/{key}/invoke", headers={"authorization": f"Bearer {key}"})  # Told to nobody but who sent it.
-        # A caller's secrets, and a workflow's, which it puts into its exceptions.
+        http.get(f"/{key}/invoke", headers={"authorization": f"Bearer {key}"})  # Echoed to the sender only.
+        # Secrets of callers and of a workflow, which puts them into exceptions.
         for name in ("early", "late", "good", "plain"):
             for path, body in CALLS.items():
                 secret = {"secrets": {"key": CALLERS}, "credentials": CALLERS} if path == "invoke" else {}
@@ -139,7 +139,7 @@ def every_way_in(url: str, key: str, responses: list[str]) -> str:
             turn = {"authorization": f"Bearer {key}", "accept": "text/event-stream"}
             send("POST", f"/api/threads/{created.json()['id']}/turns", more=turn, json=MESSAGES)
             send("POST", f"/{name}/inspect", json={})
-        # Keys in payloads of services, and in the address of a socket.
+        # Keys in service payloads and in a socket's URL.
         for name in ("good", "leaky", "echo", "status", "nobody"):
             for route in ("", "/stream"):
                 for shown_key in (CALLERS, key, WRONG_KEY):
@@ -156,7 +156,7 @@ def every_way_in(url: str, key: str, responses: list[str]) -> str:
                     responses.append(text)
         for path in ("/services", "/services/good", "/services/good/README.md"):
             send("GET", path)
-        # In spans that somebody sends, wherever a text can stand, and in what is no span at all.
+        # In every text field of spans, and in invalid bodies.
         for body, head in secret_span_requests(key, cookie):
             send("POST", "/v1/traces", more={"authorization": f"Bearer {key}", **head}, content=body)
         for path in ("/", "/metrics", "/openapi.json", "/version", "/api/about", "/api/keys", "/api/runs"):
@@ -167,7 +167,7 @@ def every_way_in(url: str, key: str, responses: list[str]) -> str:
             send("GET", f"/api/runs/{run['id']}?include=input,reply")
             send("GET", f"/api/runs/{run['id']}/events")
         seen = read_all_traces(send)
-        assert seen > 30  # Those that were sent, and one at least for each run.
+        assert seen > 30  # The sent spans, and at least one per run.
         return cookie
 
 
@@ -235,7 +235,7 @@ def test_a_databases_password_is_never_shown(tmp_path: Path, line: str, url: str
         assert "***" in ran.stdout
 
 
-# What a detector finds
+# Detectors
 
 SHAPES = [
     (f"key plv_ab12cd34_{'x' * 40} end", "key plv_ab12cd34_*** end"),
@@ -259,7 +259,7 @@ def test_a_known_secret_is_masked_wherever_it_stands(before: str, secret: str, a
     assert secret not in mask_secrets(f"{before}{secret}{after}", [secret]).replace("***", "\0")
 
 
-# What breaks inside
+# Internal errors
 
 
 @chat

@@ -1,4 +1,4 @@
-"""S8.1 and S8.3 of what runs themselves say: a secret in a question, a tool's arguments or an answer is in no trace."""
+"""S8.1 and S8.3 for runs: a secret in a question, a tool's arguments or an answer is in no trace."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -73,4 +73,4 @@ async def test_what_a_run_says_of_secrets_is_in_no_trace(database: Database, sco
     assert "MARKEDprovider" in live.text  # Live streams are not changed.
     assert len(stored) == 5
     assert [text for text in (*exported, *pages, *stored, *rows) if "MARKED" in text] == []
-    assert ("MARKED" in dump) == (scope == "traces")  # Runs are kept as they were, unless a rule names them.
+    assert ("MARKED" in dump) == (scope == "traces")  # Runs are stored unchanged, unless a rule names them.

@@ -1,4 +1,4 @@
-"""Section 9 of the security contract, as far as this repository can show it: what is installed, and whom we call."""
+"""Section 9 of the security contract, as far as this repository can show: dependencies, and hosts that are called."""
 
 import ast
 import re
@@ -52,13 +52,13 @@ def test_no_key_is_in_the_source() -> None:  # S9.1
 
 
 def test_the_product_names_no_host_to_call() -> None:  # S9.2
-    """No telemetry, no update check, no font, no CDN: the URLs in the source are examples, schemas and this machine."""
+    """No telemetry, update check, font or CDN: the URLs in the source are examples, schemas and loopback."""
     files_by_host: dict[str, set[str]] = {}
     for path in SOURCE.rglob("*.py"):
         tree = ast.parse(path.read_text("utf-8"))
         docstring_ids = {
             id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)
-        }  # Docstrings call nobody.
+        }  # Docstrings are not used as URLs.
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstring_ids:
                 for host in re.findall(r"https?://([\w.-]+\.\w+)", node.value):

@@ -1,4 +1,4 @@
-"""Sections 1, 2 and 4 of the security contract, on real sockets: who opens one, and what closes it."""
+"""Sections 1, 2 and 4 of the security contract on real sockets: who opens one, and what closes it."""
 
 import socket
 import subprocess
@@ -16,7 +16,7 @@ from tests.server_process import ServerProcess, is_closed_by_server, raw_status,
 from tests.tab_client import handshake_request, joined_text, tab_client
 
 TEBIBYTE = b"\x81\xff" + (1 << 40).to_bytes(8, "big") + bytes(4)
-"""How a text of that size begins."""
+"""Start of a text frame of that size."""
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def opening(server: ServerProcess, path: str = "/api/socket", host: str = "local
 
 
 def closed_by(server: ServerProcess, message: str | bytes | list[str]) -> int | None:
-    """The code with which the server closes a socket on which that is sent."""
+    """Return the close code of a socket after these bytes."""
     with tab_client(server.url) as page:
         with suppress(ConnectionClosedError):
             page.line.send(message, text=True)
@@ -113,7 +113,7 @@ def test_one_that_does_not_answer_is_closed(server: ServerProcess) -> None:  # S
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as line:
         line.sendall(handshake_request())
         received = b""
-        while piece := line.recv(4096):  # It takes everything, and never says a word.
+        while piece := line.recv(4096):  # Reads everything and never responds.
             received += piece
 
     frames = received.partition(b"\r\n\r\n")[2]

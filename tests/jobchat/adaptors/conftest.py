@@ -1,4 +1,4 @@
-"""A registry, and a folder of descriptions."""
+"""A fake registry, and a folder of descriptions."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

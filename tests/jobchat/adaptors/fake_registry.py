@@ -1,4 +1,4 @@
-"""A registry of packages, or a folder of descriptions, behind a real HTTP server on this machine."""
+"""A fake npm registry, or folder of descriptions, behind a local HTTP server."""
 
 import asyncio
 import base64
@@ -14,12 +14,12 @@ import msgspec
 
 
 def describe(*names: str) -> bytes:
-    """A description of an adaptor with these functions."""
+    """Return the description of an adaptor with these functions."""
     return msgspec.json.encode({"operations": [{"name": name, "params": []} for name in names]})
 
 
 def tar(*members: tuple[str, bytes] | tarfile.TarInfo) -> bytes:
-    """A tarball with these files."""
+    """Return a tarball with these files."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for member in members:
@@ -33,7 +33,7 @@ def tar(*members: tuple[str, bytes] | tarfile.TarInfo) -> bytes:
 
 
 def package(*names: str) -> bytes:
-    """The tarball of an adaptor with these functions."""
+    """Return the tarball of an adaptor with these functions."""
     return tar(("package/package.json", b"{}"), ("package/ast.json", describe(*names)), ("package/index.js", b"1"))
 
 
@@ -46,21 +46,21 @@ class RegistryResponse(msgspec.Struct):
     status: int = 200
     headers: dict[str, str] = {}
     hangs: bool = False
-    """Sends all but the last byte, and then nothing more."""
+    """Send all but the last byte, then nothing."""
 
 
 class FakeRegistry:
-    """Answers by path, and counts what it was asked."""
+    """Responds by path, and records the requested paths."""
 
     def __init__(self) -> None:
         self.responses: dict[str, RegistryResponse] = {}
         self.requests: list[str] = []
         self.url = ""
         self.gate: asyncio.Event | None = None
-        """While it is not set, nobody is answered."""
+        """If set, responses wait for it."""
 
     def publish(self, name: str, tarballs: dict[str, bytes], **changes: Any) -> None:
-        """Offer these versions; the changes are to what is said about each tarball."""
+        """Publish versions. `changes` override fields of each `dist`."""
         versions = {}
         for version, tarball in tarballs.items():
             path = f"/@openfn/language-{name}/-/language-{name}-{version}.tgz"
@@ -74,7 +74,7 @@ class FakeRegistry:
 
     @property
     def tarballs(self) -> list[str]:
-        """The tarballs that were asked for."""
+        """File names of the requested tarballs."""
         return [path.rsplit("/", 1)[-1] for path in self.requests if path.endswith(".tgz")]
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -91,7 +91,7 @@ class FakeRegistry:
             writer.write(answer.body[:-1] if answer.hangs else answer.body)
             await writer.drain()
             if answer.hangs:
-                await reader.read()  # Until the other side goes.
+                await reader.read()  # Until the client disconnects.
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
@@ -100,7 +100,7 @@ class FakeRegistry:
 
 @asynccontextmanager
 async def run_registry() -> AsyncIterator[FakeRegistry]:
-    """A registry that is there for as long as it is needed."""
+    """Run a registry."""
     registry = FakeRegistry()
     tasks = set[asyncio.Task[None]]()
 
@@ -119,10 +119,9 @@ async def run_registry() -> AsyncIterator[FakeRegistry]:
         await server.wait_closed()
 
 
-async def wait_until(what: Callable[[], bool]) -> None:
-    """Wait until something is so."""
+async def wait_until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
-        while not what():  # noqa: ASYNC110 - what many things do, without an event for it
+        while not condition():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.005)
 
 

@@ -1,4 +1,4 @@
-"""Somebody who looks adaptors up, and what the tests of that have in common."""
+"""An adaptor library with a test clock, and common values."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ MISSING = {"version": "1.0.0", "docs": "missing"}
 
 
 class LibraryHarness:
-    """A library with a clock of its own, and what it told."""
+    """A library with a test clock, and the progress it reported."""
 
     def __init__(self, folder: Path, registry: str = "", *, timeout_s: float = 10.0, **settings: Any) -> None:
         self.time = 0.0

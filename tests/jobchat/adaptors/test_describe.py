@@ -1,4 +1,4 @@
-"""What the command prints, and the descriptions that we ship."""
+"""The output of `palaver-jobchat adaptor`, and the descriptions that come with Job Chat."""
 
 from pathlib import Path
 

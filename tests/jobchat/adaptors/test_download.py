@@ -1,4 +1,4 @@
-"""Downloads that go wrong, or elsewhere."""
+"""Failing downloads and redirects."""
 
 from pathlib import Path
 

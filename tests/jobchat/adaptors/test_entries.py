@@ -1,4 +1,4 @@
-"""An adaptor's description as a model reads it. The descriptions are our own: a small, made-up library system."""
+"""Parse an adaptor's description and select entries, with a small invented library system."""
 
 from typing import Any
 

@@ -62,7 +62,7 @@ def test_what_is_no_plain_file_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "library@1.0.0.json")
     (tmp_path / "library@2.0.0.json").mkdir()
 
-    assert load_entries(tmp_path, "library", "1.0.0") is None  # And does not wait for somebody to write into it.
+    assert load_entries(tmp_path, "library", "1.0.0") is None  # And does not block on the pipe.
     assert load_entries(tmp_path, "library", "2.0.0") is None
 
 

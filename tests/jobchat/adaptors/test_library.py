@@ -1,4 +1,4 @@
-"""Where descriptions are looked for, with a real server in the part of the registry."""
+"""The lookup of descriptions, with a fake registry behind a real server."""
 
 import asyncio
 import logging

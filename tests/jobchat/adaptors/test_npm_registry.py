@@ -1,4 +1,4 @@
-"""Which registry is asked: the one that npm would ask."""
+"""The registry is the one that npm would use."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a registry says about a package, and what is read from a tarball."""
+"""Package documents of a registry, and descriptions in tarballs."""
 
 import io
 import tarfile

@@ -1,4 +1,4 @@
-"""Work that many wait for."""
+"""Concurrent requests for the same work."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ async def test_whoever_comes_meanwhile_joins() -> None:
 
     tasks = [asyncio.create_task(wait_for(flights.join("x", work))) for _ in range(5)]
     await wait_until(lambda: bool(begun))
-    tasks[0].cancel()  # The one who began it.
+    tasks[0].cancel()  # The caller that started it.
     go.set()
 
     assert await asyncio.gather(*tasks[1:]) == ["done"] * 4

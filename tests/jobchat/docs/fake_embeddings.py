@@ -1,4 +1,4 @@
-"""Small models for tests: a real one of model2vec's, and functions as a user would write them."""
+"""Small embedding models: a real model2vec model, and a user's functions."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ MEANINGS = {
 
 
 def save_model(folder: Path, *, reverse: bool = False) -> Path:
-    """A model2vec model that knows a few words; turned, it gives them other vectors."""
+    """Save a model2vec model that knows a few words. `reverse` gives them other vectors."""
     words = ["[UNK]", *MEANINGS]
     rows = [(0, 0, 0), *(meaning[::-1] if reverse else meaning for meaning in MEANINGS.values())]
     tokenizer = Tokenizer(WordLevel({word: index for index, word in enumerate(words)}, unk_token="[UNK]"))
@@ -37,7 +37,7 @@ def save_model(folder: Path, *, reverse: bool = False) -> Path:
 
 
 def by_length(texts: list[str]) -> list[list[float]]:
-    """Texts of one length are alike."""
+    """Texts of equal length are similar."""
     if is_away:
         raise ConnectionError("away")
     return [[1.0, len(text) / 100] for text in texts]

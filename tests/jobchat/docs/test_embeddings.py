@@ -1,4 +1,4 @@
-"""Models that give vectors, and searching with them."""
+"""Embedding models, and searches with them."""
 
 import sqlite3
 import subprocess

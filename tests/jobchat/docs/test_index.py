@@ -1,4 +1,4 @@
-"""Indexing what is not as it should be, and two at once."""
+"""Index folders with problems, and concurrently."""
 
 import codecs
 import os
@@ -71,7 +71,7 @@ def _round(folder: Path) -> str:
 def test_a_file_or_folder_without_permission_is_reported(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Whoever runs the tests may be allowed everything, so the system's answer is played.
+    # The tests may run as root, so that the system's error is simulated.
     is_file, scandir = Path.is_file, os.scandir
     (folder / "closed.md").write_text("x")
     (folder / "secret").mkdir()

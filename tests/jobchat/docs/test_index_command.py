@@ -1,4 +1,4 @@
-"""What `palaver-jobchat index` prints."""
+"""The output of `palaver-jobchat index`."""
 
 from pathlib import Path
 

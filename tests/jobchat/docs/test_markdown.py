@@ -1,4 +1,4 @@
-"""Markdown in pieces."""
+"""Split Markdown into chunks."""
 
 from hypothesis import given
 from hypothesis import strategies as st

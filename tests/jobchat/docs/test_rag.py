@@ -1,4 +1,4 @@
-"""Which search results a turn uses: every row of the contract's table."""
+"""The search results of a turn: every row of the contract's table."""
 
 from typing import Any
 

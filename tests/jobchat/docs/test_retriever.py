@@ -1,4 +1,4 @@
-"""Looking something up while a chat goes on."""
+"""Search the docs during a chat."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The pages that come with Job Chat: questions find the page that one would open."""
+"""The pages that come with Job Chat: questions find the expected page."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Indexing a folder, and searching it."""
+"""Index a folder and search it."""
 
 import sqlite3
 from pathlib import Path

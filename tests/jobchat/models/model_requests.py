@@ -1,4 +1,4 @@
-"""What the tests of all providers share: a prompt, and all that comes of asking it."""
+"""Requests to models: a prompt, and functions that collect the response."""
 
 import asyncio
 import time
@@ -30,29 +30,29 @@ def usage_of(input_tokens: int = 10, output_tokens: int = 5, read: int = 0, crea
     return Usage(input_tokens, output_tokens, cached_input_tokens=read, cache_creation_input_tokens=created)
 
 
-async def collect_events(model: Model, prompt: Prompt = PROMPT, **asking: Any) -> list[ModelEvent]:
-    """Everything that happens until the answer's end."""
-    async with aclosing(model.stream(ModelRequest(prompt=prompt, **asking))) as happenings:
-        return [happening async for happening in happenings]
+async def collect_events(model: Model, prompt: Prompt = PROMPT, **fields: Any) -> list[ModelEvent]:
+    """Return all events of the response."""
+    async with aclosing(model.stream(ModelRequest(prompt=prompt, **fields))) as events:
+        return [event async for event in events]
 
 
-async def collect_failure(model: Model, prompt: Prompt = PROMPT, **asking: Any) -> FailureFields:
-    """How an answer fails."""
-    return await failure_of(model.stream(ModelRequest(prompt=prompt, **asking)))
+async def collect_failure(model: Model, prompt: Prompt = PROMPT, **fields: Any) -> FailureFields:
+    """Return the failure of a request."""
+    return await failure_of(model.stream(ModelRequest(prompt=prompt, **fields)))
 
 
 async def failure_of(answer: AsyncGenerator[ModelEvent]) -> FailureFields:
-    """How the rest of an answer fails; the error must not bring along another one, which would hold the key."""
+    """Return the failure of a response. It must have no cause or context: an SDK's error would hold the key."""
     with pytest.raises(Failure) as caught:
         async for _ in answer:
             pass
-    behind = (caught.value.__cause__, caught.value.__context__)
-    assert all(error is None or isinstance(error, PalaverError) for error in behind)
+    chained = (caught.value.__cause__, caught.value.__context__)
+    assert all(error is None or isinstance(error, PalaverError) for error in chained)
     return caught.value.code, caught.value.message, caught.value.status, dict(caught.value.details)
 
 
 async def becomes_true(seconds: float, condition: Callable[[], bool]) -> bool:
-    """Whether it comes true in time."""
+    """Whether a condition becomes true within the time."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

@@ -1,4 +1,4 @@
-"""Another try: when, how often, after how long. The clock is the test's own."""
+"""Retries: when, how often and after which pause, with a test clock."""
 
 from collections.abc import Callable
 from typing import Any

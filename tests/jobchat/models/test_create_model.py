@@ -1,4 +1,4 @@
-"""Which model answers."""
+"""The model that the settings name."""
 
 import sys
 

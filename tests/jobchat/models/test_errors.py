@@ -1,4 +1,4 @@
-"""What a caller learns when a model's provider fails: every row of the contract's table, whole."""
+"""The failures that callers get for provider errors: every row of the contract's table."""
 
 import time
 from email.utils import formatdate

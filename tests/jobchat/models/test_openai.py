@@ -1,4 +1,4 @@
-"""Any OpenAI-compatible endpoint, through the real SDK: against a small server of our own, and Palaver itself."""
+"""OpenAI-compatible endpoints through the real SDK: a small local server, and Palaver itself."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

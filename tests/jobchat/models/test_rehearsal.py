@@ -1,4 +1,4 @@
-"""A rehearsal: real edits of the caller's own job, with no model behind them."""
+"""A rehearsal: real edits of the caller's job without a model."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""The scripted model: the same steps as the fake server's, with no wire, and the same answers."""
+"""The scripted model: the same steps as the fake server's, with the same events."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The rules of good jobs: what each finds, and what it leaves alone."""
+"""The rules for good jobs: what each finds, and what it accepts."""
 
 import msgspec
 import pytest
