@@ -42,7 +42,7 @@ def correction_prompt(before: Prompt, answer: Sequence[dict[str, Any]], result: 
         messages=[
             *before.messages,
             {"role": "assistant", "content": blocks},
-            {"role": "user", "content": list(_results(calls, result, syntax))},
+            {"role": "user", "content": list(_tool_results(calls, result, syntax))},
         ],
         tools=before.tools,
     )
@@ -55,17 +55,17 @@ def _sendable(block: dict[str, Any]) -> dict[str, Any]:
     return block
 
 
-def _results(calls: Sequence[dict[str, Any]], result: EditResult, syntax: Syntax) -> Iterator[dict[str, Any]]:
+def _tool_results(calls: Sequence[dict[str, Any]], result: EditResult, syntax: Syntax) -> Iterator[dict[str, Any]]:
     """Yield one tool result per call with the outcome of its edits; the last one adds the current code."""
     edit_calls = [call for call in calls if call.get("name") == EDIT_JOB["name"]]
     numbered = list(enumerate(result.outcomes, 1))
     for call in calls:
         if call.get("name") != EDIT_JOB["name"]:
-            yield _result(call, "There is no such tool.", is_error=True)
+            yield _tool_result(call, "There is no such tool.", is_error=True)
             continue
         count = len(requested_edits([call.get("input")]))
         call_edits, numbered = numbered[:count], numbered[count:]
-        lines = [line for number, outcome in call_edits for line in _failure(number, outcome)]
+        lines = [line for number, outcome in call_edits for line in _failure_line(number, outcome)]
         is_last = call is edit_calls[-1]
         if is_last:
             lines += [f"Line {problem.line}, column {problem.column}: {problem.message}." for problem in syntax.errors]
@@ -73,15 +73,15 @@ def _results(calls: Sequence[dict[str, Any]], result: EditResult, syntax: Syntax
         is_error = bool(lines)
         if is_last:
             lines += [_INSTRUCTIONS, element("job", result.code)]
-        yield _result(call, "\n".join(lines) or "Applied.", is_error=is_error)
+        yield _tool_result(call, "\n".join(lines) or "Applied.", is_error=is_error)
 
 
-def _failure(number: int, outcome: EditOutcome) -> Iterator[str]:
+def _failure_line(number: int, outcome: EditOutcome) -> Iterator[str]:
     if outcome.state == "failed":
         yield f"Edit {number} was not applied: {failure_reason(outcome)}."
 
 
-def _result(call: dict[str, Any], text: str, *, is_error: bool) -> dict[str, Any]:
+def _tool_result(call: dict[str, Any], text: str, *, is_error: bool) -> dict[str, Any]:
     result = {"type": "tool_result", "tool_use_id": call.get("id"), "content": text}
     return {**result, "is_error": True} if is_error else result
 

@@ -5,7 +5,7 @@ The keys of the services protocol (`api_key`, `stream`, `metrics_opt_in`) are ha
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast, get_origin
 
 import msgspec
 
@@ -110,110 +110,100 @@ def strip_page_mark(text: str) -> str:
     return _PAGE_MARK.sub("", text)
 
 
-class _PayloadErrors:
-    """Typed access to the payload's fields that collects errors."""
+T = TypeVar("T")
+
+
+class _PayloadReader:
+    """Reads fields of the payload by type and collects errors."""
 
     def __init__(self) -> None:
         self.errors: list[dict[str, str]] = []
 
-    def add(self, field: str, message: str) -> None:
+    def add_error(self, field: str, message: str) -> None:
         self.errors.append({"field": field, "message": message})
 
     def text(self, holder: Mapping[str, Any], key: str, field: str) -> str | None:
-        value = holder.get(key)
-        if value is None or isinstance(value, str):
-            return value
-        self.add(field, "must be a string")
-        return None
+        return self._read(holder, key, field, str, "must be a string")
 
     def object(self, holder: Mapping[str, Any], key: str, field: str) -> Mapping[str, Any]:
-        value = holder.get(key)
-        if value is None:
-            return {}
-        if isinstance(value, dict):
-            return cast("dict[str, Any]", value)
-        self.add(field, "must be an object")
-        return {}
+        return self._read(holder, key, field, dict[str, Any], "must be an object") or {}
 
     def list(self, holder: Mapping[str, Any], key: str, field: str) -> list[Any]:
-        value = holder.get(key)
-        if value is None:
-            return []
-        if isinstance(value, list):
-            return cast("list[Any]", value)
-        self.add(field, "must be a list")
-        return []
+        return self._read(holder, key, field, list[Any], "must be a list") or []
 
     def flag(self, holder: Mapping[str, Any], key: str) -> bool | None:
+        return self._read(holder, key, key, bool, "must be true or false")
+
+    def _read(self, holder: Mapping[str, Any], key: str, field: str, kind: type[T], message: str) -> T | None:
         value = holder.get(key)
-        if value is None or isinstance(value, bool):
-            return value
-        self.add(key, "must be true or false")
+        if value is None or isinstance(value, get_origin(kind) or kind):
+            return cast("T | None", value)
+        self.add_error(field, message)
         return None
 
 
 def parse_payload(body: object, limits: PayloadLimits = LIMITS) -> Payload:
     """Parse any JSON value. Raises Failure with all errors."""
-    errors = _PayloadErrors()
+    reader = _PayloadReader()
     if not isinstance(body, dict):
         raise Failure("bad_request", "The payload must be a JSON object.", status=400)
     fields = cast("dict[str, Any]", body)
     content = fields.get("content")
     if not isinstance(content, str) or not content.strip():
-        errors.add("content", "must be a string that is not blank")
+        reader.add_error("content", "must be a string that is not blank")
         content = ""
-    history = tuple(_turns(errors.list(fields, "history", "history"), errors))
-    context = _context(errors.object(fields, "context", "context"), errors)
-    meta = errors.object(fields, "meta", "meta")
-    results = errors.list(errors.object(meta, "rag", "meta.rag"), "search_results", "meta.rag.search_results")
-    flags = {name: errors.flag(fields, name) for name in FLAGS}
+    history = tuple(_turns(reader.list(fields, "history", "history"), reader))
+    context = _context(reader.object(fields, "context", "context"), reader)
+    meta = reader.object(fields, "meta", "meta")
+    results = reader.list(reader.object(meta, "rag", "meta.rag"), "search_results", "meta.rag.search_results")
+    flags = {name: reader.flag(fields, name) for name in FLAGS}
     payload = Payload(
         content=content,
         history=history,
         context=context,
         results=tuple(results),
         previous_topic=_previous_topic(meta.get("job_chat")),
-        mode=_mode(flags["use_new_prompt"], flags["suggest_code"], errors),
+        mode=_mode(flags["use_new_prompt"], flags["suggest_code"], reader),
         download_adaptor_docs=flags["download_adaptor_docs"] is not False,
         refresh_rag=flags["refresh_rag"] is True,
         rehearsal=flags["rehearsal"] is True,
     )
-    if errors.errors:
-        first = errors.errors[0]
+    if reader.errors:
+        first = reader.errors[0]
         message = f"{first['field']} {first['message']}"
-        raise Failure("bad_request", message, status=400, details={"errors": errors.errors})
+        raise Failure("bad_request", message, status=400, details={"errors": reader.errors})
     _check_sizes(payload, limits)
     return payload
 
 
-def _turns(items: list[Any], errors: _PayloadErrors) -> Iterator[Turn]:
+def _turns(items: list[Any], reader: _PayloadReader) -> Iterator[Turn]:
     for index, item in enumerate(items):
         field = f"history[{index}]"
         if not isinstance(item, dict):
-            errors.add(field, "must be an object")
+            reader.add_error(field, "must be an object")
             continue
         turn = cast("dict[str, Any]", item)
         role, content = turn.get("role"), turn.get("content")
         if role not in ("user", "assistant"):
-            errors.add(f"{field}.role", "must be 'user' or 'assistant'")
+            reader.add_error(f"{field}.role", "must be 'user' or 'assistant'")
         if not isinstance(content, str):
-            errors.add(f"{field}.content", "must be a string")
+            reader.add_error(f"{field}.content", "must be a string")
         elif role in ("user", "assistant"):
             yield Turn(role, content)
 
 
-def _context(fields: Mapping[str, Any], errors: _PayloadErrors) -> JobContext:
-    name = errors.text(fields, "adaptor", "context.adaptor")
+def _context(fields: Mapping[str, Any], reader: _PayloadReader) -> JobContext:
+    name = reader.text(fields, "adaptor", "context.adaptor")
     adaptor = names.parse_adaptor(name) if name and name.strip() else None
     if name and name.strip() and adaptor is None:
-        errors.add("context.adaptor", f"must look like '{names.EXAMPLE}'")
+        reader.add_error("context.adaptor", f"must look like '{names.EXAMPLE}'")
     return JobContext(
-        expression=errors.text(fields, "expression", "context.expression"),
+        expression=reader.text(fields, "expression", "context.expression"),
         adaptor=adaptor,
-        page=errors.text(fields, "page_name", "context.page_name"),
+        page=reader.text(fields, "page_name", "context.page_name"),
         input=_to_text(fields.get("input")),
         output=_to_text(fields.get("output")),
-        log=errors.text(fields, "log", "context.log"),
+        log=reader.text(fields, "log", "context.log"),
     )
 
 
@@ -239,9 +229,9 @@ def _string(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _mode(new: bool | None, suggest: bool | None, errors: _PayloadErrors) -> Literal["plain", "edits"]:  # noqa: FBT001 (two flags)
+def _mode(new: bool | None, suggest: bool | None, reader: _PayloadReader) -> Literal["plain", "edits"]:  # noqa: FBT001 (two flags)
     if new is not None and suggest is not None and new != suggest:
-        errors.add("use_new_prompt", "and suggest_code disagree: send one of them")
+        reader.add_error("use_new_prompt", "and suggest_code disagree: send one of them")
     return "edits" if new or suggest else "plain"
 
 

@@ -193,8 +193,8 @@ def build_prompt(
         "\n\n".join(_retrieved(selection, results)),
     ]
     return Prompt(
-        system=[_text(block) | _CACHED for block in blocks if block],
-        messages=[*_conversation(payload.history), {"role": "user", "content": _question(payload)}],
+        system=[_text_block(block) | _CACHED for block in blocks if block],
+        messages=[*_history_messages(payload.history), {"role": "user", "content": _question(payload)}],
         tools=[EDIT_JOB] if payload.mode == "edits" else [],
     )
 
@@ -225,7 +225,7 @@ def redact_configuration(text: str) -> str:
     return msgspec.json.encode({**state, "configuration": hidden}).decode()
 
 
-def _text(text: str) -> dict[str, Any]:
+def _text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
@@ -262,11 +262,11 @@ def _result_text(result: SearchResult) -> str:
     return f"{heading}\n\n{result.text}" if heading else result.text
 
 
-def _conversation(history: Sequence[Turn]) -> list[dict[str, Any]]:
+def _history_messages(history: Sequence[Turn]) -> list[dict[str, Any]]:
     turns = [turn for turn in history if turn.text.strip()]
     if turns and turns[0].role == "assistant":
         turns.insert(0, Turn("user", OPENING))
-    messages: list[dict[str, Any]] = [{"role": turn.role, "content": [_text(turn.text)]} for turn in turns]
+    messages: list[dict[str, Any]] = [{"role": turn.role, "content": [_text_block(turn.text)]} for turn in turns]
     if messages:
         messages[-1]["content"] = [messages[-1]["content"][0] | _CACHED]
     return messages
@@ -274,7 +274,7 @@ def _conversation(history: Sequence[Turn]) -> list[dict[str, Any]]:
 
 def _question(payload: Payload) -> list[dict[str, Any]]:
     about = "\n\n".join(_job(payload.context))
-    return [_text(about), _text(payload.question)]
+    return [_text_block(about), _text_block(payload.question)]
 
 
 def _job(context: JobContext) -> Iterator[str]:

@@ -96,7 +96,7 @@ def build_workflow(settings: Settings | None = None, model: Model | None = None)
     ) -> AsyncGenerator[object]:
         parsed = payload.parse_payload(
             {
-                **_conversation(messages),
+                **_content_and_history(messages),
                 "context": context,
                 "meta": _returned_meta(messages) if meta is None else meta,
                 "use_new_prompt": use_new_prompt,
@@ -131,7 +131,7 @@ def build_workflow(settings: Settings | None = None, model: Model | None = None)
     )
 
 
-def _conversation(messages: Sequence[Message]) -> dict[str, Any]:
+def _content_and_history(messages: Sequence[Message]) -> dict[str, Any]:
     """Return the user's last message as `content` and the messages before it as `history`, text only."""
     turns = [message for message in messages if message.role in _ROLES]
     last = turns.pop() if turns and turns[-1].role == "user" else None

@@ -87,17 +87,17 @@ def _entry(item: dict[str, Any]) -> Entry | None:
     tags = [_dict(tag) for tag in _list(docs.get("tags"))]
     if not isinstance(name, str) or not name or any(tag.get("title") == "private" for tag in tags):
         return None
-    description = _text(docs.get("description"))
+    description = _stripped(docs.get("description"))
     for tag in tags:
         # The comment of a type precedes an unrelated function, and the tool files it under that function's name.
-        if tag.get("title") == "typedef" and _text(tag.get("name")):
+        if tag.get("title") == "typedef" and _stripped(tag.get("name")):
             return _type(tag, tags, description)
     return _function(name, item.get("params"), tags, description)
 
 
 def _type(typedef: dict[str, Any], tags: list[dict[str, Any]], description: str) -> Entry:
-    name = _text(typedef.get("name"))
-    fields = list(_fields(tags, "property"))
+    name = _stripped(typedef.get("name"))
+    fields = list(_tag_fields(tags, "property"))
     properties = ", ".join(field.head(field.name) for field in fields if "." not in field.name)
     signature = (
         f"type {name} = {{ {properties} }}" if properties else f"type {name} = {_type_of(typedef.get('type')) or 'any'}"
@@ -107,7 +107,7 @@ def _type(typedef: dict[str, Any], tags: list[dict[str, Any]], description: str)
 
 
 def _function(name: str, params: object, tags: list[dict[str, Any]], description: str) -> Entry:
-    fields = list(_fields(tags, "param"))
+    fields = list(_tag_fields(tags, "param"))
     known = {field.name: field for field in fields}
     names = [param for param in _list(params) if isinstance(param, str)]
     names = names or [field.name for field in fields if "." not in field.name]
@@ -118,9 +118,9 @@ def _function(name: str, params: object, tags: list[dict[str, Any]], description
     return Entry(name, signature, "\n".join(lines))
 
 
-def _fields(tags: list[dict[str, Any]], title: str) -> Iterator[_Field]:
+def _tag_fields(tags: list[dict[str, Any]], title: str) -> Iterator[_Field]:
     for tag in tags:
-        name = _text(tag.get("name"))
+        name = _stripped(tag.get("name"))
         if tag.get("title") == title and name:
             kind = _dict(tag.get("type"))
             default = tag.get("default")
@@ -129,7 +129,7 @@ def _fields(tags: list[dict[str, Any]], title: str) -> Iterator[_Field]:
                 type=_type_of(kind) if kind else None,
                 optional=kind.get("type") == "OptionalType",
                 default=default if isinstance(default, str) else None,
-                description=_text(tag.get("description")),
+                description=_stripped(tag.get("description")),
             )
 
 
@@ -146,7 +146,7 @@ def _type_of(value: object, depth: int = 0) -> str | None:
 
     match kind.get("type"):
         case "NameExpression":
-            return _text(kind.get("name")) or "any"
+            return _stripped(kind.get("name")) or "any"
         case "UnionType":
             return "|".join(inner(element) for element in _list(kind.get("elements"))) or "any"
         case "OptionalType":
@@ -188,13 +188,13 @@ def _field_line(field: _Field, name: str, *, depth: int) -> str:
 def _examples(tags: list[dict[str, Any]]) -> list[str]:
     lines: list[str] = []
     for tag in tags:
-        code, caption = _text(tag.get("description")), _text(tag.get("caption"))
+        code, caption = _stripped(tag.get("description")), _stripped(tag.get("caption"))
         if tag.get("title") == "example" and code:
             lines += [f"Example: {caption}" if caption else "Example:", code]
     return lines
 
 
-def _text(value: object) -> str:
+def _stripped(value: object) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 

@@ -241,7 +241,7 @@ def _summary_lines(folder: Path, file: Path, report: IndexReport, settings: Sett
     files = report.added + report.changed + report.unchanged
     vectors = f", {report.vectors:,} vectors made" if settings.embeddings else ""
     yield (
-        f"{folder}: {_count(files, 'file')}, {_count(report.chunks, 'piece')} ({report.added:,} added, "
+        f"{folder}: {_plural(files, 'file')}, {_plural(report.chunks, 'piece')} ({report.added:,} added, "
         f"{report.changed:,} changed, {report.removed:,} removed, {report.unchanged:,} as before{vectors})."
     )
     for problem in report.problems:
@@ -252,7 +252,7 @@ def _summary_lines(folder: Path, file: Path, report: IndexReport, settings: Sett
     yield f"Index: {file}" + ("." if is_set else f". To search it, set {PREFIX}INDEX={file}")
 
 
-def _count(number: int, what: str) -> str:
+def _plural(number: int, what: str) -> str:
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 

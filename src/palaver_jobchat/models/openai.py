@@ -48,7 +48,7 @@ class ChunkParser:
             events += self._delta(choice.delta)
             self._reason = choice.finish_reason or self._reason
         if chunk.usage is not None:
-            events.append(UsageReport(_usage(chunk.usage)))
+            events.append(UsageReport(_convert_usage(chunk.usage)))
         return events
 
     def end(self) -> list[ModelEvent]:
@@ -84,7 +84,7 @@ class ChunkParser:
         return events
 
 
-def _usage(usage: CompletionUsage) -> Usage:
+def _convert_usage(usage: CompletionUsage) -> Usage:
     input_details, output_details = usage.prompt_tokens_details, usage.completion_tokens_details
     return Usage(
         input_tokens=usage.prompt_tokens or 0,
@@ -99,7 +99,7 @@ _SEPARATOR = "\n\n"
 
 
 def openai_messages(prompt: Prompt) -> list[dict[str, Any]]:
-    system = _text(prompt.system)
+    system = _join_text(prompt.system)
     opening = [{"role": "system", "content": system}] if system else []
     return [*opening, *(message for turn in prompt.messages for message in _turn_messages(turn))]
 
@@ -122,7 +122,7 @@ def openai_tools(prompt: Prompt) -> list[dict[str, Any]]:
 def _turn_messages(turn: dict[str, Any]) -> Iterator[dict[str, Any]]:
     content = turn["content"]
     blocks: list[dict[str, Any]] = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    text = _text(blocks)
+    text = _join_text(blocks)
     if turn["role"] == "assistant":
         calls = [_tool_call(block) for block in blocks if block["type"] == "tool_use"]
         yield {"role": "assistant", "content": text or None, **({"tool_calls": calls} if calls else {})}
@@ -130,13 +130,13 @@ def _turn_messages(turn: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for block in blocks:
         if block["type"] == "tool_result":
             result = block.get("content", "")
-            result_text = result if isinstance(result, str) else _text(result)
+            result_text = result if isinstance(result, str) else _join_text(result)
             yield {"role": "tool", "tool_call_id": block["tool_use_id"], "content": result_text}
     if text:
         yield {"role": "user", "content": text}
 
 
-def _text(blocks: Sequence[dict[str, Any]]) -> str:
+def _join_text(blocks: Sequence[dict[str, Any]]) -> str:
     return _SEPARATOR.join(block["text"] for block in blocks if block["type"] == "text")
 
 

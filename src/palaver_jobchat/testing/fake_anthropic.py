@@ -159,7 +159,9 @@ def stream_frames(step: ScriptStep, *, number: int, model: str) -> Iterator[tupl
         0,
         sse_frame(
             "message_start",
-            message=_message(number, model, usage=_usage(step.usage, output=min(1, step.usage.output_tokens))),
+            message=_message_body(
+                number, model, usage=_usage_body(step.usage, output=min(1, step.usage.output_tokens))
+            ),
         ),
     )
     yield 0, sse_frame("ping")
@@ -174,14 +176,14 @@ def stream_frames(step: ScriptStep, *, number: int, model: str) -> Iterator[tupl
         yield 0, sse_frame("error", **error_body(step.then_error, number))
     if not step.is_incomplete:
         delta = {"stop_reason": step.stop_reason, "stop_sequence": None, "stop_details": None}
-        yield 0, sse_frame("message_delta", delta=delta, usage=_usage(step.usage))
+        yield 0, sse_frame("message_delta", delta=delta, usage=_usage_body(step.usage))
         yield 0, sse_frame("message_stop")
 
 
 def complete_message(step: ScriptStep, *, number: int, model: str) -> dict[str, Any]:
     """Return the response of a request that does not stream."""
     content = [_complete_block(block, number, index) for index, block in enumerate(step.content)]
-    return _message(number, model, content=content, stop_reason=step.stop_reason, usage=_usage(step.usage))
+    return _message_body(number, model, content=content, stop_reason=step.stop_reason, usage=_usage_body(step.usage))
 
 
 def error_body(error: ScriptError, number: int) -> dict[str, Any]:
@@ -194,7 +196,7 @@ def request_id(number: int) -> str:
     return f"req_{number}"
 
 
-def _message(number: int, model: str, **fields: Any) -> dict[str, Any]:
+def _message_body(number: int, model: str, **fields: Any) -> dict[str, Any]:
     message: dict[str, Any] = {
         "id": f"msg_{number}",
         "type": "message",
@@ -205,7 +207,7 @@ def _message(number: int, model: str, **fields: Any) -> dict[str, Any]:
     return {**message, "stop_reason": None, "stop_sequence": None, **fields}
 
 
-def _usage(tokens: ScriptUsage, *, output: int | None = None) -> dict[str, int]:
+def _usage_body(tokens: ScriptUsage, *, output: int | None = None) -> dict[str, int]:
     usage = msgspec.structs.asdict(tokens)
     return usage if output is None else {**usage, "output_tokens": output}
 

@@ -34,10 +34,10 @@ def validate_request(headers: Mapping[str, str], body: object) -> str | None:
         return "anthropic-version: header is required"
     if not isinstance(body, dict):
         return "The request body must be an object"
-    return next(_errors(cast("dict[str, Any]", body)), None)
+    return next(_body_errors(cast("dict[str, Any]", body)), None)
 
 
-def _errors(body: dict[str, Any]) -> Iterator[str]:
+def _body_errors(body: dict[str, Any]) -> Iterator[str]:
     yield from (f"{name}: Extra inputs are not permitted" for name in body if name not in _FIELDS)
     yield from (f"{name}: Field required" for name in ("model", "max_tokens", "messages") if body.get(name) is None)
     if not (isinstance(body["model"], str) and body["model"]):
@@ -46,10 +46,10 @@ def _errors(body: dict[str, Any]) -> Iterator[str]:
         yield "max_tokens: Input should be a valid integer, at least 1"
     if not isinstance(body.get("stream", False), bool):
         yield "stream: Input should be a valid boolean"
-    yield from _system(body.get("system", []))
-    yield from _messages(body["messages"])
-    yield from _tools(body.get("tools", []))
-    yield from _tool_choice(body)
+    yield from _system_errors(body.get("system", []))
+    yield from _messages_errors(body["messages"])
+    yield from _tool_errors(body.get("tools", []))
+    yield from _tool_choice_errors(body)
     marks = sum(1 for _ in _cache_marks([body.get("system"), body["messages"], body.get("tools")]))
     if marks > _MAX_CACHE_MARKS:
         yield f"A maximum of {_MAX_CACHE_MARKS} blocks with cache_control may be provided. Found {marks}."
@@ -59,7 +59,7 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
-def _objects(value: object, where: str) -> Iterator[str]:
+def _list_errors(value: object, where: str) -> Iterator[str]:
     """Yield the errors of a value that should be a list of objects."""
     if not isinstance(value, list):
         yield f"{where}: Input should be a valid list"
@@ -69,17 +69,17 @@ def _objects(value: object, where: str) -> Iterator[str]:
             yield f"{where}.{index}: Input should be an object"
 
 
-def _system(system: object) -> Iterator[str]:
+def _system_errors(system: object) -> Iterator[str]:
     if isinstance(system, str):
         return
-    yield from _objects(system, "system")
+    yield from _list_errors(system, "system")
     for index, block in enumerate(cast("list[dict[str, Any]]", system)):
         if block.get("type") != "text":
             yield f"system.{index}.type: Input should be 'text'"
-        yield from _text(block, f"system.{index}")
+        yield from _text_errors(block, f"system.{index}")
 
 
-def _text(block: dict[str, Any], where: str) -> Iterator[str]:
+def _text_errors(block: dict[str, Any], where: str) -> Iterator[str]:
     text = block.get("text")
     if not isinstance(text, str):
         yield f"{where}.text: Field required"
@@ -89,26 +89,26 @@ def _text(block: dict[str, Any], where: str) -> Iterator[str]:
         yield f"{where}: text content blocks must contain non-whitespace text"
 
 
-def _messages(messages: object) -> Iterator[str]:
-    yield from _objects(messages, "messages")
+def _messages_errors(messages: object) -> Iterator[str]:
+    yield from _list_errors(messages, "messages")
     message_list = cast("list[dict[str, Any]]", messages)
     if not message_list:
         yield "messages: at least one message is required"
     for index, message in enumerate(message_list):
-        yield from _message(message, f"messages.{index}")
+        yield from _message_errors(message, f"messages.{index}")
     if message_list[0]["role"] != "user":
         yield 'messages: first message must use the "user" role'
-    yield from _tool_results(message_list)
+    yield from _tool_result_errors(message_list)
 
 
-def _message(message: dict[str, Any], where: str) -> Iterator[str]:
+def _message_errors(message: dict[str, Any], where: str) -> Iterator[str]:
     role, content = message.get("role"), message.get("content")
     if role not in _BLOCKS:
         yield f"{where}.role: Input should be 'user' or 'assistant'"
     if isinstance(content, str):
-        yield from _text({"text": content}, where)
+        yield from _text_errors({"text": content}, where)
         return
-    yield from _objects(content, f"{where}.content")
+    yield from _list_errors(content, f"{where}.content")
     if not content:
         yield f"{where}: all messages must have non-empty content"
     for number, block in enumerate(cast("list[dict[str, Any]]", content)):
@@ -117,16 +117,16 @@ def _message(message: dict[str, Any], where: str) -> Iterator[str]:
             case kind if kind not in _BLOCKS[cast("str", role)]:
                 yield f"{block_path}: Input tag {kind!r} found using 'type' does not match any of the expected tags"
             case "text":
-                yield from _text(block, block_path)
+                yield from _text_errors(block, block_path)
             case "tool_use":
-                yield from _tool_use(block, block_path)
+                yield from _tool_use_errors(block, block_path)
             case "tool_result" if not isinstance(block.get("tool_use_id"), str):
                 yield f"{block_path}.tool_use_id: Field required"
             case _:
                 pass
 
 
-def _tool_use(block: dict[str, Any], where: str) -> Iterator[str]:
+def _tool_use_errors(block: dict[str, Any], where: str) -> Iterator[str]:
     for name in ("id", "name"):
         value = block.get(name)
         if not (isinstance(value, str) and _NAME.fullmatch(value)):
@@ -135,7 +135,7 @@ def _tool_use(block: dict[str, Any], where: str) -> Iterator[str]:
         yield f"{where}.input: Input should be an object"
 
 
-def _tool_results(message_list: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _tool_result_errors(message_list: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Check that each tool call has its result first in the next message, and that each result has its call."""
     open_ids: list[str] = []
     for index, message in enumerate(message_list):
@@ -154,8 +154,8 @@ def _tool_results(message_list: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"messages: `tool_use` ids were found without `tool_result` blocks: {', '.join(open_ids)}"
 
 
-def _tools(tools: object) -> Iterator[str]:
-    yield from _objects(tools, "tools")
+def _tool_errors(tools: object) -> Iterator[str]:
+    yield from _list_errors(tools, "tools")
     names: list[object] = []
     for index, tool in enumerate(cast("list[dict[str, Any]]", tools)):
         name, schema = tool.get("name"), tool.get("input_schema")
@@ -170,7 +170,7 @@ def _tools(tools: object) -> Iterator[str]:
             yield f"tools.{index}.input_schema.type: Input should be 'object'"
 
 
-def _tool_choice(body: dict[str, Any]) -> Iterator[str]:
+def _tool_choice_errors(body: dict[str, Any]) -> Iterator[str]:
     thinking = body.get("thinking")
     kind = cast("dict[str, Any]", thinking).get("type") if isinstance(thinking, dict) else None
     if thinking is not None and kind not in {"enabled", "disabled", "adaptive", "between_tools"}:
