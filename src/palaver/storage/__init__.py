@@ -1,7 +1,7 @@
 """Persistence in SQLite or PostgreSQL.
 
     schema          metadata, column types, text normalization
-    tables          all tables, except those of the packages below
+    tables          all tables that no package below defines
     database        the `Database` interface, `open_database`, `LazyDatabase`
     sqlite          SQLite: a writer thread with group commit, reader threads
     postgres        PostgreSQL: a connection pool, a listener for notifications

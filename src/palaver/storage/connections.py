@@ -49,7 +49,7 @@ def insert_connection(db: Connection, project: str, connection: StoredConnection
         raise TooLarge(f"There are {MAX_CONNECTIONS} connections already: remove one first.")
     try:
         with db.begin_nested():
-            db.execute(insert(table).values(project=project, **_connection_columns(connection)))
+            db.execute(insert(table).values(project=project, **msgspec.structs.asdict(connection)))
     except IntegrityError:  # Inserted by another process in the meantime.
         raise _name_taken(connection.name) from None
     _notify_changed(db, connection.name)
@@ -113,7 +113,3 @@ def _row_to_connection(row: Row[Any]) -> StoredConnection:
         options=msgspec.convert(row.options, ConnectionOptions),
         evidence=row.evidence,
     )
-
-
-def _connection_columns(connection: StoredConnection) -> dict[str, Any]:
-    return {name: getattr(connection, name) for name in StoredConnection.__struct_fields__}

@@ -134,8 +134,6 @@ _MAX_TRIES = 5
 
 
 class PostgresDatabase:
-    """A PostgreSQL database."""
-
     kind: Literal["postgresql"] = "postgresql"
     path = None
 

@@ -35,12 +35,14 @@ def get_project(db: Connection, name: str) -> Project | None:
 
 def list_projects(db: Connection, window: Window = FIRST_PAGE) -> Page[Project]:
     """List projects by name."""
-
-    def read(row: Row[Any]) -> Project:
-        return Project(name=row.name, created_at=row.created_at)
-
     query = select(projects)
-    return fetch_page(db, query, read, project=DEFAULT_PROJECT, by=(projects.c.name,), window=window, order="oldest")
+    return fetch_page(
+        db, query, _row_to_project, project=DEFAULT_PROJECT, by=(projects.c.name,), window=window, order="oldest"
+    )
+
+
+def _row_to_project(row: Row[Any]) -> Project:
+    return Project(name=row.name, created_at=row.created_at)
 
 
 def has_active_runs(db: Connection, name: str) -> bool:

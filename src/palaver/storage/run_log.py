@@ -268,11 +268,7 @@ def _finish_run(db: Connection, stored: StoredRun, logged: list[Event], new_even
     started = events[0]
     assert isinstance(started, RunStarted)
     finished = FinishedRun(
-        started=started,
-        origin=origin,
-        events=events,
-        has_content=has_content,
-        first_output_at=row.first_output_at,
+        started=started, origin=origin, events=events, has_content=has_content, first_output_at=row.first_output_at
     )
     ending = _run_ending(finished, now)
     runs.end_runs(db, [ending])

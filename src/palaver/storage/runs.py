@@ -209,10 +209,7 @@ def decode_call(stored: StoredRun) -> Call | None:
 def list_active_in_session(db: Connection, project: str, workflow: str, session: str) -> list[RunRow]:
     """List the active runs of a session, in any process."""
     query = select(*_COLUMNS).where(
-        _COLUMN.project == project,
-        _COLUMN.session == session,
-        _COLUMN.workflow == workflow,
-        _COLUMN.ended_at.is_(None),
+        _COLUMN.project == project, _COLUMN.session == session, _COLUMN.workflow == workflow, _COLUMN.ended_at.is_(None)
     )
     return _fetch_rows(db, query.order_by(_COLUMN.id))
 

@@ -4,14 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Dialect,
-    LargeBinary,
-    MetaData,
-    String,
-)
+from sqlalchemy import BigInteger, Column, Dialect, LargeBinary, MetaData, String
 from sqlalchemy.types import TypeDecorator
 
 from palaver.core import json

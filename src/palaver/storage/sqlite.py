@@ -155,9 +155,8 @@ class SqliteDatabase:
                 results: _Results = [(job, job.work(connection), None) for job in group]
         except Exception as error:
             translated = translate_error(error)
-            if len(group) > 1 and not isinstance(
-                translated, Overloaded
-            ):  # Otherwise no job is at fault, and each would wait again.
+            # If overloaded, no job is at fault, and each would wait again.
+            if len(group) > 1 and not isinstance(translated, Overloaded):
                 for job in group:
                     self._write([job])
                 return

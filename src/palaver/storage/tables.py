@@ -1,4 +1,4 @@
-"""All tables except those of subpackages. Primary keys start with the project, which every query is limited to."""
+"""All tables that no subpackage defines. Primary keys start with the project, which every query is limited to."""
 
 from sqlalchemy import (
     BigInteger,
@@ -264,9 +264,8 @@ events = Table(
     Column("run", String(64), nullable=False),
     Column("first", Integer, nullable=False),  # The seq of the first event.
     Column("count", Integer, nullable=False),
-    Column(
-        "data", LargeBinary, nullable=False
-    ),  # A JSON array of events, unchanged, so that a replay gives the same bytes.
+    # A JSON array of events, unchanged, so that a replay gives the same bytes.
+    Column("data", LargeBinary, nullable=False),
     PrimaryKeyConstraint("project", "run", "first"),
 )
 

@@ -8,7 +8,6 @@ import msgspec
 from sqlalchemy import Connection, Row, Select, and_, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from palaver.core import variants as core
 from palaver.core.variants import DEFAULT_VARIANT, VariantFile, VariantReference, is_same_json, parse_reference
 from palaver.errors import InvalidParameter, NameTaken, NotFound, StaleBase
 from palaver.storage.notifications import Change, mark_changed
@@ -151,12 +150,7 @@ def create_variant(db: Connection, project: str, draft: VariantDraft, *, id: str
 
 def _insert_variant(db: Connection, project: str, draft: VariantDraft, id: str, at: datetime) -> Variant:
     variant = Variant(
-        id=id,
-        workflow=draft.workflow,
-        name=draft.name,
-        description=draft.description,
-        created_at=at,
-        updated_at=at,
+        id=id, workflow=draft.workflow, name=draft.name, description=draft.description, created_at=at, updated_at=at
     )
     _check_name_free(db, project, variant)
     try:
@@ -195,7 +189,7 @@ def commit_version(
     """
     current = _lock_variant(db, project, variant)
     head = get_version(db, project, variant, current.head)
-    if core.is_same_json(head.parameters, draft.parameters):
+    if is_same_json(head.parameters, draft.parameters):
         return head, False
     if base != current.head:
         raise StaleBase(
@@ -208,13 +202,7 @@ def commit_version(
 
 
 def sync_default(
-    db: Connection,
-    project: str,
-    workflow: str,
-    parameters: Mapping[str, Any],
-    *,
-    id: str,
-    at: datetime,
+    db: Connection, project: str, workflow: str, parameters: Mapping[str, Any], *, id: str, at: datetime
 ) -> None:
     """Make the parameters in the code the newest version of `default`."""
     draft = VariantDraft(workflow=workflow, name=DEFAULT_VARIANT, parameters=parameters)
@@ -228,7 +216,7 @@ def sync_default(
 def is_default_current(db: Connection, project: str, workflow: str, parameters: Mapping[str, Any]) -> bool:
     """Whether the newest version of `default` has the parameters in the code."""
     current = find_variant(db, project, workflow, DEFAULT_VARIANT)
-    return current is not None and core.is_same_json(
+    return current is not None and is_same_json(
         get_version(db, project, current.id, current.head).parameters, parameters
     )
 
@@ -242,7 +230,7 @@ def _insert_version(db: Connection, project: str, variant: Variant, draft: Varia
         key=draft.key,
         created_at=at,
     )
-    db.execute(insert(versions_table).values(project=project, **_version_columns(version)))
+    db.execute(insert(versions_table).values(project=project, **msgspec.structs.asdict(version)))
     mark_changed(db, Change(project, "variant", variant.id))
     return version
 
@@ -280,10 +268,6 @@ def _row_to_variant(row: Row[Any]) -> Variant:
 
 def _row_to_version(row: Row[Any]) -> Version:
     return Version(**{name: getattr(row, name) for name in Version.__struct_fields__})
-
-
-def _version_columns(version: Version) -> dict[str, Any]:
-    return {name: getattr(version, name) for name in Version.__struct_fields__}
 
 
 class ImportCounts(msgspec.Struct, frozen=True):
@@ -345,14 +329,7 @@ def _verdict(file: VariantFile, head: VariantHead | None) -> ImportVerdict:
 
 
 def _import_variant(
-    db: Connection,
-    project: str,
-    file: VariantFile,
-    head: VariantHead | None,
-    *,
-    id: str,
-    at: datetime,
-    key: str | None,
+    db: Connection, project: str, file: VariantFile, head: VariantHead | None, *, id: str, at: datetime, key: str | None
 ) -> None:
     draft = VariantDraft(
         workflow=file.workflow, name=file.name, description=file.description, parameters=file.parameters, key=key

@@ -25,21 +25,21 @@ RowEntry = tuple[bytes, bytes]
 
 
 class Added(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A new row: after the one of that id, at the top for null, else at the end."""
+    """A new row: after the row `after`, first if that is null, last by default."""
 
     data: dict[str, Any]
     after: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Replaced(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A row that gets other content."""
+    """New content of a row."""
 
     id: str
     data: dict[str, Any]
 
 
 class Patched(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A row of which some cells change."""
+    """Changed cells of a row."""
 
     id: str
     set: dict[str, Any] = {}
@@ -47,7 +47,7 @@ class Patched(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ColumnChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What happens to every row: first new names, then columns that go, then values where there are none."""
+    """Changes of every row, in this order: rename columns, remove columns, fill missing cells."""
 
     rename: dict[str, str] = {}
     remove: list[str] = []
@@ -55,7 +55,7 @@ class ColumnChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Delta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What changes."""
+    """Changes between a revision and the next."""
 
     add: list[Added] = []
     replace: list[Replaced] = []

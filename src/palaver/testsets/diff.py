@@ -29,7 +29,7 @@ _MAX_MATCHED_MESSAGES = 400
 
 
 class RowChange(msgspec.Struct, frozen=True):
-    """A row that is not as it was. `moved` may be true of a changed one, too."""
+    """A row that differs. A changed row may have moved as well."""
 
     id: bytes
     change: Change
@@ -41,7 +41,7 @@ class RowChange(msgspec.Struct, frozen=True):
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """How many. A row that both changed and moved counts twice."""
+    """Numbers of rows. A row that both changed and moved counts twice."""
 
     added: int = 0
     removed: int = 0
@@ -50,14 +50,14 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class RowChanges(msgspec.Struct, frozen=True):
-    """All rows that differ, in the order of the new revision; a removed row stands at its old position."""
+    """All rows that differ, in the order of the new revision; a removed row is at its old position."""
 
     counts: Counts
     rows: list[RowChange]
 
 
 class ColumnNames(msgspec.Struct, frozen=True):
-    """Columns that only one of them has."""
+    """Columns that only one of the revisions has."""
 
     added: list[str]
     removed: list[str]
@@ -202,7 +202,7 @@ _ORDER_COLUMNS = (column("place", Integer),)
 
 
 class ChangedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row that is not as it was."""
+    """A row that differs, with its cells."""
 
     id: str
     change: Change

@@ -251,9 +251,8 @@ def _upsert_case(
         return
     is_case = _is_case(project, rule, subject)
     state = db.scalar(select(cases.c.state).where(*is_case))
-    newest = _last_arrival(
-        db, project, subject, is_session=is_session
-    )  # Spans that arrived together do not delay it again.
+    # Spans that arrived together do not delay it again.
+    newest = _last_arrival(db, project, subject, is_session=is_session)
     values: dict[str, Any] = {
         "trace": arrival.row.trace_id,
         "place": newest or arrival.position,
@@ -460,7 +459,7 @@ def _holds_case(db: Connection, process: str, claimed: ClaimedCase) -> bool:
 def find_orphaned_cases(
     db: Connection, after: CaseKey | None, limit: int = 1_000
 ) -> tuple[list[CaseRef], CaseKey | None]:
-    """Return those of the next `limit` cases whose trace is deleted, and where to continue; None at the end."""
+    """Return the cases among the next `limit` whose trace is deleted, and where to continue; None at the end."""
     key = (cases.c.project, cases.c.rule, cases.c.subject)
     query = select(*key, cases.c.trace).order_by(*key).limit(limit)
     rows = [CaseRef(*row) for row in db.execute(query if after is None else query.where(tuple_(*key) > after))]

@@ -291,15 +291,7 @@ def create_claimed_evaluation(
     columns = (table.c.place, table.c.workflow, table.c.first, table.c.count)
     rows = db.execute(select(*columns).where(*mine, table.c.state == "running").order_by(table.c.place)).all()
     claimed = [
-        Slice(
-            project=project,
-            evaluation=new.id,
-            place=place,
-            workflow=workflow,
-            first=first,
-            count=count,
-            width=1,
-        )
+        Slice(project=project, evaluation=new.id, place=place, workflow=workflow, first=first, count=count, width=1)
         for place, workflow, first, count in rows
     ]
     if claimed:

@@ -1,4 +1,7 @@
-"""Tables of evaluations, reviews and live evaluators."""
+"""Tables of evaluations, reviews and live evaluators; the schema and the API call a live evaluator a rule.
+
+There are no foreign keys: writers lock the row of the evaluation once instead of checking it for each result.
+"""
 
 from sqlalchemy import (
     BigInteger,
@@ -24,34 +27,34 @@ evaluations = Table(
     _project(),
     Column("id", String(64), nullable=False),
     Column("name", String(200), nullable=False),
-    Column("name_folded", Text, nullable=False),  # What a search looks at: without upper case.
+    Column("name_folded", Text, nullable=False),  # Casefolded, for search.
     Column("state", String(16), nullable=False),
     Column("testset", String(64), nullable=False),
     Column("revision", Integer, nullable=False),
     Column("total", Integer, nullable=False),
     Column("done", Integer, nullable=False),
     Column("failed", Integer, nullable=False),
-    Column("errors", Integer, nullable=False),  # Scores that could not be had.
-    Column("recorded", Integer, nullable=False),  # Results that were ever recorded: the `seq` of the last.
+    Column("errors", Integer, nullable=False),  # Scores that failed with an error.
+    Column("recorded", Integer, nullable=False),  # The `seq` of the last recorded result.
     Column("cost", Double),
-    Column("score_cost", Double),  # Of evaluators that call models themselves.
+    Column("score_cost", Double),  # Of evaluators that call models.
     Column("reason", Json),
     Column("key", String(8)),
-    Column("version", Integer, nullable=False),  # One more with every change.
+    Column("version", Integer, nullable=False),  # Increases with every change.
     Column("cancel_asked_at", UtcTimestamp),
     Column("created_at", UtcTimestamp, nullable=False),
     Column("started_at", UtcTimestamp),
     Column("ended_at", UtcTimestamp),
     Column("updated_at", UtcTimestamp, nullable=False),
-    Column("paced_until", UtcTimestamp),  # Until then its calls are given out, where they may only be so many.
+    Column("paced_until", UtcTimestamp),  # Calls of a rate-limited evaluation are reserved until then.
     Column("plan", Json, nullable=False),
-    Column("rows", LargeBinary, nullable=False),  # Large, hence last: 32 bytes of each row.
+    Column("rows", LargeBinary, nullable=False),  # Large, hence last: 32 bytes per row.
     PrimaryKeyConstraint("project", "id"),
     Index("ix_evaluations_of_testset", "project", "testset", "id"),
 )
 
 IS_UNFINISHED = text("state <> 'done'")
-"""Few slices among many. A query has to say it in these words to be answered from their index."""
+"""Matches few of many slices and cases. Queries must use this exact condition to use the partial indexes."""
 
 evaluation_slices = Table(
     "evaluation_slices",
@@ -59,14 +62,14 @@ evaluation_slices = Table(
     _project(),
     Column("evaluation", String(64), nullable=False),
     Column("place", Integer, nullable=False),
-    Column("workflow", String(64), nullable=False),  # Empty: nothing is called.
-    Column("first", Integer, nullable=False),  # Among the cells of its workflow.
+    Column("workflow", String(64), nullable=False),  # Empty if no workflow is called.
+    Column("first", Integer, nullable=False),  # Index among the cells of its workflow.
     Column("count", Integer, nullable=False),
-    Column("concurrency", Integer, nullable=False),  # Of the workflow, in all processes.
-    Column("width", Integer, nullable=False),  # How much of that it has.
+    Column("concurrency", Integer, nullable=False),  # Of the workflow, over all processes.
+    Column("width", Integer, nullable=False),  # Its share of the concurrency.
     Column("state", String(8), nullable=False),  # waiting, running or done
     Column("process", String(64)),
-    Column("attempts", Integer, nullable=False),  # Processes that died since a cell of it was last recorded.
+    Column("attempts", Integer, nullable=False),  # Processes that died since its last recorded cell.
     PrimaryKeyConstraint("project", "evaluation", "place"),
     Index(
         "ix_evaluation_slices_left",
@@ -104,8 +107,8 @@ evaluation_results = Table(
     Column("error", Json),
     Column("preview_in", Json),
     Column("preview_out", Json),
-    Column("folded", Text, nullable=False),  # What a search looks at: without upper case.
-    Column("body", LargeBinary, nullable=False),  # All of it, packed; large, hence last.
+    Column("folded", Text, nullable=False),  # Casefolded, for search.
+    Column("body", LargeBinary, nullable=False),  # The complete result, compressed; large, hence last.
     PrimaryKeyConstraint("project", "evaluation", "cell"),
     Index("ix_evaluation_results_latest", "project", "evaluation", "seq"),
 )
@@ -116,8 +119,8 @@ evaluation_scores = Table(
     _project(),
     Column("evaluation", String(64), nullable=False),
     Column("cell", Integer, nullable=False),
-    Column("evaluator", Integer, nullable=False),  # Its place in the plan.
-    Column("name", Text, nullable=False),  # Of the score: an evaluator may give several.
+    Column("evaluator", Integer, nullable=False),  # Its index in the plan.
+    Column("name", Text, nullable=False),  # Of the score: an evaluator may return several.
     Column("status", String(8), nullable=False),  # scored, skipped or error
     Column("passed", Boolean),
     Column("score", Double),
@@ -127,13 +130,12 @@ evaluation_scores = Table(
     Column("usage", Json),
     Column("reason", Text, nullable=False),
     Column("details", Json),
-    # In the order in which they are written; a summary reads those of one evaluation, all in one stretch.
+    # In order of insertion; a summary reads all scores of an evaluation sequentially.
     PrimaryKeyConstraint("project", "evaluation", "cell", "evaluator", "name"),
     sqlite_with_rowid=False,
 )
 
 EVALUATION_TABLES = (evaluations, evaluation_slices, evaluation_results, evaluation_scores)
-"""All of them."""
 
 reviews = Table(
     "reviews",
@@ -141,18 +143,18 @@ reviews = Table(
     _project(),
     Column("id", String(64), nullable=False),
     Column("name", String(200), nullable=False),
-    Column("name_folded", Text, nullable=False),  # What a search looks at: without upper case.
+    Column("name_folded", Text, nullable=False),  # Casefolded, for search.
     Column("state", String(8), nullable=False),  # open or closed
-    Column("evaluation", String(64)),  # The run that its items are results of.
-    Column("reviewers", Integer, nullable=False),  # How many are to answer each item.
+    Column("evaluation", String(64)),  # The evaluation whose results are reviewed.
+    Column("reviewers", Integer, nullable=False),  # Answers wanted per item.
     Column("blind", Boolean, nullable=False),
     Column("total", Integer, nullable=False),
-    Column("answers", Integer, nullable=False),  # That were ever given: the number of the last.
+    Column("answers", Integer, nullable=False),  # The number of the last answer.
     Column("key", String(8)),
     Column("created_at", UtcTimestamp, nullable=False),
     Column("updated_at", UtcTimestamp, nullable=False),
     Column("questions", Json, nullable=False),
-    Column("source", Json, nullable=False),  # As it was asked for.
+    Column("source", Json, nullable=False),  # The request that selected the items.
     PrimaryKeyConstraint("project", "id"),
     Index("ix_reviews_of_evaluation", "project", "evaluation", "id"),
 )
@@ -163,10 +165,10 @@ review_items = Table(
     _project(),
     Column("review", String(64), nullable=False),
     Column("place", Integer, nullable=False),
-    Column("cell", Integer),  # Of the review's run,
-    Column("seq", Integer),  # and as what it was recorded: what is run again is another result.
-    Column("trace", String(32)),  # Of the result, too, if it has one.
-    Column("answered", Integer, nullable=False),  # How many have answered it.
+    Column("cell", Integer),  # The result, and its seq: a rerun records another result.
+    Column("seq", Integer),
+    Column("trace", String(32)),  # The trace, or the trace of the result.
+    Column("answered", Integer, nullable=False),  # Number of answers.
     Column("gone", Boolean, nullable=False),
     PrimaryKeyConstraint("project", "review", "place"),
     Index("ix_review_items_of_trace", "project", "trace"),
@@ -180,7 +182,7 @@ review_holds = Table(
     Column("place", Integer, nullable=False),
     Column("reviewer", String(200), nullable=False),
     Column("state", String(8), nullable=False),  # held, answered or skipped
-    Column("until", UtcTimestamp, nullable=False),  # Of one that is held.
+    Column("until", UtcTimestamp, nullable=False),  # The end of the lease.
     PrimaryKeyConstraint("project", "review", "place", "reviewer"),
     Index("ix_review_holds_of_reviewer", "project", "review", "reviewer", "state"),
 )
@@ -190,18 +192,17 @@ review_answers = Table(
     metadata,
     _project(),
     Column("review", String(64), nullable=False),
-    Column("number", Integer, nullable=False),  # In the order in which they were given.
+    Column("number", Integer, nullable=False),  # In order of submission.
     Column("place", Integer, nullable=False),
     Column("reviewer", String(200), nullable=False),
     Column("created_at", UtcTimestamp, nullable=False),
     Column("comment", Text, nullable=False),
-    Column("answers", Json, nullable=False),  # By the key of the question.
+    Column("answers", Json, nullable=False),  # By question key.
     PrimaryKeyConstraint("project", "review", "number"),
     Index("ix_review_answers_of_item", "project", "review", "place", "number"),
 )
 
 REVIEW_TABLES = (reviews, review_items, review_holds, review_answers)
-"""All of them."""
 
 
 def _label() -> Text:
@@ -278,4 +279,3 @@ online_scores = Table(
 )
 
 LIVE_TABLES = (online_rules, online_cases, online_scores)
-"""All of them."""

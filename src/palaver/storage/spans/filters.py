@@ -28,9 +28,7 @@ from sqlalchemy import (
     true,
     tuple_,
 )
-from sqlalchemy import (
-    cast as sql_cast,
-)
+from sqlalchemy import cast as sql_cast
 from sqlalchemy.dialects.postgresql import JSONB
 
 from palaver.core import json

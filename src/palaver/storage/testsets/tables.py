@@ -1,7 +1,8 @@
-"""The tables of test sets: sets, their revisions, what revisions are made of, and what rows hold.
+"""Tables of test sets.
 
-A revision is an ordered list of (row, hash of its data). The list is kept in pieces that revisions share, and the data
-once for each hash. So a revision that changes one row of a million costs one piece, one content and one list of pieces.
+A revision is an ordered list of (row, hash of its data). The list is stored in chunks ("pieces") that revisions share,
+and the data once per hash. So a revision that changes one row of a million adds one chunk, one content and one list of
+chunks.
 """
 
 from sqlalchemy import (
@@ -21,8 +22,8 @@ from sqlalchemy import (
 from palaver.storage.schema import Json, UtcTimestamp, metadata, project_column
 
 
-def _plain(length: int) -> String:
-    """A text that is compared byte by byte, so that the beginning of a digest is a range."""
+def _bytewise(length: int) -> String:
+    """Text that is compared byte by byte, so that a prefix of a digest is a range."""
     return String(length).with_variant(String(length, collation="C"), "postgresql")
 
 
@@ -32,14 +33,14 @@ testsets = Table(
     project_column(),
     Column("id", String(64), nullable=False),
     Column("name", String(200), nullable=False),
-    Column("folded", Text, nullable=False),  # Its name without upper case: what a search looks at.
+    Column("folded", Text, nullable=False),  # The casefolded name, for search.
     Column("description", Text, nullable=False),
     Column("head", Integer, nullable=False),
-    Column("rows", Integer, nullable=False),  # Of its newest revision,
+    Column("rows", Integer, nullable=False),  # Of the newest revision, like `columns`.
     Column("archived", Boolean, nullable=False),
     Column("created_at", UtcTimestamp, nullable=False),
     Column("updated_at", UtcTimestamp, nullable=False),
-    Column("columns", Json, nullable=False),  # and so are these.
+    Column("columns", Json, nullable=False),
     PrimaryKeyConstraint("project", "id"),
     Index("ix_testsets_latest", "project", "updated_at", "id"),
     Index(
@@ -59,13 +60,13 @@ testset_revisions = Table(
     Column("testset", String(64), nullable=False),
     Column("number", Integer, nullable=False),
     Column("parent", Integer),
-    Column("digest", _plain(67), nullable=False),
+    Column("digest", _bytewise(67), nullable=False),
     Column("rows", Integer, nullable=False),
     Column("message", Text, nullable=False),
     Column("key", String(8)),
     Column("created_at", UtcTimestamp, nullable=False),
     Column("columns", Json, nullable=False),
-    Column("pieces", LargeBinary, nullable=False),  # In order: 16 bytes of each one's digest, 4 of its count.
+    Column("pieces", LargeBinary, nullable=False),  # Per chunk in order: 16 bytes of digest, 4 of row count.
     PrimaryKeyConstraint("project", "testset", "number"),
     Index("ix_testset_revisions_digest", "project", "testset", "digest"),
 )
@@ -76,8 +77,8 @@ testset_pieces = Table(
     project_column(),
     Column("testset", String(64), nullable=False),
     Column("digest", LargeBinary(16), nullable=False),
-    Column("columns", Json, nullable=False),  # What its rows add to the columns of a revision.
-    Column("data", LargeBinary, nullable=False),  # 32 bytes a row: its id, and the hash of its data.
+    Column("columns", Json, nullable=False),  # Column counts of its rows.
+    Column("data", LargeBinary, nullable=False),  # 32 bytes per row: id, and hash of the data.
     PrimaryKeyConstraint("project", "testset", "digest"),
 )
 
@@ -87,8 +88,8 @@ testset_contents = Table(
     project_column(),
     Column("testset", String(64), nullable=False),
     Column("hash", LargeBinary(16), nullable=False),
-    Column("added", BigInteger, nullable=False),  # By which import; 0: by a commit.
-    Column("data", LargeBinary, nullable=False),  # JSON, its keys as they came.
+    Column("added", BigInteger, nullable=False),  # The number of the import; 0 for a commit.
+    Column("data", LargeBinary, nullable=False),  # JSON, in the original key order.
     PrimaryKeyConstraint("project", "testset", "hash"),
 )
 
@@ -108,11 +109,11 @@ testset_imports = Table(
     metadata,
     project_column(),
     Column("testset", String(64), nullable=False),
-    Column("number", BigInteger, nullable=False),  # What it adds carries it.
-    Column("given_up", Boolean, nullable=False),  # What it brought is being swept.
+    Column("number", BigInteger, nullable=False),  # Stored with every row that it adds.
+    Column("given_up", Boolean, nullable=False),  # Its rows are being swept.
     Column("seen_at", UtcTimestamp, nullable=False, index=True),
     PrimaryKeyConstraint("project", "testset"),
 )
-"""Imports under way, one a set; and sets that are being erased. What is not seen for long has died."""
+"""Imports in progress, one per test set, and deleted test sets. Entries not seen for long are dead."""
 
 TESTSET_TABLES = (testsets, testset_revisions, testset_pieces, testset_contents, testset_meta, testset_imports)

@@ -12,17 +12,7 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 import msgspec
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    LargeBinary,
-    bindparam,
-    func,
-    insert,
-    select,
-    type_coerce,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, LargeBinary, bindparam, func, insert, select, type_coerce, update
 from sqlalchemy.engine import Row
 
 from palaver.core import json
@@ -128,14 +118,7 @@ def list_leaves(db: Connection, project: str, thread: str, window: Window = FIRS
     query = select(*_LEAF_COLUMNS).where(in_thread(project, thread))
     filters = {"thread": thread, "list": "tree"}
     return fetch_page(
-        db,
-        query,
-        _row_to_leaf,
-        project=project,
-        by=[nodes.c.place],
-        window=window,
-        filters=filters,
-        order="oldest",
+        db, query, _row_to_leaf, project=project, by=[nodes.c.place], window=window, filters=filters, order="oldest"
     )
 
 

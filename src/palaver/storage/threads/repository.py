@@ -229,31 +229,6 @@ def auto_title(messages: Sequence[Message]) -> str:
     return ""
 
 
-__all__ = [
-    "Match",
-    "NewThread",
-    "Node",
-    "NodeOrigin",
-    "Thread",
-    "ThreadChanges",
-    "ThreadFilters",
-    "ThreadListItem",
-    "ThreadRow",
-    "append_messages",
-    "append_run_output",
-    "claim_thread",
-    "create_thread",
-    "delete_message",
-    "delete_thread",
-    "get_branch",
-    "get_thread",
-    "list_threads",
-    "move_head",
-    "release_thread",
-    "require_thread",
-    "update_thread",
-]
-
 _MAX_IDS = 500
 """Maximum number of ids in one statement."""
 
@@ -422,11 +397,11 @@ def delete_message(
     if below == "keep":
         if len(tree.children(parent)) - 1 + len(children) > MAX_CHILDREN:
             raise TooLarge(f"What follows this message cannot move up: there is room for {MAX_CHILDREN} there.")
-        statement = update(nodes).where(_in_thread(project, thread), nodes.c.parent == node)
+        statement = update(nodes).where(message_tree.in_thread(project, thread), nodes.c.parent == node)
         db.execute(statement.values(parent=parent))
     for start in range(0, len(deleted), _MAX_IDS):
         batch = nodes.c.id.in_(deleted[start : start + _MAX_IDS])
-        db.execute(delete(nodes).where(_in_thread(project, thread), batch))
+        db.execute(delete(nodes).where(message_tree.in_thread(project, thread), batch))
     files.remove_node_references(db, project, thread, deleted)
     if parent is not None and tree[parent].last_child == node:
         message_tree.set_last_children(
@@ -464,9 +439,7 @@ def list_stale_claims(db: Connection) -> list[tuple[str, str, str]]:
     query = select(threads.c.project, threads.c.id, threads.c.run).where(
         threads.c.run.is_not(None),
         ~exists().where(
-            runs_table.c.project == threads.c.project,
-            runs_table.c.id == threads.c.run,
-            runs_table.c.ended_at.is_(None),
+            runs_table.c.project == threads.c.project, runs_table.c.id == threads.c.run, runs_table.c.ended_at.is_(None)
         ),
     )
     return [(project, thread, run) for project, thread, run in db.execute(query)]
@@ -517,10 +490,6 @@ def append_run_output(
 # Helpers
 
 
-def _in_thread(project: str, thread: str) -> Any:
-    return (nodes.c.project == project) & (nodes.c.thread == thread)
-
-
 def _update_after_append(
     db: Connection,
     project: str,
@@ -550,7 +519,7 @@ def _update_after_append(
 
 
 def _first_question_title(db: Connection, project: str, thread: str) -> str:
-    query = select(nodes.c.id).where(_in_thread(project, thread), nodes.c.role == "user")
+    query = select(nodes.c.id).where(message_tree.in_thread(project, thread), nodes.c.role == "user")
     first = db.scalar(query.order_by(nodes.c.place).limit(1))
     node = message_tree.get_node(db, project, thread, first) if first is not None else None
     return "" if node is None else auto_title([node.message])

@@ -5,8 +5,7 @@
     json_file       JSON Lines; JSON arrays, `{"rows": […]}` and Agenta's export
     parquet_file    Parquet
 
-Every format round-trips every JSON value. Each format has a reader and a
-writer:
+Every format round-trips every JSON value. Each format has a reader and a writer:
 
 - `Reader(limits)`: `feed(chunk)` and `end()` return rows; chunks may be cut anywhere.
 - `Writer(columns, meta)`: `begin()`, `rows(rows)` and `end()` return bytes.
@@ -14,7 +13,7 @@ writer:
 Nothing here knows a database. Parquet uses temporary files.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import assert_never
 
@@ -29,7 +28,9 @@ from palaver.testsets.files.base import (
     RowWriter,
     format_of,
 )
-from palaver.testsets.files.csv_file import CellTypes
+from palaver.testsets.files.csv_file import CellTypes, CsvReader, CsvWriter
+from palaver.testsets.files.json_file import JsonlReader, JsonlWriter, JsonReader, JsonWriter
+from palaver.testsets.files.parquet_file import ParquetReader, ParquetWriter
 from palaver.testsets.limits import DEFAULT_LIMITS, TestsetLimits
 from palaver.testsets.rows import Row
 
@@ -52,6 +53,12 @@ __all__ = [
 ]
 
 _WRITE_BATCH_ROWS = 500
+_WRITERS: dict[Format, Callable[[Sequence[str], Sequence[str]], RowWriter]] = {
+    "jsonl": JsonlWriter,
+    "json": JsonWriter,
+    "csv": CsvWriter,
+    "parquet": ParquetWriter,
+}
 
 
 class FileRows:
@@ -69,55 +76,25 @@ class FileRows:
 
 
 def open_reader(
-    format: Format,
-    *,
-    types: CellTypes = "auto",
-    delimiter: str | None = None,
-    limits: TestsetLimits = DEFAULT_LIMITS,
+    format: Format, *, types: CellTypes = "auto", delimiter: str | None = None, limits: TestsetLimits = DEFAULT_LIMITS
 ) -> RowReader:
     """A reader for the format. `types` and `delimiter` apply to CSV."""
     match format:
         case "jsonl":
-            from palaver.testsets.files import json_file
-
-            return json_file.JsonlReader(limits)
+            return JsonlReader(limits)
         case "json":
-            from palaver.testsets.files import json_file
-
-            return json_file.JsonReader(limits)
+            return JsonReader(limits)
         case "csv":
-            from palaver.testsets.files import csv_file
-
-            return csv_file.CsvReader(limits, types=types, delimiter=delimiter)
+            return CsvReader(limits, types=types, delimiter=delimiter)
         case "parquet":
-            from palaver.testsets.files import parquet_file
-
-            return parquet_file.ParquetReader(limits)
+            return ParquetReader(limits)
         case _:
             assert_never(format)
 
 
 def open_writer(format: Format, columns: Sequence[str], *, meta: Sequence[str] = ()) -> RowWriter:
     """A writer for the format. `columns` names all keys of all rows; `meta`, which metadata is written with them."""
-    match format:
-        case "jsonl":
-            from palaver.testsets.files import json_file
-
-            return json_file.JsonlWriter(columns, meta)
-        case "json":
-            from palaver.testsets.files import json_file
-
-            return json_file.JsonWriter(columns, meta)
-        case "csv":
-            from palaver.testsets.files import csv_file
-
-            return csv_file.CsvWriter(columns, meta)
-        case "parquet":
-            from palaver.testsets.files import parquet_file
-
-            return parquet_file.ParquetWriter(columns, meta)
-        case _:
-            assert_never(format)
+    return _WRITERS[format](columns, meta)
 
 
 def read_file(
@@ -133,11 +110,7 @@ def read_file(
 
 
 def write_file(
-    rows: Iterable[RowLike],
-    columns: Sequence[str],
-    format: Format,
-    *,
-    meta: Sequence[str] = (),
+    rows: Iterable[RowLike], columns: Sequence[str], format: Format, *, meta: Sequence[str] = ()
 ) -> Iterator[bytes]:
     writer = open_writer(format, columns, meta=meta)
     if opening := writer.begin():

@@ -1,7 +1,7 @@
 """JSON files: an array of rows, `{"rows": […]}`, or Agenta's `{"data": {"testcases": [{"data": {…}}]}}`.
 
 The array may be larger than memory: `ArrayParser` finds its elements by their brackets, outside strings, and checks
-what surrounds the array. Why not a library: docs/decisions/0043.
+the text around the array. Why not a library: docs/decisions/0043.
 """
 
 import re
@@ -29,7 +29,7 @@ _TO_BRACKET = re.compile(rb"(?:" + _FLAT + rb"(?:\{" + _FLAT + rb"\}|\[" + _FLAT
 """Matches up to the next bracket, past flat objects and lists in one go."""
 _SCALAR = re.compile(rb'[^ \t\r\n,:\[\]{}"]++')
 _MAX_DEPTH = json.MAX_DEPTH + 2
-"""A cell, its row, and what the row may be nested in."""
+"""A cell, its row, and the objects around the array."""
 _BOM = b"\xef\xbb\xbf"
 _MIN_PARSE_BYTES = 65_536
 """Bytes that are buffered before they are parsed."""
@@ -76,7 +76,7 @@ class ArrayParser:
         return self._parse() if self._size >= self._parse_at else []
 
     def end(self) -> list[ArrayElement]:
-        """Return the remaining elements. Raises if the file is no such array, or is truncated."""
+        """Return the remaining elements. Raises if the file is not such an array, or is truncated."""
         self._is_last = True
         elements = self._parse()
         if self._state != "over":

@@ -63,12 +63,7 @@ class ParquetReader:
                 self.report.columns = [column.name for column in columns if column.meaning is None]
                 for batch in file.iter_batches(batch_size=_READ_BATCH_ROWS):
                     yield from self._rows(batch, columns)
-            except (
-                arrow.ArrowException,
-                OSError,
-                ValueError,
-                OverflowError,
-            ) as error:  # Dates beyond Python's range.
+            except (arrow.ArrowException, OSError, ValueError, OverflowError) as error:  # Dates beyond Python's range.
                 raise line_error(self.report.rows + 1, f"this is not Parquet that we read: {error}.") from None
 
     def _check(self, facts: Any) -> None:
