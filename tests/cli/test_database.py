@@ -15,7 +15,7 @@ from palaver.storage.file_lock import FileLock
 from palaver.storage.migrations import upgrade
 from palaver.storage.migrations.upgrade import SCHEMA_VERSION
 from palaver.storage.paths import lock_path
-from tests.storage import second_schema
+from tests.storage import next_schema
 
 Palaver = Callable[..., tuple[int, str, str]]
 
@@ -43,9 +43,9 @@ def newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
     def become() -> str:
         folder = tmp_path / "versions"
         folder.mkdir()
-        monkeypatch.setattr(upgrade, "VERSION_LOCATIONS", second_schema.write(folder))
-        monkeypatch.setattr(upgrade, "SCHEMA_VERSION", second_schema.HEAD)
-        return second_schema.HEAD
+        monkeypatch.setattr(upgrade, "VERSION_LOCATIONS", next_schema.write_script(folder))
+        monkeypatch.setattr(upgrade, "SCHEMA_VERSION", next_schema.HEAD)
+        return next_schema.HEAD
 
     return become
 

@@ -22,7 +22,7 @@ from palaver.storage.threads import repository as threads
 from palaver.storage.threads.repository import NewThread
 from palaver.workflows.decorators import chat
 from tests.engine.run_factory import NOW, call
-from tests.storage.span_factory import NOON, TODAY, keep, row
+from tests.storage.span_factory import NOON, TODAY, insert_rows, span_row
 
 
 @chat
@@ -100,8 +100,8 @@ async def kept(database: Database, spans: RetentionPolicy, *, days: int = 0) -> 
 
 async def three_days(database: Database) -> None:
     for project in ("mine", "theirs"):
-        rows = [row(f"{number}", -number * DAY, trace=f"{number}", project=project) for number in range(3)]
-        await keep(database, *rows)
+        rows = [span_row(f"{number}", -number * DAY, trace=f"{number}", project=project) for number in range(3)]
+        await insert_rows(database, *rows)
 
 
 ALL = ["mine -2 1", "theirs -2 1", "mine -1 1", "theirs -1 1", "mine 0 1", "theirs 0 1"]
@@ -196,13 +196,13 @@ async def test_of_more_spans_than_memory_should_hold_the_first_go(
 async def test_what_comes_in_meanwhile_does_not_wait_for_all_that_goes(tmp_path: object) -> None:
     database = open_database(f"{tmp_path}/palaver.db")
     for first in range(0, 3_000, 1_000):
-        rows = [row(f"{first + number}", -DAY, trace=f"{first + number}") for number in range(1_000)]
-        await keep(database, *rows)
+        rows = [span_row(f"{first + number}", -DAY, trace=f"{first + number}") for number in range(1_000)]
+        await insert_rows(database, *rows)
     tidying = asyncio.create_task(kept(database, RetentionPolicy(days=1), days=1))
     waited: list[float] = []
     while not tidying.done():
         since = time.perf_counter()
-        await keep(database, row(f"new {len(waited)}", len(waited)))
+        await insert_rows(database, span_row(f"new {len(waited)}", len(waited)))
         waited.append(time.perf_counter() - since)
     left = await tidying
     await database.close()

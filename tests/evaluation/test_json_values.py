@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
+from palaver.core.json import json_equal
 from palaver.evaluation.json_values import (
     CodeBlock,
     balanced_json,
@@ -12,7 +13,6 @@ from palaver.evaluation.json_values import (
     find_json,
     format_path,
     iterate_leaves,
-    json_equal,
     map_strings,
     parse_json,
     parse_path,

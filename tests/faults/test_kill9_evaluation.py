@@ -23,7 +23,7 @@ from palaver.storage.database import Database, open_database
 from palaver.storage.evaluations import repository as evaluations
 from tests.evaluation.runner.local_server import plan, put, variant
 from tests.faults.rounds import IS_FULL_RUN, round_count
-from tests.storage.evaluation_factory import cell_rows, score_rows
+from tests.storage.evaluation_factory import load_cell_rows, load_score_rows
 
 SOURCE = """
 import asyncio, os
@@ -110,7 +110,7 @@ def calls(folder: Path) -> dict[int, int]:
 
 
 async def recorded(database: Database) -> set[int]:
-    return {row[0] for row in await database.read(cell_rows, "default", "ev_1")}
+    return {row[0] for row in await database.read(load_cell_rows, "default", "ev_1")}
 
 
 async def grown(database: Database, count: int, *, within: float) -> set[int]:
@@ -142,7 +142,7 @@ async def test_no_recorded_cell_runs_twice(url: str, tmp_path: Path) -> None:
             await grown(database, CASES, within=120)
             await asyncio.sleep(0.5)  # What would wrongly run again has the time to.
         done = await database.read(evaluations.get_evaluation, "default", "ev_1")
-        scores = await database.read(score_rows, "default", "ev_1")
+        scores = await database.read(load_score_rows, "default", "ev_1")
     finally:
         await database.close()
 

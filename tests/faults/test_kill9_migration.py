@@ -24,7 +24,7 @@ from palaver.storage.migrations import upgrade
 from palaver.storage.migrations.upgrade import SCHEMA_VERSION, SchemaState
 from tests.faults.rounds import round_count
 from tests.postgres import Postgres
-from tests.storage import second_schema
+from tests.storage import next_schema
 
 CHANGER = """
 import os, signal, sys, time
@@ -121,7 +121,7 @@ class Changer:
 def changer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Changer]:
     folder = tmp_path / "versions"
     folder.mkdir()
-    versions = second_schema.write(folder)
+    versions = next_schema.write_script(folder)
     changer = Changer(versions)
     monkeypatch.setattr(upgrade, "VERSION_LOCATIONS", versions)
     yield changer
@@ -161,7 +161,7 @@ def test_a_file_is_in_the_old_form_or_in_the_new(
         with closing(sqlite3.connect(old)) as file:
             file.executemany("INSERT INTO projects VALUES (?, ?)", [(f"team-{n}", n) for n in range(2_000)])
             file.commit()
-        head = second_schema.HEAD
+        head = next_schema.HEAD
     monkeypatch.setattr(upgrade, "SCHEMA_VERSION", head)
     new = tmp_path / "new.db"
     shutil.copy(old, new)
@@ -214,7 +214,7 @@ def test_a_database_of_a_server_is_in_the_old_form_or_in_the_new(
     changer: Changer, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(12)
-    monkeypatch.setattr(upgrade, "SCHEMA_VERSION", second_schema.HEAD)
+    monkeypatch.setattr(upgrade, "SCHEMA_VERSION", next_schema.HEAD)
 
     def old_one() -> tuple[str, Engine]:
         url = postgres.create()
@@ -226,9 +226,9 @@ def test_a_database_of_a_server_is_in_the_old_form_or_in_the_new(
 
     url, engine = old_one()
     forms = [form_on_server(engine)]
-    undisturbed = changer.change(url, head=second_schema.HEAD)
+    undisturbed = changer.change(url, head=next_schema.HEAD)
     forms.append(form_on_server(engine))
-    assert [form[0].version for form in forms] == [SCHEMA_VERSION, second_schema.HEAD]
+    assert [form[0].version for form in forms] == [SCHEMA_VERSION, next_schema.HEAD]
 
     seen: list[int] = []
     for moment in moments(undisturbed.steps, undisturbed.seconds, chance, 16):
@@ -236,7 +236,7 @@ def test_a_database_of_a_server_is_in_the_old_form_or_in_the_new(
             postgres.drop(url)
             url, engine = old_one()
 
-        ended = changer.change(url, head=second_schema.HEAD, **moment)
+        ended = changer.change(url, head=next_schema.HEAD, **moment)
 
         assert ended.killed or "after" in moment
         form = form_on_server(engine)

@@ -27,7 +27,7 @@ from palaver.storage.notifications import ALL_PROJECTS, ALL_REFS, Change, Notifi
 from palaver.storage.threads import repository as threads
 from palaver.storage.threads.repository import NewThread
 from palaver.storage.variants import VariantDraft
-from tests.storage.span_factory import keep, row
+from tests.storage.span_factory import insert_rows, span_row
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -320,7 +320,7 @@ async def test_rules_and_what_they_score_tell(database: Database, touched: list[
 
 
 async def test_new_spans_tell_each_project_that_they_are_of(database: Database, touched: list[Change]) -> None:
-    await keep(database, row("a"), row("b", 1), row("c", 2, project="yours"))
+    await insert_rows(database, span_row("a"), span_row("b", 1), span_row("c", 2, project="yours"))
 
     assert await settled(database, touched) == {Change("mine", "spans", ALL_REFS), Change("yours", "spans", ALL_REFS)}
 

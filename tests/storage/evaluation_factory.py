@@ -1,4 +1,4 @@
-"""Evaluations for tests of what keeps them."""
+"""Evaluations, results and scores for storage tests."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,7 @@ from palaver.storage.tables import processes
 AT = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
-def new(
+def make_evaluation(
     cells: int = 6, *, size: int = 3, id: str = "ev_1", workflow: str = "tutor", concurrency: int = 4, **more: Any
 ) -> NewEvaluation:
     slices = [NewSlice(workflow, first, min(size, cells - first)) for first in range(0, cells, size)]
@@ -32,7 +32,7 @@ def new(
     return NewEvaluation(**values | more)
 
 
-def result(
+def make_result(
     cell: int, *, status: Any = "done", cost: float | None = None, scores: Sequence[NewScore] = (), **more: Any
 ) -> NewResult:
     values: dict[str, Any] = {
@@ -54,15 +54,15 @@ def result(
     return NewResult(**values | more)
 
 
-def score(passed: bool | None = True, *, name: str = "exact_match", **more: Any) -> NewScore:
+def make_score(passed: bool | None = True, *, name: str = "exact_match", **more: Any) -> NewScore:
     values: dict[str, Any] = {"evaluator": 0, "name": name, "status": "scored", "passed": passed}
     if passed is not None:
         values["score"] = float(passed)
     return NewScore(**values | more)
 
 
-def alive(db: Connection, *names: str) -> None:
-    """Processes that are at work."""
+def register_processes(db: Connection, *names: str) -> None:
+    """Insert processes with a heartbeat."""
     rows = [
         {"id": name, "kind": "worker", "host": "h", "pid": 1, "version": "1", "started_at": AT, "seen_at": AT}
         for name in names
@@ -70,11 +70,10 @@ def alive(db: Connection, *names: str) -> None:
     db.execute(insert(processes), rows)
 
 
-def score_rows(db: Connection, project: str, evaluation: str) -> list[evaluation_results.ScoreRow]:
-    """All of them at once, to be looked at when the connection is gone."""
+def load_score_rows(db: Connection, project: str, evaluation: str) -> list[evaluation_results.ScoreRow]:
+    """Return all rows at once, for use after the connection is closed."""
     return list(evaluation_results.score_rows(db, project, evaluation))
 
 
-def cell_rows(db: Connection, project: str, evaluation: str) -> list[evaluation_results.CellRow]:
-    """The same of cells."""
+def load_cell_rows(db: Connection, project: str, evaluation: str) -> list[evaluation_results.CellRow]:
     return list(evaluation_results.cell_rows(db, project, evaluation))

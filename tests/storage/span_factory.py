@@ -1,4 +1,4 @@
-"""Spans for tests: those of a project `mine`, with nothing in them but what a test says."""
+"""Spans of the project `mine` for tests."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -22,8 +22,8 @@ def span_id(name: str) -> str:
     return name.encode().hex().zfill(16)
 
 
-def row(name: str, at: float = 0, *, trace: str = "t", parent: str | None = None, **more: Any) -> SpanRow:
-    """One that starts so many seconds after noon."""
+def span_row(name: str, at: float = 0, *, trace: str = "t", parent: str | None = None, **more: Any) -> SpanRow:
+    """Return a span that starts `at` seconds after noon; `said` is its search text."""
     attributes = more.pop("attributes", {})
     record = {"name": name, "attributes": attributes}
     fields: dict[str, Any] = {
@@ -43,5 +43,5 @@ def row(name: str, at: float = 0, *, trace: str = "t", parent: str | None = None
     return SpanRow(**(fields | more))
 
 
-async def keep(database: Database, *rows: SpanRow, today: date = TODAY) -> InsertCounts:
+async def insert_rows(database: Database, *rows: SpanRow, today: date = TODAY) -> InsertCounts:
     return await database.write(spans.insert_spans, rows, today=today)

@@ -142,7 +142,7 @@ async def test_is_there_any_key_and_is_any_good(database: Database) -> None:
     ],
 )
 def test_when_a_key_is_good(one: ApiKey, good: bool) -> None:
-    assert one.is_good(NOW) is good
+    assert one.is_valid(NOW) is good
 
 
 def session(cookie: str, *, of: ApiKey = FIRST, hours: int = 12) -> LoginSession:

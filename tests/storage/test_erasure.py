@@ -15,7 +15,7 @@ from palaver.storage.threads import repository as threads
 from palaver.storage.threads.repository import NewThread
 from palaver.workflows.decorators import chat
 from tests.engine.run_factory import NOW, call
-from tests.storage.span_factory import keep, row
+from tests.storage.span_factory import insert_rows, span_row
 
 
 @chat
@@ -83,16 +83,16 @@ async def names(database: Database, project: str = "default") -> list[str]:
 
 async def test_spans_go_with_their_label_and_those_below_them_that_have_none(database: Database) -> None:
     run = await told(database, "ada")
-    await keep(
+    await insert_rows(
         database,
-        row("hers", project="default", user="ada", session="s1", run_id=run),
-        row("her tool", 1, parent="hers", project="default", run_id=run),
-        row("her llm", 2, parent="hers", project="default"),
-        row("his", 3, project="default", user="bob", run_id="run_his"),
-        row("his tool", 4, parent="his", project="default", run_id="run_his"),
-        row("hidden", 5, trace="u", project="default", user="\u2039redacted\u203a", run_id=run),
-        row("other", 6, trace="v", project="default"),
-        row("theirs", 7, project="theirs", user="ada"),
+        span_row("hers", project="default", user="ada", session="s1", run_id=run),
+        span_row("her tool", 1, parent="hers", project="default", run_id=run),
+        span_row("her llm", 2, parent="hers", project="default"),
+        span_row("his", 3, project="default", user="bob", run_id="run_his"),
+        span_row("his tool", 4, parent="his", project="default", run_id="run_his"),
+        span_row("hidden", 5, trace="u", project="default", user="\u2039redacted\u203a", run_id=run),
+        span_row("other", 6, trace="v", project="default"),
+        span_row("theirs", 7, project="theirs", user="ada"),
     )
     found = await database.read(erasure.count_labelled_data, "default", "user", "ada")
     await emptied(database, "user", "ada")
@@ -106,7 +106,11 @@ async def test_spans_go_with_their_label_and_those_below_them_that_have_none(dat
 
 
 async def test_words_of_erased_spans_are_not_found(database: Database) -> None:
-    await keep(database, row("hers", project="default", session="s1", said="unicorn"), row("his", 1, project="default"))
+    await insert_rows(
+        database,
+        span_row("hers", project="default", session="s1", said="unicorn"),
+        span_row("his", 1, project="default"),
+    )
     await emptied(database, "session", "s1")
     found = await database.read(span_pages.list_spans, "default", span_pages.SpanQuery(search="unicorn"))
 

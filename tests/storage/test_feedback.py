@@ -7,7 +7,7 @@ from palaver.storage.database import Database
 from palaver.storage.feedback import Counts, Feedback, FeedbackEntry, FeedbackFilters
 from palaver.storage.pagination import Window
 from palaver.storage.threads import repository as threads
-from tests.storage.thread_factory import NOW, SECOND, P, assistant, run_row, talk
+from tests.storage.thread_factory import NOW, SECOND, P, assistant, create_conversation, run_row
 
 OPINION = Feedback(run="run_1", message="a1", key="k", user="", rating="up", created_at=NOW)
 
@@ -64,7 +64,7 @@ async def test_opinions_are_listed_newest_first_with_what_they_are_about(databas
 
 
 async def test_an_opinion_on_a_run_is_one_on_its_last_message(database: Database) -> None:
-    await talk(database, "one")
+    await create_conversation(database, "one")
     await database.write(runs.insert_runs, [run_row("run_1", "conv_1"), run_row("run_2", None)])
     said = [assistant("x", "x"), assistant("y", "y")]
     await database.write(

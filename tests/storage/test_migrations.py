@@ -23,7 +23,7 @@ from palaver.storage.migrations import upgrade
 from palaver.storage.migrations.upgrade import SCHEMA_VERSION, SchemaState
 from palaver.storage.postgres import create_postgres_engine
 from palaver.storage.tables import metadata
-from tests.storage import second_schema
+from tests.storage import next_schema
 
 
 @pytest.fixture
@@ -36,9 +36,9 @@ def newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """From here on, this Palaver is one that knows a newer form."""
     folder = tmp_path / "versions"
     folder.mkdir()
-    monkeypatch.setattr(upgrade, "VERSION_LOCATIONS", second_schema.write(folder))
-    monkeypatch.setattr(upgrade, "SCHEMA_VERSION", second_schema.HEAD)
-    return second_schema.HEAD
+    monkeypatch.setattr(upgrade, "VERSION_LOCATIONS", next_schema.write_script(folder))
+    monkeypatch.setattr(upgrade, "SCHEMA_VERSION", next_schema.HEAD)
+    return next_schema.HEAD
 
 
 async def made(url: str, form: str = SCHEMA_VERSION) -> None:

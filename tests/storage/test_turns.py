@@ -11,7 +11,7 @@ from palaver.storage.database import Database
 from palaver.storage.threads import message_tree
 from palaver.storage.threads import repository as threads
 from palaver.storage.threads.repository import Thread
-from tests.storage.thread_factory import NOW, SECOND, P, assistant, ids, post, talk, user
+from tests.storage.thread_factory import NOW, SECOND, P, assistant, branch_ids, create_conversation, post_messages, user
 
 ERROR = {"code": "workflow_failed", "message": "It broke."}
 
@@ -23,7 +23,7 @@ async def join(database: Database, *messages: Message, **more: Any) -> Thread:
 
 
 async def test_one_run_at_a_time_answers_in_a_thread(database: Database) -> None:
-    await talk(database, "one")
+    await create_conversation(database, "one")
 
     taken = await asyncio.gather(*(database.write(threads.claim_thread, P, "conv_1", f"run_{n}") for n in range(8)))
 
@@ -40,7 +40,7 @@ async def test_one_run_at_a_time_answers_in_a_thread(database: Database) -> None
 
 
 async def test_what_a_run_said_joins_below_what_it_answers(database: Database) -> None:
-    await talk(database, "one")
+    await create_conversation(database, "one")
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
 
     after = await join(
@@ -63,10 +63,10 @@ async def test_what_a_run_said_joins_below_what_it_answers(database: Database) -
 
 
 async def test_what_a_stopped_run_said_is_gone_on_from(database: Database) -> None:
-    await talk(database, "one")
+    await create_conversation(database, "one")
 
     after = await join(database, assistant("Half", "a1"), status="partial")
-    await post(database, "head", user("go on", "u2"))
+    await post_messages(database, "head", user("go on", "u2"))
 
     assert after.head == "a1"
     assert [(node.id, node.status) for node in await database.read(threads.get_branch, P, "conv_1")] == [
@@ -77,7 +77,7 @@ async def test_what_a_stopped_run_said_is_gone_on_from(database: Database) -> No
 
 
 async def test_what_a_failed_run_said_is_shown_and_never_gone_on_from(database: Database) -> None:
-    await talk(database, "one")
+    await create_conversation(database, "one")
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
 
     after = await join(database, assistant("Well", "f1"), assistant("but", "f2"), status="failed", error=ERROR)
@@ -91,14 +91,14 @@ async def test_what_a_failed_run_said_is_shown_and_never_gone_on_from(database: 
         ("f2", "failed", ERROR),
     ]
     with pytest.raises(InvalidValue):
-        await post(database, "f2", user("go on"))
+        await post_messages(database, "f2", user("go on"))
     with pytest.raises(InvalidValue):
         await database.write(threads.move_head, P, "conv_1", "f2")
     assert (await database.write(threads.move_head, P, "conv_1", "u1", through=True)).head == "u1"
 
 
 async def test_a_run_that_failed_before_it_said_anything_leaves_a_mark(database: Database) -> None:
-    await talk(database, "one")
+    await create_conversation(database, "one")
 
     await join(database, status="failed", error=ERROR)
 
@@ -107,7 +107,7 @@ async def test_a_run_that_failed_before_it_said_anything_leaves_a_mark(database:
 
 
 async def test_a_run_that_said_nothing_leaves_the_head_at_what_it_answered(database: Database) -> None:
-    await talk(database, "one")
+    await create_conversation(database, "one")
 
     after = await join(database)
 
@@ -115,9 +115,9 @@ async def test_a_run_that_said_nothing_leaves_the_head_at_what_it_answered(datab
 
 
 async def test_the_head_stays_when_somebody_has_turned_away(database: Database) -> None:
-    await talk(database, "one")
+    await create_conversation(database, "one")
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
-    await post(database, None, user("another beginning", "v1"))
+    await post_messages(database, None, user("another beginning", "v1"))
 
     after = await join(database, assistant("two", "a1"))
 
@@ -126,7 +126,7 @@ async def test_the_head_stays_when_somebody_has_turned_away(database: Database) 
 
 
 async def test_an_answer_given_again_becomes_current_where_the_old_one_was(database: Database) -> None:
-    await talk(database, "one", "two")
+    await create_conversation(database, "one", "two")
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
 
     after = await join(database, assistant("two, again", "b1"))
@@ -138,25 +138,25 @@ async def test_an_answer_given_again_becomes_current_where_the_old_one_was(datab
 
 @pytest.mark.parametrize("head", ["moves", "stays"])
 async def test_in_a_conversation_a_failed_turn_is_as_if_it_had_not_been_asked(database: Database, head: str) -> None:
-    await talk(database, "one", "two")
+    await create_conversation(database, "one", "two")
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
-    await post(database, "head", user("three", "u2"), head=head)
+    await post_messages(database, "head", user("three", "u2"), head=head)
 
     failed = await join(
         database, assistant("Well", "f1"), answers="u2", status="failed", error=ERROR, keep_head_on_failure=True
     )
     await database.write(threads.claim_thread, P, "conv_1", "run_2")
-    await post(database, "head", user("three", "u3"), head=head)
+    await post_messages(database, "head", user("three", "u3"), head=head)
     done = await join(database, assistant("four", "a3"), run="run_2", answers="u3", keep_head_on_failure=True)
 
     assert (failed.head, done.head) == ("a1", "a3")
-    assert await ids(database) == ["u1", "a1", "u3", "a3"]
+    assert await branch_ids(database) == ["u1", "a1", "u3", "a3"]
 
 
 async def test_a_first_turn_that_failed_leaves_a_conversation_empty(database: Database) -> None:
-    await talk(database)
+    await create_conversation(database)
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
-    await post(database, "head", user("one", "u1"))
+    await post_messages(database, "head", user("one", "u1"))
 
     after = await join(database, status="failed", error=ERROR, keep_head_on_failure=True)
 
@@ -174,17 +174,17 @@ async def test_a_run_ends_whatever_became_of_its_thread(database: Database) -> N
         status="done",
         at=NOW,
     )
-    await talk(database, "one")
+    await create_conversation(database, "one")
 
     after = await join(database, assistant("lost", "a1"), answers="gone")
 
     assert (after.messages, after.head) == (2, "u1")
-    assert await ids(database, "a1") == ["a1"]
+    assert await branch_ids(database, "a1") == ["a1"]
 
 
 async def test_where_the_head_stood_may_be_taken_away_while_a_run_answers(database: Database) -> None:
-    await talk(database, "one", "two")
-    await post(database, None, user("other", "v1"))
+    await create_conversation(database, "one", "two")
+    await post_messages(database, None, user("other", "v1"))
     await database.write(threads.move_head, P, "conv_1", "a1")
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
     await database.write(threads.move_head, P, "conv_1", "v1")
@@ -196,7 +196,7 @@ async def test_where_the_head_stood_may_be_taken_away_while_a_run_answers(databa
 
 
 async def test_answers_that_end_at_once_all_join(database: Database) -> None:
-    await talk(database, "one")
+    await create_conversation(database, "one")
 
     async def end(number: int) -> None:
         said = [assistant(f"answer {number}", "same"), assistant("more", "same")]

@@ -1,4 +1,4 @@
-"""Threads for tests: who says what, and when."""
+"""Threads and runs for storage tests."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -26,12 +26,12 @@ def assistant(text: str, id: str | None = None) -> Message:
     return msgspec.structs.replace(Message.assistant(text), id=id)
 
 
-def new(id: str = "conv_1", at: datetime = NOW, **more: Any) -> NewThread:
+def new_thread(id: str = "conv_1", at: datetime = NOW, **more: Any) -> NewThread:
     return NewThread(id=id, at=at, **more)
 
 
 def run_row(id: str, thread: str | None, **more: Any) -> dict[str, Any]:
-    """A run that ended, in which only that matters which is said."""
+    """Return the columns of a finished run; unset ones are blank."""
     blank: dict[Any, Any] = {Boolean: False, Integer: 0, String: "", UtcTimestamp: NOW}
     row: dict[str, Any] = {
         column.name: None if column.nullable else blank[type(column.type)] for column in runs_table.columns
@@ -39,21 +39,21 @@ def run_row(id: str, thread: str | None, **more: Any) -> dict[str, Any]:
     return row | {"project": P, "id": id, "workflow": "tutor", "status": "finished", "thread": thread} | more
 
 
-async def talk(database: Database, *said: str, thread: str = "conv_1") -> Thread:
-    """A thread in which the user (u1, u2, …) and the assistant (a1, a2, …) took turns."""
+async def create_conversation(database: Database, *texts: str, thread: str = "conv_1") -> Thread:
+    """Create a thread with alternating messages of the user (u1, u2, …) and the assistant (a1, a2, …)."""
     messages = [
         (user if index % 2 == 0 else assistant)(text, f"{'ua'[index % 2]}{index // 2 + 1}")
-        for index, text in enumerate(said)
+        for index, text in enumerate(texts)
     ]
-    return await database.write(threads.create_thread, P, new(thread), messages)
+    return await database.write(threads.create_thread, P, new_thread(thread), messages)
 
 
-async def ids(database: Database, at: str | None = "head", thread: str = "conv_1") -> list[str]:
+async def branch_ids(database: Database, at: str | None = "head", thread: str = "conv_1") -> list[str]:
     return [node.id for node in await database.read(threads.get_branch, P, thread, at)]
 
 
-async def post(database: Database, parent: str | None, *messages: Message, **more: Any) -> list[str]:
+async def post_messages(database: Database, parent: str | None, *messages: Message, **more: Any) -> list[str]:
     origin = more.pop("origin", "client")
     at = more.pop("at", NOW + SECOND)
-    made = await database.write(threads.append_messages, P, "conv_1", parent, messages, origin=origin, at=at, **more)
-    return [node.id for node in made]
+    nodes = await database.write(threads.append_messages, P, "conv_1", parent, messages, origin=origin, at=at, **more)
+    return [node.id for node in nodes]

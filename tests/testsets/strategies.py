@@ -1,4 +1,4 @@
-"""JSON values of every kind for the tests of this folder: what our reader can read, at its ugliest."""
+"""Hypothesis strategies for JSON values and rows, with edge cases of all file formats."""
 
 from typing import Any
 

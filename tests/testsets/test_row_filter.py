@@ -1,8 +1,9 @@
 import pytest
 
 from palaver.core import json
+from palaver.core.json import json_equal
 from palaver.errors import InvalidValue
-from palaver.testsets.row_pages import RowFilter, json_equal, parse_row_filter
+from palaver.testsets.row_pages import RowFilter, parse_row_filter
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,7 @@ def _state(key: "ApiKey") -> str:
         return f"revoked {key.revoked_at:%Y-%m-%d}"
     if key.expires_at is None:
         return "good"
-    state = "good until" if key.is_good(datetime.now(UTC)) else "expired"
+    state = "good until" if key.is_valid(datetime.now(UTC)) else "expired"
     return f"{state} {key.expires_at:%Y-%m-%d %H:%M}"
 
 

@@ -5,8 +5,8 @@ methods of such subclasses.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
-from typing import Any, TypeGuard, TypeVar, cast
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeGuard, TypeVar, cast
 
 import msgspec
 
@@ -410,3 +410,53 @@ def as_list(value: Any) -> list[Any]:
 def without_none(**fields: Any) -> dict[str, Any]:
     """Return the fields that are not None."""
     return {key: value for key, value in fields.items() if value is not None}
+
+
+JsonKind = Literal["null", "boolean", "number", "string", "array", "object"]
+
+
+def json_kind(value: Any) -> JsonKind:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list() | tuple():
+            return "array"
+        case _:
+            return "object"
+
+
+def json_equal(one: Any, other: Any, *, tolerance: float = 0) -> bool:
+    """Whether two values are equal: 1 equals 1.0, true is not 1. Numbers may differ by `tolerance`."""
+    kind = json_kind(one)
+    if kind != json_kind(other):
+        return False
+    match kind:
+        case "number":
+            return _numbers_equal(one, other, tolerance)
+        case "array":
+            some, others = cast("Sequence[Any]", one), cast("Sequence[Any]", other)
+            return len(some) == len(others) and all(
+                json_equal(mine, yours, tolerance=tolerance) for mine, yours in zip(some, others, strict=True)
+            )
+        case "object":
+            mine, yours = cast("Mapping[str, Any]", one), cast("Mapping[str, Any]", other)
+            return mine.keys() == yours.keys() and all(
+                json_equal(mine[key], yours[key], tolerance=tolerance) for key in mine
+            )
+        case _:
+            return one == other
+
+
+def _numbers_equal(one: float, other: float, tolerance: float) -> bool:
+    if one == other:
+        return True
+    try:
+        return tolerance > 0 and abs(one - other) <= tolerance
+    except OverflowError:  # An integer that no float can hold.
+        return False

@@ -1,6 +1,5 @@
-"""JSON values: equality, paths into them, and JSON in text.
+"""JSON values: paths into them, and JSON in text.
 
-- Equality: 1 equals 1.0, true is not 1, objects may have any key order.
 - Paths: `a.b[0]`, `$.a[0]` or `/a/0`. A key with a dot or bracket is written `["a.b"]`, or as a JSON pointer. In a list
   a number is an index; `[-1]` is the last item. Missing values are UNSET: null is a value.
 - The text that is searched comes from a model: nothing raises, and the work is bounded.
@@ -9,52 +8,12 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET
 
 from palaver.core import json
-
-JsonKind = Literal["null", "boolean", "number", "string", "array", "object"]
-
-
-def json_kind(value: Any) -> JsonKind:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case list() | tuple():
-            return "array"
-        case _:
-            return "object"
-
-
-def json_equal(one: Any, other: Any, *, tolerance: float = 0) -> bool:
-    """Whether two values are equal. Numbers may differ by `tolerance`."""
-    kind = json_kind(one)
-    if kind != json_kind(other):
-        return False
-    match kind:
-        case "number":
-            return _numbers_equal(one, other, tolerance)
-        case "array":
-            some, others = cast("Sequence[Any]", one), cast("Sequence[Any]", other)
-            return len(some) == len(others) and all(
-                json_equal(mine, yours, tolerance=tolerance) for mine, yours in zip(some, others, strict=True)
-            )
-        case "object":
-            mine, yours = cast("Mapping[str, Any]", one), cast("Mapping[str, Any]", other)
-            return mine.keys() == yours.keys() and all(
-                json_equal(mine[key], yours[key], tolerance=tolerance) for key in mine
-            )
-        case _:
-            return one == other
 
 
 def map_strings(value: Any, change: Callable[[str], str]) -> Any:
@@ -68,15 +27,6 @@ def map_strings(value: Any, change: Callable[[str], str]) -> Any:
             return {key: map_strings(item, change) for key, item in cast("dict[str, Any]", value).items()}
         case _:
             return value
-
-
-def _numbers_equal(one: float, other: float, tolerance: float) -> bool:
-    if one == other:
-        return True
-    try:
-        return tolerance > 0 and abs(one - other) <= tolerance
-    except OverflowError:  # An integer that no float can hold.
-        return False
 
 
 PathSteps = tuple[str | int, ...]

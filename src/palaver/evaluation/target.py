@@ -9,6 +9,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET
 
+from palaver.core.json import json_kind
 from palaver.core.messages import Data, Message
 from palaver.errors import InvalidValue
 from palaver.evaluation import json_values
@@ -110,7 +111,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
             return value
         if self.stringify and value is not UNSET:
             return _SORTED.encode(value).decode()
-        kind = "missing" if value is UNSET else f"of kind {json_values.json_kind(value)}"
+        kind = "missing" if value is UNSET else f"of kind {json_kind(value)}"
         raise ScoringError("needs_text", f"{what} is {kind}. Set stringify, or a target that is a string")
 
 

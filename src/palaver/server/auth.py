@@ -262,7 +262,7 @@ class Authenticator:
         # Compare in any case: the time it takes must not reveal whether the key exists.
         is_match = api_keys.verify_secret(parsed.secret, key.hash if key else None)
         now = self.now()
-        if key is None or not is_match or not key.is_good(now):
+        if key is None or not is_match or not key.is_valid(now):
             return None
         self._note_use(key, now)
         return Caller(key.project, key.scopes, key.id, "key")
@@ -274,7 +274,7 @@ class Authenticator:
         if session is None:
             return None
         key, now = await self._keys.get(session.key), self.now()
-        if key is None or now >= session.expires_at or not key.is_good(now):
+        if key is None or now >= session.expires_at or not key.is_valid(now):
             return None
         self._note_use(key, now)
         return Caller(session.project, session.scopes, session.key, "session", session.hash)
@@ -347,7 +347,7 @@ class Authenticator:
         if caller.key is None or not self._keys.contains(caller.key):
             return False
         key = self._keys.peek(caller.key)
-        return key is None or not key.is_good(now)
+        return key is None or not key.is_valid(now)
 
     @contextmanager
     def watch(self, caller: Caller, end: Callable[[], object]) -> Generator[None]:

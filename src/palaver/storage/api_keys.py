@@ -31,7 +31,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     made_by: str | None = None
     """The key that created it; None if it was created on the command line."""
 
-    def is_good(self, now: datetime) -> bool:
+    def is_valid(self, now: datetime) -> bool:
         """Whether the key is not revoked and not expired."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 

@@ -8,6 +8,7 @@ import msgspec
 from sqlalchemy import Connection, Integer, column
 
 from palaver.core import json
+from palaver.core.json import json_equal
 from palaver.errors import InvalidValue, NotFound
 from palaver.storage import pagination
 from palaver.storage.database import Database
@@ -54,19 +55,6 @@ def parse_row_filter(text: str | None) -> Mapping[str, Any]:
     if not sign or not name:
         raise InvalidValue('A filter is column=value, or {"column": value}.', pointer=_POINTER)
     return {name: json.parse_or_text(value)}
-
-
-def json_equal(one: Any, other: Any) -> bool:
-    """Whether two JSON values are equal: 1 equals 1.0, true is not 1."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, list) and isinstance(other, list):
-        mine, theirs = cast("list[Any]", one), cast("list[Any]", other)
-        return len(mine) == len(theirs) and all(map(json_equal, mine, theirs))
-    if isinstance(one, dict) and isinstance(other, dict):
-        left, right = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
-        return left.keys() == right.keys() and all(json_equal(value, right[name]) for name, value in left.items())
-    return bool(one == other)
 
 
 def _may_contain(raw: bytes, needle: str) -> bool:

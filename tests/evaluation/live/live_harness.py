@@ -14,7 +14,7 @@ from palaver.storage.evaluations import live_evaluators as online_scores
 from palaver.storage.evaluations.live_evaluators import LiveEvaluator, LiveScore
 from palaver.traces.ingest import build_row
 from palaver.traces.model import Span
-from tests.storage.span_factory import keep, span_id, trace_id
+from tests.storage.span_factory import insert_rows, span_id, trace_id
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 HELLO = {"key": "contains", "name": "hello", "parameters": {"substring": "Hello"}}
@@ -49,7 +49,7 @@ def live(name: str, at: float = 0, *, trace: str | None = None, **more: Any) -> 
 
 
 async def come(database: Database, *spans: Span) -> None:
-    await keep(database, *(build_row(span) for span in spans), today=NOON.date())
+    await insert_rows(database, *(build_row(span) for span in spans), today=NOON.date())
 
 
 async def ruled(database: Database, *, project: str = "default", **more: Any) -> LiveEvaluator:

@@ -22,7 +22,7 @@ from palaver.storage.evaluations.tables import online_cases as table
 from palaver.storage.spans import retention as span_retention
 from palaver.storage.spans.tables import spans
 from tests.evaluation.live.live_harness import HELLO, NOON, Clock, come, live, ruled, scored, scorer, scores
-from tests.storage.evaluation_factory import alive
+from tests.storage.evaluation_factory import register_processes
 from tests.storage.span_factory import trace_id
 
 
@@ -214,7 +214,7 @@ async def test_what_a_dead_process_had_is_scored_by_another(database: Database) 
     clock = Clock()
     await ruled(database)
     await come(database, live("t"))
-    await database.write(alive, "p1", "p2")
+    await database.write(register_processes, "p1", "p2")
     await scorer(database, clock).step()
     clock.later(11)
     claimed = await database.write(online_cases.claim_cases, "p1", clock.now, 4, ahead=timedelta(seconds=1))

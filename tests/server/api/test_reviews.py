@@ -28,7 +28,7 @@ from palaver.traces.ingest import build_row
 from palaver.traces.model import Span
 from tests.server.api.evaluated import answer_all, evaluation_dependencies, with_set
 from tests.server.rest_client import FakeCaller, application, rest_client
-from tests.storage.span_factory import NOON, keep, span_id, trace_id
+from tests.storage.span_factory import NOON, insert_rows, span_id, trace_id
 
 SETTINGS = Settings()
 CORRECT = {"key": "correct", "type": "boolean"}
@@ -356,7 +356,7 @@ async def test_agreement_is_that_of_reviewers_and_with_the_judge_of_the_run(peop
 
 async def said_live(database: Database, *names: str) -> None:
     said = [live(name, at) for at, name in enumerate(names)]
-    await keep(database, *(build_row(span) for span in said))
+    await insert_rows(database, *(build_row(span) for span in said))
 
 
 def live(name: str, at: float = 0, **more: Any) -> Span:

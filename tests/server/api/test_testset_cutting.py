@@ -25,8 +25,8 @@ from palaver.storage.threads import repository as threads
 from palaver.testsets.rows import pack_row_id
 from palaver.traces.model import Span
 from tests.server.rest_client import FakeCaller, application, rest_client
-from tests.storage.span_factory import NOON, keep, row, span_id, trace_id
-from tests.storage.thread_factory import NOW, assistant, new, post, run_row, talk, user
+from tests.storage.span_factory import NOON, insert_rows, span_id, span_row, trace_id
+from tests.storage.thread_factory import NOW, assistant, create_conversation, new_thread, post_messages, run_row, user
 
 RULE = {"detector": "email", "action": "mask", "scope": ["testsets"]}
 
@@ -74,7 +74,7 @@ def error(answer: httpx.Response) -> tuple[int, str, str | None]:
 
 
 async def test_a_conversation_becomes_a_row(http: httpx.AsyncClient, database: Database) -> None:
-    await talk(database, "hi", "hello", "and?", "so")
+    await create_conversation(database, "hi", "hello", "and?", "so")
     testset = await made(http)
     answer = await cut(http, testset, {"kind": "conversation", "id": "conv_1"}, message="a case")
     told = answer.json()
@@ -99,8 +99,8 @@ async def test_a_conversation_becomes_a_row(http: httpx.AsyncClient, database: D
 async def test_it_is_cut_at_the_message_that_is_named_on_whatever_branch(
     http: httpx.AsyncClient, database: Database
 ) -> None:
-    await talk(database, "hi", "hello", "and?", "so")
-    (other,) = await post(database, "u1", assistant("servus", "a9"))
+    await create_conversation(database, "hi", "hello", "and?", "so")
+    (other,) = await post_messages(database, "u1", assistant("servus", "a9"))
     await database.write(threads.move_head, "default", "conv_1", "a2")
     testset = await made(http)
 
@@ -113,10 +113,10 @@ async def test_it_is_cut_at_the_message_that_is_named_on_whatever_branch(
 
 async def test_what_the_run_was_given_besides_becomes_columns(http: httpx.AsyncClient, database: Database) -> None:
     call = msgspec.json.encode(Call(workflow="tutor", inputs={"subject": "maths"}))
-    thread = new(inputs={"subject": "physics"})
+    thread = new_thread(inputs={"subject": "physics"})
     await database.write(threads.create_thread, "default", thread, [user("hi", "u1")])
     await database.write(lambda db: db.execute(insert(runs), [run_row("run_1", "conv_1", call=call)]))
-    await post(database, "u1", assistant("hello", "a1"), origin="run", run="run_1")
+    await post_messages(database, "u1", assistant("hello", "a1"), origin="run", run="run_1")
     testset = await made(http)
     source = {"kind": "conversation", "id": "conv_1"}
     answer = (await cut(http, testset, source, columns={"subject": "topic"})).json()
@@ -128,7 +128,7 @@ async def test_what_the_run_was_given_besides_becomes_columns(http: httpx.AsyncC
 
 
 async def test_a_conversation_becomes_a_script(http: httpx.AsyncClient, database: Database) -> None:
-    await talk(database, "hi", "hello", "and?", "so")
+    await create_conversation(database, "hi", "hello", "and?", "so")
     testset = await made(http)
     answer = await cut(http, testset, {"kind": "conversation", "id": "conv_1"}, **{"as": "script"})
 
@@ -136,7 +136,7 @@ async def test_a_conversation_becomes_a_script(http: httpx.AsyncClient, database
 
 
 async def test_what_is_not_to_be_in_test_sets_is_taken_out(database: Database) -> None:
-    await talk(database, "I am ann@example.org", "Hello ann@example.org")
+    await create_conversation(database, "I am ann@example.org", "Hello ann@example.org")
     async with rest_client(app(database, redact=(RULE,))) as http:
         answer = await cut(http, await made(http), {"kind": "conversation", "id": "conv_1"})
 
@@ -156,7 +156,7 @@ async def test_a_trace_becomes_a_row(http: httpx.AsyncClient, database: Database
         messages_in=(Message.user("hi"),),
         messages_out=(Message.assistant("hello"),),
     )
-    await keep(database, row("root", project="default", body=compress_body(msgspec.json.encode(span))))
+    await insert_rows(database, span_row("root", project="default", body=compress_body(msgspec.json.encode(span))))
     testset = await made(http)
     whole = await cut(http, testset, {"kind": "trace", "trace_id": trace_id("t")})
     one = await cut(http, testset, {"kind": "trace", "trace_id": trace_id("t"), "span_id": span_id("root")}, base=2)
@@ -246,7 +246,7 @@ async def test_an_answer_is_accepted_as_what_is_expected(http: httpx.AsyncClient
 async def test_what_is_not_there_cannot_be_cut(
     http: httpx.AsyncClient, database: Database, source: dict[str, Any], told: tuple[int, str, str | None]
 ) -> None:
-    await talk(database, "hi", "hello")
+    await create_conversation(database, "hi", "hello")
 
     status, code, path = error(await cut(http, await made(http), source))
     assert (status, code) == told[:2]
@@ -254,7 +254,7 @@ async def test_what_is_not_there_cannot_be_cut(
 
 
 async def test_another_projects_conversation_is_the_same_as_none(database: Database) -> None:
-    await talk(database, "hi", "hello")
+    await create_conversation(database, "hi", "hello")
     async with rest_client(app(database), FakeCaller(project="other")) as http:
         testset = await made(http)
         theirs = await cut(http, testset, {"kind": "conversation", "id": "conv_1"})
@@ -263,7 +263,7 @@ async def test_another_projects_conversation_is_the_same_as_none(database: Datab
 
 
 async def test_a_base_that_is_not_the_newest_is_refused(http: httpx.AsyncClient, database: Database) -> None:
-    await talk(database, "hi", "hello")
+    await create_conversation(database, "hi", "hello")
     testset = await made(http)
 
     late = await cut(http, testset, {"kind": "conversation", "id": "conv_1"}, base=7)

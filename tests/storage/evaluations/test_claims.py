@@ -4,13 +4,13 @@ from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import slices as evaluation_claims
 from palaver.storage.evaluations import slices as evaluation_slices
-from tests.storage.evaluation_factory import AT, alive, new
+from tests.storage.evaluation_factory import AT, make_evaluation, register_processes
 
 
 async def test_all_slices_are_the_processes_from_the_start(database: Database) -> None:
-    await database.write(alive, "cli", "server")
+    await database.write(register_processes, "cli", "server")
     made, taken = await database.write(
-        evaluation_claims.create_claimed_evaluation, "default", new(6, size=3), "cli", AT
+        evaluation_claims.create_claimed_evaluation, "default", make_evaluation(6, size=3), "cli", AT
     )
 
     assert (made.state, made.started_at, made.total) == ("running", AT, 6)
@@ -22,8 +22,10 @@ async def test_all_slices_are_the_processes_from_the_start(database: Database) -
 
 
 async def test_of_one_that_was_stopped_what_is_left_ends_with_it(database: Database) -> None:
-    await database.write(alive, "cli")
-    _, taken = await database.write(evaluation_claims.create_claimed_evaluation, "default", new(6, size=3), "cli", AT)
+    await database.write(register_processes, "cli")
+    _, taken = await database.write(
+        evaluation_claims.create_claimed_evaluation, "default", make_evaluation(6, size=3), "cli", AT
+    )
     going = await database.write(evaluations.cancel_evaluation, "default", "ev_1", AT)
     for one in taken:
         await database.write(evaluation_slices.release_slice, "cli", one, AT)
@@ -33,8 +35,8 @@ async def test_of_one_that_was_stopped_what_is_left_ends_with_it(database: Datab
 
 
 async def test_when_the_process_dies_others_go_on(database: Database) -> None:
-    await database.write(alive, "cli", "server")
-    await database.write(evaluation_claims.create_claimed_evaluation, "default", new(6, size=3), "cli", AT)
+    await database.write(register_processes, "cli", "server")
+    await database.write(evaluation_claims.create_claimed_evaluation, "default", make_evaluation(6, size=3), "cli", AT)
     await database.write(evaluation_slices.requeue_lost_slices, ["cli"], AT)
 
     taken = await database.write(evaluation_slices.claim_slices, "server", ["tutor"], 100, AT)
@@ -42,6 +44,8 @@ async def test_when_the_process_dies_others_go_on(database: Database) -> None:
 
 
 async def test_one_with_nothing_to_do_has_ended(database: Database) -> None:
-    made, taken = await database.write(evaluation_claims.create_claimed_evaluation, "default", new(0), "cli", AT)
+    made, taken = await database.write(
+        evaluation_claims.create_claimed_evaluation, "default", make_evaluation(0), "cli", AT
+    )
 
     assert (made.state, taken) == ("succeeded", [])

@@ -13,7 +13,14 @@ from palaver.storage.evaluations.repository import EvaluationFilters
 from palaver.storage.evaluations.results import NewResult, RecordOutcome, StopConditions
 from palaver.storage.evaluations.slices import Slice
 from palaver.storage.pagination import FIRST_PAGE, Window
-from tests.storage.evaluation_factory import AT, alive, new, result, score, score_rows
+from tests.storage.evaluation_factory import (
+    AT,
+    load_score_rows,
+    make_evaluation,
+    make_result,
+    make_score,
+    register_processes,
+)
 
 FREE = StopConditions()
 
@@ -39,7 +46,7 @@ async def state(database: Database, id: str = "ev_1") -> tuple[Any, ...]:
 
 async def test_a_new_evaluation_waits_and_is_found_with_its_plan(database: Database) -> None:
     made = await database.write(
-        evaluations.create_evaluation, "default", new(plan={"a": [1]}, rows=b"x" * 32, key="k1"), AT
+        evaluations.create_evaluation, "default", make_evaluation(plan={"a": [1]}, rows=b"x" * 32, key="k1"), AT
     )
 
     found = await database.read(evaluations.get_planned, "default", "ev_1")
@@ -52,17 +59,19 @@ async def test_a_new_evaluation_waits_and_is_found_with_its_plan(database: Datab
 
 
 ENDS: list[tuple[list[NewResult], tuple[Any, ...]]] = [
-    ([result(0), result(1)], ("succeeded", 2, 0, 0)),
-    ([result(0), result(1, status="failed")], ("partly", 1, 1, 0)),
-    ([result(0), result(1, scores=[score(None, status="error")])], ("partly", 2, 0, 1)),
-    ([result(0, status="failed"), result(1, status="failed")], ("failed", 0, 2, 0)),
+    ([make_result(0), make_result(1)], ("succeeded", 2, 0, 0)),
+    ([make_result(0), make_result(1, status="failed")], ("partly", 1, 1, 0)),
+    ([make_result(0), make_result(1, scores=[make_score(None, status="error")])], ("partly", 2, 0, 1)),
+    ([make_result(0, status="failed"), make_result(1, status="failed")], ("failed", 0, 2, 0)),
 ]
 
 
 async def test_it_ends_as_its_cells_did(database: Database) -> None:
     found: list[tuple[Any, ...]] = []
     for number, (outcomes, _) in enumerate(ENDS):
-        await database.write(evaluations.create_evaluation, "default", new(2, size=1, id=f"ev_{number}"), AT)
+        await database.write(
+            evaluations.create_evaluation, "default", make_evaluation(2, size=1, id=f"ev_{number}"), AT
+        )
         await run(database, outcomes)
         found.append(await state(database, f"ev_{number}"))
 
@@ -70,13 +79,13 @@ async def test_it_ends_as_its_cells_did(database: Database) -> None:
 
 
 async def test_one_without_cells_has_ended_at_once(database: Database) -> None:
-    made = await database.write(evaluations.create_evaluation, "default", new(0), AT)
+    made = await database.write(evaluations.create_evaluation, "default", make_evaluation(0), AT)
 
     assert (made.state, made.ended_at) == ("succeeded", AT)
 
 
 async def test_what_nobody_runs_is_cancelled_at_once(database: Database) -> None:
-    await database.write(evaluations.create_evaluation, "default", new(), AT)
+    await database.write(evaluations.create_evaluation, "default", make_evaluation(), AT)
 
     done = await database.write(evaluations.cancel_evaluation, "default", "ev_1", AT)
 
@@ -84,13 +93,13 @@ async def test_what_nobody_runs_is_cancelled_at_once(database: Database) -> None
 
 
 async def test_what_is_running_is_cancelled_when_it_is_let_go_of(database: Database) -> None:
-    await database.write(evaluations.create_evaluation, "default", new(), AT)
+    await database.write(evaluations.create_evaluation, "default", make_evaluation(), AT)
     [first, *others] = await taken(database, free=2)
-    await database.write(results.record_results, "p1", first, [result(0)], FREE, AT)
+    await database.write(results.record_results, "p1", first, [make_result(0)], FREE, AT)
 
     asked = await database.write(evaluations.cancel_evaluation, "default", "ev_1", AT)
     stopped = await database.read(slices.find_stopped, [("default", "ev_1")])
-    late = await database.write(results.record_results, "p1", first, [result(1)], FREE, AT)
+    late = await database.write(results.record_results, "p1", first, [make_result(1)], FREE, AT)
     for one in (first, *others):
         await database.write(slices.release_slice, "p1", one, AT)
 
@@ -102,9 +111,9 @@ async def test_what_is_running_is_cancelled_when_it_is_let_go_of(database: Datab
 
 
 async def test_too_many_failures_end_it(database: Database) -> None:
-    await database.write(evaluations.create_evaluation, "default", new(6, size=1), AT)
+    await database.write(evaluations.create_evaluation, "default", make_evaluation(6, size=1), AT)
 
-    await run(database, [result(cell, status="failed") for cell in range(6)], StopConditions(max_failed=2))
+    await run(database, [make_result(cell, status="failed") for cell in range(6)], StopConditions(max_failed=2))
 
     found = await database.read(evaluations.get_evaluation, "default", "ev_1")
     assert (found.state, found.failed, found.reason) == (
@@ -115,9 +124,9 @@ async def test_too_many_failures_end_it(database: Database) -> None:
 
 
 async def test_money_that_is_spent_ends_it_and_scores_count(database: Database) -> None:
-    await database.write(evaluations.create_evaluation, "default", new(6, size=1, concurrency=1), AT)
+    await database.write(evaluations.create_evaluation, "default", make_evaluation(6, size=1, concurrency=1), AT)
 
-    dear = [result(cell, cost=0.2, scores=[score(cost=0.3)]) for cell in range(6)]
+    dear = [make_result(cell, cost=0.2, scores=[make_score(cost=0.3)]) for cell in range(6)]
     await run(database, dear, StopConditions(max_cost=1.0))
 
     found = await database.read(evaluations.get_evaluation, "default", "ev_1")
@@ -127,18 +136,18 @@ async def test_money_that_is_spent_ends_it_and_scores_count(database: Database) 
 
 
 async def test_what_failed_is_run_again_and_the_rest_stays(database: Database) -> None:
-    await database.write(evaluations.create_evaluation, "default", new(4, size=2), AT)
-    erred = [score(None, status="error", reason="webhook_failed: away")]
+    await database.write(evaluations.create_evaluation, "default", make_evaluation(4, size=2), AT)
+    erred = [make_score(None, status="error", reason="webhook_failed: away")]
     with pytest.raises(StillRunning):
         await database.write(evaluations.rerun_evaluation, "default", "ev_1", "failed", AT)
-    await run(database, [result(0), result(1, status="failed"), result(2, scores=erred), result(3)])
+    await run(database, [make_result(0), make_result(1, status="failed"), make_result(2, scores=erred), make_result(3)])
     before = await state(database)
 
     await database.write(evaluations.rerun_evaluation, "default", "ev_1", "failed", AT)
-    await run(database, [result(1, words="Later")])
+    await run(database, [make_result(1, words="Later")])
     failed_again = await state(database)
     await database.write(evaluations.rerun_evaluation, "default", "ev_1", "errors", AT)
-    await run(database, [result(2, scores=[score()]), result(0, words="Never")])
+    await run(database, [make_result(2, scores=[make_score()]), make_result(0, words="Never")])
 
     assert (before, failed_again) == (("partly", 3, 1, 1), ("partly", 4, 0, 1))
     assert await state(database) == ("succeeded", 4, 0, 0)
@@ -147,11 +156,11 @@ async def test_what_failed_is_run_again_and_the_rest_stays(database: Database) -
 
 
 async def test_all_of_it_may_be_run_again(database: Database) -> None:
-    await database.write(evaluations.create_evaluation, "default", new(2), AT)
-    await run(database, [result(0, cost=1.0, scores=[score()]), result(1, cost=1.0)])
+    await database.write(evaluations.create_evaluation, "default", make_evaluation(2), AT)
+    await run(database, [make_result(0, cost=1.0, scores=[make_score()]), make_result(1, cost=1.0)])
 
     found = await database.write(evaluations.rerun_evaluation, "default", "ev_1", "all", AT)
-    scores = await database.read(score_rows, "default", "ev_1")
+    scores = await database.read(load_score_rows, "default", "ev_1")
 
     assert (found.state, found.done, found.cost, found.recorded, found.ended_at, scores) == (
         "queued",
@@ -165,32 +174,32 @@ async def test_all_of_it_may_be_run_again(database: Database) -> None:
 
 async def test_deleting_one_leaves_nothing_and_others_alone(database: Database) -> None:
     for name in ("ev_1", "ev_2"):
-        await database.write(evaluations.create_evaluation, "default", new(2, id=name), AT)
+        await database.write(evaluations.create_evaluation, "default", make_evaluation(2, id=name), AT)
     [one, other] = await taken(database, free=2)
     for held in (one, other):
-        await database.write(results.record_results, "p1", held, [result(0, scores=[score()])], FREE, AT)
+        await database.write(results.record_results, "p1", held, [make_result(0, scores=[make_score()])], FREE, AT)
 
     await database.write(evaluations.delete_evaluation, "default", "ev_1")
 
     mine, theirs = (one, other) if one.evaluation == "ev_1" else (other, one)
-    assert await database.write(results.record_results, "p1", mine, [result(1)], FREE, AT) == RecordOutcome(
+    assert await database.write(results.record_results, "p1", mine, [make_result(1)], FREE, AT) == RecordOutcome(
         is_ours=False
     )
     assert await database.write(slices.end_slice, "p1", mine, AT) is False
     assert await database.read(slices.find_stopped, [mine.evaluation_key, theirs.evaluation_key]) == {
         mine.evaluation_key
     }
-    assert [await database.read(score_rows, *held.evaluation_key) for held in (mine, theirs)] == [
+    assert [await database.read(load_score_rows, *held.evaluation_key) for held in (mine, theirs)] == [
         [],
         [(0, "exact_match", 0, "scored", True, 1.0)],
     ]
 
 
 async def test_lists_are_the_newest_first_by_state_test_set_and_name(database: Database) -> None:
-    await database.write(evaluations.create_evaluation, "default", new(0, id="ev_1", name="100% ÄPFEL"), AT)
-    await database.write(evaluations.create_evaluation, "default", new(2, id="ev_2", testset="ts_2"), AT)
-    await database.write(evaluations.create_evaluation, "default", new(2, id="ev_3"), AT)
-    await database.write(evaluations.create_evaluation, "other", new(2, id="ev_4"), AT)
+    await database.write(evaluations.create_evaluation, "default", make_evaluation(0, id="ev_1", name="100% ÄPFEL"), AT)
+    await database.write(evaluations.create_evaluation, "default", make_evaluation(2, id="ev_2", testset="ts_2"), AT)
+    await database.write(evaluations.create_evaluation, "default", make_evaluation(2, id="ev_3"), AT)
+    await database.write(evaluations.create_evaluation, "other", make_evaluation(2, id="ev_4"), AT)
 
     async def named(window: Window = FIRST_PAGE, **filters: Any) -> list[str]:
         page = await database.read(evaluations.list_evaluations, "default", EvaluationFilters(**filters), window)
@@ -207,8 +216,8 @@ async def test_lists_are_the_newest_first_by_state_test_set_and_name(database: D
 
 
 async def test_an_evaluation_of_a_dead_process_ends_if_it_was_stopped(database: Database) -> None:
-    await database.write(alive, "p1")
-    await database.write(evaluations.create_evaluation, "default", new(2), AT)
+    await database.write(register_processes, "p1")
+    await database.write(evaluations.create_evaluation, "default", make_evaluation(2), AT)
     await taken(database)
     await database.write(evaluations.cancel_evaluation, "default", "ev_1", AT)
 

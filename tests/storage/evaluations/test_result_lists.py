@@ -11,12 +11,12 @@ from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import results, slices
 from palaver.storage.evaluations.results import NewResult, ResultFilters, StopConditions, StoredScore
 from palaver.storage.pagination import FIRST_PAGE, Window
-from tests.storage.evaluation_factory import AT, new, result, score
+from tests.storage.evaluation_factory import AT, make_evaluation, make_result, make_score
 
 
 async def keep(database: Database, *outcomes: NewResult, id: str = "ev_1", project: str = "default") -> None:
     """An evaluation with these results, recorded in that order."""
-    await database.write(evaluations.create_evaluation, project, new(len(outcomes), size=50, id=id), AT)
+    await database.write(evaluations.create_evaluation, project, make_evaluation(len(outcomes), size=50, id=id), AT)
     [held] = [
         one
         for one in await database.write(slices.claim_slices, "p1", ["tutor"], 9, AT)
@@ -26,16 +26,18 @@ async def keep(database: Database, *outcomes: NewResult, id: str = "ev_1", proje
 
 
 OUTCOMES = [
-    result(3, variant=1, words="Zürich 100%", scores=[score(), score(False, name="contains", evaluator=1)]),
-    result(0, scores=[score(False), score(True, name="contains", evaluator=1)]),
-    result(1, status="failed"),
-    result(2, variant=1, words="ZÜRICH", scores=[score(None, status="error", reason="webhook_failed: away")]),
+    make_result(
+        3, variant=1, words="Zürich 100%", scores=[make_score(), make_score(False, name="contains", evaluator=1)]
+    ),
+    make_result(0, scores=[make_score(False), make_score(True, name="contains", evaluator=1)]),
+    make_result(1, status="failed"),
+    make_result(2, variant=1, words="ZÜRICH", scores=[make_score(None, status="error", reason="webhook_failed: away")]),
 ]
 
 
 async def test_pages_follow_the_cells_and_streams_the_recording(database: Database) -> None:
     await keep(database, *OUTCOMES)
-    await keep(database, result(0), id="ev_2")
+    await keep(database, make_result(0), id="ev_2")
 
     first = await database.read(results.list_results, "default", "ev_1", ResultFilters(), Window(limit=3))
     rest = await database.read(
@@ -84,7 +86,7 @@ async def test_results_are_found_by_what_came_of_them(database: Database) -> Non
 
 
 async def test_many_cells_are_looked_through_a_piece_at_a_time(database: Database) -> None:
-    await keep(database, *(result(cell, variant=cell % 2) for cell in range(20)))
+    await keep(database, *(make_result(cell, variant=cell % 2) for cell in range(20)))
     wanted = ResultFilters(among=range(0, 100_000, 5), variant=1)
 
     page = await database.read(results.list_results, "default", "ev_1", wanted)
@@ -95,7 +97,8 @@ async def test_many_cells_are_looked_through_a_piece_at_a_time(database: Databas
 async def test_one_is_read_whole_and_no_other_projects(database: Database) -> None:
     usage = Usage(input_tokens=3, output_tokens=4)
     await keep(
-        database, result(0, usage=usage, scores=[score(label="good", details={"a": [1]}, cost=0.1, usage=usage)])
+        database,
+        make_result(0, usage=usage, scores=[make_score(label="good", details={"a": [1]}, cost=0.1, usage=usage)]),
     )
 
     found = await database.read(results.get_result, "default", "ev_1", 0)
@@ -122,7 +125,7 @@ async def test_one_is_read_whole_and_no_other_projects(database: Database) -> No
 
 
 async def test_all_are_written_out_a_piece_at_a_time(database: Database) -> None:
-    await keep(database, *(result(cell) for cell in range(5)))
+    await keep(database, *(make_result(cell) for cell in range(5)))
 
     first = await database.read(results.list_result_details, "default", "ev_1", -1, 3)
     rest = await database.read(results.list_result_details, "default", "ev_1", first[-1].result.cell, 3)
@@ -133,7 +136,7 @@ async def test_all_are_written_out_a_piece_at_a_time(database: Database) -> None
 
 
 async def test_the_last_ones_tell_how_fast_it_goes(database: Database) -> None:
-    await keep(database, *(result(cell) for cell in range(5)))
+    await keep(database, *(make_result(cell) for cell in range(5)))
 
     found = await database.read(results.recent_pace, "default", "ev_1", 3)
 
@@ -144,7 +147,7 @@ async def test_the_last_ones_tell_how_fast_it_goes(database: Database) -> None:
 
 async def test_texts_that_a_database_cannot_hold_are_held_anyway(database: Database) -> None:
     odd = "a\0b\ud800"
-    await keep(database, result(0, words=odd, scores=[score(name=odd, label=odd, reason=odd)]))
+    await keep(database, make_result(0, words=odd, scores=[make_score(name=odd, label=odd, reason=odd)]))
 
     [found] = (await database.read(results.list_results, "default", "ev_1")).data
 

@@ -9,7 +9,7 @@ from palaver.storage.evaluations import results, slices
 from palaver.storage.evaluations.repository import NewSlice
 from palaver.storage.evaluations.results import RecordOutcome, StopConditions
 from palaver.storage.evaluations.slices import Slice
-from tests.storage.evaluation_factory import AT, alive, cell_rows, new, result
+from tests.storage.evaluation_factory import AT, load_cell_rows, make_evaluation, make_result, register_processes
 
 NAMES = ["tutor", "other"]
 
@@ -23,7 +23,7 @@ def shown(taken: list[Slice]) -> list[tuple[str, int, int]]:
 
 
 async def test_a_workflow_runs_no_more_cells_than_it_may_in_all_processes(database: Database) -> None:
-    await database.write(evaluations.create_evaluation, "default", new(100, size=5, concurrency=10), AT)
+    await database.write(evaluations.create_evaluation, "default", make_evaluation(100, size=5, concurrency=10), AT)
 
     first, second = await take(database, "p1", free=5), await take(database, "p2")
     third = await take(database, "p3")
@@ -38,7 +38,7 @@ async def test_a_workflow_runs_no_more_cells_than_it_may_in_all_processes(databa
 
 
 async def test_many_who_take_at_once_never_get_the_same(database: Database) -> None:
-    await database.write(evaluations.create_evaluation, "default", new(60, size=3, concurrency=40), AT)
+    await database.write(evaluations.create_evaluation, "default", make_evaluation(60, size=3, concurrency=40), AT)
 
     taken = await asyncio.gather(*(take(database, f"p{number}", free=4) for number in range(12)))
 
@@ -48,9 +48,11 @@ async def test_many_who_take_at_once_never_get_the_same(database: Database) -> N
 
 
 async def test_a_short_evaluation_does_not_wait_for_a_long_one(database: Database) -> None:
-    await database.write(evaluations.create_evaluation, "default", new(100, size=1, concurrency=2), AT)
+    await database.write(evaluations.create_evaluation, "default", make_evaluation(100, size=1, concurrency=2), AT)
     begun = await take(database)
-    await database.write(evaluations.create_evaluation, "default", new(2, id="ev_2", size=1, concurrency=2), AT)
+    await database.write(
+        evaluations.create_evaluation, "default", make_evaluation(2, id="ev_2", size=1, concurrency=2), AT
+    )
     await database.write(slices.end_slice, "p1", begun[0], AT)
 
     assert shown(begun) == [("ev_1", 0, 1), ("ev_1", 1, 1)]
@@ -59,14 +61,14 @@ async def test_a_short_evaluation_does_not_wait_for_a_long_one(database: Databas
 
 async def test_only_workflows_that_a_process_serves_are_its_to_run(database: Database) -> None:
     some = [NewSlice("tutor", 0, 1), NewSlice("", 0, 1), NewSlice("other", 0, 1)]
-    await database.write(evaluations.create_evaluation, "default", new(3, slices=some), AT)
+    await database.write(evaluations.create_evaluation, "default", make_evaluation(3, slices=some), AT)
 
     assert [one.workflow for one in await take(database, names=["other"])] == ["", "other"]
     assert [one.workflow for one in await take(database, names=[])] == []
 
 
 async def test_what_a_process_gives_back_is_anothers(database: Database) -> None:
-    await database.write(evaluations.create_evaluation, "default", new(3), AT)
+    await database.write(evaluations.create_evaluation, "default", make_evaluation(3), AT)
     [mine] = await take(database)
 
     assert await database.write(slices.release_slice, "p1", mine, AT) is True
@@ -74,17 +76,17 @@ async def test_what_a_process_gives_back_is_anothers(database: Database) -> None
 
     assert (theirs.place, theirs.attempts) == (mine.place, 0)
     assert await database.write(slices.release_slice, "p1", mine, AT) is False
-    assert await database.write(results.record_results, "p1", mine, [result(0)], StopConditions(), AT) == RecordOutcome(
-        is_ours=False
-    )
     assert await database.write(
-        results.record_results, "p2", theirs, [result(0)], StopConditions(), AT
+        results.record_results, "p1", mine, [make_result(0)], StopConditions(), AT
+    ) == RecordOutcome(is_ours=False)
+    assert await database.write(
+        results.record_results, "p2", theirs, [make_result(0)], StopConditions(), AT
     ) == RecordOutcome(is_ours=True)
 
 
 async def test_what_the_dead_and_the_unknown_have_left_is_given_back(database: Database) -> None:
-    await database.write(alive, "p1", "p2")
-    await database.write(evaluations.create_evaluation, "default", new(6, size=1, concurrency=6), AT)
+    await database.write(register_processes, "p1", "p2")
+    await database.write(evaluations.create_evaluation, "default", make_evaluation(6, size=1, concurrency=6), AT)
     for process in ("p1", "p2", "gone"):
         await take(database, process, free=2)
 
@@ -94,15 +96,15 @@ async def test_what_the_dead_and_the_unknown_have_left_is_given_back(database: D
 
 
 async def test_deaths_are_counted_until_a_cell_is_recorded(database: Database) -> None:
-    await database.write(alive, "p1")
-    await database.write(evaluations.create_evaluation, "default", new(3), AT)
+    await database.write(register_processes, "p1")
+    await database.write(evaluations.create_evaluation, "default", make_evaluation(3), AT)
     attempts: list[int] = []
     for _ in range(3):
         [one] = await take(database)
         attempts.append(one.attempts)
         await database.write(slices.requeue_lost_slices, ["p1"], AT)
     [one] = await take(database)
-    await database.write(results.record_results, "p1", one, [result(0)], StopConditions(), AT)
+    await database.write(results.record_results, "p1", one, [make_result(0)], StopConditions(), AT)
     await database.write(slices.requeue_lost_slices, ["p1"], AT)
 
     assert attempts == [0, 1, 2]
@@ -110,7 +112,7 @@ async def test_deaths_are_counted_until_a_cell_is_recorded(database: Database) -
 
 
 async def test_calls_are_given_out_at_their_pace_to_all_processes(database: Database) -> None:
-    await database.write(evaluations.create_evaluation, "default", new(3), AT)
+    await database.write(evaluations.create_evaluation, "default", make_evaluation(3), AT)
     later = AT + timedelta(seconds=60)
 
     due = [await database.write(slices.reserve_calls, "default", "ev_1", 0.5, 10, at) for at in (AT, AT, later)]
@@ -120,15 +122,17 @@ async def test_calls_are_given_out_at_their_pace_to_all_processes(database: Data
 
 
 async def test_a_cell_that_is_recorded_never_changes(database: Database) -> None:
-    await database.write(evaluations.create_evaluation, "default", new(3), AT)
+    await database.write(evaluations.create_evaluation, "default", make_evaluation(3), AT)
     [one] = await take(database)
-    first = await database.write(results.record_results, "p1", one, [result(0), result(1)], StopConditions(), AT)
+    first = await database.write(
+        results.record_results, "p1", one, [make_result(0), make_result(1)], StopConditions(), AT
+    )
     again = await database.write(
-        results.record_results, "p1", one, [result(1, status="failed"), result(2)], StopConditions(), AT
+        results.record_results, "p1", one, [make_result(1, status="failed"), make_result(2)], StopConditions(), AT
     )
 
     found = await database.read(evaluations.get_evaluation, "default", "ev_1")
-    rows = await database.read(cell_rows, "default", "ev_1")
+    rows = await database.read(load_cell_rows, "default", "ev_1")
     assert (first, again, found.done, found.failed, found.recorded) == (
         RecordOutcome(True),
         RecordOutcome(True),

@@ -5,15 +5,15 @@ from palaver.storage.spans import filters as span_filters
 from palaver.storage.spans import queries as span_arrivals
 from palaver.storage.spans import traces as span_trees
 from palaver.storage.spans.queries import SpanQuery
-from tests.storage.span_factory import keep, row, span_id, trace_id
+from tests.storage.span_factory import insert_rows, span_id, span_row, trace_id
 
 
 async def test_what_was_kept_is_told_in_the_order_in_which_it_came(database: Database) -> None:
-    await keep(database, row("before", 9))
+    await insert_rows(database, span_row("before", 9))
     last = await database.read(span_arrivals.last_position)
-    await keep(database, row("late", 5, parent="before"), row("theirs", project="theirs"))
-    await keep(database, row("early", 1, trace="u"))
-    await keep(database, row("child", 2, trace="u", parent="early"))
+    await insert_rows(database, span_row("late", 5, parent="before"), span_row("theirs", project="theirs"))
+    await insert_rows(database, span_row("early", 1, trace="u"))
+    await insert_rows(database, span_row("child", 2, trace="u", parent="early"))
 
     read = database.read
     found = await read(span_arrivals.list_arrivals, "mine", last)
@@ -34,8 +34,10 @@ async def test_nothing_is_last_where_nothing_was_kept(database: Database) -> Non
 
 
 async def test_traces_are_had_by_name_as_far_as_they_are_asked_for(database: Database) -> None:
-    await keep(database, row("b", 2, trace="b"), row("a", 1, trace="a"), row("aa", 2, trace="a", parent="a"))
-    await keep(database, row("a", 1, trace="a", project="theirs"))
+    await insert_rows(
+        database, span_row("b", 2, trace="b"), span_row("a", 1, trace="a"), span_row("aa", 2, trace="a", parent="a")
+    )
+    await insert_rows(database, span_row("a", 1, trace="a", project="theirs"))
     traces = [trace_id("a"), trace_id("b"), trace_id("nobody")]
     asked = SpanQuery(filter=span_filters.parse_filter({"field": "name", "op": "eq", "value": "b"}))
 
@@ -46,7 +48,9 @@ async def test_traces_are_had_by_name_as_far_as_they_are_asked_for(database: Dat
 
 
 async def test_a_trace_is_found_by_the_beginning_of_its_id(database: Database) -> None:
-    await keep(database, row("a", trace="a"), row("b", trace="b"), row("c", trace="c", project="theirs"))
+    await insert_rows(
+        database, span_row("a", trace="a"), span_row("b", trace="b"), span_row("c", trace="c", project="theirs")
+    )
     known = sorted([trace_id("a"), trace_id("b")])
 
     async def beginning(prefix: str, limit: int = 9) -> list[str]:
@@ -59,15 +63,15 @@ async def test_a_trace_is_found_by_the_beginning_of_its_id(database: Database) -
 
 
 async def test_an_outline_has_every_span_once_below_its_parent(database: Database) -> None:
-    await keep(
+    await insert_rows(
         database,
-        row("root"),
-        row("b", 2, parent="root"),
-        row("a", 1, parent="root"),
-        row("aa", 3, parent="a"),
-        row("orphan", 0.5, parent="nobody"),
-        row("x", 6, parent="y"),
-        row("y", 5, parent="x"),
+        span_row("root"),
+        span_row("b", 2, parent="root"),
+        span_row("a", 1, parent="root"),
+        span_row("aa", 3, parent="a"),
+        span_row("orphan", 0.5, parent="nobody"),
+        span_row("x", 6, parent="y"),
+        span_row("y", 5, parent="x"),
     )
 
     found = await database.read(span_trees.load_outline, "mine", trace_id("t"))
@@ -84,9 +88,9 @@ async def test_an_outline_has_every_span_once_below_its_parent(database: Databas
 
 
 async def test_what_takes_the_place_of_the_last_comes_after_it(database: Database) -> None:
-    await keep(database, row("a"), row("b", 1))
+    await insert_rows(database, span_row("a"), span_row("b", 1))
     before = await database.read(span_arrivals.last_position)
-    await keep(database, row("b", 1, duration_ms=9_000.0))
+    await insert_rows(database, span_row("b", 1, duration_ms=9_000.0))
     [came] = await database.read(span_arrivals.list_arrivals, "mine", before)
 
     assert (came.row.name, came.row.duration_ms) == ("b", 9_000.0)

@@ -7,15 +7,15 @@ from palaver.storage.pagination import Window
 from palaver.storage.spans import queries as span_pages
 from palaver.storage.spans import traces as span_trees
 from palaver.storage.spans.queries import SpanQuery
-from tests.storage.span_factory import keep, row, span_id, trace_id
+from tests.storage.span_factory import insert_rows, span_id, span_row, trace_id
 
 MANY = 300
 
 
 async def test_many_are_all_kept_and_found(database: Database) -> None:
-    given = [row(f"s{number}", number, said=f"word{number} common", user=f"u{number}") for number in range(MANY)]
+    given = [span_row(f"s{number}", number, said=f"word{number} common", user=f"u{number}") for number in range(MANY)]
 
-    added = await keep(database, *given)
+    added = await insert_rows(database, *given)
 
     page = await database.read(span_pages.list_spans, "mine", SpanQuery(), Window(MANY))
     assert tuple(added) == (MANY, 0, 0)
@@ -31,8 +31,8 @@ async def test_many_are_all_kept_and_found(database: Database) -> None:
 
 @pytest.mark.parametrize("said", ["short", "a long story " * 200])
 async def test_a_span_that_is_replaced_is_no_longer_found_by_its_words(database: Database, said: str) -> None:
-    await keep(database, row("a", said=f"{said} before"))
-    await keep(database, row("a", duration_ms=200.0, said=f"{said} after"))
+    await insert_rows(database, span_row("a", said=f"{said} before"))
+    await insert_rows(database, span_row("a", duration_ms=200.0, said=f"{said} after"))
 
     before, after = [
         await database.read(span_pages.list_spans, "mine", SpanQuery(search=word)) for word in ("before", "after")

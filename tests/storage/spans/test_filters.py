@@ -30,7 +30,7 @@ from palaver.storage.spans.queries import SpanQuery
 from palaver.storage.spans.tables import INDEXED_COLUMNS
 from palaver.storage.spans.writes import SpanRow
 from palaver.storage.tables import metadata
-from tests.storage.span_factory import NOON, SECOND, TODAY, row
+from tests.storage.span_factory import NOON, SECOND, TODAY, span_row
 
 # Reading
 
@@ -167,14 +167,18 @@ TIMES = [NOON + at * SECOND for at in (-1, 0, 1, 2)]
 def rows() -> list[SpanRow]:
     """Spans that differ in all that can be asked for."""
     return [
-        row("a", 0, kind="llm", model="a", cost=2.5, input_tokens=1, attributes={"http.route": "a_b", "a": 1}),
-        row("ab", 1, kind="tool", status="error", model="A", user="a%b", attributes={"a": "1", "a.b": True}),
-        row("a_b", 1, parent="a", session="a_b", duration_ms=0.0, attributes={'odd "name"': "a%b", "a": None}),
-        row("a%b", 2, trace="u", workflow="ä", cost=0.0, output_tokens=7, attributes={"$.a": 2.5, "a": False}),
-        row("axb", 2, trace="u", user="axb", provider='a"b', attributes={"a.b": "true", "__proto__": "a", "ä": 7}),
-        row("ä", 0, trace="v", model="ab", tool="a", status="cancelled", attributes={"[0]": -1, "back\\slash": "'"}),
-        row("'", -1, trace="v", exception="B", run_id="'", service="𝄞", attributes={"a": "𝄞", "http.route": 100}),
-        row("B", 1, trace="w", scope="ab", finish="a\\b", status_message="ok", attributes={"a": "A", "a.b": 1e300}),
+        span_row("a", 0, kind="llm", model="a", cost=2.5, input_tokens=1, attributes={"http.route": "a_b", "a": 1}),
+        span_row("ab", 1, kind="tool", status="error", model="A", user="a%b", attributes={"a": "1", "a.b": True}),
+        span_row("a_b", 1, parent="a", session="a_b", duration_ms=0.0, attributes={'odd "name"': "a%b", "a": None}),
+        span_row("a%b", 2, trace="u", workflow="ä", cost=0.0, output_tokens=7, attributes={"$.a": 2.5, "a": False}),
+        span_row("axb", 2, trace="u", user="axb", provider='a"b', attributes={"a.b": "true", "__proto__": "a", "ä": 7}),
+        span_row(
+            "ä", 0, trace="v", model="ab", tool="a", status="cancelled", attributes={"[0]": -1, "back\\slash": "'"}
+        ),
+        span_row("'", -1, trace="v", exception="B", run_id="'", service="𝄞", attributes={"a": "𝄞", "http.route": 100}),
+        span_row(
+            "B", 1, trace="w", scope="ab", finish="a\\b", status_message="ok", attributes={"a": "A", "a.b": 1e300}
+        ),
     ]
 
 
@@ -187,7 +191,9 @@ def filled(request: pytest.FixtureRequest) -> Iterator[Connection]:
         engine = create_postgres_engine(request.getfixturevalue("postgres").create())
     metadata.create_all(engine)
     with engine.begin() as connection:
-        spans.insert_spans(connection, [*rows(), *(row(name, project="theirs") for name in TEXTS if name)], today=TODAY)
+        spans.insert_spans(
+            connection, [*rows(), *(span_row(name, project="theirs") for name in TEXTS if name)], today=TODAY
+        )
         yield connection
     engine.dispose()
 

@@ -7,7 +7,7 @@ from palaver.storage.database import Database
 from palaver.storage.spans import queries as span_pages
 from palaver.storage.spans import traces as span_trees
 from palaver.storage.spans.queries import TraceListItem
-from tests.storage.span_factory import keep, row, trace_id
+from tests.storage.span_factory import insert_rows, span_row, trace_id
 
 EMPTY = json.encode({"renderer": "empty", "text": ""})
 SILENT: dict[str, Any] = {"preview_in": EMPTY, "preview_out": EMPTY}
@@ -28,56 +28,65 @@ def told(found: TraceListItem) -> tuple[Any, ...]:
 
 
 async def test_a_silent_head_shows_what_the_call_that_ended_last_says(database: Database) -> None:
-    await keep(
+    await insert_rows(
         database,
-        row("root", **SILENT),
-        row("long", 1, duration_ms=9_000.0, model="a", provider="p", session="s", user="u", **CALL),
-        row("short", 2, model="b", **CALL),
-        row("tool", 99, kind="tool", parent="root", model="c"),
+        span_row("root", **SILENT),
+        span_row("long", 1, duration_ms=9_000.0, model="a", provider="p", session="s", user="u", **CALL),
+        span_row("short", 2, model="b", **CALL),
+        span_row("tool", 99, kind="tool", parent="root", model="c"),
     )
 
     assert told(await only(database)) == ("in long", "out long", "a", "p", "s", "u")
 
 
 async def test_a_call_that_tells_both_sides_goes_before_a_later_one_that_does_not(database: Database) -> None:
-    await keep(database, row("root", **SILENT), row("whole", 1, **CALL), row("half", 2, **CALL, preview_out=EMPTY))
+    await insert_rows(
+        database,
+        span_row("root", **SILENT),
+        span_row("whole", 1, **CALL),
+        span_row("half", 2, **CALL, preview_out=EMPTY),
+    )
 
     assert told(await only(database)) == ("in whole", "out whole", None, None, None, None)
 
 
 async def test_where_no_call_tells_both_sides_the_last_one_tells_what_it_can(database: Database) -> None:
-    await keep(database, row("root", **SILENT), row("half", 2, **CALL, preview_out=EMPTY, model="m"))
+    await insert_rows(database, span_row("root", **SILENT), span_row("half", 2, **CALL, preview_out=EMPTY, model="m"))
 
     assert told(await only(database)) == ("in half", "", "m", None, None, None)
 
 
 async def test_what_the_head_says_stays(database: Database) -> None:
-    await keep(
-        database, row("root", session="mine", user="me"), row("call", 1, model="m", session="s", user="u", **CALL)
+    await insert_rows(
+        database,
+        span_row("root", session="mine", user="me"),
+        span_row("call", 1, model="m", session="s", user="u", **CALL),
     )
 
     assert told(await only(database)) == ("in root", "out root", "m", None, "mine", "me")
 
 
 async def test_a_head_that_tells_all_of_it_is_asked_for_no_more(database: Database) -> None:
-    await keep(database, row("root", model="m"), row("call", 1, model="n", session="s", **CALL))
+    await insert_rows(database, span_row("root", model="m"), span_row("call", 1, model="n", session="s", **CALL))
 
     assert told(await only(database)) == ("in root", "out root", "m", None, None, None)
 
 
 async def test_what_failed_has_no_answer(database: Database) -> None:
-    await keep(database, row("root", status="error", **SILENT), row("call", 1, **CALL))
+    await insert_rows(database, span_row("root", status="error", **SILENT), span_row("call", 1, **CALL))
 
     assert told(await only(database)) == ("in call", "", None, None, None, None)
 
 
 async def test_a_run_of_ours_has_said_itself_what_it_said(database: Database) -> None:
-    await keep(database, row("root", run_id="run_1", **SILENT), row("call", 1, model="m", session="s", **CALL))
+    await insert_rows(
+        database, span_row("root", run_id="run_1", **SILENT), span_row("call", 1, model="m", session="s", **CALL)
+    )
 
     assert told(await only(database)) == ("", "", "m", None, None, None)
 
 
 async def test_a_trace_without_calls_stays_as_it_is(database: Database) -> None:
-    await keep(database, row("root", **SILENT), row("step", 1, parent="root"))
+    await insert_rows(database, span_row("root", **SILENT), span_row("step", 1, parent="root"))
 
     assert told(await only(database)) == ("", "", None, None, None, None)

@@ -14,7 +14,7 @@ from palaver.storage.spans import full_text as span_words
 from palaver.storage.spans import queries as span_pages
 from palaver.storage.spans.filters import FilterCondition, FilterGroup
 from palaver.storage.spans.queries import SpanQuery, TraceListItem
-from tests.storage.span_factory import NOON, SECOND, keep, row, span_id, trace_id
+from tests.storage.span_factory import NOON, SECOND, insert_rows, span_id, span_row, trace_id
 
 
 async def listed(database: Database, query: SpanQuery = span_pages.ALL_SPANS) -> list[str]:
@@ -22,10 +22,12 @@ async def listed(database: Database, query: SpanQuery = span_pages.ALL_SPANS) ->
 
 
 async def test_the_latest_come_first_a_page_at_a_time_and_pages_stay_while_spans_arrive(database: Database) -> None:
-    await keep(database, *(row(f"{at}", at, trace=f"{at}") for at in range(5)), row("a", 3, trace="same time"))
+    await insert_rows(
+        database, *(span_row(f"{at}", at, trace=f"{at}") for at in range(5)), span_row("a", 3, trace="same time")
+    )
 
     first = await database.read(span_pages.list_spans, "mine", SpanQuery(), Window(2))
-    await keep(database, row("new", 9, trace="new"), row("late", 0.5, trace="late"))
+    await insert_rows(database, span_row("new", 9, trace="new"), span_row("late", 0.5, trace="late"))
     second = await database.read(span_pages.list_spans, "mine", SpanQuery(), Window(9, first.next))
 
     assert [one.name for one in first.data] == ["4", "a"]
@@ -34,7 +36,7 @@ async def test_the_latest_come_first_a_page_at_a_time_and_pages_stay_while_spans
 
 
 async def test_equal_spans_of_two_traces_are_each_listed_once(database: Database) -> None:
-    await keep(database, *(row("a", trace=f"{number}") for number in range(5)))
+    await insert_rows(database, *(span_row("a", trace=f"{number}") for number in range(5)))
 
     seen: list[str] = []
     window: Window | None = Window(2)
@@ -47,7 +49,7 @@ async def test_equal_spans_of_two_traces_are_each_listed_once(database: Database
 
 
 async def test_a_cursor_of_another_list_or_a_damaged_one_is_refused(database: Database) -> None:
-    await keep(database, row("a"), row("b", 1), row("c", 2, trace="u"))
+    await insert_rows(database, span_row("a"), span_row("b", 1), span_row("c", 2, trace="u"))
     cursor = (await database.read(span_pages.list_spans, "mine", SpanQuery(), Window(1))).next
     assert cursor is not None
 
@@ -62,7 +64,7 @@ async def test_a_cursor_of_another_list_or_a_damaged_one_is_refused(database: Da
 
 
 async def test_spans_are_found_by_when_they_started(database: Database) -> None:
-    await keep(database, *(row(f"{at}", at) for at in range(4)))
+    await insert_rows(database, *(span_row(f"{at}", at) for at in range(4)))
 
     assert await listed(database, SpanQuery(since=NOON + 2 * SECOND)) == ["3", "2"]
     assert await listed(database, SpanQuery(until=NOON + 2 * SECOND)) == ["1", "0"]
@@ -71,12 +73,12 @@ async def test_spans_are_found_by_when_they_started(database: Database) -> None:
 
 async def test_a_trace_is_listed_once_with_what_its_calls_come_to(database: Database) -> None:
     tokens: dict[str, Any] = {"input_tokens": 10, "output_tokens": 1, "cost": 0.5}
-    await keep(
+    await insert_rows(
         database,
-        row("agent", 0, kind="agent", session="s", workflow="w", input_tokens=99, output_tokens=99, cost=9.0),
-        row("chat", 1, parent="agent", kind="llm", **tokens),
-        row("again", 2, parent="agent", kind="llm", status="error", **tokens),
-        row("tool", 3, parent="agent", kind="tool", **tokens),
+        span_row("agent", 0, kind="agent", session="s", workflow="w", input_tokens=99, output_tokens=99, cost=9.0),
+        span_row("chat", 1, parent="agent", kind="llm", **tokens),
+        span_row("again", 2, parent="agent", kind="llm", status="error", **tokens),
+        span_row("tool", 3, parent="agent", kind="tool", **tokens),
     )
 
     [found] = (await database.read(span_pages.list_traces, "mine")).data
@@ -108,7 +110,9 @@ async def test_a_trace_is_listed_once_with_what_its_calls_come_to(database: Data
 
 
 async def test_a_trace_whose_calls_say_nothing_has_what_its_root_says(database: Database) -> None:
-    await keep(database, row("agent", input_tokens=7, cost=2.0), row("chat", 1, parent="agent", kind="llm"))
+    await insert_rows(
+        database, span_row("agent", input_tokens=7, cost=2.0), span_row("chat", 1, parent="agent", kind="llm")
+    )
 
     [found] = (await database.read(span_pages.list_traces, "mine")).data
 
@@ -170,7 +174,7 @@ async def test_a_search_finds_words_and_phrases_and_knows_no_commands(
         "numbers": "3e5, 0x1f",
         "long": "a" * 200,
     }
-    await keep(database, *(row(name, said=said, trace=name) for name, said in texts.items()))
+    await insert_rows(database, *(span_row(name, said=said, trace=name) for name, said in texts.items()))
 
     assert sorted(await listed(database, SpanQuery(search=search))) == expected
 
@@ -180,8 +184,10 @@ async def test_a_search_for_what_is_everywhere_finds_the_latest(
 ) -> None:
     monkeypatch.setattr(span_words, "MAX_SORTED_HITS", 3)
     monkeypatch.setattr(span_words, "SEARCH_WINDOWS", (2, 4, 99))
-    texts = [row(f"{at}", at, trace=f"{at}", said="same", kind="llm") for at in range(9)]
-    await keep(database, *texts, *(row(f"no {at}", at, trace=f"no {at}", said="other", kind="llm") for at in range(6)))
+    texts = [span_row(f"{at}", at, trace=f"{at}", said="same", kind="llm") for at in range(9)]
+    await insert_rows(
+        database, *texts, *(span_row(f"no {at}", at, trace=f"no {at}", said="other", kind="llm") for at in range(6))
+    )
     llm = FilterCondition("field", "kind", "eq", ("llm",))
 
     seen: list[str] = []
@@ -199,12 +205,12 @@ async def test_a_search_for_what_is_everywhere_finds_the_latest(
 
 
 async def test_all_that_is_asked_for_has_to_hold(database: Database) -> None:
-    await keep(
+    await insert_rows(
         database,
-        row("a", 0, said="x", kind="llm"),
-        row("b", 1, said="x", kind="llm", status="error"),
-        row("c", 2, said="y", kind="llm", status="error"),
-        row("d", 3, said="x", kind="llm", status="error"),
+        span_row("a", 0, said="x", kind="llm"),
+        span_row("b", 1, said="x", kind="llm", status="error"),
+        span_row("c", 2, said="y", kind="llm", status="error"),
+        span_row("d", 3, said="x", kind="llm", status="error"),
     )
     errors = FilterGroup(
         "and", (FilterCondition("field", "kind", "eq", ("llm",)), FilterCondition("field", "status", "ne", ("ok",)))

@@ -15,7 +15,7 @@ from palaver.storage.spans.partitions import DayUsage
 from palaver.storage.spans.queries import SpanQuery
 from palaver.storage.spans.tables import span_bodies
 from palaver.storage.spans.tables import spans as table
-from tests.storage.span_factory import TODAY, keep, row
+from tests.storage.span_factory import TODAY, insert_rows, span_row
 
 DAY = 24 * 60 * 60
 ONE = timedelta(days=1)
@@ -34,8 +34,8 @@ async def let_go(database: Database, before: date, project: str | None = None) -
 
 
 async def test_days_before_a_day_go_with_all_that_is_of_them(database: Database) -> None:
-    await keep(database, *(row(f"{days}", days * DAY, said="x", trace=f"{days}") for days in (0, -1, -2)))
-    await keep(database, row("theirs", -2 * DAY, project="theirs"))
+    await insert_rows(database, *(span_row(f"{days}", days * DAY, said="x", trace=f"{days}") for days in (0, -1, -2)))
+    await insert_rows(database, span_row("theirs", -2 * DAY, project="theirs"))
 
     assert await let_go(database, TODAY) == 3
     assert await let_go(database, TODAY) == 0
@@ -51,7 +51,7 @@ async def test_days_before_a_day_go_with_all_that_is_of_them(database: Database)
 
 async def test_a_day_goes_in_pieces(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(span_retention, "DELETE_BATCH", 3)
-    await keep(database, *(row(f"{number}", trace=f"{number}") for number in range(7)))
+    await insert_rows(database, *(span_row(f"{number}", trace=f"{number}") for number in range(7)))
 
     pieces = [await database.write(span_retention.delete_before, TODAY + ONE, "mine") for _ in range(4)]
 
@@ -61,7 +61,7 @@ async def test_a_day_goes_in_pieces(database: Database, monkeypatch: pytest.Monk
 
 async def test_no_piece_is_begun_after_its_time(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(span_retention, "DELETE_BUDGET_S", 0)
-    await keep(database, *(row(f"{number}", trace=f"{number}") for number in range(50)))
+    await insert_rows(database, *(span_row(f"{number}", trace=f"{number}") for number in range(50)))
 
     pieces = [await database.write(span_retention.delete_before, TODAY + ONE, "mine") for _ in range(4)]
 
@@ -69,23 +69,27 @@ async def test_no_piece_is_begun_after_its_time(database: Database, monkeypatch:
 
 
 async def test_one_project_may_keep_less_than_others(database: Database) -> None:
-    await keep(database, row("old", -1 * DAY), row("new"), row("theirs", -1 * DAY, project="theirs"))
+    await insert_rows(
+        database, span_row("old", -1 * DAY), span_row("new"), span_row("theirs", -1 * DAY, project="theirs")
+    )
 
     assert await let_go(database, TODAY, "mine") == 1
 
     assert await names(database) == ["new"]
     assert await names(database, project="theirs") == ["theirs"]
-    await keep(database, row("late", -1 * DAY), row("tardy", -1 * DAY, project="theirs"))
+    await insert_rows(database, span_row("late", -1 * DAY), span_row("tardy", -1 * DAY, project="theirs"))
     held = await database.read(span_days.list_day_usage)
     assert [(one.project, one.day, one.spans) for one in held] == [("theirs", TODAY - ONE, 2), ("mine", TODAY, 2)]
 
 
 async def test_what_comes_late_for_a_day_that_went_is_filed_under_today(database: Database) -> None:
-    await keep(database, row("old", -2 * DAY))
+    await insert_rows(database, span_row("old", -2 * DAY))
     await let_go(database, TODAY - ONE)
 
-    await keep(database, row("late", -2 * DAY), row("later", -3 * DAY), row("other", -2 * DAY, project="theirs"))
-    await keep(database, row("in time", -1 * DAY))
+    await insert_rows(
+        database, span_row("late", -2 * DAY), span_row("later", -3 * DAY), span_row("other", -2 * DAY, project="theirs")
+    )
+    await insert_rows(database, span_row("in time", -1 * DAY))
 
     held = await database.read(span_days.list_day_usage)
     assert [(one.project, one.day, one.spans) for one in held] == [
@@ -97,14 +101,14 @@ async def test_what_comes_late_for_a_day_that_went_is_filed_under_today(database
 
 async def test_a_trace_that_goes_on_the_next_day_gets_another_head(database: Database) -> None:
     night = 12 * 60 * 60
-    await keep(
+    await insert_rows(
         database,
-        row("root", night - 60, duration_ms=120_000.0),
-        row("before", night - 30, parent="root"),
-        row("after", night + 10, parent="root"),
-        row("last", night + 20, parent="root"),
-        row("short", night - 60, trace="u"),
-        row("alone", night - 60, trace="v", duration_ms=120_000.0),
+        span_row("root", night - 60, duration_ms=120_000.0),
+        span_row("before", night - 30, parent="root"),
+        span_row("after", night + 10, parent="root"),
+        span_row("last", night + 20, parent="root"),
+        span_row("short", night - 60, trace="u"),
+        span_row("alone", night - 60, trace="v", duration_ms=120_000.0),
     )
 
     assert await let_go(database, TODAY + ONE) == 4
@@ -113,22 +117,22 @@ async def test_a_trace_that_goes_on_the_next_day_gets_another_head(database: Dat
 
 
 async def test_how_much_days_hold_is_counted(database: Database) -> None:
-    first, second, third = row("a"), row("b", 1), row("b", 1, duration_ms=999.0, body=b"{}")
-    await keep(database, first, second, row("c", -1 * DAY))
-    await keep(database, third, first)
+    first, second, third = span_row("a"), span_row("b", 1), span_row("b", 1, duration_ms=999.0, body=b"{}")
+    await insert_rows(database, first, second, span_row("c", -1 * DAY))
+    await insert_rows(database, third, first)
 
     held = await database.read(span_days.list_day_usage, "mine")
 
     assert held == [
-        DayUsage("mine", TODAY - ONE, 1, row("c").bytes),
+        DayUsage("mine", TODAY - ONE, 1, span_row("c").bytes),
         DayUsage("mine", TODAY, 2, first.bytes + third.bytes),
     ]
     assert await database.read(span_days.list_day_usage, "theirs") == []
 
 
 async def test_the_oldest_days_go_until_the_rest_fits(database: Database) -> None:
-    size = row("0").bytes
-    await keep(database, *(row(f"{days}", -days * DAY, trace=f"{days}", said="0") for days in range(4)))
+    size = span_row("0").bytes
+    await insert_rows(database, *(span_row(f"{days}", -days * DAY, trace=f"{days}", said="0") for days in range(4)))
 
     async def over(spans: float) -> date | None:
         return await database.read(span_days.first_day_within, int(spans * size) + 8)
@@ -154,7 +158,7 @@ async def test_coming_days_have_their_partitions(database: Database) -> None:
 
 async def test_a_day_that_was_emptied_leaves_no_table(postgres_url: str) -> None:
     database = open_database(postgres_url)
-    await keep(database, row("old", -1 * DAY), row("new"))
+    await insert_rows(database, span_row("old", -1 * DAY), span_row("new"))
     await let_go(database, TODAY, "mine")
 
     def partitions(db: Connection) -> list[str]:
@@ -170,7 +174,7 @@ async def test_a_day_that_was_emptied_leaves_no_table(postgres_url: str) -> None
 
 
 async def test_a_count_that_is_wrong_does_not_keep_a_day_for_ever(database: Database) -> None:
-    await keep(database, row("a"))
+    await insert_rows(database, span_row("a"))
     await database.write(span_days.add_day_usage, "mine", [(span_days.day_number(TODAY), 5, 500)])
 
     assert await database.write(span_retention.delete_before, TODAY + ONE, "mine") == 1
@@ -184,7 +188,7 @@ async def test_a_day_that_somebody_reads_for_long_goes_another_time(
 ) -> None:
     monkeypatch.setattr(span_retention, "DROP_LOCK_TIMEOUT_S", 0.05)
     database = open_database(postgres_url)
-    await keep(database, row("old", -1 * DAY), row("new"))
+    await insert_rows(database, span_row("old", -1 * DAY), span_row("new"))
 
     with psycopg.connect(postgres_url) as reader:
         assert reader.execute("SELECT count(*) FROM spans").fetchone() == (2,)
@@ -198,7 +202,7 @@ async def test_a_day_that_somebody_reads_for_long_goes_another_time(
 
 async def test_whatever_else_keeps_a_day_from_going_is_told(postgres_url: str) -> None:
     database = open_database(postgres_url)
-    await keep(database, row("old", -1 * DAY))
+    await insert_rows(database, span_row("old", -1 * DAY))
     await database.write(lambda db: db.execute(text("CREATE VIEW watched AS SELECT * FROM spans_20261114")))
 
     with pytest.raises(DBAPIError):

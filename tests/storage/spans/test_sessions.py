@@ -9,21 +9,21 @@ from palaver.storage.spans import stats as span_stats
 from palaver.storage.spans.filters import FilterCondition
 from palaver.storage.spans.queries import SessionListItem, SpanQuery
 from palaver.storage.spans.stats import TraceStats
-from tests.storage.span_factory import NOON, SECOND, keep, row
+from tests.storage.span_factory import NOON, SECOND, insert_rows, span_row
 
 HOUR = timedelta(hours=1)
 
 
 async def test_sessions_are_listed_the_last_active_first(database: Database) -> None:
-    await keep(
+    await insert_rows(
         database,
-        row("a", 0, trace="1", session="s1"),
-        row("b", 5, trace="2", session="s1"),
-        row("c", 6, trace="2", parent="b", session="s1"),
-        row("d", 3, trace="3"),
-        row("e", 4, trace="3", parent="d", session="s2"),
-        row("f", 5, trace="4", session="s3"),
-        row("g", 9, trace="5", session="s9", project="theirs"),
+        span_row("a", 0, trace="1", session="s1"),
+        span_row("b", 5, trace="2", session="s1"),
+        span_row("c", 6, trace="2", parent="b", session="s1"),
+        span_row("d", 3, trace="3"),
+        span_row("e", 4, trace="3", parent="d", session="s2"),
+        span_row("f", 5, trace="4", session="s3"),
+        span_row("g", 9, trace="5", session="s9", project="theirs"),
     )
 
     first = await database.read(span_sessions.list_sessions, "mine", SpanQuery(), Window(2))
@@ -44,11 +44,11 @@ async def test_sessions_are_listed_the_last_active_first(database: Database) -> 
 
 
 async def test_what_a_session_shows_is_its_traces_heads_even_where_others_name_it(database: Database) -> None:
-    await keep(
+    await insert_rows(
         database,
-        row("root", 0, trace="1"),
-        row("inner", 1, trace="1", parent="root", session="s"),
-        row("mute", 2, trace="2", session="s", preview_in=b"null", preview_out=b"null"),
+        span_row("root", 0, trace="1"),
+        span_row("inner", 1, trace="1", parent="root", session="s"),
+        span_row("mute", 2, trace="2", session="s", preview_in=b"null", preview_out=b"null"),
     )
 
     found = await database.read(span_sessions.list_sessions, "mine")
@@ -60,7 +60,7 @@ async def test_what_a_session_shows_is_its_traces_heads_even_where_others_name_i
 
 async def test_sessions_are_found_by_a_piece_of_their_name(database: Database) -> None:
     names = ["shop-1", "shop_2", "100 %", "\u202ekcatta", "'; DROP TABLE spans; --"]
-    await keep(database, *(row(f"{at}", at, trace=f"{at}", session=name) for at, name in enumerate(names)))
+    await insert_rows(database, *(span_row(f"{at}", at, trace=f"{at}", session=name) for at, name in enumerate(names)))
 
     async def found(name: str, window: Window = FIRST_PAGE) -> list[str]:
         page = await database.read(span_sessions.list_sessions, "mine", SpanQuery(), window, name=name)
@@ -76,13 +76,13 @@ async def test_sessions_are_found_by_a_piece_of_their_name(database: Database) -
 
 
 async def test_the_traces_of_a_session_come_in_order_whichever_span_names_it(database: Database) -> None:
-    await keep(
+    await insert_rows(
         database,
-        row("second", 2, trace="2"),
-        row("inner", 3, trace="2", parent="second", session="s"),
-        row("first", 1, trace="1", session="s"),
-        row("third", 4, trace="3", session="s"),
-        row("other", 4, trace="4", session="t"),
+        span_row("second", 2, trace="2"),
+        span_row("inner", 3, trace="2", parent="second", session="s"),
+        span_row("first", 1, trace="1", session="s"),
+        span_row("third", 4, trace="3", session="s"),
+        span_row("other", 4, trace="4", session="t"),
     )
 
     first = await database.read(span_sessions.list_session_traces, "mine", "s", Window(2))
@@ -93,16 +93,16 @@ async def test_the_traces_of_a_session_come_in_order_whichever_span_names_it(dat
 
 async def test_traces_are_counted_by_hour_and_group(database: Database) -> None:
     hour = HOUR.total_seconds()
-    await keep(
+    await insert_rows(
         database,
-        *(row(f"{ms}", ms, trace=f"{ms}", workflow="w", duration_ms=float(ms)) for ms in range(1, 21)),
-        row("chat", 1, trace="1", parent="1", kind="llm", input_tokens=5, output_tokens=2, cost=0.5),
-        row("more", 2, trace="1", parent="1", kind="embedding", input_tokens=5, cost=0.25),
-        row("tool", 2, trace="1", parent="1", kind="tool", input_tokens=500, cost=100.0),
-        row("bad", 30, trace="bad", workflow="w", status="error", duration_ms=1.0, input_tokens=1),
-        row("alone", 31, trace="alone", cost=0.125),
-        row("next", hour, trace="next", workflow="w"),
-        row("theirs", 0, trace="x", project="theirs"),
+        *(span_row(f"{ms}", ms, trace=f"{ms}", workflow="w", duration_ms=float(ms)) for ms in range(1, 21)),
+        span_row("chat", 1, trace="1", parent="1", kind="llm", input_tokens=5, output_tokens=2, cost=0.5),
+        span_row("more", 2, trace="1", parent="1", kind="embedding", input_tokens=5, cost=0.25),
+        span_row("tool", 2, trace="1", parent="1", kind="tool", input_tokens=500, cost=100.0),
+        span_row("bad", 30, trace="bad", workflow="w", status="error", duration_ms=1.0, input_tokens=1),
+        span_row("alone", 31, trace="alone", cost=0.125),
+        span_row("next", hour, trace="next", workflow="w"),
+        span_row("theirs", 0, trace="x", project="theirs"),
     )
 
     found = await database.read(span_stats.trace_stats, "mine", group="workflow")

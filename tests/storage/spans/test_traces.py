@@ -15,7 +15,7 @@ from palaver.storage.spans import traces as span_trees
 from palaver.storage.spans import writes as spans
 from palaver.storage.spans.traces import SkeletonSpan, SpanTreeItem
 from palaver.storage.tables import metadata
-from tests.storage.span_factory import NOON, SECOND, TODAY, keep, row, span_id, trace_id
+from tests.storage.span_factory import NOON, SECOND, TODAY, insert_rows, span_id, span_row, trace_id
 
 Shown = list[tuple[str, int, int, tuple[str, ...]]]
 
@@ -30,14 +30,14 @@ async def below(database: Database, parent: str | None = None, window: Window = 
 
 
 async def test_children_come_in_the_order_of_their_start_with_what_hangs_below(database: Database) -> None:
-    await keep(
+    await insert_rows(
         database,
-        row("root"),
-        row("b", 2, parent="root"),
-        row("a", 1, parent="root"),
-        row("aa", 3, parent="a"),
-        row("aaa", 4, parent="aa"),
-        row("other", trace="u"),
+        span_row("root"),
+        span_row("b", 2, parent="root"),
+        span_row("a", 1, parent="root"),
+        span_row("aa", 3, parent="a"),
+        span_row("aaa", 4, parent="aa"),
+        span_row("other", trace="u"),
     )
 
     assert shown(await below(database)) == [("root", 2, 4, ())]
@@ -48,7 +48,7 @@ async def test_children_come_in_the_order_of_their_start_with_what_hangs_below(d
 
 
 async def test_a_page_that_is_asked_for_often_is_planned_for_its_own_trace(database: Database) -> None:
-    await keep(database, row("root"), *(row(f"{at}", at, parent="root") for at in range(20)))
+    await insert_rows(database, span_row("root"), *(span_row(f"{at}", at, parent="root") for at in range(20)))
 
     def often(db: Connection) -> Any:
         for _ in range(20):  # After five it is prepared, after five more PostgreSQL may plan for all traces alike.
@@ -62,10 +62,10 @@ async def test_a_page_that_is_asked_for_often_is_planned_for_its_own_trace(datab
 
 
 async def test_children_come_a_page_at_a_time(database: Database) -> None:
-    await keep(database, row("root"), *(row(f"{at}", at, parent="root") for at in range(5)))
+    await insert_rows(database, span_row("root"), *(span_row(f"{at}", at, parent="root") for at in range(5)))
 
     first = await below(database, "root", Window(2))
-    await keep(database, row("early", 0.5, parent="root"), row("late", 2.5, parent="root"))
+    await insert_rows(database, span_row("early", 0.5, parent="root"), span_row("late", 2.5, parent="root"))
     second = await below(database, "root", Window(3, first.next))
 
     assert [one.name for one in first.data] == ["0", "1"]
@@ -75,15 +75,15 @@ async def test_children_come_a_page_at_a_time(database: Database) -> None:
 
 
 async def test_orphans_and_circles_stand_at_the_top(database: Database) -> None:
-    await keep(
+    await insert_rows(
         database,
-        row("root", 5),
-        row("orphan", 1, parent="gone"),
-        row("child", 2, parent="orphan"),
-        row("c", 9, parent="a"),
-        row("a", 8, parent="b"),
-        row("b", 7, parent="c"),
-        row("tail", 6, parent="a"),
+        span_row("root", 5),
+        span_row("orphan", 1, parent="gone"),
+        span_row("child", 2, parent="orphan"),
+        span_row("c", 9, parent="a"),
+        span_row("a", 8, parent="b"),
+        span_row("b", 7, parent="c"),
+        span_row("tail", 6, parent="a"),
     )
 
     assert shown(await below(database)) == [
@@ -104,7 +104,9 @@ def _memory() -> Connection:
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 3)), min_size=1, max_size=10))
 def test_every_span_is_in_the_tree_exactly_once(made: list[tuple[int, int]]) -> None:
-    given = [row(f"{number}", at, parent=f"{parent}" if parent else None) for number, (parent, at) in enumerate(made)]
+    given = [
+        span_row(f"{number}", at, parent=f"{parent}" if parent else None) for number, (parent, at) in enumerate(made)
+    ]
     with _memory() as db:
         spans.insert_spans(db, given, today=TODAY)
 
@@ -124,7 +126,12 @@ def test_every_span_is_in_the_tree_exactly_once(made: list[tuple[int, int]]) -> 
 
 
 async def test_the_skeleton_is_every_span_in_the_order_of_start(database: Database) -> None:
-    await keep(database, row("root"), row("b", 2, parent="root", kind="llm", status="error"), row("a", 1, parent="x"))
+    await insert_rows(
+        database,
+        span_row("root"),
+        span_row("b", 2, parent="root", kind="llm", status="error"),
+        span_row("a", 1, parent="x"),
+    )
 
     first = await database.read(span_trees.list_skeleton, "mine", trace_id("t"), Window(2))
     second = await database.read(span_trees.list_skeleton, "mine", trace_id("t"), Window(2, first.next))
@@ -139,11 +146,11 @@ async def test_the_skeleton_is_every_span_in_the_order_of_start(database: Databa
 
 
 async def test_a_summary_tells_what_a_trace_comes_to(database: Database) -> None:
-    await keep(
+    await insert_rows(
         database,
-        row("root", session="s2"),
-        row("a", 1, parent="root", kind="llm", session="s1", cost=0.25, input_tokens=4),
-        row("b", 2, parent="root", kind="llm", status="error", session="s1"),
+        span_row("root", session="s2"),
+        span_row("a", 1, parent="root", kind="llm", session="s1", cost=0.25, input_tokens=4),
+        span_row("b", 2, parent="root", kind="llm", status="error", session="s1"),
     )
 
     found = await database.read(span_trees.get_trace_overview, "mine", trace_id("t"))
@@ -157,8 +164,8 @@ async def test_a_summary_tells_what_a_trace_comes_to(database: Database) -> None
 
 
 async def test_records_are_given_by_their_ids(database: Database) -> None:
-    given = [row("a"), row("b"), row("c")]
-    await keep(database, *given)
+    given = [span_row("a"), span_row("b"), span_row("c")]
+    await insert_rows(database, *given)
 
     def some(db: Connection) -> dict[str, bytes]:
         return dict(span_trees.iter_span_bodies(db, "mine", trace_id("t"), [span_id("a"), span_id("c"), span_id("x")]))
@@ -179,24 +186,28 @@ async def test_the_shape_of_a_long_trace_is_read_once_and_again_when_it_changes(
     monkeypatch.setattr(span_shapes, "CACHE_MIN_SPANS", 3)
     monkeypatch.setattr(span_shapes, "CACHE_MAX_SPANS", 8)
     monkeypatch.setattr(span_shapes, "_read_shape", noted)
-    await keep(database, row("root", 1), row("a", 2, parent="root"), row("b", 3, parent="root"))
-    await keep(database, *(row(name, at, trace="u") for at, name in enumerate("xyz")))
+    await insert_rows(database, span_row("root", 1), span_row("a", 2, parent="root"), span_row("b", 3, parent="root"))
+    await insert_rows(database, *(span_row(name, at, trace="u") for at, name in enumerate("xyz")))
 
     first = shown(await below(database, "root")), shown(await below(database))
     assert first == ([("a", 0, 0, ()), ("b", 0, 0, ())], [("root", 2, 2, ())])
     assert len(read) == 1
-    await keep(database, row("b", 3, parent="a", duration_ms=9_000.0))  # It came again, and hangs elsewhere.
+    await insert_rows(
+        database, span_row("b", 3, parent="a", duration_ms=9_000.0)
+    )  # It came again, and hangs elsewhere.
     assert shown(await below(database)) == [("root", 1, 2, ())]
     assert shown(await below(database, "a")) == [("b", 0, 0, ())]
     assert len(read) == 2
-    await keep(database, row("c", 4, parent="a"))
+    await insert_rows(database, span_row("c", 4, parent="a"))
     assert shown(await below(database, "a")) == [("b", 0, 0, ()), ("c", 0, 0, ())]
     assert len(read) == 3
 
     for _ in range(2):
         await database.read(span_trees.list_children, "mine", trace_id("u"))
     assert len(read) == 4
-    await keep(database, row("d", 5, parent="a"), row("e", 6, parent="a"))  # Now there is room for one of them.
+    await insert_rows(
+        database, span_row("d", 5, parent="a"), span_row("e", 6, parent="a")
+    )  # Now there is room for one of them.
     await below(database)
     await database.read(span_trees.list_children, "mine", trace_id("u"))
     assert len(read) == 6

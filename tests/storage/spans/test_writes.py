@@ -20,7 +20,7 @@ from palaver.storage.spans.queries import SpanQuery
 from palaver.storage.spans.tables import span_bodies
 from palaver.storage.spans.tables import spans as table
 from palaver.storage.spans.writes import InsertCounts, compress_body, decompress_body
-from tests.storage.span_factory import NOON, SECOND, keep, row, span_id, trace_id
+from tests.storage.span_factory import NOON, SECOND, insert_rows, span_id, span_row, trace_id
 
 
 async def names(database: Database, *, search: str | None = None) -> list[str]:
@@ -39,9 +39,9 @@ async def body(database: Database, name: str) -> bytes | None:
 
 async def test_what_is_kept_is_given_back_as_a_row_and_as_a_record(database: Database) -> None:
     said = "word " * 1000
-    given = row("chat", model="m", session="s", attributes={"a": said}, input_tokens=3, cost=0.25)
+    given = span_row("chat", model="m", session="s", attributes={"a": said}, input_tokens=3, cost=0.25)
 
-    assert await keep(database, given) == InsertCounts(new=1, replaced=0, ignored=0)
+    assert await insert_rows(database, given) == InsertCounts(new=1, replaced=0, ignored=0)
 
     [found] = (await database.read(span_pages.list_spans, "mine")).data
     assert (found.trace_id, found.span_id, found.model, found.session) == (trace_id("t"), span_id("chat"), "m", "s")
@@ -54,15 +54,15 @@ async def test_what_is_kept_is_given_back_as_a_row_and_as_a_record(database: Dat
 
 
 async def test_nothing_is_kept_of_nothing(database: Database) -> None:
-    assert await keep(database) == InsertCounts(0, 0, 0)
+    assert await insert_rows(database) == InsertCounts(0, 0, 0)
 
 
 async def test_the_version_that_ended_later_takes_the_place_of_the_other(database: Database) -> None:
-    await keep(database, row("chat", said="first", duration_ms=10.0))
+    await insert_rows(database, span_row("chat", said="first", duration_ms=10.0))
 
-    assert await keep(database, row("chat", said="second", duration_ms=20.0)) == InsertCounts(0, 1, 0)
-    assert await keep(database, row("chat", said="third", duration_ms=20.0)) == InsertCounts(0, 0, 1)
-    assert await keep(database, row("chat", said="fourth", duration_ms=5.0)) == InsertCounts(0, 0, 1)
+    assert await insert_rows(database, span_row("chat", said="second", duration_ms=20.0)) == InsertCounts(0, 1, 0)
+    assert await insert_rows(database, span_row("chat", said="third", duration_ms=20.0)) == InsertCounts(0, 0, 1)
+    assert await insert_rows(database, span_row("chat", said="fourth", duration_ms=5.0)) == InsertCounts(0, 0, 1)
 
     found = [await names(database, search=said) for said in ("first", "second", "third", "fourth")]
     assert found == [[], ["chat"], [], []]
@@ -71,45 +71,45 @@ async def test_the_version_that_ended_later_takes_the_place_of_the_other(databas
 
 
 async def test_of_two_versions_that_come_together_the_later_one_is_kept(database: Database) -> None:
-    early, late = row("chat", duration_ms=1.0, model="early"), row("chat", duration_ms=2.0, model="late")
+    early, late = span_row("chat", duration_ms=1.0, model="early"), span_row("chat", duration_ms=2.0, model="late")
 
-    assert await keep(database, late, early, late) == InsertCounts(new=1, replaced=0, ignored=2)
+    assert await insert_rows(database, late, early, late) == InsertCounts(new=1, replaced=0, ignored=2)
     assert [one.model for one in (await database.read(span_pages.list_spans, "mine")).data] == ["late"]
 
 
 async def test_a_span_that_moves_to_another_day_is_still_the_same_one(database: Database) -> None:
-    await keep(database, row("chat", duration_ms=1.0))
-    tomorrow = row("chat", 24 * 60 * 60, duration_ms=1.0)
+    await insert_rows(database, span_row("chat", duration_ms=1.0))
+    tomorrow = span_row("chat", 24 * 60 * 60, duration_ms=1.0)
 
-    assert await keep(database, tomorrow) == InsertCounts(new=0, replaced=1, ignored=0)
+    assert await insert_rows(database, tomorrow) == InsertCounts(new=0, replaced=1, ignored=0)
     assert await names(database) == ["chat"]
 
 
 async def test_the_same_ids_in_another_project_or_trace_are_other_spans(database: Database) -> None:
-    await keep(database, row("a"), row("a", trace="u"), row("a", project="theirs"))
+    await insert_rows(database, span_row("a"), span_row("a", trace="u"), span_row("a", project="theirs"))
 
     assert await names(database) == ["a", "a"]
     assert len((await database.read(span_pages.list_spans, "theirs")).data) == 1
 
 
 async def test_the_head_of_a_trace_is_its_root_or_else_its_earliest_span(database: Database) -> None:
-    await keep(database, row("b", 2, parent="x"))
+    await insert_rows(database, span_row("b", 2, parent="x"))
     assert await heads(database) == ["b"]
-    await keep(database, row("c", 3, parent="x"))
+    await insert_rows(database, span_row("c", 3, parent="x"))
     assert await heads(database) == ["b"]
-    await keep(database, row("a", 1, parent="x"))
+    await insert_rows(database, span_row("a", 1, parent="x"))
     assert await heads(database) == ["a"]
-    await keep(database, row("root", 4))
+    await insert_rows(database, span_row("root", 4))
     assert await heads(database) == ["root"]
-    await keep(database, row("root too", 5))
+    await insert_rows(database, span_row("root too", 5))
     assert await heads(database) == ["root"]
 
 
 async def test_a_head_that_is_replaced_by_a_lesser_one_hands_over(database: Database) -> None:
-    await keep(database, row("a", 1), row("b", 2, parent="x"))
-    await keep(database, row("a", 3, parent="x"))
+    await insert_rows(database, span_row("a", 1), span_row("b", 2, parent="x"))
+    await insert_rows(database, span_row("a", 3, parent="x"))
     assert await heads(database) == ["b"]
-    await keep(database, row("b", 2.5, parent="x", duration_ms=9000.0), row("c", 2, parent="x"))
+    await insert_rows(database, span_row("b", 2.5, parent="x", duration_ms=9000.0), span_row("c", 2, parent="x"))
     assert await heads(database) == ["c"]
 
 
@@ -118,16 +118,16 @@ async def test_the_head_does_not_depend_on_the_order_of_arrival(
     database: Database, starts: list[int], expected: str
 ) -> None:
     for start in starts:
-        await keep(database, row(f"{start}", start, parent="x"))
+        await insert_rows(database, span_row(f"{start}", start, parent="x"))
 
     assert await heads(database) == [expected]
 
 
 async def test_spans_that_many_add_at_once_are_kept_once_with_one_head(database: Database) -> None:
-    rows = [row(f"{number}", number, parent="x") for number in range(8)]
-    others = [row(f"{number}", number * 24 * 60 * 60, project=f"{number % 3}") for number in range(-8, 0)]
+    rows = [span_row(f"{number}", number, parent="x") for number in range(8)]
+    others = [span_row(f"{number}", number * 24 * 60 * 60, project=f"{number % 3}") for number in range(-8, 0)]
 
-    added = await asyncio.gather(*(keep(database, *rows[place:], others[place]) for place in range(8)))
+    added = await asyncio.gather(*(insert_rows(database, *rows[place:], others[place]) for place in range(8)))
 
     assert sum(one.new for one in added) == 16
     assert sorted(await names(database)) == [f"{number}" for number in range(8)]
@@ -137,9 +137,9 @@ async def test_spans_that_many_add_at_once_are_kept_once_with_one_head(database:
 async def test_very_many_are_added_in_several_steps(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spans, "INSERT_BATCH", 3)
 
-    assert await keep(database, *(row(f"{number}", 8 - number, parent="x") for number in range(8))) == InsertCounts(
-        8, 0, 0
-    )
+    assert await insert_rows(
+        database, *(span_row(f"{number}", 8 - number, parent="x") for number in range(8))
+    ) == InsertCounts(8, 0, 0)
     assert await heads(database) == ["7"]
 
 
@@ -149,11 +149,11 @@ def _days(db: Connection) -> list[int]:
 
 async def test_a_start_that_is_far_off_is_filed_under_the_day_of_arrival(database: Database) -> None:
     day = 24 * 60 * 60
-    given = [row(f"{days}", days * day) for days in (0, 1, 2, -30, -31)] + [
-        row("never", trace="u", start=NOON - 20_000 * 86_400 * SECOND)
+    given = [span_row(f"{days}", days * day) for days in (0, 1, 2, -30, -31)] + [
+        span_row("never", trace="u", start=NOON - 20_000 * 86_400 * SECOND)
     ]
 
-    await keep(database, *given)
+    await insert_rows(database, *given)
 
     today = (NOON.date() - date(1970, 1, 1)).days
     assert await database.read(_days) == [today, today + 1, today, today - 30, today, today]
@@ -164,13 +164,13 @@ def _left(db: Connection) -> tuple[int, int]:
 
 
 async def test_an_erased_project_leaves_no_word_behind(database: Database) -> None:
-    await keep(database, *(row(f"{number}", said="hello") for number in range(5)))
-    await keep(database, row("theirs", project="theirs", said="hello"))
+    await insert_rows(database, *(span_row(f"{number}", said="hello") for number in range(5)))
+    await insert_rows(database, span_row("theirs", project="theirs", said="hello"))
 
     pieces = []
     while gone := await database.write(span_retention.delete_matching, "mine", 2):
         pieces.append(gone)
-    await keep(database, row("new", said="other"))
+    await insert_rows(database, span_row("new", said="other"))
 
     assert pieces == [2, 2, 1]
     assert await database.read(_left) == (2, 2)
@@ -179,8 +179,8 @@ async def test_an_erased_project_leaves_no_word_behind(database: Database) -> No
 
 
 async def test_what_happened_in_a_project_goes_with_it(database: Database) -> None:
-    await keep(database, *(row(f"{number}", said="hello", trace=f"{number}") for number in range(3)))
-    await keep(database, row("theirs", project="theirs"))
+    await insert_rows(database, *(span_row(f"{number}", said="hello", trace=f"{number}") for number in range(3)))
+    await insert_rows(database, span_row("theirs", project="theirs"))
 
     while await database.write(projects.delete_project_batch, "mine", limit=2):
         pass
@@ -194,9 +194,11 @@ async def test_what_carries_a_label_goes_in_pieces_and_the_rest_of_its_trace_get
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(span_erasing, "ERASE_BATCH", 2)
-    await keep(database, row("root", user="ann", said="x"), row("a", 1, parent="root"), row("b", 2, user="ann"))
-    await keep(database, row("bobs", 3, user="bob"), row("c", user="bob", trace="u"))
-    await keep(database, row("d", user="ann", trace="u", project="theirs"))
+    await insert_rows(
+        database, span_row("root", user="ann", said="x"), span_row("a", 1, parent="root"), span_row("b", 2, user="ann")
+    )
+    await insert_rows(database, span_row("bobs", 3, user="bob"), span_row("c", user="bob", trace="u"))
+    await insert_rows(database, span_row("d", user="ann", trace="u", project="theirs"))
 
     pieces = [await database.write(span_erasing.delete_labelled, "mine", "user", "ann") for _ in range(3)]
 
@@ -213,5 +215,5 @@ def test_a_packed_body_is_the_same_again(said: bytes) -> None:
 
 
 def test_a_span_ends_when_its_time_is_over() -> None:
-    assert row("a", duration_ms=1500.0).end == NOON + timedelta(seconds=1.5)
+    assert span_row("a", duration_ms=1500.0).end == NOON + timedelta(seconds=1.5)
     assert spans.COMPRESS_FROM_BYTES == 2048

@@ -9,7 +9,7 @@ from palaver.storage.erasure import find_copied_rows
 from palaver.storage.spans.retention import Label
 from palaver.storage.tables import runs
 from palaver.storage.testsets import rows as testset_rows
-from tests.storage.span_factory import keep, row, trace_id
+from tests.storage.span_factory import insert_rows, span_row, trace_id
 from tests.storage.thread_factory import run_row
 
 CONVERSATION = {"source": {"kind": "conversation", "id": "conv_1", "upto": None}}
@@ -26,7 +26,7 @@ async def test_rows_are_found_by_the_labels_of_what_they_were_cut_from(database:
     await database.write(testset_rows.insert_metas, "default", "ts_1", metas)
     theirs = run_row("run_1", "conv_1", user="ann", session="s-1")
     await database.write(lambda db: db.execute(insert(runs), [theirs]))
-    await keep(database, row("root", project="default", user="ann"))
+    await insert_rows(database, span_row("root", project="default", user="ann"))
 
     def told(last: str) -> dict[str, str]:
         return {"kind": "row", "id": f"row_{'0' * 25}{last}", "testset": "ts_1"}

@@ -18,7 +18,17 @@ from palaver.storage.threads import import_export as thread_files
 from palaver.storage.threads import message_tree
 from palaver.storage.threads import repository as threads
 from palaver.storage.threads.repository import NewThread, ThreadChanges
-from tests.storage.thread_factory import NOW, SECOND, P, assistant, ids, new, post, talk, user
+from tests.storage.thread_factory import (
+    NOW,
+    SECOND,
+    P,
+    assistant,
+    branch_ids,
+    create_conversation,
+    new_thread,
+    post_messages,
+    user,
+)
 
 
 async def branched(database: Database) -> None:
@@ -26,7 +36,9 @@ async def branched(database: Database) -> None:
     await database.write(
         threads.create_thread,
         P,
-        new(workflow="tutor", variant="v:1", inputs={"a": [1, None]}, parameters={"t": 0.5}, metadata={"m": "x"}),
+        new_thread(
+            workflow="tutor", variant="v:1", inputs={"a": [1, None]}, parameters={"t": 0.5}, metadata={"m": "x"}
+        ),
         [user("one\0", "u1"), Message("assistant", (ToolCall("c", "f", "{bad"), Data("d", {"x": None})), "a1", "bot")],
     )
     ends: list[tuple[str, Any, str]] = [("run_1", "failed", "f1"), ("run_2", "partial", "p1")]
@@ -44,7 +56,9 @@ async def branched(database: Database) -> None:
             at=NOW + SECOND,
         )
     await database.write(threads.update_thread, P, "conv_1", ThreadChanges(title="<Title>", pinned=True))
-    await post(database, "a1", Message("user", (File("image/png", url="https://x/y.png"),), "u2", None, {"k": 1}))
+    await post_messages(
+        database, "a1", Message("user", (File("image/png", url="https://x/y.png"),), "u2", None, {"k": 1})
+    )
 
 
 async def exported(database: Database, thread: str = "conv_1", **more: Any) -> bytes:
@@ -67,7 +81,7 @@ async def test_a_thread_comes_back_equal(database: Database) -> None:
     assert line.count(b"\n") == 1
     assert await exported(database) == line
     assert after == before
-    assert await ids(database) == ["u1", "a1", "u2"]
+    assert await branch_ids(database) == ["u1", "a1", "u2"]
     assert [node.origin for node in await database.read(message_tree.list_nodes, P, "conv_1")] == ["import"] * 5
     assert (await database.write(threads.move_head, P, "conv_1", "u1", through=True)).head == "u2"
 
@@ -78,7 +92,7 @@ async def test_a_thread_that_is_there_is_not_made_twice(database: Database) -> N
     await database.write(threads.move_head, P, "conv_1", "p1")
 
     again = await database.write(thread_files.import_thread, P, read(line), id="conv_2")
-    await post(database, "head", user("more"))
+    await post_messages(database, "head", user("more"))
     another = await database.write(thread_files.import_thread, P, read(line), id="conv_2")
     theirs = await database.write(thread_files.import_thread, "team-a", read(line), id="conv_3")
 
@@ -90,7 +104,7 @@ async def test_a_thread_that_is_there_is_not_made_twice(database: Database) -> N
 
 
 async def test_an_empty_thread_comes_back_too(database: Database) -> None:
-    await database.write(threads.create_thread, P, new())
+    await database.write(threads.create_thread, P, new_thread())
     line = (await exported(database)).replace(b"conv_1", b"strange id")
 
     made = await database.write(thread_files.import_thread, P, read(line), id="conv_2")
@@ -100,9 +114,9 @@ async def test_an_empty_thread_comes_back_too(database: Database) -> None:
 
 
 async def test_branches_become_cases_in_chat_completions_form(database: Database) -> None:
-    await talk(database, "one", "two")
+    await create_conversation(database, "one", "two")
     await database.write(threads.update_thread, P, "conv_1", ThreadChanges(inputs={"subject": "x"}))
-    await post(database, "u1", assistant("other", "b1"))
+    await post_messages(database, "u1", assistant("other", "b1"))
     await database.write(
         threads.append_run_output, P, "conv_1", run="r", answers="u1", messages=[], status="failed", at=NOW
     )
@@ -185,11 +199,11 @@ async def test_a_copy_has_the_current_branch_and_knows_who_made_it(database: Dat
     assert [node.message for node in ours] == [node.message for node in theirs]
     assert {node.origin for node in ours} == {"copy"}
     await database.write(threads.append_messages, P, "conv_2", "head", [user("on")], origin="client", at=NOW)
-    assert len(await ids(database)) == 3
+    assert len(await branch_ids(database)) == 3
 
 
 async def test_a_copy_of_an_empty_thread_is_empty(database: Database) -> None:
-    await database.write(threads.create_thread, P, new())
+    await database.write(threads.create_thread, P, new_thread())
 
     copy = await database.write(thread_copies.duplicate_thread, P, "conv_1", id="conv_2", at=NOW)
 

@@ -20,7 +20,18 @@ from palaver.storage.tables import runs as runs_table
 from palaver.storage.threads import message_tree
 from palaver.storage.threads import repository as threads
 from palaver.storage.threads.repository import Match, Thread, ThreadChanges, ThreadFilters
-from tests.storage.thread_factory import NOW, SECOND, P, assistant, ids, new, post, run_row, talk, user
+from tests.storage.thread_factory import (
+    NOW,
+    SECOND,
+    P,
+    assistant,
+    branch_ids,
+    create_conversation,
+    new_thread,
+    post_messages,
+    run_row,
+    user,
+)
 
 # Making and finding
 
@@ -29,7 +40,9 @@ async def test_a_thread_is_found_as_it_was_made(database: Database) -> None:
     made = await database.write(
         threads.create_thread,
         P,
-        new(workflow="tutor", variant="short:3", inputs={"subject": "physics"}, metadata={"a": "b"}, board="brd_1"),
+        new_thread(
+            workflow="tutor", variant="short:3", inputs={"subject": "physics"}, metadata={"a": "b"}, board="brd_1"
+        ),
         [Message.system("Be brief."), user("Why is the\n sky   blue?", "u1"), assistant("Because.", "a1")],
     )
 
@@ -61,11 +74,11 @@ async def test_a_thread_is_found_as_it_was_made(database: Database) -> None:
 
 
 async def test_an_empty_thread_has_no_head_and_shows_nothing(database: Database) -> None:
-    made = await database.write(threads.create_thread, P, new())
+    made = await database.write(threads.create_thread, P, new_thread())
 
     assert (made.title, made.head, made.messages) == ("", None, 0)
     assert (made.preview_in["renderer"], made.preview_out["renderer"]) == ("empty", "empty")
-    assert await ids(database) == []
+    assert await branch_ids(database) == []
     assert await database.read(message_tree.list_branch, P, "conv_1", None, requested="head") == message_tree.Page([])
 
 
@@ -82,7 +95,7 @@ async def test_messages_come_back_as_they_were_whatever_they_hold(database: Data
         msgspec.structs.replace(Message.tool("c1", {"ok": "\0"}), id="t1"),
     ]
 
-    await database.write(threads.create_thread, P, new(), said)
+    await database.write(threads.create_thread, P, new_thread(), said)
 
     assert [node.message for node in await database.read(threads.get_branch, P, "conv_1")] == [
         user("NUL \0, a lone \ufffd, \U0001f600", "u1"),
@@ -94,8 +107,8 @@ async def test_messages_come_back_as_they_were_whatever_they_hold(database: Data
 
 
 async def test_a_title_that_somebody_gave_stays_until_it_is_taken_back(database: Database) -> None:
-    await database.write(threads.create_thread, P, new(title="Mine"))
-    await post(database, None, user("a question"))
+    await database.write(threads.create_thread, P, new_thread(title="Mine"))
+    await post_messages(database, None, user("a question"))
 
     kept = await database.read(threads.require_thread, P, "conv_1")
     back = await database.write(threads.update_thread, P, "conv_1", ThreadChanges(title=None))
@@ -109,7 +122,7 @@ async def test_a_title_that_somebody_gave_stays_until_it_is_taken_back(database:
 
 
 async def test_a_change_touches_what_it_names_and_not_the_place_in_the_list(database: Database) -> None:
-    before = await talk(database, "one", "two")
+    before = await create_conversation(database, "one", "two")
     changes = ThreadChanges(
         pinned=True, workflow=None, variant="v:1", parameters={"t": 1}, inputs={"i": 2}, metadata={"m": "3"}
     )
@@ -123,14 +136,14 @@ async def test_a_change_touches_what_it_names_and_not_the_place_in_the_list(data
 
 
 async def test_a_title_is_one_line_of_80_characters(database: Database) -> None:
-    made = await database.write(threads.create_thread, P, new(), [user("word " * 40)])
+    made = await database.write(threads.create_thread, P, new_thread(), [user("word " * 40)])
 
     assert made.title == ("word " * 16).strip()
 
 
 async def test_a_thread_without_a_question_takes_its_title_from_the_first_that_comes(database: Database) -> None:
-    made = await database.write(threads.create_thread, P, new(), [assistant("Hello!")])
-    await post(database, "head", user("", "u1"), user("hi", "u2"))
+    made = await database.write(threads.create_thread, P, new_thread(), [assistant("Hello!")])
+    await post_messages(database, "head", user("", "u1"), user("hi", "u2"))
 
     assert made.title == ""
     assert (await database.read(threads.require_thread, P, "conv_1")).title == "hi"
@@ -141,7 +154,7 @@ async def test_a_thread_without_a_question_takes_its_title_from_the_first_that_c
 
 
 async def test_what_is_said_goes_below_the_head_and_the_head_moves(database: Database) -> None:
-    await talk(database, "one", "two")
+    await create_conversation(database, "one", "two")
 
     made = await database.write(
         threads.append_messages, P, "conv_1", "head", [user("three", "u2")], origin="client", at=NOW + SECOND
@@ -152,20 +165,20 @@ async def test_what_is_said_goes_below_the_head_and_the_head_moves(database: Dat
             id="u2", parent="a1", place=3, message=user("three", "u2"), origin="client", created_at=NOW + SECOND
         )
     ]
-    assert await ids(database) == ["u1", "a1", "u2"]
+    assert await branch_ids(database) == ["u1", "a1", "u2"]
     after = await database.read(threads.require_thread, P, "conv_1")
     assert (after.head, after.messages, after.updated_at) == ("u2", 3, NOW + SECOND)
     assert (after.preview_in["text"], after.preview_out["renderer"]) == ("three", "empty")
-    assert await post(database, "head") == []
+    assert await post_messages(database, "head") == []
 
 
 async def test_an_edit_is_a_sibling_and_both_branches_stay(database: Database) -> None:
-    await talk(database, "one", "two", "three", "four")
+    await create_conversation(database, "one", "two", "three", "four")
 
-    await post(database, "a1", user("three, better", "u2b"))
+    await post_messages(database, "a1", user("three, better", "u2b"))
 
-    assert await ids(database) == ["u1", "a1", "u2b"]
-    assert await ids(database, "a2") == ["u1", "a1", "u2", "a2"]
+    assert await branch_ids(database) == ["u1", "a1", "u2b"]
+    assert await branch_ids(database, "a2") == ["u1", "a1", "u2", "a2"]
     assert await database.read(message_tree.list_children_ids, P, "conv_1", [None, "a1", "u1"]) == {
         None: ["u1"],
         "a1": ["u2", "u2b"],
@@ -175,7 +188,7 @@ async def test_an_edit_is_a_sibling_and_both_branches_stay(database: Database) -
 
 async def test_a_clients_id_is_kept_when_it_is_free_and_noted_when_it_is_not(database: Database) -> None:
     taken = ["u1", "u1", "head", "x" * 65, "sp ace", "\0", ""]
-    await talk(database, "one")
+    await create_conversation(database, "one")
 
     made = await database.write(
         threads.append_messages,
@@ -199,9 +212,9 @@ async def test_a_clients_id_is_kept_when_it_is_free_and_noted_when_it_is_not(dat
 
 
 async def test_the_same_id_may_be_in_two_threads_and_two_projects(database: Database) -> None:
-    await talk(database, "one")
-    await talk(database, "other", thread="conv_2")
-    await database.write(threads.create_thread, "team-a", new(), [user("theirs", "u1")])
+    await create_conversation(database, "one")
+    await create_conversation(database, "other", thread="conv_2")
+    await database.write(threads.create_thread, "team-a", new_thread(), [user("theirs", "u1")])
 
     texts = [
         (await database.read(threads.get_branch, project, thread))[0].message.text
@@ -212,16 +225,16 @@ async def test_the_same_id_may_be_in_two_threads_and_two_projects(database: Data
 
 
 async def test_what_is_not_there_is_said(database: Database) -> None:
-    await talk(database, "one")
+    await create_conversation(database, "one")
 
     with pytest.raises(ItemNotFound):
-        await post(database, "nobody", user("x"))
+        await post_messages(database, "nobody", user("x"))
     with pytest.raises(ItemNotFound):
-        await post(database, "\0", user("x"))
+        await post_messages(database, "\0", user("x"))
     with pytest.raises(ItemNotFound):
-        await ids(database, "nobody")
+        await branch_ids(database, "nobody")
     with pytest.raises(ItemNotFound):
-        await ids(database, "\0")
+        await branch_ids(database, "\0")
     with pytest.raises(ItemNotFound):
         await database.read(message_tree.list_branch, P, "conv_1", "nobody", requested="nobody")
     with pytest.raises(ItemNotFound):
@@ -238,18 +251,18 @@ async def test_a_thread_and_a_node_have_so_much_room(database: Database, monkeyp
     monkeypatch.setattr(threads, "MAX_NODES", 5)
     monkeypatch.setattr(message_tree, "MAX_CHILDREN", 2)
     monkeypatch.setattr(threads, "MAX_CHILDREN", 2)
-    await talk(database, "one", "two")
-    await post(database, "u1", assistant("again", "a1b"))
+    await create_conversation(database, "one", "two")
+    await post_messages(database, "u1", assistant("again", "a1b"))
 
     with pytest.raises(TooLarge):
-        await post(database, "u1", assistant("and again"))
-    await post(database, "a1b", user("x", "x"), user("y", "y"))
+        await post_messages(database, "u1", assistant("and again"))
+    await post_messages(database, "a1b", user("x", "x"), user("y", "y"))
     with pytest.raises(TooLarge):
-        await post(database, "y", user("z"))
+        await post_messages(database, "y", user("z"))
     assert (await database.read(threads.require_thread, P, "conv_1")).messages == 5
 
     await database.write(threads.delete_message, P, "conv_1", "y", at=NOW)
-    await post(database, "a1b", user("other", "o"))
+    await post_messages(database, "a1b", user("other", "o"))
     with pytest.raises(TooLarge):  # u1 would have three.
         await database.write(threads.delete_message, P, "conv_1", "a1b", below="keep", at=NOW)
 
@@ -258,9 +271,9 @@ async def test_a_thread_and_a_node_have_so_much_room(database: Database, monkeyp
 
 
 async def test_turning_through_a_node_comes_to_where_one_last_was_below_it(database: Database) -> None:
-    await talk(database, "one", "two", "three", "four")
-    await post(database, "u1", assistant("two, again", "b1"), user("b three", "b2"), assistant("b four", "b3"))
-    await post(database, "b1", user("c three", "c2"))
+    await create_conversation(database, "one", "two", "three", "four")
+    await post_messages(database, "u1", assistant("two, again", "b1"), user("b three", "b2"), assistant("b four", "b3"))
+    await post_messages(database, "b1", user("c three", "c2"))
 
     back = await database.write(threads.move_head, P, "conv_1", "a1", through=True)
     there = await database.write(threads.move_head, P, "conv_1", "b1", through=True)
@@ -278,8 +291,8 @@ async def test_turning_through_a_node_comes_to_where_one_last_was_below_it(datab
 
 
 async def test_a_message_goes_with_all_below_it(database: Database) -> None:
-    await talk(database, "one", "two", "three", "four")
-    await post(database, "a1", user("other", "o"))
+    await create_conversation(database, "one", "two", "three", "four")
+    await post_messages(database, "a1", user("other", "o"))
     await database.write(threads.move_head, P, "conv_1", "a2")
 
     after = await database.write(threads.delete_message, P, "conv_1", "u2", at=NOW + 2 * SECOND)
@@ -291,15 +304,15 @@ async def test_a_message_goes_with_all_below_it(database: Database) -> None:
 
 
 async def test_a_message_goes_alone_and_what_follows_it_moves_up(database: Database) -> None:
-    await talk(database, "one", "two", "three", "four")
-    await post(database, "a1", user("other", "o"))
+    await create_conversation(database, "one", "two", "three", "four")
+    await post_messages(database, "a1", user("other", "o"))
     await database.write(threads.move_head, P, "conv_1", "a2")
 
     after = await database.write(threads.delete_message, P, "conv_1", "a1", below="keep", at=NOW)
 
     assert (after.head, after.messages) == ("a2", 4)
-    assert await ids(database) == ["u1", "u2", "a2"]
-    assert await ids(database, "o") == ["u1", "o"]
+    assert await branch_ids(database) == ["u1", "u2", "a2"]
+    assert await branch_ids(database, "o") == ["u1", "o"]
     assert (await database.write(threads.move_head, P, "conv_1", "u1", through=True)).head == "a2"
     first = await database.write(threads.delete_message, P, "conv_1", "u1", below="keep", at=NOW)
     assert await database.read(message_tree.list_children_ids, P, "conv_1", [None]) == {None: ["u2", "o"]}
@@ -307,8 +320,8 @@ async def test_a_message_goes_alone_and_what_follows_it_moves_up(database: Datab
 
 
 async def test_what_a_run_is_answering_cannot_be_taken_away(database: Database) -> None:
-    await talk(database, "one", "two", "three")
-    await post(database, "a1", user("other", "o"))
+    await create_conversation(database, "one", "two", "three")
+    await post_messages(database, "a1", user("other", "o"))
     await database.write(_put_runs, [run_row("run_1", "conv_1", answers="u2")])
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
 
@@ -321,7 +334,7 @@ async def test_what_a_run_is_answering_cannot_be_taken_away(database: Database) 
 
 
 async def test_of_a_run_that_is_not_recorded_the_current_branch_is_kept(database: Database) -> None:
-    await talk(database, "one", "two")
+    await create_conversation(database, "one", "two")
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
 
     with pytest.raises(StillRunning):
@@ -333,8 +346,8 @@ def _put_runs(db: Connection, rows: list[dict[str, Any]]) -> None:
 
 
 async def test_a_thread_goes_with_all_that_belongs_to_it(database: Database) -> None:
-    await talk(database, "one", "two")
-    await talk(database, "kept", thread="conv_2")
+    await create_conversation(database, "one", "two")
+    await create_conversation(database, "kept", thread="conv_2")
     opinion = {"project": P, "message": "a1", "key": "", "user": "", "rating": "up", "comment": "", "created_at": NOW}
     batch = {"project": P, "first": 0, "count": 1, "data": b"[]"}
 
@@ -355,7 +368,7 @@ async def test_a_thread_goes_with_all_that_belongs_to_it(database: Database) -> 
 
 
 async def test_a_thread_in_which_a_run_answers_does_not_go(database: Database) -> None:
-    await talk(database, "one")
+    await create_conversation(database, "one")
     await database.write(threads.claim_thread, P, "conv_1", "run_1")
 
     with pytest.raises(StillRunning):
@@ -369,7 +382,7 @@ async def test_a_thread_in_which_a_run_answers_does_not_go(database: Database) -
 
 async def test_threads_are_listed_by_when_something_was_said_in_them(database: Database) -> None:
     for index in range(5):
-        await database.write(threads.create_thread, P, new(f"conv_{index}", NOW + index * SECOND))
+        await database.write(threads.create_thread, P, new_thread(f"conv_{index}", NOW + index * SECOND))
     await database.write(
         threads.append_messages, P, "conv_1", "head", [user("late")], origin="client", at=NOW + timedelta(minutes=1)
     )
@@ -385,9 +398,9 @@ async def test_threads_are_listed_by_when_something_was_said_in_them(database: D
 
 
 async def test_a_list_can_be_narrowed(database: Database) -> None:
-    await database.write(threads.create_thread, P, new("conv_1", workflow="tutor", pinned=True))
-    await database.write(threads.create_thread, P, new("conv_2", workflow="other", origin="api"))
-    await database.write(threads.create_thread, "team-a", new("conv_3", workflow="tutor"))
+    await database.write(threads.create_thread, P, new_thread("conv_1", workflow="tutor", pinned=True))
+    await database.write(threads.create_thread, P, new_thread("conv_2", workflow="other", origin="api"))
+    await database.write(threads.create_thread, "team-a", new_thread("conv_3", workflow="tutor"))
 
     async def listed(**filters: Any) -> list[str]:
         found = await database.read(threads.list_threads, P, ThreadFilters(**filters))
@@ -402,11 +415,11 @@ async def test_a_list_can_be_narrowed(database: Database) -> None:
 
 
 async def test_a_search_is_literal_and_looks_at_titles_and_at_every_branch(database: Database) -> None:
-    await talk(database, "Wie heißt die STRASSE?", "100% sure_ly")
-    await post(database, "u1", assistant("Ça c'est l'ÉCOLE, " + "x" * 300, "b1"))
-    await database.write(threads.create_thread, P, new("conv_2", title="École normale"))
+    await create_conversation(database, "Wie heißt die STRASSE?", "100% sure_ly")
+    await post_messages(database, "u1", assistant("Ça c'est l'ÉCOLE, " + "x" * 300, "b1"))
+    await database.write(threads.create_thread, P, new_thread("conv_2", title="École normale"))
     await database.write(
-        threads.create_thread, P, new("conv_3"), [user("q", "q"), Message.assistant(Refusal("I Refuse"))]
+        threads.create_thread, P, new_thread("conv_3"), [user("q", "q"), Message.assistant(Refusal("I Refuse"))]
     )
 
     async def found(search: str) -> dict[str, Match | None]:
@@ -432,8 +445,8 @@ async def test_a_search_is_literal_and_looks_at_titles_and_at_every_branch(datab
 
 
 async def test_a_branch_comes_in_pages_from_its_end(database: Database) -> None:
-    await talk(database, "1", "2", "3", "4", "5")
-    await post(database, "a1", user("aside", "aside"))
+    await create_conversation(database, "1", "2", "3", "4", "5")
+    await post_messages(database, "a1", user("aside", "aside"))
 
     first = await database.read(message_tree.list_branch, P, "conv_1", "u3", requested="u3", window=Window(2))
     second = await database.read(
@@ -448,13 +461,13 @@ async def test_a_branch_comes_in_pages_from_its_end(database: Database) -> None:
 
 
 async def test_a_long_branch_is_found_whatever_was_said_beside_it(database: Database) -> None:
-    await talk(database, *(str(number) for number in range(300)))
+    await create_conversation(database, *(str(number) for number in range(300)))
     for number in range(10):  # Each below the one before it, and far from it.
-        await post(database, "u1" if not number else f"b{number - 1}", user("branch", f"b{number}"))
-        await post(database, "a150", *(user("aside") for _ in range(50)))
+        await post_messages(database, "u1" if not number else f"b{number - 1}", user("branch", f"b{number}"))
+        await post_messages(database, "a150", *(user("aside") for _ in range(50)))
 
-    assert await ids(database, "b9") == ["u1", *(f"b{number}" for number in range(10))]
-    assert await ids(database, "a150") == [f"{who}{turn}" for turn in range(1, 151) for who in "ua"]
+    assert await branch_ids(database, "b9") == ["u1", *(f"b{number}" for number in range(10))]
+    assert await branch_ids(database, "a150") == [f"{who}{turn}" for turn in range(1, 151) for who in "ua"]
     pages, after = [], None
     for _ in range(3):
         page = await database.read(message_tree.list_branch, P, "conv_1", "b9", requested="b9", window=Window(4, after))
@@ -464,8 +477,8 @@ async def test_a_long_branch_is_found_whatever_was_said_beside_it(database: Data
 
 
 async def test_the_tree_has_all_branches_and_no_messages(database: Database) -> None:
-    await talk(database, "one\nline " + "x" * 100, "two")
-    await post(database, "u1", Message.assistant(ToolCall("c", "look", "{}")), origin="run", run="run_1")
+    await create_conversation(database, "one\nline " + "x" * 100, "two")
+    await post_messages(database, "u1", Message.assistant(ToolCall("c", "look", "{}")), origin="run", run="run_1")
 
     page = await database.read(message_tree.list_leaves, P, "conv_1", Window(2))
     rest = await database.read(message_tree.list_leaves, P, "conv_1", Window(2, page.next))
@@ -481,7 +494,7 @@ async def test_the_tree_has_all_branches_and_no_messages(database: Database) -> 
 
 
 async def test_those_who_speak_at_once_are_heard_one_after_the_other(database: Database) -> None:
-    await talk(database, "one")
+    await create_conversation(database, "one")
 
     async def answer(number: int) -> list[message_tree.Node]:
         said = [assistant(f"answer {number}"), user(f"and {number}")]

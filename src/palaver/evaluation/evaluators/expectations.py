@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from palaver.core import json
+from palaver.core.json import json_equal
 from palaver.core.messages import Data
 from palaver.errors import InvalidValue
 from palaver.evaluation import json_values
@@ -27,7 +28,6 @@ from palaver.evaluation.evaluators.tool_calls import (
     read_expected_calls,
 )
 from palaver.evaluation.json_schema import PATTERN_TIMEOUT_S
-from palaver.evaluation.json_values import json_equal
 from palaver.evaluation.judges import PromptMarks
 from palaver.evaluation.score import Score, ScoringError, Skip
 from palaver.testsets.scripts import check_expect

@@ -5,13 +5,13 @@ from typing import Annotated, Any, Literal, cast
 
 from msgspec import UNSET, Meta, UnsetType
 
+from palaver.core.json import json_equal, json_kind
 from palaver.errors import InvalidValue
 from palaver.evaluation import json_values
 from palaver.evaluation.case import Case
 from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.json_schema import check_schema, schema_errors
-from palaver.evaluation.json_values import json_equal, json_kind
 from palaver.evaluation.score import Score, ScoringError
 from palaver.evaluation.target import Target
 

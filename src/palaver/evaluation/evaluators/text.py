@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 from msgspec import UNSET, Meta
 
+from palaver.core.json import json_equal
 from palaver.core.messages import Message, Refusal, ToolCall
 from palaver.errors import InvalidValue
 from palaver.evaluation import json_values
@@ -17,7 +18,6 @@ from palaver.evaluation.case import Case, read_messages
 from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.json_schema import check_schema, schema_errors
-from palaver.evaluation.json_values import json_equal
 from palaver.evaluation.score import Score, ScoringError
 from palaver.evaluation.target import Target
 

@@ -12,11 +12,10 @@ from msgspec import UNSET, Meta, UnsetType
 
 from palaver.core import dialects, json
 from palaver.core.dialects.detection import split_by_dialect
-from palaver.core.json import is_list, is_object
+from palaver.core.json import is_list, is_object, json_equal
 from palaver.core.messages import Message
 from palaver.evaluation.case import CaseToolCall
 from palaver.evaluation.json_schema import schema_errors
-from palaver.evaluation.json_values import json_equal
 from palaver.testsets.scripts import json_contains
 
 ArgumentMatch = Literal["exact", "subset", "schema", "ignore"]

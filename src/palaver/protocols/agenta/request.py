@@ -125,7 +125,7 @@ def _inputs(body: _Object, data: _Object, places: dict[str, str], *, is_chat: bo
         first = places.setdefault(f"/inputs/{json.escape_pointer(name)}", pointer)
         if name not in inputs:
             inputs[name] = value
-        elif not _json_equal(inputs[name], value):
+        elif not json.json_equal(inputs[name], value):
             raise conflicting_fields(first, pointer)
 
     for base, holder in (("/data", data), ("", body)):
@@ -145,7 +145,7 @@ def _parameters(body: _Object, data: _Object, places: dict[str, str]) -> dict[st
         value, pointer = _object(holder, name, base), f"{base}/{name}"
         if parameters is None:
             parameters, places["/parameters"] = value, pointer
-        elif not _json_equal(parameters, value):
+        elif not json.json_equal(parameters, value):
             raise conflicting_fields(places["/parameters"], pointer)
     return parameters or {}
 
@@ -203,18 +203,6 @@ def _object(holder: _Object, name: str, base: str = "") -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidBody(f"{name} must be an object, not {_json_type_name(value)}.", pointer=f"{base}/{name}")
     return cast("dict[str, Any]", value)
-
-
-def _json_equal(one: Any, other: Any) -> bool:
-    """Compare JSON values: in Python, true equals 1."""
-    match one, other:
-        case dict(), dict():
-            first, second = cast("_Object", one), cast("_Object", other)
-            return first.keys() == second.keys() and all(_json_equal(first[key], second[key]) for key in first)
-        case list(), list():
-            return len(one) == len(other) and all(map(_json_equal, one, other))  # pyright: ignore[reportUnknownArgumentType]  # JSON
-        case _:
-            return one == other and isinstance(one, bool) == isinstance(other, bool)
 
 
 def _json_type_name(value: Any) -> str:

@@ -1,11 +1,11 @@
-"""A second form of the database, for tests: the first one after the present, made by a script of several steps."""
+"""A schema version after the current one, for tests: a migration script of several steps."""
 
 from pathlib import Path
 
 from palaver.storage.migrations import upgrade
 
 HEAD = "9999"
-"""After every real one."""
+"""Greater than every released version."""
 
 SCRIPT = '''"""Projects have a title, and there are marks."""
 
@@ -28,7 +28,7 @@ def upgrade() -> None:
 '''
 
 
-def write(folder: Path) -> list[str]:
-    """Where the scripts are, with one more in that folder."""
+def write_script(folder: Path) -> list[str]:
+    """Write the script to a folder; returns all script locations."""
     (folder / "9999_the_next.py").write_text(SCRIPT.format(down=upgrade.SCHEMA_VERSION), encoding="utf-8")
     return [*upgrade.VERSION_LOCATIONS, str(folder)]
