@@ -226,11 +226,14 @@ class CsvReader:
         self._records = CsvRecordParser(delimiter, limits.max_raw_bytes)
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._started = False
+        self._magic = b""
         self._header: _Header | None = None
 
     def feed(self, chunk: bytes) -> Sequence[FileRow]:
-        if not self.report.bytes and chunk.startswith(_ZIP_MAGIC):
-            raise UnsupportedMediaType(SAVE_AS_CSV)
+        if len(self._magic) < len(_ZIP_MAGIC):
+            self._magic = (self._magic + chunk)[: len(_ZIP_MAGIC)]
+            if self._magic == _ZIP_MAGIC:
+                raise UnsupportedMediaType(SAVE_AS_CSV)
         self.report.bytes += len(chunk)
         self._limits.check_file(self.report.bytes)
         return self._parse_chunk(chunk, is_last=False)
