@@ -61,20 +61,20 @@ async def test_the_secret_is_nowhere_in_the_file(tmp_path: Any) -> None:  # S2.2
     await database.write(api_keys.insert_key, msgspec.structs.replace(FIRST, hash=hash_secret("s3cr3t")))
     await database.close()
 
-    written = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert hash_secret("s3cr3t") in written
-    assert b"s3cr3t" not in written
+    encoded = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert hash_secret("s3cr3t") in encoded
+    assert b"s3cr3t" not in encoded
     with sqlite3.connect(tmp_path / "palaver.db") as file:
         assert file.execute("SELECT scopes FROM keys").fetchone() == (b'["admin"]',)
     file.close()
 
 
 async def test_the_newest_keys_come_first_and_pages_meet(database: Database) -> None:
-    made = [
+    created = [
         msgspec.structs.replace(key(f"{n:08d}"), created_at=NOW + HOUR * (n // 2))  # Two at a time.
         for n in range(7)
     ]
-    for one in made:
+    for one in created:
         await database.write(api_keys.insert_key, one)
     await database.write(api_keys.insert_key, SECOND)
 
@@ -118,17 +118,17 @@ async def test_the_last_use_is_the_latest_that_was_told(database: Database) -> N
 
 
 async def test_is_there_any_key_and_is_any_good(database: Database) -> None:
-    async def asked(now: datetime) -> tuple[bool, bool]:
+    async def key_state(now: datetime) -> tuple[bool, bool]:
         return await database.read(api_keys.has_keys), await database.read(api_keys.has_valid_key, now)
 
-    assert await asked(NOW) == (False, False)
+    assert await key_state(NOW) == (False, False)
     await database.write(api_keys.insert_key, SECOND)
-    assert await asked(NOW) == (True, True)
-    assert await asked(NOW + HOUR) == (True, False)
+    assert await key_state(NOW) == (True, True)
+    assert await key_state(NOW + HOUR) == (True, False)
     await database.write(api_keys.insert_key, FIRST)
-    assert await asked(NOW + HOUR) == (True, True)
+    assert await key_state(NOW + HOUR) == (True, True)
     await database.write(api_keys.revoke_key, "default", FIRST.id, at=NOW)
-    assert await asked(NOW + HOUR) == (True, False)
+    assert await key_state(NOW + HOUR) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -191,9 +191,9 @@ async def test_a_project_has_its_name_for_itself(database: Database) -> None:
     assert await database.read(projects.get_project, "team-a") == team
     assert await database.read(projects.get_project, "team-c") is None
     first = await database.read(projects.list_projects, Window(limit=1))
-    rest = await database.read(projects.list_projects, Window(limit=1, after=first.next))
+    remaining = await database.read(projects.list_projects, Window(limit=1, after=first.next))
     assert [one.name for one in first.data] == ["team-a"]
-    assert (rest.data, rest.next) == ([Project(name="team-b", created_at=NOW)], None)
+    assert (remaining.data, remaining.next) == ([Project(name="team-b", created_at=NOW)], None)
 
 
 def fill(db: Connection, project: str) -> None:
@@ -208,8 +208,8 @@ def fill(db: Connection, project: str) -> None:
 
 def _row(table: Any, project: str) -> dict[str, Any]:
     """A row of required columns only."""
-    made: dict[type, Any] = {str: "x", int: 1, bool: False, bytes: b"{}", datetime: NOW}
-    row = {c.name: made.get(_kind(c), {}) for c in table.columns if not c.nullable}
+    created: dict[type, Any] = {str: "x", int: 1, bool: False, bytes: b"{}", datetime: NOW}
+    row = {c.name: created.get(_kind(c), {}) for c in table.columns if not c.nullable}
     return row | {"project": project}
 
 
@@ -222,12 +222,12 @@ def _kind(column: Any) -> type:
 
 def rows(db: Connection) -> dict[str, list[str]]:
     """Which projects have something, by table."""
-    found = {
+    result = {
         name: sorted(set(db.scalars(select(table.c.project))))
         for name, table in metadata.tables.items()
         if "project" in table.c
     }
-    return {name: projects for name, projects in found.items() if projects}
+    return {name: projects for name, projects in result.items() if projects}
 
 
 async def test_an_erased_project_leaves_nothing_and_the_others_everything(database: Database) -> None:

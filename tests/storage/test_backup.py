@@ -1,4 +1,4 @@
-"""A backup holds the database as it was at one moment, and takes the place of another without overwriting anything."""
+"""A backup is a consistent snapshot, and a restore overwrites nothing."""
 
 import asyncio
 import hashlib
@@ -25,7 +25,7 @@ from palaver.storage.paths import lock_path
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 
-def made(path: Path, *projects: str) -> Path:
+def create_database(path: Path, *projects: str) -> Path:
     """A database with these projects in it."""
     asyncio.run(open_database(str(path)).close())
     with closing(sqlite3.connect(path)) as file:
@@ -52,7 +52,7 @@ def names(folder: Path) -> list[str]:
 
 
 def test_a_backup_is_one_file_for_its_owner_alone(tmp_path: Path) -> None:
-    database, target = made(tmp_path / "palaver.db", "team-a"), tmp_path / "backup.zip"
+    database, target = create_database(tmp_path / "palaver.db", "team-a"), tmp_path / "backup.zip"
 
     manifest = backup(database, target)
 
@@ -74,7 +74,7 @@ def test_a_backup_is_one_file_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_a_backup_comes_back_as_it_was(tmp_path: Path) -> None:
-    database, target = made(tmp_path / "a" / "palaver.db", "team-a", "team-b"), tmp_path / "backup.zip"
+    database, target = create_database(tmp_path / "a" / "palaver.db", "team-a", "team-b"), tmp_path / "backup.zip"
     backup(database, target)
     elsewhere = tmp_path / "b" / "data" / "other.db"
 
@@ -88,22 +88,22 @@ def test_a_backup_comes_back_as_it_was(tmp_path: Path) -> None:
 async def test_a_backup_can_be_made_while_somebody_writes(tmp_path: Path) -> None:
     database, target = tmp_path / "palaver.db", tmp_path / "backup.zip"
     opened = open_database(str(database))
-    begun, done = asyncio.Event(), asyncio.Event()
-    written = 0
+    started, done = asyncio.Event(), asyncio.Event()
+    encoded = 0
 
     def add(db: Connection, name: str) -> None:
         db.execute(text("INSERT INTO projects VALUES (:name, 0)"), {"name": name})
 
     async def write() -> None:
-        nonlocal written
+        nonlocal encoded
         while not done.is_set():
-            await opened.write(add, f"team-{written:05}")
-            written += 1
-            if written == 20:
-                begun.set()
+            await opened.write(add, f"team-{encoded:05}")
+            encoded += 1
+            if encoded == 20:
+                started.set()
 
     writing = asyncio.create_task(write())
-    await begun.wait()
+    await started.wait()
     with FileLock(lock_path(database)):  # As a server holds it.
         await asyncio.to_thread(backup, database, target)
     done.set()
@@ -111,13 +111,13 @@ async def test_a_backup_can_be_made_while_somebody_writes(tmp_path: Path) -> Non
     await opened.close()
 
     await asyncio.to_thread(restore, target, tmp_path / "again.db")
-    found = projects(tmp_path / "again.db")
-    assert found == [f"team-{number:05}" for number in range(len(found))]
-    assert 20 <= len(found) <= written
+    result = projects(tmp_path / "again.db")
+    assert result == [f"team-{number:05}" for number in range(len(result))]
+    assert 20 <= len(result) <= encoded
 
 
 def test_an_existing_database_is_set_aside_and_never_overwritten(tmp_path: Path) -> None:
-    database, target = made(tmp_path / "palaver.db", "before"), tmp_path / "backup.zip"
+    database, target = create_database(tmp_path / "palaver.db", "before"), tmp_path / "backup.zip"
     backup(database, target)
     with closing(sqlite3.connect(database)) as file:
         file.execute("UPDATE projects SET name = 'after'")
@@ -139,7 +139,7 @@ def test_an_existing_database_is_set_aside_and_never_overwritten(tmp_path: Path)
 
 
 def test_what_was_not_yet_in_the_file_goes_aside_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    database, target = made(tmp_path / "palaver.db", "before"), tmp_path / "backup.zip"
+    database, target = create_database(tmp_path / "palaver.db", "before"), tmp_path / "backup.zip"
     backup(database, target)
 
     def without(*_: object) -> None:
@@ -164,7 +164,7 @@ def _impatient(connect: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def test_an_empty_database_may_be_replaced(tmp_path: Path) -> None:
-    database, target = made(tmp_path / "palaver.db", "team-a"), tmp_path / "backup.zip"
+    database, target = create_database(tmp_path / "palaver.db", "team-a"), tmp_path / "backup.zip"
     backup(database, target)
     empty = tmp_path / "empty.db"
     empty.touch()
@@ -175,7 +175,7 @@ def test_an_empty_database_may_be_replaced(tmp_path: Path) -> None:
 
 
 def test_whatever_lies_there_is_somebodys_and_set_aside(tmp_path: Path) -> None:
-    database, target = made(tmp_path / "palaver.db", "team-a"), tmp_path / "backup.zip"
+    database, target = create_database(tmp_path / "palaver.db", "team-a"), tmp_path / "backup.zip"
     backup(database, target)
     odd = tmp_path / "odd.db"
     odd.write_bytes(b"no database at all" * 99)
@@ -188,7 +188,7 @@ def test_whatever_lies_there_is_somebodys_and_set_aside(tmp_path: Path) -> None:
 
 
 def test_nothing_is_brought_back_while_a_server_is_at_work(tmp_path: Path) -> None:
-    database, target = made(tmp_path / "palaver.db", "team-a"), tmp_path / "backup.zip"
+    database, target = create_database(tmp_path / "palaver.db", "team-a"), tmp_path / "backup.zip"
     backup(database, target)
 
     with FileLock(lock_path(database), "shared"), pytest.raises(SettingsError) as refused:
@@ -208,13 +208,13 @@ def changed(source: Path, target: Path, change: Callable[[dict[str, bytes]], Non
     return target
 
 
-def told(entries: dict[str, bytes], **fields: Any) -> None:
+def rewrite_manifest(entries: dict[str, bytes], **fields: Any) -> None:
     entries["manifest.json"] = msgspec.json.encode(msgspec.json.decode(entries["manifest.json"]) | fields)
 
 
 def with_database(entries: dict[str, bytes], content: bytes) -> None:
     entries["palaver.db"] = content
-    told(entries, files=[BackupFile("palaver.db", len(content), hashlib.sha256(content).hexdigest())])
+    rewrite_manifest(entries, files=[BackupFile("palaver.db", len(content), hashlib.sha256(content).hexdigest())])
 
 
 def of_newer(entries: dict[str, bytes]) -> None:
@@ -223,7 +223,7 @@ def of_newer(entries: dict[str, bytes]) -> None:
         file.execute("UPDATE alembic_version SET version_num = '9999'")
         file.commit()
         with_database(entries, file.serialize())
-    told(entries, schema="9999")
+    rewrite_manifest(entries, schema="9999")
 
 
 OTHER = "palaver.db is not what its manifest says."
@@ -235,19 +235,22 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, bytes]], Any], str]] = {
     "shorter": (lambda e: e.update({"palaver.db": e["palaver.db"][:-9]}), OTHER),
     "no manifest": (lambda e: e.pop("manifest.json"), NONE),
     "not JSON": (lambda e: e.update({"manifest.json": b"{"}), NONE),
-    "of a later kind": (lambda e: told(e, palaver="backup/2"), NONE),
-    "a path": (lambda e: told(e, files=[{"name": "../x", "bytes": 1, "sha256": ""}]), NONE),
-    "nothing named": (lambda e: told(e, files=[]), LESS),
+    "of a later kind": (lambda e: rewrite_manifest(e, palaver="backup/2"), NONE),
+    "a path": (lambda e: rewrite_manifest(e, files=[{"name": "../x", "bytes": 1, "sha256": ""}]), NONE),
+    "nothing named": (lambda e: rewrite_manifest(e, files=[]), LESS),
     "nothing there": (lambda e: e.pop("palaver.db"), LESS),
     "something more": (lambda e: e.update({"../evil": b"x"}), LESS),
-    "another form": (lambda e: told(e, schema="0000"), f"its database has form {upgrade.SCHEMA_VERSION}, not 0000."),
+    "another form": (
+        lambda e: rewrite_manifest(e, schema="0000"),
+        f"its database has form {upgrade.SCHEMA_VERSION}, not 0000.",
+    ),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_backup_that_is_not_whole_changes_nothing(tmp_path: Path, damage: str) -> None:  # S3.2
     change, why = DAMAGES[damage]
-    database = made(tmp_path / "data" / "palaver.db", "team-a")
+    database = create_database(tmp_path / "data" / "palaver.db", "team-a")
     backup(database, tmp_path / "good.zip")
     bad = changed(tmp_path / "good.zip", tmp_path / "bad.zip", change)
     before = database.read_bytes()
@@ -262,12 +265,12 @@ def test_a_backup_that_is_not_whole_changes_nothing(tmp_path: Path, damage: str)
 
 
 def test_a_backup_of_a_newer_palaver_or_of_a_damaged_database_is_refused(tmp_path: Path) -> None:
-    database = made(tmp_path / "palaver.db", *(f"team-{number}" for number in range(5_000)))
+    database = create_database(tmp_path / "palaver.db", *(f"team-{number}" for number in range(5_000)))
     backup(database, tmp_path / "good.zip")
 
     def torn(entries: dict[str, bytes]) -> None:
-        whole = entries["palaver.db"]
-        with_database(entries, whole[:-8192] + b"\xff" * 8192)
+        content = entries["palaver.db"]
+        with_database(entries, content[:-8192] + b"\xff" * 8192)
 
     newer = changed(tmp_path / "good.zip", tmp_path / "newer.zip", of_newer)
     damaged = changed(tmp_path / "good.zip", tmp_path / "damaged.zip", torn)
@@ -299,7 +302,7 @@ def test_what_is_no_backup_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_backed_up_is_told(tmp_path: Path) -> None:
-    database, empty, target = made(tmp_path / "palaver.db"), tmp_path / "empty.db", tmp_path / "there.zip"
+    database, empty, target = create_database(tmp_path / "palaver.db"), tmp_path / "empty.db", tmp_path / "there.zip"
     empty.touch()
     target.touch()
 
@@ -317,7 +320,7 @@ def test_what_cannot_be_backed_up_is_told(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_fills_meanwhile_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    database, target = made(tmp_path / "palaver.db", "team-a"), tmp_path / "backup.zip"
+    database, target = create_database(tmp_path / "palaver.db", "team-a"), tmp_path / "backup.zip"
     backup(database, target)
 
     def full(*_: object) -> None:

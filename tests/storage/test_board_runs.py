@@ -1,4 +1,4 @@
-"""How many runs of a board may go on at once: counted on every database, by every process."""
+"""Concurrency limits of boards, on every database and over all processes."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -18,71 +18,71 @@ NOW = datetime(2026, 11, 15, tzinfo=UTC)
 GRID = Grid(mode="single", columns=(BoardColumn(id="c1", workflow="w"),), rows=(BoardRow(id="r1"),))
 
 
-async def keep(database: Database, board: str, *numbers: int, concurrency: int = 2) -> list[str]:
+async def enqueue(database: Database, board: str, *numbers: int, concurrency: int = 2) -> list[str]:
     """A board whose runs wait, each named by its number."""
-    made = Board(id=board, grid=GRID, created_at=NOW, updated_at=NOW)
-    await database.write(boards.create_board, "p", made)
-    new = [waiting(number, board, concurrency) for number in numbers]
+    created = Board(id=board, grid=GRID, created_at=NOW, updated_at=NOW)
+    await database.write(boards.create_board, "p", created)
+    new = [queued_run(number, board, concurrency) for number in numbers]
     await database.write(queue.enqueue_runs, new, NOW)
     return [run.started.run_id for run in new]
 
 
-def waiting(number: int, board: str | None, concurrency: int) -> NewRun:
-    reading = boards.board_run_note(concurrency) if board else None
+def queued_run(number: int, board: str | None, concurrency: int) -> NewRun:
+    reader = boards.board_run_note(concurrency) if board else None
     return NewRun(
         started=RunStarted(0, f"run_{sortable_id(number, 0)}", "s", NOW + timedelta(seconds=number), "t"),
         workflow="w",
         call=Call(workflow="w"),
-        origin=Origin(project="p", protocol="any", reading=reading, board=board, background=True),
+        origin=Origin(project="p", protocol="any", reading=reader, board=board, background=True),
         process=None,
         status="queued",
     )
 
 
-async def take(database: Database, limit: int = 16, process: str = "p1") -> list[str]:
-    taken = await database.write(queue.dequeue_runs, process, ["w"], limit, NOW)
-    return [one.stored.row.id for one in taken]
+async def dequeue(database: Database, limit: int = 16, process: str = "p1") -> list[str]:
+    claimed = await database.write(queue.dequeue_runs, process, ["w"], limit, NOW)
+    return [one.stored.row.id for one in claimed]
 
 
 async def test_as_many_of_a_board_are_taken_as_may_go_on(database: Database) -> None:
-    runs = await keep(database, "brd_1", 1, 2, 3, 4, concurrency=2)
+    runs = await enqueue(database, "brd_1", 1, 2, 3, 4, concurrency=2)
 
-    assert await take(database) == runs[:2]
-    assert await take(database) == []
+    assert await dequeue(database) == runs[:2]
+    assert await dequeue(database) == []
     await database.write(end, runs[0])
-    assert await take(database) == [runs[2]]
+    assert await dequeue(database) == [runs[2]]
 
 
 async def test_what_is_of_no_board_or_of_another_does_not_wait_behind_one_that_is_full(database: Database) -> None:
-    crowded = await keep(database, "brd_1", *range(1, 30), concurrency=1)
-    other = await keep(database, "brd_2", 40, concurrency=1)
-    alone = waiting(50, None, 0)
-    await database.write(queue.enqueue_run, alone, NOW)
+    crowded = await enqueue(database, "brd_1", *range(1, 30), concurrency=1)
+    other = await enqueue(database, "brd_2", 40, concurrency=1)
+    single = queued_run(50, None, 0)
+    await database.write(queue.enqueue_run, single, NOW)
 
-    assert await take(database, 4) == crowded[:1]
-    assert await take(database, 4) == [*other, alone.started.run_id]
+    assert await dequeue(database, 4) == crowded[:1]
+    assert await dequeue(database, 4) == [*other, single.started.run_id]
 
 
 async def test_processes_that_look_at_the_same_time_do_not_take_too_many(database: Database) -> None:
-    await keep(database, "brd_1", *range(1, 41), concurrency=3)
+    await enqueue(database, "brd_1", *range(1, 41), concurrency=3)
 
-    taken = await asyncio.gather(*(take(database, 2, f"p{number}") for number in range(8)))
+    claimed = await asyncio.gather(*(dequeue(database, 2, f"p{number}") for number in range(8)))
 
-    going = await database.read(boards.list_board_runs, "p", "brd_1", "running")
-    assert sorted(run for some in taken for run in some) == going
-    assert len(going) == 3
+    active = await database.read(boards.list_board_runs, "p", "brd_1", "running")
+    assert sorted(run for some in claimed for run in some) == active
+    assert len(active) == 3
 
 
 async def test_a_run_of_a_board_that_was_deleted_is_taken_all_the_same(database: Database) -> None:
-    runs = await keep(database, "brd_1", 1)
+    runs = await enqueue(database, "brd_1", 1)
     await database.write(boards.delete_board, "p", "brd_1", check=lambda _: None)
 
-    assert await take(database) == runs
+    assert await dequeue(database) == runs
 
 
 async def test_what_waits_of_a_board_is_ended_a_few_at_a_time(database: Database) -> None:
-    runs = await keep(database, "brd_1", 1, 2, 3)
-    await keep(database, "brd_2", 4)
+    runs = await enqueue(database, "brd_1", 1, 2, 3)
+    await enqueue(database, "brd_2", 4)
 
     first = await database.write(boards.cancel_queued_board_runs, "p", "brd_1", 2, NOW)
     second = await database.write(boards.cancel_queued_board_runs, "p", "brd_1", 2, NOW)
@@ -99,6 +99,6 @@ def end(db: Connection, run: str) -> None:
 
 @pytest.mark.parametrize("status", ["queued", "running"])
 async def test_the_runs_of_another_project_are_not_among_them(database: Database, status: RunStatus) -> None:
-    await keep(database, "brd_1", 1)
+    await enqueue(database, "brd_1", 1)
 
     assert await database.read(boards.list_board_runs, "q", "brd_1", status) == []

@@ -52,13 +52,13 @@ async def test_a_project_sees_its_own_alone(database: Database) -> None:
 
 async def test_a_name_is_taken_once_also_by_two_at_a_time(database: Database) -> None:
     await database.write(connections.insert_connection, "default", TUTOR)
-    with pytest.raises(NameTaken, match="There is a connection 'tutor' already: take another name") as taken:
+    with pytest.raises(NameTaken, match="There is a connection 'tutor' already: take another name") as claimed:
         await database.write(connections.insert_connection, "default", TUTOR)
     both = await asyncio.gather(
         *(database.write(connections.insert_connection, "default", BARE) for _ in range(4)), return_exceptions=True
     )
 
-    assert taken.value.pointer == "/name"
+    assert claimed.value.pointer == "/name"
     assert sorted(type(one).__name__ for one in both) == ["NameTaken", "NameTaken", "NameTaken", "NoneType"]
 
 
@@ -84,26 +84,26 @@ async def test_what_it_says_later_is_kept_if_it_is_still_the_same_one(database: 
 
 
 async def test_others_are_told(postgres_url: str) -> None:
-    here, there = open_database(postgres_url), open_database(postgres_url)
-    heard: list[Notification] = []
-    await here.listen(heard.append)
+    first, second = open_database(postgres_url), open_database(postgres_url)
+    received: list[Notification] = []
+    await first.listen(received.append)
 
-    await there.write(connections.insert_connection, "default", TUTOR)
-    await there.write(connections.update_evidence, "default", TUTOR.version, {}, at=LATER)
-    await there.write(connections.delete_connection, "default", "tutor")
-    await there.write(connections.delete_connection, "default", "tutor")
-    await there.write(connections.insert_connection, "default", BARE)
+    await second.write(connections.insert_connection, "default", TUTOR)
+    await second.write(connections.update_evidence, "default", TUTOR.version, {}, at=LATER)
+    await second.write(connections.delete_connection, "default", "tutor")
+    await second.write(connections.delete_connection, "default", "tutor")
+    await second.write(connections.insert_connection, "default", BARE)
     async with asyncio.timeout(20):
-        while Notification("connection", ["Bare"]) not in heard:  # noqa: ASYNC110
+        while Notification("connection", ["Bare"]) not in received:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
-    assert {notice.kind for notice in heard} == {"connection"}
-    assert {name for notice in heard for name in notice.names} == {"tutor", "Bare"}
-    for database in (here, there):
+    assert {notice.kind for notice in received} == {"connection"}
+    assert {name for notice in received for name in notice.names} == {"tutor", "Bare"}
+    for database in (first, second):
         await database.close()
 
 
-def waiting(number: int, workflow: str, project: str) -> NewRun:
+def queued_run(number: int, workflow: str, project: str) -> NewRun:
     return NewRun(
         started=RunStarted(0, f"run_{number}", "s-1", NOON, ""),
         workflow=workflow,
@@ -115,8 +115,8 @@ def waiting(number: int, workflow: str, project: str) -> NewRun:
 
 
 async def test_runs_that_wait_for_one_that_is_gone_end(database: Database) -> None:
-    made = [waiting(number, "tutor", project) for number, project in enumerate(["default", "team-a", "default"])]
-    await database.write(queue.enqueue_runs, [*made, waiting(9, "other", "default")], NOON)
+    created = [queued_run(number, "tutor", project) for number, project in enumerate(["default", "team-a", "default"])]
+    await database.write(queue.enqueue_runs, [*created, queued_run(9, "other", "default")], NOON)
     why = ("workflow_not_found", "It was removed.")
 
     more = [await database.write(queue.fail_queued_runs, "tutor", why, LATER, limit=2) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Looking at a database changes nothing of it, whatever it is."""
+"""Inspecting a database does not change it."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""Erasing what carries a label: all of it, and nothing else; on every database."""
+"""Erasure of labelled data: all of it and nothing else, on every database."""
 
 from palaver.core.messages import Message
 from palaver.core.runs import Origin
@@ -23,10 +23,10 @@ async def short(messages: list[Message]) -> str:
     return "Hello."
 
 
-async def told(database: Database, user: str | None, **origin: object) -> str:
+async def record_run(database: Database, user: str | None, **origin: object) -> str:
     engine = Engine(store=Recorder(database, process="p", now=lambda: NOW), now=lambda: NOW)
-    asked = call(Message.user("Hi."), user=user, session=f"of {user}")
-    run = engine.start(short, asked, origin=Origin(**origin))  # type: ignore[arg-type]
+    new_call = call(Message.user("Hi."), user=user, session=f"of {user}")
+    run = engine.start(short, new_call, origin=Origin(**origin))  # type: ignore[arg-type]
     await run.wait_ended()
     return run.id
 
@@ -39,24 +39,24 @@ async def emptied(database: Database, label: Label, value: str, project: str = "
 async def test_all_of_a_user_goes_and_nothing_of_anybody_else(database: Database) -> None:
     for name in ("conv_hers", "conv_both"):
         await database.write(threads.create_thread, "default", NewThread(id=name, at=NOW), [Message.user("Hi.")])
-    alone = await told(database, "ada", stored=True)
-    hers = await told(database, "ada", thread="conv_hers")
-    shared = await told(database, "ada", thread="conv_both")
-    his = await told(database, "bob", thread="conv_both")
-    elsewhere = await told(database, "ada", project="theirs")
+    single = await record_run(database, "ada", stored=True)
+    hers = await record_run(database, "ada", thread="conv_hers")
+    shared = await record_run(database, "ada", thread="conv_both")
+    his = await record_run(database, "bob", thread="conv_both")
+    elsewhere = await record_run(database, "ada", project="theirs")
     for user in ("ada", "bob"):
         opinion = Feedback(run=his, user=user, rating="up", created_at=NOW)
         await database.write(feedback.save_feedback, "default", opinion)
-    found = await database.read(erasure.count_labelled_data, "default", "user", "ada")
+    result = await database.read(erasure.count_labelled_data, "default", "user", "ada")
     await emptied(database, "user", "ada")
-    left = await database.read(message_tree.list_nodes, "default", "conv_both")
+    remaining = await database.read(message_tree.list_nodes, "default", "conv_both")
 
-    assert found == ErasureCounts(threads=1, runs=3, responses=1, feedback=1)
+    assert result == ErasureCounts(threads=1, runs=3, responses=1, feedback=1)
     assert await database.read(erasure.count_labelled_data, "default", "user", "ada") == ErasureCounts()
-    assert [await database.read(runs.get_run, "default", run) for run in (alone, hers, shared)] == [None, None, None]
-    assert await database.read(runs.read_events, "default", alone) == []
+    assert [await database.read(runs.get_run, "default", run) for run in (single, hers, shared)] == [None, None, None]
+    assert await database.read(runs.read_events, "default", single) == []
     assert await database.read(threads.get_thread, "default", "conv_hers") is None
-    assert [node.run for node in left] == [None, his]
+    assert [node.run for node in remaining] == [None, his]
     assert await database.read(runs.get_run, "default", his) is not None
     assert await database.read(runs.get_run, "theirs", elsewhere) is not None
     assert await database.read(erasure.count_labelled_data, "default", "user", "bob") == ErasureCounts(
@@ -65,24 +65,24 @@ async def test_all_of_a_user_goes_and_nothing_of_anybody_else(database: Database
 
 
 async def test_a_session_goes_too_and_a_label_that_nobody_has_is_nothing(database: Database) -> None:
-    run = await told(database, "ada")
+    run = await record_run(database, "ada")
     nothing = await database.read(erasure.count_labelled_data, "default", "session", "x' OR 1=1 --")
     await emptied(database, "session", "x' OR 1=1 --")
-    still = await database.read(runs.get_run, "default", run)
+    after = await database.read(runs.get_run, "default", run)
     await emptied(database, "session", "of ada")
 
     assert nothing == ErasureCounts()
-    assert still is not None
+    assert after is not None
     assert await database.read(runs.get_run, "default", run) is None
 
 
 async def names(database: Database, project: str = "default") -> list[str]:
-    found = await database.read(span_pages.list_spans, project)
-    return [one.name for one in found.data]
+    result = await database.read(span_pages.list_spans, project)
+    return [one.name for one in result.data]
 
 
 async def test_spans_go_with_their_label_and_those_below_them_that_have_none(database: Database) -> None:
-    run = await told(database, "ada")
+    run = await record_run(database, "ada")
     await insert_rows(
         database,
         span_row("hers", project="default", user="ada", session="s1", run_id=run),
@@ -94,10 +94,10 @@ async def test_spans_go_with_their_label_and_those_below_them_that_have_none(dat
         span_row("other", 6, trace="v", project="default"),
         span_row("theirs", 7, project="theirs", user="ada"),
     )
-    found = await database.read(erasure.count_labelled_data, "default", "user", "ada")
+    result = await database.read(erasure.count_labelled_data, "default", "user", "ada")
     await emptied(database, "user", "ada")
 
-    assert found == ErasureCounts(runs=1, spans=4)
+    assert result == ErasureCounts(runs=1, spans=4)
     assert await names(database) == ["other", "his tool", "his"]
     assert await names(database, "theirs") == ["theirs"]
     assert await database.read(erasure.count_labelled_data, "default", "user", "ada") == ErasureCounts()
@@ -112,6 +112,6 @@ async def test_words_of_erased_spans_are_not_found(database: Database) -> None:
         span_row("his", 1, project="default"),
     )
     await emptied(database, "session", "s1")
-    found = await database.read(span_pages.list_spans, "default", span_pages.SpanQuery(search="unicorn"))
+    result = await database.read(span_pages.list_spans, "default", span_pages.SpanQuery(search="unicorn"))
 
-    assert found.data == []
+    assert result.data == []

@@ -18,12 +18,12 @@ def other(**more: object) -> Feedback:
 
 async def test_the_last_opinion_of_each_counts(database: Database) -> None:
     await database.write(feedback.save_feedback, P, OPINION)
-    kept = await database.write(feedback.save_feedback, P, other(rating="down", comment="a\0b"))
+    stored = await database.write(feedback.save_feedback, P, other(rating="down", comment="a\0b"))
     await database.write(feedback.save_feedback, P, other(user="somebody\0"))
     await database.write(feedback.save_feedback, P, other(key="other", message="a2"))
     await database.write(feedback.save_feedback, "team-a", OPINION)
 
-    assert kept.comment == "a\ufffdb"
+    assert stored.comment == "a\ufffdb"
     assert await database.read(feedback.count_feedback, P, ["run_1"], key="k") == {
         ("run_1", "a1"): Counts(1, 1, "down"),
         ("run_1", "a2"): Counts(1, 0, None),
@@ -50,25 +50,25 @@ async def test_opinions_are_listed_newest_first_with_what_they_are_about(databas
     second = await database.read(feedback.list_feedback, P, FeedbackFilters(), Window(1, first.next))
 
     about = {"thread": None, "trace_id": "t1", "preview_in": {"x": 1}, "preview_out": None}
-    assert [given.feedback for given in first.data] == [late]
+    assert [value.feedback for value in first.data] == [late]
     assert second.data == [FeedbackEntry(feedback=OPINION, workflow="tutor", **about)]
     assert second.next is None
-    for filters, wanted in (
+    for filters, expected in (
         (FeedbackFilters(rating="down"), [late]),
         (FeedbackFilters(workflow="other\0"), []),
         (FeedbackFilters(workflow="other"), [late]),
         (FeedbackFilters(since=NOW + SECOND), [late]),
     ):
-        found = await database.read(feedback.list_feedback, P, filters)
-        assert [given.feedback for given in found.data] == wanted
+        result = await database.read(feedback.list_feedback, P, filters)
+        assert [value.feedback for value in result.data] == expected
 
 
 async def test_an_opinion_on_a_run_is_one_on_its_last_message(database: Database) -> None:
     await create_conversation(database, "one")
     await database.write(runs.insert_runs, [run_row("run_1", "conv_1"), run_row("run_2", None)])
-    said = [assistant("x", "x"), assistant("y", "y")]
+    texts = [assistant("x", "x"), assistant("y", "y")]
     await database.write(
-        threads.append_run_output, P, "conv_1", run="run_1", answers="u1", messages=said, status="done", at=NOW
+        threads.append_run_output, P, "conv_1", run="run_1", answers="u1", messages=texts, status="done", at=NOW
     )
 
     assert await database.read(feedback.find_answer_message, P, "run_1") == "y"

@@ -1,4 +1,4 @@
-"""A lock tells others that somebody is at work, for as long as that process lives."""
+"""Lock files show which processes use a database, for as long as they live."""
 
 import stat
 import subprocess
@@ -51,11 +51,11 @@ def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLDER, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        said = process.stdout.readline()
+        texts = process.stdout.readline()
         while_alive = is_locked(path), FileLock(path).acquire()
         process.kill()
 
-    assert (said, *while_alive) == ("True\n", True, False)
+    assert (texts, *while_alive) == ("True\n", True, False)
     assert is_locked(path) is False
 
 
@@ -68,14 +68,14 @@ def test_a_place_where_nothing_can_be_written_is_told(tmp_path: Path) -> None:
 
 def test_a_database_is_at_rest_when_neither_a_server_nor_a_worker_is_at_work_on_it(tmp_path: Path) -> None:
     database = tmp_path / "palaver.db"
-    told: list[str] = []
+    message: list[str] = []
     for path in (lock_path(database), workers_lock_path(database)):
         with FileLock(path, "shared"), pytest.raises(SettingsError) as refused, exclusive_access(database):
             pass
-        told.append(refused.value.message)
+        message.append(refused.value.message)
     with exclusive_access(database):
         held = [is_locked(path(database)) for path in (lock_path, workers_lock_path)]
 
-    assert told == [f"A {who} is at work on {database}: stop it first." for who in ("server", "worker")]
+    assert message == [f"A {who} is at work on {database}: stop it first." for who in ("server", "worker")]
     assert held == [True, True]
     assert not is_locked(lock_path(database))

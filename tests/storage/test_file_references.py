@@ -1,4 +1,4 @@
-"""A file that was named goes with the last message or run that names it, and not before."""
+"""A referenced file is deleted with the last message or run that references it."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -27,21 +27,21 @@ from tests.engine.run_factory import NOW, call
 from tests.storage.test_files import kept
 
 
-def naming(*names: str) -> Message:
+def message_with_files(*names: str) -> Message:
     return Message.user("Look.", *(File("text/plain", file_id=f"file_{name}") for name in names))
 
 
-async def begun(database: Database, thread: str, *messages: Message, project: str = "default") -> None:
+async def create_thread(database: Database, thread: str, *messages: Message, project: str = "default") -> None:
     await database.write(threads.create_thread, project, NewThread(id=thread, at=NOW), messages)
 
 
-async def there(database: Database) -> set[str]:
+async def list_file_ids(database: Database) -> set[str]:
     """The files that are left, by the letters of their names."""
-    found = await database.read(lambda db: list(db.scalars(select(files_table.c.id))))
-    return {name.removeprefix("file_") for name in found}
+    result = await database.read(lambda db: list(db.scalars(select(files_table.c.id))))
+    return {name.removeprefix("file_") for name in result}
 
 
-async def left(database: Database) -> list[tuple[str, str, str]]:
+async def list_references(database: Database) -> list[tuple[str, str, str]]:
     """Who names what."""
 
     def look(db: Connection) -> list[tuple[str, str, str]]:
@@ -54,59 +54,69 @@ async def test_a_thread_takes_its_files_with_it_and_leaves_those_of_others(datab
     for name in "abc":
         await kept(database, name, name.encode())
     await kept(database, "a2", b"a", project="team-b")
-    await begun(database, "conv_1", naming("a", "b"), naming("a", "unknown"))
-    await begun(database, "conv_2", naming("b"))
-    await begun(database, "conv_3", naming("a2"), project="team-b")
-    before = await there(database)
+    await create_thread(database, "conv_1", message_with_files("a", "b"), message_with_files("a", "unknown"))
+    await create_thread(database, "conv_2", message_with_files("b"))
+    await create_thread(database, "conv_3", message_with_files("a2"), project="team-b")
+    before = await list_file_ids(database)
 
     await database.write(threads.delete_thread, "default", "conv_1")
 
     assert before == {"a", "b", "c", "a2"}
-    assert await there(database) == {"b", "c", "a2"}
-    assert [(holder, file) for holder, _, file in await left(database)] == [("conv_2", "file_b"), ("conv_3", "file_a2")]
+    assert await list_file_ids(database) == {"b", "c", "a2"}
+    assert [(holder, file) for holder, _, file in await list_references(database)] == [
+        ("conv_2", "file_b"),
+        ("conv_3", "file_a2"),
+    ]
     await database.write(threads.delete_thread, "default", "conv_2")
-    assert await there(database) == {"c", "a2"}
+    assert await list_file_ids(database) == {"c", "a2"}
     assert await database.read(files.read_content, "default", "file_b") is None
 
 
 async def test_a_message_takes_its_files_with_it(database: Database) -> None:
     for name in "abcd":
         await kept(database, name, name.encode())
-    await begun(database, "conv_1", naming("a"), naming("a", "b"), naming("c"), naming("d"))
+    await create_thread(
+        database,
+        "conv_1",
+        message_with_files("a"),
+        message_with_files("a", "b"),
+        message_with_files("c"),
+        message_with_files("d"),
+    )
     first, second, third, _ = [node.id for node in await database.read(message_tree.list_nodes, "default", "conv_1")]
 
     await database.write(threads.delete_message, "default", "conv_1", second, below="keep", at=NOW)
-    alone = await there(database)
+    single = await list_file_ids(database)
     await database.write(threads.delete_message, "default", "conv_1", third, at=NOW)
-    below = await there(database)
+    below = await list_file_ids(database)
     await database.write(threads.delete_message, "default", "conv_1", first, at=NOW)
 
-    assert (alone, below, await there(database)) == ({"a", "c", "d"}, {"a"}, set())
-    assert await left(database) == []
+    assert (single, below, await list_file_ids(database)) == ({"a", "c", "d"}, {"a"}, set())
+    assert await list_references(database) == []
 
 
 async def test_a_message_that_says_less_lets_go_of_what_it_no_longer_names(database: Database) -> None:
     for name in "ab":
         await kept(database, name, name.encode())
-    await begun(database, "conv_1", naming("a", "b"))
+    await create_thread(database, "conv_1", message_with_files("a", "b"))
     [node] = await database.read(message_tree.list_nodes, "default", "conv_1")
 
-    await database.write(run_log.replace_message, "default", "conv_1", node, naming("b"))
+    await database.write(run_log.replace_message, "default", "conv_1", node, message_with_files("b"))
 
-    assert await there(database) == {"b"}
+    assert await list_file_ids(database) == {"b"}
 
 
 async def test_copies_and_imports_name_files_too(database: Database) -> None:
     for name in "ab":
         await kept(database, name, name.encode())
-    await begun(database, "conv_1", naming("a"), naming("b"))
+    await create_thread(database, "conv_1", message_with_files("a"), message_with_files("b"))
     first = (await database.read(message_tree.list_nodes, "default", "conv_1"))[0].id
     await database.write(thread_copies.duplicate_thread, "default", "conv_1", id="conv_2", at=NOW, upto=first)
     line = await database.read(thread_files.export_thread, "default", "conv_2")
     await database.write(threads.delete_thread, "default", "conv_1")
-    copied = await there(database)
+    copied = await list_file_ids(database)
     await database.write(threads.delete_thread, "default", "conv_2")
-    gone = await there(database)
+    deleted = await list_file_ids(database)
     await kept(database, "a", b"a")
     from palaver.core import json
 
@@ -117,10 +127,10 @@ async def test_copies_and_imports_name_files_too(database: Database) -> None:
         id="conv_3",
     )
 
-    assert (copied, gone) == ({"a"}, set())
-    assert [holder for holder, _, _ in await left(database)] == ["conv_2"]
+    assert (copied, deleted) == ({"a"}, set())
+    assert [holder for holder, _, _ in await list_references(database)] == ["conv_2"]
     await database.write(threads.delete_thread, "default", "conv_2")
-    assert await there(database) == set()
+    assert await list_file_ids(database) == set()
 
 
 @chat
@@ -133,58 +143,58 @@ async def test_a_run_keeps_what_it_was_asked_and_what_it_gave(database: Database
     for name in "ab":
         await kept(database, name, name.encode())
     engine = Engine(store=Recorder(database, process="p", now=lambda: NOW), now=lambda: NOW)
-    run = engine.start(giver, call(naming("a"), record=record), origin=Origin())
+    run = engine.start(giver, call(message_with_files("a"), record=record), origin=Origin())
     await run.wait_ended()
-    named = await left(database)
+    names = await list_references(database)
     await database.write(retention.delete_old_runs, NOW + timedelta(days=1))
 
     expected = [(run.id, "", "file_a"), (run.id, "", "file_b")] if record == "full" else []
-    assert named == expected
+    assert names == expected
     assert await database.read(runs.get_run, "default", run.id) is None
-    assert await there(database) == (set() if record == "full" else {"a", "b"})
+    assert await list_file_ids(database) == (set() if record == "full" else {"a", "b"})
 
 
 async def test_what_runs_and_threads_both_name_stays_until_both_are_gone(database: Database) -> None:
     await kept(database, "a", b"a")
     await kept(database, "b", b"b")
     engine = Engine(store=Recorder(database, process="p", now=lambda: NOW), now=lambda: NOW)
-    run = engine.start(giver, call(naming("a")), origin=Origin())
+    run = engine.start(giver, call(message_with_files("a")), origin=Origin())
     await run.wait_ended()
-    await begun(database, "conv_1", naming("a"))
+    await create_thread(database, "conv_1", message_with_files("a"))
 
     await database.write(runs.delete_runs, "default", [run.id])
-    after = await there(database)
+    after = await list_file_ids(database)
     await database.write(threads.delete_thread, "default", "conv_1")
 
-    assert (after, await there(database)) == ({"a"}, set())
+    assert (after, await list_file_ids(database)) == ({"a"}, set())
 
 
 async def test_a_deleted_file_is_named_by_nothing_and_told_of_in_words(database: Database) -> None:
     await kept(database, "a", b"a")
     await kept(database, "b", b"b")
-    await begun(database, "conv_1", naming("a", "b"))
+    await create_thread(database, "conv_1", message_with_files("a", "b"))
     held = File("text/plain", data="YQ==", file_id="file_a")
     await database.write(files.delete_file, "default", "file_a")
-    messages = [Message.user("Hi."), naming("a", "b"), Message.user(held)]
+    messages = [Message.user("Hi."), message_with_files("a", "b"), Message.user(held)]
 
-    told = await database.read(files.replace_missing_files, "default", messages)
+    replaced = await database.read(files.replace_missing_files, "default", messages)
 
-    assert [file for _, _, file in await left(database)] == ["file_b"]
+    assert [file for _, _, file in await list_references(database)] == ["file_b"]
     note = Text("[A file was here (text/plain). It is not available any more.]")
-    assert told[1].parts == (Text("Look."), note, File("text/plain", file_id="file_b"))
-    assert (told[0], told[2]) == (messages[0], messages[2])
+    assert replaced[1].parts == (Text("Look."), note, File("text/plain", file_id="file_b"))
+    assert (replaced[0], replaced[2]) == (messages[0], messages[2])
     assert await database.read(files.replace_missing_files, "default", messages[:1]) == messages[:1]
 
 
 async def test_a_project_goes_with_who_named_what_in_it(database: Database) -> None:
     await database.write(projects.insert_project, Project(name="team-b", created_at=NOW))
     await kept(database, "a", b"a", project="team-b")
-    await begun(database, "conv_1", naming("a"), project="team-b")
+    await create_thread(database, "conv_1", message_with_files("a"), project="team-b")
 
     while await database.write(projects.delete_project_batch, "team-b"):
         pass
 
-    assert (await left(database), await there(database)) == ([], set())
+    assert (await list_references(database), await list_file_ids(database)) == ([], set())
 
 
 NAMES = st.lists(st.sampled_from("abcd"), max_size=3)
@@ -204,39 +214,45 @@ async def test_whatever_happens_named_files_stay_and_others_go_with_the_last_tha
     database = open_database(MEMORY_URL)
     for name in "abcd":
         await kept(database, name, name.encode())
-    said: dict[str, dict[str, set[str]]] = {}
+    references: dict[str, dict[str, set[str]]] = {}
     once_named: set[str] = set()
-    gone: set[str] = set()
+    deleted: set[str] = set()
 
     def now_named() -> set[str]:
-        return {name for nodes_of in said.values() for names in nodes_of.values() for name in names}
+        return {name for nodes_of in references.values() for names in nodes_of.values() for name in names}
 
     for act, number, more in acts:
         thread = f"conv_{number}"
         match act, more:
             case "say", list():
-                if thread not in said:
-                    await begun(database, thread)
-                    said[thread] = {}
-                made = await database.write(
-                    threads.append_messages, "default", thread, "head", [naming(*more)], origin="client", at=NOW
+                if thread not in references:
+                    await create_thread(database, thread)
+                    references[thread] = {}
+                new_nodes = await database.write(
+                    threads.append_messages,
+                    "default",
+                    thread,
+                    "head",
+                    [message_with_files(*more)],
+                    origin="client",
+                    at=NOW,
                 )
-                said[thread][made[0].id] = set(more) - gone
-            case "unsay", int() if said.get(thread):
-                node = list(said[thread])[more % len(said[thread])]
+                references[thread][new_nodes[0].id] = set(more) - deleted
+            case "unsay", int() if references.get(thread):
+                node = list(references[thread])[more % len(references[thread])]
                 await database.write(threads.delete_message, "default", thread, node, below="keep", at=NOW)
-                del said[thread][node]
-            case "copy", int() if thread in said and f"conv_{more}" not in said:
+                del references[thread][node]
+            case "copy", int() if thread in references and f"conv_{more}" not in references:
                 await database.write(thread_copies.duplicate_thread, "default", thread, id=f"conv_{more}", at=NOW)
-                said[f"conv_{more}"] = {node: set(names) for node, names in said[thread].items()}
-            case "delete", _ if thread in said:
+                references[f"conv_{more}"] = {node: set(names) for node, names in references[thread].items()}
+            case "delete", _ if thread in references:
                 await database.write(threads.delete_thread, "default", thread)
-                del said[thread]
+                del references[thread]
             case _:
                 continue
         once_named |= now_named()
-        gone = once_named - now_named()
+        deleted = once_named - now_named()
 
-        assert await there(database) == set("abcd") - gone
+        assert await list_file_ids(database) == set("abcd") - deleted
     await database.write(lambda db: db.execute(delete(table)))
     await database.close()

@@ -1,4 +1,4 @@
-"""What is done under an Idempotency-Key is done once, on every database, also when two come at once."""
+"""Requests with an Idempotency-Key are executed once, on every database, even concurrently."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -28,8 +28,8 @@ def make_project(name: str):
 
 
 def count(db: Connection) -> tuple[int, int]:
-    made = db.scalar(select(func.count()).select_from(projects).where(projects.c.name != "default")) or 0
-    return made, db.scalar(select(func.count()).select_from(table)) or 0
+    created = db.scalar(select(func.count()).select_from(projects).where(projects.c.name != "default")) or 0
+    return created, db.scalar(select(func.count()).select_from(table)) or 0
 
 
 def later(**changes: object) -> IdempotentRequest:
@@ -54,20 +54,20 @@ async def test_another_body_is_refused(database: Database) -> None:
 @pytest.mark.parametrize("change", [{"project": "other"}, {"owner": "ab12cd34"}, {"route": "POST /x"}, {"key": "k2"}])
 async def test_it_counts_for_one_project_key_route_and_name(database: Database, change: dict[str, str]) -> None:
     await database.write(idempotency.run_once, ONCE, make_project("a"))
-    _, again = await database.write(idempotency.run_once, later(**change), make_project("b"))
+    _, second = await database.write(idempotency.run_once, later(**change), make_project("b"))
 
-    assert not again
+    assert not second
     assert await database.read(count) == (2, 2)
 
 
 async def test_after_a_day_it_is_forgotten(database: Database) -> None:
     await database.write(idempotency.run_once, ONCE, make_project("a"))
     tomorrow = NOON + timedelta(hours=24)
-    _, again = await database.write(idempotency.run_once, later(at=tomorrow, digest=b"e" * 32), make_project("b"))
-    kept = await database.write(idempotency.delete_expired_responses, tomorrow + timedelta(hours=23))
-    gone = await database.write(idempotency.delete_expired_responses, tomorrow + timedelta(hours=24))
+    _, second = await database.write(idempotency.run_once, later(at=tomorrow, digest=b"e" * 32), make_project("b"))
+    deleted_count = await database.write(idempotency.delete_expired_responses, tomorrow + timedelta(hours=23))
+    deleted = await database.write(idempotency.delete_expired_responses, tomorrow + timedelta(hours=24))
 
-    assert (again, kept, gone) == (False, 0, 1)
+    assert (second, deleted_count, deleted) == (False, 0, 1)
 
 
 async def test_what_failed_may_be_tried_again(database: Database) -> None:
@@ -77,9 +77,9 @@ async def test_what_failed_may_be_tried_again(database: Database) -> None:
 
     with pytest.raises(RuntimeError):
         await database.write(idempotency.run_once, ONCE, fail)
-    _, again = await database.write(idempotency.run_once, ONCE, make_project("a"))
+    _, second = await database.write(idempotency.run_once, ONCE, make_project("a"))
 
-    assert not again
+    assert not second
     assert await database.read(count) == (1, 1)
 
 
@@ -88,7 +88,7 @@ async def test_of_many_at_once_one_does_it(database: Database) -> None:
     answers = await asyncio.gather(*tries)
 
     assert [answer for answer, _ in answers] == [ANSWER] * 20
-    assert sorted(again for _, again in answers) == [False, *[True] * 19]
+    assert sorted(second for _, second in answers) == [False, *[True] * 19]
     assert await database.read(count) == (1, 1)
 
 

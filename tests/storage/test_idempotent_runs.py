@@ -1,4 +1,4 @@
-"""Runs that are begun under an Idempotency-Key, on every database: once, unless nothing came of it."""
+"""Runs claimed by an Idempotency-Key, on every database: started once, unless the claim is abandoned."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -19,10 +19,10 @@ ONCE = IdempotentRequest(project="mine", owner="", route="POST /tutor/invoke", k
 async def test_of_many_who_come_at_once_one_begins_and_the_others_know_its_run(database: Database) -> None:
     names = [f"run_{n}" for n in range(8)]
 
-    found = await asyncio.gather(*(database.write(idempotency.claim_for_run, ONCE, name) for name in names))
+    result = await asyncio.gather(*(database.write(idempotency.claim_for_run, ONCE, name) for name in names))
 
-    (first,) = [name for name, kept in zip(names, found, strict=True) if kept is None]
-    assert [(kept.status, kept.run) for kept in found if kept is not None] == [(None, first)] * 7
+    (first,) = [name for name, stored in zip(names, result, strict=True) if stored is None]
+    assert [(stored.status, stored.run) for stored in result if stored is not None] == [(None, first)] * 7
 
 
 async def test_another_body_is_another_thing(database: Database) -> None:
@@ -49,10 +49,10 @@ async def test_what_was_begun_stays_begun(database: Database) -> None:
     await database.write(idempotency.claim_for_run, ONCE, run)
 
     await database.write(idempotency.release_claim, ONCE, run)
-    again = await database.write(idempotency.claim_for_run, ONCE, "run_2")
+    second = await database.write(idempotency.claim_for_run, ONCE, "run_2")
 
-    assert again is not None
-    assert again.run == run
+    assert second is not None
+    assert second.run == run
 
 
 @pytest.mark.parametrize("state", ["nothing", "a run", "an answer"])

@@ -1,4 +1,4 @@
-"""A database is brought to the form we know, whatever it was before; one that is not ours to change is left alone."""
+"""Databases of every earlier version are upgraded; databases of other programs are not changed."""
 
 import os
 import sqlite3
@@ -41,7 +41,7 @@ def newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return next_schema.HEAD
 
 
-async def made(url: str, form: str = SCHEMA_VERSION) -> None:
+async def create_database(url: str, form: str = SCHEMA_VERSION) -> None:
     """A database with one project in it, in the form of today or an older one, whatever this Palaver knows."""
     with pytest.MonkeyPatch.context() as then:
         then.setattr(upgrade, "SCHEMA_VERSION", form)
@@ -82,7 +82,7 @@ async def test_a_new_file_and_its_folder_are_for_their_owner_alone(path: Path) -
 
 
 async def test_a_file_that_is_up_to_date_is_not_touched(path: Path) -> None:
-    await made(str(path))
+    await create_database(str(path))
     before = content(path)
 
     assert upgrade.upgrade_file(path) is None
@@ -92,7 +92,7 @@ async def test_a_file_that_is_up_to_date_is_not_touched(path: Path) -> None:
 async def test_an_old_file_is_changed_and_a_copy_of_it_kept(
     path: Path, newer: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await made(str(path))
+    await create_database(str(path))
     umask = os.umask(0)
     try:
         await open_database(str(path)).close()
@@ -114,7 +114,7 @@ async def test_an_old_file_is_changed_and_a_copy_of_it_kept(
 
 
 async def test_a_change_that_fails_leaves_the_file_as_it_was(path: Path, newer: str, tmp_path: Path) -> None:
-    await made(str(path))
+    await create_database(str(path))
     script = tmp_path / "versions" / "9999_the_next.py"
     script.write_text(script.read_text().replace("ix_marks_place", "ix_threads_latest"), encoding="utf-8")
     before = rows(path, "SELECT sql FROM sqlite_master")
@@ -122,8 +122,8 @@ async def test_a_change_that_fails_leaves_the_file_as_it_was(path: Path, newer: 
     with pytest.raises(SettingsError) as refused:
         open_database(str(path))
 
-    told = "index ix_threads_latest already exists"
-    assert refused.value.message == f"{path} could not be brought to form {newer}: {told}."
+    message = "index ix_threads_latest already exists"
+    assert refused.value.message == f"{path} could not be brought to form {newer}: {message}."
     assert rows(path, "SELECT sql FROM sqlite_master") == before
     assert upgrade.file_schema_state(path) == SchemaState(SCHEMA_VERSION, is_empty=False)
     assert list(path.parent.glob("*.backup")) == []
@@ -132,7 +132,7 @@ async def test_a_change_that_fails_leaves_the_file_as_it_was(path: Path, newer: 
 async def test_a_file_of_which_no_copy_can_be_made_is_not_changed(
     path: Path, newer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await made(str(path))
+    await create_database(str(path))
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -149,7 +149,7 @@ async def test_a_file_of_which_no_copy_can_be_made_is_not_changed(
 
 
 async def test_a_file_of_a_newer_palaver_is_refused(path: Path) -> None:
-    await made(str(path))
+    await create_database(str(path))
     with closing(sqlite3.connect(path)) as file:
         file.execute("UPDATE alembic_version SET version_num = '9999'")
         file.commit()
@@ -230,27 +230,27 @@ def test_a_file_that_is_locked_for_long_is_told_as_such(path: Path, monkeypatch:
 
 
 def test_one_that_is_turned_away_without_waiting_tries_again() -> None:
-    asked: list[str] = []
+    statements: list[str] = []
 
     class Busy:
         isolation_level = ""
 
         def execute(self, statement: str) -> None:
-            asked.append(statement)
-            if asked.count("PRAGMA journal_mode = WAL") in (1, 2):
+            statements.append(statement)
+            if statements.count("PRAGMA journal_mode = WAL") in (1, 2):
                 error = sqlite3.OperationalError("database is locked")
                 error.sqlite_errorcode = sqlite3.SQLITE_BUSY
                 raise error
 
     upgrade._prepare_connection(Busy(), None)  # type: ignore[arg-type]
 
-    assert asked == ["PRAGMA busy_timeout = 30000", *["PRAGMA journal_mode = WAL"] * 3]
+    assert statements == ["PRAGMA busy_timeout = 30000", *["PRAGMA journal_mode = WAL"] * 3]
 
 
 async def test_one_that_another_process_has_changed_meanwhile_is_left_as_it_is(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await made(str(path))
+    await create_database(str(path))
     monkeypatch.setattr(
         upgrade, "file_schema_state", lambda _: SchemaState(None, is_empty=True)
     )  # As it was a moment ago.
@@ -310,12 +310,12 @@ def at_once(url: str, versions: list[str], head: str, count: int = 4) -> None:
             assert process.stdin is not None
             process.stdin.write("\n")
             process.stdin.flush()
-        said = [process.communicate(timeout=60)[1] for process in processes]
+        outputs = [process.communicate(timeout=60)[1] for process in processes]
     finally:
         for process in processes:
             process.kill()
             process.communicate()
-    assert [process.returncode for process in processes] == [0] * count, said
+    assert [process.returncode for process in processes] == [0] * count, outputs
 
 
 def test_of_several_processes_one_makes_the_file_and_one_changes_it(path: Path, newer: str) -> None:
@@ -335,14 +335,14 @@ def test_of_several_processes_one_makes_the_file_and_one_changes_it(path: Path, 
 
 async def test_of_several_processes_one_changes_the_database_of_a_server(postgres_url: str, newer: str) -> None:
     at_once(postgres_url, upgrade.VERSION_LOCATIONS[:1], SCHEMA_VERSION)
-    await made(postgres_url)
+    await create_database(postgres_url)
 
     at_once(postgres_url, upgrade.VERSION_LOCATIONS, newer)
 
     opened = open_database(postgres_url)
-    found = await opened.read(lambda db: [tuple(row) for row in db.execute(text("SELECT name, title FROM projects"))])
+    result = await opened.read(lambda db: [tuple(row) for row in db.execute(text("SELECT name, title FROM projects"))])
     await opened.close()
-    assert found == [("team-a", "Project team-a")]
+    assert result == [("team-a", "Project team-a")]
 
 
 # A server
@@ -405,18 +405,18 @@ def test_a_server_on_which_we_may_change_nothing_is_told_in_one_line(server: Eng
         connection.execute(text("REVOKE CREATE ON SCHEMA public FROM PUBLIC"))
         connection.execute(text("CREATE ROLE guest LOGIN PASSWORD 'guest'"))
     try:
-        place = postgres_url.rpartition("@")[2]
+        location = postgres_url.rpartition("@")[2]
         with pytest.raises(SettingsError) as refused:
-            open_database(f"postgresql://guest:guest@{place}")
+            open_database(f"postgresql://guest:guest@{location}")
     finally:
         with server.begin() as connection:
             connection.execute(text("DROP ROLE guest"))
 
-    told = (
-        f"postgresql://guest:***@{place} could not be brought to form {SCHEMA_VERSION}:"
+    message = (
+        f"postgresql://guest:***@{location} could not be brought to form {SCHEMA_VERSION}:"
         " permission denied for schema public"
     )
-    assert refused.value.message.startswith(told)
+    assert refused.value.message.startswith(message)
 
 
 # The scripts
@@ -502,7 +502,7 @@ async def test_a_database_of_the_first_form_gets_its_traces_and_keeps_what_it_ha
     kind: str, path: Path, request: pytest.FixtureRequest
 ) -> None:
     url = str(path) if kind == "file" else request.getfixturevalue("postgres_url")
-    await made(url, form="0001")
+    await create_database(url, form="0001")
 
     opened = open_database(url)
     projects = await opened.read(lambda db: [tuple(row) for row in db.execute(text("SELECT name FROM projects"))])

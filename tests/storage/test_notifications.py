@@ -1,4 +1,4 @@
-"""Notices: told when they are durable, heard by every process that listens, and never relied upon."""
+"""Notifications: sent after the commit, delivered to all listening processes, never relied upon."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -48,9 +48,9 @@ async def two(postgres_url: str) -> AsyncIterator[tuple[Database, Database]]:
 def test_names_go_into_few_texts_that_the_server_takes(names: list[str]) -> None:
     texts = list(encode_notifications("grew", names))
 
-    heard = [parse_notification(text) for text in texts]
-    assert [name for notice in heard if notice is not None for name in notice.names] == names
-    assert {notice.kind for notice in heard if notice is not None} == {"grew"}
+    received = [parse_notification(text) for text in texts]
+    assert [name for notice in received if notice is not None for name in notice.names] == names
+    assert {notice.kind for notice in received if notice is not None} == {"grew"}
     assert all(len(text.encode()) < 8_000 for text in texts)
     assert len(texts) <= sum(len(name.encode()) + 1 for name in names) // 7_000 + 1
 
@@ -60,30 +60,30 @@ def test_what_is_none_of_ours_is_passed_over() -> None:
 
 
 async def test_what_one_process_tells_another_one_hears(two: tuple[Database, Database]) -> None:
-    here, there = two
+    local, remote = two
     ears = Ears()
-    assert not here.receives_notifications
+    assert not local.receives_notifications
 
-    await here.listen(ears)
-    await there.write(notify, "grew", ["run_1", "run_2"])
+    await local.listen(ears)
+    await remote.write(notify, "grew", ["run_1", "run_2"])
     await ears.until(Notification("grew", ["run_1", "run_2"]))
 
-    assert here.receives_notifications
-    assert not there.receives_notifications
+    assert local.receives_notifications
+    assert not remote.receives_notifications
 
 
 async def test_what_was_turned_back_was_never_told(two: tuple[Database, Database]) -> None:
-    here, there = two
+    local, remote = two
     ears = Ears()
-    await here.listen(ears)
+    await local.listen(ears)
 
     def fail(db: Connection) -> None:
         notify(db, "grew", ["never"])
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await there.write(fail)
-    await there.write(notify, "key", ["later"])
+        await remote.write(fail)
+    await remote.write(notify, "key", ["later"])
     await ears.until(Notification("key", ["later"]))
 
     assert ears.heard == [Notification("key", ["later"])]
@@ -92,18 +92,18 @@ async def test_what_was_turned_back_was_never_told(two: tuple[Database, Database
 async def test_a_line_that_is_lost_is_made_anew_and_says_that_something_may_be_missed(
     two: tuple[Database, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here, there = two
+    local, remote = two
     first, second = Ears(), Ears()
-    await here.listen(first)
-    await here.listen(second)
+    await local.listen(first)
+    await local.listen(second)
 
-    await there.write(_cut)
+    await remote.write(_cut)
     await first.until(Notification("missed", ()))
-    await there.write(notify, "waiting", ["tutor"])
+    await remote.write(notify, "waiting", ["tutor"])
     await second.until(Notification("waiting", ["tutor"]))
 
     assert first.heard[:1] == second.heard[:1] == [Notification("missed", ())]
-    assert here.receives_notifications
+    assert local.receives_notifications
 
 
 def _cut(db: Connection) -> None:
@@ -119,40 +119,40 @@ async def test_a_listener_that_hears_nothing_asks_whether_anybody_is_there(
     two: tuple[Database, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("palaver.storage.postgres._IDLE_CHECK_S", 0.01)
-    here, there = two
+    local, remote = two
     ears = Ears()
 
-    await here.listen(ears)
+    await local.listen(ears)
     for number in range(20):  # Some of these come while it asks.
-        await there.write(notify, "grew", [str(number)])
+        await remote.write(notify, "grew", [str(number)])
         await ears.until(Notification("grew", [str(number)]))
 
-    assert here.receives_notifications
+    assert local.receives_notifications
 
 
 async def test_a_server_that_is_away_or_refuses_is_tried_again(postgres_url: str) -> None:
-    tried: list[str] = []
+    attempts: list[str] = []
 
     class Refusing:
         def execute(self, _: str) -> None:
             raise psycopg.OperationalError("no")
 
         def close(self) -> None:
-            tried.append("closed")
+            attempts.append("closed")
 
     def connect() -> ListenConnection:
-        tried.append("tried")
-        if len(tried) == 1:
+        attempts.append("tried")
+        if len(attempts) == 1:
             raise psycopg.OperationalError("nobody there")
-        return Refusing() if len(tried) == 2 else psycopg.connect(postgres_url, autocommit=True)  # type: ignore[return-value]
+        return Refusing() if len(attempts) == 2 else psycopg.connect(postgres_url, autocommit=True)  # type: ignore[return-value]
 
     listener, ears = NotificationListener(connect), Ears()
     await listener.listen(ears)
-    hears = listener.receives_notifications
+    receives = listener.receives_notifications
     listener.close()
     await listener.listen(ears)  # Too late: it stays silent.
 
-    assert (hears, listener.receives_notifications, tried) == (True, False, ["tried", "tried", "closed", "tried"])
+    assert (receives, listener.receives_notifications, attempts) == (True, False, ["tried", "tried", "closed", "tried"])
 
 
 async def test_closing_takes_no_time_and_ends_the_thread(postgres_url: str) -> None:

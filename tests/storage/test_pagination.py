@@ -1,4 +1,4 @@
-"""A list in pages: every row once, in order, whatever else happens; and cursors that fit one list only."""
+"""Pages contain every row once, in order; a cursor is valid for one list only."""
 
 import base64
 from datetime import UTC, datetime, timedelta
@@ -19,8 +19,8 @@ BY = (boards.c.updated_at, boards.c.id)
 
 
 def fill(db: Connection, ids: str, project: str = "default", *, minutes: int = 1) -> None:
-    for place, name in enumerate(ids):
-        at = NOON + timedelta(minutes=place // minutes)
+    for index, name in enumerate(ids):
+        at = NOON + timedelta(minutes=index // minutes)
         row = {"project": project, "id": name, "name": name, "mode": "chat", "body": {}, "version": 1, "created_at": at}
         db.execute(insert(boards).values(row | {"updated_at": at}))
 
@@ -111,11 +111,11 @@ def test_any_other_text_is_no_cursor(db: Connection, text: str) -> None:
 def test_a_cursor_of_which_one_character_changed_is_no_cursor(db: Connection, data: st.DataObject) -> None:
     cursor = names(db, Window(3)).next
     assert cursor is not None
-    place = data.draw(st.integers(0, len(cursor) - 2))  # The last one may hold bits that mean nothing.
-    other = data.draw(st.sampled_from("AZaz09-_").filter(lambda letter: letter != cursor[place]))
+    index = data.draw(st.integers(0, len(cursor) - 2))  # The last one may hold bits that mean nothing.
+    other = data.draw(st.sampled_from("AZaz09-_").filter(lambda letter: letter != cursor[index]))
 
     with pytest.raises(InvalidValue, match="damaged"):
-        names(db, Window(2, cursor[:place] + other + cursor[place + 1 :]))
+        names(db, Window(2, cursor[:index] + other + cursor[index + 1 :]))
 
 
 @pytest.mark.parametrize("key", [["x", "a"], [1, 2], [1], [1, "a", 1], [1 << 70, "a"], [1 << 62, "a"], [1, "a\0"]])

@@ -1,4 +1,4 @@
-"""Where the database lies, and whether others can read it there."""
+"""Default paths of databases, and their permissions."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Questions that take too long are broken off, and nothing else is."""
+"""Queries that take too long are interrupted."""
 
 import pytest
 from sqlalchemy import Connection, text

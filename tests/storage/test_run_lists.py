@@ -1,4 +1,4 @@
-"""The list of runs, on every database: which are in it, in what order, and how far those have come that go on."""
+"""The list of runs, on every database: contents, order, and progress of active runs."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -45,20 +45,20 @@ async def ran(database: Database, minute: float, project: str = "mine", **more: 
     return row["id"]
 
 
-async def listed(database: Database, **filters: Any) -> list[str]:
-    found = await database.read(runs.list_runs, "mine", RunFilters(**filters))
-    return [row.id for row in found.data]
+async def list_ids(database: Database, **filters: Any) -> list[str]:
+    result = await database.read(runs.list_runs, "mine", RunFilters(**filters))
+    return [row.id for row in result.data]
 
 
 async def test_the_newest_come_first_a_page_at_a_time(database: Database) -> None:
-    made = [await ran(database, minute) for minute in range(5)]
+    created = [await ran(database, minute) for minute in range(5)]
     await ran(database, 9, project="theirs")
 
     first = await database.read(runs.list_runs, "mine", RunFilters(), Window(2))
     second = await database.read(runs.list_runs, "mine", RunFilters(), Window(3, first.next))
 
-    assert [row.id for row in first.data] == [made[4], made[3]]
-    assert [row.id for row in second.data] == [made[2], made[1], made[0]]
+    assert [row.id for row in first.data] == [created[4], created[3]]
+    assert [row.id for row in second.data] == [created[2], created[1], created[0]]
     assert second.next is None
 
 
@@ -108,28 +108,28 @@ async def test_runs_are_found_by_what_they_are(
         ended_at=None,
     )
 
-    assert sorted(await listed(database, **filters)) == [[first, second][place] for place in expected]
+    assert sorted(await list_ids(database, **filters)) == [[first, second][index] for index in expected]
 
 
 async def test_runs_are_found_by_when_they_were_made_also_if_they_waited_for_their_turn(database: Database) -> None:
-    made = [await ran(database, minute) for minute in range(4)]
+    created = [await ran(database, minute) for minute in range(4)]
     waited = await ran(database, 0.5, created_at=NOON + 3 * MINUTE)
 
-    assert await listed(database, since=NOON + 2 * MINUTE) == [made[3], made[2], waited]
-    assert await listed(database, until=NOON + 2 * MINUTE) == [made[1], made[0]]
-    assert await listed(database, since=NOON + MINUTE, until=NOON + 3 * MINUTE) == [made[2], made[1]]
+    assert await list_ids(database, since=NOON + 2 * MINUTE) == [created[3], created[2], waited]
+    assert await list_ids(database, until=NOON + 2 * MINUTE) == [created[1], created[0]]
+    assert await list_ids(database, since=NOON + MINUTE, until=NOON + 3 * MINUTE) == [created[2], created[1]]
 
 
 async def test_a_run_that_goes_on_has_the_number_of_the_last_event_in_the_log(database: Database) -> None:
-    going = await ran(database, 0, seq=-1, status="running", ended_at=None)
+    active = await ran(database, 0, seq=-1, status="running", ended_at=None)
     silent = await ran(database, 1, seq=-1, status="running", ended_at=None)
     await database.write(
-        runs.append_events, [EventBatch("mine", going, [RunStarted(0, going), TextStarted(1, "m", "m")])]
+        runs.append_events, [EventBatch("mine", active, [RunStarted(0, active), TextStarted(1, "m", "m")])]
     )
 
-    found = await database.read(runs.list_runs, "mine")
+    result = await database.read(runs.list_runs, "mine")
 
-    assert [(row.id, row.seq) for row in found.data] == [(silent, -1), (going, 1)]
+    assert [(row.id, row.seq) for row in result.data] == [(silent, -1), (active, 1)]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Secrets of the house: made once, the same for all."""
+"""Server secrets are created once and shared by all processes."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -20,8 +20,8 @@ async def test_a_secret_is_made_once(database: Database) -> None:
 
 async def test_two_processes_that_ask_at_once_get_the_same(postgres_url: str) -> None:
     databases = [open_database(postgres_url), open_database(postgres_url)]
-    asked = [one.write(api_keys.get_or_create_secret, "redaction", AT) for one in databases for _ in range(8)]
+    calls = [one.write(api_keys.get_or_create_secret, "redaction", AT) for one in databases for _ in range(8)]
 
-    assert len(set(await asyncio.gather(*asked))) == 1
+    assert len(set(await asyncio.gather(*calls))) == 1
     for one in databases:
         await one.close()

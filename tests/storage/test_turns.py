@@ -1,4 +1,4 @@
-"""Turns, on every database: one run at a time answers in a thread, and what it says joins it."""
+"""Turns, on every database: one active run per thread, whose output is appended."""
 
 import asyncio
 from typing import Any
@@ -17,20 +17,20 @@ ERROR = {"code": "workflow_failed", "message": "It broke."}
 
 
 async def join(database: Database, *messages: Message, **more: Any) -> Thread:
-    asked: dict[str, Any] = {"run": "run_1", "answers": "u1", "status": "done", "at": NOW + SECOND} | more
-    await database.write(threads.append_run_output, P, "conv_1", messages=messages, **asked)
+    arguments: dict[str, Any] = {"run": "run_1", "answers": "u1", "status": "done", "at": NOW + SECOND} | more
+    await database.write(threads.append_run_output, P, "conv_1", messages=messages, **arguments)
     return await database.read(threads.require_thread, P, "conv_1")
 
 
 async def test_one_run_at_a_time_answers_in_a_thread(database: Database) -> None:
     await create_conversation(database, "one")
 
-    taken = await asyncio.gather(*(database.write(threads.claim_thread, P, "conv_1", f"run_{n}") for n in range(8)))
+    claimed = await asyncio.gather(*(database.write(threads.claim_thread, P, "conv_1", f"run_{n}") for n in range(8)))
 
-    assert sorted(taken) == [False] * 7 + [True]
+    assert sorted(claimed) == [False] * 7 + [True]
     holder = (await database.read(threads.require_thread, P, "conv_1")).run
     assert holder is not None
-    assert holder == f"run_{taken.index(True)}"
+    assert holder == f"run_{claimed.index(True)}"
     await database.write(threads.release_thread, P, "conv_1", "run_of_somebody_else")
     assert (await database.read(threads.require_thread, P, "conv_1")).run == holder
     await database.write(threads.release_thread, P, "conv_1", holder)
@@ -51,15 +51,15 @@ async def test_what_a_run_said_joins_below_what_it_answers(database: Database) -
         usage=Usage(3, 4),
     )
 
-    found = await database.read(threads.get_branch, P, "conv_1")
+    result = await database.read(threads.get_branch, P, "conv_1")
     assert (after.run, after.head, after.messages, after.updated_at) == (None, "msg_3", 4, NOW + SECOND)
     assert (after.preview_in["text"], after.preview_out["text"]) == ("one", "There.")
-    assert [(node.run, node.origin, node.status, node.usage) for node in found[1:]] == [
+    assert [(node.run, node.origin, node.status, node.usage) for node in result[1:]] == [
         ("run_1", "run", "done", None),
         ("run_1", "run", "done", None),
         ("run_1", "run", "done", {"input_tokens": 3, "output_tokens": 4}),
     ]
-    assert [node.parent for node in found[1:]] == ["u1", "msg_1", found[2].id]
+    assert [node.parent for node in result[1:]] == ["u1", "msg_1", result[2].id]
 
 
 async def test_what_a_stopped_run_said_is_gone_on_from(database: Database) -> None:
@@ -199,14 +199,14 @@ async def test_answers_that_end_at_once_all_join(database: Database) -> None:
     await create_conversation(database, "one")
 
     async def end(number: int) -> None:
-        said = [assistant(f"answer {number}", "same"), assistant("more", "same")]
+        texts = [assistant(f"answer {number}", "same"), assistant("more", "same")]
         await database.write(
             threads.append_run_output,
             P,
             "conv_1",
             run=f"run_{number}",
             answers="u1",
-            messages=said,
+            messages=texts,
             status="done",
             at=NOW,
         )

@@ -29,14 +29,14 @@ def allow(_: object) -> None:
     pass
 
 
-async def made(
+async def create(
     database: Database, one: VariantDraft = SHORT, *, id: str = "var_1", project: str = "default"
 ) -> Variant:
     return await database.write(variants.create_variant, project, one, id=id, at=NOON)
 
 
 async def test_a_variant_is_kept_with_what_it_sets(database: Database) -> None:
-    variant = await made(database)
+    variant = await create(database)
 
     assert variant == Variant(
         id="var_1", workflow="tutor", name="short", description="Few words.", created_at=NOON, updated_at=NOON
@@ -47,7 +47,7 @@ async def test_a_variant_is_kept_with_what_it_sets(database: Database) -> None:
 
 
 async def test_versions_are_added_one_after_the_other(database: Database) -> None:
-    await made(database)
+    await create(database)
     second = await database.write(variants.commit_version, "default", "var_1", wanted(style="b"), base=1, at=LATER)
     same = await database.write(variants.commit_version, "default", "var_1", wanted(style="b"), base=1, at=LATER)
     with pytest.raises(StaleBase) as stale:
@@ -63,7 +63,7 @@ async def test_versions_are_added_one_after_the_other(database: Database) -> Non
 
 
 async def test_of_many_versions_made_from_one_one_is_kept(database: Database) -> None:
-    await made(database)
+    await create(database)
     tries = [
         database.write(variants.commit_version, "default", "var_1", wanted(style=number), base=1, at=LATER)
         for number in range(10)
@@ -74,21 +74,21 @@ async def test_of_many_versions_made_from_one_one_is_kept(database: Database) ->
 
 
 async def test_of_many_variants_of_one_name_one_is_made(database: Database) -> None:
-    tries = [made(database, id=f"var_{number}") for number in range(10)]
+    tries = [create(database, id=f"var_{number}") for number in range(10)]
     answers = await asyncio.gather(*tries, return_exceptions=True)
 
     assert sorted(type(answer).__name__ for answer in answers) == [*["NameTaken"] * 9, "Variant"]
 
 
 async def test_a_name_is_taken_in_its_workflow_and_project_only(database: Database) -> None:
-    await made(database)
-    await made(database, VariantDraft(workflow="other", name="short", parameters={}), id="var_2")
-    await made(database, id="var_3", project="team")
-    await made(database, wanted("other"), id="var_4")
+    await create(database)
+    await create(database, VariantDraft(workflow="other", name="short", parameters={}), id="var_2")
+    await create(database, id="var_3", project="team")
+    await create(database, wanted("other"), id="var_4")
 
     for attempt in (
-        made(database, id="var_5"),
-        made(database, wanted("default"), id="var_5"),
+        create(database, id="var_5"),
+        create(database, wanted("default"), id="var_5"),
         database.write(variants.update_variant, "default", "var_4", at=LATER, check=allow, name="short"),
         database.write(variants.update_variant, "default", "var_4", at=LATER, check=allow, name="default"),
     ):
@@ -97,7 +97,7 @@ async def test_a_name_is_taken_in_its_workflow_and_project_only(database: Databa
 
 
 async def test_another_project_knows_nothing_of_it(database: Database) -> None:  # S2.5
-    await made(database)
+    await create(database)
 
     for attempt in (
         database.read(variants.get_variant, "team", "var_1"),
@@ -114,13 +114,13 @@ async def test_another_project_knows_nothing_of_it(database: Database) -> None: 
 
 
 async def test_the_list_is_of_a_workflow_or_of_all_without_the_archived(database: Database) -> None:
-    await made(database)
-    await made(database, wanted("gone"), id="var_2")
-    await made(database, VariantDraft(workflow="other", name="x", parameters={}), id="var_3")
+    await create(database)
+    await create(database, wanted("gone"), id="var_2")
+    await create(database, VariantDraft(workflow="other", name="x", parameters={}), id="var_3")
     await database.write(variants.update_variant, "default", "var_2", at=LATER, check=allow, archived=True)
 
-    async def names(**asked: Any) -> list[str]:
-        return [variant.name for variant in (await database.read(variants.list_variants, "default", **asked)).data]
+    async def names(**query: Any) -> list[str]:
+        return [variant.name for variant in (await database.read(variants.list_variants, "default", **query)).data]
 
     assert await names() == ["x", "short"]
     assert await names(workflow="tutor") == ["short"]
@@ -128,7 +128,7 @@ async def test_the_list_is_of_a_workflow_or_of_all_without_the_archived(database
 
 
 async def test_what_may_not_be_changed_is_not(database: Database) -> None:
-    variant = await made(database)
+    variant = await create(database)
     seen: list[VariantHead] = []
 
     def refuse(current: VariantHead) -> None:
@@ -154,7 +154,7 @@ async def test_what_may_not_be_changed_is_not(database: Database) -> None:
 async def test_a_reference_is_fixed_to_a_version(
     database: Database, reference: str, fixed: str, parameters: dict[str, Any]
 ) -> None:
-    await made(database)
+    await create(database)
     await database.write(variants.commit_version, "default", "var_1", wanted(style="b"), base=1, at=LATER)
     await database.write(variants.update_variant, "default", "var_1", at=LATER, check=allow, archived=True)
 
@@ -165,7 +165,7 @@ async def test_a_reference_is_fixed_to_a_version(
 
 @pytest.mark.parametrize("reference", ["none", "short:3", "other@short", "", "a b", "short:0", "short:999999999"])
 async def test_a_reference_to_nothing(database: Database, reference: str) -> None:
-    await made(database)
+    await create(database)
     with pytest.raises(InvalidParameter):
         await database.read(variants.resolve_reference, "default", "tutor", reference)
     with pytest.raises(InvalidParameter):
@@ -173,7 +173,7 @@ async def test_a_reference_to_nothing(database: Database, reference: str) -> Non
 
 
 async def test_a_version_that_is_not_there(database: Database) -> None:
-    await made(database)
+    await create(database)
     for number in (0, 2, 1 << 40, -1):
         with pytest.raises(NotFound, match=f"'var_1' has no version {number}."):
             await database.read(variants.get_version, "default", "var_1", number)
@@ -201,7 +201,9 @@ def file(name: str = "short", description: str = "", **parameters: Any) -> Varia
     return VariantFile(workflow="tutor", name=name, description=description, parameters=parameters, palaver="variant/1")
 
 
-async def take(database: Database, *files: VariantFile, mode: str = "commit", project: str = "default") -> ImportCounts:
+async def import_files(
+    database: Database, *files: VariantFile, mode: str = "commit", project: str = "default"
+) -> ImportCounts:
     ids = iter(f"var_{project}{number}" for number in range(100, 999))
 
     def work(db: Connection) -> ImportCounts:
@@ -212,27 +214,27 @@ async def take(database: Database, *files: VariantFile, mode: str = "commit", pr
 
 async def test_files_come_back_as_they_went(database: Database) -> None:
     files = [file("a", "One.", x=1, y=[1.0, None]), file("b", x={"z": "ä\0", "a": True})]
-    taken = await take(database, *files)
+    claimed = await import_files(database, *files)
     out = await database.read(variants.export_variants, "default")
-    again = await take(database, *out.data)
-    other = await take(database, *out.data, project="team")
+    second = await import_files(database, *out.data)
+    other = await import_files(database, *out.data, project="team")
     back = await database.read(variants.export_variants, "team")
 
-    assert [taken, again, other] == [ImportCounts(created=2), ImportCounts(unchanged=2), ImportCounts(created=2)]
+    assert [claimed, second, other] == [ImportCounts(created=2), ImportCounts(unchanged=2), ImportCounts(created=2)]
     assert sorted(out.data, key=lambda one: one.name) == sorted(back.data, key=lambda one: one.name) == files
 
 
 async def test_an_import_changes_what_differs_and_looking_changes_nothing(database: Database) -> None:
-    await made(database)
-    await made(database, wanted("gone"), id="var_2")
+    await create(database)
+    await create(database, wanted("gone"), id="var_2")
     await database.write(variants.update_variant, "default", "var_2", at=LATER, check=allow, archived=True)
     files = [file("short", "Few words.", style="new"), file("gone"), file("new")]
-    looked = await take(database, *files, mode="look")
+    preview = await import_files(database, *files, mode="look")
     before = await database.read(variants.list_variants, "default", archived=True)
-    taken = await take(database, *files)
-    described = await take(database, file("new", "Now with words."))
+    claimed = await import_files(database, *files)
+    described = await import_files(database, file("new", "Now with words."))
 
-    assert looked == taken == ImportCounts(created=1, updated=2)
+    assert preview == claimed == ImportCounts(created=1, updated=2)
     assert {variant.name: variant.head for variant in before.data} == {"short": 1, "gone": 1}
     after = (await database.read(variants.list_variants, "default")).data
     assert {variant.name: (variant.head, variant.description) for variant in after} == {

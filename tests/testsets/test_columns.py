@@ -1,4 +1,4 @@
-"""Columns: derived from all rows, in the order in which they were first seen."""
+"""Columns: derived from all rows, in order of first appearance."""
 
 from typing import Any
 
@@ -77,14 +77,14 @@ def test_what_was_added_can_be_taken_back_merged_and_gone_on_from(first: list[An
     for data in second:
         columns.add(data)
         other.add(data)
-    whole = columns.columns()
+    counted = columns.columns()
 
-    again = ColumnCounter(columns.counts())
+    restored = ColumnCounter(columns.counts())
     for data in second:
-        again.remove(data)
-    assert again.columns() == before
-    again.merge(other)
-    assert again.columns() == whole == count_columns([*first, *second])
+        restored.remove(data)
+    assert restored.columns() == before
+    restored.merge(other)
+    assert restored.columns() == counted == count_columns([*first, *second])
 
 
 def test_null_is_no_kind() -> None:

@@ -1,4 +1,4 @@
-"""Commits: whichever way rows come in, the revision is the same, and of two that were made at once one is told so."""
+"""Commits: rows and deltas give the same revision; of two concurrent commits the second is refused."""
 
 import random
 from collections.abc import Callable
@@ -24,30 +24,30 @@ from palaver.testsets.rows import RowData, new_packed_id
 
 P, TS = "default", "ts_1"
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
-WRITTEN = CommitInfo(at=NOW)
+INFO = CommitInfo(at=NOW)
 
 
-def counting(seed: int = 1) -> Callable[[], bytes]:
+def id_counter(seed: int = 1) -> Callable[[], bytes]:
     """Ids that are the same in every test."""
     chance = random.Random(seed)
     return lambda: new_packed_id(1, chance.getrandbits(80))
 
 
-async def made(database: Database, rows: list[RowData]) -> Revision:
+async def create(database: Database, rows: list[RowData]) -> Revision:
     prepared = await database.read(
-        commits.prepare_rows, P, None, [SubmittedRow(row) for row in rows], new_id=counting()
+        commits.prepare_rows, P, None, [SubmittedRow(row) for row in rows], new_id=id_counter()
     )
-    wanted = testsets.TestSet(id=TS, name="Refunds", created_at=NOW, updated_at=NOW)
-    return await database.write(commits.create_testset, P, wanted, prepared, WRITTEN)
+    new_set = testsets.TestSet(id=TS, name="Refunds", created_at=NOW, updated_at=NOW)
+    return await database.write(commits.create_testset, P, new_set, prepared, INFO)
 
 
 async def committed(database: Database, prepared: PreparedCommit) -> tuple[Revision, bool]:
-    return await database.write(commits.commit, P, TS, prepared, WRITTEN)
+    return await database.write(commits.commit, P, TS, prepared, INFO)
 
 
 async def delta(database: Database, base: int, **changes: Any) -> Revision:
-    wanted = msgspec.convert(changes, Delta)
-    prepared = await database.read(commits.prepare_delta, P, TS, wanted, base=base, new_id=counting(base + 1))
+    parsed = msgspec.convert(changes, Delta)
+    prepared = await database.read(commits.prepare_delta, P, TS, parsed, base=base, new_id=id_counter(base + 1))
     return (await committed(database, prepared))[0]
 
 
@@ -64,11 +64,11 @@ async def count(database: Database, table: Any) -> int:
 
 
 def rows(number: int) -> list[RowData]:
-    return [{"q": f"question {place}", "n": place} for place in range(number)]
+    return [{"q": f"question {index}", "n": index} for index in range(number)]
 
 
 async def test_a_delta_costs_what_it_changes(database: Database) -> None:
-    first = await made(database, rows(6_000))
+    first = await create(database, rows(6_000))
     before = await count(database, testset_pieces), await count(database, testset_contents)
     names = await ids(database, first)
     second = await delta(database, 1, patch=[{"id": names[3_000], "set": {"q": "other"}}])
@@ -85,8 +85,8 @@ async def test_a_delta_costs_what_it_changes(database: Database) -> None:
 
 async def test_a_delta_makes_the_revision_that_all_its_rows_would_make(database: Database) -> None:
     chance = random.Random(3)
-    before = [{"q": str(place), **({"odd": None} if place % 2 else {})} for place in range(2_500)]
-    revision = await made(database, before)
+    before = [{"q": str(index), **({"odd": None} if index % 2 else {})} for index in range(2_500)]
+    revision = await create(database, before)
     for _ in range(5):
         names = chance.sample(await ids(database, revision), 9)
         revision = await delta(
@@ -98,24 +98,24 @@ async def test_a_delta_makes_the_revision_that_all_its_rows_would_make(database:
             add=[{"data": {"new": True}, "after": names[7]}, {"data": {"new": "yes"}}],
         )
     everything = list(zip(await ids(database, revision), await data(database, revision), strict=True))
-    given = [SubmittedRow(row, name) for name, row in everything]
-    same = await database.read(commits.prepare_rows, P, None, given)
+    submitted = [SubmittedRow(row, name) for name, row in everything]
+    same = await database.read(commits.prepare_rows, P, None, submitted)
 
     assert same.revision.digest == revision.digest
     assert same.revision.columns == revision.columns
-    assert [place.rows for place in same.revision.chunk_refs] == [
-        place.rows for place in await database.read(testset_revisions.list_chunks, P, TS, revision.number)
+    assert [index.rows for index in same.revision.chunk_refs] == [
+        index.rows for index in await database.read(testset_revisions.list_chunks, P, TS, revision.number)
     ]
 
 
 async def test_columns_change_in_all_rows(database: Database) -> None:
-    await made(database, [*rows(1_500), {"q": "no number"}])
+    await create(database, [*rows(1_500), {"q": "no number"}])
     columns = {"rename": {"n": "number"}, "remove": ["q"], "fill": {"number": -1, "lang": "en"}}
     second = await delta(database, 1, columns=columns)
-    found = await data(database, second)
+    result = await data(database, second)
 
-    assert found[:2] == [{"number": 0, "lang": "en"}, {"number": 1, "lang": "en"}]
-    assert found[-1] == {"number": -1, "lang": "en"}
+    assert result[:2] == [{"number": 0, "lang": "en"}, {"number": 1, "lang": "en"}]
+    assert result[-1] == {"number": -1, "lang": "en"}
     assert [(one["name"], one["kind"], one["present"]) for one in second.columns] == [
         ("number", "number", 1_501),
         ("lang", "text", 1_501),
@@ -123,7 +123,7 @@ async def test_columns_change_in_all_rows(database: Database) -> None:
 
 
 async def test_of_two_commits_from_one_base_the_second_is_refused(database: Database) -> None:
-    await made(database, rows(3))
+    await create(database, rows(3))
     one, other = [
         await database.read(commits.prepare_delta, P, TS, msgspec.convert({"add": [{"data": {"n": n}}]}, Delta), base=1)
         for n in (8, 9)
@@ -142,7 +142,7 @@ async def _head(database: Database) -> Revision:
 
 
 async def test_a_row_that_comes_and_goes_leaves_the_same_revision(database: Database) -> None:
-    first = await made(database, rows(1_200))
+    first = await create(database, rows(1_200))
     second = await delta(database, 1, add=[{"data": {"n": -1}}])
     third = await delta(database, 2, remove=[(await ids(database, second))[-1]])
 
@@ -150,24 +150,24 @@ async def test_a_row_that_comes_and_goes_leaves_the_same_revision(database: Data
 
 
 async def test_a_search_that_takes_long_goes_on_at_the_next_page(database: Database) -> None:
-    revision = await made(database, rows(500))
+    revision = await create(database, rows(500))
     clock = iter(range(0, 1_000, 3))
-    found: list[int] = []
+    result: list[int] = []
     after: str | None = None
     pages = 0
     while pages == 0 or after is not None:
         page = await database.read(
             row_pages.list_rows, P, revision, RowFilter("question 33"), Window(5, after), clock=lambda: next(clock)
         )
-        found += [row.position for row in page.data]
+        result += [row.position for row in page.data]
         after, pages = page.next, pages + 1
 
-    assert found == [33, *range(330, 340)]
+    assert result == [33, *range(330, 340)]
     assert pages >= 5
 
 
 async def test_a_page_of_large_rows_is_short(database: Database) -> None:
-    revision = await made(database, [{"text": str(place) * 700_000} for place in range(9)] * 4)
+    revision = await create(database, [{"text": str(index) * 700_000} for index in range(9)] * 4)
     first = await database.read(row_pages.list_rows, P, revision, RowFilter(), Window(100))
     second = await database.read(row_pages.list_rows, P, revision, RowFilter(), Window(100, first.next))
 
@@ -176,7 +176,7 @@ async def test_a_page_of_large_rows_is_short(database: Database) -> None:
 
 
 async def test_revisions_are_compared_a_page_at_a_time(database: Database) -> None:
-    first = await made(database, rows(10))
+    first = await create(database, rows(10))
     names = await ids(database, first)
     second = await delta(database, 1, remove=names[:7])
     pages = [await database.read(diff.diff_revisions, P, first, second, Window(4))]

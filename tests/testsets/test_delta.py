@@ -1,4 +1,4 @@
-"""Deltas: columns, remove, replace, patch, add; applied as a whole, or refused with the name of what is wrong."""
+"""Deltas are applied as a whole, or refused with the name of the invalid row or column."""
 
 from itertools import count
 from typing import Any
@@ -30,11 +30,11 @@ def _applied(delta: dict[str, Any], base: dict[str, dict[str, Any]] = BASE) -> l
     changes = msgspec.convert(delta, Delta)
     validate_delta(pairs, changes, list(dict.fromkeys(name for data in base.values() for name in data)))
     numbers = count(100)
-    rehashed, kept = None, contents
+    rehashed, stored = None, contents
     if changes.changes_columns:
         new = {old: change_columns(data, changes.columns) for old, data in contents.items()}
         rehashed = {old: row_hash(data) for old, data in new.items()}
-        kept = {row_hash(data): data for data in new.values()}
+        stored = {row_hash(data): data for data in new.values()}
     result = apply_delta(
         pairs,
         changes,
@@ -42,7 +42,7 @@ def _applied(delta: dict[str, Any], base: dict[str, dict[str, Any]] = BASE) -> l
         new_id=lambda: pack_row_id(_id(next(numbers))),
         rehashed=rehashed,
     )
-    known = kept | result.contents
+    known = stored | result.contents
     return [(format_row_id(row), known[content]) for row, content in result.rows]
 
 
@@ -129,7 +129,7 @@ def test_what_goes_and_what_comes_is_told_row_by_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("delta", "pointer", "named"),
+    ("delta", "pointer", "names"),
     [
         ({"remove": [_id(9)]}, "/delta/remove/0", _id(9)),
         ({"remove": ["row_7"]}, "/delta/remove/0", "row_7"),
@@ -148,12 +148,12 @@ def test_what_goes_and_what_comes_is_told_row_by_row() -> None:
         ({"columns": {"rename": {"q": "x"}, "remove": ["q"]}}, "/delta/columns/remove/0", "q"),
     ],
 )
-def test_what_cannot_be_applied_is_named(delta: dict[str, Any], pointer: str, named: str) -> None:
+def test_what_cannot_be_applied_is_named(delta: dict[str, Any], pointer: str, names: str) -> None:
     with pytest.raises(InvalidValue) as caught:
         _applied(delta)
 
     assert caught.value.pointer == pointer
-    assert named in caught.value.message
+    assert names in caught.value.message
 
 
 def test_a_hundred_thousand_rows_are_changed_in_no_time() -> None:

@@ -1,4 +1,4 @@
-"""Differences: rows that came, went, changed or moved, as few as possible; and their cells."""
+"""Differences between revisions: added, removed, changed and moved rows, and their cells."""
 
 from typing import Any
 
@@ -18,10 +18,10 @@ def _pairs(rows: str) -> list[RowEntry]:
 
 
 def test_rows_are_paired_by_id() -> None:
-    found = diff_rows(_pairs("a1 b1 c1 d1 e1"), _pairs("a1 x1 c2 e1 d1"))
+    result = diff_rows(_pairs("a1 b1 c1 d1 e1"), _pairs("a1 x1 c2 e1 d1"))
 
-    assert found.counts == Counts(added=1, removed=1, changed=1, moved=1)
-    assert found.rows == [
+    assert result.counts == Counts(added=1, removed=1, changed=1, moved=1)
+    assert result.rows == [
         RowChange(b"b", "removed", b"1", None),
         RowChange(b"x", "added", None, b"1"),
         RowChange(b"c", "changed", b"1", b"2"),
@@ -30,10 +30,10 @@ def test_rows_are_paired_by_id() -> None:
 
 
 def test_one_row_that_goes_to_the_top_is_all_that_moved() -> None:
-    found = diff_rows(_pairs("a1 b1 c1 d1"), _pairs("d2 a1 b1 c1"))
+    result = diff_rows(_pairs("a1 b1 c1 d1"), _pairs("d2 a1 b1 c1"))
 
-    assert found.counts == Counts(changed=1, moved=1)
-    assert found.rows == [RowChange(b"d", "changed", b"1", b"2", moved=True)]
+    assert result.counts == Counts(changed=1, moved=1)
+    assert result.rows == [RowChange(b"d", "changed", b"1", b"2", moved=True)]
 
 
 def test_equal_revisions_do_not_differ() -> None:
@@ -45,14 +45,14 @@ def test_equal_revisions_do_not_differ() -> None:
 def test_as_few_rows_as_possible_are_moved(order: list[int]) -> None:
     before = [(bytes([row]), b"") for row in range(7)]
 
-    found = diff_rows(before, [before[row] for row in order])
+    result = diff_rows(before, [before[row] for row in order])
 
     longest = max(
         sum(1 for bit in range(7) if subset >> bit & 1)
         for subset in range(128)
         if (picked := [order[bit] for bit in range(7) if subset >> bit & 1]) == sorted(picked)
     )
-    assert found.counts.moved == 7 - longest == len(found.rows)
+    assert result.counts.moved == 7 - longest == len(result.rows)
 
 
 @given(st.lists(st.integers(0, 9), unique=True), st.lists(st.integers(0, 9), unique=True), st.sets(st.integers(0, 9)))
@@ -60,18 +60,18 @@ def test_every_row_that_differs_is_told_once(before: list[int], after: list[int]
     old = [(bytes([row]), b"old") for row in before]
     new = [(bytes([row]), b"new" if row in edited else b"old") for row in after]
 
-    found = diff_rows(old, new)
+    result = diff_rows(old, new)
 
-    told = [row.id for row in found.rows]
-    assert len(told) == len({*told})
-    assert {row.id[0] for row in found.rows if row.change == "added"} == {*after} - {*before}
-    assert {row.id[0] for row in found.rows if row.change == "removed"} == {*before} - {*after}
-    assert {row.id[0] for row in found.rows if row.change == "changed"} == {*before} & {*after} & edited
-    assert found.counts == Counts(
-        added=sum(row.change == "added" for row in found.rows),
-        removed=sum(row.change == "removed" for row in found.rows),
-        changed=sum(row.change == "changed" for row in found.rows),
-        moved=sum(row.moved for row in found.rows),
+    ids = [row.id for row in result.rows]
+    assert len(ids) == len({*ids})
+    assert {row.id[0] for row in result.rows if row.change == "added"} == {*after} - {*before}
+    assert {row.id[0] for row in result.rows if row.change == "removed"} == {*before} - {*after}
+    assert {row.id[0] for row in result.rows if row.change == "changed"} == {*before} & {*after} & edited
+    assert result.counts == Counts(
+        added=sum(row.change == "added" for row in result.rows),
+        removed=sum(row.change == "removed" for row in result.rows),
+        changed=sum(row.change == "changed" for row in result.rows),
+        moved=sum(row.moved for row in result.rows),
     )
 
 

@@ -1,4 +1,4 @@
-"""Cutting: what really happened becomes a row or a script, and each side stays on its side."""
+"""Rows and scripts from recorded calls."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -36,20 +36,20 @@ TALK = [
     _with_id(Message.user("Thanks"), "m6"),
     _with_id(Message.assistant("You are welcome."), "m7"),
 ]
-SENT = [
+REQUEST = [
     {"role": "system", "content": "Be kind."},
     {"role": "assistant", "content": "Hello! What is it?"},
     {"role": "user", "content": "Which adaptor?"},
 ]
-CALLED = {
+TOOL_CALL = {
     "role": "assistant",
     "content": None,
     "tool_calls": [
         {"id": "c1", "type": "function", "function": {"name": "search_docs", "arguments": '{ "q":"http" }'}},
     ],
 }
-ANSWERED = [
-    CALLED,
+REPLY = [
+    TOOL_CALL,
     {"role": "tool", "tool_call_id": "c1", "content": '{"hits":1}'},
     {"role": "assistant", "content": "The http one."},
 ]
@@ -59,7 +59,7 @@ def test_a_conversation_is_cut_after_the_last_that_the_user_said() -> None:
     row = make_row(call_from_conversation(TALK, inputs={"lang": "en", "page": {"n": 1}}))
 
     assert row == {
-        "messages": [*SENT, *ANSWERED, {"role": "user", "content": "Thanks"}],
+        "messages": [*REQUEST, *REPLY, {"role": "user", "content": "Thanks"}],
         "lang": "en",
         "page": {"n": 1},
         "expected": {"role": "assistant", "content": "You are welcome."},
@@ -69,15 +69,15 @@ def test_a_conversation_is_cut_after_the_last_that_the_user_said() -> None:
 
 @pytest.mark.parametrize("upto", ["m2", "m3", "m4", "m5"])
 def test_a_conversation_may_be_cut_earlier_and_a_reply_of_several_messages_is_a_list(upto: str) -> None:
-    assert make_row(call_from_conversation(TALK, upto=upto)) == {"messages": SENT, "expected": ANSWERED}
+    assert make_row(call_from_conversation(TALK, upto=upto)) == {"messages": REQUEST, "expected": REPLY}
 
 
 def test_a_call_alone_keeps_its_arguments_letter_by_letter_and_no_content() -> None:
-    assert make_row(call_from_conversation(TALK[:4])) == {"messages": SENT, "expected": CALLED}
+    assert make_row(call_from_conversation(TALK[:4])) == {"messages": REQUEST, "expected": TOOL_CALL}
 
 
 def test_without_a_reply_nothing_is_expected() -> None:
-    assert make_row(call_from_conversation(TALK[:3])) == {"messages": SENT}
+    assert make_row(call_from_conversation(TALK[:3])) == {"messages": REQUEST}
 
 
 @pytest.mark.parametrize(("upto", "message"), [("m9", "has no message 'm9'"), ("m1", "The user says nothing")])
@@ -117,7 +117,7 @@ def test_a_script_has_a_turn_for_each_message_of_the_user_and_proposes_the_tools
 
     assert row == {
         "script": {
-            "start": SENT[:2],
+            "start": REQUEST[:2],
             "turns": [
                 {"user": "Which adaptor?", "expect": {"tools": [{"name": "search_docs"}]}},
                 {"user": "Thanks"},

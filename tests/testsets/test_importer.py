@@ -1,4 +1,4 @@
-"""A file is taken as it comes: however it is cut, the set is the same, and what is never committed is gone."""
+"""Imports: the result does not depend on chunk boundaries, and uncommitted rows disappear."""
 
 import asyncio
 import random
@@ -37,7 +37,7 @@ def lines(first: int, last: int) -> bytes:
     return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
 
 
-def counting(seed: int = 1) -> Callable[[], bytes]:
+def id_counter(seed: int = 1) -> Callable[[], bytes]:
     chance = random.Random(seed)
     return lambda: new_packed_id(1, chance.getrandbits(80))
 
@@ -47,21 +47,21 @@ async def pieces(body: bytes, size: int = 997) -> AsyncIterator[bytes]:
         yield body[start : start + size]
 
 
-def taken(database: Database, body: bytes, into: ImportTarget, new: Callable[[], bytes], **more: Any) -> Any:
+def importing(database: Database, body: bytes, into: ImportTarget, new: Callable[[], bytes], **more: Any) -> Any:
     return import_file(
         database, P, into, files.open_reader("jsonl"), more.pop("chunks", pieces(body)), now=lambda: NOW, new=new
     )
 
 
-async def made(database: Database, body: bytes, new: Callable[[], bytes] | None = None) -> Revision:
-    async with taken(database, body, ImportTarget(testset=TS, is_new=True), new or counting()) as found:
-        wanted = testsets.TestSet(id=TS, name="Refunds", created_at=NOW, updated_at=NOW)
-        return await database.write(commits.create_testset, P, wanted, found.prepared, CommitInfo(at=NOW))
+async def create(database: Database, body: bytes, new: Callable[[], bytes] | None = None) -> Revision:
+    async with importing(database, body, ImportTarget(testset=TS, is_new=True), new or id_counter()) as imported:
+        new_set = testsets.TestSet(id=TS, name="Refunds", created_at=NOW, updated_at=NOW)
+        return await database.write(commits.create_testset, P, new_set, imported.prepared, CommitInfo(at=NOW))
 
 
 async def more(database: Database, body: bytes, new: Callable[[], bytes], **how: Any) -> Revision:
-    async with taken(database, body, ImportTarget(testset=TS, **how), new) as found:
-        return (await database.write(commits.commit, P, TS, found.prepared, CommitInfo(at=NOW)))[0]
+    async with importing(database, body, ImportTarget(testset=TS, **how), new) as imported:
+        return (await database.write(commits.commit, P, TS, imported.prepared, CommitInfo(at=NOW)))[0]
 
 
 async def data(database: Database, revision: Revision) -> list[Any]:
@@ -69,26 +69,26 @@ async def data(database: Database, revision: Revision) -> list[Any]:
 
 
 async def test_rows_that_come_in_two_files_are_those_of_one(database: Database) -> None:
-    new = counting()
-    await made(database, lines(0, 1_700), new)
+    new = id_counter()
+    await create(database, lines(0, 1_700), new)
     revision = await more(database, lines(1_700, 4_000), new)
     every = [SubmittedRow(msgspec.json.decode(line)) for line in lines(0, 4_000).splitlines()]
-    whole = await database.read(commits.prepare_rows, P, None, every, new_id=counting())
+    prepared = await database.read(commits.prepare_rows, P, None, every, new_id=id_counter())
 
-    assert (revision.digest, revision.columns) == (whole.revision.digest, whole.revision.columns)
-    assert await database.read(testset_revisions.list_chunks, P, TS, 2) == whole.revision.chunk_refs
+    assert (revision.digest, revision.columns) == (prepared.revision.digest, prepared.revision.columns)
+    assert await database.read(testset_revisions.list_chunks, P, TS, 2) == prepared.revision.chunk_refs
     assert [row["q"] for row in await data(database, revision)] == [f"question {n}" for n in range(4_000)]
 
 
 async def test_what_others_commit_meanwhile_is_neither_lost_nor_overwritten(database: Database) -> None:
-    await made(database, lines(0, 3))
+    await create(database, lines(0, 3))
     prepared = await database.read(
         commits.prepare_delta, P, TS, Delta(add=[Added({"q": "question 9", "odd": None})]), base=1
     )
-    async with taken(database, lines(9, 12), ImportTarget(testset=TS), counting(2)) as found:
+    async with importing(database, lines(9, 12), ImportTarget(testset=TS), id_counter(2)) as result:
         await database.write(commits.commit, P, TS, prepared, CommitInfo(at=NOW))
         with pytest.raises(StaleBase):
-            await database.write(commits.commit, P, TS, found.prepared, CommitInfo(at=NOW))
+            await database.write(commits.commit, P, TS, result.prepared, CommitInfo(at=NOW))
     head = await database.read(testset_revisions.get_revision, P, TS, "head", 2)
 
     assert [row["q"] for row in await data(database, head)][-1] == "question 9"
@@ -97,20 +97,20 @@ async def test_what_others_commit_meanwhile_is_neither_lost_nor_overwritten(data
 
 
 async def test_an_import_that_was_given_up_cannot_be_committed(database: Database) -> None:
-    await made(database, lines(0, 3))
-    async with taken(database, lines(9, 12), ImportTarget(testset=TS), counting(2)) as found:
+    await create(database, lines(0, 3))
+    async with importing(database, lines(9, 12), ImportTarget(testset=TS), id_counter(2)) as result:
         await sweep_dead_imports(database, NOW + 2 * testset_imports.IMPORT_TIMEOUT)
         with pytest.raises(StillRunning, match="given up"):
-            await database.write(commits.commit, P, TS, found.prepared, CommitInfo(at=NOW))
+            await database.write(commits.commit, P, TS, result.prepared, CommitInfo(at=NOW))
 
     assert (await database.read(testsets.get_testset, P, TS)).head == 1
 
 
 async def test_ids_go_to_whoever_has_the_same_data(database: Database) -> None:
-    first = await made(database, b'{"n":1}\n{"n":1}\n{"n":2}\n')
+    first = await create(database, b'{"n":1}\n{"n":1}\n{"n":2}\n')
     before = [row.id async for rows in row_pages.iterate_rows(database, P, first) for row in rows]
     body = f'{{"n":1}}\n{{"__id__":"{before[0]}","n":7}}\n{{"n":1}}\n{{"n":1}}\n'.encode()
-    second = await more(database, body, counting(2), mode="replace")
+    second = await more(database, body, id_counter(2), mode="replace")
     after = [row.id async for rows in row_pages.iterate_rows(database, P, second) for row in rows]
 
     assert len(set(after)) == 4
@@ -142,10 +142,10 @@ asyncio.run(main())
 
 
 async def test_what_a_killed_process_brought_is_swept_later(tmp_path: Path) -> None:
-    place = str(tmp_path / "palaver.db")
-    command = [sys.executable, "-c", KILLED, place]
+    path = str(tmp_path / "palaver.db")
+    command = [sys.executable, "-c", KILLED, path]
     await asyncio.to_thread(subprocess.run, command, check=False, timeout=60)
-    database = open_database(place)
+    database = open_database(path)
 
     async def counted() -> list[int]:
         def each(db: Any) -> list[int]:
@@ -153,10 +153,10 @@ async def test_what_a_killed_process_brought_is_swept_later(tmp_path: Path) -> N
 
         return await database.read(each)
 
-    left = await counted()
+    remaining = await counted()
     await sweep_dead_imports(database, datetime.now(UTC) + testset_imports.IMPORT_TIMEOUT + timedelta(seconds=60))
     swept = await counted()
     await database.close()
 
-    assert (left[:3], left[3] > 1_000, left[5]) == ([0, 0, 0], True, 1)
+    assert (remaining[:3], remaining[3] > 1_000, remaining[5]) == ([0, 0, 0], True, 1)
     assert swept == [0] * 6

@@ -16,7 +16,7 @@ def test_what_is_as_large_as_allowed_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("check", "told"),
+    ("check", "message"),
     [
         (lambda: LIMITS.check_rows(4), "There are more than 3 rows."),
         (lambda: LIMITS.check_columns(3), "There are more than 2 columns."),
@@ -24,8 +24,8 @@ def test_what_is_as_large_as_allowed_passes() -> None:
         (lambda: LIMITS.check_file(101), "The file has more than 100 bytes."),
     ],
 )
-def test_what_is_larger_is_refused_and_told(check: Callable[[], None], told: str) -> None:
+def test_what_is_larger_is_refused_and_told(check: Callable[[], None], message: str) -> None:
     with pytest.raises(TooLarge) as caught:
         check()
 
-    assert caught.value.message == told
+    assert caught.value.message == message

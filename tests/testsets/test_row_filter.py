@@ -24,18 +24,18 @@ def test_a_filter_is_a_column_and_a_value_or_several_as_json(text: str | None, c
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("maths", 'A filter is column=value, or {"column": value}.'),
         ("=maths", 'A filter is column=value, or {"column": value}.'),
         ("{maths", "A filter that begins with { is a JSON object of columns and values."),
     ],
 )
-def test_what_is_no_filter_is_refused(text: str, told: str) -> None:
+def test_what_is_no_filter_is_refused(text: str, message: str) -> None:
     with pytest.raises(InvalidValue) as caught:
         parse_row_filter(text)
 
-    assert (caught.value.message, caught.value.pointer) == (told, "?filter")
+    assert (caught.value.message, caught.value.pointer) == (message, "?filter")
 
 
 ROWS = {
@@ -46,9 +46,9 @@ ROWS = {
 }
 
 
-def found(**wanted: object) -> list[str]:
-    looking = RowFilter(**wanted)  # type: ignore[arg-type]
-    return [name for name, data in ROWS.items() if looking.matches(json.encode(data))]
+def matching_rows(**expected: object) -> list[str]:
+    row_filter = RowFilter(**expected)  # type: ignore[arg-type]
+    return [name for name, data in ROWS.items() if row_filter.matches(json.encode(data))]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def found(**wanted: object) -> list[str]:
     ],
 )
 def test_a_search_looks_at_all_that_is_in_cells_in_upper_or_lower_case(search: str | None, names: list[str]) -> None:
-    assert found(search=search) == names
+    assert matching_rows(search=search) == names
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ def test_a_search_looks_at_all_that_is_in_cells_in_upper_or_lower_case(search: s
     ],
 )
 def test_a_filter_finds_rows_whose_cells_are_equal(cells: dict[str, object], names: list[str]) -> None:
-    assert found(cells=cells) == names
+    assert matching_rows(cells=cells) == names
 
 
 def test_what_is_looked_for_by_both_has_both() -> None:
-    assert found(search="oslo", cells={"n": 1}) == ["plain"]
-    assert found(search="bergen", cells={"n": 1}) == []
+    assert matching_rows(search="oslo", cells={"n": 1}) == ["plain"]
+    assert matching_rows(search="bergen", cells={"n": 1}) == []
 
 
 def test_true_is_not_one() -> None:

@@ -1,4 +1,4 @@
-"""Rows: ids that stay, hashes that follow the content."""
+"""Rows: stable ids, and hashes of the content."""
 
 import hashlib
 

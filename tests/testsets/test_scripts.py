@@ -1,4 +1,4 @@
-"""Scripts: known by their shape, read into messages, refused with the place of what is wrong."""
+"""Scripts: detected by shape, parsed into messages, rejected with a pointer."""
 
 from typing import Any
 
@@ -92,9 +92,15 @@ def test_what_has_another_shape_is_no_script(value: object) -> None:
 def test_a_user_says_a_text_parts_or_a_message_in_any_dialect() -> None:
     image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
     ours = {"type": "file", "media_type": "image/png", "url": "https://example.org/a.png"}
-    said = ["hi", [{"type": "text", "text": "hi"}, image], [ours], {"role": "user", "content": "hi"}, {"content": "hi"}]
+    texts = [
+        "hi",
+        [{"type": "text", "text": "hi"}, image],
+        [ours],
+        {"role": "user", "content": "hi"},
+        {"content": "hi"},
+    ]
 
-    script = read_script({"turns": [{"user": each} for each in said]})
+    script = read_script({"turns": [{"user": each} for each in texts]})
 
     assert [turn.user for turn in script.turns] == [
         Message.user("hi"),

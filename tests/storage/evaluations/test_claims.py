@@ -1,4 +1,4 @@
-"""An evaluation of one process alone: nobody else has a hand in it, unless that process dies."""
+"""An evaluation of a single process: other processes run its cells only if that process dies."""
 
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
@@ -9,12 +9,12 @@ from tests.storage.evaluation_factory import AT, make_evaluation, register_proce
 
 async def test_all_slices_are_the_processes_from_the_start(database: Database) -> None:
     await database.write(register_processes, "cli", "server")
-    made, taken = await database.write(
+    created, claimed = await database.write(
         evaluation_claims.create_claimed_evaluation, "default", make_evaluation(6, size=3), "cli", AT
     )
 
-    assert (made.state, made.started_at, made.total) == ("running", AT, 6)
-    assert [(one.place, one.workflow, one.first, one.count) for one in taken] == [
+    assert (created.state, created.started_at, created.total) == ("running", AT, 6)
+    assert [(one.place, one.workflow, one.first, one.count) for one in claimed] == [
         (0, "tutor", 0, 3),
         (1, "tutor", 3, 3),
     ]
@@ -23,14 +23,14 @@ async def test_all_slices_are_the_processes_from_the_start(database: Database) -
 
 async def test_of_one_that_was_stopped_what_is_left_ends_with_it(database: Database) -> None:
     await database.write(register_processes, "cli")
-    _, taken = await database.write(
+    _, claimed = await database.write(
         evaluation_claims.create_claimed_evaluation, "default", make_evaluation(6, size=3), "cli", AT
     )
-    going = await database.write(evaluations.cancel_evaluation, "default", "ev_1", AT)
-    for one in taken:
+    active = await database.write(evaluations.cancel_evaluation, "default", "ev_1", AT)
+    for one in claimed:
         await database.write(evaluation_slices.release_slice, "cli", one, AT)
 
-    assert going.state == "running"
+    assert active.state == "running"
     assert (await database.read(evaluations.get_evaluation, "default", "ev_1")).state == "cancelled"
 
 
@@ -39,13 +39,13 @@ async def test_when_the_process_dies_others_go_on(database: Database) -> None:
     await database.write(evaluation_claims.create_claimed_evaluation, "default", make_evaluation(6, size=3), "cli", AT)
     await database.write(evaluation_slices.requeue_lost_slices, ["cli"], AT)
 
-    taken = await database.write(evaluation_slices.claim_slices, "server", ["tutor"], 100, AT)
-    assert [one.first for one in taken] == [0, 3]
+    claimed = await database.write(evaluation_slices.claim_slices, "server", ["tutor"], 100, AT)
+    assert [one.first for one in claimed] == [0, 3]
 
 
 async def test_one_with_nothing_to_do_has_ended(database: Database) -> None:
-    made, taken = await database.write(
+    created, claimed = await database.write(
         evaluation_claims.create_claimed_evaluation, "default", make_evaluation(0), "cli", AT
     )
 
-    assert (made.state, taken) == ("succeeded", [])
+    assert (created.state, claimed) == ("succeeded", [])

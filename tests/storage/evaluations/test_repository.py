@@ -1,4 +1,4 @@
-"""Evaluations are made whole, end by their figures, are stopped, run again and deleted."""
+"""Evaluations are created, ended, cancelled, rerun and deleted."""
 
 from typing import Any
 
@@ -25,34 +25,34 @@ from tests.storage.evaluation_factory import (
 FREE = StopConditions()
 
 
-async def taken(database: Database, process: str = "p1", free: int = 100) -> list[Slice]:
+async def claim(database: Database, process: str = "p1", free: int = 100) -> list[Slice]:
     return await database.write(slices.claim_slices, process, ["tutor"], free, AT)
 
 
 async def run(database: Database, outcomes: list[NewResult], stops: StopConditions = FREE, process: str = "p1") -> None:
     """Record these results, and end what holds them."""
-    left = {one.cell: one for one in outcomes}
-    while found := await taken(database, process):
-        for one in found:
-            some = [left[cell] for cell in range(one.first, one.first + one.count) if cell in left]
+    remaining = {one.cell: one for one in outcomes}
+    while result := await claim(database, process):
+        for one in result:
+            some = [remaining[cell] for cell in range(one.first, one.first + one.count) if cell in remaining]
             await database.write(results.record_results, process, one, some, stops, AT)
             await database.write(slices.end_slice, process, one, AT)
 
 
 async def state(database: Database, id: str = "ev_1") -> tuple[Any, ...]:
-    found = await database.read(evaluations.get_evaluation, "default", id)
-    return found.state, found.done, found.failed, found.errors
+    result = await database.read(evaluations.get_evaluation, "default", id)
+    return result.state, result.done, result.failed, result.errors
 
 
 async def test_a_new_evaluation_waits_and_is_found_with_its_plan(database: Database) -> None:
-    made = await database.write(
+    created = await database.write(
         evaluations.create_evaluation, "default", make_evaluation(plan={"a": [1]}, rows=b"x" * 32, key="k1"), AT
     )
 
-    found = await database.read(evaluations.get_planned, "default", "ev_1")
+    result = await database.read(evaluations.get_planned, "default", "ev_1")
 
-    assert (made.state, made.total, made.done, made.key, made.version) == ("queued", 6, 0, "k1", 1)
-    assert (found.evaluation, found.plan, found.rows) == (made, {"a": [1]}, b"x" * 32)
+    assert (created.state, created.total, created.done, created.key, created.version) == ("queued", 6, 0, "k1", 1)
+    assert (result.evaluation, result.plan, result.rows) == (created, {"a": [1]}, b"x" * 32)
     for ask in (evaluations.get_evaluation, evaluations.get_planned, evaluations.delete_evaluation):
         with pytest.raises(NotFound):
             await database.write(ask, "other", "ev_1")
@@ -67,21 +67,21 @@ ENDS: list[tuple[list[NewResult], tuple[Any, ...]]] = [
 
 
 async def test_it_ends_as_its_cells_did(database: Database) -> None:
-    found: list[tuple[Any, ...]] = []
+    result: list[tuple[Any, ...]] = []
     for number, (outcomes, _) in enumerate(ENDS):
         await database.write(
             evaluations.create_evaluation, "default", make_evaluation(2, size=1, id=f"ev_{number}"), AT
         )
         await run(database, outcomes)
-        found.append(await state(database, f"ev_{number}"))
+        result.append(await state(database, f"ev_{number}"))
 
-    assert found == [expected for _, expected in ENDS]
+    assert result == [expected for _, expected in ENDS]
 
 
 async def test_one_without_cells_has_ended_at_once(database: Database) -> None:
-    made = await database.write(evaluations.create_evaluation, "default", make_evaluation(0), AT)
+    created = await database.write(evaluations.create_evaluation, "default", make_evaluation(0), AT)
 
-    assert (made.state, made.ended_at) == ("succeeded", AT)
+    assert (created.state, created.ended_at) == ("succeeded", AT)
 
 
 async def test_what_nobody_runs_is_cancelled_at_once(database: Database) -> None:
@@ -89,25 +89,30 @@ async def test_what_nobody_runs_is_cancelled_at_once(database: Database) -> None
 
     done = await database.write(evaluations.cancel_evaluation, "default", "ev_1", AT)
 
-    assert (done.state, done.ended_at, await taken(database)) == ("cancelled", AT, [])
+    assert (done.state, done.ended_at, await claim(database)) == ("cancelled", AT, [])
 
 
 async def test_what_is_running_is_cancelled_when_it_is_let_go_of(database: Database) -> None:
     await database.write(evaluations.create_evaluation, "default", make_evaluation(), AT)
-    [first, *others] = await taken(database, free=2)
+    [first, *others] = await claim(database, free=2)
     await database.write(results.record_results, "p1", first, [make_result(0)], FREE, AT)
 
-    asked = await database.write(evaluations.cancel_evaluation, "default", "ev_1", AT)
+    cancelled = await database.write(evaluations.cancel_evaluation, "default", "ev_1", AT)
     stopped = await database.read(slices.find_stopped, [("default", "ev_1")])
     late = await database.write(results.record_results, "p1", first, [make_result(1)], FREE, AT)
     for one in (first, *others):
         await database.write(slices.release_slice, "p1", one, AT)
 
-    assert (asked.state, asked.ended_at, asked.cancel_asked_at, stopped) == ("running", None, AT, {("default", "ev_1")})
+    assert (cancelled.state, cancelled.ended_at, cancelled.cancel_asked_at, stopped) == (
+        "running",
+        None,
+        AT,
+        {("default", "ev_1")},
+    )
     assert late == RecordOutcome(is_ours=True, is_stopped=True)
     assert await state(database) == ("cancelled", 2, 0, 0)
-    again = await database.write(evaluations.cancel_evaluation, "default", "ev_1", AT)
-    assert (again.state, again.reason) == ("cancelled", None)
+    second = await database.write(evaluations.cancel_evaluation, "default", "ev_1", AT)
+    assert (second.state, second.reason) == ("cancelled", None)
 
 
 async def test_too_many_failures_end_it(database: Database) -> None:
@@ -115,8 +120,8 @@ async def test_too_many_failures_end_it(database: Database) -> None:
 
     await run(database, [make_result(cell, status="failed") for cell in range(6)], StopConditions(max_failed=2))
 
-    found = await database.read(evaluations.get_evaluation, "default", "ev_1")
-    assert (found.state, found.failed, found.reason) == (
+    result = await database.read(evaluations.get_evaluation, "default", "ev_1")
+    assert (result.state, result.failed, result.reason) == (
         "failed",
         4,
         {"code": "max_errors", "message": "3 cells failed, more than the 2 of max_errors: the rest is cancelled."},
@@ -129,10 +134,10 @@ async def test_money_that_is_spent_ends_it_and_scores_count(database: Database) 
     dear = [make_result(cell, cost=0.2, scores=[make_score(cost=0.3)]) for cell in range(6)]
     await run(database, dear, StopConditions(max_cost=1.0))
 
-    found = await database.read(evaluations.get_evaluation, "default", "ev_1")
-    assert (found.state, found.done, found.cost, found.score_cost) == ("failed", 2, 0.4, 0.6)
-    assert found.reason is not None
-    assert found.reason["code"] == "max_cost"
+    result = await database.read(evaluations.get_evaluation, "default", "ev_1")
+    assert (result.state, result.done, result.cost, result.score_cost) == ("failed", 2, 0.4, 0.6)
+    assert result.reason is not None
+    assert result.reason["code"] == "max_cost"
 
 
 async def test_what_failed_is_run_again_and_the_rest_stays(database: Database) -> None:
@@ -159,10 +164,10 @@ async def test_all_of_it_may_be_run_again(database: Database) -> None:
     await database.write(evaluations.create_evaluation, "default", make_evaluation(2), AT)
     await run(database, [make_result(0, cost=1.0, scores=[make_score()]), make_result(1, cost=1.0)])
 
-    found = await database.write(evaluations.rerun_evaluation, "default", "ev_1", "all", AT)
+    result = await database.write(evaluations.rerun_evaluation, "default", "ev_1", "all", AT)
     scores = await database.read(load_score_rows, "default", "ev_1")
 
-    assert (found.state, found.done, found.cost, found.recorded, found.ended_at, scores) == (
+    assert (result.state, result.done, result.cost, result.recorded, result.ended_at, scores) == (
         "queued",
         0,
         None,
@@ -175,7 +180,7 @@ async def test_all_of_it_may_be_run_again(database: Database) -> None:
 async def test_deleting_one_leaves_nothing_and_others_alone(database: Database) -> None:
     for name in ("ev_1", "ev_2"):
         await database.write(evaluations.create_evaluation, "default", make_evaluation(2, id=name), AT)
-    [one, other] = await taken(database, free=2)
+    [one, other] = await claim(database, free=2)
     for held in (one, other):
         await database.write(results.record_results, "p1", held, [make_result(0, scores=[make_score()])], FREE, AT)
 
@@ -201,24 +206,24 @@ async def test_lists_are_the_newest_first_by_state_test_set_and_name(database: D
     await database.write(evaluations.create_evaluation, "default", make_evaluation(2, id="ev_3"), AT)
     await database.write(evaluations.create_evaluation, "other", make_evaluation(2, id="ev_4"), AT)
 
-    async def named(window: Window = FIRST_PAGE, **filters: Any) -> list[str]:
+    async def list_names(window: Window = FIRST_PAGE, **filters: Any) -> list[str]:
         page = await database.read(evaluations.list_evaluations, "default", EvaluationFilters(**filters), window)
         return [one.id for one in page.data]
 
-    assert await named() == ["ev_3", "ev_2", "ev_1"]
-    assert await named(state="succeeded") == ["ev_1"]
-    assert await named(testset="ts_2") == ["ev_2"]
-    assert await named(search="0% äp") == ["ev_1"]
-    assert await named(search="0_ äp") == []
+    assert await list_names() == ["ev_3", "ev_2", "ev_1"]
+    assert await list_names(state="succeeded") == ["ev_1"]
+    assert await list_names(testset="ts_2") == ["ev_2"]
+    assert await list_names(search="0% äp") == ["ev_1"]
+    assert await list_names(search="0_ äp") == []
     first = await database.read(evaluations.list_evaluations, "default", EvaluationFilters(), Window(limit=2))
-    assert await named(Window(limit=2, after=first.next)) == ["ev_1"]
+    assert await list_names(Window(limit=2, after=first.next)) == ["ev_1"]
     assert await database.read(evaluations.get_plans, "default", ["ev_2", "ev_4"]) == {"ev_2": {"repeats": 1}}
 
 
 async def test_an_evaluation_of_a_dead_process_ends_if_it_was_stopped(database: Database) -> None:
     await database.write(register_processes, "p1")
     await database.write(evaluations.create_evaluation, "default", make_evaluation(2), AT)
-    await taken(database)
+    await claim(database)
     await database.write(evaluations.cancel_evaluation, "default", "ev_1", AT)
 
     assert await database.write(slices.requeue_lost_slices, ["p1"], AT) == 1

@@ -1,4 +1,4 @@
-"""Results are looked at a page at a time, by what came of them, as they come, or one as a whole."""
+"""Results by page, by filter, in order of recording, and one in detail."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from palaver.storage.pagination import FIRST_PAGE, Window
 from tests.storage.evaluation_factory import AT, make_evaluation, make_result, make_score
 
 
-async def keep(database: Database, *outcomes: NewResult, id: str = "ev_1", project: str = "default") -> None:
+async def record(database: Database, *outcomes: NewResult, id: str = "ev_1", project: str = "default") -> None:
     """An evaluation with these results, recorded in that order."""
     await database.write(evaluations.create_evaluation, project, make_evaluation(len(outcomes), size=50, id=id), AT)
     [held] = [
@@ -36,22 +36,26 @@ OUTCOMES = [
 
 
 async def test_pages_follow_the_cells_and_streams_the_recording(database: Database) -> None:
-    await keep(database, *OUTCOMES)
-    await keep(database, make_result(0), id="ev_2")
+    await record(database, *OUTCOMES)
+    await record(database, make_result(0), id="ev_2")
 
     first = await database.read(results.list_results, "default", "ev_1", ResultFilters(), Window(limit=3))
-    rest = await database.read(
+    remaining = await database.read(
         results.list_results, "default", "ev_1", ResultFilters(), Window(limit=3, after=first.next)
     )
-    told = await database.read(results.list_results_since, "default", "ev_1", 1, 2)
+    recorded = await database.read(results.list_results_since, "default", "ev_1", 1, 2)
 
-    assert ([one.cell for one in first.data], [one.cell for one in rest.data], rest.next) == ([0, 1, 2], [3], None)
-    assert [(one.seq, one.cell) for one in told] == [(2, 0), (3, 1)]
+    assert ([one.cell for one in first.data], [one.cell for one in remaining.data], remaining.next) == (
+        [0, 1, 2],
+        [3],
+        None,
+    )
+    assert [(one.seq, one.cell) for one in recorded] == [(2, 0), (3, 1)]
     with pytest.raises(InvalidValue):
         await database.read(results.list_results, "default", "ev_2", ResultFilters(), Window(limit=3, after=first.next))
 
 
-FOUND: list[tuple[dict[str, Any], list[int]]] = [
+CELLS_BY_FILTER: list[tuple[dict[str, Any], list[int]]] = [
     ({"variant": 1}, [2, 3]),
     ({"status": "failed"}, [1]),
     ({"evaluator": "contains"}, [0, 3]),
@@ -69,42 +73,42 @@ FOUND: list[tuple[dict[str, Any], list[int]]] = [
 
 
 async def test_results_are_found_by_what_came_of_them(database: Database) -> None:
-    await keep(database, *OUTCOMES)
+    await record(database, *OUTCOMES)
 
-    async def found(wanted: dict[str, Any], window: Window = FIRST_PAGE) -> tuple[list[int], str | None]:
-        page = await database.read(results.list_results, "default", "ev_1", ResultFilters(**wanted), window)
+    async def search(filters: dict[str, Any], window: Window = FIRST_PAGE) -> tuple[list[int], str | None]:
+        page = await database.read(results.list_results, "default", "ev_1", ResultFilters(**filters), window)
         return [one.cell for one in page.data], page.next
 
-    assert [(wanted, (await found(wanted))[0]) for wanted, _ in FOUND] == FOUND
-    for wanted, cells in FOUND:
+    assert [(filters, (await search(filters))[0]) for filters, _ in CELLS_BY_FILTER] == CELLS_BY_FILTER
+    for filters, cells in CELLS_BY_FILTER:
         one_by_one: list[int] = []
         after = None
         for _ in cells:
-            some, after = await found(wanted, Window(limit=1, after=after))
+            some, after = await search(filters, Window(limit=1, after=after))
             one_by_one += some
         assert (one_by_one, after) == (cells, None)
 
 
 async def test_many_cells_are_looked_through_a_piece_at_a_time(database: Database) -> None:
-    await keep(database, *(make_result(cell, variant=cell % 2) for cell in range(20)))
-    wanted = ResultFilters(among=range(0, 100_000, 5), variant=1)
+    await record(database, *(make_result(cell, variant=cell % 2) for cell in range(20)))
+    filters = ResultFilters(among=range(0, 100_000, 5), variant=1)
 
-    page = await database.read(results.list_results, "default", "ev_1", wanted)
+    page = await database.read(results.list_results, "default", "ev_1", filters)
 
     assert [one.cell for one in page.data] == [5, 15]
 
 
 async def test_one_is_read_whole_and_no_other_projects(database: Database) -> None:
     usage = Usage(input_tokens=3, output_tokens=4)
-    await keep(
+    await record(
         database,
         make_result(0, usage=usage, scores=[make_score(label="good", details={"a": [1]}, cost=0.1, usage=usage)]),
     )
 
-    found = await database.read(results.get_result, "default", "ev_1", 0)
+    result = await database.read(results.get_result, "default", "ev_1", 0)
 
-    assert (found.body, found.result.usage, found.result.started_at) == ({"text": "Answer 0"}, usage, AT)
-    assert found.result.scores == [
+    assert (result.body, result.result.usage, result.result.started_at) == ({"text": "Answer 0"}, usage, AT)
+    assert result.result.scores == [
         StoredScore(
             evaluator=0,
             name="exact_match",
@@ -125,31 +129,31 @@ async def test_one_is_read_whole_and_no_other_projects(database: Database) -> No
 
 
 async def test_all_are_written_out_a_piece_at_a_time(database: Database) -> None:
-    await keep(database, *(make_result(cell) for cell in range(5)))
+    await record(database, *(make_result(cell) for cell in range(5)))
 
     first = await database.read(results.list_result_details, "default", "ev_1", -1, 3)
-    rest = await database.read(results.list_result_details, "default", "ev_1", first[-1].result.cell, 3)
+    remaining = await database.read(results.list_result_details, "default", "ev_1", first[-1].result.cell, 3)
 
-    assert [(one.result.cell, one.body["text"]) for one in (*first, *rest)] == [
+    assert [(one.result.cell, one.body["text"]) for one in (*first, *remaining)] == [
         (cell, f"Answer {cell}") for cell in range(5)
     ]
 
 
 async def test_the_last_ones_tell_how_fast_it_goes(database: Database) -> None:
-    await keep(database, *(make_result(cell) for cell in range(5)))
+    await record(database, *(make_result(cell) for cell in range(5)))
 
-    found = await database.read(results.recent_pace, "default", "ev_1", 3)
+    result = await database.read(results.recent_pace, "default", "ev_1", 3)
 
-    assert found is not None
-    assert (found[0], (found[2] - found[1]).total_seconds()) == (3, 2)
+    assert result is not None
+    assert (result[0], (result[2] - result[1]).total_seconds()) == (3, 2)
     assert await database.read(results.recent_pace, "default", "ev_9") is None
 
 
 async def test_texts_that_a_database_cannot_hold_are_held_anyway(database: Database) -> None:
     odd = "a\0b\ud800"
-    await keep(database, make_result(0, words=odd, scores=[make_score(name=odd, label=odd, reason=odd)]))
+    await record(database, make_result(0, words=odd, scores=[make_score(name=odd, label=odd, reason=odd)]))
 
-    [found] = (await database.read(results.list_results, "default", "ev_1")).data
+    [stored_result] = (await database.read(results.list_results, "default", "ev_1")).data
 
-    [said] = found.scores
-    assert (said.name, said.label, said.reason) == ("a\ufffdb\ufffd",) * 3
+    [stored_score] = stored_result.scores
+    assert (stored_score.name, stored_score.label, stored_score.reason) == ("a\ufffdb\ufffd",) * 3

@@ -1,4 +1,4 @@
-"""Slices are taken by one process each, as many as a workflow may run at once, and given back by those who stop."""
+"""Each slice is claimed by one process, within the concurrency of its workflow, and released."""
 
 import asyncio
 from datetime import timedelta
@@ -14,65 +14,65 @@ from tests.storage.evaluation_factory import AT, load_cell_rows, make_evaluation
 NAMES = ["tutor", "other"]
 
 
-async def take(database: Database, process: str = "p1", free: int = 100, names: list[str] = NAMES) -> list[Slice]:
+async def claim(database: Database, process: str = "p1", free: int = 100, names: list[str] = NAMES) -> list[Slice]:
     return await database.write(slices.claim_slices, process, names, free, AT)
 
 
-def shown(taken: list[Slice]) -> list[tuple[str, int, int]]:
-    return [(one.evaluation, one.place, one.width) for one in taken]
+def claim_keys(claimed: list[Slice]) -> list[tuple[str, int, int]]:
+    return [(one.evaluation, one.place, one.width) for one in claimed]
 
 
 async def test_a_workflow_runs_no_more_cells_than_it_may_in_all_processes(database: Database) -> None:
     await database.write(evaluations.create_evaluation, "default", make_evaluation(100, size=5, concurrency=10), AT)
 
-    first, second = await take(database, "p1", free=5), await take(database, "p2")
-    third = await take(database, "p3")
+    first, second = await claim(database, "p1", free=5), await claim(database, "p2")
+    third = await claim(database, "p3")
     await database.write(slices.end_slice, "p2", second[0], AT)
 
-    assert (shown(first), shown(second), third) == (
+    assert (claim_keys(first), claim_keys(second), third) == (
         [("ev_1", 0, 3), ("ev_1", 1, 2)],
         [("ev_1", 2, 3), ("ev_1", 3, 2)],
         [],
     )
-    assert shown(await take(database, "p3")) == [("ev_1", 4, 3)]
+    assert claim_keys(await claim(database, "p3")) == [("ev_1", 4, 3)]
 
 
 async def test_many_who_take_at_once_never_get_the_same(database: Database) -> None:
     await database.write(evaluations.create_evaluation, "default", make_evaluation(60, size=3, concurrency=40), AT)
 
-    taken = await asyncio.gather(*(take(database, f"p{number}", free=4) for number in range(12)))
+    claimed = await asyncio.gather(*(claim(database, f"p{number}", free=4) for number in range(12)))
 
-    places = [one.place for some in taken for one in some]
-    assert sorted(places) == list(range(len(set(places))))
-    assert sum(one.width for some in taken for one in some) == 40
+    positions = [one.place for some in claimed for one in some]
+    assert sorted(positions) == list(range(len(set(positions))))
+    assert sum(one.width for some in claimed for one in some) == 40
 
 
 async def test_a_short_evaluation_does_not_wait_for_a_long_one(database: Database) -> None:
     await database.write(evaluations.create_evaluation, "default", make_evaluation(100, size=1, concurrency=2), AT)
-    begun = await take(database)
+    claimed = await claim(database)
     await database.write(
         evaluations.create_evaluation, "default", make_evaluation(2, id="ev_2", size=1, concurrency=2), AT
     )
-    await database.write(slices.end_slice, "p1", begun[0], AT)
+    await database.write(slices.end_slice, "p1", claimed[0], AT)
 
-    assert shown(begun) == [("ev_1", 0, 1), ("ev_1", 1, 1)]
-    assert shown(await take(database)) == [("ev_2", 0, 1)]
+    assert claim_keys(claimed) == [("ev_1", 0, 1), ("ev_1", 1, 1)]
+    assert claim_keys(await claim(database)) == [("ev_2", 0, 1)]
 
 
 async def test_only_workflows_that_a_process_serves_are_its_to_run(database: Database) -> None:
     some = [NewSlice("tutor", 0, 1), NewSlice("", 0, 1), NewSlice("other", 0, 1)]
     await database.write(evaluations.create_evaluation, "default", make_evaluation(3, slices=some), AT)
 
-    assert [one.workflow for one in await take(database, names=["other"])] == ["", "other"]
-    assert [one.workflow for one in await take(database, names=[])] == []
+    assert [one.workflow for one in await claim(database, names=["other"])] == ["", "other"]
+    assert [one.workflow for one in await claim(database, names=[])] == []
 
 
 async def test_what_a_process_gives_back_is_anothers(database: Database) -> None:
     await database.write(evaluations.create_evaluation, "default", make_evaluation(3), AT)
-    [mine] = await take(database)
+    [mine] = await claim(database)
 
     assert await database.write(slices.release_slice, "p1", mine, AT) is True
-    [theirs] = await take(database, "p2")
+    [theirs] = await claim(database, "p2")
 
     assert (theirs.place, theirs.attempts) == (mine.place, 0)
     assert await database.write(slices.release_slice, "p1", mine, AT) is False
@@ -88,10 +88,10 @@ async def test_what_the_dead_and_the_unknown_have_left_is_given_back(database: D
     await database.write(register_processes, "p1", "p2")
     await database.write(evaluations.create_evaluation, "default", make_evaluation(6, size=1, concurrency=6), AT)
     for process in ("p1", "p2", "gone"):
-        await take(database, process, free=2)
+        await claim(database, process, free=2)
 
     assert await database.write(slices.requeue_lost_slices, ["p1"], AT) == 2
-    assert [(one.place, one.attempts) for one in await take(database, "p2")] == [(0, 1), (2, 1)]
+    assert [(one.place, one.attempts) for one in await claim(database, "p2")] == [(0, 1), (2, 1)]
     assert await database.write(slices.requeue_lost_slices, [], AT) == 0
 
 
@@ -100,15 +100,15 @@ async def test_deaths_are_counted_until_a_cell_is_recorded(database: Database) -
     await database.write(evaluations.create_evaluation, "default", make_evaluation(3), AT)
     attempts: list[int] = []
     for _ in range(3):
-        [one] = await take(database)
+        [one] = await claim(database)
         attempts.append(one.attempts)
         await database.write(slices.requeue_lost_slices, ["p1"], AT)
-    [one] = await take(database)
+    [one] = await claim(database)
     await database.write(results.record_results, "p1", one, [make_result(0)], StopConditions(), AT)
     await database.write(slices.requeue_lost_slices, ["p1"], AT)
 
     assert attempts == [0, 1, 2]
-    assert [one.attempts for one in await take(database)] == [1]
+    assert [one.attempts for one in await claim(database)] == [1]
 
 
 async def test_calls_are_given_out_at_their_pace_to_all_processes(database: Database) -> None:
@@ -123,17 +123,17 @@ async def test_calls_are_given_out_at_their_pace_to_all_processes(database: Data
 
 async def test_a_cell_that_is_recorded_never_changes(database: Database) -> None:
     await database.write(evaluations.create_evaluation, "default", make_evaluation(3), AT)
-    [one] = await take(database)
+    [one] = await claim(database)
     first = await database.write(
         results.record_results, "p1", one, [make_result(0), make_result(1)], StopConditions(), AT
     )
-    again = await database.write(
+    second = await database.write(
         results.record_results, "p1", one, [make_result(1, status="failed"), make_result(2)], StopConditions(), AT
     )
 
-    found = await database.read(evaluations.get_evaluation, "default", "ev_1")
+    result = await database.read(evaluations.get_evaluation, "default", "ev_1")
     rows = await database.read(load_cell_rows, "default", "ev_1")
-    assert (first, again, found.done, found.failed, found.recorded) == (
+    assert (first, second, result.done, result.failed, result.recorded) == (
         RecordOutcome(True),
         RecordOutcome(True),
         3,

@@ -1,4 +1,4 @@
-"""Spans as they arrive, on every database; traces by the beginning of their id; and a trace from top to bottom."""
+"""Spans in order of arrival, traces by the prefix of their id, and outlines, on every database."""
 
 from palaver.storage.database import Database
 from palaver.storage.spans import filters as span_filters
@@ -16,16 +16,16 @@ async def test_what_was_kept_is_told_in_the_order_in_which_it_came(database: Dat
     await insert_rows(database, span_row("child", 2, trace="u", parent="early"))
 
     read = database.read
-    found = await read(span_arrivals.list_arrivals, "mine", last)
+    result = await read(span_arrivals.list_arrivals, "mine", last)
     heads = await read(span_arrivals.list_arrivals, "mine", last, heads=True)
     first = await read(span_arrivals.list_arrivals, "mine", last, limit=1)
-    rest = await read(span_arrivals.list_arrivals, "mine", first[-1].position)
-    named = SpanQuery(filter=span_filters.parse_filter({"field": "name", "op": "eq", "value": "child"}))
+    remaining = await read(span_arrivals.list_arrivals, "mine", first[-1].position)
+    query = SpanQuery(filter=span_filters.parse_filter({"field": "name", "op": "eq", "value": "child"}))
 
-    assert [one.row.name for one in found] == ["late", "early", "child"]
+    assert [one.row.name for one in result] == ["late", "early", "child"]
     assert [one.row.name for one in heads] == ["early"]
-    assert first + rest == found
-    assert [one.row.name for one in await read(span_arrivals.list_arrivals, "mine", last, named)] == ["child"]
+    assert first + remaining == result
+    assert [one.row.name for one in await read(span_arrivals.list_arrivals, "mine", last, query)] == ["child"]
     assert await read(span_arrivals.list_arrivals, "mine", await read(span_arrivals.last_position)) == []
 
 
@@ -39,12 +39,12 @@ async def test_traces_are_had_by_name_as_far_as_they_are_asked_for(database: Dat
     )
     await insert_rows(database, span_row("a", 1, trace="a", project="theirs"))
     traces = [trace_id("a"), trace_id("b"), trace_id("nobody")]
-    asked = SpanQuery(filter=span_filters.parse_filter({"field": "name", "op": "eq", "value": "b"}))
+    query = SpanQuery(filter=span_filters.parse_filter({"field": "name", "op": "eq", "value": "b"}))
 
-    found = await database.read(span_arrivals.list_matching_traces, "mine", traces)
+    result = await database.read(span_arrivals.list_matching_traces, "mine", traces)
 
-    assert [(one.name, one.spans) for one in found] == [("a", 2), ("b", 1)]
-    assert [one.name for one in await database.read(span_arrivals.list_matching_traces, "mine", traces, asked)] == ["b"]
+    assert [(one.name, one.spans) for one in result] == [("a", 2), ("b", 1)]
+    assert [one.name for one in await database.read(span_arrivals.list_matching_traces, "mine", traces, query)] == ["b"]
 
 
 async def test_a_trace_is_found_by_the_beginning_of_its_id(database: Database) -> None:
@@ -74,9 +74,9 @@ async def test_an_outline_has_every_span_once_below_its_parent(database: Databas
         span_row("y", 5, parent="x"),
     )
 
-    found = await database.read(span_trees.load_outline, "mine", trace_id("t"))
+    result = await database.read(span_trees.load_outline, "mine", trace_id("t"))
 
-    assert found == [
+    assert result == [
         (span_id("root"), 0, ()),
         (span_id("a"), 1, ()),
         (span_id("aa"), 2, ()),
@@ -91,7 +91,7 @@ async def test_what_takes_the_place_of_the_last_comes_after_it(database: Databas
     await insert_rows(database, span_row("a"), span_row("b", 1))
     before = await database.read(span_arrivals.last_position)
     await insert_rows(database, span_row("b", 1, duration_ms=9_000.0))
-    [came] = await database.read(span_arrivals.list_arrivals, "mine", before)
+    [arrived] = await database.read(span_arrivals.list_arrivals, "mine", before)
 
-    assert (came.row.name, came.row.duration_ms) == ("b", 9_000.0)
-    assert came.position > before
+    assert (arrived.row.name, arrived.row.duration_ms) == ("b", 9_000.0)
+    assert arrived.position > before

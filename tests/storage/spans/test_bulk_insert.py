@@ -1,4 +1,4 @@
-"""Many spans at once are put as each would be alone: rows, bodies, and what a search finds them by."""
+"""A bulk insert stores the same rows, bodies and search words as single inserts."""
 
 import pytest
 
@@ -9,30 +9,32 @@ from palaver.storage.spans import traces as span_trees
 from palaver.storage.spans.queries import SpanQuery
 from tests.storage.span_factory import insert_rows, span_id, span_row, trace_id
 
-MANY = 300
+SPAN_COUNT = 300
 
 
 async def test_many_are_all_kept_and_found(database: Database) -> None:
-    given = [span_row(f"s{number}", number, said=f"word{number} common", user=f"u{number}") for number in range(MANY)]
-
-    added = await insert_rows(database, *given)
-
-    page = await database.read(span_pages.list_spans, "mine", SpanQuery(), Window(MANY))
-    assert tuple(added) == (MANY, 0, 0)
-    assert [(one.name, one.user, one.start) for one in page.data] == [
-        (one.name, one.user, one.start) for one in reversed(given)
+    rows = [
+        span_row(f"s{number}", number, said=f"word{number} common", user=f"u{number}") for number in range(SPAN_COUNT)
     ]
-    for number in (0, MANY // 2, MANY - 1):
-        found = await database.read(span_pages.list_spans, "mine", SpanQuery(search=f"word{number} common"))
+
+    added = await insert_rows(database, *rows)
+
+    page = await database.read(span_pages.list_spans, "mine", SpanQuery(), Window(SPAN_COUNT))
+    assert tuple(added) == (SPAN_COUNT, 0, 0)
+    assert [(one.name, one.user, one.start) for one in page.data] == [
+        (one.name, one.user, one.start) for one in reversed(rows)
+    ]
+    for number in (0, SPAN_COUNT // 2, SPAN_COUNT - 1):
+        result = await database.read(span_pages.list_spans, "mine", SpanQuery(search=f"word{number} common"))
         body = await database.read(span_trees.get_span_body, "mine", trace_id("t"), span_id(f"s{number}"))
-        assert [one.name for one in found.data] == [f"s{number}"]
-        assert body == given[number].body
+        assert [one.name for one in result.data] == [f"s{number}"]
+        assert body == rows[number].body
 
 
-@pytest.mark.parametrize("said", ["short", "a long story " * 200])
-async def test_a_span_that_is_replaced_is_no_longer_found_by_its_words(database: Database, said: str) -> None:
-    await insert_rows(database, span_row("a", said=f"{said} before"))
-    await insert_rows(database, span_row("a", duration_ms=200.0, said=f"{said} after"))
+@pytest.mark.parametrize("texts", ["short", "a long story " * 200])
+async def test_a_span_that_is_replaced_is_no_longer_found_by_its_words(database: Database, texts: str) -> None:
+    await insert_rows(database, span_row("a", said=f"{texts} before"))
+    await insert_rows(database, span_row("a", duration_ms=200.0, said=f"{texts} after"))
 
     before, after = [
         await database.read(span_pages.list_spans, "mine", SpanQuery(search=word)) for word in ("before", "after")

@@ -1,4 +1,4 @@
-"""The filter language: what it takes, what it refuses and where, and that SQL finds what plain Python would."""
+"""The filter language: accepted and rejected filters, and agreement of SQL with plain Python."""
 
 import operator
 from collections.abc import Iterator
@@ -60,10 +60,10 @@ def test_a_filter_is_read_into_leaves_and_what_joins_them() -> None:
 
 
 def nested(levels: int) -> Any:
-    made: Any = {"field": "kind", "op": "exists"}
+    created: Any = {"field": "kind", "op": "exists"}
     for _ in range(levels):
-        made = {"and": [made]}
-    return made
+        created = {"and": [created]}
+    return created
 
 
 KIND = {"field": "kind", "op": "eq", "value": "llm"}
@@ -199,22 +199,22 @@ def filled(request: pytest.FixtureRequest) -> Iterator[Connection]:
 
 
 def _leaf(name: str, of: str) -> st.SearchStrategy[Any]:
-    wanted = FILTER_FIELDS[name] if of == "field" else None
+    field_type = FILTER_FIELDS[name] if of == "field" else None
     texts, numbers = st.sampled_from(TEXTS), st.sampled_from(NUMBERS)
     times = st.sampled_from([moment.isoformat() for moment in TIMES])
-    ordered = {"text": texts, "number": numbers, "time": times, None: texts | numbers}[wanted]
-    values = ordered | st.booleans() if wanted is None else ordered
-    bare = st.sampled_from(["exists", "missing"]).map(lambda op: {of: name, "op": op})
+    ordered = {"text": texts, "number": numbers, "time": times, None: texts | numbers}[field_type]
+    values = ordered | st.booleans() if field_type is None else ordered
+    valueless = st.sampled_from(["exists", "missing"]).map(lambda op: {of: name, "op": op})
     kinds = [
-        bare,
+        valueless,
         st.tuples(st.sampled_from(["eq", "ne"]), values),
         st.tuples(st.sampled_from(["lt", "lte", "gt", "gte"]), ordered),
         st.tuples(st.sampled_from(["in", "not_in"]), st.lists(values, min_size=1, max_size=4)),
     ]
-    if wanted in ("text", None):
+    if field_type in ("text", None):
         kinds.append(st.tuples(st.sampled_from(["contains", "starts_with"]), texts))
     return st.one_of(kinds).map(
-        lambda made: made if isinstance(made, dict) else {of: name, "op": made[0], "value": made[1]}
+        lambda created: created if isinstance(created, dict) else {of: name, "op": created[0], "value": created[1]}
     )
 
 
@@ -234,30 +234,30 @@ _filters = st.recursive(
 @settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_filters)
 def test_sql_finds_what_plain_python_finds(filled: Connection, given: Any) -> None:
-    asked = parse_filter(given)
+    parsed = parse_filter(given)
 
-    found = span_pages.list_spans(filled, "mine", SpanQuery(filter=asked), Window(100))
+    result = span_pages.list_spans(filled, "mine", SpanQuery(filter=parsed), Window(100))
 
-    assert sorted(one.name for one in found.data) == sorted(one.name for one in rows() if holds(asked, one))
+    assert sorted(one.name for one in result.data) == sorted(one.name for one in rows() if holds(parsed, one))
 
 
-def holds(asked: Filter, span: SpanRow) -> bool:
+def holds(filter_: Filter, span: SpanRow) -> bool:
     """The same, the slow way."""
-    if isinstance(asked, FilterGroup):
-        return (all if asked.by == "and" else any)(holds(part, span) for part in asked.parts)
-    if asked.op in ("ne", "not_in", "missing"):
-        positive = {"ne": "eq", "not_in": "in", "missing": "exists"}[asked.op]
-        return not holds(FilterCondition(asked.of, asked.name, positive, asked.values), span)  # type: ignore[arg-type]
-    if asked.of == "attribute":
+    if isinstance(filter_, FilterGroup):
+        return (all if filter_.by == "and" else any)(holds(part, span) for part in filter_.parts)
+    if filter_.op in ("ne", "not_in", "missing"):
+        positive = {"ne": "eq", "not_in": "in", "missing": "exists"}[filter_.op]
+        return not holds(FilterCondition(filter_.of, filter_.name, positive, filter_.values), span)  # type: ignore[arg-type]
+    if filter_.of == "attribute":
         attributes = json.decode_or_text(span.labels)
-        if asked.name not in attributes:
+        if filter_.name not in attributes:
             return False
-        value = attributes[asked.name]
+        value = attributes[filter_.name]
     else:
-        value = getattr(span, COLUMNS.get(asked.name, asked.name))
+        value = getattr(span, COLUMNS.get(filter_.name, filter_.name))
         if value is None:
             return False
-    return asked.op == "exists" or any(_compares(asked.op, value, other) for other in asked.values)
+    return filter_.op == "exists" or any(_compares(filter_.op, value, other) for other in filter_.values)
 
 
 COLUMNS = {"tool.name": "tool", "exception.type": "exception"} | {
@@ -289,11 +289,11 @@ def test_the_latest_of_what_has_an_index_are_found_in_its_order(field: str) -> N
     metadata.create_all(engine)
     value = "error" if field == "status" else "x"
     query = SpanQuery(filter=span_filters.parse_filter({"field": field, "op": "eq", "value": value}))
-    asked: list[tuple[str, Any]] = []
+    queries: list[tuple[str, Any]] = []
     with engine.connect() as db:
-        event.listen(db, "before_cursor_execute", lambda *given: asked.append((given[2], given[3])))
+        event.listen(db, "before_cursor_execute", lambda *given: queries.append((given[2], given[3])))
         span_pages.list_spans(db, "mine", query)
-        [(text, values)] = [one for one in asked if one[0].startswith("SELECT")]
+        [(text, values)] = [one for one in queries if one[0].startswith("SELECT")]
         [plan] = [row[3] for row in db.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", values)]
     engine.dispose()
 

@@ -1,4 +1,4 @@
-"""Lists of spans and traces, on every database: what is in them, in what order, and how searches find it."""
+"""Lists of spans and traces, on every database: contents, order and search."""
 
 from datetime import timedelta
 from typing import Any
@@ -17,7 +17,7 @@ from palaver.storage.spans.queries import SpanQuery, TraceListItem
 from tests.storage.span_factory import NOON, SECOND, insert_rows, span_id, span_row, trace_id
 
 
-async def listed(database: Database, query: SpanQuery = span_pages.ALL_SPANS) -> list[str]:
+async def list_names(database: Database, query: SpanQuery = span_pages.ALL_SPANS) -> list[str]:
     return [one.name for one in (await database.read(span_pages.list_spans, "mine", query)).data]
 
 
@@ -41,9 +41,9 @@ async def test_equal_spans_of_two_traces_are_each_listed_once(database: Database
     seen: list[str] = []
     window: Window | None = Window(2)
     while window is not None:
-        found = await database.read(span_pages.list_spans, "mine", SpanQuery(), window)
-        seen += [one.trace_id for one in found.data]
-        window = None if found.next is None else Window(2, found.next)
+        result = await database.read(span_pages.list_spans, "mine", SpanQuery(), window)
+        seen += [one.trace_id for one in result.data]
+        window = None if result.next is None else Window(2, result.next)
 
     assert sorted(seen) == [trace_id(f"{number}") for number in range(5)]
 
@@ -66,9 +66,9 @@ async def test_a_cursor_of_another_list_or_a_damaged_one_is_refused(database: Da
 async def test_spans_are_found_by_when_they_started(database: Database) -> None:
     await insert_rows(database, *(span_row(f"{at}", at) for at in range(4)))
 
-    assert await listed(database, SpanQuery(since=NOON + 2 * SECOND)) == ["3", "2"]
-    assert await listed(database, SpanQuery(until=NOON + 2 * SECOND)) == ["1", "0"]
-    assert await listed(database, SpanQuery(since=NOON + SECOND, until=NOON + 3 * SECOND)) == ["2", "1"]
+    assert await list_names(database, SpanQuery(since=NOON + 2 * SECOND)) == ["3", "2"]
+    assert await list_names(database, SpanQuery(until=NOON + 2 * SECOND)) == ["1", "0"]
+    assert await list_names(database, SpanQuery(since=NOON + SECOND, until=NOON + 3 * SECOND)) == ["2", "1"]
 
 
 async def test_a_trace_is_listed_once_with_what_its_calls_come_to(database: Database) -> None:
@@ -81,9 +81,9 @@ async def test_a_trace_is_listed_once_with_what_its_calls_come_to(database: Data
         span_row("tool", 3, parent="agent", kind="tool", **tokens),
     )
 
-    [found] = (await database.read(span_pages.list_traces, "mine")).data
+    [result] = (await database.read(span_pages.list_traces, "mine")).data
 
-    assert found == TraceListItem(
+    assert result == TraceListItem(
         trace_id=trace_id("t"),
         span_id=span_id("agent"),
         parent_id=None,
@@ -114,9 +114,9 @@ async def test_a_trace_whose_calls_say_nothing_has_what_its_root_says(database: 
         database, span_row("agent", input_tokens=7, cost=2.0), span_row("chat", 1, parent="agent", kind="llm")
     )
 
-    [found] = (await database.read(span_pages.list_traces, "mine")).data
+    [result] = (await database.read(span_pages.list_traces, "mine")).data
 
-    assert (found.input_tokens, found.output_tokens, found.cost, found.spans) == (7, None, 2.0, 2)
+    assert (result.input_tokens, result.output_tokens, result.cost, result.spans) == (7, None, 2.0, 2)
 
 
 async def test_a_list_of_no_traces_is_empty(database: Database) -> None:
@@ -174,9 +174,9 @@ async def test_a_search_finds_words_and_phrases_and_knows_no_commands(
         "numbers": "3e5, 0x1f",
         "long": "a" * 200,
     }
-    await insert_rows(database, *(span_row(name, said=said, trace=name) for name, said in texts.items()))
+    await insert_rows(database, *(span_row(name, said=messages, trace=name) for name, messages in texts.items()))
 
-    assert sorted(await listed(database, SpanQuery(search=search))) == expected
+    assert sorted(await list_names(database, SpanQuery(search=search))) == expected
 
 
 async def test_a_search_for_what_is_everywhere_finds_the_latest(
@@ -193,15 +193,15 @@ async def test_a_search_for_what_is_everywhere_finds_the_latest(
     seen: list[str] = []
     window: Window | None = Window(2)
     while window is not None:
-        found = await database.read(span_pages.list_traces, "mine", SpanQuery(search="same", filter=llm), window)
-        seen += [one.name for one in found.data]
-        window = None if found.next is None else Window(2, found.next)
-    early = await database.read(
+        result = await database.read(span_pages.list_traces, "mine", SpanQuery(search="same", filter=llm), window)
+        seen += [one.name for one in result.data]
+        window = None if result.next is None else Window(2, result.next)
+    earlier = await database.read(
         span_pages.list_spans, "mine", SpanQuery(search="same", until=NOON + 3 * SECOND), Window(2)
     )
 
     assert seen == ["8", "7", "6", "5", "4", "3", "2", "1", "0"]
-    assert [one.name for one in early.data] == ["2", "1"]
+    assert [one.name for one in earlier.data] == ["2", "1"]
 
 
 async def test_all_that_is_asked_for_has_to_hold(database: Database) -> None:
@@ -216,13 +216,13 @@ async def test_all_that_is_asked_for_has_to_hold(database: Database) -> None:
         "and", (FilterCondition("field", "kind", "eq", ("llm",)), FilterCondition("field", "status", "ne", ("ok",)))
     )
 
-    assert await listed(database, SpanQuery(filter=errors, search="x", until=NOON + timedelta(seconds=3))) == ["b"]
+    assert await list_names(database, SpanQuery(filter=errors, search="x", until=NOON + timedelta(seconds=3))) == ["b"]
 
 
 @given(st.text())
-def test_plain_words_are_letters_and_digits(said: str) -> None:
-    words = span_words.normalize_words(said)
+def test_plain_words_are_letters_and_digits(texts: str) -> None:
+    words = span_words.normalize_words(texts)
 
     assert words == span_words.normalize_words(words)
     assert all(word.isalnum() and len(word) <= 64 for word in words.split())
-    assert all(part == span_words.normalize_words(part) for part in span_words.search_phrases(said))
+    assert all(part == span_words.normalize_words(part) for part in span_words.search_phrases(texts))

@@ -1,4 +1,4 @@
-"""Days go whole, the oldest first, on every database; what comes late for one is filed under today."""
+"""Expired days are deleted, oldest first, on every database; late spans are stored under today."""
 
 from datetime import date, timedelta
 
@@ -22,15 +22,15 @@ ONE = timedelta(days=1)
 
 
 async def names(database: Database, search: str | None = None, project: str = "mine") -> list[str]:
-    found = await database.read(span_pages.list_spans, project, SpanQuery(search=search))
-    return [one.name for one in found.data]
+    result = await database.read(span_pages.list_spans, project, SpanQuery(search=search))
+    return [one.name for one in result.data]
 
 
 async def let_go(database: Database, before: date, project: str | None = None) -> int:
-    gone = 0
+    deleted = 0
     while some := await database.write(span_retention.delete_before, before, project):
-        gone += some
-    return gone
+        deleted += some
+    return deleted
 
 
 async def test_days_before_a_day_go_with_all_that_is_of_them(database: Database) -> None:
@@ -112,8 +112,8 @@ async def test_a_trace_that_goes_on_the_next_day_gets_another_head(database: Dat
     )
 
     assert await let_go(database, TODAY + ONE) == 4
-    found = await database.read(span_pages.list_traces, "mine")
-    assert [(one.name, one.spans) for one in found.data] == [("after", 2)]
+    result = await database.read(span_pages.list_traces, "mine")
+    assert [(one.name, one.spans) for one in result.data] == [("after", 2)]
 
 
 async def test_how_much_days_hold_is_counted(database: Database) -> None:
@@ -152,8 +152,8 @@ async def test_coming_days_have_their_partitions(database: Database) -> None:
     def partitions(db: Connection) -> list[str]:
         return sorted(name for name in inspect(db).get_table_names() if name.startswith(("spans_2", "span_bodies_2")))
 
-    made = [f"{name}_{day}" for name in ("span_bodies", "spans") for day in (20261115, 20261116, 20261117)]
-    assert await database.read(partitions) == (made if database.kind == "postgresql" else [])
+    created = [f"{name}_{day}" for name in ("span_bodies", "spans") for day in (20261115, 20261116, 20261117)]
+    assert await database.read(partitions) == (created if database.kind == "postgresql" else [])
 
 
 async def test_a_day_that_was_emptied_leaves_no_table(postgres_url: str) -> None:

@@ -1,4 +1,4 @@
-"""Sessions, and traces over time, on every database."""
+"""Sessions and statistics over time, on every database."""
 
 from datetime import timedelta
 
@@ -28,19 +28,21 @@ async def test_sessions_are_listed_the_last_active_first(database: Database) -> 
 
     first = await database.read(span_sessions.list_sessions, "mine", SpanQuery(), Window(2))
     second = await database.read(span_sessions.list_sessions, "mine", SpanQuery(), Window(2, first.next))
-    early = await database.read(span_sessions.list_sessions, "mine", SpanQuery(until=NOON + SECOND))
+    earlier = await database.read(span_sessions.list_sessions, "mine", SpanQuery(until=NOON + SECOND))
 
-    def listed(session: str, at: float, until: float, traces: int, spans: int, **said: str) -> SessionListItem:
-        shown = {f"preview_{end}": {"renderer": "text", "text": f"{end} {name}"} for end, name in said.items()}
-        began, ended = NOON + at * SECOND, NOON + until * SECOND
-        return SessionListItem(session=session, first=began, last=ended, traces=traces, spans=spans, **shown)
+    def item(session: str, at: float, until: float, traces: int, spans: int, **preview_texts: str) -> SessionListItem:
+        previews = {
+            f"preview_{end}": {"renderer": "text", "text": f"{end} {name}"} for end, name in preview_texts.items()
+        }
+        started, ended = NOON + at * SECOND, NOON + until * SECOND
+        return SessionListItem(session=session, first=started, last=ended, traces=traces, spans=spans, **previews)
 
     assert first.data == [
-        listed("s1", 0, 6, 2, 3, **{"in": "a", "out": "b"}),
-        listed("s3", 5, 5, 1, 1, **{"in": "f", "out": "f"}),
+        item("s1", 0, 6, 2, 3, **{"in": "a", "out": "b"}),
+        item("s3", 5, 5, 1, 1, **{"in": "f", "out": "f"}),
     ]
     assert [one.session for one in second.data] == ["s2"]
-    assert early.data == [listed("s1", 0, 0, 1, 1, **{"in": "a", "out": "b"})]
+    assert earlier.data == [item("s1", 0, 0, 1, 1, **{"in": "a", "out": "b"})]
 
 
 async def test_what_a_session_shows_is_its_traces_heads_even_where_others_name_it(database: Database) -> None:
@@ -51,9 +53,9 @@ async def test_what_a_session_shows_is_its_traces_heads_even_where_others_name_i
         span_row("mute", 2, trace="2", session="s", preview_in=b"null", preview_out=b"null"),
     )
 
-    found = await database.read(span_sessions.list_sessions, "mine")
+    result = await database.read(span_sessions.list_sessions, "mine")
 
-    assert [(one.preview_in, one.preview_out) for one in found.data] == [
+    assert [(one.preview_in, one.preview_out) for one in result.data] == [
         ({"renderer": "text", "text": "in root"}, None)
     ]
 
@@ -62,17 +64,17 @@ async def test_sessions_are_found_by_a_piece_of_their_name(database: Database) -
     names = ["shop-1", "shop_2", "100 %", "\u202ekcatta", "'; DROP TABLE spans; --"]
     await insert_rows(database, *(span_row(f"{at}", at, trace=f"{at}", session=name) for at, name in enumerate(names)))
 
-    async def found(name: str, window: Window = FIRST_PAGE) -> list[str]:
+    async def search(name: str, window: Window = FIRST_PAGE) -> list[str]:
         page = await database.read(span_sessions.list_sessions, "mine", SpanQuery(), window, name=name)
         return [one.session for one in page.data]
 
-    assert await found("shop") == ["shop_2", "shop-1"]
-    assert await found("p_") == ["shop_2"]
-    assert await found("%") == ["100 %"]
-    assert await found("DROP") == [names[4]]
-    assert await found("nobody") == []
+    assert await search("shop") == ["shop_2", "shop-1"]
+    assert await search("p_") == ["shop_2"]
+    assert await search("%") == ["100 %"]
+    assert await search("DROP") == [names[4]]
+    assert await search("nobody") == []
     page = await database.read(span_sessions.list_sessions, "mine", SpanQuery(), Window(1), name="shop")
-    assert await found("shop", Window(1, page.next)) == ["shop-1"]
+    assert await search("shop", Window(1, page.next)) == ["shop-1"]
 
 
 async def test_the_traces_of_a_session_come_in_order_whichever_span_names_it(database: Database) -> None:
@@ -86,9 +88,13 @@ async def test_the_traces_of_a_session_come_in_order_whichever_span_names_it(dat
     )
 
     first = await database.read(span_sessions.list_session_traces, "mine", "s", Window(2))
-    rest = await database.read(span_sessions.list_session_traces, "mine", "s", Window(2, first.next))
+    remaining = await database.read(span_sessions.list_session_traces, "mine", "s", Window(2, first.next))
 
-    assert [(one.name, one.spans) for one in (*first.data, *rest.data)] == [("first", 1), ("second", 2), ("third", 1)]
+    assert [(one.name, one.spans) for one in (*first.data, *remaining.data)] == [
+        ("first", 1),
+        ("second", 2),
+        ("third", 1),
+    ]
 
 
 async def test_traces_are_counted_by_hour_and_group(database: Database) -> None:
@@ -105,7 +111,7 @@ async def test_traces_are_counted_by_hour_and_group(database: Database) -> None:
         span_row("theirs", 0, trace="x", project="theirs"),
     )
 
-    found = await database.read(span_stats.trace_stats, "mine", group="workflow")
+    result = await database.read(span_stats.trace_stats, "mine", group="workflow")
     by_day = await database.read(span_stats.trace_stats, "mine", by="day")
     failed = SpanQuery(filter=FilterCondition("field", "status", "eq", ("error",)))
 
@@ -114,7 +120,7 @@ async def test_traces_are_counted_by_hour_and_group(database: Database) -> None:
         return TraceStats(at=NOON + at * HOUR, group=group, traces=traces, **(usual | more))  # type: ignore[arg-type]
 
     busy = stat(0, "w", 21, errors=1, p50_ms=10.0, p95_ms=19.0, input_tokens=11, output_tokens=2, cost=0.75)
-    assert sorted(found, key=lambda one: (one.at, one.group or "")) == [
+    assert sorted(result, key=lambda one: (one.at, one.group or "")) == [
         stat(0, None, 1, cost=0.125),
         busy,
         stat(1, "w", 1),

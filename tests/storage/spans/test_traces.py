@@ -1,4 +1,4 @@
-"""One trace, on every database: every span stands in its tree exactly once, whatever was sent."""
+"""One trace, on every database: every span is in the tree exactly once."""
 
 from typing import Any
 
@@ -17,16 +17,16 @@ from palaver.storage.spans.traces import SkeletonSpan, SpanTreeItem
 from palaver.storage.tables import metadata
 from tests.storage.span_factory import NOON, SECOND, TODAY, insert_rows, span_id, span_row, trace_id
 
-Shown = list[tuple[str, int, int, tuple[str, ...]]]
+TreeRows = list[tuple[str, int, int, tuple[str, ...]]]
 
 
-def shown(found: Page[SpanTreeItem]) -> Shown:
-    return [(one.name, one.children, one.descendants, one.notes) for one in found.data]
+def tree_rows(result: Page[SpanTreeItem]) -> TreeRows:
+    return [(one.name, one.children, one.descendants, one.notes) for one in result.data]
 
 
 async def below(database: Database, parent: str | None = None, window: Window = FIRST_PAGE) -> Page[SpanTreeItem]:
-    named = None if parent is None else span_id(parent)
-    return await database.read(span_trees.list_children, "mine", trace_id("t"), parent=named, window=window)
+    parent_id = None if parent is None else span_id(parent)
+    return await database.read(span_trees.list_children, "mine", trace_id("t"), parent=parent_id, window=window)
 
 
 async def test_children_come_in_the_order_of_their_start_with_what_hangs_below(database: Database) -> None:
@@ -40,11 +40,11 @@ async def test_children_come_in_the_order_of_their_start_with_what_hangs_below(d
         span_row("other", trace="u"),
     )
 
-    assert shown(await below(database)) == [("root", 2, 4, ())]
-    assert shown(await below(database, "root")) == [("a", 1, 2, ()), ("b", 0, 0, ())]
-    assert shown(await below(database, "a")) == [("aa", 1, 1, ())]
-    assert shown(await below(database, "aaa")) == []
-    assert shown(await below(database, "nobody")) == []
+    assert tree_rows(await below(database)) == [("root", 2, 4, ())]
+    assert tree_rows(await below(database, "root")) == [("a", 1, 2, ()), ("b", 0, 0, ())]
+    assert tree_rows(await below(database, "a")) == [("aa", 1, 1, ())]
+    assert tree_rows(await below(database, "aaa")) == []
+    assert tree_rows(await below(database, "nobody")) == []
 
 
 async def test_a_page_that_is_asked_for_often_is_planned_for_its_own_trace(database: Database) -> None:
@@ -86,14 +86,14 @@ async def test_orphans_and_circles_stand_at_the_top(database: Database) -> None:
         span_row("tail", 6, parent="a"),
     )
 
-    assert shown(await below(database)) == [
+    assert tree_rows(await below(database)) == [
         ("orphan", 1, 1, ("orphan",)),
         ("root", 0, 0, ()),
         ("b", 1, 3, ("cycle",)),
     ]
-    assert shown(await below(database, "b")) == [("a", 2, 2, ())]
-    assert shown(await below(database, "a")) == [("tail", 0, 0, ()), ("c", 0, 0, ())]
-    assert shown(await below(database, "c")) == []
+    assert tree_rows(await below(database, "b")) == [("a", 2, 2, ())]
+    assert tree_rows(await below(database, "a")) == [("tail", 0, 0, ()), ("c", 0, 0, ())]
+    assert tree_rows(await below(database, "c")) == []
 
 
 def _memory() -> Connection:
@@ -103,26 +103,26 @@ def _memory() -> Connection:
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 3)), min_size=1, max_size=10))
-def test_every_span_is_in_the_tree_exactly_once(made: list[tuple[int, int]]) -> None:
+def test_every_span_is_in_the_tree_exactly_once(created: list[tuple[int, int]]) -> None:
     given = [
-        span_row(f"{number}", at, parent=f"{parent}" if parent else None) for number, (parent, at) in enumerate(made)
+        span_row(f"{number}", at, parent=f"{parent}" if parent else None) for number, (parent, at) in enumerate(created)
     ]
     with _memory() as db:
         spans.insert_spans(db, given, today=TODAY)
 
         def walk(parent: str | None) -> list[tuple[str, int]]:
-            found = span_trees.list_children(db, "mine", trace_id("t"), parent=parent, window=Window(100)).data
-            return [one for each in found for one in ((each.name, each.descendants), *walk(each.span_id))]
+            result = span_trees.list_children(db, "mine", trace_id("t"), parent=parent, window=Window(100)).data
+            return [one for each in result for one in ((each.name, each.descendants), *walk(each.span_id))]
 
         seen = walk(None)
         summary = span_trees.get_trace_overview(db, "mine", trace_id("t"))
     db.engine.dispose()
 
-    assert sorted(name for name, _ in seen) == sorted(f"{number}" for number in range(len(made)))
-    places = {name: place for place, (name, _) in enumerate(seen)}
-    assert all(places[name] + count < len(seen) for name, count in seen)
+    assert sorted(name for name, _ in seen) == sorted(f"{number}" for number in range(len(created)))
+    positions = {name: index for index, (name, _) in enumerate(seen)}
+    assert all(positions[name] + count < len(seen) for name, count in seen)
     assert summary is not None
-    assert summary.root.spans == len(made)
+    assert summary.root.spans == len(created)
 
 
 async def test_the_skeleton_is_every_span_in_the_order_of_start(database: Database) -> None:
@@ -153,35 +153,35 @@ async def test_a_summary_tells_what_a_trace_comes_to(database: Database) -> None
         span_row("b", 2, parent="root", kind="llm", status="error", session="s1"),
     )
 
-    found = await database.read(span_trees.get_trace_overview, "mine", trace_id("t"))
+    result = await database.read(span_trees.get_trace_overview, "mine", trace_id("t"))
 
-    assert found is not None
-    assert (found.root.name, found.root.spans, found.root.errors) == ("root", 3, 1)
-    assert (found.root.input_tokens, found.root.cost) == (4, 0.25)
-    assert (found.kinds, found.sessions) == ({"llm": 2, "unknown": 1}, ["s1", "s2"])
+    assert result is not None
+    assert (result.root.name, result.root.spans, result.root.errors) == ("root", 3, 1)
+    assert (result.root.input_tokens, result.root.cost) == (4, 0.25)
+    assert (result.kinds, result.sessions) == ({"llm": 2, "unknown": 1}, ["s1", "s2"])
     assert await database.read(span_trees.get_trace_overview, "mine", trace_id("u")) is None
     assert await database.read(span_trees.get_trace_overview, "theirs", trace_id("t")) is None
 
 
 async def test_records_are_given_by_their_ids(database: Database) -> None:
-    given = [span_row("a"), span_row("b"), span_row("c")]
-    await insert_rows(database, *given)
+    rows = [span_row("a"), span_row("b"), span_row("c")]
+    await insert_rows(database, *rows)
 
     def some(db: Connection) -> dict[str, bytes]:
         return dict(span_trees.iter_span_bodies(db, "mine", trace_id("t"), [span_id("a"), span_id("c"), span_id("x")]))
 
-    assert await database.read(some) == {span_id("a"): given[0].body, span_id("c"): given[2].body}
+    assert await database.read(some) == {span_id("a"): rows[0].body, span_id("c"): rows[2].body}
 
 
 async def test_the_shape_of_a_long_trace_is_read_once_and_again_when_it_changes(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    reading = span_shapes._read_shape
+    reader = span_shapes._read_shape
 
     def noted(db: Connection, project: str, trace: str) -> span_shapes.TraceShape:
         read.append(f"{project} {trace[-2:]}")
-        return reading(db, project, trace)
+        return reader(db, project, trace)
 
     monkeypatch.setattr(span_shapes, "CACHE_MIN_SPANS", 3)
     monkeypatch.setattr(span_shapes, "CACHE_MAX_SPANS", 8)
@@ -189,17 +189,17 @@ async def test_the_shape_of_a_long_trace_is_read_once_and_again_when_it_changes(
     await insert_rows(database, span_row("root", 1), span_row("a", 2, parent="root"), span_row("b", 3, parent="root"))
     await insert_rows(database, *(span_row(name, at, trace="u") for at, name in enumerate("xyz")))
 
-    first = shown(await below(database, "root")), shown(await below(database))
+    first = tree_rows(await below(database, "root")), tree_rows(await below(database))
     assert first == ([("a", 0, 0, ()), ("b", 0, 0, ())], [("root", 2, 2, ())])
     assert len(read) == 1
     await insert_rows(
         database, span_row("b", 3, parent="a", duration_ms=9_000.0)
     )  # It came again, and hangs elsewhere.
-    assert shown(await below(database)) == [("root", 1, 2, ())]
-    assert shown(await below(database, "a")) == [("b", 0, 0, ())]
+    assert tree_rows(await below(database)) == [("root", 1, 2, ())]
+    assert tree_rows(await below(database, "a")) == [("b", 0, 0, ())]
     assert len(read) == 2
     await insert_rows(database, span_row("c", 4, parent="a"))
-    assert shown(await below(database, "a")) == [("b", 0, 0, ()), ("c", 0, 0, ())]
+    assert tree_rows(await below(database, "a")) == [("b", 0, 0, ()), ("c", 0, 0, ())]
     assert len(read) == 3
 
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Spans are kept once, on every database: the later version of each, with one head to a trace."""
+"""Spans are stored once, on every database: the latest version of each, and one head per trace."""
 
 import asyncio
 from datetime import date, timedelta
@@ -24,13 +24,13 @@ from tests.storage.span_factory import NOON, SECOND, insert_rows, span_id, span_
 
 
 async def names(database: Database, *, search: str | None = None) -> list[str]:
-    found = await database.read(span_pages.list_spans, "mine", SpanQuery(search=search))
-    return [one.name for one in found.data]
+    result = await database.read(span_pages.list_spans, "mine", SpanQuery(search=search))
+    return [one.name for one in result.data]
 
 
 async def heads(database: Database) -> list[str]:
-    found = await database.read(span_pages.list_traces, "mine")
-    return [one.name for one in found.data]
+    result = await database.read(span_pages.list_traces, "mine")
+    return [one.name for one in result.data]
 
 
 async def body(database: Database, name: str) -> bytes | None:
@@ -38,17 +38,17 @@ async def body(database: Database, name: str) -> bytes | None:
 
 
 async def test_what_is_kept_is_given_back_as_a_row_and_as_a_record(database: Database) -> None:
-    said = "word " * 1000
-    given = span_row("chat", model="m", session="s", attributes={"a": said}, input_tokens=3, cost=0.25)
+    text = "word " * 1000
+    row_ = span_row("chat", model="m", session="s", attributes={"a": text}, input_tokens=3, cost=0.25)
 
-    assert await insert_rows(database, given) == InsertCounts(new=1, replaced=0, ignored=0)
+    assert await insert_rows(database, row_) == InsertCounts(new=1, replaced=0, ignored=0)
 
-    [found] = (await database.read(span_pages.list_spans, "mine")).data
-    assert (found.trace_id, found.span_id, found.model, found.session) == (trace_id("t"), span_id("chat"), "m", "s")
-    assert (found.start, found.duration_ms, found.input_tokens, found.cost) == (NOON, 100.0, 3, 0.25)
-    assert (found.preview_in["text"], found.preview_out["text"]) == ("in chat", "out chat")
-    assert await body(database, "chat") == decompress_body(given.body)
-    assert len(given.body) < 200
+    [result] = (await database.read(span_pages.list_spans, "mine")).data
+    assert (result.trace_id, result.span_id, result.model, result.session) == (trace_id("t"), span_id("chat"), "m", "s")
+    assert (result.start, result.duration_ms, result.input_tokens, result.cost) == (NOON, 100.0, 3, 0.25)
+    assert (result.preview_in["text"], result.preview_out["text"]) == ("in chat", "out chat")
+    assert await body(database, "chat") == decompress_body(row_.body)
+    assert len(row_.body) < 200
     assert await database.read(span_trees.get_span_body, "mine", trace_id("t"), span_id("other")) is None
     assert await database.read(span_trees.get_span_body, "theirs", trace_id("t"), span_id("chat")) is None
 
@@ -64,16 +64,16 @@ async def test_the_version_that_ended_later_takes_the_place_of_the_other(databas
     assert await insert_rows(database, span_row("chat", said="third", duration_ms=20.0)) == InsertCounts(0, 0, 1)
     assert await insert_rows(database, span_row("chat", said="fourth", duration_ms=5.0)) == InsertCounts(0, 0, 1)
 
-    found = [await names(database, search=said) for said in ("first", "second", "third", "fourth")]
-    assert found == [[], ["chat"], [], []]
+    result = [await names(database, search=word) for word in ("first", "second", "third", "fourth")]
+    assert result == [[], ["chat"], [], []]
     assert await names(database) == ["chat"]
     assert await heads(database) == ["chat"]
 
 
 async def test_of_two_versions_that_come_together_the_later_one_is_kept(database: Database) -> None:
-    early, late = span_row("chat", duration_ms=1.0, model="early"), span_row("chat", duration_ms=2.0, model="late")
+    earlier, late = span_row("chat", duration_ms=1.0, model="early"), span_row("chat", duration_ms=2.0, model="late")
 
-    assert await insert_rows(database, late, early, late) == InsertCounts(new=1, replaced=0, ignored=2)
+    assert await insert_rows(database, late, earlier, late) == InsertCounts(new=1, replaced=0, ignored=2)
     assert [one.model for one in (await database.read(span_pages.list_spans, "mine")).data] == ["late"]
 
 
@@ -127,7 +127,7 @@ async def test_spans_that_many_add_at_once_are_kept_once_with_one_head(database:
     rows = [span_row(f"{number}", number, parent="x") for number in range(8)]
     others = [span_row(f"{number}", number * 24 * 60 * 60, project=f"{number % 3}") for number in range(-8, 0)]
 
-    added = await asyncio.gather(*(insert_rows(database, *rows[place:], others[place]) for place in range(8)))
+    added = await asyncio.gather(*(insert_rows(database, *rows[index:], others[index]) for index in range(8)))
 
     assert sum(one.new for one in added) == 16
     assert sorted(await names(database)) == [f"{number}" for number in range(8)]
@@ -168,8 +168,8 @@ async def test_an_erased_project_leaves_no_word_behind(database: Database) -> No
     await insert_rows(database, span_row("theirs", project="theirs", said="hello"))
 
     pieces = []
-    while gone := await database.write(span_retention.delete_matching, "mine", 2):
-        pieces.append(gone)
+    while deleted := await database.write(span_retention.delete_matching, "mine", 2):
+        pieces.append(deleted)
     await insert_rows(database, span_row("new", said="other"))
 
     assert pieces == [2, 2, 1]
@@ -209,8 +209,8 @@ async def test_what_carries_a_label_goes_in_pieces_and_the_rest_of_its_trace_get
 
 
 @given(st.binary(max_size=3000))
-def test_a_packed_body_is_the_same_again(said: bytes) -> None:
-    body = b"{" + said
+def test_a_packed_body_is_the_same_again(texts: bytes) -> None:
+    body = b"{" + texts
     assert decompress_body(compress_body(body)) == body
 
 

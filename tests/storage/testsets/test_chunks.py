@@ -1,4 +1,4 @@
-"""A list of rows is cut so that lists which differ little share nearly all of their pieces."""
+"""Row lists are split so that similar lists share nearly all chunks."""
 
 import random
 
@@ -21,24 +21,24 @@ from palaver.storage.testsets.rows import (
 )
 
 
-def listed(rows: int, seed: int = 7) -> bytes:
+def make_entries(rows: int, seed: int = 7) -> bytes:
     return random.Random(seed).randbytes(rows * ENTRY_BYTES)
 
 
 def one_by_one(entries: bytes) -> list[bytes]:
     """The same pieces, as they come about when rows go by one after the other."""
-    pieces, begun = [], b""
+    pieces, started = [], b""
     for packed, hashed in iter_entries(entries):
-        begun += packed + hashed
-        if ends_chunk(packed, len(begun) // ENTRY_BYTES):
-            pieces.append(begun)
-            begun = b""
-    return [*pieces, begun] if begun else pieces
+        started += packed + hashed
+        if ends_chunk(packed, len(started) // ENTRY_BYTES):
+            pieces.append(started)
+            started = b""
+    return [*pieces, started] if started else pieces
 
 
 @given(st.integers(0, 9_000), st.sampled_from([b"", b"\0", b"\xff"]))
 def test_pieces_are_the_list_however_they_come_about(rows: int, all_alike: bytes) -> None:
-    entries = all_alike * ENTRY_BYTES * rows if all_alike else listed(rows)
+    entries = all_alike * ENTRY_BYTES * rows if all_alike else make_entries(rows)
 
     pieces = split_chunks(entries)
 
@@ -48,7 +48,7 @@ def test_pieces_are_the_list_however_they_come_about(rows: int, all_alike: bytes
 
 
 def test_a_piece_has_about_a_thousand_rows_and_never_too_many() -> None:
-    sizes = [len(piece) // ENTRY_BYTES for piece in split_chunks(listed(200_000))]
+    sizes = [len(piece) // ENTRY_BYTES for piece in split_chunks(make_entries(200_000))]
 
     assert 150 < len(sizes) < 300
     assert max(sizes) <= 4_096
@@ -56,7 +56,7 @@ def test_a_piece_has_about_a_thousand_rows_and_never_too_many() -> None:
 
 
 def test_a_row_more_or_less_changes_one_piece() -> None:
-    entries = listed(50_000)
+    entries = make_entries(50_000)
     before = set(split_chunks(entries))
     middle = 25_000 * ENTRY_BYTES
 
@@ -69,7 +69,7 @@ def test_a_row_more_or_less_changes_one_piece() -> None:
 
 
 def test_the_digest_of_a_revision_does_not_depend_on_how_it_is_cut() -> None:
-    entries = listed(3_000)
+    entries = make_entries(3_000)
 
     assert revision_digest(split_chunks(entries)) == revision_digest([entries])
     assert revision_digest([entries]) != revision_digest([entries[ENTRY_BYTES:], entries[:ENTRY_BYTES]])
@@ -77,21 +77,21 @@ def test_the_digest_of_a_revision_does_not_depend_on_how_it_is_cut() -> None:
 
 
 def test_what_a_revision_is_made_of_is_packed() -> None:
-    places = [ChunkRef(b"\1" * 16, 7), ChunkRef(b"\2" * 16, 4_096)]
+    positions = [ChunkRef(b"\1" * 16, 7), ChunkRef(b"\2" * 16, 4_096)]
 
-    assert unpack_chunks(pack_chunks(places)) == places
-    assert len(pack_chunks(places)) == 40
+    assert unpack_chunks(pack_chunks(positions)) == positions
+    assert len(pack_chunks(positions)) == 40
     assert unpack_chunks(b"") == []
 
 
 async def test_a_piece_is_kept_once_for_each_set(database: Database) -> None:
-    piece = Chunk(listed(3), {"rows": 3, "tallies": {}})
+    piece = Chunk(make_entries(3), {"rows": 3, "tallies": {}})
     for testset in ("ts_1", "ts_1", "ts_2"):
         await database.write(testset_pieces.insert_chunks, "default", testset, [piece, piece])
-    wanted = [chunk_digest(piece.data), b"\0" * 16]
+    digests = [chunk_digest(piece.data), b"\0" * 16]
 
-    assert await database.read(testset_pieces.read_chunks, "default", "ts_1", wanted) == {wanted[0]: piece.data}
-    assert await database.read(testset_pieces.read_column_counts, "default", "ts_2", wanted) == {
-        wanted[0]: piece.columns
+    assert await database.read(testset_pieces.read_chunks, "default", "ts_1", digests) == {digests[0]: piece.data}
+    assert await database.read(testset_pieces.read_column_counts, "default", "ts_2", digests) == {
+        digests[0]: piece.columns
     }
-    assert await database.read(testset_pieces.read_chunks, "other", "ts_1", wanted) == {}
+    assert await database.read(testset_pieces.read_chunks, "other", "ts_1", digests) == {}

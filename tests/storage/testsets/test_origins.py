@@ -1,4 +1,4 @@
-"""Rows that were cut from what somebody said are known when that is to be erased."""
+"""Test set rows that were copied from labelled data are found."""
 
 from typing import Any
 
@@ -28,15 +28,15 @@ async def test_rows_are_found_by_the_labels_of_what_they_were_cut_from(database:
     await database.write(lambda db: db.execute(insert(runs), [theirs]))
     await insert_rows(database, span_row("root", project="default", user="ann"))
 
-    def told(last: str) -> dict[str, str]:
+    def reference(last: str) -> dict[str, str]:
         return {"kind": "row", "id": f"row_{'0' * 25}{last}", "testset": "ts_1"}
 
-    asked: list[tuple[Label, str]] = [("user", "ann"), ("session", "s-1"), ("session", "conv_2"), ("user", "bob")]
-    found = {(label, value): await database.read(find_copied_rows, "default", label, value) for label, value in asked}
-    assert found == {
-        ("user", "ann"): [told("1"), told("2")],
-        ("session", "s-1"): [told("1")],
-        ("session", "conv_2"): [told("3")],
+    labels: list[tuple[Label, str]] = [("user", "ann"), ("session", "s-1"), ("session", "conv_2"), ("user", "bob")]
+    result = {(label, value): await database.read(find_copied_rows, "default", label, value) for label, value in labels}
+    assert result == {
+        ("user", "ann"): [reference("1"), reference("2")],
+        ("session", "s-1"): [reference("1")],
+        ("session", "conv_2"): [reference("3")],
         ("user", "bob"): [],
     }
     assert await database.read(find_copied_rows, "other", "user", "ann") == []

@@ -1,4 +1,4 @@
-"""Sets and their revisions, as they are kept."""
+"""Test sets and their revisions in the database."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -27,11 +27,11 @@ def revision(number: int, digest: str, **more: Any) -> Revision:
 
 
 async def test_a_set_is_kept_as_it_was_made(database: Database) -> None:
-    made = a_set(description="ours", head=3, rows=7, columns=[{"name": "q", "kind": "text"}])
-    await database.write(testsets.create_testset, P, made)
+    created = a_set(description="ours", head=3, rows=7, columns=[{"name": "q", "kind": "text"}])
+    await database.write(testsets.create_testset, P, created)
 
-    assert await database.read(testsets.get_testset, P, "ts_1") == made
-    assert await database.read(testsets.find_testset, P, "Refunds") == made
+    assert await database.read(testsets.get_testset, P, "ts_1") == created
+    assert await database.read(testsets.find_testset, P, "Refunds") == created
     assert await database.read(testsets.find_testset, "other", "Refunds") is None
     with pytest.raises(NotFound, match="There is no test set 'ts_1'"):
         await database.read(testsets.get_testset, "other", "ts_1")
@@ -45,37 +45,37 @@ async def test_two_sets_of_one_project_never_have_one_name(database: Database) -
 
 
 async def test_pages_are_told_that_a_set_changed(database: Database) -> None:
-    told: list[Change] = []
-    await database.watch(told.extend)
+    changes: list[Change] = []
+    await database.watch(changes.extend)
     await database.write(testsets.create_testset, P, a_set())
     await database.write(testsets.update_testset, P, "ts_1", at=NOW, check=lambda _: None, name="Other")
     await database.write(testsets.update_testset, P, "ts_1", at=NOW, check=lambda _: None, name="Other")
 
-    assert told == [Change(P, "testset", "ts_1")] * 2
+    assert changes == [Change(P, "testset", "ts_1")] * 2
 
 
 async def test_a_revision_is_found_by_the_beginning_of_its_digest(database: Database) -> None:
     first, second = f"b2:{'ab' * 32}", f"b2:{'ab' * 31}cd"
-    kept = [revision(1, first), revision(2, second, parent=1), revision(3, first, parent=2, message="again")]
-    for one in kept:
+    stored = [revision(1, first), revision(2, second, parent=1), revision(3, first, parent=2, message="again")]
+    for one in stored:
         await database.write(testset_revisions.insert_revision, P, one, [ChunkRef(b"\1" * 16, 5)])
 
-    async def found(name: str | int) -> Revision:
+    async def get(name: str | int) -> Revision:
         return await database.read(testset_revisions.get_revision, P, "ts_1", name, 3)
 
-    assert [await found(name) for name in (1, "2", "head", first, second, second[3:])] == [
-        kept[0],
-        kept[1],
-        kept[2],
-        kept[2],
-        kept[1],
-        kept[1],
+    assert [await get(name) for name in (1, "2", "head", first, second, second[3:])] == [
+        stored[0],
+        stored[1],
+        stored[2],
+        stored[2],
+        stored[1],
+        stored[1],
     ]
     with pytest.raises(InvalidValue, match="give more of it"):
-        await found("abababab")
+        await get("abababab")
     for name in (0, 4, "b2:abab", "cdcdcdcd", "HEAD", "b2:" + "g" * 8):
         with pytest.raises(NotFound):
-            await found(name)
+            await get(name)
     assert await database.read(testset_revisions.list_chunks, P, "ts_1", 2) == [ChunkRef(b"\1" * 16, 5)]
 
 

@@ -1,4 +1,4 @@
-"""Threads as lines of a file, and copies, on every database."""
+"""Export, import and copies of threads, on every database."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -91,12 +91,12 @@ async def test_a_thread_that_is_there_is_not_made_twice(database: Database) -> N
     line = await exported(database)
     await database.write(threads.move_head, P, "conv_1", "p1")
 
-    again = await database.write(thread_files.import_thread, P, read(line), id="conv_2")
+    second = await database.write(thread_files.import_thread, P, read(line), id="conv_2")
     await post_messages(database, "head", user("more"))
     another = await database.write(thread_files.import_thread, P, read(line), id="conv_2")
     theirs = await database.write(thread_files.import_thread, "team-a", read(line), id="conv_3")
 
-    assert again is None
+    assert second is None
     assert another is not None
     assert (another.id, another.messages) == ("conv_2", 5)
     assert theirs is not None
@@ -107,10 +107,10 @@ async def test_an_empty_thread_comes_back_too(database: Database) -> None:
     await database.write(threads.create_thread, P, new_thread())
     line = (await exported(database)).replace(b"conv_1", b"strange id")
 
-    made = await database.write(thread_files.import_thread, P, read(line), id="conv_2")
+    created = await database.write(thread_files.import_thread, P, read(line), id="conv_2")
 
-    assert made is not None
-    assert (made.id, made.head, made.messages, made.title_by) == ("conv_2", None, 0, "auto")
+    assert created is not None
+    assert (created.id, created.head, created.messages, created.title_by) == ("conv_2", None, 0, "auto")
 
 
 async def test_branches_become_cases_in_chat_completions_form(database: Database) -> None:
@@ -121,8 +121,8 @@ async def test_branches_become_cases_in_chat_completions_form(database: Database
         threads.append_run_output, P, "conv_1", run="r", answers="u1", messages=[], status="failed", at=NOW
     )
 
-    def case(*said: str) -> dict[str, Any]:
-        turns = [{"role": role, "content": text} for role, text in zip(("user", "assistant"), said, strict=False)]
+    def case(*texts: str) -> dict[str, Any]:
+        turns = [{"role": role, "content": text} for role, text in zip(("user", "assistant"), texts, strict=False)]
         return {"messages": turns, "inputs": {"subject": "x"}}
 
     def cases(lines: bytes) -> list[Any]:
@@ -247,10 +247,10 @@ async def _lived(did: list[tuple[str, int, int]]) -> None:
         everything = await database.read(message_tree.list_nodes, P, "conv_1")
         healthy = [node.id for node in everything if node.status != "failed"]
         node = healthy[which % len(healthy)] if healthy else None
-        said = [user(f"{number}.{place}") for place in range(count)]
+        messages = [user(f"{number}.{index}") for index in range(count)]
         match kind:
             case "append":
-                await database.write(threads.append_messages, P, "conv_1", node, said, origin="client", at=at)
+                await database.write(threads.append_messages, P, "conv_1", node, messages, origin="client", at=at)
             case "turn" | "through" if node is not None:
                 await database.write(threads.move_head, P, "conv_1", node, through=kind == "through")
             case "remove" | "keep" if node is not None:
@@ -258,14 +258,20 @@ async def _lived(did: list[tuple[str, int, int]]) -> None:
                 await database.write(threads.delete_message, P, "conv_1", node, below=below, at=at)
             case "answer" | "fail":
                 status: Any = "done" if kind == "answer" else "failed"
-                asked: Any = {"run": f"run_{number}", "answers": node, "messages": said, "status": status, "at": at}
-                await database.write(threads.append_run_output, P, "conv_1", **asked)
+                arguments: Any = {
+                    "run": f"run_{number}",
+                    "answers": node,
+                    "messages": messages,
+                    "status": status,
+                    "at": at,
+                }
+                await database.write(threads.append_run_output, P, "conv_1", **arguments)
             case _:
                 pass
         await _check(database)
     line = await database.read(thread_files.export_thread, P, "conv_1")
-    again = await database.write(thread_files.import_thread, "team-a", read(line), id="x")
-    assert again is not None
+    second = await database.write(thread_files.import_thread, "team-a", read(line), id="x")
+    assert second is not None
     assert await database.read(thread_files.export_thread, "team-a", "conv_1") == line
     await database.close()
 
@@ -273,15 +279,15 @@ async def _lived(did: list[tuple[str, int, int]]) -> None:
 async def _check(database: Database) -> None:
     everything = await database.read(message_tree.list_nodes, P, "conv_1")
     thread = await database.read(threads.require_thread, P, "conv_1")
-    places = {node.id: node.place for node in everything}
+    positions = {node.id: node.place for node in everything}
     statuses = {node.id: node.status for node in everything}
-    assert thread.messages == len(everything) == len(places)
+    assert thread.messages == len(everything) == len(positions)
     for node in everything:
-        assert node.parent is None or places[node.parent] < node.place
+        assert node.parent is None or positions[node.parent] < node.place
         assert node.parent is None or statuses[node.parent] != "failed" or node.status == "failed"
     assert thread.head is None or statuses[thread.head] != "failed"
     tree = ThreadTree(ThreadNode(node.id, node.parent, node.place) for node in everything)
     assert [node.id for node in await database.read(threads.get_branch, P, "conv_1")] == tree.path(thread.head)
-    whole = await database.read(message_tree.load_tree, P, "conv_1")
+    loaded_tree = await database.read(message_tree.load_tree, P, "conv_1")
     for upper in tree.path(thread.head):  # The way back to where one is.
-        assert whole.leaf(upper) == whole.leaf(thread.head or "")
+        assert loaded_tree.leaf(upper) == loaded_tree.leaf(thread.head or "")

@@ -1,4 +1,4 @@
-"""Threads, on every database: what is made, said, turned to and taken away."""
+"""Threads, on every database: create, append, switch branches, delete."""
 
 import asyncio
 from datetime import timedelta
@@ -37,7 +37,7 @@ from tests.storage.thread_factory import (
 
 
 async def test_a_thread_is_found_as_it_was_made(database: Database) -> None:
-    made = await database.write(
+    created = await database.write(
         threads.create_thread,
         P,
         new_thread(
@@ -46,7 +46,7 @@ async def test_a_thread_is_found_as_it_was_made(database: Database) -> None:
         [Message.system("Be brief."), user("Why is the\n sky   blue?", "u1"), assistant("Because.", "a1")],
     )
 
-    assert msgspec.structs.replace(made, preview_in=None, preview_out=None) == Thread(
+    assert msgspec.structs.replace(created, preview_in=None, preview_out=None) == Thread(
         id="conv_1",
         title="Why is the sky blue?",
         title_by="auto",
@@ -66,24 +66,24 @@ async def test_a_thread_is_found_as_it_was_made(database: Database) -> None:
         inputs={"subject": "physics"},
         metadata={"a": "b"},
     )
-    assert (made.preview_in["renderer"], made.preview_in["text"]) == ("chat", "Why is the sky blue?")
-    assert (made.preview_out["renderer"], made.preview_out["text"]) == ("chat", "Because.")
-    assert await database.read(threads.get_thread, P, "conv_1") == made
+    assert (created.preview_in["renderer"], created.preview_in["text"]) == ("chat", "Why is the sky blue?")
+    assert (created.preview_out["renderer"], created.preview_out["text"]) == ("chat", "Because.")
+    assert await database.read(threads.get_thread, P, "conv_1") == created
     assert await database.read(threads.get_thread, "team-a", "conv_1") is None
     assert await database.read(threads.get_thread, P, "conv_\0") is None
 
 
 async def test_an_empty_thread_has_no_head_and_shows_nothing(database: Database) -> None:
-    made = await database.write(threads.create_thread, P, new_thread())
+    created = await database.write(threads.create_thread, P, new_thread())
 
-    assert (made.title, made.head, made.messages) == ("", None, 0)
-    assert (made.preview_in["renderer"], made.preview_out["renderer"]) == ("empty", "empty")
+    assert (created.title, created.head, created.messages) == ("", None, 0)
+    assert (created.preview_in["renderer"], created.preview_out["renderer"]) == ("empty", "empty")
     assert await branch_ids(database) == []
     assert await database.read(message_tree.list_branch, P, "conv_1", None, requested="head") == message_tree.Page([])
 
 
 async def test_messages_come_back_as_they_were_whatever_they_hold(database: Database) -> None:
-    said = [
+    texts = [
         user("NUL \0, a lone \ud800, \U0001f600", "u1"),
         Message(
             role="assistant",
@@ -95,26 +95,26 @@ async def test_messages_come_back_as_they_were_whatever_they_hold(database: Data
         msgspec.structs.replace(Message.tool("c1", {"ok": "\0"}), id="t1"),
     ]
 
-    await database.write(threads.create_thread, P, new_thread(), said)
+    await database.write(threads.create_thread, P, new_thread(), texts)
 
     assert [node.message for node in await database.read(threads.get_branch, P, "conv_1")] == [
         user("NUL \0, a lone \ufffd, \U0001f600", "u1"),
-        *said[1:],
+        *texts[1:],
     ]
-    found = await database.read(threads.get_thread, P, "conv_1")
-    assert found is not None
-    assert found.title == "NUL , a lone \ufffd, \U0001f600"
+    result = await database.read(threads.get_thread, P, "conv_1")
+    assert result is not None
+    assert result.title == "NUL , a lone \ufffd, \U0001f600"
 
 
 async def test_a_title_that_somebody_gave_stays_until_it_is_taken_back(database: Database) -> None:
     await database.write(threads.create_thread, P, new_thread(title="Mine"))
     await post_messages(database, None, user("a question"))
 
-    kept = await database.read(threads.require_thread, P, "conv_1")
+    stored = await database.read(threads.require_thread, P, "conv_1")
     back = await database.write(threads.update_thread, P, "conv_1", ThreadChanges(title=None))
-    given = await database.write(threads.update_thread, P, "conv_1", ThreadChanges(title="A\0B"))
+    renamed = await database.write(threads.update_thread, P, "conv_1", ThreadChanges(title="A\0B"))
 
-    assert [(t.title, t.title_by) for t in (kept, back, given)] == [
+    assert [(t.title, t.title_by) for t in (stored, back, renamed)] == [
         ("Mine", "user"),
         ("a question", "auto"),
         ("A\ufffdB", "user"),
@@ -136,16 +136,16 @@ async def test_a_change_touches_what_it_names_and_not_the_place_in_the_list(data
 
 
 async def test_a_title_is_one_line_of_80_characters(database: Database) -> None:
-    made = await database.write(threads.create_thread, P, new_thread(), [user("word " * 40)])
+    created = await database.write(threads.create_thread, P, new_thread(), [user("word " * 40)])
 
-    assert made.title == ("word " * 16).strip()
+    assert created.title == ("word " * 16).strip()
 
 
 async def test_a_thread_without_a_question_takes_its_title_from_the_first_that_comes(database: Database) -> None:
-    made = await database.write(threads.create_thread, P, new_thread(), [assistant("Hello!")])
+    created = await database.write(threads.create_thread, P, new_thread(), [assistant("Hello!")])
     await post_messages(database, "head", user("", "u1"), user("hi", "u2"))
 
-    assert made.title == ""
+    assert created.title == ""
     assert (await database.read(threads.require_thread, P, "conv_1")).title == "hi"
     assert (await database.write(threads.update_thread, P, "conv_1", ThreadChanges(title=None))).title == ""
 
@@ -156,11 +156,11 @@ async def test_a_thread_without_a_question_takes_its_title_from_the_first_that_c
 async def test_what_is_said_goes_below_the_head_and_the_head_moves(database: Database) -> None:
     await create_conversation(database, "one", "two")
 
-    made = await database.write(
+    created = await database.write(
         threads.append_messages, P, "conv_1", "head", [user("three", "u2")], origin="client", at=NOW + SECOND
     )
 
-    assert made == [
+    assert created == [
         message_tree.Node(
             id="u2", parent="a1", place=3, message=user("three", "u2"), origin="client", created_at=NOW + SECOND
         )
@@ -187,27 +187,27 @@ async def test_an_edit_is_a_sibling_and_both_branches_stay(database: Database) -
 
 
 async def test_a_clients_id_is_kept_when_it_is_free_and_noted_when_it_is_not(database: Database) -> None:
-    taken = ["u1", "u1", "head", "x" * 65, "sp ace", "\0", ""]
+    claimed = ["u1", "u1", "head", "x" * 65, "sp ace", "\0", ""]
     await create_conversation(database, "one")
 
-    made = await database.write(
+    created = await database.write(
         threads.append_messages,
         P,
         "conv_1",
         "head",
-        [user("x", name) for name in ["free", *taken]],
+        [user("x", name) for name in ["free", *claimed]],
         origin="client",
         at=NOW,
     )
 
-    assert made[0].id == "free"
-    assert [node.message.metadata for node in made] == [{}, *({"client_id": name} for name in taken)]
-    assert all(node.id.startswith("msg_") and len(node.id) == 30 for node in made[1:])
-    assert [node.message.id for node in made] == [node.id for node in made]
-    assert len({node.id for node in made}) == len(made)
+    assert created[0].id == "free"
+    assert [node.message.metadata for node in created] == [{}, *({"client_id": name} for name in claimed)]
+    assert all(node.id.startswith("msg_") and len(node.id) == 30 for node in created[1:])
+    assert [node.message.id for node in created] == [node.id for node in created]
+    assert len({node.id for node in created}) == len(created)
     assert await database.read(threads.get_branch, P, "conv_1") == [
         *await database.read(threads.get_branch, P, "conv_1", "u1"),
-        *made,
+        *created,
     ]
 
 
@@ -276,13 +276,13 @@ async def test_turning_through_a_node_comes_to_where_one_last_was_below_it(datab
     await post_messages(database, "b1", user("c three", "c2"))
 
     back = await database.write(threads.move_head, P, "conv_1", "a1", through=True)
-    there = await database.write(threads.move_head, P, "conv_1", "b1", through=True)
+    target = await database.write(threads.move_head, P, "conv_1", "b1", through=True)
     exactly = await database.write(threads.move_head, P, "conv_1", "b1")
-    again = await database.write(threads.move_head, P, "conv_1", "u1", through=True)
+    second = await database.write(threads.move_head, P, "conv_1", "u1", through=True)
 
-    assert [t.head for t in (back, there, exactly, again)] == ["a2", "c2", "b1", "c2"]
+    assert [t.head for t in (back, target, exactly, second)] == ["a2", "c2", "b1", "c2"]
     assert back.preview_out["text"] == "four"
-    assert exactly.updated_at == again.updated_at == NOW + SECOND
+    assert exactly.updated_at == second.updated_at == NOW + SECOND
     nowhere = await database.write(threads.move_head, P, "conv_1", None)
     assert nowhere.head is None
 
@@ -359,12 +359,12 @@ async def test_a_thread_goes_with_all_that_belongs_to_it(database: Database) -> 
     await database.write(fill)
     await database.write(threads.delete_thread, P, "conv_1")
 
-    def left(db: Connection) -> list[Any]:
-        asked = (feedback_table.c.run, events_table.c.run, runs_table.c.id, nodes_table.c.thread)
-        return [list(db.scalars(select(column))) for column in asked]
+    def remaining(db: Connection) -> list[Any]:
+        columns = (feedback_table.c.run, events_table.c.run, runs_table.c.id, nodes_table.c.thread)
+        return [list(db.scalars(select(column))) for column in columns]
 
     assert await database.read(threads.get_thread, P, "conv_1") is None
-    assert await database.read(left) == [["run_2"], ["run_2"], ["run_2"], ["conv_2"]]
+    assert await database.read(remaining) == [["run_2"], ["run_2"], ["run_2"], ["conv_2"]]
 
 
 async def test_a_thread_in_which_a_run_answers_does_not_go(database: Database) -> None:
@@ -390,8 +390,8 @@ async def test_threads_are_listed_by_when_something_was_said_in_them(database: D
     first = await database.read(threads.list_threads, P, ThreadFilters(), Window(3))
     second = await database.read(threads.list_threads, P, ThreadFilters(), Window(3, first.next))
 
-    assert [found.thread.id for found in first.data] == ["conv_1", "conv_4", "conv_3"]
-    assert [found.thread.id for found in second.data] == ["conv_2", "conv_0"]
+    assert [item.thread.id for item in first.data] == ["conv_1", "conv_4", "conv_3"]
+    assert [item.thread.id for item in second.data] == ["conv_2", "conv_0"]
     assert second.next is None
     with pytest.raises(InvalidValue):
         await database.read(threads.list_threads, P, ThreadFilters(pinned=True), Window(3, first.next))
@@ -402,16 +402,16 @@ async def test_a_list_can_be_narrowed(database: Database) -> None:
     await database.write(threads.create_thread, P, new_thread("conv_2", workflow="other", origin="api"))
     await database.write(threads.create_thread, "team-a", new_thread("conv_3", workflow="tutor"))
 
-    async def listed(**filters: Any) -> list[str]:
-        found = await database.read(threads.list_threads, P, ThreadFilters(**filters))
-        return sorted(one.thread.id for one in found.data)
+    async def list_ids(**filters: Any) -> list[str]:
+        page = await database.read(threads.list_threads, P, ThreadFilters(**filters))
+        return sorted(one.thread.id for one in page.data)
 
-    assert await listed() == ["conv_1", "conv_2"]
-    assert await listed(workflow="tutor") == ["conv_1"]
-    assert await listed(origin="api") == ["conv_2"]
-    assert await listed(pinned=True) == ["conv_1"]
-    assert await listed(pinned=False) == ["conv_2"]
-    assert await listed(workflow="\0", origin="\0") == []
+    assert await list_ids() == ["conv_1", "conv_2"]
+    assert await list_ids(workflow="tutor") == ["conv_1"]
+    assert await list_ids(origin="api") == ["conv_2"]
+    assert await list_ids(pinned=True) == ["conv_1"]
+    assert await list_ids(pinned=False) == ["conv_2"]
+    assert await list_ids(workflow="\0", origin="\0") == []
 
 
 async def test_a_search_is_literal_and_looks_at_titles_and_at_every_branch(database: Database) -> None:
@@ -422,23 +422,23 @@ async def test_a_search_is_literal_and_looks_at_titles_and_at_every_branch(datab
         threads.create_thread, P, new_thread("conv_3"), [user("q", "q"), Message.assistant(Refusal("I Refuse"))]
     )
 
-    async def found(search: str) -> dict[str, Match | None]:
+    async def search_threads(search: str) -> dict[str, Match | None]:
         page = await database.read(threads.list_threads, P, ThreadFilters(search=search))
         return {one.thread.id: one.match for one in page.data}
 
-    assert await found("école") == {
+    assert await search_threads("école") == {
         "conv_1": Match("b1", ("Ça c'est l'ÉCOLE, " + "x" * 300)[:160]),
         "conv_2": Match(None, "École normale"),
     }
-    assert await found("100%") == {"conv_1": Match("a1", "100% sure_ly")}
-    assert await found("straße") == {"conv_1": Match("u1", "Wie heißt die STRASSE?")}
-    assert await found("%") == {"conv_1": Match("a1", "100% sure_ly")}
-    assert await found("e_l") == {"conv_1": Match("a1", "100% sure_ly")}
-    assert await found("10_%") == {}
-    assert await found("' OR 1=1 --") == {}
-    assert list(await found("refuse")) == ["conv_3"]
-    assert await found("\0") == {}
-    assert {*await found("")} == {"conv_1", "conv_2", "conv_3"}
+    assert await search_threads("100%") == {"conv_1": Match("a1", "100% sure_ly")}
+    assert await search_threads("straße") == {"conv_1": Match("u1", "Wie heißt die STRASSE?")}
+    assert await search_threads("%") == {"conv_1": Match("a1", "100% sure_ly")}
+    assert await search_threads("e_l") == {"conv_1": Match("a1", "100% sure_ly")}
+    assert await search_threads("10_%") == {}
+    assert await search_threads("' OR 1=1 --") == {}
+    assert list(await search_threads("refuse")) == ["conv_3"]
+    assert await search_threads("\0") == {}
+    assert {*await search_threads("")} == {"conv_1", "conv_2", "conv_3"}
 
 
 # Pages of a branch, and the tree
@@ -481,13 +481,13 @@ async def test_the_tree_has_all_branches_and_no_messages(database: Database) -> 
     await post_messages(database, "u1", Message.assistant(ToolCall("c", "look", "{}")), origin="run", run="run_1")
 
     page = await database.read(message_tree.list_leaves, P, "conv_1", Window(2))
-    rest = await database.read(message_tree.list_leaves, P, "conv_1", Window(2, page.next))
+    remaining = await database.read(message_tree.list_leaves, P, "conv_1", Window(2, page.next))
 
     assert [(leaf.id, leaf.parent, leaf.role, leaf.line) for leaf in page.data] == [
         ("u1", None, "user", ("one line " + "x" * 100)[:80]),
         ("a1", "u1", "assistant", "two"),
     ]
-    assert [(leaf.run, leaf.status, leaf.line) for leaf in rest.data] == [("run_1", "done", "look({})")]
+    assert [(leaf.run, leaf.status, leaf.line) for leaf in remaining.data] == [("run_1", "done", "look({})")]
 
 
 # At once
@@ -497,15 +497,15 @@ async def test_those_who_speak_at_once_are_heard_one_after_the_other(database: D
     await create_conversation(database, "one")
 
     async def answer(number: int) -> list[message_tree.Node]:
-        said = [assistant(f"answer {number}"), user(f"and {number}")]
-        return await database.write(threads.append_messages, P, "conv_1", "u1", said, origin="client", at=NOW)
+        texts = [assistant(f"answer {number}"), user(f"and {number}")]
+        return await database.write(threads.append_messages, P, "conv_1", "u1", texts, origin="client", at=NOW)
 
-    made = await asyncio.gather(*(answer(number) for number in range(12)))
+    created = await asyncio.gather(*(answer(number) for number in range(12)))
 
     everything = await database.read(message_tree.list_nodes, P, "conv_1")
     after = await database.read(threads.require_thread, P, "conv_1")
     assert [node.place for node in everything] == list(range(1, 26))
     assert after.messages == 25
     assert after.head == everything[-1].id
-    assert len({node.id for chain in made for node in chain}) == 24
+    assert len({node.id for chain in created for node in chain}) == 24
     assert len((await database.read(message_tree.list_children_ids, P, "conv_1", ["u1"]))["u1"]) == 12

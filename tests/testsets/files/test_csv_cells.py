@@ -1,4 +1,4 @@
-"""Cells of CSV: each numbered rule of the contract, each guard, and the way back."""
+"""CSV cells: each numbered rule of the contract, each guard, and the way back."""
 
 from typing import Any
 
@@ -80,9 +80,9 @@ def test_a_cell_is_read_by_the_rules(text: str, value: Any) -> None:
         for _ in range(62):
             value = [value]
 
-    found = parse_cell(text)
+    result = parse_cell(text)
 
-    assert (type(found), canonical_json(found)) == (type(value), canonical_json(value))
+    assert (type(result), canonical_json(result)) == (type(value), canonical_json(value))
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,14 @@ from tests.testsets.strategies import ROWS
 
 
 def _rows(text: str | bytes, **options: Any) -> list[dict[str, Any]]:
-    return [row.data for row in _reading(text, **options)]
+    return [row.data for row in _open(text, **options)]
 
 
-def _reading(text: str | bytes, **options: Any) -> FileRows:
+def _open(text: str | bytes, **options: Any) -> FileRows:
     return read_file([text if isinstance(text, bytes) else text.encode()], "csv", **options)
 
 
-def _written(*rows: dict[str, Any], columns: list[str], meta: tuple[str, ...] = ()) -> str:
+def _write(*rows: dict[str, Any], columns: list[str], meta: tuple[str, ...] = ()) -> str:
     return b"".join(write_file(map(FileRow, rows), columns, "csv", meta=meta)).decode()
 
 
@@ -35,25 +35,25 @@ def test_the_example_of_the_contract() -> None:
 
 
 def test_a_file_is_written_with_commas_and_crlf() -> None:
-    text = _written({"a": 1, "b;c": 'x "y", z'}, {"b;c": ""}, {"a": "=1"}, columns=["a", "b;c"])
+    text = _write({"a": 1, "b;c": 'x "y", z'}, {"b;c": ""}, {"a": "=1"}, columns=["a", "b;c"])
 
     assert text == 'a,"b;c"\r\n1,"x ""y"", z"\r\n,""""""\r\n"""=1""",\r\n'
 
 
 def test_a_row_of_nothing_in_one_column_is_a_line_of_quotes() -> None:
-    assert _written({}, {"a": "x"}, columns=["a"]) == 'a\r\n""\r\nx\r\n'
+    assert _write({}, {"a": "x"}, columns=["a"]) == 'a\r\n""\r\nx\r\n'
     assert _rows('a\r\n""\r\n\r\nx\r\n') == [{}, {"a": "x"}]
 
 
 def test_a_set_without_columns_has_one_name_for_none() -> None:
-    assert _written({}, {}, columns=[]) == '__empty__\r\n""\r\n""\r\n'
+    assert _write({}, {}, columns=[]) == '__empty__\r\n""\r\n""\r\n'
     assert _rows('__empty__\r\n""\r\n""\r\n') == [{}, {}]
     assert _rows('"""__empty__"""\r\n""\r\n1\r\n') == [{}, {"__empty__": 1}]
 
 
 def test_a_row_with_a_column_that_was_not_announced_is_not_written_without_it() -> None:
     with pytest.raises(ValueError, match="no column 'b' was announced"):
-        _written({"b": 1}, columns=["a"])
+        _write({"b": 1}, columns=["a"])
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -62,9 +62,9 @@ def test_lines_end_in_three_ways_and_a_byte_order_mark_is_dropped(start: str, en
     text = f'{start}a,b{end}1,2{end}{end}"x{end}y",4'.replace("{end}", end)
 
     assert _rows(text) == [{"a": 1, "b": 2}, {"a": f"x{end}y", "b": 4}]
-    for place in range(1, len(text.encode())):
-        cut = [text.encode()[:place], text.encode()[place:]]
-        assert [row.data for row in read_file(cut, "csv")] == _rows(text)
+    for index in range(1, len(text.encode())):
+        chunks = [text.encode()[:index], text.encode()[index:]]
+        assert [row.data for row in read_file(chunks, "csv")] == _rows(text)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def test_lines_end_in_three_ways_and_a_byte_order_mark_is_dropped(start: str, en
 )
 def test_the_delimiter_is_the_most_frequent_one_of_the_header_outside_of_quotes(header: str, delimiter: str) -> None:
     for text in (header, f'{header}\n"x;x;x;x"\n'):
-        reading = _reading(text)
-        assert len(list(reading)) == text.count("x;x;x")
-        assert reading.report.delimiter == delimiter
+        reader = _open(text)
+        assert len(list(reader)) == text.count("x;x;x")
+        assert reader.report.delimiter == delimiter
 
 
 def test_the_delimiter_may_be_given() -> None:
@@ -108,7 +108,7 @@ def test_header_cells_are_names_and_never_typed() -> None:
 def test_what_agenta_keeps_beside_the_data_is_read_beside_it() -> None:
     text = '__id__,q,__tags__,"""__id__"""\nab12,hi,"{""a"": 1}",mine\n,hi\n'
 
-    assert list(_reading(text)) == [
+    assert list(_open(text)) == [
         FileRow({"q": "hi", "__id__": "mine"}, {"__id__": "ab12", "__tags__": {"a": 1}}, 2),
         FileRow({"q": "hi"}, None, 3),
     ]
@@ -158,9 +158,9 @@ def test_a_quote_inside_of_a_cell_is_a_quote() -> None:
 )
 @pytest.mark.parametrize("size", [1, 3, 1_000])
 def test_what_is_wrong_is_told_with_its_line(text: str | bytes, line: int, message: str, size: int) -> None:
-    whole = text if isinstance(text, bytes) else text.encode()
+    full_text = text if isinstance(text, bytes) else text.encode()
     with pytest.raises(InvalidValue) as caught:
-        list(read_file([whole[place : place + size] for place in range(0, len(whole), size)], "csv"))
+        list(read_file([full_text[index : index + size] for index in range(0, len(full_text), size)], "csv"))
 
     assert message in caught.value.message
     assert caught.value.message.startswith(f"Line {line}: ")
@@ -168,7 +168,7 @@ def test_what_is_wrong_is_told_with_its_line(text: str | bytes, line: int, messa
 
 
 def test_rows_tell_in_which_line_they_begin() -> None:
-    assert [row.line for row in _reading('a\n\n1\n"x\ny"\r\n"z"\r3')] == [3, 4, 6, 7]
+    assert [row.line for row in _open('a\n\n1\n"x\ny"\r\n"z"\r3')] == [3, 4, 6, 7]
 
 
 def test_a_spreadsheet_is_refused_with_a_hint() -> None:
@@ -195,7 +195,7 @@ def test_what_is_too_large_is_refused(limits: TestsetLimits, text: str) -> None:
 @given(ROWS)
 def test_others_read_the_same_cells(rows: list[dict[str, Any]]) -> None:
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    text = _written(*rows, columns=columns)
+    text = _write(*rows, columns=columns)
 
     others = list(csv.reader(io.StringIO(text, newline=""), strict=True))[1:]
 
@@ -208,7 +208,7 @@ def test_others_read_the_same_cells(rows: list[dict[str, Any]]) -> None:
 @given(ROWS)
 def test_no_cell_of_a_file_is_a_formula(rows: list[dict[str, Any]]) -> None:
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    for cells in csv.reader(io.StringIO(_written(*rows, columns=columns), newline="")):
+    for cells in csv.reader(io.StringIO(_write(*rows, columns=columns), newline="")):
         for cell in cells:
             assert cell.lstrip()[:1] not in ("=", "+", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
             assert cell.lstrip()[:1] != "-" or float(cell) <= 0

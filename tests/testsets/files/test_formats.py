@@ -1,4 +1,4 @@
-"""Formats: by a file's name, or by a media type."""
+"""Formats by file name or media type."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""JSON files: an array of rows, wherever it stands, read without ever having the whole."""
+"""JSON files: an array of rows at any supported path, parsed incrementally."""
 
 import json
 from collections.abc import Iterator
@@ -25,8 +25,10 @@ def _at_once() -> Iterator[None]:
 
 
 def _read(text: str | bytes, size: int = 1_000, **options: Any) -> list[FileRow]:
-    whole = text if isinstance(text, bytes) else text.encode()
-    return list(read_file([whole[place : place + size] for place in range(0, len(whole), size)], "json", **options))
+    full_text = text if isinstance(text, bytes) else text.encode()
+    return list(
+        read_file([full_text[index : index + size] for index in range(0, len(full_text), size)], "json", **options)
+    )
 
 
 def test_an_array_is_written_one_row_a_line() -> None:
@@ -58,14 +60,14 @@ def test_a_test_set_of_agentas_is_read_with_what_it_keeps_beside_the_data() -> N
         5
     ]}}"""
 
-    reading = read_file([text.encode()], "json")
+    reader = read_file([text.encode()], "json")
 
-    assert list(reading) == [
+    assert list(reader) == [
         FileRow({"q": 1}, {"__id__": "t1", "__tags__": {"hard": True}, "__dedup_id__": "d"}, 2),
         FileRow({"q": 2}, None, 3),
         FileRow({"value": 5}, None, 4),
     ]
-    assert reading.report.wrapped == 1
+    assert reader.report.wrapped == 1
 
 
 def test_rows_that_have_data_themselves_are_rows() -> None:
@@ -129,22 +131,22 @@ def test_any_array_is_read_as_a_whole_reader_would(values: list[Any], indent: An
 @given(
     st.lists(JSON, max_size=3), st.integers(0, 200), st.sampled_from(['"', "\\", "[", "]", "{", "}", ",", ":", "1", ""])
 )
-def test_what_is_not_json_is_never_read(values: list[Any], place: int, piece: str) -> None:
+def test_what_is_not_json_is_never_read(values: list[Any], index: int, piece: str) -> None:
     text = json.dumps({"rows": [{"x": value} for value in values]})
-    broken = text[:place] + piece + text[place + 1 :]
+    broken = text[:index] + piece + text[index + 1 :]
     try:
-        whole = msgspec.json.decode(broken)
+        decoded = msgspec.json.decode(broken)
     except (msgspec.MsgspecError, UnicodeError):
-        whole = None
+        decoded = None
 
-    if whole is None:
+    if decoded is None:
         with pytest.raises(InvalidValue):
             _read(broken)
     else:
         try:
-            found = _read(broken)
+            result = _read(broken)
         except InvalidValue as error:
             assert "no array of rows" in error.message  # noqa: PT017 - a broken name may still be JSON
         else:
-            rows = whole if isinstance(whole, list) else whole["rows"]
-            assert len(found) == len(rows)
+            rows = decoded if isinstance(decoded, list) else decoded["rows"]
+            assert len(result) == len(rows)

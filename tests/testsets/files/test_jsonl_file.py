@@ -1,4 +1,4 @@
-"""JSON Lines: one object a line."""
+"""JSON Lines: one object per line."""
 
 from typing import Any
 
@@ -32,9 +32,9 @@ def test_empty_lines_a_byte_order_mark_and_crlf_are_passed_over() -> None:
 def test_what_is_no_object_is_wrapped_and_counted() -> None:
     text = f'{CHAT}\n[1, 2]\n5\n"x"\nnull\n{{}}\n'.replace("'", '"')
 
-    reading = read_file([text.encode()], "jsonl")
+    reader = read_file([text.encode()], "jsonl")
 
-    assert [row.data for row in reading] == [
+    assert [row.data for row in reader] == [
         {"messages": CHAT},
         {"value": [1, 2]},
         {"value": 5},
@@ -42,7 +42,7 @@ def test_what_is_no_object_is_wrapped_and_counted() -> None:
         {"value": None},
         {},
     ]
-    assert (reading.report.wrapped, reading.report.rows) == (5, 6)
+    assert (reader.report.wrapped, reader.report.rows) == (5, 6)
 
 
 def test_what_agenta_keeps_beside_the_data_is_read_beside_it() -> None:

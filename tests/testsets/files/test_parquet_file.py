@@ -1,4 +1,4 @@
-"""Parquet: native columns where they can be, JSON text where they must, and files that others wrote."""
+"""Parquet: native columns where possible, else JSON text, and files of other programs."""
 
 import io
 import sys
@@ -93,9 +93,9 @@ def test_many_rows_are_written_in_groups() -> None:
 def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 
-    for begin in (lambda: open_reader("parquet"), lambda: open_writer("parquet", [])):
+    for open_file in (lambda: open_reader("parquet"), lambda: open_writer("parquet", [])):
         with pytest.raises(NotImplementedYet, match=r"pip install 'palaver\[parquet\]'"):
-            begin()
+            open_file()
 
 
 @pytest.mark.parametrize("text", [b"", b"PAR1", b"no such thing", b"PAR1" + b"\xff" * 100 + b"PAR1"])
@@ -104,9 +104,9 @@ def test_what_is_no_parquet_is_refused(text: bytes) -> None:
         list(read_file([text], "parquet"))
 
 
-@pytest.mark.parametrize("told", [b"5", b"[", b'["n"]'])
-def test_metadata_that_lies_is_refused(told: bytes) -> None:
-    table = pa.table({"n": [1]}).replace_schema_metadata({b"palaver.json": told})
+@pytest.mark.parametrize("message", [b"5", b"[", b'["n"]'])
+def test_metadata_that_lies_is_refused(message: bytes) -> None:
+    table = pa.table({"n": [1]}).replace_schema_metadata({b"palaver.json": message})
 
     with pytest.raises(InvalidValue, match=r"Line 1: .*palaver.json"):
         list(read_file([_of_others(table)], "parquet"))

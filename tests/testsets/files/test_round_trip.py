@@ -1,4 +1,4 @@
-"""The law of files: what is read is what was written, for every format, every JSON value and every cut."""
+"""Every format round-trips every JSON value, with any chunk boundaries."""
 
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -39,21 +39,21 @@ def _columns(rows: list[dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def _cut(text: bytes, places: list[int]) -> list[bytes]:
-    ends = sorted({place % (len(text) + 1) for place in places})
+def _split(text: bytes, positions: list[int]) -> list[bytes]:
+    ends = sorted({index % (len(text) + 1) for index in positions})
     return [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True)]
 
 
 @FORMATS
 @settings(max_examples=60)
-@given(rows=ROWS, places=st.lists(st.integers(0, 2_000), max_size=20))
-def test_what_is_read_is_what_was_written(form: Format, rows: list[dict[str, Any]], places: list[int]) -> None:
+@given(rows=ROWS, positions=st.lists(st.integers(0, 2_000), max_size=20))
+def test_what_is_read_is_what_was_written(form: Format, rows: list[dict[str, Any]], positions: list[int]) -> None:
     text = b"".join(write_file(map(FileRow, rows), _columns(rows), form))
 
-    found = read_file(_cut(text, places), form)
+    result = read_file(_split(text, positions), form)
 
-    assert [canonical_json(row.data) for row in found] == [canonical_json(row) for row in rows]
-    assert (found.report.rows, found.report.bytes, found.report.wrapped) == (len(rows), len(text), 0)
+    assert [canonical_json(row.data) for row in result] == [canonical_json(row) for row in rows]
+    assert (result.report.rows, result.report.bytes, result.report.wrapped) == (len(rows), len(text), 0)
 
 
 @FORMATS
@@ -63,9 +63,9 @@ def test_what_stands_beside_the_data_stays_there(form: Format, rows: list[Any], 
     given_rows = [FileRow(row, meta) for row, meta in zip(rows, beside, strict=False)]
     text = b"".join(write_file(given_rows, _columns([row.data for row in given_rows]), form, meta=META))
 
-    found = list(read_file([text], form))
+    result = list(read_file([text], form))
 
-    assert [(canonical_json(row.data), canonical_json(row.meta)) for row in found] == [
+    assert [(canonical_json(row.data), canonical_json(row.meta)) for row in result] == [
         (canonical_json(row.data), canonical_json(row.meta)) for row in given_rows
     ]
 
@@ -74,12 +74,12 @@ def test_what_stands_beside_the_data_stays_there(form: Format, rows: list[Any], 
 def test_a_file_may_come_byte_by_byte(form: Format) -> None:
     rows = [{"text": "päivää\r\n☃ \U0001f600", "chat": [{"role": "user", "content": 'a "quoted", word'}]}, {}, {"n": 1}]
     text = b"".join(write_file(map(FileRow, rows), _columns(rows), form))
-    reading = open_reader(form)
+    reader = open_reader(form)
 
-    found = [row for place in range(len(text)) for row in reading.feed(text[place : place + 1])]
-    found += reading.end()
+    result = [row for index in range(len(text)) for row in reader.feed(text[index : index + 1])]
+    result += reader.end()
 
-    assert [row.data for row in found] == rows
+    assert [row.data for row in result] == rows
 
 
 @FORMATS
@@ -105,7 +105,7 @@ def test_whatever_comes_it_is_rows_or_an_error_of_ours_however_it_is_cut(form: F
     outcomes: list[Any] = []
     for step in (size, 10_000):
         try:
-            rows = [*read_file([text[place : place + step] for place in range(0, len(text), step)], form)]
+            rows = [*read_file([text[index : index + step] for index in range(0, len(text), step)], form)]
             outcomes.append([(row.data, row.meta, row.line) for row in rows])
         except PalaverError as error:
             outcomes.append(error.code)
