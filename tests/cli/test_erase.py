@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from palaver.cli.erase import command
 from palaver.storage.database import open_database
 from palaver.storage.testsets import rows as testset_rows
-from tests.storage.test_erasure import told
+from tests.storage.test_erasure import record_run
 
 
 def test_a_user_is_counted_first_and_erased_when_told(tmp_path: Path) -> None:
@@ -16,7 +16,7 @@ def test_a_user_is_counted_first_and_erased_when_told(tmp_path: Path) -> None:
 
     async def fill() -> None:
         database = open_database(path)
-        await told(database, "ada", stored=True)
+        await record_run(database, "ada", stored=True)
         await database.close()
 
     asyncio.run(fill())

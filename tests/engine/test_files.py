@@ -15,7 +15,7 @@ from palaver.storage.database import MEMORY_URL, open_database
 from palaver.workflows.context import Context
 from palaver.workflows.decorators import chat
 from tests.engine.run_factory import came_to, new_engine, ran, reply
-from tests.storage.test_files import kept
+from tests.storage.test_files import insert as insert_file
 
 
 @given(st.binary())
@@ -80,7 +80,7 @@ async def test_a_url_is_asked_as_the_operator_allows(monkeypatch: pytest.MonkeyP
 
 async def test_a_stored_file_is_its_projects() -> None:
     database = open_database(MEMORY_URL)
-    await kept(database, "a", b"stored")
+    await insert_file(database, "a", b"stored")
     part = File("text/plain", file_id="file_a")
 
     assert await FileFetcher(database)("default", part) == b"stored"

@@ -24,7 +24,7 @@ from palaver.storage.threads import repository as threads
 from palaver.storage.threads.repository import NewThread
 from palaver.workflows.decorators import chat
 from tests.engine.run_factory import NOW, call
-from tests.storage.test_files import kept
+from tests.storage.test_files import insert as insert_file
 
 
 def message_with_files(*names: str) -> Message:
@@ -52,8 +52,8 @@ async def list_references(database: Database) -> list[tuple[str, str, str]]:
 
 async def test_a_thread_takes_its_files_with_it_and_leaves_those_of_others(database: Database) -> None:
     for name in "abc":
-        await kept(database, name, name.encode())
-    await kept(database, "a2", b"a", project="team-b")
+        await insert_file(database, name, name.encode())
+    await insert_file(database, "a2", b"a", project="team-b")
     await create_thread(database, "conv_1", message_with_files("a", "b"), message_with_files("a", "unknown"))
     await create_thread(database, "conv_2", message_with_files("b"))
     await create_thread(database, "conv_3", message_with_files("a2"), project="team-b")
@@ -74,7 +74,7 @@ async def test_a_thread_takes_its_files_with_it_and_leaves_those_of_others(datab
 
 async def test_a_message_takes_its_files_with_it(database: Database) -> None:
     for name in "abcd":
-        await kept(database, name, name.encode())
+        await insert_file(database, name, name.encode())
     await create_thread(
         database,
         "conv_1",
@@ -97,7 +97,7 @@ async def test_a_message_takes_its_files_with_it(database: Database) -> None:
 
 async def test_a_message_that_says_less_lets_go_of_what_it_no_longer_names(database: Database) -> None:
     for name in "ab":
-        await kept(database, name, name.encode())
+        await insert_file(database, name, name.encode())
     await create_thread(database, "conv_1", message_with_files("a", "b"))
     [node] = await database.read(message_tree.list_nodes, "default", "conv_1")
 
@@ -108,7 +108,7 @@ async def test_a_message_that_says_less_lets_go_of_what_it_no_longer_names(datab
 
 async def test_copies_and_imports_name_files_too(database: Database) -> None:
     for name in "ab":
-        await kept(database, name, name.encode())
+        await insert_file(database, name, name.encode())
     await create_thread(database, "conv_1", message_with_files("a"), message_with_files("b"))
     first = (await database.read(message_tree.list_nodes, "default", "conv_1"))[0].id
     await database.write(thread_copies.duplicate_thread, "default", "conv_1", id="conv_2", at=NOW, upto=first)
@@ -117,7 +117,7 @@ async def test_copies_and_imports_name_files_too(database: Database) -> None:
     copied = await list_file_ids(database)
     await database.write(threads.delete_thread, "default", "conv_2")
     deleted = await list_file_ids(database)
-    await kept(database, "a", b"a")
+    await insert_file(database, "a", b"a")
     from palaver.core import json
 
     await database.write(
@@ -141,7 +141,7 @@ async def giver(messages: list[Message]) -> Message:
 @pytest.mark.parametrize("record", ["full", "metadata"])
 async def test_a_run_keeps_what_it_was_asked_and_what_it_gave(database: Database, record: str) -> None:
     for name in "ab":
-        await kept(database, name, name.encode())
+        await insert_file(database, name, name.encode())
     engine = Engine(store=Recorder(database, process="p", now=lambda: NOW), now=lambda: NOW)
     run = engine.start(giver, call(message_with_files("a"), record=record), origin=Origin())
     await run.wait_ended()
@@ -155,8 +155,8 @@ async def test_a_run_keeps_what_it_was_asked_and_what_it_gave(database: Database
 
 
 async def test_what_runs_and_threads_both_name_stays_until_both_are_gone(database: Database) -> None:
-    await kept(database, "a", b"a")
-    await kept(database, "b", b"b")
+    await insert_file(database, "a", b"a")
+    await insert_file(database, "b", b"b")
     engine = Engine(store=Recorder(database, process="p", now=lambda: NOW), now=lambda: NOW)
     run = engine.start(giver, call(message_with_files("a")), origin=Origin())
     await run.wait_ended()
@@ -170,8 +170,8 @@ async def test_what_runs_and_threads_both_name_stays_until_both_are_gone(databas
 
 
 async def test_a_deleted_file_is_named_by_nothing_and_told_of_in_words(database: Database) -> None:
-    await kept(database, "a", b"a")
-    await kept(database, "b", b"b")
+    await insert_file(database, "a", b"a")
+    await insert_file(database, "b", b"b")
     await create_thread(database, "conv_1", message_with_files("a", "b"))
     held = File("text/plain", data="YQ==", file_id="file_a")
     await database.write(files.delete_file, "default", "file_a")
@@ -188,7 +188,7 @@ async def test_a_deleted_file_is_named_by_nothing_and_told_of_in_words(database:
 
 async def test_a_project_goes_with_who_named_what_in_it(database: Database) -> None:
     await database.write(projects.insert_project, Project(name="team-b", created_at=NOW))
-    await kept(database, "a", b"a", project="team-b")
+    await insert_file(database, "a", b"a", project="team-b")
     await create_thread(database, "conv_1", message_with_files("a"), project="team-b")
 
     while await database.write(projects.delete_project_batch, "team-b"):
@@ -213,7 +213,7 @@ async def test_whatever_happens_named_files_stay_and_others_go_with_the_last_tha
 ) -> None:
     database = open_database(MEMORY_URL)
     for name in "abcd":
-        await kept(database, name, name.encode())
+        await insert_file(database, name, name.encode())
     references: dict[str, dict[str, set[str]]] = {}
     once_named: set[str] = set()
     deleted: set[str] = set()

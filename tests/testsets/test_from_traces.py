@@ -17,7 +17,7 @@ from palaver.testsets.from_traces import (
     make_script,
     make_script_row,
 )
-from palaver.testsets.scripts import check_script
+from palaver.testsets.scripts import read_script
 from palaver.traces.model import Span
 
 
@@ -125,7 +125,7 @@ def test_a_script_has_a_turn_for_each_message_of_the_user_and_proposes_the_tools
         },
         "lang": "en",
     }
-    check_script(row["script"])
+    read_script(row["script"])
 
 
 def test_a_script_keeps_what_is_more_than_text() -> None:
@@ -147,7 +147,7 @@ def test_a_script_keeps_what_is_more_than_text() -> None:
             }
         ]
     }
-    check_script(script)
+    read_script(script)
     with pytest.raises(InvalidValue, match="something that the user said"):
         make_script([Message.assistant("hello?")])
 

@@ -12,7 +12,6 @@ from palaver.testsets.scripts import (
     Script,
     ScriptTurn,
     Simulate,
-    check_script,
     check_scripts,
     find_canned_result,
     is_script,
@@ -86,7 +85,7 @@ def test_the_example_of_the_contract_is_a_script() -> None:
 def test_what_has_another_shape_is_no_script(value: object) -> None:
     assert not is_script(value)
     with pytest.raises(InvalidValue, match="A script has `turns`"):
-        check_script(value)
+        read_script(value)
 
 
 def test_a_user_says_a_text_parts_or_a_message_in_any_dialect() -> None:
@@ -159,7 +158,7 @@ def test_another_workflow_may_play_the_user_at_the_end() -> None:
 )
 def test_what_is_wrong_in_a_turn_is_named_with_its_place(changes: dict[str, Any], pointer: str, message: str) -> None:
     with pytest.raises(InvalidValue) as caught:
-        check_script({"turns": [{"user": "hi", **changes}]})
+        read_script({"turns": [{"user": "hi", **changes}]})
 
     assert caught.value.pointer == pointer
     assert message in caught.value.message
@@ -178,7 +177,7 @@ def test_what_is_wrong_in_a_turn_is_named_with_its_place(changes: dict[str, Any]
 )
 def test_what_is_wrong_in_a_script_is_named_with_its_place(changes: dict[str, Any], pointer: str) -> None:
     with pytest.raises(InvalidValue) as caught:
-        check_script({"turns": [{"user": "hi"}], **changes}, "/rows/3/data/script")
+        read_script({"turns": [{"user": "hi"}], **changes}, "/rows/3/data/script")
 
     assert caught.value.pointer == f"/rows/3/data/script{pointer}"
 

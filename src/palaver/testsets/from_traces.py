@@ -4,7 +4,7 @@ The recorded answer becomes the expected one. Outputs never become inputs, and n
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from msgspec import UNSET
 
@@ -16,7 +16,6 @@ from palaver.testsets.rows import RowData
 from palaver.traces import conversation
 from palaver.traces.model import Span
 
-RowForm = Literal["row", "script"]
 MESSAGES_COLUMN, EXPECTED_COLUMN, SCRIPT_COLUMN = "messages", "expected", "script"
 _MODEL_SPAN_KINDS = ("llm",)
 """Span kinds whose inputs are a model request: its settings are not inputs of a case."""

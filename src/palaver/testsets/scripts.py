@@ -226,11 +226,6 @@ def is_script(value: object) -> bool:
     return all(_is_turn(turn) for turn in turn_list) and not any("simulate" in turn for turn in turn_list[:-1])
 
 
-def check_script(value: Any, pointer: str = "") -> None:
-    """Raise InvalidValue, with a pointer, for a script that cannot be played."""
-    read_script(value, pointer)
-
-
 def check_scripts(data: Mapping[str, Any], pointer: str = "") -> None:
     """Validate every cell of a row that has the shape of a script."""
     for name, value in data.items():

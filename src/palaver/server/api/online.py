@@ -41,7 +41,8 @@ from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.evaluations import live_evaluators
 from palaver.storage.evaluations import live_evaluators as online_scores
-from palaver.storage.evaluations.live_evaluators import LiveEvaluator, LiveScoreStats, TimeStep
+from palaver.storage.evaluations.live_evaluators import LiveEvaluator, LiveScoreStats
+from palaver.storage.spans.stats import TimeStep
 
 Sample = Annotated[float, Meta(ge=0, le=1)]
 PerMinute = Annotated[int, Meta(ge=1, le=10_000)]

@@ -1,7 +1,7 @@
 """Live evaluators, which score traces as they arrive; the cases that they score, and the scores."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -31,6 +31,7 @@ from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
 from palaver.storage.schema import storable_text
 from palaver.storage.spans import queries as span_queries
 from palaver.storage.spans.queries import SpanArrival, SpanQuery
+from palaver.storage.spans.stats import EPOCH, MAX_ROWS, STEP_MICROSECONDS, TimeStep
 from palaver.storage.spans.tables import IS_HEAD, spans
 from palaver.storage.tables import processes
 
@@ -497,11 +498,7 @@ def _claimed_case(row: Any, project: str, rule: str, start_at: datetime) -> Clai
     )
 
 
-TimeStep = Literal["minute", "hour", "day"]
-_MICROSECONDS: dict[TimeStep, int] = {"minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_PER_TRACE = 500
-MAX_ROWS = 10_000
 
 
 class LiveScore(msgspec.Struct, frozen=True, kw_only=True):
@@ -558,7 +555,7 @@ def score_stats(
     db: Connection, project: str, rule: str, *, by: TimeStep, since: datetime | None, until: datetime | None
 ) -> list[LiveScoreStats]:
     """Return statistics in order of time, at most the latest MAX_ROWS."""
-    step = _MICROSECONDS[by]
+    step = STEP_MICROSECONDS[by]
     at = (type_coerce(scores.c.created_at, BigInteger) // step).label("step")
     is_scored = scores.c.status == "scored"
     counts = {
@@ -584,7 +581,7 @@ def score_stats(
 def _row_to_stats(row: Sequence[Any], step: int, names: Iterable[str]) -> LiveScoreStats:
     at, name, *counts = row
     counted: dict[str, Any] = dict(zip(names, counts, strict=True))
-    return LiveScoreStats(at=_EPOCH + timedelta(microseconds=at * step), evaluator=name, **counted)
+    return LiveScoreStats(at=EPOCH + timedelta(microseconds=at * step), evaluator=name, **counted)
 
 
 def count_cases(db: Connection, project: str, rule: str) -> CaseCounts:

@@ -175,25 +175,16 @@ ALL_EVALUATIONS = EvaluationFilters()
 
 def get_evaluation(db: Connection, project: str, evaluation: str) -> Evaluation:
     """Return an evaluation. Raises NotFound for an unknown one, or one of another project."""
-    row = db.execute(_where_evaluation(select(*_EVALUATION_COLUMNS), project, evaluation)).one_or_none()
-    if row is None:
-        raise _evaluation_not_found(evaluation)
-    return _row_to_evaluation(row)
+    return _row_to_evaluation(_fetch_row(db, select(*_EVALUATION_COLUMNS), project, evaluation))
 
 
 def get_planned(db: Connection, project: str, evaluation: str) -> PlannedEvaluation:
-    row = db.execute(
-        _where_evaluation(select(*_EVALUATION_COLUMNS, table.c.plan, table.c.rows), project, evaluation)
-    ).one_or_none()
-    if row is None:
-        raise _evaluation_not_found(evaluation)
+    row = _fetch_row(db, select(*_EVALUATION_COLUMNS, table.c.plan, table.c.rows), project, evaluation)
     return PlannedEvaluation(_row_to_evaluation(row), row.plan, row.rows)
 
 
 def get_plan(db: Connection, project: str, evaluation: str) -> tuple[Evaluation, Any]:
-    row = db.execute(_where_evaluation(select(*_EVALUATION_COLUMNS, table.c.plan), project, evaluation)).one_or_none()
-    if row is None:
-        raise _evaluation_not_found(evaluation)
+    row = _fetch_row(db, select(*_EVALUATION_COLUMNS, table.c.plan), project, evaluation)
     return _row_to_evaluation(row), row.plan
 
 
@@ -297,12 +288,8 @@ def delete_evaluation(db: Connection, project: str, evaluation: str) -> None:
 
 def lock_evaluation(db: Connection, project: str, evaluation: str) -> Evaluation:
     """Return an evaluation, locked until the transaction ends."""
-    row = db.execute(
-        _where_evaluation(select(*_EVALUATION_COLUMNS), project, evaluation).with_for_update()
-    ).one_or_none()
-    if row is None:
-        raise _evaluation_not_found(evaluation)
-    return _row_to_evaluation(row)
+    query = select(*_EVALUATION_COLUMNS).with_for_update()
+    return _row_to_evaluation(_fetch_row(db, query, project, evaluation))
 
 
 def _requeue(db: Connection, project: str, evaluation: str, at: datetime) -> None:
@@ -317,13 +304,13 @@ def _requeue(db: Connection, project: str, evaluation: str, at: datetime) -> Non
     finish_if_done(db, project, evaluation, at)
 
 
-def _where_evaluation(query: Select[Any], project: str, evaluation: str) -> Select[Any]:
-    return query.where(table.c.project == project, table.c.id == storable_text(evaluation))
+def _fetch_row(db: Connection, query: Select[Any], project: str, evaluation: str) -> Row[Any]:
+    where = (table.c.project == project, table.c.id == storable_text(evaluation))
+    row = db.execute(query.where(*where)).one_or_none()
+    if row is None:
+        raise NotFound(f"There is no evaluation {evaluation[:80]!r}.")
+    return row
 
 
 def _row_to_evaluation(row: Row[Any]) -> Evaluation:
     return Evaluation(**dict(zip(Evaluation.__struct_fields__, row, strict=False)))
-
-
-def _evaluation_not_found(evaluation: str) -> NotFound:
-    return NotFound(f"There is no evaluation {evaluation[:80]!r}.")

@@ -27,9 +27,9 @@ from palaver.storage.spans.tables import IS_HEAD, MODEL_CALL_KINDS, spans
 TimeStep = Literal["minute", "hour", "day"]
 StatsGroup = Literal["workflow", "model", "status", "kind", "service", "user", "session"]
 
-_MICROSECONDS: dict[TimeStep, int] = {"minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
+STEP_MICROSECONDS: dict[TimeStep, int] = {"minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
 _SUM_COLUMNS = ("input_tokens", "output_tokens", "cost")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_ROWS = 10_000
 
 
@@ -57,7 +57,7 @@ def trace_stats(
     query: SpanQuery = ALL_SPANS,
 ) -> list[TraceStats]:
     """Return statistics in order of time, at most the latest MAX_ROWS. A trace counts at the start of its head."""
-    step = _MICROSECONDS[by]
+    step = STEP_MICROSECONDS[by]
     heads = (
         select(
             spans.c.trace_id,
@@ -111,7 +111,7 @@ def _percentile(ranked: CTE, percent: int) -> ColumnElement[Any]:
 
 def _row_to_stats(row: Row[Any], step: int) -> TraceStats:
     return TraceStats(
-        at=_EPOCH + timedelta(microseconds=row.step * step),
+        at=EPOCH + timedelta(microseconds=row.step * step),
         group=row.of,
         traces=row.traces,
         errors=row.errors,

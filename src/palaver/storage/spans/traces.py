@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 import msgspec
-from sqlalchemy import BigInteger, Connection, Engine, Row, func, select, type_coerce
+from sqlalchemy import BigInteger, Connection, Engine, Row, Select, func, select, type_coerce
 
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page, paginate_sorted
 from palaver.storage.spans import queries
@@ -272,20 +272,21 @@ def get_head_body(db: Connection, project: str, trace: str) -> bytes | None:
 
 
 def iter_model_calls(db: Connection, project: str, trace: str) -> Iterator[bytes]:
-    """Yield the bodies of model calls, last ended first."""
+    """Iterate over the bodies of model calls, last ended first."""
     ended = type_coerce(spans.c.start, BigInteger) + spans.c.duration_ms * 1000
     query = select(spans.c.span_id).where(spans.c.project == project, spans.c.trace_id == trace, spans.c.kind == "llm")
     query = query.order_by(ended.desc(), spans.c.span_id).limit(MAX_CALLS)
-    for span in db.scalars(query).all():
-        body = get_span_body(db, project, trace, span)
-        if body is not None:
-            yield body
+    return _iter_bodies(db, project, trace, query)
 
 
 def iter_tool_calls(db: Connection, project: str, trace: str) -> Iterator[bytes]:
-    """Yield the bodies of tool calls by start time."""
+    """Iterate over the bodies of tool calls by start time."""
     query = select(spans.c.span_id).where(spans.c.project == project, spans.c.trace_id == trace, spans.c.kind == "tool")
     query = query.order_by(spans.c.start, spans.c.span_id).limit(MAX_TOOLS)
+    return _iter_bodies(db, project, trace, query)
+
+
+def _iter_bodies(db: Connection, project: str, trace: str, query: Select[Any]) -> Iterator[bytes]:
     for span in db.scalars(query).all():
         body = get_span_body(db, project, trace, span)
         if body is not None:
