@@ -1,7 +1,6 @@
 """Schema migrations.
 
-upgrade   checks and upgrades the schema of a database
-env       the environment in which Alembic runs the scripts in versions/
-
-Scripts in versions/ are never changed once released.
+    upgrade     checks and upgrades the schema of a database
+    env         the environment in which Alembic runs the scripts
+    versions    the scripts, which are never changed once released
 """
