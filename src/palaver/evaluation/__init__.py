@@ -7,7 +7,7 @@
     evaluator           the @evaluator decorator, and parameters of evaluators
     evaluators          the built-in evaluators
     json_schema         bounded JSON Schema validation
-    json_values         JSON equality, paths into JSON, and JSON in text
+    json_values         paths into JSON, and JSON in text
     judges              prompts for judges, and their verdicts
     live                live evaluators: score traces as they arrive
     network_context     evaluator contexts: with judges, providers and webhooks, or offline
