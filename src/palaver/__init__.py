@@ -53,7 +53,7 @@ __all__ = [
     "workflow",
 ]
 
-_LATER = {
+_LAZY_MODULES = {
     "Case": "palaver.evaluation.case",
     "Score": "palaver.evaluation.score",
     "Skip": "palaver.evaluation.score",
@@ -64,9 +64,9 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in _LAZY_MODULES:
         raise AttributeError(f"module 'palaver' has no attribute {name!r}")
-    return getattr(import_module(_LATER[name]), name)
+    return getattr(import_module(_LAZY_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -237,8 +237,8 @@ class WorkflowNotFound(RequestError):
     def __init__(self, name: str | None, *, known: Collection[str]) -> None:
         self.name = name
         names = ", ".join(sorted(known)) or "none"
-        asked = "Several workflows are served and none is the default" if name is None else f"No workflow {name!r}"
-        super().__init__(f"{asked}. Known: {names}.")
+        problem = "Several workflows are served and none is the default" if name is None else f"No workflow {name!r}"
+        super().__init__(f"{problem}. Known: {names}.")
 
 
 class NotImplementedYet(RequestError):
@@ -348,7 +348,7 @@ class InvalidParameter(CallFault):
 
 
 class FaultyCall(RequestError):
-    """All faults of a call, up to MOST; code and message are those of the first."""
+    """All faults of a call, up to MAX_FAULTS; code and message are those of the first."""
 
     MAX_FAULTS: ClassVar[int] = 20
 
@@ -361,45 +361,45 @@ class FaultyCall(RequestError):
 class ObjectNotFound(NotFound):
     """An object that does not exist or belongs to another project; the message does not tell which."""
 
-    word: ClassVar[str] = "object"
+    noun: ClassVar[str] = "object"
 
     def __init__(self, name: str, *, pointer: str | None = None) -> None:
-        super().__init__(f"There is no {self.word} {name[:80]!r}.", pointer=pointer)
+        super().__init__(f"There is no {self.noun} {name[:80]!r}.", pointer=pointer)
 
 
 class ResponseNotFound(ObjectNotFound):
     """No stored response has this id."""
 
     code = "response_not_found"
-    word = "stored response"
+    noun = "stored response"
 
 
 class ConversationNotFound(ObjectNotFound):
     """No conversation has this id."""
 
     code = "conversation_not_found"
-    word = "conversation"
+    noun = "conversation"
 
 
 class ItemNotFound(ObjectNotFound):
     """No stored item has this id."""
 
     code = "item_not_found"
-    word = "stored item"
+    noun = "stored item"
 
 
 class ThreadNotFound(ObjectNotFound):
     """No thread has this id."""
 
     code = "thread_not_found"
-    word = "thread"
+    noun = "thread"
 
 
 class ApprovalNotFound(ObjectNotFound):
     """No pending approval has this id."""
 
     code = "approval_not_found"
-    word = "pending approval"
+    noun = "pending approval"
 
 
 class NotCancellable(RequestError):

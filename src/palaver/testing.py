@@ -30,7 +30,7 @@ async def client(
 ) -> AsyncGenerator["httpx.AsyncClient"]:
     """An HTTP client of these workflows, in process: no socket, the same application, streams as they come.
 
-    In the end the application is closed as a server would be: a run that still goes on is ended, and nothing is left.
+    At the end the application is closed like a server: active runs are ended.
     """
     import httpx
 
@@ -136,7 +136,7 @@ async def scripted(
     messages: list[Message], ctx: Context, script: list[dict[str, Any]] | None = None
 ) -> AsyncGenerator[object, None]:
     """Any sequence of events, with no model behind it. The steps are those of the functions below."""
-    async for value in _play(script if script is not None else _asked(messages), ctx):
+    async for value in _play(script if script is not None else _parse_script(messages), ctx):
         yield value
 
 
@@ -146,7 +146,7 @@ async def echo(**inputs: Any) -> dict[str, Any]:
     return inputs
 
 
-def _asked(messages: Sequence[Message]) -> Sequence[Step]:
+def _parse_script(messages: Sequence[Message]) -> Sequence[Step]:
     """Return the script in the last user message: a JSON list, else its words as text steps."""
     text = next((message.text for message in reversed(messages) if message.role == "user"), "")
     steps = json.parse_or_text(text)
@@ -161,7 +161,7 @@ async def _play(steps: Sequence[Step], ctx: Context) -> AsyncGenerator[object, N
             case {"reasoning": str(text)}:
                 yield ReasoningDelta(delta=text)
             case {"tool_call": {"name": str(name)} as call}:
-                for event in _called(name, call):
+                for event in _tool_call_events(name, call):
                     yield event
             case {"sleep": int() | float() as seconds}:
                 await asyncio.sleep(seconds)
@@ -176,10 +176,10 @@ async def _play(steps: Sequence[Step], ctx: Context) -> AsyncGenerator[object, N
                     async for value in _play(step["repeat"]["steps"], ctx):
                         yield value
             case _:
-                yield _said(step)
+                yield _step_value(step)
 
 
-def _said(step: Step) -> object:
+def _step_value(step: Step) -> object:
     """Convert a script step into the value that the workflow yields."""
     match step:
         case {"message": message}:
@@ -188,8 +188,8 @@ def _said(step: Step) -> object:
             return ToolResult(call_id=call_id, output=rest.get("output"), is_error=rest.get("error") is True)
         case {"data": {"name": str(name), **rest}}:
             return Data(name=name, value=rest.get("value"))
-        case {"usage": {"input_tokens": int(given), "output_tokens": int(made)}}:
-            return Usage(input_tokens=given, output_tokens=made)
+        case {"usage": {"input_tokens": int(input_tokens), "output_tokens": int(output_tokens)}}:
+            return Usage(input_tokens=input_tokens, output_tokens=output_tokens)
         case {"yield": value}:
             return value
         case {"break": True}:
@@ -201,7 +201,7 @@ def _said(step: Step) -> object:
             raise Failure("unknown_step", f"There is no such step: {str(step)[:80]}", status=422)
 
 
-def _called(name: str, call: Step) -> Sequence[object]:
+def _tool_call_events(name: str, call: Step) -> Sequence[object]:
     """Return the events of a tool call, its arguments in two deltas."""
     value = call.get("arguments", {})
     arguments = value if isinstance(value, str) else json.encode(value).decode()

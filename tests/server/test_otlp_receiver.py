@@ -242,7 +242,7 @@ async def test_something_broken_is_told_in_the_senders_form(monkeypatch: pytest.
         def broken() -> None:
             raise ValueError("secret")
 
-        monkeypatch.setattr(house.server.runtime.telemetry.writer, "check", broken)
+        monkeypatch.setattr(house.server.runtime.telemetry.writer, "check_capacity", broken)
         answer = await post(house.http, in_json(SPAN))
 
         assert (answer.status_code, answer.json()["code"]) == (500, 13)

@@ -21,7 +21,7 @@ from palaver.discovery.registry import Registry
 from palaver.errors import DeclarationError, PalaverError
 from palaver.frameworks.remote import CLIENTS, RemoteService, RemoteWorkflow
 from palaver.server.settings import Settings
-from palaver.storage import connections as kept
+from palaver.storage import connections
 from palaver.storage.connections import ConnectionVersion, StoredConnection
 from palaver.storage.database import Database
 
@@ -57,23 +57,23 @@ class ConnectionSync:
         self._registry = registry
         self._database = database
         self._settings = settings
-        self._alone = is_only_process  # No other process changes the table.
+        self._is_only_process = is_only_process  # No other process changes the table.
         self._now = now
-        self._here: dict[str, SyncedConnection] = {}
-        self._changing = asyncio.Lock()  # What is written is served before the table is read again.
-        self._news = asyncio.Event()
+        self._synced: dict[str, SyncedConnection] = {}
+        self._lock = asyncio.Lock()  # Changes are served before the table is read again.
+        self._wakeup = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, *, stored: bool) -> None:
-        """Serve stored connections (if `stored`), and refresh those that this process has not asked yet."""
+        """Serve stored connections (if `stored`), and refresh descriptions that this process has not requested yet."""
         loop = asyncio.get_running_loop()
         if stored:
             await self.sync()
-            if not self._alone:
-                self._tasks.append(loop.create_task(self._look_on()))
-        unsure = [one for one in self._registry if isinstance(one, RemoteWorkflow) and self._is_unsure(one)]
-        if unsure:
-            self._tasks.append(loop.create_task(self._ask_all(unsure)))
+            if not self._is_only_process:
+                self._tasks.append(loop.create_task(self._sync_loop()))
+        stale = [one for one in self._registry if isinstance(one, RemoteWorkflow) and self._needs_refresh(one)]
+        if stale:
+            self._tasks.append(loop.create_task(self._refresh_all(stale)))
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -83,9 +83,9 @@ class ConnectionSync:
 
     def wake(self) -> None:
         """Called when another process changed the table."""
-        self._news.set()
+        self._wakeup.set()
 
-    def connection_config(self, url: str, options: kept.ConnectionOptions) -> ConnectionConfig:
+    def connection_config(self, url: str, options: connections.ConnectionOptions) -> ConnectionConfig:
         """The definition of a connection made over HTTP; requests to it are checked against SSRF."""
         from palaver.outbound.ssrf import GuardedTransport, UrlPolicy  # Late: few servers have connections.
 
@@ -101,108 +101,108 @@ class ConnectionSync:
 
     async def apply_change(self, work: Callable[[], Awaitable[_T]]) -> _T:
         """Run `work`, which changes the table, and serve the result."""
-        async with self._changing:
-            done = await work()
-            await self._look()
-            return done
+        async with self._lock:
+            result = await work()
+            await self._sync()
+            return result
 
     async def sync(self) -> None:
-        """Read the table and serve what has changed."""
-        async with self._changing:
-            await self._look()
+        """Read the table and serve changed connections."""
+        async with self._lock:
+            await self._sync()
 
     def list_synced(self) -> list[SyncedConnection]:
         """All connections of this process, by name."""
-        return [self._here[name] for name in sorted(self._here)]
+        return [self._synced[name] for name in sorted(self._synced)]
 
     async def refresh(self, workflow: RemoteWorkflow) -> None:
         """Ask a service for its description again, and store it."""
         before = workflow.checked_at
         await workflow.refresh()
         if workflow.checked_at != before:
-            await self._keep(workflow)
+            await self._store_description(workflow)
 
     # The table
 
-    async def _look(self) -> None:
-        marks = await self._database.read(kept.list_connection_versions, DEFAULT_PROJECT)
-        if marks == [one.version for one in self.list_synced()]:
+    async def _sync(self) -> None:
+        versions = await self._database.read(connections.list_connection_versions, DEFAULT_PROJECT)
+        if versions == [one.version for one in self.list_synced()]:
             return
-        rows = await self._database.read(kept.list_connections, DEFAULT_PROJECT)
-        for name in self._here.keys() - {row.name for row in rows}:
+        rows = await self._database.read(connections.list_connections, DEFAULT_PROJECT)
+        for name in self._synced.keys() - {row.name for row in rows}:
             self._drop(name)
         for row in rows:
-            known = self._here.get(row.name)
-            if known is not None and known.version.created_at != row.created_at:
+            current = self._synced.get(row.name)
+            if current is not None and current.version.created_at != row.created_at:
                 self._drop(row.name)  # It was removed and added again.
-                known = None
-            self._here[row.name] = self._made(row) if known is None else self._told(known, row)
+                current = None
+            self._synced[row.name] = self._add(row) if current is None else self._update(current, row)
 
-    def _made(self, row: StoredConnection) -> SyncedConnection:
+    def _add(self, row: StoredConnection) -> SyncedConnection:
         try:
             check_workflow_name(row.name)
         except DeclarationError as error:  # The name became reserved since.
-            return self._failed(row, error.message)
+            return self._reject(row, error.message)
         if row.name in self._registry:
-            return self._failed(row, "A workflow of this name comes from code or settings: connect it under another.")
+            return self._reject(row, "A workflow of this name comes from code or settings: connect it under another.")
         workflow = remote_workflow(self.connection_config(row.url, row.options), row.name, _stored_service(row))
         workflow.checked_at = row.checked_at
         self._registry.put(workflow)
         return SyncedConnection(row.version, workflow)
 
-    def _told(self, known: SyncedConnection, row: StoredConnection) -> SyncedConnection:
+    def _update(self, current: SyncedConnection, row: StoredConnection) -> SyncedConnection:
         service, at = _stored_service(row), row.checked_at
-        if known.workflow is not None and service is not None and at is not None and at != known.version.checked_at:
-            known.workflow.set_service(service, at)
-        return SyncedConnection(row.version, known.workflow, known.problem)
+        if current.workflow is not None and service is not None and at is not None and at != current.version.checked_at:
+            current.workflow.set_service(service, at)
+        return SyncedConnection(row.version, current.workflow, current.problem)
 
-    def _failed(self, row: StoredConnection, problem: str) -> SyncedConnection:
+    def _reject(self, row: StoredConnection, problem: str) -> SyncedConnection:
         log.warning("The connection %s is not served: %s", row.name, problem)
         return SyncedConnection(row.version, None, problem)
 
     def _drop(self, name: str) -> None:
-        if self._here.pop(name).workflow is not None:
+        if self._synced.pop(name).workflow is not None:
             self._registry.remove(name)
 
-    async def _keep(self, workflow: RemoteWorkflow) -> None:
-        here, service = self._here.get(workflow.description.name), workflow.service
-        if here is None or here.workflow is not workflow or service is None or not workflow.reachable:
+    async def _store_description(self, workflow: RemoteWorkflow) -> None:
+        synced, service = self._synced.get(workflow.description.name), workflow.service
+        if synced is None or synced.workflow is not workflow or service is None or not workflow.reachable:
             return
         at = workflow.checked_at or self._now()
         await self.apply_change(
-            lambda: self._database.write(kept.update_evidence, DEFAULT_PROJECT, here.version, service, at=at)
+            lambda: self._database.write(connections.update_evidence, DEFAULT_PROJECT, synced.version, service, at=at)
         )
 
     # Background refresh
 
-    def _is_unsure(self, workflow: RemoteWorkflow) -> bool:
-        return workflow.description.name in self._here or workflow.checked_at is None
+    def _needs_refresh(self, workflow: RemoteWorkflow) -> bool:
+        return workflow.description.name in self._synced or workflow.checked_at is None
 
-    async def _ask_all(self, workflows: list[RemoteWorkflow]) -> None:
-        several = asyncio.Semaphore(_MAX_CONCURRENT_REFRESHES)
+    async def _refresh_all(self, workflows: list[RemoteWorkflow]) -> None:
+        semaphore = asyncio.Semaphore(_MAX_CONCURRENT_REFRESHES)
 
-        async def ask(workflow: RemoteWorkflow) -> None:
+        async def refresh(workflow: RemoteWorkflow) -> None:
             before = msgspec.json.encode(workflow.service)
-            async with several:
+            async with semaphore:
                 await workflow.refresh()
             if (
                 msgspec.json.encode(workflow.service) != before
             ):  # Every process asks; the first to see a change stores it.
-                await self._keep(workflow)
+                await self._store_description(workflow)
 
-        await asyncio.gather(*(self._carefully(partial(ask, workflow)) for workflow in workflows))
+        await asyncio.gather(*(self._log_errors(partial(refresh, workflow)) for workflow in workflows))
 
-    async def _look_on(self) -> None:
+    async def _sync_loop(self) -> None:
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(
                     SLOW_POLL_INTERVAL_S if self._database.receives_notifications else POLL_INTERVAL_S
                 ):
-                    await self._news.wait()
-            self._news.clear()
-            await self._carefully(self.sync)
+                    await self._wakeup.wait()
+            self._wakeup.clear()
+            await self._log_errors(self.sync)
 
-    async def _carefully(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _log_errors(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
         except PalaverError as error:
@@ -212,7 +212,7 @@ class ConnectionSync:
 
 
 def _stored_service(row: StoredConnection) -> RemoteService | None:
-    """The stored description; None if it cannot be read, so that the service is asked again."""
+    """The stored description; None if it cannot be read, so that it is requested again."""
     try:
         service = msgspec.convert(row.evidence, RemoteService)
     except msgspec.ValidationError:

@@ -1,6 +1,6 @@
-"""What a call continues: a previous response, a conversation or a thread; and the lock on that conversation.
+"""Resolve what a call continues (a response, a conversation, a thread) and its variant, and lock the conversation.
 
-The stored history counts. What a client sends besides is a copy of it, a contradiction, or new.
+The stored history is authoritative: further messages of a client are copies of it, contradict it, or are new.
 """
 
 import asyncio
@@ -61,18 +61,19 @@ async def resolve_variant(database: Database, project: str, workflow: Workflow, 
     name = workflow.description.name
     if parse_reference(reference).name == DEFAULT_VARIANT:
         await store_default_variant(database, project, workflow)
-    found = await database.read(variants.resolve_reference, project, name, reference)
-    faults = find_parameter_faults(workflow, found.parameters)
+    resolved = await database.read(variants.resolve_reference, project, name, reference)
+    faults = find_parameter_faults(workflow, resolved.parameters)
     if faults:
-        listed = [{"code": fault.code, "message": fault.message, "path": fault.pointer} for fault in faults[:20]]
+        fault_list = [{"code": fault.code, "message": fault.message, "path": fault.pointer} for fault in faults[:20]]
         raise InvalidParameter(
-            f"The variant {found.reference!r} no longer fits {name!r}: {faults[0].message}", details={"faults": listed}
+            f"The variant {resolved.reference!r} no longer fits {name!r}: {faults[0].message}",
+            details={"faults": fault_list},
         )
-    return found
+    return resolved
 
 
 def merge_parameters(resolved: ResolvedVariant, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The variant's parameters, overridden by those of the call, key by key."""
+    """The variant's parameters, overridden by the call's, key by key."""
     return {**resolved.parameters, **parameters}
 
 
@@ -84,9 +85,9 @@ async def store_default_variant(database: Database, project: str, workflow: Work
     if await database.read(variants.is_default_current, project, name, parameters):
         return
     now = datetime.now(UTC)
-    made = f"var_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"
+    variant_id = f"var_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"
     with suppress(NameTaken, StaleBase):  # Another process stored it.
-        await database.write(variants.sync_default, project, name, parameters, id=made, at=now)
+        await database.write(variants.sync_default, project, name, parameters, id=variant_id, at=now)
 
 
 THREAD_ID_PREFIX = "conv_"
@@ -97,7 +98,7 @@ class ThreadTurn(NamedTuple):
     """New messages, and the message that they follow."""
 
     parent: str | None
-    """The id of the message that `said` follows; without new messages, the one to answer."""
+    """The id of the message that `new_messages` follow; without new messages, the one to answer."""
     stored: tuple[Message, ...]
     """The branch that ends with `parent`."""
     new_messages: tuple[Message, ...] = ()
@@ -163,7 +164,7 @@ def plan_ui_chat(sent: Sequence[Message], client: UIRequest) -> TurnPlan:
             return ThreadTurn(target.parent, _messages_up_to(db, project, thread, target.parent), tuple(new[-1:]))
         known_ids = {node.message.metadata.get("client_id") for node in branch}
         stored = tuple(node.message for node in branch)
-        PendingApprovals(stored).check(_from_last_answer(sent))  # Where the user saw what they approve.
+        PendingApprovals(stored).check(_from_last_answer(sent))  # Including the message that asked for approval.
         fresh = new_messages(stored, [message for message in new if message.id not in known_ids or not message.id])
         return ThreadTurn(branch[-1].id if branch else None, stored, tuple(fresh.values()))
 
@@ -214,8 +215,8 @@ def _new_messages(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def _from_last_answer(messages: Sequence[Message]) -> Sequence[Message]:
-    """The last assistant message and what follows; all, if there is none."""
-    last = max((place for place, message in enumerate(messages) if message.role == "assistant"), default=0)
+    """The messages from the last assistant message on; all, if the assistant has not answered."""
+    last = max((index for index, message in enumerate(messages) if message.role == "assistant"), default=0)
     return messages[last:]
 
 
@@ -227,9 +228,9 @@ class TurnLock:
 
     def __init__(self, database: Database, run_reader: RunReader, *, max_queued: int, timeout_s: float) -> None:
         self._database = database
-        self._records = run_reader
-        self._most_queued = max_queued
-        self._seconds = timeout_s
+        self._run_reader = run_reader
+        self._max_queued = max_queued
+        self._timeout_s = timeout_s
         self._queued_count: dict[tuple[str, str], int] = {}
 
     @asynccontextmanager
@@ -255,7 +256,7 @@ class TurnLock:
 
     async def _interrupt(self, project: str, thread: str, run: str) -> None:
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self._timeout_s):
                 while not await self._database.write(threads.claim_thread, project, thread, run):
                     row = await self._database.read(threads.require_thread, project, thread)
                     if row.run is not None:
@@ -265,7 +266,7 @@ class TurnLock:
 
     async def _cancel(self, project: str, run: str) -> None:
         try:
-            await self._records.cancel(project, run)
+            await self._run_reader.cancel(project, run)
         except RunNotFound:
             await asyncio.sleep(_POLL_INTERVAL_S)  # It is about to start.
 
@@ -273,18 +274,18 @@ class TurnLock:
         return await self._database.write(threads.claim_thread, project, thread, run) or None
 
     async def _queue(self, project: str, thread: str, run: str) -> None:
-        place = project, thread
-        if self._queued_count.get(place, 0) >= self._most_queued:
-            raise RateLimited(f"{self._most_queued} turns wait in the conversation {thread!r} already.", retry_after=1)
-        self._queued_count[place] = self._queued_count.get(place, 0) + 1
+        key = project, thread
+        if self._queued_count.get(key, 0) >= self._max_queued:
+            raise RateLimited(f"{self._max_queued} turns wait in the conversation {thread!r} already.", retry_after=1)
+        self._queued_count[key] = self._queued_count.get(key, 0) + 1
         try:
-            await poll_until(partial(self._try_lock, project, thread, run), timeout_s=self._seconds)
+            await poll_until(partial(self._try_lock, project, thread, run), timeout_s=self._timeout_s)
         except TimeoutError:
             raise ConversationLocked(f"The turns before this one in {thread!r} have not ended.") from None
         finally:
-            self._queued_count[place] -= 1
-            if not self._queued_count[place]:
-                del self._queued_count[place]
+            self._queued_count[key] -= 1
+            if not self._queued_count[key]:
+                del self._queued_count[key]
 
 
 class ResolvedCall(NamedTuple):
@@ -316,9 +317,9 @@ class ConversationResolver:
         now: Callable[[], datetime],
     ) -> None:
         self._database = database
-        self._records = run_reader
-        self._turns = turn_lock
-        self._bounds = history_limits
+        self._run_reader = run_reader
+        self._turn_lock = turn_lock
+        self._history_limits = history_limits
         self._now = now
 
     # Threads, and variants
@@ -338,7 +339,7 @@ class ConversationResolver:
         variant: str | None,
         thread: Thread | None = None,
     ) -> ResolvedCall:
-        """Merge the parameters of the call over those of its variant and thread.
+        """Merge the parameters of the call over the parameters of its variant and thread.
 
         Parameters of a thread are changes to the thread's own variant: they don't apply to another.
         """
@@ -362,14 +363,14 @@ class ConversationResolver:
         self, thread: Thread, workflow: Workflow, policy: TurnPolicy, unresolved: ResolvedCall, plan: TurnPlan
     ) -> AsyncGenerator[ResolvedCall]:
         """A call that answers in a thread. Open the run inside of the block, as for `responses`."""
-        call, reading, origin = unresolved.call, unresolved.protocol_request, unresolved.origin
+        call, protocol_request, origin = unresolved.call, unresolved.protocol_request, unresolved.origin
         project, run = origin.project, unresolved.run_id or new_run_id()
-        async with self._turns.held(project, thread.id, run, policy):
+        async with self._turn_lock.held(project, thread.id, run, policy):
             turn = await self._database.read(_plan_turn, plan, project, thread.id)
             preface = call.messages[: call.preface]
             call = replace(call, messages=(*preface, *turn.stored, *turn.new_messages), session=thread.id)
             # Raise for a call that the workflow rejects before anything is stored.
-            validate_history(call.messages, system=workflow.options.system, limits=self._bounds)
+            validate_history(call.messages, system=workflow.options.system, limits=self._history_limits)
             workflow.bind(call)
             added: Sequence[Node] = ()
             if turn.new_messages:
@@ -379,80 +380,86 @@ class ConversationResolver:
                     with_node_id(message, node.id) for message, node in zip(turn.new_messages, added, strict=True)
                 ]
                 call = replace(call, messages=(*preface, *turn.stored, *stored_messages))
-            reading = with_message_id(reading, run) if isinstance(reading, UIRequest) else reading
+            protocol_request = (
+                with_message_id(protocol_request, run) if isinstance(protocol_request, UIRequest) else protocol_request
+            )
             answers = added[-1].id if added else turn.parent
-            origin = replace(origin, reading=reading, thread=thread.id, answers=answers, stored_messages=())
-            yield ResolvedCall(call, reading, origin, run, added)
+            origin = replace(origin, reading=protocol_request, thread=thread.id, answers=answers, stored_messages=())
+            yield ResolvedCall(call, protocol_request, origin, run, added)
 
     # Responses
 
     @asynccontextmanager
     async def responses(
-        self, caller: Caller, workflow: Workflow, named: str | None, unresolved: ResolvedCall
+        self, caller: Caller, workflow: Workflow, workflow_name: str | None, unresolved: ResolvedCall
     ) -> AsyncGenerator[ResolvedCall]:
         """A call of the Responses protocol; `named` is the workflow in its path.
 
         Open the run inside of the block: if that fails, the conversation is unlocked.
         """
-        call, reading = unresolved.call, unresolved.protocol_request
-        if reading.references:
+        call, protocol_request = unresolved.call, unresolved.protocol_request
+        if protocol_request.references:
             run = store.run_of_previous(call.previous) if call.previous is not None else None
             around = (run, call.conversation)
-            items = await self._database.read(_find_items, caller.project, reading.references, around)
-            sent = {"input": reading.unresolved}
-            call, reading = resolve_references(call, reading, items)
+            items = await self._database.read(_find_items, caller.project, protocol_request.references, around)
+            sent = {"input": protocol_request.unresolved}
+            call, protocol_request = resolve_references(call, protocol_request, items)
             if has_files(call.messages):
                 messages = await self._database.read(_resolve_files, caller.project, call.messages, sent)
                 call = replace(call, messages=messages)
-        unresolved = unresolved._replace(call=call, protocol_request=reading)
+        unresolved = unresolved._replace(call=call, protocol_request=protocol_request)
         if call.previous is not None:
-            yield await self._after_previous(caller, named, unresolved)
+            yield await self._after_previous(caller, workflow_name, unresolved)
         elif call.conversation is not None:
             async with self._in_conversation(caller, workflow, unresolved) as resolved:
                 yield resolved
         else:
             yield unresolved
 
-    async def _after_previous(self, caller: Caller, named: str | None, unresolved: ResolvedCall) -> ResolvedCall:
-        call, reading, origin = unresolved.call, unresolved.protocol_request, unresolved.origin
+    async def _after_previous(
+        self, caller: Caller, workflow_name: str | None, unresolved: ResolvedCall
+    ) -> ResolvedCall:
+        call, protocol_request, origin = unresolved.call, unresolved.protocol_request, unresolved.origin
         assert call.previous is not None
         run = store.run_of_previous(call.previous)
-        if self._records.find_active(caller.project, run) is not None:
-            await self._records.flush()  # It may not be stored yet.
+        if self._run_reader.find_active(caller.project, run) is not None:
+            await self._run_reader.flush()  # It may not be stored yet.
         chain, messages = await self._database.read(_previous_chain, caller.project, run)
-        if not chain or (named is not None and chain[-1].row.workflow != named):
+        if not chain or (workflow_name is not None and chain[-1].row.workflow != workflow_name):
             raise store.previous_not_found(call.previous)
         last = chain[-1].row
         if last.is_alive:
             raise StillRunning(f"The response {call.previous!r} has not ended.", pointer="/previous_response_id")
         before = call.preface
-        call, reading = continue_history(call, reading, messages)
+        call, protocol_request = continue_history(call, protocol_request, messages)
         new_messages = (*call.messages[:before], *call.messages[before + len(messages) :])
         call = replace(call, session=call.session or last.session)
         return unresolved._replace(
-            call=call, protocol_request=reading, origin=replace(origin, previous=run, stored_messages=new_messages)
+            call=call,
+            protocol_request=protocol_request,
+            origin=replace(origin, previous=run, stored_messages=new_messages),
         )
 
     @asynccontextmanager
     async def _in_conversation(
         self, caller: Caller, workflow: Workflow, unresolved: ResolvedCall
     ) -> AsyncGenerator[ResolvedCall]:
-        call, reading, origin = unresolved.call, unresolved.protocol_request, unresolved.origin
+        call, protocol_request, origin = unresolved.call, unresolved.protocol_request, unresolved.origin
         project, thread, run = caller.project, call.conversation, unresolved.run_id or new_run_id()
         assert thread is not None
         row = await self._database.read(threads.get_thread, project, thread)
         if row is None or row.workflow not in (None, workflow.description.name):
             raise ConversationNotFound(thread, pointer="/conversation")
-        async with self._turns.held(project, thread, run, workflow.options.turns):
+        async with self._turn_lock.held(project, thread, run, workflow.options.turns):
             stored = await self._database.read(_branch_messages, project, thread)
             before = call.preface + len(stored)
-            call, reading = continue_history(call, reading, stored)
+            call, protocol_request = continue_history(call, protocol_request, stored)
             workflow.bind(call)  # Raises before anything is stored.
             answers = await self._database.write(_append_question, project, thread, call.messages[before:], self._now())
             call = replace(call, session=call.session or thread)
             yield ResolvedCall(
                 call,
-                reading,
+                protocol_request,
                 replace(origin, thread=thread, answers=answers, stored_messages=call.messages[: call.preface]),
                 run,
             )
@@ -490,7 +497,7 @@ def _plan_turn(db: Connection, plan: TurnPlan, project: str, thread: str) -> Thr
 
 
 def _resolve_files(db: Connection, project: str, messages: tuple[Message, ...], sent: object) -> tuple[Message, ...]:
-    """Look up files of a call with item references. Only those that the client sent must exist."""
+    """Look up files of a call with item references. Only files that the client sent must exist."""
     new = {name for name in file_ids(messages) if file_references.file_pointer(sent, name) is not None}
     resolved: list[Message] = []
     for message in messages:
@@ -519,7 +526,7 @@ _ItemSource = tuple[str | None, str | None]
 def _find_items(
     db: Connection, project: str, names: Sequence[str], around: _ItemSource
 ) -> Mapping[str, Mapping[str, Any]]:
-    """Find stored items by id: in what the call continues, else in the response or thread that has them."""
+    """Find stored items by id: in the continued conversation first, then in any response or thread that has them."""
     items: dict[str, Mapping[str, Any]] = {}
     for name in names:
         for run, thread in (around, *_item_sources(db, project, name)):

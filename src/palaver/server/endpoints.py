@@ -126,8 +126,8 @@ def inspect_workflow(request: HttpRequest, served: ServedWorkflows) -> HttpRespo
 
 def list_models(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
     """List all chats; below `/{w}`, that one."""
-    known = served.descriptions() if request.workflow is None else [served.find(request.workflow)]
-    return listing.models_response(known, served.since)
+    descriptions = served.descriptions() if request.workflow is None else [served.find(request.workflow)]
+    return listing.models_response(descriptions, served.since)
 
 
 def get_model(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
@@ -211,8 +211,8 @@ class HealthChecks:
             result = await self._call_check(check)
             status = _component_status(name, result)
         except Exception as error:  # Any exception means that it is not working.
-            what = printable(masking.mask_secrets(f"{type(error).__name__}: {error}"))
-            log.warning("The health of %s could not be told: %s", name, what)
+            reason = printable(masking.mask_secrets(f"{type(error).__name__}: {error}"))
+            log.warning("The health of %s could not be told: %s", name, reason)
             status = {name: NOT_WORKING}
         self._cached[name] = _CachedStatus(status, time.monotonic())
         del self._running[name]
@@ -227,15 +227,15 @@ class HealthChecks:
 
     async def _in_thread(self, check: Callable[[], Any]) -> object:
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[object] = loop.create_future()
+        result_future: asyncio.Future[object] = loop.create_future()
 
         def settle(error: BaseException | None, result: object) -> None:
-            if done.done():
+            if result_future.done():
                 return
             if error is not None:
-                done.set_exception(error)
+                result_future.set_exception(error)
             else:
-                done.set_result(result)
+                result_future.set_result(result)
 
         def work() -> None:
             try:
@@ -245,14 +245,14 @@ class HealthChecks:
             loop.call_soon_threadsafe(callback)
 
         await self._threads.start(work)
-        return await done
+        return await result_future
 
 
 def _component_status(name: str, result: object) -> ComponentStatus:
     """The result of a check: a boolean or a text, or a mapping of these."""
     if isinstance(result, Mapping):
-        several = list(cast("Mapping[object, object]", result).items())[:_MAX_COMPONENTS]
-        return {printable(str(thing), _MAX_STATUS_CHARS): _status_text(value) for thing, value in several}
+        components = list(cast("Mapping[object, object]", result).items())[:_MAX_COMPONENTS]
+        return {printable(str(component), _MAX_STATUS_CHARS): _status_text(value) for component, value in components}
     return {name: _status_text(result)}
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def create_runner(
-    engine: Engine, database: Database, registry: Registry, settings: Settings, redacting: RedactionPolicy, process: str
+    engine: Engine, database: Database, registry: Registry, settings: Settings, redaction: RedactionPolicy, process: str
 ) -> EvaluationWorker:
     """The runner of evaluations. It uses half of the thread pool, so that requests get the rest.
 
@@ -35,7 +35,7 @@ def create_runner(
         from palaver.evaluation.registry import EvaluatorRegistry
 
         evaluators = EvaluatorRegistry(registry.evaluators, served=registry.names)
-        return create_slice_runner(engine, database, registry, settings, redacting, process, evaluators)
+        return create_slice_runner(engine, database, registry, settings, redaction, process, evaluators)
 
     return EvaluationWorker(
         engine,
@@ -76,7 +76,11 @@ def create_slice_runner(
 
 
 def create_planner(
-    registry: Registry, database: Database, settings: Settings, known: "EvaluatorRegistry", reach: "EvaluatorContext"
+    registry: Registry,
+    database: Database,
+    settings: Settings,
+    evaluators: "EvaluatorRegistry",
+    context: "EvaluatorContext",
 ) -> "EvaluationPlanner":
     from palaver.evaluation.plan.planner import EvaluationPlanner
     from palaver.evaluation.plan.testset import StoredTestsets
@@ -85,7 +89,7 @@ def create_planner(
         find_workflow=registry.workflow,
         testsets=StoredTestsets(database),
         resolve_variant=lambda project, workflow, reference: resolve_variant(database, project, workflow, reference),
-        bind_evaluator=lambda key, parameters, name: known.find(key).bind(parameters, reach, name=name),
+        bind_evaluator=lambda key, parameters, name: evaluators.find(key).bind(parameters, context, name=name),
         max_cells=settings.eval_max_cells,
         max_cost=settings.eval_max_cost or None,
     )
@@ -103,7 +107,7 @@ def create_evaluator_context(
     """What evaluators can reach. Without an engine, workflows can be named as judges but not called."""
     from palaver.evaluation.network_context import NetworkConfig, NetworkContext
 
-    outside = NetworkConfig(
+    config = NetworkConfig(
         providers=settings.providers,
         default_judge=settings.eval_judge,
         prices=settings.prices,
@@ -111,7 +115,7 @@ def create_evaluator_context(
         env=env,
         allow_private=settings.allow_private_urls if allow_private is None else allow_private,
     )
-    return NetworkContext(evaluators, outside, find_workflow=registry.workflow, engine=engine)
+    return NetworkContext(evaluators, config, find_workflow=registry.workflow, engine=engine)
 
 
 def create_live_scorer(

@@ -39,8 +39,8 @@ def require_files(
 ) -> tuple[Message, ...]:
     """Fill in type and name of each file that the messages refer to by id.
 
-    NotFound for one that the project does not have, with its place in what was `sent`. What a client says that the
-    assistant gave is no reason to refuse the rest: a model's provider has ids of its own. It is given in words.
+    Raises NotFound for a file that the project does not have, with a pointer into `sent`. In messages of the assistant
+    an unknown file is replaced by a notice, as model providers have their own file ids.
     """
     stored = files.find_files(db, project, [name for name in file_ids(messages) if len(name) <= MAX_ID_LENGTH])
 
@@ -63,12 +63,12 @@ def require_files(
 
 
 def file_pointer(sent: object, name: str) -> str | None:
-    """A JSON pointer to where a file is named in a body, by its id or by a URL; None where it is not."""
+    """A JSON pointer to where a body refers to a file, by id or by URL; None if it does not."""
     if isinstance(sent, bytes):
         sent = json.decode_or_text(sent.decode(errors="replace"))
-    waiting: list[tuple[str, object]] = [("", sent)]
-    while waiting:
-        pointer, value = waiting.pop()
+    stack: list[tuple[str, object]] = [("", sent)]
+    while stack:
+        pointer, value = stack.pop()
         match value:
             case str() if pointer.lower().endswith(_FILE_FIELD_SUFFIXES) and value.endswith(
                 (name, f"/api/files/{name}")
@@ -76,10 +76,10 @@ def file_pointer(sent: object, name: str) -> str | None:
                 return pointer
             case dict():
                 inside = cast("dict[str, object]", value).items()
-                waiting += reversed([(f"{pointer}/{json.escape_pointer(key)}", inner) for key, inner in inside])
+                stack += reversed([(f"{pointer}/{json.escape_pointer(key)}", inner) for key, inner in inside])
             case list() | tuple():
                 inner = cast("Sequence[Any]", value)
-                waiting += reversed([(f"{pointer}/{index}", item) for index, item in enumerate(inner)])
+                stack += reversed([(f"{pointer}/{index}", item) for index, item in enumerate(inner)])
             case _:
                 pass
     return None

@@ -29,15 +29,15 @@ AccessRecord = tuple[float, str, str, str, int, float, str | None]
 """End time, request id, method, path, status, duration in seconds, run id."""
 
 
-def log_access(seen: AccessRecord) -> None:
+def log_access(entry: AccessRecord) -> None:
     handler = _only_handler()
     if handler is not None:
-        handler.note(seen)
+        handler.add_access(entry)
     else:
-        line = _access_line(seen)
+        line = _access_line(entry)
         record = logging.LogRecord(access_logger.name, logging.INFO, __file__, 0, line.message, None, None)
-        kept = ("request_id", "method", "path", "status", "milliseconds", "run_id")
-        record.fields = {name: value for name in kept if (value := getattr(line, name)) is not UNSET}
+        fields = ("request_id", "method", "path", "status", "milliseconds", "run_id")
+        record.fields = {name: value for name in fields if (value := getattr(line, name)) is not UNSET}
         access_logger.handle(record)
 
 
@@ -59,14 +59,14 @@ class LogHandler(logging.StreamHandler[TextIO]):
         super().__init__(sys.stderr)
         self._as_json = as_json
         self._worker = worker
-        self._waiting: list[AccessRecord] = []
+        self._pending: list[AccessRecord] = []
         self.setFormatter(JsonFormatter(worker) if as_json else TextFormatter(worker))
 
-    def note(self, seen: AccessRecord) -> None:
+    def add_access(self, record: AccessRecord) -> None:
         """Add a line of the access log. On the event loop only."""
-        if not self._waiting:
+        if not self._pending:
             asyncio.get_running_loop().call_later(_FLUSH_DELAY_S, self.flush)
-        self._waiting.append(seen)
+        self._pending.append(record)
 
     def emit(self, record: logging.LogRecord) -> None:
         self._write()
@@ -81,11 +81,11 @@ class LogHandler(logging.StreamHandler[TextIO]):
         super().flush()
 
     def _write(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        if waiting:
-            lines = [_access_line(seen, self._worker) for seen in waiting]
+        pending, self._pending = self._pending, []
+        if pending:
+            lines = [_access_line(record, self._worker) for record in pending]
             self.stream.write(
-                _format_json_lines(lines) if self._as_json else _format_text_lines(waiting, lines, self._worker)
+                _format_json_lines(lines) if self._as_json else _format_text_lines(pending, lines, self._worker)
             )
 
 
@@ -105,16 +105,26 @@ class _AccessLine(msgspec.Struct):
     worker: int | UnsetType = UNSET
 
 
-def _access_line(seen: AccessRecord, worker: int | None = None) -> _AccessLine:
-    at, request_id, method, path, status, seconds, run_id = seen
+def _access_line(record: AccessRecord, worker: int | None = None) -> _AccessLine:
+    at, request_id, method, path, status, seconds, run_id = record
     milliseconds = round(seconds * 1000, 1)
     if "plv_" in path:
         path = masking.mask_secrets(path)  # Someone may put a key into a path.
-    said = f"{method} {path}  {status}  {milliseconds} ms"
+    message = f"{method} {path}  {status}  {milliseconds} ms"
     run: str | UnsetType = UNSET if run_id is None else run_id
-    whose: int | UnsetType = UNSET if worker is None else worker
+    prefix: int | UnsetType = UNSET if worker is None else worker
     return _AccessLine(
-        _format_time(at), "info", access_logger.name, said, request_id, method, path, status, milliseconds, run, whose
+        _format_time(at),
+        "info",
+        access_logger.name,
+        message,
+        request_id,
+        method,
+        path,
+        status,
+        milliseconds,
+        run,
+        prefix,
     )
 
 
@@ -125,12 +135,12 @@ def _format_json_lines(lines: list[_AccessLine]) -> str:
         return "".join([f"{_encode_line(line)}\n" for line in lines])
 
 
-def _format_text_lines(waiting: list[AccessRecord], lines: list[_AccessLine], worker: int | None) -> str:
-    whose = _worker_prefix(worker)
+def _format_text_lines(pending: list[AccessRecord], lines: list[_AccessLine], worker: int | None) -> str:
+    prefix = _worker_prefix(worker)
     return "".join(
         [
-            f"{_format_clock(int(seen[0]))}  {whose}{printable(line.message, 500)}\n"
-            for seen, line in zip(waiting, lines, strict=True)
+            f"{_format_clock(int(record[0]))}  {prefix}{printable(line.message, 500)}\n"
+            for record, line in zip(pending, lines, strict=True)
         ]
     )
 
@@ -196,8 +206,8 @@ def _environment_secrets() -> set[str]:
 
 
 def _format_time(seconds: float) -> str:
-    whole = int(seconds)
-    return f"{_format_date(whole)}.{int((seconds - whole) * 1000):03}Z"
+    whole_seconds = int(seconds)
+    return f"{_format_date(whole_seconds)}.{int((seconds - whole_seconds) * 1000):03}Z"
 
 
 @lru_cache(4)  # Shared by the lines of a second.

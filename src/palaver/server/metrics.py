@@ -25,7 +25,7 @@ class Metrics:
         self._requests: dict[tuple[str, int], int] = {}
         self._buckets = [0] * (len(_BUCKETS))
         self._seconds = 0.0
-        self._others: list[tuple[str, str, Callable[[], int]]] = []
+        self._counters: list[tuple[str, str, Callable[[], int]]] = []
         registry.register(self)
         alive = Gauge("palaver_runs_alive", "Runs that have not ended.", registry=registry)
         alive.set_function(lambda: engine.active_count)
@@ -38,9 +38,9 @@ class Metrics:
         self._buckets[bisect_left(_BUCKETS, seconds)] += 1
         self._seconds += seconds
 
-    def add_counter(self, name: str, says: str, count: Callable[[], int]) -> None:
-        """Add a counter that is kept elsewhere."""
-        self._others.append((name, says, count))
+    def add_counter(self, name: str, description: str, count: Callable[[], int]) -> None:
+        """Add a counter whose value another object holds."""
+        self._counters.append((name, description, count))
 
     def collect(self) -> Iterator[Metric]:
         """Called by the Prometheus registry."""
@@ -48,8 +48,8 @@ class Metrics:
         for (route, status), number in self._requests.items():
             requests.add_metric([route, str(status)], number)
         yield requests
-        for name, says, count in self._others:
-            yield CounterMetricFamily(name, says, value=count())
+        for name, description, count in self._counters:
+            yield CounterMetricFamily(name, description, value=count())
         sums = [(_bucket_label(bound), sum(self._buckets[: index + 1])) for index, bound in enumerate(_BUCKETS)]
         seconds = HistogramMetricFamily("palaver_request_seconds", "Time until the answer was complete.")
         seconds.add_metric([], sums, self._seconds)

@@ -45,23 +45,23 @@ class ChangeFeed:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._me = secrets.token_hex(4)
+        self._process_tag = secrets.token_hex(4)
         self._is_watching = False
         self._tabs: dict[str, set[ChangeListener]] = {}
         self._recent: dict[_Key, Change | None] = {}
         """Objects of recent notices, each with the notice to send after the interval."""
         self._runs: dict[str, int] = {}
-        self._others: dict[_Key, Change] = {}
+        self._outgoing: dict[_Key, Change] = {}
         self._slow: dict[_Key, Change | None] = {}
         """The same for other processes, of slow kinds."""
-        self._telling: asyncio.Task[None] | None = None
+        self._send_task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Watch the writes of this process: from the first page on; with other processes, from the start."""
         if not self._is_watching:
             self._is_watching = True
             try:
-                await self._database.watch(self._touched)
+                await self._database.watch(self._on_changes)
             except BaseException:
                 self._is_watching = False
                 raise
@@ -72,50 +72,50 @@ class ChangeFeed:
         return self._database.kind == "postgresql"
 
     @contextmanager
-    def subscribe(self, project: str, tell: ChangeListener) -> Generator[None]:
+    def subscribe(self, project: str, listener: ChangeListener) -> Generator[None]:
         """Send the changes of a project to a page, within the block."""
-        self._tabs.setdefault(project, set()).add(tell)
+        self._tabs.setdefault(project, set()).add(listener)
         try:
             yield
         finally:
-            self._tabs[project].discard(tell)
+            self._tabs[project].discard(listener)
             if not self._tabs[project]:
                 del self._tabs[project]
 
     def publish(self, *changes: Change) -> None:
         """Report changes that are not in the database."""
-        self._touched(changes)
+        self._on_changes(changes)
 
     def on_notification(self, names: Collection[str]) -> None:
         """Handle notices of other processes. Our own come back, and are ignored."""
         for name in names:
-            who, *rest = name.split("/")
-            if who != self._me and len(rest) == 4 and rest[1] in _KINDS:
-                project, kind, ref, run = rest
-                self._tell(Change(project, cast("ChangeKind", kind), ref, run or None))
+            sender, *fields = name.split("/")
+            if sender != self._process_tag and len(fields) == 4 and fields[1] in _KINDS:
+                project, kind, ref, run = fields
+                self._notify_tabs(Change(project, cast("ChangeKind", kind), ref, run or None))
 
     async def stop(self) -> None:
-        """Send what is pending for other processes."""
-        waiting, self._slow = self._slow, {}
-        for change in waiting.values():
+        """Send pending notices to other processes."""
+        pending, self._slow = self._slow, {}
+        for change in pending.values():
             if change is not None:
-                self._tell_elsewhere(change)
-        if self._telling is not None:
-            await asyncio.wait([self._telling])
+                self._notify_processes(change)
+        if self._send_task is not None:
+            await asyncio.wait([self._send_task])
 
     # This process
 
-    def _touched(self, changes: Sequence[Change]) -> None:
-        together: dict[_Key, Change] = {}
+    def _on_changes(self, changes: Sequence[Change]) -> None:
+        merged: dict[_Key, Change] = {}
         for change in changes:
-            _merge(together, change)
-        for change in together.values():
+            _merge(merged, change)
+        for change in merged.values():
             if self._tabs:
-                self._tell(change)
+                self._notify_tabs(change)
             if self.notifies_others:
-                self._tell_elsewhere(change)
+                self._notify_processes(change)
 
-    def _tell(self, change: Change) -> None:
+    def _notify_tabs(self, change: Change) -> None:
         """Send at once, or after the interval since the last notice of the same object."""
         if change.project != ALL_PROJECTS and change.project not in self._tabs:
             return
@@ -128,21 +128,21 @@ class ChangeFeed:
             if count >= _MAX_RUNS_PER_PROJECT:
                 return
             self._runs[change.project] = count + 1
-        self._hand_on(key, change)
+        self._deliver(key, change)
 
-    def _hand_on(self, key: _Key, change: Change) -> None:
+    def _deliver(self, key: _Key, change: Change) -> None:
         self._recent[key] = None
         pause = SLOW_REPEAT_INTERVAL_S if change.kind in _SLOW_KINDS else REPEAT_INTERVAL_S
-        asyncio.get_running_loop().call_later(pause, self._over, key)
+        asyncio.get_running_loop().call_later(pause, self._on_interval_end, key)
         projects = list(self._tabs) if change.project == ALL_PROJECTS else [change.project]
         for project in projects:
-            for tell in list(self._tabs.get(project, ())):
-                tell(change)
+            for listener in list(self._tabs.get(project, ())):
+                listener(change)
 
-    def _over(self, key: _Key) -> None:
+    def _on_interval_end(self, key: _Key) -> None:
         change = self._recent.pop(key)
         if change is not None:
-            self._hand_on(key, change)
+            self._deliver(key, change)
         elif key[1] == "run":
             self._runs[key[0]] -= 1
             if not self._runs[key[0]]:
@@ -150,45 +150,45 @@ class ChangeFeed:
 
     # Other processes
 
-    def _tell_elsewhere(self, change: Change) -> None:
+    def _notify_processes(self, change: Change) -> None:
         key = _change_key(change)
         if key in self._slow:
             self._slow[key] = change
             return
         if change.kind in _SLOW_KINDS:
             self._slow[key] = None
-            asyncio.get_running_loop().call_later(SLOW_REPEAT_INTERVAL_S, self._slow_over, key)
-        _merge(self._others, change)
-        if self._telling is None:
-            self._telling = asyncio.get_running_loop().create_task(self._tell_others())
+            asyncio.get_running_loop().call_later(SLOW_REPEAT_INTERVAL_S, self._on_slow_interval_end, key)
+        _merge(self._outgoing, change)
+        if self._send_task is None:
+            self._send_task = asyncio.get_running_loop().create_task(self._send_batches())
 
-    def _slow_over(self, key: _Key) -> None:
+    def _on_slow_interval_end(self, key: _Key) -> None:
         change = self._slow.pop(key, None)
         if change is not None:
-            self._tell_elsewhere(change)
+            self._notify_processes(change)
 
-    async def _tell_others(self) -> None:
-        while self._others:
+    async def _send_batches(self) -> None:
+        while self._outgoing:
             await asyncio.sleep(_BATCH_INTERVAL_S)
-            names = ["/".join((self._me, *change[:3], change.run or "")) for change in self._others.values()]
-            self._others = {}
+            names = ["/".join((self._process_tag, *change[:3], change.run or "")) for change in self._outgoing.values()]
+            self._outgoing = {}
             try:
                 await self._database.write(notifications.notify, "changed", names)
             except PalaverError as error:
                 log.debug("Other processes could not be told what changed: %s", error.message)
-        self._telling = None
+        self._send_task = None
 
 
 def _change_key(change: Change) -> _Key:
     return change.project, change.kind, change.ref
 
 
-def _merge(waiting: MutableMapping[_Key, Change] | MutableMapping[_Key, Change | None], change: Change) -> None:
+def _merge(pending: MutableMapping[_Key, Change] | MutableMapping[_Key, Change | None], change: Change) -> None:
     """Replace the pending change of an object; keep its run if the new one has none."""
-    before = waiting.get(_change_key(change))
+    before = pending.get(_change_key(change))
     if before is not None and change.run is None:
         change = change._replace(run=before.run)
-    waiting[_change_key(change)] = change
+    pending[_change_key(change)] = change
 
 
 class NotificationRouter:
@@ -197,66 +197,66 @@ class NotificationRouter:
     def __init__(
         self,
         engine: Engine,
-        records: RunReader,
-        presence: Heartbeat,
-        backlog: RunQueue,
-        callers: Authenticator,
-        connected: ConnectionSync,
+        run_reader: RunReader,
+        heartbeat: Heartbeat,
+        run_queue: RunQueue,
+        authenticator: Authenticator,
+        connection_sync: ConnectionSync,
         changes: ChangeFeed,
-        runner: EvaluationWorker,
+        evaluation_worker: EvaluationWorker,
     ) -> None:
         self._engine = engine
-        self._records = records
-        self._presence = presence
-        self._backlog = backlog
-        self._callers = callers
-        self._connected = connected
-        self._changes = changes
-        self._runner = runner
-        self._answering: set[asyncio.Task[None]] = set()
+        self._run_reader = run_reader
+        self._heartbeat = heartbeat
+        self._run_queue = run_queue
+        self._authenticator = authenticator
+        self._connection_sync = connection_sync
+        self._change_feed = changes
+        self._evaluation_worker = evaluation_worker
+        self._reply_tasks: set[asyncio.Task[None]] = set()
 
     def dispatch(self, notice: Notification) -> None:
         match notice.kind:
             case "grew":
-                self._records.waiters.wake(notice.names)
+                self._run_reader.waiters.wake(notice.names)
             case "followed":
                 self._follow(notice)
             case "cancel":
                 self._follow(notice)  # The process that cancels it waits for its end.
-                self._runner.check_stopped()
+                self._evaluation_worker.check_stopped()
             case "waiting":
-                self._backlog.wake()
-                self._runner.wake()
+                self._run_queue.wake()
+                self._evaluation_worker.wake()
             case "key":
-                self._callers.invalidate(*notice.names)
+                self._authenticator.invalidate(*notice.names)
             case "connection":
-                self._connected.wake()
+                self._connection_sync.wake()
             case "changed":
-                self._changes.on_notification(notice.names)
+                self._change_feed.on_notification(notice.names)
             case "missed":
-                self._records.waiters.wake_all()
-                self._presence.wake()
-                self._backlog.wake()
-                self._runner.wake()
-                self._callers.invalidate_all()
-                self._connected.wake()
+                self._run_reader.waiters.wake_all()
+                self._heartbeat.wake()
+                self._run_queue.wake()
+                self._evaluation_worker.wake()
+                self._authenticator.invalidate_all()
+                self._connection_sync.wake()
             case _:
                 assert_never(notice.kind)
 
     async def stop(self) -> None:
         """Wait for pending replies."""
-        await asyncio.gather(*self._answering)
+        await asyncio.gather(*self._reply_tasks)
 
     def _follow(self, notice: Notification) -> None:
         if any(self._engine.find(name) is not None for name in notice.names):
-            task = asyncio.get_running_loop().create_task(self._answer(notice))
-            self._answering.add(task)
-            task.add_done_callback(self._answering.discard)
+            task = asyncio.get_running_loop().create_task(self._reply(notice))
+            self._reply_tasks.add(task)
+            task.add_done_callback(self._reply_tasks.discard)
             if notice.kind == "cancel":
-                self._presence.wake()
+                self._heartbeat.wake()
 
-    async def _answer(self, notice: Notification) -> None:
+    async def _reply(self, notice: Notification) -> None:
         try:
-            await self._records.announce_growth(notice.names)
+            await self._run_reader.announce_growth(notice.names)
         except PalaverError as error:
             log.debug("Those who follow a run of ours could not be told: %s", error.message)

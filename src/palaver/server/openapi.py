@@ -50,9 +50,9 @@ def openapi_document(
     descriptions: Iterable[Description], default: str | None, api: Any, version: str
 ) -> dict[str, Any]:
     """The whole document. Each operation has `is_chat`; only chats have `messages` in the body of /run."""
-    whole: dict[str, Any] = api.openapi_schema.to_schema()
-    paths: dict[str, Any] = dict(whole.get("paths", {}))
-    components: dict[str, Any] = dict(whole.get("components", {}))
+    document: dict[str, Any] = api.openapi_schema.to_schema()
+    paths: dict[str, Any] = dict(document.get("paths", {}))
+    components: dict[str, Any] = dict(document.get("components", {}))
     schemas = components["schemas"] = dict(components.get("schemas", {}))
     for description in descriptions:
         bodies = _Bodies(description)
@@ -61,7 +61,7 @@ def openapi_document(
             paths |= _operations(description, bodies, prefix)
         paths |= _service_operations(description, bodies.service)
     info = {"title": "Palaver", "version": version}
-    return {**whole, "openapi": "3.1.0", "info": info, "paths": paths, "components": components}
+    return {**document, "openapi": "3.1.0", "info": info, "paths": paths, "components": components}
 
 
 class _Bodies:
@@ -76,12 +76,12 @@ class _Bodies:
         flat: dict[str, Any] = {"inputs": inputs, "ag_config": parameters}
         if description.is_chat:
             history = properties.pop("messages", {"type": "array", "items": {"type": "object"}})
-            needed = [name for name in inputs.get("required", []) if name != "messages"]
-            flat = {"messages": history, **flat, "inputs": {**inputs, "properties": properties, "required": needed}}
+            required = [name for name in inputs.get("required", []) if name != "messages"]
+            flat = {"messages": history, **flat, "inputs": {**inputs, "properties": properties, "required": required}}
         self.run = {"type": "object", "properties": flat}
         self.invoke = {"type": "object", "properties": {**flat, "parameters": parameters, "data": data}}
-        own = _CHAT_SERVICE_FIELDS if description.is_chat else {}
-        self.service = {"type": "object", "properties": {**_SERVICE_FIELDS, **own, **properties}}
+        extra_fields = _CHAT_SERVICE_FIELDS if description.is_chat else {}
+        self.service = {"type": "object", "properties": {**_SERVICE_FIELDS, **extra_fields, **properties}}
 
     def _moved(self, workflow: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         for name, definition in schema.get("$defs", {}).items():
@@ -108,12 +108,12 @@ def _operations(description: Description, bodies: _Bodies, prefix: str) -> dict[
     tag = prefix.strip("/") or "default"
 
     def operation(name: str, summary: str, body: dict[str, Any] | None, *, flags: bool = True) -> dict[str, Any]:
-        told: dict[str, Any] = {"operationId": f"{tag}_{name}", "summary": summary, "responses": _ANSWERS}
+        operation_object: dict[str, Any] = {"operationId": f"{tag}_{name}", "summary": summary, "responses": _ANSWERS}
         if description.description:
-            told["description"] = description.description
+            operation_object["description"] = description.description
         if body is not None:
-            told["requestBody"] = {"content": {"application/json": {"schema": body}}}
-        return told | ({"x-agenta": {"flags": dict(description.flags)}} if flags else {})
+            operation_object["requestBody"] = {"content": {"application/json": {"schema": body}}}
+        return operation_object | ({"x-agenta": {"flags": dict(description.flags)}} if flags else {})
 
     return {
         f"{prefix}/inspect": {
@@ -135,10 +135,14 @@ def _service_operations(description: Description, payload: dict[str, Any]) -> di
 
     def operation(what: str, summary: str, body: dict[str, Any] | None, content: dict[str, Any]) -> dict[str, Any]:
         answers = {**_ANSWERS, "200": {"description": "The answer.", "content": content}}
-        told: dict[str, Any] = {"operationId": f"services_{name}{what}", "summary": summary, "responses": answers}
+        operation_object: dict[str, Any] = {
+            "operationId": f"services_{name}{what}",
+            "summary": summary,
+            "responses": answers,
+        }
         if body is not None:
-            told["requestBody"] = {"content": {"application/json": {"schema": body}}}
-        return told
+            operation_object["requestBody"] = {"content": {"application/json": {"schema": body}}}
+        return operation_object
 
     return {
         f"/services/{name}": {

@@ -55,12 +55,12 @@ def mask_headers(headers: str) -> str:
     return "***" if headers else ""
 
 
-def parse_headers(given: str) -> dict[str, str]:
+def parse_headers(text: str) -> dict[str, str]:
     """Parse `name=value,other=value`, percent-encoded, as in OTEL_EXPORTER_OTLP_HEADERS."""
     headers: dict[str, str] = {}
-    for pair in filter(None, map(str.strip, given.split(","))):
-        name, is_there, value = pair.partition("=")
-        if not is_there:
+    for pair in filter(None, map(str.strip, text.split(","))):
+        name, separator, value = pair.partition("=")
+        if not separator:
             raise SettingsError("Setting otlp_headers: write name=value, and commas between several.")
         headers[name.strip().lower()] = unquote(value.strip())
     try:
@@ -70,17 +70,17 @@ def parse_headers(given: str) -> dict[str, str]:
     return headers
 
 
-def _endpoint_url(given: str) -> str:
+def _endpoint_url(text: str) -> str:
     """The URL to send to; without a path, OTLP's default path."""
     import httpx
 
     try:
-        check_url(given)
+        check_url(text)
     except PalaverError as error:
-        told = error.message.replace("Pass credentials with headers=.", "Put credentials into otlp_headers.")
-        raise SettingsError(f"Setting otlp_endpoint: {told}") from None
-    url = httpx.URL(given)
-    return str(url.copy_with(path=_TRACES_PATH)) if url.path in ("", "/") else given
+        message = error.message.replace("Pass credentials with headers=.", "Put credentials into otlp_headers.")
+        raise SettingsError(f"Setting otlp_endpoint: {message}") from None
+    url = httpx.URL(text)
+    return str(url.copy_with(path=_TRACES_PATH)) if url.path in ("", "/") else text
 
 
 log = logging.getLogger("palaver.traces")
@@ -120,9 +120,9 @@ DEFAULT_TIMING = ExportTiming()
 class _ExportFailure(NamedTuple):
     """Why a request failed, whether it may be retried, and after how many seconds."""
 
-    why: str
-    passes: bool
-    after: float = 0.0
+    reason: str
+    is_temporary: bool
+    retry_after_s: float = 0.0
 
 
 class OtlpExporter:
@@ -138,155 +138,155 @@ class OtlpExporter:
     ) -> None:
         self.endpoint = endpoint
         self._redact = redact
-        self._room = max_pending_bytes
-        self._pace = timing
-        self._waiting: deque[Span] = deque()
-        self._held = 0
-        self._enough = asyncio.Event()
-        self._working: asyncio.Task[None] | None = None
+        self._max_pending_bytes = max_pending_bytes
+        self._timing = timing
+        self._pending: deque[Span] = deque()
+        self._pending_bytes = 0
+        self._batch_ready = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
         self._http: httpx.AsyncClient | None = None
-        self._is_ailing = False
+        self._is_failing = False
         self._is_closing = False
         self.sent = 0
         self.dropped = 0
         """Spans that were not sent, or rejected."""
 
     def put(self, spans: Sequence["Span"]) -> None:
-        """Queue spans; drop those that exceed the limit."""
+        """Queue spans; drop spans beyond the limit."""
         if self.endpoint is None:
             return
         for span in spans:
             size = _span_bytes(span)
-            if self._is_closing or (self._held and self._held + size > self._room):
+            if self._is_closing or (self._pending_bytes and self._pending_bytes + size > self._max_pending_bytes):
                 self._drop(1, "spans come faster than it takes them")
                 continue
-            self._held += size
-            self._waiting.append(span)
-        if len(self._waiting) >= _BATCH_SPANS:
-            self._enough.set()
-        if self._waiting and self._working is None:
+            self._pending_bytes += size
+            self._pending.append(span)
+        if len(self._pending) >= _BATCH_SPANS:
+            self._batch_ready.set()
+        if self._pending and self._task is None:
             # In an empty context: HTTP instrumentation must not count this as part of a run.
             context = contextvars.Context()
-            self._working = asyncio.get_running_loop().create_task(self._work(self.endpoint), context=context)
+            self._task = asyncio.get_running_loop().create_task(self._run(self.endpoint), context=context)
 
     async def close(self) -> None:
         """Send pending spans, for a limited time."""
         self._is_closing = True
-        self._enough.set()
-        if self._working is not None:
-            _, late = await asyncio.wait([self._working], timeout=self._pace.close_timeout_s)
+        self._batch_ready.set()
+        if self._task is not None:
+            _, late = await asyncio.wait([self._task], timeout=self._timing.close_timeout_s)
             for task in late:
                 task.cancel()
                 await asyncio.wait([task])
-        if self._waiting:
-            self._drop(len(self._waiting), "the server has stopped")
-            self._waiting.clear()
+        if self._pending:
+            self._drop(len(self._pending), "the server has stopped")
+            self._pending.clear()
         if self._http is not None:
             await self._http.aclose()
             self._http = None
 
     # Work
 
-    async def _work(self, to: OtlpEndpoint) -> None:
+    async def _run(self, endpoint: OtlpEndpoint) -> None:
         try:
-            while self._waiting:
-                if not self._is_closing and len(self._waiting) < _BATCH_SPANS:
-                    self._enough.clear()
-                    timer = asyncio.get_running_loop().call_later(self._pace.batch_delay_s, self._enough.set)
-                    await self._enough.wait()
+            while self._pending:
+                if not self._is_closing and len(self._pending) < _BATCH_SPANS:
+                    self._batch_ready.clear()
+                    timer = asyncio.get_running_loop().call_later(self._timing.batch_delay_s, self._batch_ready.set)
+                    await self._batch_ready.wait()
                     timer.cancel()
-                await self._send_some(to)
+                await self._send_batch(endpoint)
         finally:
-            self._working = None
+            self._task = None
 
-    async def _send_some(self, to: OtlpEndpoint) -> None:
-        some = [self._waiting.popleft() for _ in range(min(_BATCH_SPANS, len(self._waiting)))]
-        size, left = sum(map(_span_bytes, some)), len(some)
+    async def _send_batch(self, endpoint: OtlpEndpoint) -> None:
+        batch = [self._pending.popleft() for _ in range(min(_BATCH_SPANS, len(self._pending)))]
+        size, unsent = sum(map(_span_bytes, batch)), len(batch)
         try:
-            requests = await asyncio.to_thread(_encode_requests, some, self._redact, to.wire_format)
-            lost = len(some) - sum(request.spans for request in requests)
+            requests = await asyncio.to_thread(_encode_requests, batch, self._redact, endpoint.wire_format)
+            lost = len(batch) - sum(request.spans for request in requests)
             if lost:
                 self._drop(lost, "they could not be written")
-            left -= lost
+            unsent -= lost
             for request in requests:
-                await self._deliver(request, to)
-                left -= request.spans
+                await self._deliver(request, endpoint)
+                unsent -= request.spans
         except asyncio.CancelledError:
-            self._drop(left, "the server has stopped")
+            self._drop(unsent, "the server has stopped")
             raise
         except Exception:  # Don't lose the spans after these.
             log.exception("Spans could not be sent on")
-            self._drop(left, "something broke")
+            self._drop(unsent, "something broke")
         finally:
-            self._held -= size
+            self._pending_bytes -= size
 
-    async def _deliver(self, request: "EncodedRequest", to: OtlpEndpoint) -> None:
+    async def _deliver(self, request: "EncodedRequest", endpoint: OtlpEndpoint) -> None:
         """Send a request, with retries."""
-        pause, until = self._pace.first_retry_s, time.monotonic() + self._pace.give_up_s
+        pause, until = self._timing.first_retry_s, time.monotonic() + self._timing.give_up_s
         while True:
-            trouble = await self._sent(request, to)
-            if trouble is None:
+            failure = await self._send(request, endpoint)
+            if failure is None:
                 return
-            if not trouble.passes:
-                self._drop(request.spans, trouble.why)
+            if not failure.is_temporary:
+                self._drop(request.spans, failure.reason)
                 return
-            self._say(trouble.why)
-            wait = max(trouble.after, pause * random.uniform(0.5, 1.0))  # noqa: S311 -- no secret
+            self._log_failure(failure.reason)
+            wait = max(failure.retry_after_s, pause * random.uniform(0.5, 1.0))  # noqa: S311 -- no secret
             if time.monotonic() + wait > until:
-                self._drop(request.spans, trouble.why)
+                self._drop(request.spans, failure.reason)
                 return
             await asyncio.sleep(wait)
-            pause = min(2 * pause, self._pace.max_retry_s)
+            pause = min(2 * pause, self._timing.max_retry_s)
 
-    async def _sent(self, request: "EncodedRequest", to: OtlpEndpoint) -> _ExportFailure | None:
+    async def _send(self, request: "EncodedRequest", endpoint: OtlpEndpoint) -> _ExportFailure | None:
         import httpx
 
         from palaver.traces.otlp import MEDIA_TYPES, rejected_span_count
 
-        http = self._http = self._http or client(headers=to.headers, timeout=_REQUEST_TIMEOUT_S)
-        headers = {"content-type": MEDIA_TYPES[to.wire_format], "content-encoding": "gzip"}
+        http = self._http = self._http or client(headers=endpoint.headers, timeout=_REQUEST_TIMEOUT_S)
+        headers = {"content-type": MEDIA_TYPES[endpoint.wire_format], "content-encoding": "gzip"}
         body = b""
         try:
-            async with http.stream("POST", to.url, content=request.body, headers=headers) as response:
+            async with http.stream("POST", endpoint.url, content=request.body, headers=headers) as response:
                 with suppress(PalaverError):  # Too long, or compressed; the status counts.
                     body = await read_limited(response, _MAX_ANSWER_BYTES)
         except httpx.HTTPError as error:
-            return _ExportFailure(f"it cannot be reached ({type(error).__name__})", passes=True)
+            return _ExportFailure(f"it cannot be reached ({type(error).__name__})", is_temporary=True)
         status = response.status_code
         if 200 <= status < 300:
-            self._taken(request, rejected_span_count(body, to.wire_format))
+            self._on_accepted(request, rejected_span_count(body, endpoint.wire_format))
             return None
         after = _parse_retry_after(response.headers.get("retry-after", ""))
-        return _ExportFailure(f"it answered {status}", passes=status in _RETRYABLE_STATUSES, after=after)
+        return _ExportFailure(f"it answered {status}", is_temporary=status in _RETRYABLE_STATUSES, retry_after_s=after)
 
-    def _taken(self, request: "EncodedRequest", refused: int) -> None:
-        refused = min(refused, request.spans)
-        self.sent += request.spans - refused
-        if refused:
-            self._drop(refused, "it refused some of them")
-        elif self._is_ailing:
-            self._is_ailing = False
+    def _on_accepted(self, request: "EncodedRequest", rejected: int) -> None:
+        rejected = min(rejected, request.spans)
+        self.sent += request.spans - rejected
+        if rejected:
+            self._drop(rejected, "it refused some of them")
+        elif self._is_failing:
+            self._is_failing = False
             log.info("The OTLP endpoint takes spans again.")
 
-    def _drop(self, count: int, why: str) -> None:
+    def _drop(self, count: int, reason: str) -> None:
         self.dropped += count
-        self._say(why)
+        self._log_failure(reason)
 
-    def _say(self, why: str) -> None:
+    def _log_failure(self, reason: str) -> None:
         """Log the first failure; the next one only after a success."""
-        if not self._is_ailing:
-            self._is_ailing = True
-            log.warning("Spans are not, or not all, sent on to the OTLP endpoint: %s.", printable(why))
+        if not self._is_failing:
+            self._is_failing = True
+            log.warning("Spans are not, or not all, sent on to the OTLP endpoint: %s.", printable(reason))
 
 
-def combine_sinks(keep: SpanSink, sender: OtlpExporter) -> SpanSink:
+def combine_sinks(store: SpanSink, sender: OtlpExporter) -> SpanSink:
     """A sink that stores spans and exports them, if there is an endpoint."""
     if sender.endpoint is None:
-        return keep
+        return store
     put = sender.put
 
     def sink(spans: Sequence["Span"]) -> None:
-        keep(spans)
+        store(spans)
         put(spans)
 
     return sink
@@ -298,13 +298,13 @@ def _encode_requests(
     """Encode requests, in a thread. Spans that cannot be redacted or encoded are left out."""
     from palaver.traces.otlp import EncodedRequest, encode_requests
 
-    clean: list[Span] = []
+    redacted: list[Span] = []
     for span in spans:
         try:
-            clean.append(redact(span))
+            redacted.append(redact(span))
         except Exception:  # Keep the others.
             log.exception("A span could not be sent on")
-    return [EncodedRequest(gzip.compress(body, 1), count) for body, count in encode_requests(clean, form)]
+    return [EncodedRequest(gzip.compress(body, 1), count) for body, count in encode_requests(redacted, form)]
 
 
 def _parse_retry_after(retry_after: str) -> float:

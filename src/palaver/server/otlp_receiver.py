@@ -30,10 +30,10 @@ _INVALID_ARGUMENT = 3
 
 class OtlpReceiver:
     def __init__(
-        self, writer: SpanWriter, reader: RequestDecoder, settings: Settings, *, now: Callable[[], datetime]
+        self, writer: SpanWriter, decoder: RequestDecoder, settings: Settings, *, now: Callable[[], datetime]
     ) -> None:
         self._writer = writer
-        self._reader = reader
+        self._decoder = decoder
         self._now = now
         self._settings = msgspec.structs.replace(settings, max_body=settings.otlp_max_body)
 
@@ -54,26 +54,26 @@ class OtlpReceiver:
         )
         body = await exchange.body(settings)
         with self._writer.reserve(len(body)):
-            sent = TraceRequest(
+            trace_request = TraceRequest(
                 project=exchange.caller.project,
                 body=body,
                 media_type=media_type,
                 encoding=exchange.headers.get("content-encoding"),
                 received_at=self._now(),
             )
-            found = await self._writer.run_in_thread(self._reader.decode, sent, limits)
-        del sent, body  # Free the memory while the spans wait to be written.
+            ingested = await self._writer.run_in_thread(self._decoder.decode, trace_request, limits)
+        del trace_request, body  # Free the memory while the spans wait to be written.
         try:
-            lost = await self._writer.write(found.rows)
+            unwritten = await self._writer.write(ingested.rows)
         except DiskFull as error:
             raise Overloaded(error.message) from None  # Exporters retry after a 503 only.
-        rejected = [*found.rejected, *(RejectedSpan(0, "a span could not be kept") for _ in range(lost))]
+        rejected = [*ingested.rejected, *(RejectedSpan(0, "a span could not be kept") for _ in range(unwritten))]
         return _otlp_answer(200, encode_response(rejected, form), form)
 
     async def close(self) -> None:
         """Write pending spans, and stop the threads and processes."""
         await self._writer.flush()
-        await self._writer.run_in_thread(self._reader.close)
+        await self._writer.run_in_thread(self._decoder.close)
         await self._writer.close()
 
 

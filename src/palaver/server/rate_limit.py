@@ -38,8 +38,8 @@ class RateLimits:
             return
         wait = self._requests.count(caller.key)
         if wait:
-            most = self._requests.max_events
-            raise RateLimited(f"This key may send {most} requests a minute: {_retry_hint(wait)}.", retry_after=wait)
+            limit = self._requests.max_events
+            raise RateLimited(f"This key may send {limit} requests a minute: {_retry_hint(wait)}.", retry_after=wait)
 
     def count_login(self, address: str) -> None:
         """Count a login attempt up front, so that concurrent attempts are limited too."""
@@ -62,8 +62,8 @@ class HasKey(Protocol):
 class ConcurrencyLimit:
     """How many runs, streams or sockets a key has open."""
 
-    def __init__(self, what: str, most: int) -> None:
-        self.max_open = most
+    def __init__(self, what: str, limit: int) -> None:
+        self.max_open = limit
         self._what = what
         self._open: dict[str, int] = {}
 
@@ -102,9 +102,9 @@ class SlidingWindow:
     """At most `most` events in any 60 seconds, by name; 0 means unlimited."""
 
     def __init__(
-        self, most: int, *, monotonic: Callable[[], float] = time.monotonic, max_names: int = MAX_TRACKED_NAMES
+        self, limit: int, *, monotonic: Callable[[], float] = time.monotonic, max_names: int = MAX_TRACKED_NAMES
     ) -> None:
-        self.max_events = most
+        self.max_events = limit
         self._monotonic = monotonic
         self._names = max_names
         self._rings: dict[str, _TimeRing] = {}
@@ -130,8 +130,8 @@ class _TimeRing:
 
     __slots__ = ("_first", "_most", "_times")
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._most = limit
         self._times = array("d")
         self._first = 0  # Index of the oldest, once the ring is full.
 
@@ -158,12 +158,12 @@ class _TimeRing:
 def _network(address: str) -> str:
     """The address; of IPv6 its /64 network, all of which one client may have."""
     try:
-        known = ip_address(address)
+        parsed = ip_address(address)
     except ValueError:
         return address[:64]
-    if not isinstance(known, IPv6Address):
-        return str(known)
-    return str(known.ipv4_mapped or IPv6Address(int(known) >> 64 << 64))
+    if not isinstance(parsed, IPv6Address):
+        return str(parsed)
+    return str(parsed.ipv4_mapped or IPv6Address(int(parsed) >> 64 << 64))
 
 
 def _retry_hint(seconds: int) -> str:

@@ -1,6 +1,6 @@
 """Which redaction rules apply before something is stored.
 
-Server-wide rules come from palaver.toml, those of a workflow from `@chat(redact=[…])`; both are parsed at start. Rules
+Server-wide rules are in palaver.toml, rules of a workflow in `@chat(redact=[…])`; both are parsed at start. Rules
 that hash use a key per project, derived from one in the database, so that all processes compute the same hash.
 """
 
@@ -29,24 +29,24 @@ class RedactionPolicy:
     def __init__(self, settings: Settings, registry: Registry) -> None:
         self._prices = settings.prices
         self._rules: Sequence[Rule] = _parse_rules(settings.redact)
-        self._authors: Mapping[str, Sequence[Rule]] = {
+        self._workflow_rules: Mapping[str, Sequence[Rule]] = {
             one.description.name: _parse_rules(one.options.redact, one.description.name)
             for one in registry
             if one.options.redact
         }
         self._key = b""
-        self._house: ProjectRedactors | None = None
-        self._made: dict[tuple[str, str, RuleScope], Redactor] = {}
+        self._server_redactors: ProjectRedactors | None = None
+        self._redactors: dict[tuple[str, str, RuleScope], Redactor] = {}
 
     async def load_hash_key(self, database: Database, now: Callable[[], datetime]) -> None:
         """Load the hash key, if a rule needs it."""
-        rules = [rule for some in (self._rules, *self._authors.values()) for rule in some]
+        rules = [rule for rules in (self._rules, *self._workflow_rules.values()) for rule in rules]
         if any(rule.action == "hash" for rule in rules):
             from palaver.storage import api_keys
 
             self._key = await database.write(api_keys.get_or_create_secret, _HASH_KEY_NAME, now())
-            self._house = None
-            self._made.clear()
+            self._server_redactors = None
+            self._redactors.clear()
 
     def preload(self) -> None:
         """Import the redaction modules."""
@@ -60,41 +60,39 @@ class RedactionPolicy:
 
     @property
     def server_redactors(self) -> "ProjectRedactors":
-        """What does so."""
-        if self._house is None:
+        if self._server_redactors is None:
             from palaver.traces.redaction.redactor import ProjectRedactors
 
-            self._house = ProjectRedactors(self.server_config())
-        return self._house
+            self._server_redactors = ProjectRedactors(self.server_config())
+        return self._server_redactors
 
     def server_config(self) -> "RedactionConfig":
-        """By what it is done."""
         from palaver.traces.redaction.redactor import RedactionConfig
 
         return RedactionConfig(rules=self._rules, prices=self._prices, key=self._key)
 
     def workflow_span_redactor(self, project: str, workflow: str) -> "Callable[[Span], Span] | None":
         """The redaction of a workflow's own rules for spans, if it has any."""
-        rules = self._authors.get(workflow)
+        rules = self._workflow_rules.get(workflow)
         if rules is None or not any("traces" in rule.scope for rule in rules):
             return None
-        return lambda span: self._by_author(project, workflow).redact_span(span)
+        return lambda span: self._workflow_redactor(project, workflow).redact_span(span)
 
     # Runs and conversations
 
     @property
     def redacts_runs(self) -> bool:
         """Whether any rule applies to runs."""
-        return any("runs" in rule.scope for some in (self._rules, *self._authors.values()) for rule in some)
+        return any("runs" in rule.scope for rules in (self._rules, *self._workflow_rules.values()) for rule in rules)
 
     def run_redactor(self, project: str, workflow: str | None) -> "RunRedactor | None":
         """The redactor for a run, if any rule applies."""
-        rules = [*self._authors.get(workflow or "", ()), *self._rules]
+        rules = [*self._workflow_rules.get(workflow or "", ()), *self._rules]
         if not any("runs" in rule.scope for rule in rules):
             return None
         from palaver.traces.redaction.redactor import RunRedactor
 
-        author = "" if workflow not in self._authors else workflow or ""
+        author = "" if workflow not in self._workflow_rules else workflow or ""
         return RunRedactor(self._redactor(project, author, "runs", rules))
 
     def messages(self, project: str, workflow: str | None, messages: Sequence[Message]) -> Sequence[Message]:
@@ -113,26 +111,28 @@ class RedactionPolicy:
 
     def case_redactor(self, project: str, workflow: str | None) -> "RunRedactor | None":
         """The redactor for test cases created from traces, if any rule applies."""
-        rules = [*self._authors.get(workflow or "", ()), *self._rules]
+        rules = [*self._workflow_rules.get(workflow or "", ()), *self._rules]
         if not any("testsets" in rule.scope for rule in rules):
             return None
         from palaver.traces.redaction.redactor import RunRedactor
 
-        author = "" if workflow not in self._authors else workflow or ""
+        author = "" if workflow not in self._workflow_rules else workflow or ""
         return RunRedactor(self._redactor(project, author, "testsets", rules))
 
-    def _by_author(self, project: str, workflow: str) -> "Redactor":
-        return self._redactor(project, workflow, "traces", self._authors[workflow])
+    def _workflow_redactor(self, project: str, workflow: str) -> "Redactor":
+        return self._redactor(project, workflow, "traces", self._workflow_rules[workflow])
 
     def _redactor(self, project: str, workflow: str, scope: "RuleScope", rules: "Sequence[Rule]") -> "Redactor":
-        known = (project if self._key else "", workflow, scope)  # Only hashes depend on the project.
-        found = self._made.get(known)
-        if found is None:
+        key = (project if self._key else "", workflow, scope)  # Only hashes depend on the project.
+        redactor = self._redactors.get(key)
+        if redactor is None:
             from palaver.traces.redaction import Redactor
             from palaver.traces.redaction.redactor import project_key, usable_rules
 
-            found = self._made[known] = Redactor(usable_rules(rules, self._key), project_key(project, self._key), scope)
-        return found
+            redactor = self._redactors[key] = Redactor(
+                usable_rules(rules, self._key), project_key(project, self._key), scope
+            )
+        return redactor
 
 
 def _parse_rules(tables: Sequence[Mapping[str, object]], workflow: str | None = None) -> "Sequence[Rule]":

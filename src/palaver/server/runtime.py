@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Telemetry:
-    """Spans of our own runs, which are stored and exported, and those that other programs send over OTLP."""
+    """Spans: of our own runs, which are stored and exported, and of other programs, received over OTLP."""
 
     def __init__(self, settings: Settings, database: Database, redaction: RedactionPolicy) -> None:
         redact = redaction.redact_span
@@ -65,7 +65,7 @@ class Telemetry:
         await self.writer.flush()
 
     async def close(self) -> None:
-        """Write and export what is left, and release threads and connections."""
+        """Write and export pending spans, and release threads and connections."""
         await self.tracer.close()
         await self.receiver.close()
         await self.exporter.close()
@@ -100,9 +100,9 @@ class WorkflowRuntime:
         )
 
     def create_heartbeat(
-        self, kind: ProcessKind, died: Callable[[Sequence[str]], Awaitable[None]] | None = None
+        self, kind: ProcessKind, on_dead: Callable[[Sequence[str]], Awaitable[None]] | None = None
     ) -> Heartbeat:
-        """The heartbeat of this process; `died` is called with the ids of processes that ended without a word."""
+        """The heartbeat of this process; `on_dead` is called with the ids of processes that died."""
         return Heartbeat(
             self.process,
             self.database,
@@ -112,11 +112,11 @@ class WorkflowRuntime:
             now=utc_now,
             interval=self.settings.heartbeat_seconds,
             tracer=self.telemetry.tracer,
-            on_dead=died,
+            on_dead=on_dead,
         )
 
     async def flush(self) -> None:
-        """Write what is left of runs that have ended, and of their spans. Nothing can be traced afterwards."""
+        """Write pending records and spans of ended runs. Nothing can be traced afterwards."""
         await self.recorder.flush()
         await self.telemetry.close()
 
@@ -168,8 +168,8 @@ class ProcessRuntime(WorkflowRuntime):
         self.evaluation_worker = create_runner(engine, database, registry, settings, self.redaction, self.process)
         self.live_worker = create_live_scorer(engine, database, registry, settings, self.process)
         self.heartbeat = self.create_heartbeat(kind, self.evaluation_worker.release_slices_of)
-        orphans = AbandonedRuns(database, seconds=settings.orphan_seconds)
-        self.run_reader = RunReader(engine, self.recorder, database, now=utc_now, abandoned=orphans)
+        abandoned = AbandonedRuns(database, seconds=settings.orphan_seconds)
+        self.run_reader = RunReader(engine, self.recorder, database, now=utc_now, abandoned=abandoned)
         self.authenticator = Authenticator(database, settings)
         self.retention = RetentionTask(database, run_days=settings.run_days, spans=settings.span_retention, now=utc_now)
         self.run_queue = RunQueue(
@@ -237,7 +237,7 @@ class ProcessRuntime(WorkflowRuntime):
         self.retention.start()
 
     async def stop(self) -> None:
-        """Stop all loops, write what is left, and close the database. No run may be alive."""
+        """Stop all loops, write pending records, and close the database. No run may be active."""
         await self._stack.aclose()
 
 
@@ -270,9 +270,9 @@ def _on_stop_signal(callback: Callable[[], None]) -> Generator[None]:
     def handle(_number: int, _frame: FrameType | None) -> None:
         loop.call_soon_threadsafe(callback)
 
-    before = {sign: signal.signal(sign, handle) for sign in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for sign, handler in before.items():
-            signal.signal(sign, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)

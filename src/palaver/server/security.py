@@ -34,8 +34,8 @@ _Address = IPv4Address | IPv6Address
 class TrustedProxies:
     """The addresses and networks whose `X-Forwarded-For`, `-Proto` and `-Host` are believed. Anyone can send those."""
 
-    def __init__(self, listed: Iterable[str]) -> None:
-        self._networks = [_parse_network(one) for one in listed]
+    def __init__(self, addresses: Iterable[str]) -> None:
+        self._networks = [_parse_network(one) for one in addresses]
 
     def resolve(self, scope: Scope) -> Scope:
         """Return the scope as a trusted proxy saw it; of any other client unchanged."""
@@ -45,17 +45,17 @@ class TrustedProxies:
         headers: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name, []).extend(value.split(b","))
-        seen = {**scope, "client": (self._client(headers, client[0]), 0)}
+        resolved = {**scope, "client": (self._client(headers, client[0]), 0)}
         if (scheme := _last_value(headers, _FORWARDED_PROTO).lower()) in (b"http", b"https"):
-            secure, plain = ("wss", "ws") if scope["type"] == "websocket" else ("https", "http")
-            seen["scheme"] = secure if scheme == b"https" else plain
+            secure, insecure = ("wss", "ws") if scope["type"] == "websocket" else ("https", "http")
+            resolved["scheme"] = secure if scheme == b"https" else insecure
         if (
             _HOST.fullmatch(host := _last_value(headers, _FORWARDED_HOST))
-            and len(sent := headers.get(b"host", [])) == 1
+            and len(hosts := headers.get(b"host", [])) == 1
         ):
-            seen["headers"] = [pair if pair[0] != b"host" else (b"host", host) for pair in scope["headers"]]
-            seen[ORIGINAL_HOST] = sent[0]
-        return seen
+            resolved["headers"] = [pair if pair[0] != b"host" else (b"host", host) for pair in scope["headers"]]
+            resolved[ORIGINAL_HOST] = hosts[0]
+        return resolved
 
     def _client(self, headers: Mapping[bytes, list[bytes]], peer: str) -> str:
         """The last address that is not a trusted proxy: anyone may have written those before it."""
@@ -117,8 +117,8 @@ def check_request(exchange: Exchange, settings: Settings) -> None:
         check_origin(exchange, settings)
 
 
-def _count_header(exchange: Exchange, wanted: bytes) -> int:
-    return sum(name == wanted for name, _ in exchange.scope["headers"])
+def _count_header(exchange: Exchange, header: bytes) -> int:
+    return sum(name == header for name, _ in exchange.scope["headers"])
 
 
 @lru_cache(256)
@@ -134,8 +134,8 @@ def check_origin(exchange: Exchange, settings: Settings) -> None:
         if exchange.headers.get("sec-fetch-site") == "cross-site":
             raise ForeignOrigin("This request comes from a page of another site.")
         return
-    own = f"{exchange.scope.get('scheme', 'http')}://{exchange.headers.get('host', '')}"
-    if origin.lower() != own.lower() and origin not in settings.allowed_origins:
+    our_origin = f"{exchange.scope.get('scheme', 'http')}://{exchange.headers.get('host', '')}"
+    if origin.lower() != our_origin.lower() and origin not in settings.allowed_origins:
         raise ForeignOrigin("This request comes from a page of another origin: list it in PALAVER_ALLOWED_ORIGINS.")
 
 

@@ -62,15 +62,15 @@ class ServiceEndpoints:
         self,
         registry: Registry,
         settings: Settings,
-        callers: Authenticator,
-        calling: CallHandler,
+        authenticator: Authenticator,
+        calls: CallHandler,
         health: HealthChecks,
         version: str,
     ) -> None:
         self._registry = registry
         self._settings = settings
-        self._callers = callers
-        self._calling = calling
+        self._authenticator = authenticator
+        self._calls = calls
         self._health = health
         self._version = version
 
@@ -81,17 +81,17 @@ class ServiceEndpoints:
             or route.name not in routing.SERVICE_ROUTES
             or "POST" not in route.endpoint.methods
         ):
-            return await self._callers.resolve(exchange)
-        credential = read_credential(exchange.headers, self._callers.cookie)
-        caller = None if credential is None else await self._callers.resolve(exchange)
+            return await self._authenticator.resolve(exchange)
+        credential = read_credential(exchange.headers, self._authenticator.cookie)
+        caller = None if credential is None else await self._authenticator.resolve(exchange)
         security.check_json(exchange)
         exchange.cached_body = await exchange.body(self._settings)
         text = find_palaver_key(exchange.cached_body, self._settings.json_limits)
         if text is None:
-            return caller or await self._callers.resolve(exchange)
+            return caller or await self._authenticator.resolve(exchange)
         if credential is not None and (credential.kind, credential.text) != ("key", text):
             raise ConflictingFields("This request has two different credentials: send one.")
-        caller = await self._callers.caller_of_key(text)
+        caller = await self._authenticator.caller_of_key(text)
         if caller is None:
             raise Unauthorized("This api_key is not, or no longer, good: send another, or leave it out.")
         return caller
@@ -102,24 +102,24 @@ class ServiceEndpoints:
         if route.endpoint.adapter is not None and exchange.method == "POST":
             await self._call(exchange, route)
         elif route.workflow is None:
-            listed = [self._entry(name) for name in sorted({*BUILT_IN_SERVICES, *self._registry.names()})]
-            await exchange.respond(document_response({"services": listed}, stream=False))
+            entries = [self._entry(name) for name in sorted({*BUILT_IN_SERVICES, *self._registry.names()})]
+            await exchange.respond(document_response({"services": entries}, stream=False))
         elif route.name.endswith("README.md"):
-            service, readme = self._described(route.workflow)
+            service, readme = self._describe(route.workflow)
             await exchange.respond(markdown_response(readme or adapter.default_readme(service)))
         else:
-            service, _ = self._described(route.workflow)
+            service, _ = self._describe(route.workflow)
             entry = {**self._entry(route.workflow), "inputs": service.schemas.inputs}
             await exchange.respond(document_response({} if exchange.method == "HEAD" else entry, stream=False))
 
-    def _described(self, name: str) -> tuple[Description, str]:
+    def _describe(self, name: str) -> tuple[Description, str]:
         if name in BUILT_IN_SERVICES and name not in self._registry:
             return BUILT_IN_SERVICES[name], ""
         workflow = self._registry.workflow(name)
         return workflow.description, workflow.options.readme
 
     def _entry(self, name: str) -> dict[str, object]:
-        return adapter.catalog_entry(*self._described(name), self._version)
+        return adapter.catalog_entry(*self._describe(name), self._version)
 
     # Calls
 
@@ -129,13 +129,13 @@ class ServiceEndpoints:
         if name in BUILT_IN_SERVICES and name not in self._registry:
             await exchange.respond(await self._built_in(exchange, route, name))
         else:
-            await self._calling.handle(exchange, route)
+            await self._calls.handle(exchange, route)
 
     async def _built_in(self, exchange: Exchange, route: RouteMatch, name: str) -> HttpResponse:
         stream = route.name == STREAM_ROUTE
         if name == "status":
             return document_response(await self._health.document(), stream=stream)
-        request = await self._calling.read_request(exchange, route)
+        request = await self._calls.read_request(exchange, route)
         payload = parse_payload_object(request) if request.body else {}
         inputs = {key: value for key, value in payload.items() if key not in CONTROL_FIELDS}
         try:
@@ -143,8 +143,8 @@ class ServiceEndpoints:
             if not inputs:
                 raise InvalidBody("payload is required")
         except PalaverError as error:
-            reading = ServiceRequest(workflow=name, is_chat=False, stream=stream)
-            return encode_error(error, reading, status=400)
+            service_request = ServiceRequest(workflow=name, is_chat=False, stream=stream)
+            return encode_error(error, service_request, status=400)
         return document_response({**inputs, "session_id": session_label(payload, request.new_id)}, stream=stream)
 
 
@@ -216,10 +216,10 @@ class ServiceSocket:
         self._path = routing.strip_prefix(sockets.settings.root_path, scope["path"]).rstrip("/") + "/stream"
         self._call: _ServiceCall | None = None
         self._task: asyncio.Task[None] | None = None
-        self._let_in = self._is_leaving = False
+        self._has_accepted_call = self._is_leaving = False
         # Messages have no headers: all calls belong to the trace of the handshake.
         traces = [value.decode("latin-1") for name, value in scope["headers"] if name == b"traceparent"]
-        self._traced = {"traceparent": traces[0]} if traces else {}
+        self._trace_headers = {"traceparent": traces[0]} if traces else {}
         extensions: dict[str, Any] = scope.get("extensions") or {}
         self._connection: Any = extensions.get(CONNECTION_EXTENSION)
 
@@ -227,11 +227,11 @@ class ServiceSocket:
         """Serve until either side closes it. That counts as a disconnect for its call."""
         await self._send({"type": "websocket.accept", "headers": _ACCEPT_HEADERS})
         if self._connection is not None:
-            self._connection.on_shutdown = self._leave
+            self._connection.on_shutdown = self._on_shutdown
         try:
-            while (message := await self._heard())["type"] != "websocket.disconnect":
+            while (message := await self._receive_message())["type"] != "websocket.disconnect":
                 try:
-                    await self._take(message.get("text") or "")
+                    await self._handle_message(message.get("text") or "")
                 except PalaverError as error:
                     await self.send(error_message(error, status=error_status(error)))
         except TimeoutError:
@@ -244,17 +244,17 @@ class ServiceSocket:
             if self._task is not None:
                 await asyncio.wait([self._task])
 
-    async def _heard(self) -> MutableMapping[str, Any]:
-        while not self._let_in:
+    async def _receive_message(self) -> MutableMapping[str, Any]:
+        while not self._has_accepted_call:
             try:
                 async with asyncio.timeout(_FIRST_CALL_TIMEOUT_S):
                     return await self._receive()
             except TimeoutError:
-                if self._call is None and not self._let_in:
+                if self._call is None and not self._has_accepted_call:
                     raise
         return await self._receive()
 
-    async def _take(self, text: str) -> None:
+    async def _handle_message(self, text: str) -> None:
         message = parse_message(text)
         if message.event == "cancel":
             if self._call is not None:
@@ -265,7 +265,7 @@ class ServiceSocket:
         if self._is_leaving:
             raise ShuttingDown("The server is stopping: call again in a moment.")
         payload = with_api_key(message.payload, self._key) if self._key else message.payload
-        request = SocketRequest(0, "POST", self._path, {**_JSON, **self._traced})
+        request = SocketRequest(0, "POST", self._path, {**_JSON, **self._trace_headers})
         scope = envelopes.http_scope(request, payload, self._scope)
         self._call = _ServiceCall(self, payload)
         self._task = asyncio.get_running_loop().create_task(self._answer(self._call, scope))
@@ -275,7 +275,7 @@ class ServiceSocket:
             await self._sockets.app(scope, call.receive, call.send)
         except Exception as error:
             log.debug("A call on a socket broke off: %r", error)  # The application has logged it.
-        self._let_in = self._let_in or call.status not in _REJECTED_STATUSES
+        self._has_accepted_call = self._has_accepted_call or call.status not in _REJECTED_STATUSES
         self._call = None  # Before the last message: the client may start the next call at once.
         await self.send(call.last or complete_message(json.encode(call.unended)))
         if self._is_leaving:
@@ -293,13 +293,13 @@ class ServiceSocket:
             pass  # Disconnected: receive() will tell.
 
     def stop(self, run: str) -> bool:
-        """Cancel a run, whatever its workflow does on disconnect. False if it has not started."""
+        """Cancel a run, even if its workflow continues after a disconnect. False if it has not started."""
         alive = self._sockets.engine.find(run)
         if alive is not None:
             alive.cancel()
         return alive is not None
 
-    def _leave(self) -> None:
+    def _on_shutdown(self) -> None:
         """The server stops: the call may end, no other starts."""
         self._is_leaving = True
         if self._task is None or self._task.done():

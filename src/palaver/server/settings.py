@@ -175,19 +175,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_loopback(self) -> bool:
-        """Can only this machine reach us?"""
+        """Whether only this machine can reach the server."""
         return _is_loopback(self.host)
 
     @property
     def span_retention(self) -> RetentionPolicy:
-        """How long spans are kept, and how much of them."""
-        own = {name: one.trace_retention_days for name, one in self.projects.items()}
-        days = {name: number for name, number in own.items() if number is not None}
+        project_days = {name: one.trace_retention_days for name, one in self.projects.items()}
+        days = {name: number for name, number in project_days.items() if number is not None}
         return RetentionPolicy(days=self.trace_retention_days, days_by_project=days, bytes=self.trace_max_bytes)
 
     @property
     def testset_limits(self) -> TestsetLimits:
-        """How large a test set may be."""
         return TestsetLimits(
             rows=self.testset_max_rows,
             columns=self.testset_max_columns,
@@ -197,26 +195,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def run_limits(self) -> RunLimits:
-        """How far a run may go, unless its author says otherwise."""
         return RunLimits(seconds=self.run_seconds, events=self.run_events, bytes=self.run_bytes)
 
     @property
     def history_limits(self) -> history.HistoryLimits:
-        """How much the history of a call may hold."""
         return history.HistoryLimits(
             messages=self.max_messages, parts=self.max_parts, files=self.max_files, file=self.max_file
         )
 
     @property
     def json_limits(self) -> json.JsonLimits:
-        """How much a JSON body may hold."""
         return json.JsonLimits(
             depth=self.max_json_depth, keys=self.max_json_keys, items=self.max_json_items, string=self.max_string
         )
 
 
 SETTING_NAMES = sorted(field.name for field in msgspec.structs.fields(Settings))
-"""Of all settings."""
 _APPLICATION_TABLES = frozenset({"jobchat"})
 """Tables of palaver.toml that applications read."""
 _REMOVAL_HINT = "Remove it; docs/settings.md lists what there is."
@@ -241,9 +235,9 @@ def read_settings(
     sources: dict[str, Source] = {}
     for field in msgspec.structs.fields(Settings):
         variable = f"PALAVER_{field.name.upper()}"
-        given = (flags or {}).get(field.name)
-        if given is not None:
-            values[field.name], sources[field.name] = given, "flag"
+        value = (flags or {}).get(field.name)
+        if value is not None:
+            values[field.name], sources[field.name] = value, "flag"
         elif variable in env and field.name not in FILE_ONLY_SETTINGS:
             values[field.name], sources[field.name] = _convert(env[variable], field.type, variable), "env"
         elif field.name in file:
@@ -263,25 +257,25 @@ def read_settings(
 
 
 def unknown_names(folder: Path) -> dict[str, str]:
-    """The names in palaver.toml that are no setting's, each with what to do."""
-    others = [
+    """Unknown names in palaver.toml, each with a hint."""
+    unknown = [
         name
         for name in _read_file(folder / "palaver.toml")
         if name not in SETTING_NAMES and name not in _APPLICATION_TABLES
     ]
-    return {name: f"Write {near[0]}." if (near := closest_names(name)) else _REMOVAL_HINT for name in others}
+    return {name: f"Write {matches[0]}." if (matches := closest_names(name)) else _REMOVAL_HINT for name in unknown}
 
 
 def closest_names(name: str) -> list[str]:
-    """The setting that may be meant by a name that is none."""
-    from difflib import get_close_matches  # Only who misspells waits for it.
+    """The setting with the most similar name, if any."""
+    from difflib import get_close_matches  # Imported only when needed.
 
     return get_close_matches(name.lower().replace("-", "_"), SETTING_NAMES, 1, 0.75)
 
 
 def _check_rules(settings: Settings) -> None:
     if settings.redact:
-        from palaver.traces.redaction import parse_rules  # They know all that a record holds: few have any.
+        from palaver.traces.redaction import parse_rules  # A slow import, and few servers have rules.
 
         parse_rules(settings.redact)
 

@@ -1,6 +1,6 @@
 """Example programs that call a workflow, one per client, complete and with valid inputs.
 
-A key is never in them, only the variable that holds it; and not even that where nobody needs a key.
+They never contain a key, only the variable that holds it, and not even that where no key is needed.
 """
 
 import shlex
@@ -39,8 +39,8 @@ class _SnippetContext(NamedTuple):
 
 def snippets(description: Description, base: str, *, keyed: bool) -> list[Snippet]:
     """All programs, for a server at `base`."""
-    about = _snippet_context(description, base, keyed=keyed)
-    return [Snippet(client, language, write(about)) for client, language, write in _CLIENTS]
+    context = _snippet_context(description, base, keyed=keyed)
+    return [Snippet(client, language, write(context)) for client, language, write in _CLIENTS]
 
 
 def curl_command(description: Description, base: str, *, keyed: bool = False) -> str:
@@ -57,53 +57,53 @@ def _snippet_context(description: Description, base: str, *, keyed: bool) -> _Sn
 # The programs
 
 
-def _curl(about: _SnippetContext) -> str:
-    body: dict[str, Any] = {"messages": [{"role": "user", "content": _EXAMPLE_TEXT}]} if about.is_chat else {}
-    if about.inputs or not body:
-        body["inputs"] = about.inputs
-    lines = [f"curl {shlex.quote(f'{about.url}/invoke')}", "  -H 'content-type: application/json'"]
-    if about.keyed:
+def _curl(context: _SnippetContext) -> str:
+    body: dict[str, Any] = {"messages": [{"role": "user", "content": _EXAMPLE_TEXT}]} if context.is_chat else {}
+    if context.inputs or not body:
+        body["inputs"] = context.inputs
+    lines = [f"curl {shlex.quote(f'{context.url}/invoke')}", "  -H 'content-type: application/json'"]
+    if context.keyed:
         lines.append('  -H "authorization: Bearer $PALAVER_KEY"')
-    said = _json(body).replace("'", "'\\''")
-    return " \\\n".join([*lines, f"  -d '{said}'"]) + "\n"
+    data = _json(body).replace("'", "'\\''")
+    return " \\\n".join([*lines, f"  -d '{data}'"]) + "\n"
 
 
-def _openai_python(about: _SnippetContext) -> str:
-    key = 'os.environ["PALAVER_KEY"]' if about.keyed else '"none"'
-    asked = [
-        f"model={_json(about.name)}",
-        f"input={_json(_EXAMPLE_TEXT if about.is_chat else '')}",
-        *_extra_body(about),
+def _openai_python(context: _SnippetContext) -> str:
+    key = 'os.environ["PALAVER_KEY"]' if context.keyed else '"none"'
+    arguments = [
+        f"model={_json(context.name)}",
+        f"input={_json(_EXAMPLE_TEXT if context.is_chat else '')}",
+        *_extra_body(context),
     ]
     return (
-        f"{_imports(about)}from openai import OpenAI\n\n"
-        f"client = OpenAI(base_url={_json(f'{about.url}/v1')}, api_key={key})\n\n"
-        f"response = client.responses.create({', '.join(asked)})\n"
+        f"{_imports(context)}from openai import OpenAI\n\n"
+        f"client = OpenAI(base_url={_json(f'{context.url}/v1')}, api_key={key})\n\n"
+        f"response = client.responses.create({', '.join(arguments)})\n"
         "print(response.output_text)\n"
     )
 
 
-def _openai_node(about: _SnippetContext) -> str:
-    key = "process.env.PALAVER_KEY" if about.keyed else '"none"'
-    asked: dict[str, Any] = {"model": about.name, "input": _EXAMPLE_TEXT if about.is_chat else ""}
-    if about.inputs:
-        asked["custom_inputs"] = about.inputs
+def _openai_node(context: _SnippetContext) -> str:
+    key = "process.env.PALAVER_KEY" if context.keyed else '"none"'
+    arguments: dict[str, Any] = {"model": context.name, "input": _EXAMPLE_TEXT if context.is_chat else ""}
+    if context.inputs:
+        arguments["custom_inputs"] = context.inputs
     return (
         "import OpenAI from 'openai';\n\n"
-        f"const client = new OpenAI({{ baseURL: {_json(f'{about.url}/v1')}, apiKey: {key} }});\n\n"
-        f"const response = await client.responses.create({_json(asked)});\n"
+        f"const client = new OpenAI({{ baseURL: {_json(f'{context.url}/v1')}, apiKey: {key} }});\n\n"
+        f"const response = await client.responses.create({_json(arguments)});\n"
         "console.log(response.output_text);\n"
     )
 
 
-def _ai_sdk(about: _SnippetContext) -> str:
-    options = [f"api: {_json(f'{about.url}/api/chat')}"]
-    if about.keyed:
+def _ai_sdk(context: _SnippetContext) -> str:
+    options = [f"api: {_json(f'{context.url}/api/chat')}"]
+    if context.keyed:
         options.append("headers: { authorization: `Bearer ${process.env.PALAVER_KEY}` }")
-    if about.inputs:
-        options.append(f"body: {_json({'inputs': about.inputs})}")
+    if context.inputs:
+        options.append(f"body: {_json({'inputs': context.inputs})}")
     question = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": _EXAMPLE_TEXT}]}
-    messages = _json([question] if about.is_chat else [])
+    messages = _json([question] if context.is_chat else [])
     return (
         "import { DefaultChatTransport, readUIMessageStream } from 'ai';\n\n"
         "// In a component: useChat({ transport }).\n"
@@ -112,7 +112,7 @@ def _ai_sdk(about: _SnippetContext) -> str:
         "const stream = await transport.sendMessages({ chatId: 'chat-1', messages, trigger: 'submit-message' });\n\n"
         "let answer;\n"
         "for await (const message of readUIMessageStream({ stream })) answer = message;\n"
-        f"{_TEXT if about.is_chat else _VALUE}"
+        f"{_TEXT if context.is_chat else _VALUE}"
     )
 
 
@@ -123,24 +123,24 @@ _VALUE = (
 )
 
 
-def _langchain(about: _SnippetContext) -> str:
-    key = 'SecretStr(os.environ["PALAVER_KEY"])' if about.keyed else 'SecretStr("none")'
-    options = [f"model={_json(about.name)}", f"base_url={_json(f'{about.url}/v1')}", f"api_key={key}"]
-    options += ["use_responses_api=True", *_extra_body(about)]
+def _langchain(context: _SnippetContext) -> str:
+    key = 'SecretStr(os.environ["PALAVER_KEY"])' if context.keyed else 'SecretStr("none")'
+    options = [f"model={_json(context.name)}", f"base_url={_json(f'{context.url}/v1')}", f"api_key={key}"]
+    options += ["use_responses_api=True", *_extra_body(context)]
     listed = "".join(f"    {option},\n" for option in options)
     return (
-        f"{_imports(about)}from langchain_openai import ChatOpenAI\nfrom pydantic import SecretStr\n\n"
+        f"{_imports(context)}from langchain_openai import ChatOpenAI\nfrom pydantic import SecretStr\n\n"
         f"model = ChatOpenAI(\n{listed})\n\n"
-        f"print(model.invoke({_json(_EXAMPLE_TEXT if about.is_chat else '')}).text)\n"
+        f"print(model.invoke({_json(_EXAMPLE_TEXT if context.is_chat else '')}).text)\n"
     )
 
 
-def _imports(about: _SnippetContext) -> str:
-    return "import os\n\n" if about.keyed else ""
+def _imports(context: _SnippetContext) -> str:
+    return "import os\n\n" if context.keyed else ""
 
 
-def _extra_body(about: _SnippetContext) -> list[str]:
-    return [f"extra_body={_python({'custom_inputs': about.inputs})}"] if about.inputs else []
+def _extra_body(context: _SnippetContext) -> list[str]:
+    return [f"extra_body={_python({'custom_inputs': context.inputs})}"] if context.inputs else []
 
 
 _CLIENTS: tuple[tuple[Client, Language, Callable[[_SnippetContext], str]], ...] = (

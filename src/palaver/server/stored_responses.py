@@ -45,11 +45,11 @@ class StoredResponses:
     """The handlers. Each returns the response, or None if it has sent a stream itself."""
 
     def __init__(
-        self, settings: Settings, database: Database, records: RunReader, *, now: Callable[[], datetime]
+        self, settings: Settings, database: Database, run_reader: RunReader, *, now: Callable[[], datetime]
     ) -> None:
         self._settings = settings
         self._database = database
-        self._records = records
+        self._run_reader = run_reader
         self._now = now
 
     # Responses
@@ -58,44 +58,44 @@ class StoredResponses:
         """GET and DELETE /responses/{id}."""
         project, name = exchange.caller.project, request.parameters["id"]
         query = store.parse_query(request) if request.method != "DELETE" else None
-        stored = await self._found(project, name, request.workflow)
+        stored = await self._get_stored(project, name, request.workflow)
         if query is None:
             return await self._delete(project, stored)
         if not query.stream:
-            return _response_answer(stored, await self._records.read_log_of(stored.row))
-        reading, started = _decode_reading(stored), _run_started(stored)
-        following = self._records.follow(project, stored.row.id)
-        frames = store.resumed_encoder(reading, query.after)
-        frames = pad_deltas(frames) if self._settings.obfuscate else frames
+            return _response_answer(stored, await self._run_reader.read_log_of(stored.row))
+        protocol_request, started = _decode_reading(stored), _run_started(stored)
+        batches = self._run_reader.follow(project, stored.row.id)
+        encode = store.resumed_encoder(protocol_request, query.after)
+        encode = pad_deltas(encode) if self._settings.obfuscate else encode
         await replay_events(
-            exchange, responses.stream_head(started), frames, following, stall=self._settings.stream_stall
+            exchange, responses.stream_head(started), encode, batches, stall=self._settings.stream_stall
         )
         return None
 
     async def cancel(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """POST /responses/{id}/cancel. Can be repeated."""
         project, name = exchange.caller.project, request.parameters["id"]
-        stored = await self._found(project, name, request.workflow)
+        stored = await self._get_stored(project, name, request.workflow)
         if stored.row.is_alive:
-            await self._records.cancel(project, stored.row.id)
-            stored = await self._found(project, name, request.workflow)
+            await self._run_reader.cancel(project, stored.row.id)
+            stored = await self._get_stored(project, name, request.workflow)
         if stored.row.status != "cancelled":
             raise NotCancellable(f"The response {name!r} has ended and cannot be cancelled any more.")
-        return _response_answer(stored, await self._records.read_log_of(stored.row))
+        return _response_answer(stored, await self._run_reader.read_log_of(stored.row))
 
     async def input_items(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """GET /responses/{id}/input_items."""
         query = store.parse_page_query(request)
         project, name = exchange.caller.project, request.parameters["id"]
-        stored = await self._found(project, name, request.workflow)
-        seen = await self._database.read(run_log.messages_seen_by, project, stored)
-        if seen is None:
+        stored = await self._get_stored(project, name, request.workflow)
+        messages = await self._database.read(run_log.messages_seen_by, project, stored)
+        if messages is None:
             raise ResponseNotFound(name)  # A previous response was deleted.
-        return store.page_response(store.message_items(seen, name), query)
+        return store.page_response(store.message_items(messages, name), query)
 
-    async def _found(self, project: str, name: str, workflow: str | None) -> StoredRun:
+    async def _get_stored(self, project: str, name: str, workflow: str | None) -> StoredRun:
         try:
-            stored = await self._records.get_run(project, store.run_of_response(name))
+            stored = await self._run_reader.get_run(project, store.run_of_response(name))
         except RunNotFound:
             raise ResponseNotFound(name) from None
         if not stored.row.stored or workflow not in (None, stored.row.workflow):
@@ -152,12 +152,12 @@ class StoredResponses:
 
     async def item(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """GET and DELETE /conversations/{id}/items/{item}."""
-        project, name, wanted = exchange.caller.project, request.parameters["id"], request.parameters["item"]
+        project, name, item_id = exchange.caller.project, request.parameters["id"], request.parameters["item"]
         await self._thread(project, request)
         if request.method != "DELETE":
             branch = await self._database.read(threads.get_branch, project, name)
-            return store.item_response(store.find_item(_branch_items(branch, name), wanted))
-        await self._database.write(_remove_item, project, name, wanted, self._now())
+            return store.item_response(store.find_item(_branch_items(branch, name), item_id))
+        await self._database.write(_remove_item, project, name, item_id, self._now())
         return _conversation_answer(await self._thread(project, request))
 
     async def _with_files(
@@ -220,27 +220,27 @@ def _append_items(
     return created, threads.get_branch(db, project, thread)
 
 
-def _remove_item(db: Connection, project: str, thread: str, wanted: str, at: datetime) -> None:
+def _remove_item(db: Connection, project: str, thread: str, item_id: str, at: datetime) -> None:
     """Delete an item: its message is removed, or replaced by one with its other items.
 
     A tool call is deleted with its result: without the call, the history would be invalid.
     """
     branch = threads.get_branch(db, project, thread)
     items = _branch_items(branch, thread)
-    item = store.find_item(items, wanted)
-    for gone in (item, *_call_outputs(items, item)):
-        node = branch[gone.message]
-        left = store.without_item(node.message, gone)
-        if left is None:
+    item = store.find_item(items, item_id)
+    for removed in (item, *_call_outputs(items, item)):
+        node = branch[removed.message]
+        rest_message = store.without_item(node.message, removed)
+        if rest_message is None:
             threads.delete_message(db, project, thread, node.id, below="keep", at=at)
         else:
-            run_log.replace_message(db, project, thread, node, left)
+            run_log.replace_message(db, project, thread, node, rest_message)
 
 
 def _call_outputs(items: Sequence[StoredItem], call: StoredItem) -> list[StoredItem]:
     """The result of a tool call, if any; after its result, the id of a call may be used again."""
     if call.item["type"] != "function_call":
         return []
-    later = items[items.index(call) + 1 :]
-    same = next((item for item in later if item.item.get("call_id") == call.item["call_id"]), None)
+    following_items = items[items.index(call) + 1 :]
+    same = next((item for item in following_items if item.item.get("call_id") == call.item["call_id"]), None)
     return [same] if same is not None and same.item["type"] == "function_call_output" else []

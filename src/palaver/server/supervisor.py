@@ -45,20 +45,20 @@ class InheritedSockets(NamedTuple):
 
     number: int
     is_announcer: bool
-    """Whether it prints what is served, for all workers."""
+    """Whether it prints the served workflows, for all workers."""
     listening: socket.socket
     parent_socket: socket.socket
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Parse the argument of --inherit: two numbers and two file descriptors."""
-        number, speaks, *files = map(int, text.split(":"))
+        number, is_announcer, *files = map(int, text.split(":"))
         for file in files:
             os.set_inheritable(file, False)  # A subprocess of a workflow must not hold the port.
-        listening, line = (socket.socket(fileno=file) for file in files)
+        listening, parent_socket = (socket.socket(fileno=file) for file in files)
         listening.setblocking(False)
-        line.setblocking(False)
-        return cls(number, bool(speaks), listening, line)
+        parent_socket.setblocking(False)
+        return cls(number, bool(is_announcer), listening, parent_socket)
 
     def report_ready(self) -> None:
         """Tell the parent that this worker serves."""
@@ -67,19 +67,21 @@ class InheritedSockets(NamedTuple):
 
 
 class _WorkerProcess:
-    def __init__(self, number: int, process: "subprocess.Popen[bytes]", line: socket.socket, began: float) -> None:
+    def __init__(
+        self, number: int, process: "subprocess.Popen[bytes]", parent_socket: socket.socket, started_at: float
+    ) -> None:
         self.number = number
         self.process = process
-        self.started_at = began
+        self.started_at = started_at
         self.forwarded_stops = 0
-        self._line = line
+        self._socket = parent_socket
         self._is_ready = False
 
     @property
     def is_ready(self) -> bool:
         if not self._is_ready:
             with suppress(OSError):
-                self._is_ready = self._line.recv(1) == _READY_BYTE
+                self._is_ready = self._socket.recv(1) == _READY_BYTE
         return self._is_ready
 
     def forward_stops(self, stops: int) -> None:
@@ -89,11 +91,11 @@ class _WorkerProcess:
         self.forwarded_stops = stops
 
     def close(self) -> None:
-        self._line.close()
+        self._socket.close()
 
 
 class WorkerSupervisor:
-    """Starts workers, replaces those that die, and stops them all."""
+    """Starts workers, replaces dead ones, and stops them all."""
 
     def __init__(
         self,
@@ -109,7 +111,7 @@ class WorkerSupervisor:
         self._seconds = seconds
         self._monotonic = monotonic
         self._workers: dict[int, _WorkerProcess] = {}
-        self._due = dict.fromkeys(range(2, count + 1), 0.0)
+        self._start_at = dict.fromkeys(range(2, count + 1), 0.0)
         """When to start each missing worker."""
         self._pauses: dict[int, float] = {}
         self._stops = 0
@@ -134,20 +136,20 @@ class WorkerSupervisor:
                 self._stop()
 
     def _start(self, number: int) -> None:
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        files = (self._listening.fileno(), theirs.fileno())
-        speaks = not self._workers and not self._has_served
-        told = f"{number}:{speaks:d}:{files[0]}:{files[1]}"
-        with theirs:
+        our_end, their_end = socket.socketpair()
+        our_end.setblocking(False)
+        files = (self._listening.fileno(), their_end.fileno())
+        is_announcer = not self._workers and not self._has_served
+        argument = f"{number}:{is_announcer:d}:{files[0]}:{files[1]}"
+        with their_end:
             # In its own process group: the parent gets Ctrl+C and passes it on.
-            process = subprocess.Popen([*self._command, "--inherit", told], pass_fds=files, process_group=0)
-        self._workers[number] = _WorkerProcess(number, process, ours, self._monotonic())
+            process = subprocess.Popen([*self._command, "--inherit", argument], pass_fds=files, process_group=0)
+        self._workers[number] = _WorkerProcess(number, process, our_end, self._monotonic())
 
     def _start_due(self) -> None:
         now = self._monotonic()
-        for number in [number for number, due in self._due.items() if due <= now]:
-            del self._due[number]
+        for number in [number for number, due in self._start_at.items() if due <= now]:
+            del self._start_at[number]
             self._start(number)
 
     def _ended(self) -> list[_WorkerProcess]:
@@ -165,10 +167,10 @@ class WorkerSupervisor:
         now, before = self._monotonic(), self._pauses.get(worker.number, _RESTART_DELAYS_S[0] / 2)
         pause = min(before * 2, _RESTART_DELAYS_S[1]) if now - worker.started_at < _EARLY_EXIT_S else 0.0
         self._pauses[worker.number] = max(pause, _RESTART_DELAYS_S[0] / 2)
-        self._due[worker.number] = now + pause
+        self._start_at[worker.number] = now + pause
 
     def _stop(self) -> None:
-        """Stop all workers; kill those that don't end in time."""
+        """Stop all workers; kill the ones that don't end in time."""
         self._stops = max(self._stops, 1)
         until = self._monotonic() + self._seconds
         while len(self._ended()) < len(self._workers):
@@ -187,12 +189,12 @@ class WorkerSupervisor:
         def stop(_sign: int, _frame: FrameType | None) -> None:
             self._stops += 1
 
-        before = {sign: signal.signal(sign, stop) for sign in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
-            for sign, handler in before.items():
-                signal.signal(sign, handler)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def _describe_exit(code: int) -> str:
@@ -206,19 +208,21 @@ _IGNORED_FOLDERS = frozenset({".venv", "venv", "node_modules", "__pycache__", ".
 def run_with_reload(command: Sequence[str], folders: Iterable[Path]) -> int:
     """Run the command until interrupted; restart it when a Python file below the folders changes."""
     roots = sorted({folder.resolve() for folder in folders})
-    seen = _modification_times(roots)
+    before_times = _modification_times(roots)
     child = subprocess.Popen(command)
-    for sign in (signal.SIGINT, signal.SIGTERM):  # A shell's background jobs ignore SIGINT.
-        signal.signal(sign, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):  # A shell's background jobs ignore SIGINT.
+        signal.signal(number, signal.default_int_handler)
     try:
         while True:
             time.sleep(_RELOAD_POLL_INTERVAL_S)
             now = _modification_times(roots)
-            if now == seen:
+            if now == before_times:
                 continue
-            changed = sorted(str(path.name) for path in now.keys() | seen.keys() if now.get(path) != seen.get(path))
+            changed = sorted(
+                str(path.name) for path in now.keys() | before_times.keys() if now.get(path) != before_times.get(path)
+            )
             sys.stderr.write(f"{', '.join(changed[:3])} changed: starting again\n")
-            seen = now
+            before_times = now
             _stop_child(child)
             child = subprocess.Popen(command)
     except KeyboardInterrupt:

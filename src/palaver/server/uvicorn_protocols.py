@@ -1,8 +1,8 @@
 """The HTTP and WebSocket protocol classes for uvicorn.
 
-uvicorn waits forever for the end of a request's head and buffers it whatever its size. When it responds before all of
-the body has arrived, it waits forever for the rest, or closes the connection, which resets it under a client that is
-still sending. `HttpConnection` limits both, and closes so that the client can read the response.
+uvicorn waits forever for the end of a request's head and buffers it without a size limit. When it responds before all
+of the body has arrived, it waits forever for the rest, or closes the connection, which resets it under a client that
+is still sending. `HttpConnection` limits both, and closes so that the client can read the response.
 
 `SocketWriter` writes to the socket past uvicorn's `send`, which takes a dictionary per chunk and validates each header:
 a third of the cost of sending (docs/decisions/0014). It handles the common case; for all others `send` is used. Whole
@@ -47,16 +47,16 @@ class SocketWriter:
         self._flow = cycle.flow
         self._transport = cycle.transport
 
-    def watch(self, gone: Callable[[], None]) -> None:
+    def watch(self, callback: Callable[[], None]) -> None:
         """Call `gone` when the client disconnects; at once if it has."""
         if self._cycle.disconnected:
-            gone()
+            callback()
         else:
-            self._connection.on_disconnect = gone
+            self._connection.on_disconnect = callback
 
-    def unwatch(self, gone: Callable[[], None]) -> None:
+    def unwatch(self, callback: Callable[[], None]) -> None:
         """Remove the callback, unless the next request on this connection has set its own."""
-        if self._connection.on_disconnect == gone:
+        if self._connection.on_disconnect == callback:
             self._connection.on_disconnect = None
 
     def take_body(self) -> bytes | None:
@@ -74,7 +74,7 @@ class SocketWriter:
         return self._transport.get_write_buffer_size()
 
     def abort(self) -> None:
-        """End the connection, whatever is under way."""
+        """Close the connection at once."""
         self._transport.abort()
 
     def write_chunk(self, piece: bytes) -> bool:
@@ -95,13 +95,13 @@ class SocketWriter:
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers])
         if lines.count("\n") != len(headers) or lines.count("\r") != len(headers):
             return False  # A line break in a value: uvicorn raises.
-        own = _encode_server_headers(cycle.default_headers)
+        server_headers = _encode_server_headers(cycle.default_headers)
         length = b"content-length: %d\r\n\r\n" % len(body)
         cycle.response_started = cycle.response_complete = True
         if not _pending:
             asyncio.get_running_loop().call_soon(flush_pending)
-        whole = b"".join((STATUS_LINE[status], own, lines.encode("latin-1"), length, body))
-        _pending.append((self, whole, cycle.on_response))
+        response = b"".join((STATUS_LINE[status], server_headers, lines.encode("latin-1"), length, body))
+        _pending.append((self, response, cycle.on_response))
         return True
 
     def linger(self) -> None:
@@ -122,9 +122,9 @@ class SocketWriter:
 
 
 def flush_pending() -> None:
-    written = _pending.copy()
+    pending = _pending.copy()
     _pending.clear()
-    for wire, data, complete in written:
+    for wire, data, complete in pending:
         wire.write(data, complete)
 
 
@@ -146,15 +146,15 @@ LINGER_TIMEOUT_S = 5.0
 
 
 def bare_response(status: bytes) -> bytes:
-    """A response to what is not a valid request."""
+    """A response to an invalid request."""
     return b"HTTP/1.1 %b\r\nconnection: close\r\ncontent-length: 0\r\n\r\n" % status
 
 
 def close_lingering(
-    loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, words: bytes = b""
+    loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, data: bytes = b""
 ) -> asyncio.TimerHandle:
     """Send `words` and end of file; drop what still arrives until the client closes, or the returned timer fires."""
-    transport.write(words)
+    transport.write(data)
     transport.write_eof()
     return loop.call_later(LINGER_TIMEOUT_S, transport.abort)
 
@@ -167,7 +167,7 @@ class HttpConnection(HttpToolsProtocol):
     """An HTTP connection with limits on the size of a request's head, and the time it takes."""
 
     # Without slots the 31st attribute would give each connection a dictionary of 1.4 KiB.
-    __slots__ = ("_dropping", "_head_bytes", "_reading_head", "_timer", "on_disconnect")
+    __slots__ = ("_head_bytes", "_is_discarding", "_reading_head", "_timer", "on_disconnect")
 
     head_timeout_s: float
     max_head_bytes: int
@@ -175,7 +175,7 @@ class HttpConnection(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._reading_head, self._head_bytes = True, 0
-        self._dropping = False  # Drop what still arrives.
+        self._is_discarding = False  # Drop what still arrives.
         self._timer: asyncio.TimerHandle | None = None  # Times out a slow head, or a lingering close.
         self.on_disconnect: Callable[[], None] | None = None  # Called when the client disconnects.
         self._start_head_timer()
@@ -193,7 +193,7 @@ class HttpConnection(HttpToolsProtocol):
         super().shutdown()
 
     def data_received(self, data: bytes) -> None:
-        if self._dropping:
+        if self._is_discarding:
             return
         if self._reading_head:
             self._head_bytes += len(data)
@@ -224,12 +224,12 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._dropping and not self.transport.is_closing():
+        if self._is_discarding and not self.transport.is_closing():
             self._timer = close_lingering(self.loop, self.transport)
 
     def discard_rest(self) -> None:
         """Drop the rest of a body that was answered early."""
-        self._dropping = True
+        self._is_discarding = True
 
     def _was_answered_early(self) -> bool:
         """Whether the last request was answered before its body was complete, and was not upgraded to a WebSocket."""
@@ -247,11 +247,11 @@ class HttpConnection(HttpToolsProtocol):
 
     def _refuse(self, status: bytes) -> None:
         self._stop_timer()
-        answering: Any = self.cycle
-        if answering is not None and not answering.response_complete:
+        cycle: Any = self.cycle
+        if cycle is not None and not cycle.response_complete:
             self.transport.close()  # In the middle of another response nothing can be sent.
         elif not self.transport.is_closing():
-            self._dropping = True
+            self._is_discarding = True
             self._timer = close_lingering(self.loop, self.transport, bare_response(status))
 
 
@@ -302,14 +302,14 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         if self.close_sent:
             self.transport.write_eof()  # Its close frame cannot be read any more: don't wait for it.
             return
-        told = self.conn.close_sent  # None before the handshake is complete.
-        code, reason = (told.code, told.reason) if told else (1006, "")
+        close = self.conn.close_sent  # None before the handshake is complete.
+        code, reason = (close.code, close.reason) if close else (1006, "")
         self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
         self.handshake_complete = self.disconnected = True
         if self.read_paused:
             self.read_paused = False
             self.transport.resume_reading()
-        self._close_with(b"".join(self.conn.data_to_send()) if told else _BAD_REQUEST)
+        self._close_with(b"".join(self.conn.data_to_send()) if close else _BAD_REQUEST)
 
     def keepalive_timeout(self) -> None:
         """Abort soon after a missed pong: the client reads nothing."""
@@ -323,18 +323,18 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             super().shutdown()
 
     def abort(self) -> None:
-        """End the connection, whatever is under way."""
+        """Close the connection at once."""
         self.transport.abort()
 
-    def _close_with(self, words: bytes) -> None:
+    def _close_with(self, data: bytes) -> None:
         self.close_sent = True
-        self.close_timer = close_lingering(self.loop, self.transport, words)
+        self.close_timer = close_lingering(self.loop, self.transport, data)
 
 
-def websocket_protocol(its: Settings) -> type[WebSocketConnection]:
+def websocket_protocol(config: Settings) -> type[WebSocketConnection]:
     """The protocol class for uvicorn, with these settings."""
 
     class Socket(WebSocketConnection):
-        settings = its
+        settings = config
 
     return Socket

@@ -73,9 +73,9 @@ class WebPages:
         self._built_at: int | None = None
         self._document: bytes | None = None
         self._files: dict[str, _Asset] = {}
-        self._look()
+        self._load()
 
-    def _look(self) -> None:
+    def _load(self) -> None:
         """Load the document and list assets, if they were built since. If they are gone, keep the old ones."""
         index = self._folder / "index.html"
         try:
@@ -95,7 +95,7 @@ class WebPages:
         if route.name == "asset":
             return await self._file(route.parameters["file"], exchange.headers)
         if self._document is not None:
-            self._look()  # It may be rebuilt during development.
+            self._load()  # It may be rebuilt during development.
             return add_headers(_document_answer(self._document), _VERSION_HEADER)
         if path.strip("/"):
             raise path_not_found(path)
@@ -145,13 +145,13 @@ def _document_answer(body: bytes) -> HttpResponse:
 
 
 def _find_assets(folder: Path) -> Iterator[tuple[str, _Asset]]:
-    there = {path for path in folder.rglob("*") if path.is_file()}
-    for path in there:
-        if path.suffix in _ENCODINGS.values() and path.with_suffix("") in there:
+    files = {path for path in folder.rglob("*") if path.is_file()}
+    for path in files:
+        if path.suffix in _ENCODINGS.values() and path.with_suffix("") in files:
             continue
-        packed = tuple(name for name, end in _ENCODINGS.items() if path.with_name(path.name + end) in there)
+        encodings = tuple(name for name, end in _ENCODINGS.items() if path.with_name(path.name + end) in files)
         kind = _CONTENT_TYPES.get(path.suffix, "application/octet-stream")
-        yield path.relative_to(folder).as_posix(), _Asset(path, kind, packed)
+        yield path.relative_to(folder).as_posix(), _Asset(path, kind, encodings)
 
 
 def _read_asset(path: Path) -> tuple[bytes, str]:
@@ -160,7 +160,7 @@ def _read_asset(path: Path) -> tuple[bytes, str]:
 
 
 def _choose_encoding(available: tuple[str, ...], accepted: str) -> str:
-    """The best of `there` that the browser accepts, or an empty string."""
+    """The best encoding that the browser accepts, or an empty string."""
     accepts: dict[str, bool] = {}
     for item in accepted.lower().split(","):
         name, _, weight = item.partition(";")
@@ -185,14 +185,14 @@ _STYLE = (
 def plain_home_page(registry: Registry, host: str, root_path: str) -> HttpResponse:
     """A page with all workflows and a curl command for each."""
     base = f"http://{host}{root_path}"
-    listed = "".join(_section(description, base) for description in registry.descriptions())
+    sections = "".join(_section(description, base) for description in registry.descriptions())
     empty = "<p>No workflow is served. Start with <code>palaver serve app.py</code>.</p>"
     body = (
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<title>Palaver</title><style>{_STYLE}</style><h1>Palaver</h1>"
         "<p>These workflows can be called here."
         f" All of it as <a href='{escape(root_path)}/openapi.json'>OpenAPI</a>.</p>"
-        f"{listed or empty}<p>The playground is not built here: <code>make demo</code> builds it.</p></html>"
+        f"{sections or empty}<p>The playground is not built here: <code>make demo</code> builds it.</p></html>"
     )
     headers = (
         ("content-type", "text/html; charset=utf-8"),

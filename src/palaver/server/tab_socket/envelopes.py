@@ -1,6 +1,6 @@
 """Messages on a tab's socket: requests in, response chunks and change notices out.
 
-Each request has a number that the page chose. Its credentials are those of the socket; it cannot send its own.
+Each request has a number that the page chose. It has the credentials of the socket, and cannot send its own.
 """
 
 import re
@@ -122,16 +122,16 @@ def http_scope(request: SocketRequest, body: bytes | None, outer: Scope, *, root
         raise InvalidValue("A request's path begins with '/', and what is not ASCII in it is escaped.", pointer="/path")
     raw_path, _, query = request.path.partition("?")
     path = unquote(raw_path)
-    place = strip_prefix(root_path, path)
-    if any(place == one or place.startswith(f"{one}/") for one in _EXCLUDED_PATHS):
+    local_path = strip_prefix(root_path, path)
+    if any(local_path == one or local_path.startswith(f"{one}/") for one in _EXCLUDED_PATHS):
         raise MisplacedField("This path is not for the socket: send a request of its own.", pointer="/path")
     headers = [pair for pair in outer["headers"] if pair[0] in _SOCKET_HEADERS]
     headers += _request_headers(request.headers)
     if body is not None:
         headers.append((b"content-length", b"%d" % len(body)))
-    sent = {ORIGINAL_HOST: outer[ORIGINAL_HOST]} if ORIGINAL_HOST in outer else {}
+    joined = {ORIGINAL_HOST: outer[ORIGINAL_HOST]} if ORIGINAL_HOST in outer else {}
     return {
-        **sent,
+        **joined,
         "type": "http",
         "asgi": outer["asgi"],
         "http_version": "1.1",
@@ -167,12 +167,12 @@ def _request_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
 
 
 def encode_start(number: int, status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    sent: dict[str, str] = {}
+    joined: dict[str, str] = {}
     for raw, value in headers:
         name, text = raw.lower().decode("latin-1"), value.decode("latin-1")
         if raw.lower() not in _OMITTED_RESPONSE_HEADERS:
-            sent[name] = f"{sent[name]}, {text}" if name in sent else text
-    return _encode(_ResponseStart(number, status, sent))
+            joined[name] = f"{joined[name]}, {text}" if name in joined else text
+    return _encode(_ResponseStart(number, status, joined))
 
 
 def encode_data(number: int, text: str) -> bytes:

@@ -21,18 +21,29 @@ _decoder = codecs.getincrementaldecoder("utf-8")
 class ResponseQueue:
     """The pending chunks of one response."""
 
-    __slots__ = ("_decoder", "_dropped", "_head", "_last", "_outbox", "_over", "_pieces", "_size", "_waiting", "id")
+    __slots__ = (
+        "_decoder",
+        "_dropped",
+        "_end_message",
+        "_head",
+        "_on_sent",
+        "_outbox",
+        "_pieces",
+        "_size",
+        "_waiters",
+        "id",
+    )
 
-    def __init__(self, number: int, outbox: "Outbox", over: Callable[[], None]) -> None:
+    def __init__(self, number: int, outbox: "Outbox", on_sent: Callable[[], None]) -> None:
         self.id = number
         self._outbox = outbox
-        self._over = over  # Called when all of it is sent.
+        self._on_sent = on_sent  # Called when all of it is sent.
         self._head: bytes | None = None
         self._pieces: list[bytes] = []
         self._size = 0
-        self._last: bytes | None = None
+        self._end_message: bytes | None = None
         self._decoder = _decoder(errors="replace")  # A chunk may end within a character.
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiters: list[asyncio.Future[None]] = []
         self._dropped = False
 
     def open(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
@@ -44,7 +55,7 @@ class ResponseQueue:
         for start in range(0, len(body), MAX_PENDING_BYTES):
             while self._size >= MAX_PENDING_BYTES:
                 room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                self._waiting.append(room)
+                self._waiters.append(room)
                 await room
             if self._dropped:
                 return
@@ -54,18 +65,18 @@ class ResponseQueue:
             self._outbox.add(self)
 
     def end(self) -> None:
-        self._last = envelopes.encode_end(self.id)
+        self._end_message = envelopes.encode_end(self.id)
         self._outbox.add(self)
 
     def fail(self, code: str, message: str) -> None:
-        self._last = envelopes.encode_error(self.id, code, message)
+        self._end_message = envelopes.encode_error(self.id, code, message)
         self._outbox.add(self)
 
     def drop(self) -> None:
         """Discard the response."""
         self._dropped = True
-        self._head = self._last = None
-        self._emptied()
+        self._head = self._end_message = None
+        self._clear()
         self._outbox.remove(self)
 
     def next_message(self) -> bytes | None:
@@ -75,25 +86,25 @@ class ResponseQueue:
             return message
         if self._pieces:
             text = self._decoder.decode(b"".join(self._pieces))
-            self._emptied()
+            self._clear()
             if text:
                 return envelopes.encode_data(self.id, text)
-        if self._last is None:
+        if self._end_message is None:
             return None
         if text := self._decoder.decode(b"", final=True):
             return envelopes.encode_data(self.id, text)
-        message, self._last = self._last, None
-        self._over()
+        message, self._end_message = self._end_message, None
+        self._on_sent()
         return message
 
     @property
     def has_more(self) -> bool:
-        return bool(self._pieces) or self._last is not None
+        return bool(self._pieces) or self._end_message is not None
 
-    def _emptied(self) -> None:
+    def _clear(self) -> None:
         self._pieces, self._size = [], 0
-        waiting, self._waiting = self._waiting, []
-        for room in waiting:
+        waiters, self._waiters = self._waiters, []
+        for room in waiters:
             if not room.done():
                 room.set_result(None)
 
@@ -104,24 +115,24 @@ class Outbox:
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
         self._turns: dict[ResponseQueue, None] = {}  # Responses with pending messages, in their order.
-        self._notes: deque[bytes] = deque()
+        self._messages: deque[bytes] = deque()
         self._changes: dict[tuple[ChangeKind, str], Change] = {}
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiters: list[asyncio.Future[None]] = []
 
-    def add(self, line: ResponseQueue) -> None:
-        self._turns[line] = None
+    def add(self, queue: ResponseQueue) -> None:
+        self._turns[queue] = None
         self._wake()
 
-    def remove(self, line: ResponseQueue) -> None:
-        self._turns.pop(line, None)
+    def remove(self, queue: ResponseQueue) -> None:
+        self._turns.pop(queue, None)
 
     async def put_message(self, message: bytes) -> None:
         """Add a message without a response; waits if there are many."""
-        while len(self._notes) >= _MAX_NOTES:
+        while len(self._messages) >= _MAX_NOTES:
             room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(room)
+            self._waiters.append(room)
             await room
-        self._notes.append(message)
+        self._messages.append(message)
         self._wake()
 
     def put_change(self, change: Change) -> None:
@@ -133,21 +144,21 @@ class Outbox:
 
     def next_message(self) -> bytes | None:
         """The next message, if any."""
-        if self._notes:
-            message = self._notes.popleft()
-            waiting, self._waiting = self._waiting, []
-            for room in waiting:
+        if self._messages:
+            message = self._messages.popleft()
+            waiters, self._waiters = self._waiters, []
+            for room in waiters:
                 if not room.done():
                     room.set_result(None)
             return message
         if self._changes:
             return envelopes.encode_change(self._changes.pop(next(iter(self._changes))))
         while self._turns:
-            line = next(iter(self._turns))
-            del self._turns[line]
-            message = line.next_message()
-            if line.has_more:
-                self._turns[line] = None  # At the end of the line.
+            queue = next(iter(self._turns))
+            del self._turns[queue]
+            message = queue.next_message()
+            if queue.has_more:
+                self._turns[queue] = None  # At the end of the line.
             if message is not None:
                 return message
         return None

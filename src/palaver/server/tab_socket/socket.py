@@ -75,13 +75,13 @@ class TabSockets:
     async def _admit(self, exchange: Exchange) -> Caller:
         """Return the caller, and count the socket as one more of theirs."""
         settings = self.settings
-        place = routing.resolve_path(settings.root_path, exchange.path, exchange.scope.get("raw_path") or b"")
+        resolved = routing.resolve_path(settings.root_path, exchange.path, exchange.scope.get("raw_path") or b"")
         security.check_request(exchange, settings)
         security.check_origin(exchange, settings)  # Any page can open a WebSocket, and do more on it than read.
         caller = await self.authenticator.resolve(exchange)
-        if place.is_unnormalized or place.path.rstrip("/") != SOCKET_PATH:
-            raise NotFound(f"There is no socket at {place.path[:80]}.")
-        routing.require_scope(routing.required_scope(place.route, exchange.method, place.path), caller)
+        if resolved.is_unnormalized or resolved.path.rstrip("/") != SOCKET_PATH:
+            raise NotFound(f"There is no socket at {resolved.path[:80]}.")
+        routing.require_scope(routing.required_scope(resolved.route, exchange.method, resolved.path), caller)
         self._rate_limits.count_request(caller)
         await self.change_feed.start()
         self._rate_limits.sockets.acquire(caller)
@@ -111,10 +111,10 @@ class TabSocket:
         self._caller = caller
         self._outbox = Outbox(self._wake)
         self._open: dict[int, _OpenRequest] = {}
-        self._tasks: set[asyncio.Task[None]] = set()  # Including those of aborted requests.
-        self._writing: asyncio.Task[None] | None = None
-        self._reading: asyncio.Task[None] | None = None
-        self._over = self._is_leaving = self._is_closing = False
+        self._tasks: set[asyncio.Task[None]] = set()  # Including tasks of aborted requests.
+        self._write_task: asyncio.Task[None] | None = None
+        self._read_task: asyncio.Task[None] | None = None
+        self._is_over = self._is_leaving = self._is_closing = False
         extensions: dict[str, Any] = scope.get("extensions") or {}
         self._connection: Any = extensions.get(CONNECTION_EXTENSION)
 
@@ -122,25 +122,25 @@ class TabSocket:
         """Serve until either side closes it. That counts as a disconnect for its requests."""
         await self._send({"type": "websocket.accept"})
         if self._connection is not None:
-            self._connection.on_shutdown = self._leave
-        self._reading = asyncio.get_running_loop().create_task(self._read_on())
-        watched = self._sockets.authenticator.watch(self._caller, self._turn_away)
+            self._connection.on_shutdown = self._on_shutdown
+        self._read_task = asyncio.get_running_loop().create_task(self._read_loop())
+        watched = self._sockets.authenticator.watch(self._caller, self._on_credential_ended)
         subscribed = self._sockets.change_feed.subscribe(self._caller.project, self._outbox.put_change)
         try:
             with watched, subscribed:
-                await asyncio.wait([self._reading])
+                await asyncio.wait([self._read_task])
         finally:
-            self._over = True
-            self._reading.cancel()
+            self._is_over = True
+            self._read_task.cancel()
             for request in list(self._open.values()):
                 request.leave()
             self._open.clear()
-            if self._writing is not None:
-                self._writing.cancel()
+            if self._write_task is not None:
+                self._write_task.cancel()
             if self._connection is not None:
                 self._connection.on_shutdown = None
-        if not self._reading.cancelled():
-            self._reading.result()
+        if not self._read_task.cancelled():
+            self._read_task.result()
 
     async def wait_ended(self) -> None:
         """Wait for requests that continue after the disconnect."""
@@ -149,20 +149,20 @@ class TabSocket:
 
     # In
 
-    async def _read_on(self) -> None:
+    async def _read_loop(self) -> None:
         while (message := await self._receive())["type"] != "websocket.disconnect":
             text = message.get("text")
             try:
                 message = envelopes.decode_request(text if text is not None else "")
             except MalformedRequest as problem:
-                await self._tell_problem(problem.id, problem.error)
+                await self._send_error(problem.id, problem.error)
                 continue
             if message.abort:
                 self._abort(message.id)
             else:
-                await self._begin(message)
+                await self._start_request(message)
 
-    async def _begin(self, message: SocketRequest) -> None:
+    async def _start_request(self, message: SocketRequest) -> None:
         if message.id in self._open:
             self._close(_PROTOCOL_ERROR, f"request {message.id} is open")  # Its response would be ambiguous.
             return
@@ -174,9 +174,11 @@ class TabSocket:
                 raise RateLimited(f"A socket may have {MAX_OPEN_REQUESTS} requests open: wait for one of them to end.")
             scope = envelopes.http_scope(message, body, self._scope, root_path=self._sockets.settings.root_path)
         except PalaverError as error:
-            await self._tell_problem(message.id, error)
+            await self._send_error(message.id, error)
             return
-        request = _OpenRequest(ResponseQueue(message.id, self._outbox, partial(self._ended, message.id)), body or b"")
+        request = _OpenRequest(
+            ResponseQueue(message.id, self._outbox, partial(self._on_request_ended, message.id)), body or b""
+        )
         self._open[message.id] = request
         task = asyncio.get_running_loop().create_task(self._answer(request, scope))
         self._tasks.add(task)
@@ -196,43 +198,43 @@ class TabSocket:
         request = self._open.pop(number, None)
         if request is not None:
             request.leave()
-            self._check_left()
+            self._close_if_done()
 
-    def _ended(self, number: int) -> None:
+    def _on_request_ended(self, number: int) -> None:
         self._open.pop(number, None)
-        self._check_left()
+        self._close_if_done()
 
-    async def _tell_problem(self, number: int | None, error: PalaverError) -> None:
+    async def _send_error(self, number: int | None, error: PalaverError) -> None:
         await self._outbox.put_message(envelopes.encode_error(number, error.code, error.message))
 
     # Out
 
     def _wake(self) -> None:
-        if self._writing is None and not self._over:
-            self._writing = asyncio.get_running_loop().create_task(self._write_on())
+        if self._write_task is None and not self._is_over:
+            self._write_task = asyncio.get_running_loop().create_task(self._write_loop())
 
-    async def _write_on(self) -> None:
+    async def _write_loop(self) -> None:
         try:
             while (message := self._outbox.next_message()) is not None:
                 async with asyncio.timeout(self._sockets.settings.stream_stall):
                     await self._send({"type": "websocket.send", "text": message.decode()})
-            self._writing = None
+            self._write_task = None
         except TimeoutError:
-            self._break_off()  # The client reads nothing.
+            self._abort_connection()  # The client reads nothing.
         except (OSError, RuntimeError):
             pass  # Disconnected: reading will tell.
 
     # The end
 
-    def _turn_away(self) -> None:
+    def _on_credential_ended(self) -> None:
         self._close(_POLICY_VIOLATION, "unauthorized")
 
-    def _leave(self) -> None:
+    def _on_shutdown(self) -> None:
         """The server stops: open requests may end, no other starts."""
         self._is_leaving = True
-        self._check_left()
+        self._close_if_done()
 
-    def _check_left(self) -> None:
+    def _close_if_done(self) -> None:
         if self._is_leaving and not self._open:
             self._close(_SERVICE_RESTART, "the server stops")
 
@@ -240,11 +242,11 @@ class TabSocket:
         if self._is_closing:
             return
         self._is_closing = True
-        task = asyncio.get_running_loop().create_task(self._tell_end(code, reason))
+        task = asyncio.get_running_loop().create_task(self._send_close(code, reason))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _tell_end(self, code: int, reason: str) -> None:
+    async def _send_close(self, code: int, reason: str) -> None:
         try:
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 await self._send({"type": "websocket.close", "code": code, "reason": reason})
@@ -252,25 +254,25 @@ class TabSocket:
             pass
         except (OSError, RuntimeError):
             return  # Already closed.
-        self._break_off(after=_CLOSE_TIMEOUT_S)
+        self._abort_connection(after=_CLOSE_TIMEOUT_S)
 
-    def _break_off(self, after: float = 0) -> None:
-        """End the connection, whatever the client does."""
+    def _abort_connection(self, after: float = 0) -> None:
+        """Abort the connection."""
         if self._connection is not None:
             asyncio.get_running_loop().call_later(after, self._connection.abort)
-        if self._reading is not None:
-            self._reading.cancel()
+        if self._read_task is not None:
+            self._read_task.cancel()
 
 
 class _OpenRequest:
     """The `receive` and `send` of a request."""
 
-    __slots__ = ("_body", "_line", "left")
+    __slots__ = ("_body", "_queue", "left")
 
-    def __init__(self, line: ResponseQueue, body: bytes) -> None:
+    def __init__(self, queue: ResponseQueue, body: bytes) -> None:
         self.left = asyncio.Event()
         """Set when the response is complete or aborted."""
-        self._line = line
+        self._queue = queue
         self._body: bytes | None = body
 
     async def receive(self) -> MutableMapping[str, Any]:
@@ -284,19 +286,19 @@ class _OpenRequest:
         if self.left.is_set():
             return
         if message["type"] == "http.response.start":
-            self._line.open(message["status"], message["headers"])
+            self._queue.open(message["status"], message["headers"])
             return
         if body := message.get("body"):
-            await self._line.put(body)
+            await self._queue.put(body)
         if not message.get("more_body", False) and not self.left.is_set():
             self.left.set()
-            self._line.end()
+            self._queue.end()
 
     def leave(self) -> None:
         self.left.set()
-        self._line.drop()
+        self._queue.drop()
 
     def fail(self, code: str, message: str) -> None:
         """End an incomplete response with an error."""
         self.left.set()
-        self._line.fail(code, message)
+        self._queue.fail(code, message)
