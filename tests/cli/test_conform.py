@@ -15,7 +15,7 @@ from palaver.cli.main import main
 from palaver.testing import scripted
 from tests.conform import streams
 from tests.conform.streams import Frame, sse
-from tests.frameworks.fake_servers import Asked, head, serving, stranger, whole
+from tests.frameworks.fake_servers import ReceivedRequest, fake_server, full_response, response_head, serving
 
 Served = dict[str, list[Frame]]
 GOOD: Served = {
@@ -28,13 +28,13 @@ REFUSAL = {
     "error": {"message": "No.", "type": "invalid_request", "code": "invalid_type", "param": "input"},
     "detail": "No.",
 }
-NOTHING = whole({"error": {"message": "There is nothing here."}}, status="404 Not Found")
+NOTHING = full_response({"error": {"message": "There is nothing here."}}, status="404 Not Found")
 
 
-def answers(served: Served, *, done: bytes = streams.DONE) -> Callable[[socket.socket, Asked], None]:
+def answers(served: Served, *, done: bytes = streams.DONE) -> Callable[[socket.socket, ReceivedRequest], None]:
     """A server of these streams: whole bodies and refusals as the contract has them."""
 
-    def answer(connection: socket.socket, asked: Asked) -> None:
+    def answer(connection: socket.socket, asked: ReceivedRequest) -> None:
         path = asked.line.split(" ")[1]
         frames = served.get(path)
         connection.sendall(NOTHING if frames is None else _answer(path, frames, asked.body, done))
@@ -45,18 +45,18 @@ def answers(served: Served, *, done: bytes = streams.DONE) -> Callable[[socket.s
 def _answer(path: str, frames: list[Frame], body: Any, done: bytes) -> bytes:
     if path == "/api/chat":
         if body["messages"] == 42:
-            return whole(b"messages must be a list", "text/plain", status="400 Bad Request")
-        return head(x_vercel_ai_ui_message_stream="v1") + sse(frames, "ui-stream", end=done)
+            return full_response(b"messages must be a list", "text/plain", status="400 Bad Request")
+        return response_head(x_vercel_ai_ui_message_stream="v1") + sse(frames, "ui-stream", end=done)
     if body.get("input") == 42 or not ("input" in body or "messages" in body):
-        return whole(REFUSAL, status="400 Bad Request")
+        return full_response(REFUSAL, status="400 Bad Request")
     if path == "/v1/chat/completions":
         if not body["stream"]:
-            return whole(streams.CHAT_WHOLE)
+            return full_response(streams.CHAT_WHOLE)
         frames = streams.CHAT_WITH_USAGE if "stream_options" in body else frames
-        return head() + sse(frames, "chat-completions", end=done)
+        return response_head() + sse(frames, "chat-completions", end=done)
     if not body["stream"]:
-        return whole(frames[-1]["response"])
-    return head() + sse(frames, "responses" if path == "/v1/responses" else "invocations", end=done)
+        return full_response(frames[-1]["response"])
+    return response_head() + sse(frames, "responses" if path == "/v1/responses" else "invocations", end=done)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def rows(out: str) -> list[tuple[str, str, str, list[str]]]:
 
 
 def test_a_server_that_keeps_every_rule_passes_strictly(conform: Callable[..., SimpleNamespace]) -> None:
-    with stranger(answers(GOOD)) as server:
+    with fake_server(answers(GOOD)) as server:
         run = conform(server.url, "--strict", "--json")
 
     assert (run.code, run.err) == (0, "")
@@ -104,7 +104,7 @@ def test_a_server_that_keeps_every_rule_passes_strictly(conform: Callable[..., S
 
 def test_the_first_broken_rule_is_named_with_its_frame(conform: Callable[..., SimpleNamespace]) -> None:
     gap = [*streams.TOOL_ROUND[:4], *streams.TOOL_ROUND[5:]]
-    with stranger(answers({"/v1/responses": gap})) as server:
+    with fake_server(answers({"/v1/responses": gap})) as server:
         run = conform(server.url)
 
     assert run.code == 1
@@ -120,7 +120,7 @@ def test_the_first_broken_rule_is_named_with_its_frame(conform: Callable[..., Si
 
 
 def test_a_should_is_shown_and_fails_only_when_strict(conform: Callable[..., SimpleNamespace]) -> None:
-    with stranger(answers({"/v1/responses": streams.TOOL_ROUND}, done=b"")) as server:
+    with fake_server(answers({"/v1/responses": streams.TOOL_ROUND}, done=b"")) as server:
         lenient = conform(server.url, "--protocol", "responses")
         strict = conform(f"{server.url}/v1", "--protocol", "responses", "--strict")
 
@@ -130,7 +130,7 @@ def test_a_should_is_shown_and_fails_only_when_strict(conform: Callable[..., Sim
 
 
 def test_what_is_sent_is_what_was_asked_for(conform: Callable[..., SimpleNamespace]) -> None:
-    with stranger(answers(GOOD)) as server:
+    with fake_server(answers(GOOD)) as server:
         run = conform(
             f"{server.url}/v1/chat/completions?key=1",
             *("--prompt", "Hi", "--model", "m", "--header", "authorization: Bearer x"),
@@ -138,9 +138,9 @@ def test_what_is_sent_is_what_was_asked_for(conform: Callable[..., SimpleNamespa
 
     message = {"role": "user", "content": "Hi"}
     assert run.code == 0
-    assert {asked.line for asked in server.asked} == {"POST /v1/chat/completions HTTP/1.1"}
-    assert {asked.headers["authorization"] for asked in server.asked} == {"Bearer x"}
-    assert [asked.body for asked in server.asked] == [
+    assert {asked.line for asked in server.requests} == {"POST /v1/chat/completions HTTP/1.1"}
+    assert {asked.headers["authorization"] for asked in server.requests} == {"Bearer x"}
+    assert [asked.body for asked in server.requests] == [
         {"model": "m", "messages": [message], "stream": True},
         {"model": "m", "messages": [message], "stream": True, "stream_options": {"include_usage": True}},
         {"model": "m", "messages": [message], "stream": False},
@@ -149,27 +149,27 @@ def test_what_is_sent_is_what_was_asked_for(conform: Callable[..., SimpleNamespa
 
 
 def test_the_only_model_of_a_server_is_asked_for(conform: Callable[..., SimpleNamespace]) -> None:
-    def answer(connection: socket.socket, asked: Asked) -> None:
+    def answer(connection: socket.socket, asked: ReceivedRequest) -> None:
         if asked.line.startswith("GET /v1/models "):
-            connection.sendall(whole({"object": "list", "data": [{"id": "tutor"}]}))
+            connection.sendall(full_response({"object": "list", "data": [{"id": "tutor"}]}))
         else:
             answers(GOOD)(connection, asked)
 
-    with stranger(answer) as server:
+    with fake_server(answer) as server:
         conform(server.url, "--protocol", "responses")
         conform(server.url, "--protocol", "ui-stream", "--ui-version", "5")
 
-    assert [asked.body.get("model") for asked in server.asked if asked.body] == ["tutor"] * 3 + [None] * 2
-    assert server.asked[-1].headers["x-palaver-ui-version"] == "5"
+    assert [asked.body.get("model") for asked in server.requests if asked.body] == ["tutor"] * 3 + [None] * 2
+    assert server.requests[-1].headers["x-palaver-ui-version"] == "5"
 
 
 def test_a_server_that_answers_badly_is_told_so(conform: Callable[..., SimpleNamespace]) -> None:
-    odd = whole({"detail": [1]}, status="500 Oops")
-    with stranger(odd) as server:
+    odd = full_response({"detail": [1]}, status="500 Oops")
+    with fake_server(odd) as server:
         crash = conform(server.url, "--protocol", "responses", "--json")
-    with stranger(head(content_length="100") + b"data: {}\n\n") as server:
+    with fake_server(response_head(content_length="100") + b"data: {}\n\n") as server:
         cut = conform(server.url, "--protocol", "ui-stream", "--json")
-    with stranger(head(content_encoding="gzip") + b"x") as server:
+    with fake_server(response_head(content_encoding="gzip") + b"x") as server:
         coded = conform(server.url, "--protocol", "ui-stream", "--json")
 
     assert (crash.code, rows(crash.out)[0]) == (1, ("responses", "stream", "broken", ["E1"]))
@@ -181,13 +181,13 @@ def test_a_server_that_answers_badly_is_told_so(conform: Callable[..., SimpleNam
 
 
 def test_a_stream_that_does_not_end_is_given_up(conform: Callable[..., SimpleNamespace]) -> None:
-    def answer(connection: socket.socket, asked: Asked) -> None:
-        connection.sendall(head() + b": wait\n\n")
-        server.over.wait(20)
+    def answer(connection: socket.socket, asked: ReceivedRequest) -> None:
+        connection.sendall(response_head() + b": wait\n\n")
+        server.test_ended.wait(20)
 
-    with stranger(answer) as server:
+    with fake_server(answer) as server:
         run = conform(f"{server.url}/api/chat", "--timeout", "0.3", "--json")
-        server.over.set()
+        server.test_ended.set()
 
     assert (run.code, rows(run.out)[0]) == (1, ("ui-stream", "stream", "broken", ["E1"]))
     assert "there was no whole answer within 0.3 s" in run.out
@@ -198,9 +198,9 @@ def test_what_cannot_be_graded_is_exit_code_2(conform: Callable[..., SimpleNames
         port = free.getsockname()[1]
     recorded = tmp_path / "stream.txt"
     recorded.write_bytes(b"")
-    with stranger(NOTHING) as server:
+    with fake_server(NOTHING) as server:
         nothing = conform(server.url)
-    with stranger(whole(b"Who are you?", "text/plain", status="401 Unauthorized")) as server:
+    with fake_server(full_response(b"Who are you?", "text/plain", status="401 Unauthorized")) as server:
         refused = conform(server.url, "--json")
 
     gone = conform(f"http://127.0.0.1:{port}")
@@ -257,7 +257,7 @@ def test_what_a_server_says_cannot_move_the_cursor(
     evil = "\x1b[2J\x9b31m\u202e"
     raw = f'event: {evil}\ndata: {{"type": "{evil}", "x\u202e": "\u009b"}}\n\n'.replace('"\x1b', '"\\u001b')
     recorded.write_bytes(raw.encode() + b"data: \x1b]0;owned\x07\n\n")
-    with stranger(whole({"error": {"message": evil}}, status="404 Not Found")) as server:
+    with fake_server(full_response({"error": {"message": evil}}, status="404 Not Found")) as server:
         refused = conform(server.url, *form)
 
     run = conform("--file", str(recorded), "--protocol", "responses", *form)

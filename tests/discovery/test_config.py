@@ -11,7 +11,7 @@ from palaver.discovery.config import ConnectionSettings, declared_workflows, mas
 from palaver.errors import InvalidOption, PalaverError, ReservedName, SettingsError, UrlRefused
 from palaver.server.settings import read_settings
 from palaver.testing import client
-from tests.frameworks.fake_servers import stranger, whole
+from tests.frameworks.fake_servers import fake_server, full_response
 
 FILE = """
 allow_private_urls = true
@@ -104,14 +104,14 @@ async def test_a_header_that_names_a_variable_has_its_value_and_nobody_sees_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FAR_KEY", "Bearer hunter2")
-    with stranger(whole({"flags": {"is_chat": True}, "role": "assistant", "content": "Hi"})) as far:
+    with fake_server(full_response({"flags": {"is_chat": True}, "role": "assistant", "content": "Hi"})) as far:
         connections = {"far": ConnectionSettings(url=f"{far.url}/app", headers={"authorization": "env:FAR_KEY"})}
         async with client(connections=connections) as http:
             answer = await http.post("/far/invoke", json={"messages": []})
             seen = [await http.get(path) for path in ("/far/inspect", "/api/workflows/far", "/api/connections")]
 
     assert answer.json()["content"] == "Hi"
-    assert {asked.headers["authorization"] for asked in far.asked} == {"Bearer hunter2"}
+    assert {asked.headers["authorization"] for asked in far.requests} == {"Bearer hunter2"}
     assert not any("hunter2" in one.text for one in seen)
     (row,) = seen[2].json()["data"]
     assert (row["name"], row["fixed"], row["declared_in"], row["state"]) == ("far", True, "settings", "ready")

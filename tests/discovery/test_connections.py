@@ -20,7 +20,7 @@ from palaver.errors import (
     UrlRefused,
 )
 from palaver.testing import client, echo, scripted
-from tests.frameworks.fake_servers import Asked, serving, stranger, whole
+from tests.frameworks.fake_servers import ReceivedRequest, fake_server, full_response, serving
 
 MESSAGE = {"role": "assistant", "content": "Hi"}
 CHAT = {"flags": {"is_chat": True}}
@@ -42,10 +42,10 @@ def nobody() -> str:
 def table(**answers: Any) -> Any:
     """A stranger's answers by the last part of the path; 404 elsewhere."""
 
-    def answer(connection: socket.socket, asked: Asked) -> None:
+    def answer(connection: socket.socket, asked: ReceivedRequest) -> None:
         name = asked.line.split(" ")[1].rpartition("/")[2]
         found = answers.get(name, answers.get(name.replace(".", "_")))
-        connection.sendall(whole({}, status="404 Not Found") if found is None else found)
+        connection.sendall(full_response({}, status="404 Not Found") if found is None else found)
 
     return answer
 
@@ -89,23 +89,26 @@ async def test_it_may_be_called_where_a_loop_is_running(ours: str) -> None:
 
 
 async def test_a_server_that_does_not_say_that_it_streams_is_asked_for_anything() -> None:
-    with stranger(table(inspect=whole(CHAT), invoke=whole({"data": {"outputs": MESSAGE}}))) as far:
+    with fake_server(table(inspect=full_response(CHAT), invoke=full_response({"data": {"outputs": MESSAGE}}))) as far:
         remote = connect(f"{far.url}/tutor", headers={"authorization": "Bearer far"})
         async with client(remote) as http:
             answer = await http.post("/tutor/invoke", json={"messages": []})
 
     assert answer.json() == MESSAGE
-    assert [(asked.line, asked.headers["authorization"]) for asked in far.asked] == [
+    assert [(asked.line, asked.headers["authorization"]) for asked in far.requests] == [
         ("POST /tutor/inspect HTTP/1.1", "Bearer far"),
         ("POST /tutor/invoke HTTP/1.1", "Bearer far"),
     ]
-    assert far.asked[1].headers["accept"] == "*/*"
+    assert far.requests[1].headers["accept"] == "*/*"
 
 
 async def test_a_service_that_only_has_run_is_called_so() -> None:
     operation = {"post": {"x-agenta": {"flags": {"is_chat": False}}}}
-    with stranger(
-        table(openapi_json=whole({"paths": {"/app/run": operation}}), run=whole({"version": "3.0", "data": "Hi"}))
+    with fake_server(
+        table(
+            openapi_json=full_response({"paths": {"/app/run": operation}}),
+            run=full_response({"version": "3.0", "data": "Hi"}),
+        )
     ) as far:
         remote = connect(f"{far.url}/app")
         async with client(remote) as http:
@@ -113,12 +116,14 @@ async def test_a_service_that_only_has_run_is_called_so() -> None:
 
     assert remote.description.is_chat is False
     assert answer.json() == "Hi"
-    assert far.asked[-1].line == "POST /app/run HTTP/1.1"
+    assert far.requests[-1].line == "POST /app/run HTTP/1.1"
 
 
 async def test_an_agent_of_mlflows_is_called_at_invocations() -> None:
     response = {"output": [{"type": "message", "id": "m", "role": "assistant", "content": [{"text": "Hi"}]}]}
-    with stranger(table(info=whole({"name": "agent", "agent_api": "responses"}), invocations=whole(response))) as far:
+    with fake_server(
+        table(info=full_response({"name": "agent", "agent_api": "responses"}), invocations=full_response(response))
+    ) as far:
         remote = connect(f"{far.url}/agents/tutor")
         async with client(remote) as http:
             answer = await http.post("/tutor/invoke", json={"session_id": "s-1", "messages": [MESSAGE]})
@@ -126,7 +131,7 @@ async def test_an_agent_of_mlflows_is_called_at_invocations() -> None:
     described = remote.description
     assert (described.is_chat, described.is_chat_source, described.streams) == (True, "declared", True)
     assert answer.json() == {"role": "assistant", "content": "Hi"}
-    assert (far.asked[-1].line, far.asked[-1].body) == (
+    assert (far.requests[-1].line, far.requests[-1].body) == (
         "POST /agents/tutor/invocations HTTP/1.1",
         {
             "input": [{"type": "message", "role": "assistant", "content": "Hi"}],
@@ -181,20 +186,24 @@ async def test_a_server_of_models_is_asked_for_the_one_that_was_chosen(
 ) -> None:
     completion = {"choices": [{"message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}]}
     response = {"output": [{"type": "message", "id": "m", "role": "assistant", "content": [{"text": "Hi"}]}]}
-    models = whole({"data": [{"id": "small"}, {"id": "large"}]})
-    with stranger(table(models=models, completions=whole(completion), responses=whole(response))) as far:
+    models = full_response({"data": [{"id": "small"}, {"id": "large"}]})
+    with fake_server(
+        table(models=models, completions=full_response(completion), responses=full_response(response))
+    ) as far:
         remote = connect(f"{far.url}{url}", name="far", **options)
         async with client(remote) as http:
             answer = await http.post("/far/invoke", json={"messages": [{"role": "user", "content": "Why?"}]})
 
     assert (remote.description.is_chat, remote.description.is_chat_source) == (True, "derived")
     assert answer.json() == {"role": "assistant", "content": "Hi"}
-    assert (far.asked[-1].line, far.asked[-1].body) == (f"POST {call} HTTP/1.1", body)
+    assert (far.requests[-1].line, far.requests[-1].body) == (f"POST {call} HTTP/1.1", body)
 
 
 def test_what_was_guessed_says_so() -> None:
     schemas = {"inputs": {"properties": {"messages": {"type": "array"}}}, "other": {}}
-    with stranger(table(inspect=whole({"revision": {"data": {"schemas": schemas, "parameters": {"t": 1}}}}))) as far:
+    with fake_server(
+        table(inspect=full_response({"revision": {"data": {"schemas": schemas, "parameters": {"t": 1}}}}))
+    ) as far:
         description = connect(far.url, name="far").description
 
     assert (description.is_chat, description.is_chat_source) == (True, "derived")
@@ -203,7 +212,7 @@ def test_what_was_guessed_says_so() -> None:
 
 
 def test_the_operator_knows_better(caplog: pytest.LogCaptureFixture) -> None:
-    with stranger(table(inspect=whole(CHAT))) as far:
+    with fake_server(table(inspect=full_response(CHAT))) as far:
         remote = connect(far.url, name="far", is_chat=False)
 
     assert (remote.description.is_chat, remote.description.is_chat_source) == (False, "declared")
@@ -214,7 +223,7 @@ def test_the_operator_knows_better(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_what_discovery_warns_of_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     document = {"flags": {"is_chat": True}, "request": {"flags": {"is_chat": False}}}
-    with stranger(table(inspect=whole(document))) as far:
+    with fake_server(table(inspect=full_response(document))) as far:
         connect(far.url, name="far")
 
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
@@ -229,21 +238,21 @@ def test_what_discovery_warns_of_is_in_the_log(caplog: pytest.LogCaptureFixture)
     [
         pytest.param({}, {}, NotDiscovered, "does not say what it is", id="nothing"),
         pytest.param(
-            {"inspect": whole({}, status="401 Who")},
+            {"inspect": full_response({}, status="401 Who")},
             {},
             DiscoveryRefused,
             "/inspect wants credentials: pass headers=",
             id="credentials",
         ),
         pytest.param(
-            {"models": whole({"data": [{"id": "a"}, {"id": "b"}]})},
+            {"models": full_response({"data": [{"id": "a"}, {"id": "b"}]})},
             {},
             NotDiscovered,
             "has several models: pass model=. Known: a, b.",
             id="several models",
         ),
         pytest.param(
-            {"models": whole({"data": [{"id": "a"}, {"id": "b"}]})},
+            {"models": full_response({"data": [{"id": "a"}, {"id": "b"}]})},
             {"dialect": "responses"},
             NotDiscovered,
             "has several models: pass model=. Known: a, b.",
@@ -254,7 +263,7 @@ def test_what_discovery_warns_of_is_in_the_log(caplog: pytest.LogCaptureFixture)
 def test_what_cannot_be_called_is_refused(
     answers: dict[str, bytes], options: dict[str, Any], error: type[PalaverError], message: str
 ) -> None:
-    with stranger(table(**answers)) as far, pytest.raises(error) as refused:
+    with fake_server(table(**answers)) as far, pytest.raises(error) as refused:
         connect(far.url, name="far", **options)
 
     assert message in refused.value.message

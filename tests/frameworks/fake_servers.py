@@ -18,7 +18,7 @@ from palaver.workflows.workflow import Workflow
 
 @contextmanager
 def serving(*workflows: Workflow) -> Iterator[str]:
-    """The URL of a real server of these workflows, in a thread of its own."""
+    """Serve the workflows with a real server in a thread; yields its URL."""
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app(*workflows), log_config=None, ws="none", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
@@ -32,8 +32,8 @@ def serving(*workflows: Workflow) -> Iterator[str]:
 
 
 @dataclass
-class Asked:
-    """One request that a stranger received."""
+class ReceivedRequest:
+    """One request that a fake server received."""
 
     line: str
     headers: dict[str, str]
@@ -41,16 +41,16 @@ class Asked:
 
 
 @dataclass
-class Stranger:
-    """A server whose answers are written by hand."""
+class FakeServer:
+    """A server that sends the bytes a test chose."""
 
     url: str
-    asked: list[Asked] = field(default_factory=list[Asked])
-    over: threading.Event = field(default_factory=threading.Event)
-    """Set when the test is over: who waits for something waits for this too."""
+    requests: list[ReceivedRequest] = field(default_factory=list[ReceivedRequest])
+    test_ended: threading.Event = field(default_factory=threading.Event)
+    """Set at the end of the test, so that waiting handlers return."""
 
     def workflow(self, *, timeout: float = 20, headers: dict[str, str] | None = None, **told: Any) -> RemoteWorkflow:
-        """The stranger as a workflow, found out about beforehand."""
+        """Return the server as a workflow that was already discovered."""
         flags = {"is_chat": told.pop("is_chat", True)}
         dialect = told.pop("dialect", "invoke")
         description = Description(name="far", flags=flags, remote=True, **told)
@@ -68,20 +68,20 @@ async def _never() -> RemoteService | None:
     raise AssertionError("it is known what stands there")
 
 
-Answer = Callable[[socket.socket, Asked], None]
+Answer = Callable[[socket.socket, ReceivedRequest], None]
 
 
 @contextmanager
-def stranger(answer: Answer | bytes) -> Iterator[Stranger]:
-    """A server that answers every request on a connection of its own, by writing bytes to it."""
+def fake_server(answer: Answer | bytes) -> Iterator[FakeServer]:
+    """Run a server that answers each connection with bytes, or by calling a function."""
     listening = socket.create_server(("127.0.0.1", 0))
-    known = Stranger(f"http://127.0.0.1:{listening.getsockname()[1]}")
+    fake = FakeServer(f"http://127.0.0.1:{listening.getsockname()[1]}")
     threads: list[threading.Thread] = []
 
     def serve(connection: socket.socket) -> None:
         with connection, suppress(OSError):
             asked = _read(connection)
-            known.asked.append(asked)
+            fake.requests.append(asked)
             if isinstance(answer, bytes):
                 connection.sendall(answer)
             else:
@@ -98,43 +98,43 @@ def stranger(answer: Answer | bytes) -> Iterator[Stranger]:
     accepting = threading.Thread(target=accept)
     accepting.start()
     try:
-        yield known
+        yield fake
     finally:
-        known.over.set()
+        fake.test_ended.set()
         with suppress(OSError):
-            listening.shutdown(socket.SHUT_RDWR)  # Wakes who waits in accept().
+            listening.shutdown(socket.SHUT_RDWR)  # Wakes the thread in accept().
         listening.close()
         for thread in (accepting, *threads):
             thread.join(20)
 
 
-def _read(connection: socket.socket) -> Asked:
+def _read(connection: socket.socket) -> ReceivedRequest:
     received = b""
     while b"\r\n\r\n" not in received:
-        received += connection.recv(65536) or _gone()
+        received += connection.recv(65536) or _client_left()
     head, _, body = received.partition(b"\r\n\r\n")
     line, *lines = head.decode("latin-1").split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     while len(body) < int(headers.get("content-length", 0)):
-        body += connection.recv(65536) or _gone()
-    return Asked(line, headers, msgspec.json.decode(body) if body else None)
+        body += connection.recv(65536) or _client_left()
+    return ReceivedRequest(line, headers, msgspec.json.decode(body) if body else None)
 
 
-def _gone() -> bytes:
+def _client_left() -> bytes:
     raise ConnectionError("the client left before it had asked")
 
 
-def head(content_type: str = "text/event-stream", *, status: str = "200 OK", **headers: str) -> bytes:
-    """The head of an answer that ends when its connection does."""
+def response_head(content_type: str = "text/event-stream", *, status: str = "200 OK", **headers: str) -> bytes:
+    """The head of a response whose body ends with the connection."""
     named = {"content-type": content_type, "connection": "close", **headers}
     lines = [f"HTTP/1.1 {status}", *(f"{name.replace('_', '-')}: {value}" for name, value in named.items())]
     return "\r\n".join(lines).encode() + b"\r\n\r\n"
 
 
-def whole(value: Any, content_type: str = "application/json", *, status: str = "200 OK") -> bytes:
-    """A whole answer."""
+def full_response(value: Any, content_type: str = "application/json", *, status: str = "200 OK") -> bytes:
+    """A complete response."""
     body = value if isinstance(value, bytes) else msgspec.json.encode(value)
-    return head(content_type, status=status, content_length=str(len(body))) + body
+    return response_head(content_type, status=status, content_length=str(len(body))) + body
 
 
 def event(kind: str, **data: Any) -> bytes:

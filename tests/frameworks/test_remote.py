@@ -25,7 +25,15 @@ from palaver.frameworks import remote
 from palaver.frameworks.remote import RemoteService, RemoteWorkflow
 from palaver.testing import client, echo, scripted
 from palaver.workflows.workflow import Workflow
-from tests.frameworks.fake_servers import Asked, Stranger, event, head, serving, stranger, whole
+from tests.frameworks.fake_servers import (
+    FakeServer,
+    ReceivedRequest,
+    event,
+    fake_server,
+    full_response,
+    response_head,
+    serving,
+)
 
 HELLO = (Message.user("Hello"),)
 DELTA = event("message_delta", id="m", message="m", delta="Hel")
@@ -144,7 +152,7 @@ async def test_a_remote_refusal_is_told_in_its_own_words(ours: str) -> None:
 
 
 async def test_a_remote_run_that_was_cancelled_is_cancelled_here() -> None:
-    with stranger(head() + DELTA + event("done", stopReason="cancelled")) as far:
+    with fake_server(response_head() + DELTA + event("done", stopReason="cancelled")) as far:
         said, end = await ended(far.workflow())
 
     assert (said, type(end)) == ("Hel", RunCancelled)
@@ -155,7 +163,7 @@ async def test_a_remote_run_that_was_cancelled_is_cancelled_here() -> None:
 
 async def test_only_what_the_call_says_is_sent() -> None:
     secret = "hunter2"
-    with stranger(whole({"data": {"outputs": {"role": "assistant", "content": "Hi"}}})) as far:
+    with fake_server(full_response({"data": {"outputs": {"role": "assistant", "content": "Hi"}}})) as far:
         workflow = far.workflow(streams=False, headers={"authorization": "Bearer far", "x-own": "1"})
         async with client(workflow) as http:
             answer = await http.post(
@@ -181,11 +189,11 @@ async def test_only_what_the_call_says_is_sent() -> None:
                 },
             )
 
-    (asked,) = far.asked
+    (asked,) = far.requests
     trace = asked.headers.pop("traceparent")
     assert answer.json()["data"]["outputs"] == {"role": "assistant", "content": "Hi"}
     assert trace.startswith(f"00-{'a' * 32}-")
-    assert asked == Asked(
+    assert asked == ReceivedRequest(
         "POST /invoke HTTP/1.1",
         {
             "host": far.url.removeprefix("http://"),
@@ -211,20 +219,20 @@ async def test_only_what_the_call_says_is_sent() -> None:
 
 
 async def test_the_session_that_was_minted_is_sent_too() -> None:
-    with stranger(whole("Hi")) as far:
+    with fake_server(full_response("Hi")) as far:
         run = await ran(far.workflow(), secrets={"key": Secret("hunter2")})
 
-    assert far.asked[0].body["session_id"] == run.started.session
-    assert far.asked[0].headers["accept"] == "text/event-stream"
+    assert far.requests[0].body["session_id"] == run.started.session
+    assert far.requests[0].headers["accept"] == "text/event-stream"
 
 
 async def test_headers_are_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "palaver")
 
-    def reset(connection: socket.socket, _: Asked) -> None:
-        connection.sendall(head(content_length="99"))
+    def reset(connection: socket.socket, _: ReceivedRequest) -> None:
+        connection.sendall(response_head(content_length="99"))
 
-    with stranger(reset) as far:
+    with fake_server(reset) as far:
         workflow = far.workflow(headers={"authorization": "Bearer hunter2"})
         told = await failure(workflow)
 
@@ -242,21 +250,27 @@ async def test_headers_are_shown_nowhere(caplog: pytest.LogCaptureFixture) -> No
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        pytest.param(whole({"data": {"outputs": {"role": "assistant", "content": "Hi"}}}), "Hi", id="an envelope"),
-        pytest.param(whole({"role": "assistant", "content": "Hi"}), "Hi", id="a flat message"),
-        pytest.param(whole([{"role": "assistant", "content": "Hi"}]), "Hi", id="a flat list"),
-        pytest.param(whole("Hi"), "Hi", id="a bare text"),
-        pytest.param(whole(b"Hi", "text/plain"), "Hi", id="plain text"),
-        pytest.param(whole(b"", status="204 No Content"), "", id="nothing"),
-        pytest.param(head("application/x-ndjson") + b'"H"\n"i"\n', "Hi", id="texts in lines"),
-        pytest.param(head() + b'data: "H"\r\n\r\n: hm\r\n\r\ndata: "i"\r\n\r\n', "Hi", id="texts in events"),
-        pytest.param(head() + b'data: {"role":"assistant","content":"Hi"}\n\n', "Hi", id="a message in an event"),
-        pytest.param(head() + DELTA + event("message_end", id="m"), "Hel", id="a clean end without a terminal record"),
-        pytest.param(head() + DELTA, "Hel", id="a clean end inside an item"),
+        pytest.param(
+            full_response({"data": {"outputs": {"role": "assistant", "content": "Hi"}}}), "Hi", id="an envelope"
+        ),
+        pytest.param(full_response({"role": "assistant", "content": "Hi"}), "Hi", id="a flat message"),
+        pytest.param(full_response([{"role": "assistant", "content": "Hi"}]), "Hi", id="a flat list"),
+        pytest.param(full_response("Hi"), "Hi", id="a bare text"),
+        pytest.param(full_response(b"Hi", "text/plain"), "Hi", id="plain text"),
+        pytest.param(full_response(b"", status="204 No Content"), "", id="nothing"),
+        pytest.param(response_head("application/x-ndjson") + b'"H"\n"i"\n', "Hi", id="texts in lines"),
+        pytest.param(response_head() + b'data: "H"\r\n\r\n: hm\r\n\r\ndata: "i"\r\n\r\n', "Hi", id="texts in events"),
+        pytest.param(
+            response_head() + b'data: {"role":"assistant","content":"Hi"}\n\n', "Hi", id="a message in an event"
+        ),
+        pytest.param(
+            response_head() + DELTA + event("message_end", id="m"), "Hel", id="a clean end without a terminal record"
+        ),
+        pytest.param(response_head() + DELTA, "Hel", id="a clean end inside an item"),
     ],
 )
 async def test_an_answer_of_any_shape_is_a_reply(answer: bytes, said: str) -> None:
-    with stranger(answer) as far:
+    with fake_server(answer) as far:
         text, end = await ended(far.workflow(streams=False))
 
     assert isinstance(end, RunFinished)
@@ -265,26 +279,26 @@ async def test_an_answer_of_any_shape_is_a_reply(answer: bytes, said: str) -> No
 
 @pytest.mark.parametrize("value", [None, "text", [1, 2], {"role": "user", "content": "x"}], ids=repr)
 async def test_a_bare_value_is_the_value_of_a_workflow_that_is_no_chat(value: Any) -> None:
-    with stranger(whole(value)) as far:
+    with fake_server(full_response(value)) as far:
         run = await ran(far.workflow(is_chat=False, streams=False), messages=(), inputs={"text": "Hi"})
 
     assert fold(run.log).value == value
-    assert far.asked[0].body["data"]["inputs"] == {"text": "Hi"}
+    assert far.requests[0].body["data"]["inputs"] == {"text": "Hi"}
 
 
 async def test_an_elder_is_called_in_its_own_dialect() -> None:
-    with stranger(whole({"version": "3.0", "data": {"role": "assistant", "content": "Hi"}})) as far:
+    with fake_server(full_response({"version": "3.0", "data": {"role": "assistant", "content": "Hi"}})) as far:
         said, _ = await ended(far.workflow(dialect="run"), parameters={"t": 0})
 
     assert said == "Hi"
-    assert (far.asked[0].line, far.asked[0].body) == (
+    assert (far.requests[0].line, far.requests[0].body) == (
         "POST /run HTTP/1.1",
         {"messages": [{"role": "user", "content": "Hello"}], "inputs": {}, "ag_config": {"t": 0}},
     )
 
 
 async def test_usage_is_counted_even_without_a_terminal_record() -> None:
-    with stranger(head() + DELTA + event("usage", input=3, output=4)) as far:
+    with fake_server(response_head() + DELTA + event("usage", input=3, output=4)) as far:
         run = await ran(far.workflow())
 
     assert [one.usage for one in run.log if isinstance(one, UsageAdded)] == [Usage(input_tokens=3, output_tokens=4)]
@@ -296,8 +310,8 @@ async def test_usage_is_counted_even_without_a_terminal_record() -> None:
 async def test_a_stream_passes_through_record_by_record() -> None:
     arrived = threading.Event()
 
-    def answer(connection: socket.socket, _: Asked) -> None:
-        connection.sendall(head() + DELTA)
+    def answer(connection: socket.socket, _: ReceivedRequest) -> None:
+        connection.sendall(response_head() + DELTA)
         assert arrived.wait(20)  # The second is sent when the first has come through, and not before.
         connection.sendall(event("message_delta", id="m", delta="lo") + event("done", stopReason="stop"))
 
@@ -305,7 +319,7 @@ async def test_a_stream_passes_through_record_by_record() -> None:
         if any(isinstance(one, TextDelta) for one in events):
             arrived.set()
 
-    with stranger(answer) as far:
+    with fake_server(answer) as far:
         run = await ran(far.workflow(), attend=attend)
 
     assert [one.delta for one in run.log if isinstance(one, TextDelta)] == ["Hel", "lo"]
@@ -316,10 +330,10 @@ async def test_a_remote_is_read_no_faster_than_its_reader_reads() -> None:
     stalled = threading.Event()
     record = event("data", name="x", value="y" * 50_000)
 
-    def answer(connection: socket.socket, asked: Asked) -> None:
+    def answer(connection: socket.socket, asked: ReceivedRequest) -> None:
         nonlocal sent
         connection.settimeout(0.3)
-        connection.sendall(head())
+        connection.sendall(response_head())
         try:
             for _ in range(5_000):
                 connection.sendall(record)
@@ -332,7 +346,7 @@ async def test_a_remote_is_read_no_faster_than_its_reader_reads() -> None:
             assert await asyncio.to_thread(stalled.wait, 20)
             run.cancel()
 
-    with stranger(answer) as far:
+    with fake_server(answer) as far:
         workflow = far.workflow()
         run = Engine().start(workflow, Call(workflow="far", messages=HELLO), consumer=attend)
         await run.wait_ended()
@@ -344,8 +358,8 @@ async def test_a_remote_is_read_no_faster_than_its_reader_reads() -> None:
 async def test_cancelling_closes_the_connection() -> None:
     closed = threading.Event()
 
-    def answer(connection: socket.socket, _: Asked) -> None:
-        connection.sendall(head() + DELTA)
+    def answer(connection: socket.socket, _: ReceivedRequest) -> None:
+        connection.sendall(response_head() + DELTA)
         if connection.recv(1) == b"":
             closed.set()
 
@@ -353,7 +367,7 @@ async def test_cancelling_closes_the_connection() -> None:
         if any(isinstance(one, TextDelta) for one in events):
             asyncio.get_running_loop().call_soon(run.cancel)
 
-    with stranger(answer) as far:
+    with fake_server(answer) as far:
         run = Engine().start(far.workflow(), Call(workflow="far", messages=HELLO), consumer=attend)
         await run.wait_ended()
         assert await asyncio.to_thread(closed.wait, 10)
@@ -365,14 +379,14 @@ async def test_cancelling_closes_the_connection() -> None:
 async def test_nobody_waits_for_what_a_remote_does_after_its_last_word() -> None:
     closed = threading.Event()
 
-    def answer(connection: socket.socket, _: Asked) -> None:
+    def answer(connection: socket.socket, _: ReceivedRequest) -> None:
         connection.sendall(
-            head() + DELTA + event("done", stopReason="stop") + event("message_delta", id="m", delta="!")
+            response_head() + DELTA + event("done", stopReason="stop") + event("message_delta", id="m", delta="!")
         )
         if connection.recv(1) == b"":
             closed.set()
 
-    with stranger(answer) as far:
+    with fake_server(answer) as far:
         said, end = await ended(far.workflow())
         assert await asyncio.to_thread(closed.wait, 10)
 
@@ -386,52 +400,59 @@ async def test_nobody_waits_for_what_a_remote_does_after_its_last_word() -> None
     ("answer", "said", "message"),
     [
         pytest.param(
-            head(transfer_encoding="chunked") + b"%x\r\n%b\r\n" % (len(DELTA), DELTA),
+            response_head(transfer_encoding="chunked") + b"%x\r\n%b\r\n" % (len(DELTA), DELTA),
             "Hel",
             "far broke off its answer.",
             id="a chunk is missing",
         ),
-        pytest.param(head(content_length="999") + DELTA, "Hel", "far broke off its answer.", id="bytes are missing"),
+        pytest.param(
+            response_head(content_length="999") + DELTA, "Hel", "far broke off its answer.", id="bytes are missing"
+        ),
         pytest.param(b"", "", "far broke off its answer.", id="no answer at all"),
         pytest.param(b"SSH-2.0-OpenSSH\r\n", "", "far broke off its answer.", id="no HTTP"),
         pytest.param(
-            head() + DELTA + b'data: {"type":"mess',
+            response_head() + DELTA + b'data: {"type":"mess',
             "Hel",
             "The remote's stream ended in the middle of a record.",
             id="half a record",
         ),
         pytest.param(
-            head() + DELTA + event("error", message="\x1b[31mNo."), "Hel", "far failed: \\x1b[31mNo.", id="an error"
+            response_head() + DELTA + event("error", message="\x1b[31mNo."),
+            "Hel",
+            "far failed: \\x1b[31mNo.",
+            id="an error",
         ),
-        pytest.param(head() + event("done", stopReason="error"), "", "far failed.", id="an error without words"),
         pytest.param(
-            whole({"version": "1", "status": {"code": 500, "message": "No\ntea."}}),
+            response_head() + event("done", stopReason="error"), "", "far failed.", id="an error without words"
+        ),
+        pytest.param(
+            full_response({"version": "1", "status": {"code": 500, "message": "No\ntea."}}),
             "",
             "far failed: No\\ntea.",
             id="an error inside an envelope",
         ),
-        pytest.param(whole(b"<html>", "text/html"), "", "The remote's answer is not JSON.", id="a page"),
+        pytest.param(full_response(b"<html>", "text/html"), "", "The remote's answer is not JSON.", id="a page"),
         pytest.param(
-            head(content_encoding="gzip") + gzip.compress(DELTA),
+            response_head(content_encoding="gzip") + gzip.compress(DELTA),
             "",
             "far compressed its answer, though plain bytes were asked for.",
             id="compressed",
         ),
         pytest.param(
-            head() + DELTA + b"data: " + b"x" * 1_100_000,
+            response_head() + DELTA + b"data: " + b"x" * 1_100_000,
             "Hel",
             "The remote sent a record longer than 1048576 bytes.",
             id="a record without end",
         ),
-        pytest.param(whole({}, status="404 Not Found"), "", "far answered 404.", id="404"),
+        pytest.param(full_response({}, status="404 Not Found"), "", "far answered 404.", id="404"),
         pytest.param(
-            whole({"detail": "N\x1bo " + "x" * 300}, status="500 Oh"),
+            full_response({"detail": "N\x1bo " + "x" * 300}, status="500 Oh"),
             "",
             "far answered 500: N\\x1bo " + "x" * 195 + "…",
             id="500 with words",
         ),
         pytest.param(
-            head(status="307 Temporary Redirect", location="http://127.0.0.1:1/"),
+            response_head(status="307 Temporary Redirect", location="http://127.0.0.1:1/"),
             "",
             "far answered 307: it redirects, which is not followed.",
             id="a redirect",
@@ -439,53 +460,55 @@ async def test_nobody_waits_for_what_a_remote_does_after_its_last_word() -> None
     ],
 )
 async def test_an_answer_that_is_none_is_a_failure_of_the_remote(answer: bytes, said: str, message: str) -> None:
-    with stranger(answer) as far:
+    with fake_server(answer) as far:
         told = await failure(far.workflow())
 
     assert told == (said, "upstream_failed", message)
-    assert len(far.asked) == 1  # Nothing is asked twice by itself.
+    assert len(far.requests) == 1  # Nothing is asked twice by itself.
 
 
 async def test_a_reply_that_is_too_large_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "MAX_REPLY_BYTES", 100_000)
 
-    with stranger(whole("x" * 1_000_000)) as far:
+    with fake_server(full_response("x" * 1_000_000)) as far:
         assert await failure(far.workflow()) == ("", "upstream_failed", "The reply of far is larger than 100000 bytes.")
 
 
 async def test_an_error_document_is_read_only_so_far() -> None:
-    def answer(connection: socket.socket, _: Asked) -> None:
-        connection.sendall(head("application/json", status="500 Oh"))
+    def answer(connection: socket.socket, _: ReceivedRequest) -> None:
+        connection.sendall(response_head("application/json", status="500 Oh"))
         while True:
             connection.sendall(b" " * 65_536)
 
-    with stranger(answer) as far:
+    with fake_server(answer) as far:
         assert await failure(far.workflow()) == ("", "upstream_failed", "far answered 500.")
 
 
 async def test_a_stream_may_be_larger_than_a_whole_reply(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "MAX_REPLY_BYTES", 100)
 
-    with stranger(head() + DELTA * 5 + event("done")) as far:
+    with fake_server(response_head() + DELTA * 5 + event("done")) as far:
         assert (await ended(far.workflow()))[0] == "Hel" * 5
 
 
-def wait(far: list[Stranger], first: bytes) -> Any:
+def wait(far: list[FakeServer], first: bytes) -> Any:
     """An answer that stops after its first bytes."""
 
-    def answer(connection: socket.socket, _: Asked) -> None:
+    def answer(connection: socket.socket, _: ReceivedRequest) -> None:
         connection.sendall(first)
-        far[0].over.wait(20)
+        far[0].test_ended.wait(20)
 
     return answer
 
 
 @pytest.mark.parametrize(
-    ("first", "said"), [(b"", ""), (head(), ""), (head() + DELTA, "Hel")], ids=["first byte", "first record", "gap"]
+    ("first", "said"),
+    [(b"", ""), (response_head(), ""), (response_head() + DELTA, "Hel")],
+    ids=["first byte", "first record", "gap"],
 )
 async def test_a_remote_that_is_silent_for_too_long_is_a_timeout(first: bytes, said: str) -> None:
-    known: list[Stranger] = []
-    with stranger(wait(known, first)) as far:
+    known: list[FakeServer] = []
+    with fake_server(wait(known, first)) as far:
         known.append(far)
         told = await failure(far.workflow(timeout=0.5))
 
@@ -495,12 +518,12 @@ async def test_a_remote_that_is_silent_for_too_long_is_a_timeout(first: bytes, s
 async def test_a_remote_that_never_ends_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "CALL_TIMEOUT_S", 0.6)
 
-    def drip(connection: socket.socket, _: Asked) -> None:
-        connection.sendall(head() + DELTA)
-        while not far.over.wait(0.01):
+    def drip(connection: socket.socket, _: ReceivedRequest) -> None:
+        connection.sendall(response_head() + DELTA)
+        while not far.test_ended.wait(0.01):
             connection.sendall(b": still here\n\n")
 
-    with stranger(drip) as far:
+    with fake_server(drip) as far:
         assert await failure(far.workflow()) == ("Hel", "upstream_timeout", "far took longer than 0.6 seconds.")
 
 
@@ -511,7 +534,7 @@ async def test_the_time_limit_does_not_strike_while_the_reader_takes_its_time(mo
         if isinstance(events[-1], TextDelta):
             await asyncio.sleep(0.6)
 
-    with stranger(head() + DELTA + event("done", stopReason="stop")) as far:
+    with fake_server(response_head() + DELTA + event("done", stopReason="stop")) as far:
         run = await ran(far.workflow(), attend=attend)
 
     assert isinstance(run.log[-1], RunFinished)
@@ -536,11 +559,11 @@ async def test_what_goes_wrong_on_the_way_is_told_in_our_own_words(
 
     monkeypatch.setattr(remote, "client", mocked)
 
-    assert await failure(Stranger("http://far").workflow()) == ("", code, message)
+    assert await failure(FakeServer("http://far").workflow()) == ("", code, message)
 
 
 async def test_a_service_that_has_gone_is_a_failure() -> None:
-    with stranger(b"") as far:
+    with fake_server(b"") as far:
         pass
 
     assert await failure(far.workflow()) == ("", "upstream_failed", "far could not be reached.")
@@ -571,7 +594,7 @@ def away(look: Looking, *, is_chat: bool = False) -> RemoteWorkflow:
 
 
 async def test_it_is_asked_again_at_the_next_call_but_not_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    with stranger(head() + DELTA + event("done")) as far:
+    with fake_server(response_head() + DELTA + event("done")) as far:
         service = RemoteService(url=f"{far.url}/invoke", dialect="invoke", description=far.workflow().description)
         look = Looking(None, service)
         workflow = away(look, is_chat=True)
@@ -593,7 +616,7 @@ async def test_it_is_asked_again_at_the_next_call_but_not_all_the_time(monkeypat
 
 
 async def test_those_who_call_meanwhile_wait_for_the_same_answer() -> None:
-    with stranger(head() + DELTA + event("done")) as far:
+    with fake_server(response_head() + DELTA + event("done")) as far:
         service = RemoteService(url=f"{far.url}/invoke", dialect="invoke", description=far.workflow().description)
         look = Looking(service)
         workflow = away(look, is_chat=True)
@@ -614,30 +637,30 @@ async def test_what_is_found_there_may_be_of_no_use(caplog: pytest.LogCaptureFix
 async def test_a_call_that_came_while_nobody_knew_it_was_a_chat_is_answered_by_the_chat() -> None:
     message = {"role": "assistant", "content": "Hel"}
 
-    def answer(connection: socket.socket, asked: Asked) -> None:
-        whole_one = whole({"data": {"outputs": message}})
-        connection.sendall(whole_one if asked.headers["accept"] == "*/*" else head() + DELTA + event("done"))
+    def answer(connection: socket.socket, asked: ReceivedRequest) -> None:
+        whole_one = full_response({"data": {"outputs": message}})
+        connection.sendall(whole_one if asked.headers["accept"] == "*/*" else response_head() + DELTA + event("done"))
 
-    with stranger(answer) as far:
+    with fake_server(answer) as far:
         service = RemoteService(url=f"{far.url}/invoke", dialect="invoke", description=far.workflow().description)
         async with client(away(Looking(service))) as http:
             history = [{"role": "user", "content": "Why?"}]
             answers = [(await http.post("/far/invoke", json={"messages": history})).json() for _ in range(2)]
 
-    assert [asked.body["data"]["inputs"] for asked in far.asked] == [{"messages": history}] * 2
-    assert [asked.headers["accept"] for asked in far.asked] == ["*/*", "text/event-stream"]
+    assert [asked.body["data"]["inputs"] for asked in far.requests] == [{"messages": history}] * 2
+    assert [asked.headers["accept"] for asked in far.requests] == ["*/*", "text/event-stream"]
     assert answers == [message, message]
 
 
 async def test_a_producer_that_is_closed_closes_its_connection() -> None:
     closed = threading.Event()
 
-    def answer(connection: socket.socket, _: Asked) -> None:
-        connection.sendall(head() + DELTA)
+    def answer(connection: socket.socket, _: ReceivedRequest) -> None:
+        connection.sendall(response_head() + DELTA)
         if connection.recv(1) == b"":
             closed.set()
 
-    with stranger(answer) as far:
+    with fake_server(answer) as far:
         workflow, call = far.workflow(), Call(workflow="far", messages=HELLO)
         run = Engine().start(scripted, Call(workflow="scripted"))
         values = cast("AsyncGenerator[object, None]", workflow.bind(call)(run.context))

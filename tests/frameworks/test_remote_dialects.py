@@ -33,7 +33,7 @@ from palaver.frameworks import remote
 from palaver.frameworks.remote import RemoteService, RemoteWorkflow
 from palaver.testing import client, echo, scripted
 from palaver.workflows.workflow import Workflow
-from tests.frameworks.fake_servers import Asked, head, serving, stranger, whole
+from tests.frameworks.fake_servers import ReceivedRequest, fake_server, full_response, response_head, serving
 
 HELLO = (Message.user("Hello"),)
 DONE = b"data: [DONE]\n\n"
@@ -69,8 +69,8 @@ def chunk(finish: str | None = None, **piece: Any) -> bytes:
 
 
 USAGE = {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}
-MLFLOW = head() + delta("Hel") + delta("lo") + done("Hello") + DONE
-OPENAI = head("text/event-stream; charset=utf-8") + b"".join(
+MLFLOW = response_head() + delta("Hel") + delta("lo") + done("Hello") + DONE
+OPENAI = response_head("text/event-stream; charset=utf-8") + b"".join(
     [
         named(type="response.created", sequence_number=0, response={"id": "resp_1", "status": "in_progress"}),
         named(type="response.output_item.added", output_index=0, item={"type": "message", "id": "m", "content": []}),
@@ -81,7 +81,7 @@ OPENAI = head("text/event-stream; charset=utf-8") + b"".join(
     ]
 )
 COMPLETIONS = (
-    head()
+    response_head()
     + chunk(role="assistant", content="")
     + chunk(content="Hel")
     + chunk(content="lo")
@@ -102,7 +102,7 @@ NAMES = ["MLflow", "OpenAI", "Chat Completions"]
 
 @pytest.mark.parametrize(("dialect", "answer"), DIALECTS, ids=NAMES)
 async def test_what_a_stranger_streams_is_available_over_every_protocol(dialect: str, answer: bytes) -> None:
-    with stranger(answer) as far:
+    with fake_server(answer) as far:
         async with client(far.workflow(dialect=dialect)) as http:
             invoked = await http.post("/far/invoke", json={"messages": [{"role": "user", "content": "Hi"}]})
             responded = await http.post("/far/v1/responses", json={"input": "Hi"})
@@ -115,12 +115,12 @@ async def test_what_a_stranger_streams_is_available_over_every_protocol(dialect:
     assert responded.json()["output"][0]["content"][0]["text"] == "Hello"
     assert invocated.json()["output"][0]["content"][0]["text"] == "Hello"
     assert completed.json()["choices"][0]["message"]["content"] == "Hello"
-    assert [asked.body["stream"] for asked in far.asked] == [True] * 4
+    assert [asked.body["stream"] for asked in far.requests] == [True] * 4
 
 
 @pytest.mark.parametrize(("dialect", "answer"), DIALECTS, ids=NAMES)
 async def test_a_stranger_is_heard_piece_by_piece(dialect: str, answer: bytes) -> None:
-    with stranger(answer) as far:
+    with fake_server(answer) as far:
         log = (await ran(far.workflow(dialect=dialect))).log
 
     assert [one.delta for one in log if isinstance(one, TextDelta)] == ["Hel", "lo"]
@@ -135,10 +135,10 @@ async def test_a_stranger_is_heard_piece_by_piece(dialect: str, answer: bytes) -
     ("dialect", "answer"), [("responses", RESPONSE), ("chat-completions", COMPLETION)], ids=lambda one: str(one)[:16]
 )
 async def test_who_cannot_stream_answers_whole(dialect: str, answer: Any) -> None:
-    with stranger(whole(answer)) as far:
+    with fake_server(full_response(answer)) as far:
         run = await ran(far.workflow(dialect=dialect))
 
-    assert far.asked[0].body["stream"] is True
+    assert far.requests[0].body["stream"] is True
     assert [message.text for message in fold(run.log).messages] == ["Hello"]
 
 
@@ -152,7 +152,7 @@ async def test_the_first_piece_passes_before_the_second_is_sent(dialect: str, an
     arrived = threading.Event()
     cut = before_the_second(answer)
 
-    def halting(connection: socket.socket, _: Asked) -> None:
+    def halting(connection: socket.socket, _: ReceivedRequest) -> None:
         connection.sendall(answer[:cut])
         assert arrived.wait(20)
         connection.sendall(answer[cut:])
@@ -161,7 +161,7 @@ async def test_the_first_piece_passes_before_the_second_is_sent(dialect: str, an
         if any(isinstance(one, TextDelta) for one in events):
             arrived.set()
 
-    with stranger(halting) as far:
+    with fake_server(halting) as far:
         run = await ran(far.workflow(dialect=dialect), attend=attend)
 
     assert fold(run.log).messages[0].text == "Hello"
@@ -172,7 +172,7 @@ async def test_cancelling_closes_the_strangers_connection_at_once(dialect: str, 
     closed = threading.Event()
     cut = before_the_second(answer)
 
-    def waiting(connection: socket.socket, _: Asked) -> None:
+    def waiting(connection: socket.socket, _: ReceivedRequest) -> None:
         connection.sendall(answer[:cut])
         if connection.recv(1) == b"":
             closed.set()
@@ -181,7 +181,7 @@ async def test_cancelling_closes_the_strangers_connection_at_once(dialect: str, 
         if any(isinstance(one, TextDelta) for one in events):
             asyncio.get_running_loop().call_soon(run.cancel)
 
-    with stranger(waiting) as far:
+    with fake_server(waiting) as far:
         run = Engine().start(far.workflow(dialect=dialect), Call(workflow="far", messages=HELLO), consumer=attend)
         await run.wait_ended()
         assert await asyncio.to_thread(closed.wait, 10)
@@ -193,20 +193,30 @@ async def test_cancelling_closes_the_strangers_connection_at_once(dialect: str, 
 @pytest.mark.parametrize(
     ("dialect", "answer", "said", "message"),
     [
-        ("responses", head() + delta("Hel") + frame(error="No\ntea.") + DONE, "Hel", "far failed: No\\ntea."),
+        ("responses", response_head() + delta("Hel") + frame(error="No\ntea.") + DONE, "Hel", "far failed: No\\ntea."),
         (
             "responses",
-            head() + delta("Hel") + frame(type="response.failed", response={"error": {"message": "No tea."}}),
+            response_head() + delta("Hel") + frame(type="response.failed", response={"error": {"message": "No tea."}}),
             "Hel",
             "far failed: No tea.",
         ),
-        ("responses", whole({"detail": "Bad."}, status="400 Bad Request"), "", "far answered 400: Bad."),
-        ("responses", whole({"error": {"message": "No model."}}, status="404 Oh"), "", "far answered 404: No model."),
-        ("responses", head(content_length="999") + delta("Hel"), "Hel", "far broke off its answer."),
-        ("responses", head() + delta("Hel") + b'data: {"ty', "Hel", "The remote sent a record that is not JSON."),
+        ("responses", full_response({"detail": "Bad."}, status="400 Bad Request"), "", "far answered 400: Bad."),
+        (
+            "responses",
+            full_response({"error": {"message": "No model."}}, status="404 Oh"),
+            "",
+            "far answered 404: No model.",
+        ),
+        ("responses", response_head(content_length="999") + delta("Hel"), "Hel", "far broke off its answer."),
+        (
+            "responses",
+            response_head() + delta("Hel") + b'data: {"ty',
+            "Hel",
+            "The remote sent a record that is not JSON.",
+        ),
         (
             "chat-completions",
-            head() + chunk(content="Hel") + frame(error={"message": "No tea."}),
+            response_head() + chunk(content="Hel") + frame(error={"message": "No tea."}),
             "Hel",
             "far failed: No tea.",
         ),
@@ -215,7 +225,7 @@ async def test_cancelling_closes_the_strangers_connection_at_once(dialect: str, 
 async def test_a_strangers_failure_is_told_after_what_was_said(
     dialect: str, answer: bytes, said: str, message: str
 ) -> None:
-    with stranger(answer) as far:
+    with fake_server(answer) as far:
         log = (await ran(far.workflow(dialect=dialect))).log
 
     assert isinstance(log[-1], RunFailed)
@@ -224,7 +234,7 @@ async def test_a_strangers_failure_is_told_after_what_was_said(
 
 
 async def test_a_stream_that_just_stops_has_ended() -> None:
-    with stranger(head() + delta("Hel")) as far:
+    with fake_server(response_head() + delta("Hel")) as far:
         log = (await ran(far.workflow(dialect="responses"))).log
 
     assert isinstance(log[-1], RunFinished)
@@ -237,30 +247,30 @@ async def test_a_stream_that_just_stops_has_ended() -> None:
 @pytest.mark.parametrize(
     ("dialect", "answer", "value"),
     [
-        ("responses", whole(RESPONSE), "Hello"),
+        ("responses", full_response(RESPONSE), "Hello"),
         ("responses", MLFLOW, "Hello"),
         (
             "responses",
-            whole({"output": [MESSAGE, {"type": "palaver:data", "id": "d", "name": "output", "value": [1]}]}),
+            full_response({"output": [MESSAGE, {"type": "palaver:data", "id": "d", "name": "output", "value": [1]}]}),
             [1],
         ),
-        ("responses", whole({"any": "thing"}), {"any": "thing"}),
-        ("chat-completions", whole(COMPLETION), "Hello"),
+        ("responses", full_response({"any": "thing"}), {"any": "thing"}),
+        ("chat-completions", full_response(COMPLETION), "Hello"),
     ],
 )
 async def test_a_workflow_that_is_no_chat_has_a_value_in_its_answer(dialect: str, answer: bytes, value: Any) -> None:
-    with stranger(answer) as far:
+    with fake_server(answer) as far:
         run = await ran(far.workflow(dialect=dialect, is_chat=False), messages=(), inputs={"x": 1})
 
     assert fold(run.log).value == value
     assert [type(one).__name__ for one in run.log] == ["RunStarted", "RunFinished"]
-    assert far.asked[0].body["custom_inputs"] == {"x": 1}
-    assert far.asked[0].body.get("stream", False) is False
+    assert far.requests[0].body["custom_inputs"] == {"x": 1}
+    assert far.requests[0].body.get("stream", False) is False
 
 
 async def test_a_value_is_not_waited_for_beyond_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "MAX_REPLY_BYTES", 1000)
-    with stranger(head() + delta("x") * 100) as far:
+    with fake_server(response_head() + delta("x") * 100) as far:
         end = (await ran(far.workflow(dialect="responses", is_chat=False), messages=())).log[-1]
 
     assert isinstance(end, RunFailed)
@@ -272,7 +282,7 @@ async def test_a_value_is_not_waited_for_beyond_its_limit(monkeypatch: pytest.Mo
     [({"status": "failed", "error": {"message": "No."}}, RunFailed), ({"status": "cancelled"}, RunCancelled)],
 )
 async def test_what_did_not_end_well_has_no_value(end: Any, kind: type) -> None:
-    with stranger(whole({**RESPONSE, **end})) as far:
+    with fake_server(full_response({**RESPONSE, **end})) as far:
         run = await ran(far.workflow(dialect="responses", is_chat=False), messages=())
 
     assert isinstance(run.log[-1], kind)
@@ -281,17 +291,17 @@ async def test_what_did_not_end_well_has_no_value(end: Any, kind: type) -> None:
 async def test_a_chat_that_was_away_is_answered_with_its_messages() -> None:
     call = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "now", "arguments": "{}"}
     answers = [
-        whole({**RESPONSE, "usage": USAGE}),
-        whole(
+        full_response({**RESPONSE, "usage": USAGE}),
+        full_response(
             {**RESPONSE, "output": [call, {"type": "function_call_output", "call_id": "c1", "output": "x"}, MESSAGE]}
         ),
     ]
 
-    def answer(connection: socket.socket, _: Asked) -> None:
+    def answer(connection: socket.socket, _: ReceivedRequest) -> None:
         connection.sendall(answers.pop(0))
 
     hello = {"role": "assistant", "content": "Hello"}
-    with stranger(answer) as far:
+    with fake_server(answer) as far:
         known = far.workflow(dialect="responses")
         service = RemoteService(url=f"{far.url}/responses", dialect="responses", description=known.description)
 
@@ -308,7 +318,9 @@ async def test_a_chat_that_was_away_is_answered_with_its_messages() -> None:
     assert values[0].value == hello
     assert values[0].usage == Usage(input_tokens=3, output_tokens=4)
     assert values[1].value[1:] == [{"role": "tool", "tool_call_id": "c1", "content": "x"}, hello]
-    assert [asked.body["input"] for asked in far.asked] == [[{"type": "message", "role": "user", "content": "Hi"}]] * 2
+    assert [asked.body["input"] for asked in far.requests] == [
+        [{"type": "message", "role": "user", "content": "Hi"}]
+    ] * 2
 
 
 # A server of ours behind ours

@@ -14,7 +14,7 @@ from palaver.errors import NotFound
 from palaver.workflows.decorators import chat
 from palaver.workflows.workflow import Workflow
 from tests.engine.run_factory import call
-from tests.frameworks.fake_servers import stranger, whole
+from tests.frameworks.fake_servers import fake_server, full_response
 from tests.frameworks.test_remote_dialects import COMPLETION, RESPONSE
 
 ASKED = Message.user("What is it?", File("image/png", file_id="file_1", filename="sky.png", detail="low"))
@@ -67,10 +67,10 @@ async def test_langchain_gets_the_bytes(workflow: Workflow) -> None:
     ids=["responses", "completions", "invoke"],
 )
 async def test_a_service_elsewhere_gets_the_bytes(dialect: str, answer: Any) -> None:
-    with stranger(whole(answer)) as far:
+    with fake_server(full_response(answer)) as far:
         await ran(far.workflow(dialect=dialect, streams=False), ASKED)
 
-    sent = msgspec.json.encode(far.asked[-1].body).decode()
+    sent = msgspec.json.encode(far.requests[-1].body).decode()
     assert f"data:image/png;base64,{DATA}" in sent
     assert "file_1" not in sent
 

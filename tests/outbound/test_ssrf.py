@@ -15,7 +15,7 @@ import pytest
 from palaver.errors import PalaverError, UpstreamFailed, UpstreamTimeout, UrlRefused
 from palaver.outbound import FetchedDocument, client, fetch_document, http
 from palaver.outbound.ssrf import GuardedBackend, GuardedTransport, HostResolver, UrlPolicy, resolve_host
-from tests.frameworks.fake_servers import head, stranger, whole
+from tests.frameworks.fake_servers import fake_server, full_response, response_head
 
 PUBLIC = "93.184.216.34"
 REFUSED = "This URL may not be fetched from here."
@@ -195,7 +195,7 @@ async def test_an_address_in_a_url_is_looked_at_like_any_other(host: str) -> Non
 
 
 async def test_an_operator_who_opens_the_private_network_opens_its_ports() -> None:
-    with stranger(whole("Hi")) as far:
+    with fake_server(full_response("Hi")) as far:
         assert await fetch_document(far.url, allow_private=True) == FetchedDocument(
             status=200, media_type="application/json", body=b'"Hi"'
         )
@@ -204,7 +204,7 @@ async def test_an_operator_who_opens_the_private_network_opens_its_ports() -> No
         with pytest.raises(UrlRefused):
             await fetch_document(far.url, ports=[httpx.URL(far.url).port or 0])
 
-    assert len(far.asked) == 1
+    assert len(far.requests) == 1
 
 
 # Addresses
@@ -246,7 +246,7 @@ async def test_the_systems_resolver_knows_this_machine() -> None:
 async def test_the_connection_goes_to_the_address_that_was_looked_at_under_the_name_of_the_url(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with stranger(whole("Hi")) as far:
+    with fake_server(full_response("Hi")) as far:
         network = Elsewhere(port=httpx.URL(far.url).port or 0)
         monkeypatch.setattr(Watched, "peer", (PUBLIC, 443))
         transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC, "1.1.1.1"), backend=network)
@@ -256,13 +256,13 @@ async def test_the_connection_goes_to_the_address_that_was_looked_at_under_the_n
     (stream,) = network.streams
     assert network.asked == [(PUBLIC, 443)]
     assert stream.tls_name == "host.example"
-    assert far.asked[0].line == "GET /x?y=1 HTTP/1.1"
-    assert far.asked[0].headers == {
+    assert far.requests[0].line == "GET /x?y=1 HTTP/1.1"
+    assert far.requests[0].headers == {
         "host": "host.example",
         "accept": "*/*",
         "accept-encoding": "identity",
         "connection": "keep-alive",
-        "user-agent": far.asked[0].headers["user-agent"],
+        "user-agent": far.requests[0].headers["user-agent"],
     }
 
 
@@ -275,7 +275,7 @@ async def test_a_peer_that_is_not_the_one_looked_up_is_refused_before_a_word_is_
     peer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Watched, "peer", peer)
-    with stranger(whole("Hi")) as far:
+    with fake_server(full_response("Hi")) as far:
         network = Elsewhere(port=httpx.URL(far.url).port or 0)
         transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC), backend=network)
 
@@ -284,7 +284,7 @@ async def test_a_peer_that_is_not_the_one_looked_up_is_refused_before_a_word_is_
 
     (stream,) = network.streams
     assert refused.value.message == REFUSED
-    assert (stream.closed, stream.written, far.asked) == (True, b"", [])
+    assert (stream.closed, stream.written, far.requests) == (True, b"", [])
 
 
 async def test_a_second_answer_of_the_dns_does_not_matter() -> None:
@@ -338,23 +338,25 @@ async def test_waiting_is_left_to_the_network_below() -> None:
 
 
 async def test_a_redirect_is_an_answer_and_not_followed() -> None:
-    with stranger(head("text/html; charset=utf-8", status="302 Found", location="http://127.0.0.1:1/")) as far:
+    with fake_server(
+        response_head("text/html; charset=utf-8", status="302 Found", location="http://127.0.0.1:1/")
+    ) as far:
         assert await fetch_document(far.url, allow_private=True) == FetchedDocument(
             status=302, media_type="text/html", body=b""
         )
 
-    assert len(far.asked) == 1
+    assert len(far.requests) == 1
 
 
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (whole("x" * 2000), "The remote's answer is larger than 1000 bytes; the rest was not read."),
+        (full_response("x" * 2000), "The remote's answer is larger than 1000 bytes; the rest was not read."),
         (
-            head(content_encoding="gzip") + gzip.compress(b"x"),
+            response_head(content_encoding="gzip") + gzip.compress(b"x"),
             "The remote's answer is gzip, though plain bytes were asked for.",
         ),
-        (head(content_length="99") + b"x", "The remote could not be reached, or broke off its answer."),
+        (response_head(content_length="99") + b"x", "The remote could not be reached, or broke off its answer."),
         (b"", "The remote could not be reached, or broke off its answer."),
         (b"SSH-2.0\r\n", "The remote could not be reached, or broke off its answer."),
     ],
@@ -364,21 +366,21 @@ async def test_an_answer_that_cannot_be_had_is_a_failure(
     answer: bytes, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "MAX_DOCUMENT_BYTES", 1000)
-    with stranger(answer) as far, pytest.raises(PalaverError) as failed:
+    with fake_server(answer) as far, pytest.raises(PalaverError) as failed:
         await fetch_document(far.url, allow_private=True)
 
     assert (failed.value.code, failed.value.message) == ("upstream_failed", message)
 
 
-@pytest.mark.parametrize("first", [b"", head() + b"x"], ids=["no answer", "half an answer"])
+@pytest.mark.parametrize("first", [b"", response_head() + b"x"], ids=["no answer", "half an answer"])
 async def test_an_answer_that_does_not_end_is_given_up_in_time(first: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "FETCH_TIMEOUT_S", 0.2)
 
     def silent(connection: Any, _: Any) -> None:
         connection.sendall(first)
-        far.over.wait(20)
+        far.test_ended.wait(20)
 
-    with stranger(silent) as far, pytest.raises(UpstreamTimeout) as failed:
+    with fake_server(silent) as far, pytest.raises(UpstreamTimeout) as failed:
         await fetch_document(far.url, allow_private=True)
 
     assert failed.value.message == "The remote did not answer in time."
@@ -388,16 +390,16 @@ async def test_an_answer_that_drips_is_given_up_in_time_too(monkeypatch: pytest.
     monkeypatch.setattr(http, "FETCH_TIMEOUT_S", 0.2)
 
     def drip(connection: Any, _: Any) -> None:
-        connection.sendall(head())
-        while not far.over.wait(0.01):
+        connection.sendall(response_head())
+        while not far.test_ended.wait(0.01):
             connection.sendall(b"x")
 
-    with stranger(drip) as far, pytest.raises(UpstreamTimeout):
+    with fake_server(drip) as far, pytest.raises(UpstreamTimeout):
         await fetch_document(far.url, allow_private=True)
 
 
 async def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    with stranger(whole("Hi")) as far, stranger(b"") as proxy:
+    with fake_server(full_response("Hi")) as far, fake_server(b"") as proxy:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, proxy.url)
         monkeypatch.delenv("NO_PROXY", raising=False)
@@ -405,7 +407,7 @@ async def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.Monkey
 
         assert (await fetch_document(far.url, allow_private=True)).body == b'"Hi"'
 
-    assert proxy.asked == []
+    assert proxy.requests == []
 
 
 async def test_every_request_of_a_guarded_client_is_checked() -> None:

@@ -27,7 +27,7 @@ from palaver.protocols.chat_completions.adapter import ChatRequest
 from tests.protocols.fixed_run import RUN, STARTED
 
 AT = datetime(2025, 11, 15, 7, 0, tzinfo=UTC)
-NAMED = {"id": f"chatcmpl-{RUN}", "created": 1763190000, "model": "tutor"}
+COMPLETION_FIELDS = {"id": f"chatcmpl-{RUN}", "created": 1763190000, "model": "tutor"}
 FIRST = {"role": "assistant", "content": ""}
 DONE = "[DONE]"
 USAGE = {
@@ -39,12 +39,12 @@ USAGE = {
 }
 
 
-def reading(*tools: str, model: str = "tutor", **given: Any) -> ChatRequest:
+def chat_request(*tools: str, model: str = "tutor", **given: Any) -> ChatRequest:
     return ChatRequest(model=model, client_tools=frozenset(tools), **given)
 
 
 def run(*given: OutputValue | str, end: TerminalEvent | None = None) -> list[Event]:
-    """The events of a run that gives these values; what it gives after it broke the stream is lost."""
+    """Return the events of a run that yields these values; values after a broken stream are dropped."""
     grammar = Grammar(RUN)
     events = [*grammar.start(msgspec.structs.replace(STARTED, at=AT))]
     try:
@@ -56,7 +56,7 @@ def run(*given: OutputValue | str, end: TerminalEvent | None = None) -> list[Eve
 
 
 def data_of(frames: bytes) -> list[Any]:
-    """The data of server-sent events that have nothing else."""
+    """Decode server-sent events that have only data."""
     *told, rest = frames.split(b"\n\n")
     assert rest == b""
     assert all(one.startswith(b"data: ") and b"\n" not in one for one in told)
@@ -71,7 +71,7 @@ def streamed(events: Sequence[Event], how: ChatRequest) -> list[Any]:
 
 def chunk(delta: dict[str, Any], *, finish: str | None = None) -> dict[str, Any]:
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-    return {**NAMED, "object": "chat.completion.chunk", "choices": [choice]}
+    return {**COMPLETION_FIELDS, "object": "chat.completion.chunk", "choices": [choice]}
 
 
 def call(index: int, call_id: str, name: str) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def citation(url: str, start: int, end: int, title: str = "") -> dict[str, Any]:
     return {"type": "url_citation", "url_citation": told}
 
 
-# Lawful runs of all kinds: some producers name their items and interleave them, some just talk
+# Valid runs of all kinds: some producers name and interleave their items, some only yield text
 
 _texts = st.text(st.characters(codec="utf-8"), max_size=5)
 _items = st.sampled_from(["a", "b", "c"])
@@ -106,7 +106,7 @@ _notes = st.lists(
     max_size=2,
 ).map(tuple)
 _usages = st.builds(Usage, input_tokens=st.integers(0, 9), output_tokens=st.integers(0, 9))
-_given: st.SearchStrategy[Any] = st.one_of(
+_output_values: st.SearchStrategy[Any] = st.one_of(
     _texts,
     st.builds(TextDelta, item=_items, delta=_texts),
     st.builds(TextEnded, item=_items, annotations=_notes),
@@ -130,5 +130,5 @@ _ends = st.builds(
     usage=st.none() | _usages,
     value=st.just(msgspec.UNSET) | st.sampled_from([None, "", "so", 7, {"a": [1]}]),
 )
-lawful_runs = st.builds(lambda given, end: run(*given, end=end), st.lists(_given, max_size=14), _ends)
-"""Runs that came to their end."""
+valid_runs = st.builds(lambda given, end: run(*given, end=end), st.lists(_output_values, max_size=14), _ends)
+"""Runs that finished."""

@@ -27,7 +27,7 @@ HISTORY = [{"role": "user", "content": "Why?"}]
 
 
 def find(name: str | None) -> Description:
-    """A registry of one chat, the default, and one workflow that is none."""
+    """Look up one of two workflows: a chat, which is the default, and one that is not a chat."""
     known = {None: CHAT, "tutor": CHAT, "headline": FORM}
     if name not in known:
         raise WorkflowNotFound(name, known=["headline", "tutor"])
@@ -37,14 +37,14 @@ def find(name: str | None) -> Description:
 def request(
     body: Any = None, *, workflow: str | None = None, query: Mapping[str, str] = {}, **headers: Any
 ) -> HttpRequest:
-    """A request with that JSON; headers as keywords, `_` for `-`."""
+    """Build a request with a JSON body; headers as keywords, `_` for `-`."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     raw = body if isinstance(body, bytes) else msgspec.json.encode(body)
     return HttpRequest(workflow=workflow, query=query, headers=named, body=raw)
 
 
-def lawful(*given: OutputValue | str, end: TerminalEvent | None = None, run_id: str = RUN) -> list[Event]:
-    """The events of a run that gives these values."""
+def valid_events(*given: OutputValue | str, end: TerminalEvent | None = None, run_id: str = RUN) -> list[Event]:
+    """Return the events of a run that yields these values."""
     grammar = Grammar(run_id)
     started = msgspec.structs.replace(STARTED, run_id=run_id)
     events = [*grammar.start(started)]

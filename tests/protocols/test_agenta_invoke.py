@@ -32,7 +32,7 @@ from palaver.protocols.base import HttpRequest, HttpResponse
 from palaver.protocols.ui_stream.encoder import UIStreamEncoder
 from palaver.protocols.ui_stream.request import UIRequest
 from tests.protocols import fixed_run
-from tests.protocols.fixed_run import HISTORY, MESSAGE, RUN, SPAN, STARTED, TRACE, find, json, lawful, request
+from tests.protocols.fixed_run import HISTORY, MESSAGE, RUN, SPAN, STARTED, TRACE, find, json, request, valid_events
 
 ENVELOPE = {"session_id": "s-1", "data": {"inputs": {"messages": HISTORY}}}
 IDS = (
@@ -121,11 +121,11 @@ def test_records_are_framed_as_the_form_wants(form: str, before: bytes, after: b
         TRACE.encode(),
     )
 
-    assert [frames(event) for event in lawful()] == [b"", before + done + after]
+    assert [frames(event) for event in valid_events()] == [b"", before + done + after]
 
 
 def test_an_envelope_is_answered_with_an_envelope() -> None:
-    events = lawful("Because", ".", Usage(input_tokens=12, output_tokens=2))
+    events = valid_events("Because", ".", Usage(input_tokens=12, output_tokens=2))
 
     answer = invoke.encode_response(events, AgentaRequest(envelope=True), status=200)
 
@@ -155,14 +155,16 @@ def test_an_envelope_is_answered_with_an_envelope() -> None:
     ],
 )  # fmt: skip
 def test_a_flat_call_is_answered_with_the_outputs_alone(given: Any, is_chat: bool, end: Any, body: Any) -> None:
-    answer = invoke.encode_response(lawful(*given, end=end), AgentaRequest(is_chat=is_chat), status=200)
+    answer = invoke.encode_response(valid_events(*given, end=end), AgentaRequest(is_chat=is_chat), status=200)
 
     assert json(answer) == body
     assert answer.headers == (("content-type", "application/json"), *IDS)
 
 
 def test_a_cancelled_run_is_answered_with_what_was_said() -> None:
-    document = json(invoke.encode_response(lawful("Hel", end=RunCancelled()), AgentaRequest(envelope=True), status=200))
+    document = json(
+        invoke.encode_response(valid_events("Hel", end=RunCancelled()), AgentaRequest(envelope=True), status=200)
+    )
 
     assert document["data"] == {"outputs": {"role": "assistant", "content": "Hel"}}
     assert document["meta"] == {"run_id": RUN, "finish": "cancelled"}
@@ -186,7 +188,7 @@ def test_a_cancelled_run_is_answered_with_what_was_said() -> None:
     ],
 )
 def test_what_was_said_before_a_failure_is_in_the_envelope(given: Any, reading: AgentaRequest, said: Any) -> None:
-    events = lawful(*given, end=RunFailed(code="mine", message="No."))
+    events = valid_events(*given, end=RunFailed(code="mine", message="No."))
     document = json(invoke.encode_response(events, reading, status=500))
 
     assert document["status"] == {"code": 500, "type": "mine", "message": "No."}
@@ -221,7 +223,7 @@ def test_a_stream_of_ui_messages_says_so_in_its_head() -> None:
 
 
 def test_a_stream_of_ui_messages_is_the_one_of_the_ai_sdk_once_something_was_said() -> None:
-    events = lawful("Hi")
+    events = valid_events("Hi")
     frames, theirs = invoke.stream_encoder(UI), UIStreamEncoder(UIRequest(version=7))
 
     first, *rest = [frames(event) for event in events]
@@ -241,11 +243,11 @@ def test_a_stream_of_ui_messages_is_the_one_of_the_ai_sdk_once_something_was_sai
 def test_a_whole_answer_in_ui_messages_is_the_one_that_a_client_builds(
     reading: AgentaRequest, end: Any, body: Any
 ) -> None:
-    assert json(invoke.encode_response(lawful("Hi", end=end), reading, status=200)) == body
+    assert json(invoke.encode_response(valid_events("Hi", end=end), reading, status=200)) == body
 
 
 def test_what_was_said_before_a_failure_is_a_ui_message_too() -> None:
-    events = lawful("Hi", end=RunFailed(code="mine", message="No."))
+    events = valid_events("Hi", end=RunFailed(code="mine", message="No."))
     document = json(invoke.encode_response(events, AgentaRequest(envelope=True, ui=UIRequest()), status=500))
 
     assert document["data"] == {"outputs": UI_MESSAGE}

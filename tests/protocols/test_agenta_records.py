@@ -32,7 +32,7 @@ from palaver.core.messages import Annotation, Data, File, Reasoning, Refusal, Te
 from palaver.errors import UpstreamFailed
 from palaver.protocols.agenta.response import RecordDecoder, RecordEncoder, stop_reason
 from palaver.protocols.sse import data_event
-from tests.protocols.fixed_run import MESSAGE, RUN, TRACE, lawful, record, records
+from tests.protocols.fixed_run import MESSAGE, RUN, TRACE, record, records, valid_events
 
 ID = f"{MESSAGE}_1"
 DONE = record("done", stopReason="stop", run_id=RUN, trace_id=TRACE)
@@ -49,7 +49,7 @@ def line(content: bytes) -> bytes:
 
 def written(*given: Any, is_chat: bool = True, end: TerminalEvent | None = None) -> list[Any]:
     writer = RecordEncoder(line, is_chat=is_chat).encode
-    return records([writer(event) for event in lawful(*given, end=end)])
+    return records([writer(event) for event in valid_events(*given, end=end)])
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_calls_that_grow_side_by_side_are_told_in_the_order_in_which_they_starte
         TextDelta(item="after", delta="4"),
     ]
 
-    told = [[one["type"] for one in records([writer(event)])] for event in lawful(*given)]
+    told = [[one["type"] for one in records([writer(event)])] for event in valid_events(*given)]
 
     assert [kinds for kinds in told if kinds] == [
         ["message_start"],
@@ -251,7 +251,7 @@ def test_a_part_that_holds_nothing_is_not_told() -> None:
 
 def test_records_are_wrapped_one_by_one() -> None:
     writer = RecordEncoder(data_event, is_chat=True).encode
-    sent = [writer(event) for event in lawful("Hi")]
+    sent = [writer(event) for event in valid_events("Hi")]
 
     ids = f'"id":"{ID}","message":"{ID}"'
     assert [one.decode() for one in sent] == [

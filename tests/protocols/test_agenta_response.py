@@ -24,7 +24,19 @@ from palaver.errors import (
 from palaver.protocols.agenta.request import AgentaRequest, RejectedCall, parse_body, parse_call, parse_object
 from palaver.protocols.agenta.response import encode_outputs, error_response, run_error_response
 from palaver.protocols.ui_stream.request import UIRequest
-from tests.protocols.fixed_run import CHAT, FORM, HISTORY, IDS, MESSAGE, SPAN, STARTED, TRACE, json, lawful, request
+from tests.protocols.fixed_run import (
+    CHAT,
+    FORM,
+    HISTORY,
+    IDS,
+    MESSAGE,
+    SPAN,
+    STARTED,
+    TRACE,
+    json,
+    request,
+    valid_events,
+)
 
 OFFERS = ("application/json", "application/x-ndjson", "application/jsonl", "text/event-stream")
 PARENT = f"00-{TRACE}-{SPAN}-00"
@@ -440,7 +452,7 @@ CALL = ToolCall(call_id="c1", name="add", arguments='{"a": 2}')
 
 
 def outputs(*given: Any, is_chat: bool = True, trim: bool = False, end: Any = None) -> Any:
-    events = lawful(*given, end=end)
+    events = valid_events(*given, end=end)
     return encode_outputs(fold(events), events, AgentaRequest(is_chat=is_chat, trim=trim))
 
 
@@ -544,4 +556,4 @@ def test_usage_is_no_part_of_the_outputs() -> None:
 
 
 def test_a_fixed_run_makes_fixed_ids() -> None:
-    assert fold(lawful("a")).messages[0].id == f"{MESSAGE}_1"
+    assert fold(valid_events("a")).messages[0].id == f"{MESSAGE}_1"

@@ -12,7 +12,7 @@ from palaver.errors import ConflictingFields, MisplacedField
 from palaver.protocols.agenta import run
 from palaver.protocols.agenta.request import AgentaRequest, RejectedCall
 from palaver.protocols.base import HttpRequest
-from tests.protocols.fixed_run import HISTORY, SPAN, STARTED, TRACE, find, json, lawful, request
+from tests.protocols.fixed_run import HISTORY, SPAN, STARTED, TRACE, find, json, request, valid_events
 
 
 def test_a_flat_body_is_read_with_the_names_that_picked_an_app() -> None:
@@ -81,11 +81,11 @@ def test_nothing_is_streamed() -> None:
     frames = run.stream_encoder(AgentaRequest())
 
     assert run.response_head(STARTED, AgentaRequest()) is None
-    assert {frames(event) for event in lawful("Hi")} == {b""}
+    assert {frames(event) for event in valid_events("Hi")} == {b""}
 
 
 def test_the_outputs_stand_under_data_with_a_tree_id() -> None:
-    answer = run.encode_response(lawful("Because."), AgentaRequest(), status=200)
+    answer = run.encode_response(valid_events("Because."), AgentaRequest(), status=200)
 
     assert json(answer) == {
         "version": "3.0",
@@ -102,9 +102,9 @@ def test_the_outputs_stand_under_data_with_a_tree_id() -> None:
 @pytest.mark.parametrize(
     ("events", "data", "content_type"),
     [
-        (lawful(end=RunFinished(value="Hi")), "Hi", "text/plain"),
-        (lawful(end=RunFinished(value=None)), None, "application/json"),
-        (lawful("Hel", end=RunCancelled()), "Hel", "text/plain"),
+        (valid_events(end=RunFinished(value="Hi")), "Hi", "text/plain"),
+        (valid_events(end=RunFinished(value=None)), None, "application/json"),
+        (valid_events("Hel", end=RunCancelled()), "Hel", "text/plain"),
     ],
     ids=["text", "null", "cut short"],
 )
@@ -117,7 +117,7 @@ def test_a_value_that_is_text_says_so(events: Any, data: Any, content_type: str)
 def test_the_last_message_alone_can_be_had_here_too() -> None:
     _, reading = run.decode(request({"messages": []}, x_ag_messages_transcript="last"), find)
 
-    assert json(run.encode_response(lawful("One.", Message.assistant("Two.")), reading, status=200))["data"] == {
+    assert json(run.encode_response(valid_events("One.", Message.assistant("Two.")), reading, status=200))["data"] == {
         "role": "assistant",
         "content": "Two.",
     }
@@ -125,7 +125,7 @@ def test_the_last_message_alone_can_be_had_here_too() -> None:
 
 def test_a_failed_run_is_answered_in_the_one_shape() -> None:
     assert json(
-        run.encode_response(lawful("Hel", end=RunFailed(code="mine", message="No.")), AgentaRequest(), status=500)
+        run.encode_response(valid_events("Hel", end=RunFailed(code="mine", message="No.")), AgentaRequest(), status=500)
     ) == {
         "version": "2025.07.14",
         "status": {"code": 500, "type": "mine", "message": "No."},

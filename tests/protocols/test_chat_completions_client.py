@@ -27,7 +27,7 @@ from palaver.core.runs import Call, Secret
 from palaver.errors import BadStream, UpstreamFailed
 from palaver.protocols.chat_completions.adapter import encode_response, stream_encoder
 from palaver.protocols.chat_completions.client import ChatReplyDecoder, build_chat_request
-from tests.protocols.chat_chunks import USAGE, lawful_runs, reading, run
+from tests.protocols.chat_chunks import USAGE, chat_request, run, valid_runs
 from tests.protocols.fixed_run import STARTED, json
 
 SSE, JSON = "text/event-stream; charset=utf-8", "application/json"
@@ -516,11 +516,11 @@ def heard(message: Any) -> dict[str, Any]:
     }
 
 
-@given(lawful_runs, st.booleans(), st.integers(1, 40))
+@given(valid_runs, st.booleans(), st.integers(1, 40))
 @example(run("Hi \U0001f984"), True, 1)
 @example(run(ToolCall(call_id="c1", name="mine"), ToolResult(call_id="c1"), Text(text="x")), True, 7)
 def test_what_we_write_we_read_back(events: list[Event], stream: bool, size: int) -> None:
-    how = reading("mine", include_usage=True)
+    how = chat_request("mine", include_usage=True)
     answer = encode_response(events, how, status=200)
     frames = stream_encoder(how)
     body = b"".join(frames(event) for event in events) if stream else answer.body

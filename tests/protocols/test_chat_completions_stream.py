@@ -29,18 +29,18 @@ from palaver.core.messages import Annotation, Data, File, Message, Reasoning, Re
 from palaver.protocols.base import HttpResponse
 from palaver.protocols.chat_completions import adapter as chat_completions
 from tests.protocols.chat_chunks import (
+    COMPLETION_FIELDS,
     DONE,
     FIRST,
-    NAMED,
     USAGE,
     call,
+    chat_request,
     chunk,
     citation,
-    lawful_runs,
     piece,
-    reading,
     run,
     streamed,
+    valid_runs,
 )
 from tests.protocols.fixed_run import IDS, RUN, STARTED, json
 
@@ -180,7 +180,7 @@ def approval(call_id: str | None) -> Data:
     ],
 )
 def test_every_event_as_the_chunk_it_is(said: list[OutputValue | str], deltas: list[Any], last: Any) -> None:
-    sent = streamed(run(*said), reading("mine"))
+    sent = streamed(run(*said), chat_request("mine"))
 
     assert sent == [chunk(FIRST), *map(chunk, deltas), last, DONE]
 
@@ -190,7 +190,7 @@ def test_a_call_may_come_without_a_piece() -> None:
     start = ToolStarted(item="fc_c1", message="m", call_id="c1", name="mine")
     events = [STARTED, start, ToolEnded(item="fc_c1", arguments="{}"), RunFinished()]
 
-    sent = [one["choices"][0]["delta"] for one in streamed(events, reading("mine"))[:-1]]
+    sent = [one["choices"][0]["delta"] for one in streamed(events, chat_request("mine"))[:-1]]
 
     assert sent == [FIRST, call(0, "c1", "mine"), piece(0, "{}"), {}]
 
@@ -199,7 +199,7 @@ def test_texts_that_take_turns_are_told_one_after_the_other() -> None:
     said = [TextDelta(item="a", delta="1"), TextStarted(item="b", message="m2"), TextDelta(item="b", delta="2")]
     more = [TextDelta(item="a", delta="3"), TextEnded(item="a")]
 
-    sent = streamed(run(*said, *more), reading())
+    sent = streamed(run(*said, *more), chat_request())
 
     assert sent == [chunk(FIRST), *(chunk({"content": told}) for told in ("1", "3", "\n\n", "2")), STOP, DONE]
 
@@ -218,9 +218,9 @@ def test_texts_that_take_turns_are_told_one_after_the_other() -> None:
 def test_the_finish_reason_is_how_the_run_ended(finish: Any, told: str) -> None:
     end = RunFinished(finish=finish)
 
-    assert streamed(run(end=end), reading()) == [chunk(FIRST), chunk({}, finish=told), DONE]
+    assert streamed(run(end=end), chat_request()) == [chunk(FIRST), chunk({}, finish=told), DONE]
     assert (
-        json(chat_completions.encode_response(run(end=end), reading(), status=200))["choices"][0]["finish_reason"]
+        json(chat_completions.encode_response(run(end=end), chat_request(), status=200))["choices"][0]["finish_reason"]
         == told
     )
 
@@ -228,7 +228,7 @@ def test_the_finish_reason_is_how_the_run_ended(finish: Any, told: str) -> None:
 def test_length_goes_before_calls() -> None:
     cut = run(ToolCall(call_id="c1", name="own"), end=RunFinished(finish="length"))
 
-    assert streamed(cut, reading())[-2:] == [chunk({}, finish="length"), DONE]
+    assert streamed(cut, chat_request())[-2:] == [chunk({}, finish="length"), DONE]
 
 
 @pytest.mark.parametrize(
@@ -243,8 +243,8 @@ def test_length_goes_before_calls() -> None:
 def test_a_value_is_the_content_where_nothing_was_said(value: Any, content: list[Any]) -> None:
     end = RunFinished(value=value)
 
-    assert streamed(run(end=end), reading()) == [chunk(FIRST), *map(chunk, content), STOP, DONE]
-    assert streamed(run("x", end=end), reading()) == [chunk(FIRST), chunk({"content": "x"}), STOP, DONE]
+    assert streamed(run(end=end), chat_request()) == [chunk(FIRST), *map(chunk, content), STOP, DONE]
+    assert streamed(run("x", end=end), chat_request()) == [chunk(FIRST), chunk({"content": "x"}), STOP, DONE]
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_a_value_is_the_content_where_nothing_was_said(value: Any, content: list
     ],
 )
 def test_a_stream_that_breaks_says_so_after_what_was_said(end: TerminalEvent, code: str, message: str) -> None:
-    sent = streamed(run("Hel", ToolCall(call_id="c1", name="own"), SPENT, end=end), reading(include_usage=True))
+    sent = streamed(run("Hel", ToolCall(call_id="c1", name="own"), SPENT, end=end), chat_request(include_usage=True))
 
     told = {"message": message, "type": "model_error", "code": code, "param": None}
     said = [{**chunk(delta), "usage": None} for delta in (FIRST, {"content": "Hel"})]
@@ -271,17 +271,17 @@ def test_a_stream_that_breaks_says_so_after_what_was_said(end: TerminalEvent, co
 def test_usage_comes_last_if_asked_for(said: list[OutputValue], end: TerminalEvent) -> None:
     events = run("Hi", *said, end=end)
 
-    assert streamed(events, reading()) == [chunk(FIRST), chunk({"content": "Hi"}), STOP, DONE]
-    assert streamed(events, reading(include_usage=True)) == [
+    assert streamed(events, chat_request()) == [chunk(FIRST), chunk({"content": "Hi"}), STOP, DONE]
+    assert streamed(events, chat_request(include_usage=True)) == [
         *({**one, "usage": None} for one in (chunk(FIRST), chunk({"content": "Hi"}), STOP)),
-        {**NAMED, "object": "chat.completion.chunk", "choices": [], "usage": USAGE},
+        {**COMPLETION_FIELDS, "object": "chat.completion.chunk", "choices": [], "usage": USAGE},
         DONE,
     ]
 
 
 def test_usages_add_up() -> None:
     part = Usage(input_tokens=1, output_tokens=2, cached_input_tokens=1, reasoning_tokens=2)
-    sent = streamed(run(part, UsageAdded(usage=part)), reading(include_usage=True))
+    sent = streamed(run(part, UsageAdded(usage=part)), chat_request(include_usage=True))
 
     assert sent[-2]["usage"] == {
         "prompt_tokens": 2,
@@ -293,7 +293,7 @@ def test_usages_add_up() -> None:
 
 
 def test_unknown_usage_is_not_made_up() -> None:
-    sent = streamed(run("Hi"), reading(include_usage=True))
+    sent = streamed(run("Hi"), chat_request(include_usage=True))
 
     assert sent == [{**chunk(delta), "usage": None} for delta in (FIRST, {"content": "Hi"})] + [
         {**STOP, "usage": None},
@@ -302,7 +302,7 @@ def test_unknown_usage_is_not_made_up() -> None:
 
 
 def test_a_frame_is_one_line_of_compact_json() -> None:
-    frames = chat_completions.stream_encoder(reading(model='tu"tor'))
+    frames = chat_completions.stream_encoder(chat_request(model='tu"tor'))
     sent = [frames(event) for event in (RunStarted(run_id="r"), TextStarted(item="a"), TextDelta(item="a", delta="\n"))]
 
     head = b'data: {"id":"chatcmpl-r","object":"chat.completion.chunk","created":0,"model":"tu\\"tor","choices":['
@@ -315,7 +315,7 @@ def test_a_frame_is_one_line_of_compact_json() -> None:
 
 
 def test_a_stream_has_its_own_head() -> None:
-    assert chat_completions.response_head(STARTED, reading(stream=True)) == HttpResponse(
+    assert chat_completions.response_head(STARTED, chat_request(stream=True)) == HttpResponse(
         status=200,
         headers=(
             ("content-type", "text/event-stream; charset=utf-8"),
@@ -325,7 +325,7 @@ def test_a_stream_has_its_own_head() -> None:
         ),
         keep_alive=b": keep-alive\n\n",
     )
-    assert chat_completions.response_head(STARTED, reading()) is None
+    assert chat_completions.response_head(STARTED, chat_request()) is None
 
 
 # The whole
@@ -333,7 +333,7 @@ def test_a_stream_has_its_own_head() -> None:
 
 def completion(message: dict[str, Any], finish: str = "stop", **usage: Any) -> dict[str, Any]:
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
-    return {**NAMED, "object": "chat.completion", "system_fingerprint": None, "choices": [choice], **usage}
+    return {**COMPLETION_FIELDS, "object": "chat.completion", "system_fingerprint": None, "choices": [choice], **usage}
 
 
 def message(content: str | None, **more: Any) -> dict[str, Any]:
@@ -341,13 +341,13 @@ def message(content: str | None, **more: Any) -> dict[str, Any]:
 
 
 def whole(*said: OutputValue | str, end: TerminalEvent | None = None) -> Any:
-    return json(chat_completions.encode_response(run(*said, end=end), reading("mine"), status=200))
+    return json(chat_completions.encode_response(run(*said, end=end), chat_request("mine"), status=200))
 
 
 def test_a_whole_answer_is_one_completion() -> None:
     events = run(Message.assistant("Let me check."), Message.assistant("It is noon."), SPENT)
 
-    answer = chat_completions.encode_response(events, reading(), status=200)
+    answer = chat_completions.encode_response(events, chat_request(), status=200)
 
     assert (answer.status, answer.headers) == (200, (("content-type", "application/json"), *IDS))
     assert json(answer) == completion(message("Let me check.\n\nIt is noon."), usage=USAGE)
@@ -357,7 +357,7 @@ def test_a_whole_answer_is_one_completion() -> None:
 def test_a_run_without_a_trace_has_no_header_for_it() -> None:
     events = [RunStarted(run_id="r"), RunFinished()]
 
-    assert chat_completions.encode_response(events, reading(), status=200).headers == (
+    assert chat_completions.encode_response(events, chat_request(), status=200).headers == (
         ("content-type", "application/json"),
         ("x-palaver-run-id", "r"),
     )
@@ -404,7 +404,7 @@ def test_a_run_that_was_stopped_is_answered_with_what_was_said_cut_short(end: Te
 def test_a_failed_run_is_answered_with_its_error() -> None:
     events = run("Hel", end=RunFailed(code="model_down", message="The model is down."))
 
-    answer = chat_completions.encode_response(events, reading(), status=502)
+    answer = chat_completions.encode_response(events, chat_request(), status=502)
 
     error = {"message": "The model is down.", "type": "model_error", "code": "model_down", "param": None}
     assert answer.status == 502
@@ -446,18 +446,18 @@ def tidied(document: Any) -> Any:
 
 
 @settings(max_examples=150, deadline=None)
-@given(lawful_runs, st.sampled_from([(), ("mine",), ("mine", "yours")]))
+@given(valid_runs, st.sampled_from([(), ("mine",), ("mine", "yours")]))
 def test_the_whole_is_what_a_client_builds_from_the_stream(events: list[Event], tools: tuple[str, ...]) -> None:
-    *sent, done = streamed(events, reading(*tools, include_usage=True))
-    answer = json(chat_completions.encode_response(events, reading(*tools), status=200))
+    *sent, done = streamed(events, chat_request(*tools, include_usage=True))
+    answer = json(chat_completions.encode_response(events, chat_request(*tools), status=200))
 
     assert done == DONE
     assert tidied(built(sent)) == tidied(answer)
 
 
-@given(lawful_runs, st.sampled_from([(), ("mine",)]))
+@given(valid_runs, st.sampled_from([(), ("mine",)]))
 def test_no_chunk_says_nothing(events: list[Event], tools: tuple[str, ...]) -> None:
-    first, *sent, last, _ = streamed(events, reading(*tools))
+    first, *sent, last, _ = streamed(events, chat_request(*tools))
 
     assert first == chunk(FIRST)
     assert last["choices"][0]["delta"] == {}

@@ -13,7 +13,7 @@ from palaver.errors import FaultyCall, MissingInput, PalaverError, UnknownCall, 
 from palaver.protocols import openai
 from palaver.protocols.responses import adapter as responses
 from palaver.protocols.responses.request import ResponsesRequest
-from tests.protocols.fixed_run import IDS, MESSAGE, RUN, STARTED, TRACE, find, json, lawful, request
+from tests.protocols.fixed_run import IDS, MESSAGE, RUN, STARTED, TRACE, find, json, request, valid_events
 
 OPEN, MLFLOW = "v1/responses", "invocations"
 
@@ -396,7 +396,7 @@ def reading(**fields: Any) -> ResponsesRequest:
 
 
 def test_a_whole_answer_has_the_headers_of_its_run() -> None:
-    answer = responses.encode_response(lawful("Hi"), reading(), status=200)
+    answer = responses.encode_response(valid_events("Hi"), reading(), status=200)
 
     assert answer.status == 200
     assert answer.headers == (
@@ -419,7 +419,7 @@ def test_a_stream_has_a_head_and_a_whole_answer_has_none() -> None:
 
 
 def test_a_run_that_failed_is_an_error_that_sdks_do_not_try_again() -> None:
-    events = lawful("Hi", end=RunFailed(code="model_down", message="The model is down."))
+    events = valid_events("Hi", end=RunFailed(code="model_down", message="The model is down."))
 
     answer = responses.encode_response(events, reading(), status=502)
 
@@ -432,7 +432,7 @@ def test_a_run_that_failed_is_an_error_that_sdks_do_not_try_again() -> None:
 
 
 def test_a_cancelled_run_gives_what_was_said() -> None:
-    answer = json(responses.encode_response(lawful("Hi", end=RunCancelled()), reading(), status=200))
+    answer = json(responses.encode_response(valid_events("Hi", end=RunCancelled()), reading(), status=200))
 
     assert (answer["status"], answer["incomplete_details"]) == ("cancelled", {"reason": "cancelled"})
     assert answer["output"][0]["content"][0]["text"] == "Hi"

@@ -50,7 +50,7 @@ from palaver.protocols.responses import adapter as responses
 from palaver.protocols.responses.client import ResponsesReplyDecoder, build_responses_request
 from palaver.protocols.responses.request import ResponsesRequest
 from tests.core.strategies import sloppy
-from tests.protocols.fixed_run import STARTED, lawful
+from tests.protocols.fixed_run import STARTED, valid_events
 
 HELLO = (Message.user("Hello"),)
 
@@ -867,7 +867,7 @@ def test_what_we_write_is_read_back_item_by_item(values: list[Any], is_streamed:
     calls = (ToolStarted, ToolCall)
     values = [replace(one, name=one.name or "now") if isinstance(one, calls) else one for one in values]
     try:
-        events = linearize(lawful(*values))
+        events = linearize(valid_events(*values))
     except BadStream:
         return
     reading = ResponsesRequest(profile="open", stream=is_streamed, model="m", workflow="w", encrypted=True)

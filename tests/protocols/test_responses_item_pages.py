@@ -20,7 +20,7 @@ from palaver.protocols.responses import store
 from palaver.protocols.responses.request import ResponsesRequest
 from palaver.protocols.responses.store import PageQuery
 from tests.core.strategies import messages
-from tests.protocols.fixed_run import MESSAGE, RUN, json, lawful, request
+from tests.protocols.fixed_run import MESSAGE, RUN, json, request, valid_events
 
 OWNER = "resp_" + RUN.removeprefix("run_")
 CHAT = [
@@ -96,7 +96,7 @@ def test_every_item_says_what_it_is_and_has_an_id() -> None:
 
 
 def test_the_items_of_an_answer_are_those_that_it_had() -> None:
-    events = lawful(
+    events = valid_events(
         Reasoning(text="Hm."), "Let me see.", ToolCall(call_id="c1", name="now", arguments="{}"),
         ToolResult(call_id="c1", output={"is": "noon"}), "It is noon.",
     )  # fmt: skip

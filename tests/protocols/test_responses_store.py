@@ -32,7 +32,7 @@ from palaver.protocols.responses.store import StoredResponseQuery
 from tests.core.strategies import hostile, sloppy
 from tests.core.test_grammar_laws import RUN as ANY_RUN
 from tests.core.test_grammar_laws import stream_of
-from tests.protocols.fixed_run import IDS, RUN, STARTED, find, json, lawful, request
+from tests.protocols.fixed_run import IDS, RUN, STARTED, find, json, request, valid_events
 
 AT = datetime(2026, 7, 1, 12, tzinfo=UTC)
 NOW = int(AT.timestamp())
@@ -149,7 +149,7 @@ def test_before_it_starts_a_response_is_queued() -> None:
 
 
 def test_while_it_runs_a_response_has_the_items_that_are_done() -> None:
-    events = lawful("Let me see.", ToolCall(call_id="c1", name="now", arguments="{}"), Usage(1, 2), "It is ")
+    events = valid_events("Let me see.", ToolCall(call_id="c1", name="now", arguments="{}"), Usage(1, 2), "It is ")
     running = [event for event in events if not isinstance(event, TERMINAL_EVENTS)][
         :-1
     ]  # Without the end of the last text.
@@ -172,7 +172,7 @@ def test_while_it_runs_a_response_has_the_items_that_are_done() -> None:
     ],
 )
 def test_at_the_end_it_is_what_the_stream_said_last(end: Any, status: str, reason: str | None) -> None:
-    events = lawful("Hi", end=end)
+    events = valid_events("Hi", end=end)
     whole = shown(events)
 
     assert whole == last_snapshot(streamed(events))
@@ -182,7 +182,7 @@ def test_at_the_end_it_is_what_the_stream_said_last(end: Any, status: str, reaso
 
 
 def test_a_failed_response_is_shown_with_its_error() -> None:
-    answer = store.stored_response(lawful(end=RunFailed(code="x", message="y")), OPEN, started=QUEUED)
+    answer = store.stored_response(valid_events(end=RunFailed(code="x", message="y")), OPEN, started=QUEUED)
 
     assert answer.status == 200
     assert answer.headers == (
@@ -201,7 +201,7 @@ def test_a_response_begun_on_invocations_is_shown_like_any_other() -> None:
     begun = [
         responses.decode(replace(request(body), route=route), find)[1] for route in ("invocations", "v1/responses")
     ]
-    events = lawful("Hi", Data(name="chart", value=1))
+    events = valid_events("Hi", Data(name="chart", value=1))
 
     assert shown(events, begun[0]) == shown(events, begun[1])
     assert shown(events, begun[0])["conversation"] == {"id": "conv_1"}
@@ -210,7 +210,7 @@ def test_a_response_begun_on_invocations_is_shown_like_any_other() -> None:
 def test_what_was_asked_is_repeated() -> None:
     body = {"input": "x", "previous_response_id": "resp_1", "store": False, "background": False, "metadata": {"a": "b"}}
     _, reading = responses.decode(replace(request(body), route="v1/responses"), find)
-    whole = shown(lawful("Hi"), reading)
+    whole = shown(valid_events("Hi"), reading)
 
     assert (whole["previous_response_id"], whole["conversation"]) == ("resp_1", None)
     assert (whole["store"], whole["background"], whole["metadata"]) == (False, False, {"a": "b"})
@@ -255,7 +255,7 @@ def test_a_stream_in_the_background_is_the_same_whether_it_is_watched_from_its_q
     profile: Any,
 ) -> None:
     reading = replace(BACKGROUND, profile=profile)
-    events = lawful("Hi", end=RunFinished(at=AT))
+    events = valid_events("Hi", end=RunFinished(at=AT))
     opening, rest = responses.queued_stream(QUEUED, reading)
     watched = opening + b"".join(map(rest, events))
 
@@ -280,7 +280,7 @@ def test_the_rest_of_a_stream_is_what_the_client_does_not_have(values: list[obje
 
 
 def test_who_has_everything_is_told_only_that_it_is_over() -> None:
-    events, reading = lawful("Hi"), replace(OPEN, trace=True)
+    events, reading = valid_events("Hi"), replace(OPEN, trace=True)
     *_, last, _, _ = blocks(streamed(events, reading))  # The trace has no number, and came with the last frame.
     end = number(last)
     assert end is not None
@@ -309,7 +309,7 @@ def test_nothing_is_sent_again_while_the_client_has_it() -> None:
 
 
 def test_what_was_not_streamed_is_shown_the_same() -> None:
-    events = [replace(STARTED, at=AT), *lawful("Hi", end=RunFinished(at=AT))[1:]]
+    events = [replace(STARTED, at=AT), *valid_events("Hi", end=RunFinished(at=AT))[1:]]
 
     assert json(responses.encode_response(events, OPEN, status=200)) == shown(events)
     assert shown(events)["created_at"] == NOW
@@ -320,7 +320,7 @@ def test_what_was_not_streamed_is_shown_the_same() -> None:
 
 
 def test_the_items_of_a_response_are_found_by_the_ids_that_it_gave_them() -> None:
-    events = lawful(Reasoning(text="Hm.", encrypted="sealed"), "Hi", ToolCall(call_id="c1", name="now"))
+    events = valid_events(Reasoning(text="Hm.", encrypted="sealed"), "Hi", ToolCall(call_id="c1", name="now"))
     output = shown(events)["output"]
     found = store.output_items(events, MLFLOW)
 

@@ -29,7 +29,7 @@ from palaver.protocols.responses import adapter as responses
 from palaver.protocols.responses.request import ResponsesRequest
 from tests.core.strategies import hostile, sloppy
 from tests.core.test_grammar_laws import stream_of
-from tests.protocols.fixed_run import MESSAGE, RUN, STARTED, TRACE, lawful
+from tests.protocols.fixed_run import MESSAGE, RUN, STARTED, TRACE, valid_events
 
 AT = datetime(2026, 7, 1, 12, tzinfo=UTC)
 NOW = int(AT.timestamp())
@@ -56,7 +56,7 @@ def frames(events: list[Event], reading: ResponsesRequest = OPEN) -> list[Any]:
 
 def inner(*given: OutputValue | str, reading: ResponsesRequest = OPEN) -> list[Any]:
     """The frames between the start and the end of a run, without their numbers."""
-    told = frames(lawful(*given), reading)
+    told = frames(valid_events(*given), reading)
     numbers = [one["sequence_number"] for one in told[:-1]]
     assert numbers == list(range(len(numbers)))
     last = next(n for n, one in enumerate(told) if one["type"] in ("response.completed", "responses.completed"))
@@ -102,7 +102,7 @@ def said(item: str, text: str, index: int = 0, notes: list[Any] | None = None) -
 
 
 def test_a_stream_begins_with_the_response_and_ends_with_it_and_done() -> None:
-    events = lawful("Hello ", "world", Usage(input_tokens=3, output_tokens=4), end=RunFinished(at=AT))
+    events = valid_events("Hello ", "world", Usage(input_tokens=3, output_tokens=4), end=RunFinished(at=AT))
     events[0] = replace(STARTED, seq=0, at=AT)
     told = frames(events)
     part = {"type": "output_text", "text": "Hello world", "annotations": [], "logprobs": []}
@@ -129,7 +129,7 @@ def test_a_stream_begins_with_the_response_and_ends_with_it_and_done() -> None:
 
 
 def test_in_the_background_a_response_is_queued_first_and_was_created_then() -> None:
-    events = lawful("Hi", end=RunFinished(at=AT))
+    events = valid_events("Hi", end=RunFinished(at=AT))
     reading = replace(OPEN, background=True, queued_at=AT - timedelta(seconds=9), echo={"background": True})
     told = frames([replace(STARTED, seq=0, at=AT), *events[1:]], reading)
     opening = [(one["type"], one["sequence_number"], one["response"]["status"]) for one in told[:3]]
@@ -145,7 +145,7 @@ def test_in_the_background_a_response_is_queued_first_and_was_created_then() -> 
 
 
 def test_invocations_leave_nulls_out_and_say_the_usage_once_more_for_the_ai_sdk() -> None:
-    told = frames(lawful("Hi", end=RunFinished(finish="length")), MLFLOW)
+    told = frames(valid_events("Hi", end=RunFinished(finish="length")), MLFLOW)
 
     assert [name for name, value in told[0]["response"].items() if value is None] == []
     assert [name for name, value in told[-2]["response"].items() if value is None] == []
@@ -353,7 +353,7 @@ def test_data_and_files_are_items_of_our_own() -> None:
 
 
 def test_on_invocations_data_and_files_are_events_and_custom_outputs() -> None:
-    told = frames(lawful(Data(name="chart", value=1), FILE_PART), MLFLOW)
+    told = frames(valid_events(Data(name="chart", value=1), FILE_PART), MLFLOW)
     chart, picture = f"dat_{TAIL}_2", f"fil_{TAIL}_3"
     file = {"media_type": "image/png", "data": "iVBO", "filename": "p.png"}
 
@@ -372,7 +372,7 @@ def test_transient_data_is_shown_on_invocations_and_kept_nowhere() -> None:
     status = PartAdded(part=Data(name="status", value="Thinking"), transient=True)
 
     assert inner(status) == []
-    told = frames(lawful(status), MLFLOW)
+    told = frames(valid_events(status), MLFLOW)
     assert told[2]["transient"] is True
     assert "custom_outputs" not in told[-2]["response"]
 
@@ -382,13 +382,13 @@ def test_whatever_is_transient_is_not_kept(part: Refusal | File) -> None:
     shown = PartAdded(part=part, transient=True)
 
     assert inner(shown) == []
-    told = frames(lawful(shown), MLFLOW)
+    told = frames(valid_events(shown), MLFLOW)
     assert [one.get("transient") for one in told[2:-3]] == ([True] if isinstance(part, File) else [])
     assert "custom_outputs" not in told[-2]["response"]
 
 
 def test_data_may_stand_inside_a_text_and_keeps_its_place() -> None:
-    told = frames(lawful("a", Data(name="d", value=1), "b"))
+    told = frames(valid_events("a", Data(name="d", value=1), "b"))
 
     assert [item["type"] for item in snapshot(told)["output"]] == ["message", "palaver:data"]
 
@@ -396,7 +396,7 @@ def test_data_may_stand_inside_a_text_and_keeps_its_place() -> None:
 def test_text_before_and_after_a_call_never_share_an_id() -> None:
     call = ToolCall(call_id="c1", name="now")
     told = frames(
-        lawful(
+        valid_events(
             TextStarted(item="t", message="m"),
             TextDelta(item="t", delta="one"),
             call,
@@ -420,7 +420,7 @@ def test_text_before_and_after_a_call_never_share_an_id() -> None:
     ],
 )
 def test_how_a_run_ends(end: Any, kind: str, status: str, reason: str | None) -> None:
-    last = frames(lawful("Hi", end=end))[-2]
+    last = frames(valid_events("Hi", end=end))[-2]
 
     assert last["type"] == f"response.{kind}"
     assert last["response"]["status"] == status
@@ -429,7 +429,7 @@ def test_how_a_run_ends(end: Any, kind: str, status: str, reason: str | None) ->
 
 
 def test_a_failed_run_says_so_twice_for_two_kinds_of_readers() -> None:
-    told = frames(lawful("Hi", end=RunFailed(code="model_down", message="The model is down.")))
+    told = frames(valid_events("Hi", end=RunFailed(code="model_down", message="The model is down.")))
     error = {"message": "The model is down.", "type": "model_error", "code": "model_down", "param": None}
 
     assert {**told[-3], "sequence_number": 0} == {
@@ -443,14 +443,14 @@ def test_a_failed_run_says_so_twice_for_two_kinds_of_readers() -> None:
 
 
 def test_on_invocations_the_summary_stands_between_the_error_and_the_end() -> None:
-    told = frames(lawful(end=RunFailed(code="x", message="y")), MLFLOW)
+    told = frames(valid_events(end=RunFailed(code="x", message="y")), MLFLOW)
 
     assert [one["type"] for one in told[2:-1]] == ["error", "responses.completed", "response.failed"]
     assert told[3]["response"]["incomplete_details"] == {"reason": "failed"}
 
 
 def test_the_trace_is_told_to_those_who_ask() -> None:
-    told = frames(lawful("Hi"), replace(OPEN, trace=True, metadata={"a": "b"}))
+    told = frames(valid_events("Hi"), replace(OPEN, trace=True, metadata={"a": "b"}))
 
     assert told[-3]["response"]["metadata"] == {"a": "b", "trace_id": f"tr-{TRACE}"}
     assert told[-2:] == [{"trace_id": f"tr-{TRACE}"}, "[DONE]"]
@@ -464,7 +464,7 @@ FORM = replace(OPEN, is_chat=False)
     ("value", "text"), [("Hi", "Hi"), ({"a": 1}, '{"a":1}'), (None, "null"), ([1, "ü"], '[1,"ü"]')]
 )
 def test_the_value_of_a_workflow_is_said_as_a_message(value: Any, text: str) -> None:
-    told = snapshot(frames(lawful(end=RunFinished(value=value)), FORM))["output"]
+    told = snapshot(frames(valid_events(end=RunFinished(value=value)), FORM))["output"]
     message, *data = told
 
     assert message["content"][0]["text"] == text
@@ -474,19 +474,19 @@ def test_the_value_of_a_workflow_is_said_as_a_message(value: Any, text: str) -> 
 
 
 def test_an_empty_value_is_no_message() -> None:
-    assert snapshot(frames(lawful(end=RunFinished(value="")), FORM))["output"] == []
+    assert snapshot(frames(valid_events(end=RunFinished(value="")), FORM))["output"] == []
 
 
 def test_a_value_that_was_streamed_is_not_said_again() -> None:
-    text = snapshot(frames(lawful("Hi", end=RunFinished(value="Hi")), FORM))["output"]
-    data = snapshot(frames(lawful(Data(name="output", value=1), end=RunFinished(value=1)), FORM))["output"]
+    text = snapshot(frames(valid_events("Hi", end=RunFinished(value="Hi")), FORM))["output"]
+    data = snapshot(frames(valid_events(Data(name="output", value=1), end=RunFinished(value=1)), FORM))["output"]
 
     assert [item["type"] for item in text] == ["message"]
     assert [item["type"] for item in data] == ["palaver:data", "message"]
 
 
 def test_a_chat_that_says_nothing_has_no_items() -> None:
-    assert snapshot(frames(lawful()))["output"] == []
+    assert snapshot(frames(valid_events()))["output"] == []
 
 
 @given(sloppy | hostile)

@@ -42,7 +42,7 @@ from palaver.protocols.services.adapter import RejectedPayload
 from palaver.protocols.services.request import ServiceRequest, find_palaver_key
 from palaver.protocols.services.response import field_path, usage_counts
 from tests.core.strategies import hostile, sloppy, terminals
-from tests.protocols.fixed_run import IDS, RUN, STARTED, find, json, lawful, request
+from tests.protocols.fixed_run import IDS, RUN, STARTED, find, json, request, valid_events
 
 CHAT = ServiceRequest(workflow="tutor", stream=True, history=({"role": "user", "content": "Hi"},))
 FORM = ServiceRequest(workflow="headline", is_chat=False, stream=True)
@@ -426,7 +426,7 @@ def test_on_the_plain_route_stream_is_ignored() -> None:
 
 
 def test_a_chat_answers_its_text_the_history_and_what_it_cost() -> None:
-    run = lawful(
+    run = valid_events(
         Usage(input_tokens=100, output_tokens=7, cached_input_tokens=60, cache_creation_input_tokens=30),
         TextStarted(item="a"),
         " One.",
@@ -456,12 +456,12 @@ def test_a_chat_answers_its_text_the_history_and_what_it_cost() -> None:
 
 
 def test_a_meta_that_is_no_object_adds_nothing() -> None:
-    assert body_of(lawful(Data(name="reply", value={"meta": "x"})))["meta"] == {}
+    assert body_of(valid_events(Data(name="reply", value={"meta": "x"})))["meta"] == {}
 
 
 @pytest.mark.parametrize("value", [None, "text", 7, [1], {"error": "x", "code": 500, "type": "ERROR"}])
 def test_any_other_workflow_answers_its_value_which_is_never_taken_for_an_error(value: Any) -> None:
-    run = lawful(end=RunFinished(value=value))
+    run = valid_events(end=RunFinished(value=value))
     answer = services.encode_response(run, ServiceRequest(workflow="headline", is_chat=False), status=200)
 
     assert (answer.status, json(answer)) == (200, value)
@@ -469,7 +469,7 @@ def test_any_other_workflow_answers_its_value_which_is_never_taken_for_an_error(
 
 
 def test_a_workflow_without_a_value_answers_null() -> None:
-    assert body_of(lawful(), FORM) is None
+    assert body_of(valid_events(), FORM) is None
 
 
 @given(st.builds(Usage, *[st.integers(0, 10**9)] * 2, *[st.none() | st.integers(0, 10**9)] * 2))
@@ -487,7 +487,7 @@ FAILED = RunFailed(code="no_such_city", message="Where?", status=404, details={"
 
 def test_a_run_that_failed_is_the_error_object() -> None:
     answer = services.encode_response(
-        lawful("Hel", end=FAILED), msgspec.structs.replace(CHAT, stream=False), status=404
+        valid_events("Hel", end=FAILED), msgspec.structs.replace(CHAT, stream=False), status=404
     )
 
     assert (answer.status, json(answer)) == (
@@ -507,18 +507,18 @@ def test_a_run_that_failed_is_the_error_object() -> None:
     ],
 )
 def test_the_code_of_a_failure_is_its_type(code: str, word: str) -> None:
-    run = lawful(end=RunFailed(code=code, message="m"))
+    run = valid_events(end=RunFailed(code=code, message="m"))
 
     assert body_of(run) == {"code": 200, "type": word, "message": "m"}
 
 
 def test_a_failure_without_a_word_is_given_some() -> None:
-    assert body_of(lawful(end=RunFailed(code="odd", message="")))["message"] == "It failed, and nobody said why."
+    assert body_of(valid_events(end=RunFailed(code="odd", message="")))["message"] == "It failed, and nobody said why."
 
 
 def test_a_cancelled_run_says_so() -> None:
     cancelled = {"code": 499, "type": "CANCELLED", "message": "The run was cancelled."}
-    run = lawful("Hel", end=RunCancelled())
+    run = valid_events("Hel", end=RunCancelled())
 
     assert body_of(run) == cancelled
     assert events(run)[-1] == ("error", cancelled)
@@ -528,7 +528,7 @@ def test_a_cancelled_run_says_so() -> None:
 
 
 def test_a_stream_is_blocks_and_then_the_document() -> None:
-    run = lawful("Hel", "lo")
+    run = valid_events("Hel", "lo")
 
     assert events(run) == [
         ("message_start", START),
@@ -539,7 +539,7 @@ def test_a_stream_is_blocks_and_then_the_document() -> None:
 
 
 def test_status_and_reasoning_are_thinking() -> None:
-    run = lawful(status({"text": "Searching"}), status("As ctx.log says it"), ReasoningDelta(delta="Hm."), "A")
+    run = valid_events(status({"text": "Searching"}), status("As ctx.log says it"), ReasoningDelta(delta="Hm."), "A")
 
     assert events(run) == [
         ("message_start", START),
@@ -555,7 +555,7 @@ def test_status_and_reasoning_are_thinking() -> None:
 
 
 def test_status_ends_a_text_that_goes_on_in_the_next_block() -> None:
-    run = lawful("Hel", status("Wait"), "lo")
+    run = valid_events("Hel", status("Wait"), "lo")
 
     assert events(run)[1:-3] == [
         *block(0, "text", "Hel")[:-1],
@@ -568,7 +568,7 @@ def test_status_ends_a_text_that_goes_on_in_the_next_block() -> None:
 
 
 def test_status_waits_for_the_end_of_a_call() -> None:
-    run = lawful(ToolStarted(call_id="c1", name="add"), status("Busy"), ToolEnded(arguments='{"a":1}'))
+    run = valid_events(ToolStarted(call_id="c1", name="add"), status("Busy"), ToolEnded(arguments='{"a":1}'))
 
     assert events(run)[1:-3] == [
         block(0, "tool_use", id="c1", name="add", input={})[0],
@@ -579,7 +579,7 @@ def test_status_waits_for_the_end_of_a_call() -> None:
 
 
 def test_calls_and_results_are_told() -> None:
-    run = lawful(
+    run = valid_events(
         ToolCall(call_id="c1", name="add", arguments="{}"), ToolResult(call_id="c1", output=[3], is_error=True)
     )
 
@@ -607,7 +607,7 @@ PICTURE = File(media_type="image/png", url="https://x")
     ],
 )  # fmt: skip
 def test_each_part_has_its_event(part: Any, told: Any) -> None:
-    assert events(lawful(part))[1:-3] == told
+    assert events(valid_events(part))[1:-3] == told
 
 
 @pytest.mark.parametrize(
@@ -615,7 +615,7 @@ def test_each_part_has_its_event(part: Any, told: Any) -> None:
     [("stop", "end_turn"), ("length", "max_tokens"), ("tool-calls", "tool_use"), ("content-filter", "refusal")],
 )
 def test_how_it_ended_is_told_as_anthropic_does(finish: FinishReason, reason: str) -> None:
-    run = lawful(Usage(input_tokens=9, output_tokens=5), end=RunFinished(finish=finish))
+    run = valid_events(Usage(input_tokens=9, output_tokens=5), end=RunFinished(finish=finish))
 
     assert events(run)[-3] == (
         "message_delta",
@@ -628,40 +628,40 @@ def test_how_it_ended_is_told_as_anthropic_does(finish: FinishReason, reason: st
 
 
 def test_a_failure_closes_what_is_open_and_is_the_last_event() -> None:
-    run = lawful("Hel", end=FAILED)
+    run = valid_events("Hel", end=FAILED)
     told = {"code": 404, "type": "NO_SUCH_CITY", "message": "Where?", "details": {"city": "Atlantis"}}
 
     assert events(run) == [("message_start", START), *block(0, "text", "Hel"), ("error", told)]
 
 
 def test_the_number_of_a_failure_is_the_servers() -> None:
-    run = lawful(end=RunFailed(code="timeout", message="Late."))
+    run = valid_events(end=RunFailed(code="timeout", message="Late."))
     frames = services.stream_encoder(CHAT, status=lambda _: 504)
 
     assert read(b"".join(map(frames, run)))[-1] == ("error", {"code": 504, "type": "TIMEOUT", "message": "Late."})
 
 
 def test_who_wants_no_stream_is_told_logs_and_the_end() -> None:
-    run = lawful(status("Busy"), "Hello", Data(name="chart", value=1))
+    run = valid_events(status("Busy"), "Hello", Data(name="chart", value=1))
 
     assert events(run, msgspec.structs.replace(CHAT, sparse=True)) == [("log", "Busy"), ("complete", body_of(run))]
 
 
 def test_a_workflow_that_is_no_chat_tells_logs_data_and_the_end() -> None:
-    run = lawful(status("Busy"), "Hello", Data(name="chart", value=1), end=RunFinished(value=3))
+    run = valid_events(status("Busy"), "Hello", Data(name="chart", value=1), end=RunFinished(value=3))
 
     assert events(run, FORM) == [("log", "Busy"), ("data", {"name": "chart", "value": 1}), ("complete", 3)]
 
 
 def test_a_stream_that_ends_before_it_began_is_told_at_once() -> None:
-    answer = services.encode_response(lawful(end=FAILED), FORM, status=404)
+    answer = services.encode_response(valid_events(end=FAILED), FORM, status=404)
 
     assert answer.status == 200
     assert [name for name, _ in read(answer.body)] == ["error"]
 
 
 def test_the_head_of_a_stream() -> None:
-    run = lawful()
+    run = valid_events()
     head = services.response_head(run[0], CHAT)  # type: ignore[arg-type]
 
     assert head is not None

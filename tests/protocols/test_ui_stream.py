@@ -13,7 +13,7 @@ from palaver.errors import FaultyCall, MissingInput, PalaverError, WorkflowNotFo
 from palaver.protocols import sse
 from palaver.protocols.ui_stream import adapter as ui_stream
 from palaver.protocols.ui_stream.request import UIRequest
-from tests.protocols.fixed_run import IDS, MESSAGE, RUN, SPAN, STARTED, TRACE, find, json, lawful, request
+from tests.protocols.fixed_run import IDS, MESSAGE, RUN, SPAN, STARTED, TRACE, find, json, request, valid_events
 
 PARENT = f"00-{TRACE}-{SPAN}-00"
 ASKED = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "What time is it?"}]}
@@ -254,7 +254,7 @@ def test_a_run_without_a_trace_has_no_header_for_it() -> None:
 def test_a_run_is_streamed_from_its_start_to_done() -> None:
     frames = ui_stream.stream_encoder(UIRequest())
 
-    sent = [frames(event) for event in lawful("Hi")]
+    sent = [frames(event) for event in valid_events("Hi")]
 
     name = f'"id":"{MESSAGE}_1"'
     metadata = f'"messageMetadata":{{"runId":"{RUN}","traceId":"{TRACE}","chatId":"s-1"}}'
@@ -268,7 +268,7 @@ def test_a_run_is_streamed_from_its_start_to_done() -> None:
 
 
 def test_a_run_that_failed_before_anything_was_sent_is_its_message_alone() -> None:
-    events = lawful(end=RunFailed(code="model_down", message="The model is down."))
+    events = valid_events(end=RunFailed(code="model_down", message="The model is down."))
 
     answer = ui_stream.encode_response(events, UIRequest(), status=503)
 
@@ -281,7 +281,7 @@ def test_a_run_that_failed_before_anything_was_sent_is_its_message_alone() -> No
 
 
 def test_a_whole_answer_is_the_message_that_a_client_would_build() -> None:
-    answer = ui_stream.encode_response(lawful("Hi"), UIRequest(version=7), status=200)
+    answer = ui_stream.encode_response(valid_events("Hi"), UIRequest(version=7), status=200)
 
     assert json(answer) == {
         "id": MESSAGE,

@@ -20,23 +20,23 @@ from palaver.core.grammar import Grammar
 from palaver.core.messages import Annotation, Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
 from palaver.protocols.ui_stream.encoder import UIPart
 from palaver.protocols.ui_stream.request import UIRequest
-from tests.protocols.fixed_run import MESSAGE, RUN, STARTED, lawful
+from tests.protocols.fixed_run import MESSAGE, RUN, STARTED, valid_events
 from tests.protocols.ui_parts import (
-    ASKED,
+    APPROVAL,
     CALL,
     OLD,
-    OWN,
     RESULT,
+    SERVER_TOOL,
     START,
     STEP,
     STEP_END,
     STOP,
     call,
+    complete_part,
     parts_of,
     result,
-    said,
+    run_parts,
     text,
-    told,
 )
 
 # Row by row
@@ -58,11 +58,11 @@ def test_a_client_goes_on_in_its_last_message() -> None:
 
 
 def test_text_is_a_part_with_its_id() -> None:
-    assert said("Hel", "lo") == text(f"{MESSAGE}_1", "Hel", "lo")
+    assert run_parts("Hel", "lo") == text(f"{MESSAGE}_1", "Hel", "lo")
 
 
 def test_reasoning_is_a_part_with_its_id() -> None:
-    assert said(ReasoningDelta(delta="Hm"), ReasoningDelta(delta="m.")) == [
+    assert run_parts(ReasoningDelta(delta="Hm"), ReasoningDelta(delta="m.")) == [
         {"type": "reasoning-start", "id": "rs_01k00000000000000000000000_2"},
         {"type": "reasoning-delta", "id": "rs_01k00000000000000000000000_2", "delta": "Hm"},
         {"type": "reasoning-delta", "id": "rs_01k00000000000000000000000_2", "delta": "m."},
@@ -71,7 +71,7 @@ def test_reasoning_is_a_part_with_its_id() -> None:
 
 
 def test_sealed_reasoning_goes_with_the_message_so_that_it_comes_back() -> None:
-    assert said(Reasoning(text="Hm", encrypted="gAAA"))[-1] == {
+    assert run_parts(Reasoning(text="Hm", encrypted="gAAA"))[-1] == {
         "type": "reasoning-end",
         "id": "rs_01k00000000000000000000000_2",
         "providerMetadata": {"palaver": {"encrypted": "gAAA"}},
@@ -90,7 +90,7 @@ def test_annotations_are_sources_after_their_text() -> None:
     document = {"type": "source-document", "mediaType": "application/octet-stream"}
     source = f"{MESSAGE}_1.s"
 
-    assert said(Text(text="See", annotations=notes)) == [
+    assert run_parts(Text(text="See", annotations=notes)) == [
         *text(f"{MESSAGE}_1", "See"),
         {"type": "source-url", "sourceId": f"{source}1", "url": "https://e.org", "title": "E"},
         {"type": "source-url", "sourceId": f"{source}3", "url": "https://f.org"},
@@ -100,67 +100,69 @@ def test_annotations_are_sources_after_their_text() -> None:
 
 
 def test_a_call_of_the_workflows_own_is_marked_as_run_by_the_server() -> None:
-    assert said(CALL, RESULT) == [*call(), result()]
+    assert run_parts(CALL, RESULT) == [*call(), result()]
 
 
 def test_a_clients_call_is_not() -> None:
-    assert said(CALL, client=UIRequest(tools=frozenset({"get_time"}))) == call(runner={"dynamic": True})
+    assert run_parts(CALL, client=UIRequest(tools=frozenset({"get_time"}))) == call(runner={"dynamic": True})
 
 
 @pytest.mark.parametrize("arguments", ["", " \n"])
 def test_no_arguments_are_an_empty_object(arguments: str) -> None:
-    assert said(ToolCall(call_id="c1", name="now", arguments=arguments))[-1] == {
+    assert run_parts(ToolCall(call_id="c1", name="now", arguments=arguments))[-1] == {
         "type": "tool-input-available",
         "toolCallId": "c1",
         "toolName": "now",
         "input": {},
-        **OWN,
+        **SERVER_TOOL,
     }
 
 
 @pytest.mark.parametrize(("arguments", "value"), [('"x"', "x"), ("[1]", [1]), ("null", None), ("1", 1)])
 def test_arguments_are_any_json(arguments: str, value: Any) -> None:
-    assert said(ToolCall(call_id="c1", name="now", arguments=arguments))[-1]["input"] == value
+    assert run_parts(ToolCall(call_id="c1", name="now", arguments=arguments))[-1]["input"] == value
 
 
 def test_arguments_that_are_not_json_are_an_error_with_their_text() -> None:
-    assert said(ToolCall(call_id="c1", name="now", arguments='{"tz":'))[-1] == {
+    assert run_parts(ToolCall(call_id="c1", name="now", arguments='{"tz":'))[-1] == {
         "type": "tool-input-error",
         "toolCallId": "c1",
         "toolName": "now",
         "input": '{"tz":',
         "errorText": "The arguments are not valid JSON.",
-        **OWN,
+        **SERVER_TOOL,
     }
 
 
 @pytest.mark.parametrize("output", ["12", {"a": [1, None]}, None, 0])
 def test_a_result_is_the_value_itself(output: Any) -> None:
-    assert said(CALL, ToolResult(call_id="c1", output=output))[-1] == result() | {"output": output}
+    assert run_parts(CALL, ToolResult(call_id="c1", output=output))[-1] == result() | {"output": output}
 
 
 @pytest.mark.parametrize(("output", "words"), [("No.", "No."), ({"why": "é"}, '{"why":"é"}'), (None, "null")])
 def test_a_failed_result_is_told_in_words(output: Any, words: str) -> None:
-    assert said(CALL, ToolResult(call_id="c1", output=output, is_error=True))[-1] == {
+    assert run_parts(CALL, ToolResult(call_id="c1", output=output, is_error=True))[-1] == {
         "type": "tool-output-error",
         "toolCallId": "c1",
         "errorText": words,
-        **OWN,
+        **SERVER_TOOL,
     }
 
 
 def test_a_result_of_a_clients_call_says_that_the_server_ran_it() -> None:
-    parts = said(CALL, RESULT, client=UIRequest(tools=frozenset({"get_time"})))
+    parts = run_parts(CALL, RESULT, client=UIRequest(tools=frozenset({"get_time"})))
 
     assert parts == [*call(runner={"dynamic": True}), result()]
 
 
 def test_data_has_its_name_in_its_type() -> None:
-    assert told(Data(name="chart", value={"x": [1]})) == [{"type": "data-chart", "id": "i1", "data": {"x": [1]}}]
+    assert complete_part(Data(name="chart", value={"x": [1]})) == [
+        {"type": "data-chart", "id": "i1", "data": {"x": [1]}}
+    ]
 
 
 def test_transient_data_has_no_id() -> None:
-    assert told(Data(name="status", value="Busy"), transient=True) == [
+    assert complete_part(Data(name="status", value="Busy"), transient=True) == [
         {"type": "data-status", "data": "Busy", "transient": True}
     ]
 
@@ -179,7 +181,7 @@ def test_transient_data_has_no_id() -> None:
     ],
 )
 def test_whatever_is_not_kept_is_shown_as_transient_data(part: Any, shown: Any) -> None:
-    assert told(part, transient=True) == [{**shown, "transient": True}]
+    assert complete_part(part, transient=True) == [{**shown, "transient": True}]
 
 
 @pytest.mark.parametrize(
@@ -204,13 +206,16 @@ def test_whatever_is_not_kept_is_shown_as_transient_data(part: Any, shown: Any) 
     ],
 )
 def test_a_file_is_a_url_where_it_has_one(file: File, part: UIPart) -> None:
-    assert told(file) == [part]
+    assert complete_part(file) == [part]
 
 
 def test_a_refusal_is_a_text_that_says_so() -> None:
     start, *rest = text("i1", "I will not.")
 
-    assert told(Refusal(text="I will not.")) == [{**start, "providerMetadata": {"palaver": {"refusal": True}}}, *rest]
+    assert complete_part(Refusal(text="I will not.")) == [
+        {**start, "providerMetadata": {"palaver": {"refusal": True}}},
+        *rest,
+    ]
 
 
 def test_nothing_is_told_of_a_part_that_holds_nothing() -> None:
@@ -222,16 +227,16 @@ def test_nothing_is_told_of_a_part_that_holds_nothing() -> None:
 
 @pytest.mark.parametrize("version", [6, 7])
 def test_an_approval_is_asked_about_its_call(version: int) -> None:
-    asked = said(CALL, Data(name="approval-request", value=ASKED), client=UIRequest(version=version))
+    asked = run_parts(CALL, Data(name="approval-request", value=APPROVAL), client=UIRequest(version=version))
 
     assert asked == [*call(), {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "c1"}]
 
 
 def test_an_approval_is_asked_after_the_whole_of_its_call() -> None:
-    events = lawful(
+    events = valid_events(
         ToolStarted(item="t", call_id="c1", name="get_time"),
         ToolDelta(item="t", delta='{"tz":"UTC"}'),
-        PartAdded(item="i1", part=Data(name="approval-request", value=ASKED)),
+        PartAdded(item="i1", part=Data(name="approval-request", value=APPROVAL)),
         ToolEnded(item="t"),
     )
 
@@ -242,23 +247,23 @@ def test_an_approval_is_asked_after_the_whole_of_its_call() -> None:
 @pytest.mark.parametrize(
     ("value", "client"),
     [
-        pytest.param(ASKED, UIRequest(version=5), id="version 5 does not know them"),
-        pytest.param({**ASKED, "call_id": None}, UIRequest(), id="about no call"),
-        pytest.param({**ASKED, "call_id": "c9"}, UIRequest(), id="about an unknown call"),
-        pytest.param({**ASKED, "id": None}, UIRequest(), id="without an id"),
+        pytest.param(APPROVAL, UIRequest(version=5), id="version 5 does not know them"),
+        pytest.param({**APPROVAL, "call_id": None}, UIRequest(), id="about no call"),
+        pytest.param({**APPROVAL, "call_id": "c9"}, UIRequest(), id="about an unknown call"),
+        pytest.param({**APPROVAL, "id": None}, UIRequest(), id="without an id"),
         pytest.param("please", UIRequest(), id="of no known shape"),
     ],
 )
 def test_any_other_approval_is_data(value: Any, client: UIRequest) -> None:
-    asked = said(CALL, PartAdded(item="i1", part=Data(name="approval-request", value=value)), client=client)
+    asked = run_parts(CALL, PartAdded(item="i1", part=Data(name="approval-request", value=value)), client=client)
 
     assert asked == [*call(), {"type": "data-approval-request", "id": "i1", "data": value}]
 
 
 def test_an_approval_of_a_call_that_has_its_result_is_data() -> None:
-    asked = said(CALL, RESULT, PartAdded(item="i1", part=Data(name="approval-request", value=ASKED)))
+    asked = run_parts(CALL, RESULT, PartAdded(item="i1", part=Data(name="approval-request", value=APPROVAL)))
 
-    assert asked[-1] == {"type": "data-approval-request", "id": "i1", "data": ASKED}
+    assert asked[-1] == {"type": "data-approval-request", "id": "i1", "data": APPROVAL}
 
 
 # Calls of the history
@@ -273,8 +278,8 @@ def continued(*given: Any, client: UIRequest) -> list[UIPart]:
 
 
 GONE = ToolResult(call_id="h1", output="gone")
-INPUT = {"type": "tool-input-available", "toolCallId": "h1", "toolName": "delete", "input": {"x": 1}, **OWN}
-OUTPUT = {"type": "tool-output-available", "toolCallId": "h1", "output": "gone", **OWN}
+INPUT = {"type": "tool-input-available", "toolCallId": "h1", "toolName": "delete", "input": {"x": 1}, **SERVER_TOOL}
+OUTPUT = {"type": "tool-output-available", "toolCallId": "h1", "output": "gone", **SERVER_TOOL}
 
 
 def test_a_call_that_the_client_does_not_show_is_shown_before_its_result() -> None:
@@ -326,8 +331,8 @@ def test_a_new_call_by_the_id_of_one_that_was_answered_is_told_by_another(shown:
 def test_so_is_its_result_and_what_is_asked_about_it() -> None:
     client = UIRequest(shown={"c1": True, "c1.2": True})
 
-    assert said(CALL, RESULT, client=client) == [*call("c1.3"), result("c1.3")]
-    assert said(CALL, Data(name="approval-request", value=ASKED), client=client) == [
+    assert run_parts(CALL, RESULT, client=client) == [*call("c1.3"), result("c1.3")]
+    assert run_parts(CALL, Data(name="approval-request", value=APPROVAL), client=client) == [
         *call("c1.3"),
         {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "c1.3"},
     ]
@@ -336,14 +341,14 @@ def test_so_is_its_result_and_what_is_asked_about_it() -> None:
 def test_a_call_that_waits_may_be_told_again() -> None:
     client = UIRequest(shown={"c1": True}, waiting={"c1": CALL})
 
-    assert said(CALL, RESULT, client=client) == [*call("c1"), result("c1")]
+    assert run_parts(CALL, RESULT, client=client) == [*call("c1"), result("c1")]
 
 
 # The end
 
 
 def end_of(end: Any, *given: Any) -> list[UIPart]:
-    return parts_of(*lawful(*given, end=end))[2:]
+    return parts_of(*valid_events(*given, end=end))[2:]
 
 
 @pytest.mark.parametrize("finish", ["stop", "length", "tool-calls", "content-filter", "error"])
@@ -374,7 +379,7 @@ def test_a_failed_run_ends_with_its_message() -> None:
 
 def test_usage_adds_up_in_the_metadata_of_the_end() -> None:
     parts = parts_of(
-        *lawful(
+        *valid_events(
             Usage(input_tokens=1, output_tokens=2),
             Usage(input_tokens=2, output_tokens=2, cached_input_tokens=1, reasoning_tokens=0),
         )

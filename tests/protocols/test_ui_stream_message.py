@@ -12,14 +12,14 @@ from palaver.core.messages import Annotation, Data, Message, Reasoning, Text, To
 from palaver.errors import InvalidValue
 from palaver.protocols.ui_stream import encoder, request
 from palaver.protocols.ui_stream.request import UIRequest
-from tests.protocols.fixed_run import MESSAGE, RUN, TRACE, lawful
+from tests.protocols.fixed_run import MESSAGE, RUN, TRACE, valid_events
 from tests.protocols.ui_parts import CALL, OLD
 
 # The whole message
 
 
 def test_the_whole_message_is_what_a_client_builds() -> None:
-    events = lawful(
+    events = valid_events(
         Reasoning(text="Hm.", encrypted="gAAA"),
         ToolCall(call_id="c1", name="now", arguments="{"),
         ToolCall(call_id="c2", name="now", arguments=""),
@@ -77,7 +77,7 @@ def test_the_whole_message_is_what_a_client_builds() -> None:
 
 
 def test_arguments_that_were_no_json_are_forgotten_when_the_tool_answers() -> None:
-    events = lawful(ToolCall(call_id="c1", name="now", arguments="{"), ToolResult(call_id="c1", output="12"))
+    events = valid_events(ToolCall(call_id="c1", name="now", arguments="{"), ToolResult(call_id="c1", output="12"))
 
     assert encoder.encode_ui_message(events, UIRequest())["parts"][1:] == [
         {

@@ -23,8 +23,20 @@ from palaver.core.events import (
 from palaver.core.messages import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
 from palaver.protocols.ui_stream.encoder import UIStreamEncoder
 from palaver.protocols.ui_stream.request import UIRequest
-from tests.protocols.fixed_run import MESSAGE, lawful
-from tests.protocols.ui_parts import CALL, RESULT, STEP, STEP_END, call, frames_of, kinds, parts_of, result, said, text
+from tests.protocols.fixed_run import MESSAGE, valid_events
+from tests.protocols.ui_parts import (
+    CALL,
+    RESULT,
+    STEP,
+    STEP_END,
+    call,
+    frames_of,
+    kinds,
+    parts_of,
+    result,
+    run_parts,
+    text,
+)
 
 # Steps
 
@@ -41,11 +53,11 @@ from tests.protocols.ui_parts import CALL, RESULT, STEP, STEP_END, call, frames_
     ],
 )
 def test_whatever_starts_after_a_result_starts_a_step(item: Any) -> None:
-    assert said(CALL, RESULT, item)[4:6] == [STEP_END, STEP]
+    assert run_parts(CALL, RESULT, item)[4:6] == [STEP_END, STEP]
 
 
 def test_what_is_not_kept_starts_no_step() -> None:
-    parts = said(CALL, RESULT, PartAdded(part=Data(name="status", value="…"), transient=True))
+    parts = run_parts(CALL, RESULT, PartAdded(part=Data(name="status", value="…"), transient=True))
 
     assert kinds(parts)[-2:] == ["tool-output-available c1", "data-status"]
 
@@ -53,7 +65,7 @@ def test_what_is_not_kept_starts_no_step() -> None:
 def test_results_of_parallel_calls_stand_in_the_step_of_their_calls() -> None:
     second = ToolCall(call_id="c2", name="get_time", arguments='{"tz":"UTC"}')
 
-    parts = said(CALL, second, RESULT, Text(text="One."), ToolResult(call_id="c2", output="12"), Text(text="Two."))
+    parts = run_parts(CALL, second, RESULT, Text(text="One."), ToolResult(call_id="c2", output="12"), Text(text="Two."))
 
     assert parts == [
         *call(),
@@ -70,13 +82,13 @@ def test_results_of_parallel_calls_stand_in_the_step_of_their_calls() -> None:
 def test_a_clients_call_stays_in_the_last_step() -> None:
     mine = ToolCall(call_id="c0", name="ask_user")
 
-    parts = said(mine, CALL, RESULT, Text(text="Over to you."), client=UIRequest(tools=frozenset({"ask_user"})))
+    parts = run_parts(mine, CALL, RESULT, Text(text="Over to you."), client=UIRequest(tools=frozenset({"ask_user"})))
 
     assert "start-step" not in kinds(parts)
 
 
 def test_a_text_that_a_step_ends_goes_on_under_another_id() -> None:
-    events = lawful(
+    events = valid_events(
         TextStarted(item="A", message="m"),
         TextDelta(item="A", delta="one "),
         ReasoningStarted(item="R", message="m"),
@@ -116,7 +128,7 @@ def test_a_text_that_a_step_ends_goes_on_under_another_id() -> None:
 
 
 def test_a_text_that_a_step_ended_for_good_is_not_ended_again() -> None:
-    events = lawful(
+    events = valid_events(
         TextStarted(item="A", message="m"),
         TextDelta(item="A", delta="one"),
         CALL,
@@ -172,7 +184,7 @@ def test_the_example_of_the_contract_byte_for_byte() -> None:
 
 
 def test_nothing_that_is_said_can_break_a_frame() -> None:
-    events = lawful(TextDelta(item='"}\n\ndata: x', delta='\n\ndata: "\u2028🌍\x00'))
+    events = valid_events(TextDelta(item='"}\n\ndata: x', delta='\n\ndata: "\u2028🌍\x00'))
 
     frames = [msgspec.json.decode(frame[6:]) for frame in frames_of(UIStreamEncoder(UIRequest()), events)[:-1]]
 
@@ -180,7 +192,7 @@ def test_nothing_that_is_said_can_break_a_frame() -> None:
 
 
 def test_the_start_may_wait_for_what_is_said_first() -> None:
-    events = lawful(Usage(input_tokens=1, output_tokens=1), "Hi")
+    events = valid_events(Usage(input_tokens=1, output_tokens=1), "Hi")
     late, at_once = UIStreamEncoder(UIRequest(), start_at_once=False), UIStreamEncoder(UIRequest())
 
     frames = [late.encode(event) for event in events]

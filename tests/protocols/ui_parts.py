@@ -10,7 +10,7 @@ from palaver.core.events import (
 from palaver.core.messages import ToolCall, ToolResult
 from palaver.protocols.ui_stream.encoder import UIPart, UIStreamEncoder
 from palaver.protocols.ui_stream.request import UIRequest
-from tests.protocols.fixed_run import MESSAGE, RUN, TRACE, lawful
+from tests.protocols.fixed_run import MESSAGE, RUN, TRACE, valid_events
 
 START = {
     "type": "start",
@@ -18,9 +18,9 @@ START = {
     "messageMetadata": {"runId": RUN, "traceId": TRACE, "chatId": "s-1"},
 }
 STEP, STEP_END, STOP = {"type": "start-step"}, {"type": "finish-step"}, {"type": "finish", "finishReason": "stop"}
-OWN = {"dynamic": True, "providerExecuted": True}
+SERVER_TOOL = {"dynamic": True, "providerExecuted": True}
 CALL, RESULT = ToolCall(call_id="c1", name="get_time", arguments='{"tz":"UTC"}'), ToolResult(call_id="c1", output="12")
-ASKED = {"id": "a1", "call_id": "c1", "name": "get_time", "arguments": "{}"}
+APPROVAL = {"id": "a1", "call_id": "c1", "name": "get_time", "arguments": "{}"}
 OLD = ToolCall(call_id="h1", name="delete", arguments='{"x":1}')
 
 
@@ -29,17 +29,17 @@ def parts_of(*events: Event, client: UIRequest | None = None) -> list[UIPart]:
     return [part for event in events for part in encoder.parts(event)]
 
 
-def said(*given: Any, client: UIRequest | None = None) -> list[UIPart]:
-    """The parts of a run that gives these values, without its first two and its last two."""
-    parts = parts_of(*lawful(*given), client=client)
+def run_parts(*given: Any, client: UIRequest | None = None) -> list[UIPart]:
+    """Return the parts of a run that yields these values, without the first two and the last two."""
+    parts = parts_of(*valid_events(*given), client=client)
     assert parts[:2] == [START, STEP]
     assert [part["type"] for part in parts[-2:]] == ["finish-step", "finish"]
     return parts[2:-2]
 
 
-def told(part: Any, *, transient: bool = False, client: UIRequest | None = None) -> list[UIPart]:
-    """The parts of one part that comes whole."""
-    return said(PartAdded(item="i1", part=part, transient=transient), client=client)
+def complete_part(part: Any, *, transient: bool = False, client: UIRequest | None = None) -> list[UIPart]:
+    """Return the UI parts of one complete part."""
+    return run_parts(PartAdded(item="i1", part=part, transient=transient), client=client)
 
 
 def text(item: str, *deltas: str) -> list[UIPart]:
@@ -47,7 +47,7 @@ def text(item: str, *deltas: str) -> list[UIPart]:
     return [{"type": "text-start", "id": item}, *deltas_, {"type": "text-end", "id": item}]
 
 
-def call(call_id: str = "c1", runner: Any = OWN) -> list[UIPart]:
+def call(call_id: str = "c1", runner: Any = SERVER_TOOL) -> list[UIPart]:
     named = {"toolCallId": call_id, "toolName": "get_time"}
     return [
         {"type": "tool-input-start", **named, **runner},
@@ -57,7 +57,7 @@ def call(call_id: str = "c1", runner: Any = OWN) -> list[UIPart]:
 
 
 def result(call_id: str = "c1") -> UIPart:
-    return {"type": "tool-output-available", "toolCallId": call_id, "output": "12", **OWN}
+    return {"type": "tool-output-available", "toolCallId": call_id, "output": "12", **SERVER_TOOL}
 
 
 def kinds(parts: Sequence[UIPart]) -> list[str]:

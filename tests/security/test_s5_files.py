@@ -9,7 +9,7 @@ import pytest
 
 from palaver import Context, File, Message, chat
 from palaver.testing import client
-from tests.frameworks.fake_servers import Stranger, head, stranger, whole
+from tests.frameworks.fake_servers import FakeServer, fake_server, full_response, response_head
 from tests.security.test_histories import PROTOCOLS, image
 
 
@@ -40,8 +40,8 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
-def elsewhere() -> Iterator[Stranger]:
-    with stranger(whole(b"secret", "text/plain")) as known:
+def elsewhere() -> Iterator[FakeServer]:
+    with fake_server(full_response(b"secret", "text/plain")) as known:
         yield known
 
 
@@ -52,7 +52,7 @@ async def posted(http: httpx.AsyncClient, name: str, path: str, url: str) -> htt
 
 @pytest.mark.parametrize("path", PROTOCOLS)
 async def test_nothing_is_fetched_that_no_workflow_asks_for(
-    http: httpx.AsyncClient, elsewhere: Stranger, path: str
+    http: httpx.AsyncClient, elsewhere: FakeServer, path: str
 ) -> None:  # S5.4
     answer = await posted(http, "deaf", path, f"{elsewhere.url}/sky.png")
 
@@ -61,22 +61,22 @@ async def test_nothing_is_fetched_that_no_workflow_asks_for(
     for run in runs:
         await http.get(f"/api/runs/{run['id']}", params={"include": "input,reply"})
     assert len(runs) == 1
-    assert elsewhere.asked == []
+    assert elsewhere.requests == []
 
 
 @pytest.mark.parametrize("path", PROTOCOLS)
 @pytest.mark.parametrize("name", ["curious", "curious_in_a_thread"])
 async def test_what_a_workflow_asks_for_is_guarded(
-    http: httpx.AsyncClient, elsewhere: Stranger, name: str, path: str
+    http: httpx.AsyncClient, elsewhere: FakeServer, name: str, path: str
 ) -> None:  # S5.4, S6.2
     answer = await posted(http, name, path, f"{elsewhere.url}/sky.png")
 
     assert "This URL may not be fetched from here." in answer.text
     assert elsewhere.url not in answer.text
-    assert elsewhere.asked == []
+    assert elsewhere.requests == []
 
 
-async def test_an_operator_may_allow_it_and_nobodys_credentials_go_along(elsewhere: Stranger) -> None:  # S5.4, S6.4
+async def test_an_operator_may_allow_it_and_nobodys_credentials_go_along(elsewhere: FakeServer) -> None:  # S5.4, S6.4
     async with client(curious, allow_private_urls=True) as http:
         form, body = PROTOCOLS["/v1/responses"]
         headers = {"authorization": "Bearer abc", "cookie": "a=b", "traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
@@ -85,23 +85,23 @@ async def test_an_operator_may_allow_it_and_nobodys_credentials_go_along(elsewhe
         )
 
     assert answer.json()["output"][0]["content"][0]["text"] == "secret"
-    [request] = elsewhere.asked
+    [request] = elsewhere.requests
     assert request.line == "GET /sky.png HTTP/1.1"
     assert {"authorization", "cookie", "traceparent", "baggage"}.isdisjoint(request.headers)
 
 
 async def test_a_redirect_is_not_followed_and_too_much_is_not_read() -> None:  # S6.4
     def moved(connection: socket.socket, _: Any) -> None:
-        connection.sendall(head(status="302 Found", location="http://127.0.0.1:1/"))
+        connection.sendall(response_head(status="302 Found", location="http://127.0.0.1:1/"))
 
     def endless(connection: socket.socket, _: Any) -> None:
-        connection.sendall(head("text/plain"))
+        connection.sendall(response_head("text/plain"))
         for _ in range(12):
             connection.sendall(b"x" * 1024 * 1024)
 
     results = []
     for respond in (moved, endless):
-        with stranger(respond) as remote:
+        with fake_server(respond) as remote:
             async with client(curious, allow_private_urls=True) as http:
                 answer = await posted(http, "curious", "/v1/chat/completions", f"{remote.url}/a")
                 results.append((answer.status_code, answer.json()["error"]["code"], answer.json()["error"]["message"]))

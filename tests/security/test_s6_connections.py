@@ -9,7 +9,7 @@ import pytest
 from palaver.discovery.probe import MAX_DOCUMENT_BYTES
 from palaver.outbound import ssrf
 from palaver.storage import connections as kept
-from tests.frameworks.fake_servers import head, stranger, whole
+from tests.frameworks.fake_servers import fake_server, full_response, response_head
 from tests.outbound.test_ssrf import PUBLIC, REFUSED, Elsewhere, Watched
 from tests.security.test_s6_outbound import INNER, UNLIKE
 from tests.server.keyed_server import keyed_server
@@ -79,10 +79,10 @@ async def test_a_host_within_is_refused_and_nobody_is_told_why(
 
 
 async def test_loopback_is_refused_for_real_unless_the_operator_allows_it() -> None:  # S6.2
-    with stranger(whole(CHAT)) as remote:
+    with fake_server(full_response(CHAT)) as remote:
         async with keyed_server() as server:
             refused = await server.http.post("/api/connections", json={"url": f"{remote.url}/far"})
-        count = len(remote.asked)
+        count = len(remote.requests)
         async with keyed_server(allow_private_urls=True) as server:
             created = await server.http.post("/api/connections", json={"url": f"{remote.url}/far"})
             response = await server.http.post("/far/invoke", json={"messages": []})
@@ -95,12 +95,12 @@ async def test_every_call_looks_again_and_a_name_that_moved_within_is_not_follow
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # S6.3
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    with stranger(whole(CHAT)) as remote:
+    with fake_server(full_response(CHAT)) as remote:
         world = World(monkeypatch, httpx.URL(remote.url).port or 0)
         async with keyed_server() as server:
             created = await server.http.post("/api/connections", json={"url": "http://a.example/far"})
             before = await server.http.post("/far/invoke", json={"messages": []})
-            count = len(remote.asked)
+            count = len(remote.requests)
             world.addresses = ["127.0.0.1"]
             after = await server.http.post("/far/invoke", json={"messages": []})
             refreshed = await server.http.post("/api/workflows/far/refresh")
@@ -109,27 +109,30 @@ async def test_every_call_looks_again_and_a_name_that_moved_within_is_not_follow
             peer = await server.http.post("/far/invoke", json={"messages": []})
 
     assert (created.status_code, before.json()["content"]) == (201, "Hi")
-    assert {one.headers["host"] for one in remote.asked} == {"a.example"}
+    assert {one.headers["host"] for one in remote.requests} == {"a.example"}
     assert {address for address, _ in world.network.asked} == {PUBLIC}
     for answer in (after, peer):
         assert (answer.status_code, answer.json()["status"]["type"]) == (422, "url_refused")
         assert answer.json()["status"]["message"] == REFUSED
     assert (refreshed.json()["state"], refreshed.json()["is_chat"]) == ("unreachable", True)
-    assert len(remote.asked) == count
+    assert len(remote.requests) == count
 
 
 async def test_a_redirect_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.4
-    with stranger(whole(CHAT)) as thief, stranger(head(status="307 Moved", location=thief.url)) as remote:
+    with (
+        fake_server(full_response(CHAT)) as thief,
+        fake_server(response_head(status="307 Moved", location=thief.url)) as remote,
+    ):
         async with keyed_server(allow_private_urls=True) as server:
             answer = await server.http.post("/api/connections", json={"url": f"{remote.url}/far"})
 
     status, error = status_and_error(answer)
-    assert (status, error["code"], thief.asked) == (422, "not_discovered", [])
+    assert (status, error["code"], thief.requests) == (422, "not_discovered", [])
     assert error["details"]["tried"][0]["status"] == 307
 
 
 async def test_nothing_of_who_connects_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.4
-    with stranger(whole(CHAT)) as remote:
+    with fake_server(full_response(CHAT)) as remote:
         async with keyed_server(allow_private_urls=True) as server:
             _, admin = await server.give()
             headers = {**admin, "cookie": "palaver=x", "baggage": "user=hunter2", "x-secret": "hunter2"}
@@ -137,15 +140,15 @@ async def test_nothing_of_who_connects_is_sent(monkeypatch: pytest.MonkeyPatch) 
             created = await server.http.post("/api/connections", json={"url": f"{remote.url}/far"}, headers=headers)
             (await server.http.post("/far/invoke", json={"messages": []}, headers=headers)).raise_for_status()
 
-    seen = repr(remote.asked)
+    seen = repr(remote.requests)
     assert created.status_code == 201
     assert "hunter2" not in seen
     assert admin["authorization"] not in seen
-    assert not {"authorization", "cookie"} & {name for count in remote.asked for name in count.headers}
+    assert not {"authorization", "cookie"} & {name for count in remote.requests for name in count.headers}
 
 
 async def test_what_a_document_says_adds_no_host_and_no_name() -> None:  # S6.5
-    with stranger(whole("caught")) as thief:
+    with fake_server(full_response("caught")) as thief:
         document = {
             "flags": {"is_chat": True},
             "revision": {
@@ -157,21 +160,21 @@ async def test_what_a_document_says_adds_no_host_and_no_name() -> None:  # S6.5
             "meta": {"palaver": {"streams": False, "routes": {"invoke": f"{thief.url}/invoke"}}},
             "servers": [{"url": thief.url}],
         }
-        with stranger(whole(document)) as remote:
+        with fake_server(full_response(document)) as remote:
             async with keyed_server(allow_private_urls=True) as server:
                 created = (await server.http.post("/api/connections", json={"url": remote.url})).json()
                 (await server.http.post(f"/{created['name']}/invoke", json={"messages": []})).raise_for_status()
 
-    assert thief.asked == []
+    assert thief.requests == []
     assert (created["name"], created["evidence"]["call"]) == ("127.0.0.1", f"POST {remote.url}/invoke")
     assert created["description"].count("x") <= 200
     assert "\x1b" not in created["description"]
-    assert {count.headers["host"] for count in remote.asked} == {remote.url.removeprefix("http://")}
-    assert all("authorization" not in count.headers for count in remote.asked)
+    assert {count.headers["host"] for count in remote.requests} == {remote.url.removeprefix("http://")}
+    assert all("authorization" not in count.headers for count in remote.requests)
 
 
 async def test_a_document_beyond_a_mebibyte_is_not_read() -> None:  # S6.5
-    with stranger(whole({**CHAT, "filler": "x" * MAX_DOCUMENT_BYTES})) as remote:
+    with fake_server(full_response({**CHAT, "filler": "x" * MAX_DOCUMENT_BYTES})) as remote:
         async with keyed_server(allow_private_urls=True) as server:
             answer = await server.http.post("/api/connections", json={"url": f"{remote.url}/far"})
 

@@ -17,7 +17,7 @@ from palaver.errors import PalaverError, UrlRefused
 from palaver.outbound import CONNECT_TIMEOUT_S, client, fetch_document, http
 from palaver.outbound.ssrf import GuardedTransport, UrlPolicy
 from palaver.testing import client as calling
-from tests.frameworks.fake_servers import head, stranger, whole
+from tests.frameworks.fake_servers import fake_server, full_response, response_head
 from tests.outbound.test_ssrf import PUBLIC, REFUSED, Elsewhere, Watched, found
 
 SOURCE = Path(__file__).parent.parent.parent / "src" / "palaver"
@@ -71,20 +71,20 @@ async def test_the_connection_goes_where_it_was_looked_and_nowhere_else(
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     monkeypatch.setattr(Watched, "peer", (PUBLIC, 80))
-    with stranger(whole("Hi")) as remote:
+    with fake_server(full_response("Hi")) as remote:
         network = Elsewhere(port=httpx.URL(remote.url).port or 0)
         await fetch_document(
             "http://a.example/", transport=GuardedTransport(UrlPolicy(), resolve=rebinding, backend=network)
         )
 
     assert network.asked == [(PUBLIC, 80)]
-    assert remote.asked[0].headers["host"] == "a.example"
+    assert remote.requests[0].headers["host"] == "a.example"
     assert addresses == [["127.0.0.1"]]  # No second lookup.
 
 
 async def test_a_peer_that_is_another_hears_nothing(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.3
     monkeypatch.setattr(Watched, "peer", ("127.0.0.1", 80))
-    with stranger(whole("Hi")) as remote:
+    with fake_server(full_response("Hi")) as remote:
         network = Elsewhere(port=httpx.URL(remote.url).port or 0)
         transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC), backend=network)
         with pytest.raises(UrlRefused):
@@ -94,12 +94,12 @@ async def test_a_peer_that_is_another_hears_nothing(monkeypatch: pytest.MonkeyPa
 
 
 async def test_redirects_are_answers_and_limits_are_those_of_the_contract() -> None:  # S6.4
-    with stranger(head(status="302 Found", location="http://127.0.0.1:1/")) as remote:
+    with fake_server(response_head(status="302 Found", location="http://127.0.0.1:1/")) as remote:
         answer = await fetch_document(remote.url, allow_private=True)
     async with client() as opened:
         followed = opened.follow_redirects
 
-    assert (answer.status, len(remote.asked), followed) == (302, 1, False)
+    assert (answer.status, len(remote.requests), followed) == (302, 1, False)
     assert (CONNECT_TIMEOUT_S, http.FETCH_TIMEOUT_S, http.MAX_DOCUMENT_BYTES) == (5, 30, 10 * 1024 * 1024)
 
 
@@ -118,20 +118,25 @@ CREDENTIALS = {
 async def test_nothing_of_a_callers_credentials_is_passed_on(dialect: str) -> None:  # S6.4, S6.6
     body = {"secrets": {"key": "hunter2"}, "credentials": "hunter2", "messages": [{"role": "user", "content": "Why?"}]}
     text = {"role": "assistant", "content": "Hi"}
-    with stranger(whole({"choices": [{"message": text}]} if dialect == "chat-completions" else text)) as remote:
+    with fake_server(
+        full_response({"choices": [{"message": text}]} if dialect == "chat-completions" else text)
+    ) as remote:
         workflow = remote.workflow(dialect=dialect, headers={"authorization": "Bearer our-provider-key"})
         async with calling(workflow) as http:
             for name, value in CREDENTIALS.items():
                 (await http.post("/far/invoke", json=body, headers={name: value})).raise_for_status()
 
-    assert len(remote.asked) == len(CREDENTIALS)
-    assert "hunter2" not in repr(remote.asked)
-    assert {request.headers["authorization"] for request in remote.asked} == {"Bearer our-provider-key"}
+    assert len(remote.requests) == len(CREDENTIALS)
+    assert "hunter2" not in repr(remote.requests)
+    assert {request.headers["authorization"] for request in remote.requests} == {"Bearer our-provider-key"}
 
 
 async def test_a_providers_key_goes_to_its_own_base_only() -> None:  # S6.6
     """Neither a redirect, nor a URL in the answer, nor one in the body of a call leads it elsewhere."""
-    with stranger(whole("caught")) as thief, stranger(head(status="307 Moved", location=thief.url)) as remote:
+    with (
+        fake_server(full_response("caught")) as thief,
+        fake_server(response_head(status="307 Moved", location=thief.url)) as remote,
+    ):
         workflow = remote.workflow(headers={"authorization": "Bearer our-provider-key"})
         async with calling(workflow) as http:
             for field in ("base_url", "url", "endpoint", "api_base", "model"):
@@ -139,13 +144,13 @@ async def test_a_providers_key_goes_to_its_own_base_only() -> None:  # S6.6
                 body = {**overrides, "messages": [{"role": "user", "content": thief.url}]}
                 assert (await http.post("/far/invoke", json=body)).status_code == 502
 
-    assert thief.asked == []
+    assert thief.requests == []
 
 
 async def test_an_error_quotes_little_of_a_remote_and_nothing_that_steers() -> None:  # S6.4
     text = "\x1b[2J\u202e" + "x" * 5_000
-    with stranger(
-        whole({"error": {"message": text}, "detail": text, "status": {"message": text}}, status="400 Bad")
+    with fake_server(
+        full_response({"error": {"message": text}, "detail": text, "status": {"message": text}}, status="400 Bad")
     ) as remote:
         async with calling(remote.workflow()) as http:
             answer = await http.post("/far/invoke", json={"messages": [{"role": "user", "content": "Why?"}]})
@@ -157,7 +162,7 @@ async def test_an_error_quotes_little_of_a_remote_and_nothing_that_steers() -> N
 
 
 async def test_what_a_document_names_is_neither_asked_nor_believed() -> None:  # S6.5
-    with stranger(whole("caught")) as thief:
+    with fake_server(full_response("caught")) as thief:
         document: dict[str, Any] = {
             "openapi": "3.1.0",
             "servers": [{"url": thief.url}],
@@ -179,16 +184,16 @@ async def test_what_a_document_names_is_neither_asked_nor_believed() -> None:  #
             "routes": {"invoke": f"{thief.url}/invoke"},
             "flags": {"is_chat": True},
         }
-        with stranger(whole(document)) as remote:
+        with fake_server(full_response(document)) as remote:
             result = await discover(remote.url)
 
-    assert thief.asked == []
-    assert {request.headers["host"] for request in remote.asked} == {remote.url.removeprefix("http://")}
+    assert thief.requests == []
+    assert {request.headers["host"] for request in remote.requests} == {remote.url.removeprefix("http://")}
     assert result.call == f"POST {remote.url}/invoke"
 
 
 async def test_a_document_beyond_a_mebibyte_is_not_read() -> None:  # S6.5
-    with stranger(whole({"flags": {"is_chat": True}, "filler": "x" * (1 << 20)})) as remote:
+    with fake_server(full_response({"flags": {"is_chat": True}, "filler": "x" * (1 << 20)})) as remote:
         result = await discover(remote.url)
 
     assert result.is_chat is None

@@ -111,7 +111,7 @@ class Context:
 
     @contextmanager
     def redirect_emit(self, emitter: Emit) -> Generator[None]:
-        """Redirect what the current thread emits to `way`, which keeps the order with yielded values."""
+        """Redirect output of the current thread to `emitter`, which keeps the order with yielded values."""
         thread_id = threading.get_ident()
         self._emitters[thread_id] = emitter
         try:

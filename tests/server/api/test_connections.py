@@ -24,10 +24,10 @@ from palaver.storage.database import MEMORY_URL, open_database
 from palaver.testing import echo, in_process_transport, scripted
 from palaver.workflows.workflow import Workflow
 from tests.discovery.test_connections import table
-from tests.frameworks.fake_servers import Asked, serving, stranger, whole
+from tests.frameworks.fake_servers import ReceivedRequest, fake_server, full_response, serving
 from tests.server.keyed_server import KeyedServer, keyed_server
 
-CHAT = whole({"flags": {"is_chat": True}, "revision": {"name": "far-away", "data": {"parameters": {"t": 1}}}})
+CHAT = full_response({"flags": {"is_chat": True}, "revision": {"name": "far-away", "data": {"parameters": {"t": 1}}}})
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ async def test_a_dry_run_keeps_nothing(house: KeyedServer, far: str) -> None:
     ("path", "name"), [("/apps/tutor/invoke", "tutor"), ("/", "far-away"), ("/v1", "far-away"), ("/a%20b", None)]
 )
 async def test_a_name_comes_from_the_url_or_from_the_service(house: KeyedServer, path: str, name: str | None) -> None:
-    with stranger(table(inspect=CHAT)) as there:
+    with fake_server(table(inspect=CHAT)) as there:
         made = await house.http.post("/api/connections", json={"url": f"{there.url}{path}"})
 
     if name is None:
@@ -115,7 +115,7 @@ async def test_a_name_comes_from_the_url_or_from_the_service(house: KeyedServer,
 
 
 async def test_what_the_caller_says_goes_over_what_was_found(house: KeyedServer) -> None:
-    with stranger(table(models=whole({"data": [{"id": "a"}, {"id": "b"}]}))) as there:
+    with fake_server(table(models=full_response({"data": [{"id": "a"}, {"id": "b"}]}))) as there:
         body = {"url": there.url, "name": "far", "model": "b", "is_chat": True, "dialect": "responses"}
         made = await house.http.post("/api/connections", json={**body, "timeout_seconds": 3})
         listed = await house.database.read(kept.get_connection, "default", "far")
@@ -147,11 +147,11 @@ async def test_what_the_caller_says_goes_over_what_was_found(house: KeyedServer)
 async def test_what_makes_no_sense_is_refused_before_anybody_is_asked(
     house: KeyedServer, more: dict[str, Any], wanted: tuple[int, str, str]
 ) -> None:
-    with stranger(table(inspect=CHAT)) as there:
+    with fake_server(table(inspect=CHAT)) as there:
         answer = await house.http.post("/api/connections", json={"url": f"{there.url}/far", **more})
 
     assert problem(answer) == wanted
-    assert there.asked == []
+    assert there.requests == []
 
 
 async def test_a_body_without_a_url_is_none(house: KeyedServer) -> None:
@@ -159,17 +159,17 @@ async def test_a_body_without_a_url_is_none(house: KeyedServer) -> None:
 
 
 async def test_headers_are_no_field_and_no_secret_is_sent_or_kept(house: KeyedServer, far: str) -> None:
-    with stranger(table(inspect=CHAT)) as there:
+    with fake_server(table(inspect=CHAT)) as there:
         body = {"url": f"{there.url}/far", "headers": {"authorization": "hunter2"}, "key": "hunter2"}
         made = await house.http.post("/api/connections", json=body)
         row = await house.database.read(kept.get_connection, "default", "far")
 
     assert made.status_code == 201
-    assert "hunter2" not in f"{there.asked} {made.text} {row}"
+    assert "hunter2" not in f"{there.requests} {made.text} {row}"
 
 
 async def test_what_does_not_say_what_it_is_is_refused_with_what_was_tried(house: KeyedServer) -> None:
-    with stranger(table()) as there:
+    with fake_server(table()) as there:
         answer = await house.http.post("/api/connections", json={"url": f"{there.url}/far"})
 
     assert problem(answer) == (422, "not_discovered", None)
@@ -194,7 +194,7 @@ async def test_who_is_away_is_not_connected_unless_the_caller_knows_what_it_is(h
 
 
 async def test_several_models_are_listed(house: KeyedServer) -> None:
-    with stranger(table(models=whole({"data": [{"id": "a"}, {"id": "b"}]}))) as there:
+    with fake_server(table(models=full_response({"data": [{"id": "a"}, {"id": "b"}]}))) as there:
         answer = await house.http.post("/api/connections", json={"url": there.url, "name": "far"})
 
     assert problem(answer) == (422, "not_discovered", None)
@@ -203,7 +203,7 @@ async def test_several_models_are_listed(house: KeyedServer) -> None:
 
 
 async def test_who_wants_credentials_is_declared_by_lines_that_are_shown(house: KeyedServer) -> None:
-    with stranger(table(inspect=whole({}, status="401 Who"))) as there:
+    with fake_server(table(inspect=full_response({}, status="401 Who"))) as there:
         answer = await house.http.post("/api/connections", json={"url": f"{there.url}/tutor/?key=x"})
 
     error = answer.json()["error"]
@@ -235,10 +235,10 @@ async def test_there_is_room_for_so_many(house: KeyedServer, far: str, monkeypat
 
 
 async def test_the_same_post_again_asks_nobody_and_answers_the_same(house: KeyedServer) -> None:
-    with stranger(table(inspect=CHAT)) as there:
+    with fake_server(table(inspect=CHAT)) as there:
         url, headers = f"{there.url}/far", {"idempotency-key": "k-1"}
         first = await house.http.post("/api/connections", json={"url": url}, headers=headers)
-        asked = len(there.asked)
+        asked = len(there.requests)
         again = await house.http.post("/api/connections", json={"url": url}, headers=headers)
         other = await house.http.post("/api/connections", json={"url": url, "name": "x"}, headers=headers)
         bad = await house.http.post("/api/connections", json={"url": url}, headers={"idempotency-key": "a b"})
@@ -247,7 +247,7 @@ async def test_the_same_post_again_asks_nobody_and_answers_the_same(house: Keyed
     assert (again.headers["idempotency-replayed"], again.headers["location"]) == ("true", "/api/workflows/far")
     assert problem(other)[:2] == (409, "idempotency_mismatch")
     assert bad.status_code == 400
-    assert len(there.asked) == asked
+    assert len(there.requests) == asked
 
 
 # Letting go
@@ -398,19 +398,19 @@ def client(server: Server) -> httpx.AsyncClient:
 async def test_after_a_restart_it_is_served_as_it_was_known_and_asked_again(tmp_path: Path) -> None:
     url = str(tmp_path / "palaver.db")
     answers = {"inspect": CHAT}
-    with stranger(table(**answers)) as there:
+    with fake_server(table(**answers)) as there:
         server = await served(url)
         async with client(server) as http:
             made = (await http.post("/api/connections", json={"url": f"{there.url}/far"})).json()
         await server.close()
-        there.asked.clear()
+        there.requests.clear()
         server = await served(url)
         async with client(server) as http:
             found = (await http.get("/api/workflows/far")).json()
             default = server.registry.default
 
             async def is_asked() -> bool:
-                return bool(there.asked)
+                return bool(there.requests)
 
             await until(is_asked)
         await server.close()
@@ -424,7 +424,7 @@ async def test_after_a_restart_it_is_served_as_it_was_known_and_asked_again(tmp_
 
 async def test_one_that_is_away_at_the_start_is_known_all_the_same(tmp_path: Path) -> None:
     url = str(tmp_path / "palaver.db")
-    with stranger(table(inspect=CHAT)) as there:
+    with fake_server(table(inspect=CHAT)) as there:
         server = await served(url)
         async with client(server) as http:
             (await http.post("/api/connections", json={"url": f"{there.url}/far"})).raise_for_status()
@@ -500,14 +500,14 @@ async def test_what_it_says_when_it_is_asked_again_is_kept(tmp_path: Path, monke
     url = str(tmp_path / "palaver.db")
     answers = {"inspect": CHAT}
 
-    def answer(connection: socket.socket, asked: Asked) -> None:
+    def answer(connection: socket.socket, asked: ReceivedRequest) -> None:
         table(**answers)(connection, asked)  # As they are now.
 
-    with stranger(answer) as there:
+    with fake_server(answer) as there:
         server = await served(url)
         async with client(server) as http:
             (await http.post("/api/connections", json={"url": f"{there.url}/far"})).raise_for_status()
-            answers["inspect"] = whole({"flags": {"is_chat": False}})
+            answers["inspect"] = full_response({"flags": {"is_chat": False}})
             refreshed = (await http.post("/api/workflows/far/refresh")).json()
             answers.clear()
             silent = (await http.post("/api/workflows/far/refresh")).json()

@@ -359,16 +359,16 @@ class _ContentsWriter:
                 self._answer(result, message.name)
             return
         if not message.parts:
-            self._say(message.role, ())
+            self._add_content(message.role, ())
         for are_results, parts in groupby(message.parts, lambda part: isinstance(part, ToolResult)):
             if are_results:
                 for part in parts:
                     if isinstance(part, ToolResult):
                         self._answer(part, None)
             else:
-                self._say(message.role, parts)
+                self._add_content(message.role, parts)
 
-    def _say(self, role: Role, content: Iterable[Part]) -> None:
+    def _add_content(self, role: Role, content: Iterable[Part]) -> None:
         parts: list[dict[str, Any]] = []
         signature: str | None = None
         """Attached to the next part."""

@@ -345,7 +345,7 @@ def _read_item(item: Any, index: int, calls: set[str]) -> ItemContent:
         case "mcp_approval_response":
             return Message("user", (_approval(fields),))
         case _:
-            return _other(fields, kind, index, calls) or Data(f"{RAW}{kind or 'item'}", ensure_json(item))
+            return _read_other_item(fields, kind, index, calls) or Data(f"{RAW}{kind or 'item'}", ensure_json(item))
 
 
 def _message(item: Object, who: str) -> Message:
@@ -392,7 +392,7 @@ def _approval(item: Object) -> Data:
     return Data(APPROVAL_RESPONSE, ensure_json(value))
 
 
-def _other(item: Object, kind: str, index: int, calls: set[str]) -> ItemContent | None:
+def _read_other_item(item: Object, kind: str, index: int, calls: set[str]) -> ItemContent | None:
     """Read a custom tool's call or output, or an item that is a part; None for an unknown item."""
     name = optional_str(item.get("name"))
     if kind == "custom_tool_call" and name is not None and (given := optional_str(item.get("input"))) is not None:

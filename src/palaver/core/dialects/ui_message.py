@@ -206,14 +206,14 @@ def write(messages: Sequence[Message]) -> list[Any]:
 class _StepSplitter:
     """Splits a UI message at results, which become messages."""
 
-    __slots__ = ("_answers", "_calls", "_last_text", "_notes", "_parts", "_results", "_speaker", "messages")
+    __slots__ = ("_calls", "_last_text", "_notes", "_parts", "_results", "_speaker", "_user_parts", "messages")
 
     def __init__(self, role: Role, name: str | None, own_id: str | None, metadata: dict[str, Any]) -> None:
         self.messages: list[Message] = []
         self._speaker = role, name, own_id, metadata
-        self._begin()
+        self._start_step()
 
-    def _begin(self) -> None:
+    def _start_step(self) -> None:
         self._parts: list[Part] = []
         self._last_text = -1
         """Index of the last text part."""
@@ -221,12 +221,12 @@ class _StepSplitter:
         """By index of the text part."""
         self._calls: dict[str, ToolCall] = {}
         self._results: dict[str, ToolResult] = {}
-        self._answers: list[Part] = []
+        self._user_parts: list[Part] = []
 
-    def say(self, part: Part) -> None:
+    def add(self, part: Part) -> None:
         """Add a part; after a result it starts a new message."""
-        if self._results or self._answers:
-            self.cut()
+        if self._results or self._user_parts:
+            self.split()
         if type(part) is Text:
             self._last_text = len(self._parts)
         self._parts.append(part)
@@ -238,7 +238,7 @@ class _StepSplitter:
         if type(outcome) is ToolResult:
             self._results.setdefault(call.call_id, outcome)
         elif outcome is not None:
-            self._answers.append(outcome)
+            self._user_parts.append(outcome)
 
     def note(self, note: Annotation) -> bool:
         """Add an annotation to the last text; return False if there is none."""
@@ -252,7 +252,7 @@ class _StepSplitter:
         role, name, own_id, metadata = self._speaker
         return Message(role, parts, None, name) if self.messages else Message(role, parts, own_id, name, metadata)
 
-    def cut(self) -> None:
+    def split(self) -> None:
         """End the step, if it has any parts."""
         if not self._parts:
             return
@@ -263,9 +263,9 @@ class _StepSplitter:
         self.messages.append(self.message(tuple(self._parts)))
         if self._results:
             self.messages += [Message("tool", (result,)) for result in self._results.values()]
-        if self._answers:
-            self.messages.append(Message("user", tuple(self._answers)))
-        self._begin()
+        if self._user_parts:
+            self.messages.append(Message("user", tuple(self._user_parts)))
+        self._start_step()
 
 
 def _read_plain_text(element: Object) -> Message | None:
@@ -296,8 +296,8 @@ def _read_messages(element: Object, index: int) -> list[Message]:
     return _read_steps(element, index, [*unique_calls(chat_completions.read_tool_calls(element, index))])
 
 
-def _read_steps(element: Object, index: int, beside: Sequence[ToolCall]) -> list[Message]:
-    """Read the parts; calls next to them (`beside`) are added to the last message."""
+def _read_steps(element: Object, index: int, extra_calls: Sequence[ToolCall]) -> list[Message]:
+    """Read the parts; `extra_calls` are added to the last message."""
     metadata = element.get("metadata")
     about = NO_METADATA if metadata is None else ensure_json(dict(dict_or_empty(metadata)))
     steps = _StepSplitter(*_speaker(element), optional_str(element.get("id")), about)
@@ -305,24 +305,24 @@ def _read_steps(element: Object, index: int, beside: Sequence[ToolCall]) -> list
         fields = dict_or_empty(part)
         kind = optional_str(fields.get("type")) or ""
         if kind == "step-start":
-            steps.cut()
+            steps.split()
         elif kind in ("text", "reasoning"):
-            steps.say(read_text(fields, kind) or keep_raw(part, kind))
+            steps.add(read_text(fields, kind) or keep_raw(part, kind))
         elif kind.startswith("tool-") or kind == "dynamic-tool":
             steps.call(*read_tool(fields, kind, f"call_{index}_{position}"))
         elif kind in ("source-url", "source-document"):
             note = read_source(fields, kind)
             if note is None or not steps.note(note):
-                steps.say(keep_raw(part, kind))
+                steps.add(keep_raw(part, kind))
         elif kind == "file":
-            steps.say(read_file(fields) or keep_raw(part, kind))
+            steps.add(read_file(fields) or keep_raw(part, kind))
         else:
-            steps.say(read_data(fields, kind) if kind.startswith("data-") else keep_raw(part, kind))
-    known = {call.call_id for message in steps.messages for call in message.tool_calls} if beside else ()
-    for call in beside:
+            steps.add(read_data(fields, kind) if kind.startswith("data-") else keep_raw(part, kind))
+    known = {call.call_id for message in steps.messages for call in message.tool_calls} if extra_calls else ()
+    for call in extra_calls:
         if call.call_id not in known:
             steps.call(call, None)
-    steps.cut()
+    steps.split()
     return steps.messages or [steps.message(())]
 
 
@@ -360,7 +360,7 @@ class _TurnWriter:
             if isinstance(part, ToolResult):
                 self._answer(part)
             elif message.role == "assistant" or not isinstance(part, ToolCall):
-                parts += self._written(part, len(parts))
+                parts += self._write_part(part, len(parts))
         if 0 < before < len(parts):
             parts.insert(before, {"type": "step-start"})
 
@@ -381,7 +381,7 @@ class _TurnWriter:
         else:
             part |= {"state": "output-available", "output": result.output}
 
-    def _written(self, part: _WritablePart, place: int) -> Iterable[dict[str, Any]]:
+    def _write_part(self, part: _WritablePart, place: int) -> Iterable[dict[str, Any]]:
         match part:
             case Text(text=text, annotations=notes):
                 return [{"type": "text", "text": text}, *_write_sources(notes, place)]

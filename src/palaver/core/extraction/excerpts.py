@@ -144,7 +144,7 @@ _LOOKAHEAD = 4096
 _BLANK_REACH = 65_536
 """Characters inspected to find the first word of a text that starts with white space."""
 
-_WORD = re.compile(r"\S")
+_NON_SPACE = re.compile(r"\S")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")  # All except white space.
 _JOINER, _NON_JOINER = "\u200d", "\u200c"
 
@@ -177,7 +177,7 @@ def cut_text(text: str, *, characters: int, lines: int, length: int | None = Non
     if end == whole:
         return Excerpt(head, 0)
     shown = head[:end].rstrip()
-    if not shown and (word := _WORD.search(text, 0, _BLANK_REACH)) and word.start():
+    if not shown and (word := _NON_SPACE.search(text, 0, _BLANK_REACH)) and word.start():
         head = replace_surrogates(text[word.start() : grapheme_boundary(text, word.start() + reach)])
         shown = head[: _cut_index(head, characters, lines)].rstrip()
     return Excerpt(shown, whole - len(shown))
@@ -187,7 +187,7 @@ def one_line(text: str, characters: int) -> str:
     """Return the beginning of a text as one line: white space collapsed, control characters removed."""
     if _is_short(text, characters):
         return " ".join((text if text.isprintable() else _CONTROL.sub("", text)).split())
-    word = _WORD.search(text, 0, _BLANK_REACH)
+    word = _NON_SPACE.search(text, 0, _BLANK_REACH)
     start = word.start() if word else 0
     line = ""
     for reach in (2 * characters, max(_LOOKAHEAD, 2 * characters)):  # The first is usually enough.

@@ -12,9 +12,9 @@ import msgspec
 from palaver.core import json
 from palaver.core.dialects.detection import explain_rejection, is_chat_messages, speaker_role
 from palaver.core.extraction.locations import (
-    ANSWERS,
     MAX_NESTED_TEXTS,
     MAX_SEARCH_DEPTH,
+    RESPONSE_KEYS,
     STRICT,
     WIDE,
     Prefer,
@@ -66,7 +66,7 @@ class _Location(NamedTuple):
         return _Location(f"{self.path}/{json.escape_pointer(key)}", self.depth + 1, self.hops)
 
 
-_Seen = dict[int, tuple[_Location, object]]
+_Visited = dict[int, tuple[_Location, object]]
 """Visited objects by id."""
 
 
@@ -93,7 +93,7 @@ def explain_absence(
 
 def _faults(value: object, search: _Search) -> Iterator[Reason]:
     """Yield every fault of a value, or if there is none, what was visited instead."""
-    seen: _Seen = {}
+    seen: _Visited = {}
     opened, _ = _decode(value, _Location(), search)
     nowhere = True
     for fault in chain(_visit(value, _Location(), search, seen), _other_conversations(opened, search)):
@@ -104,7 +104,7 @@ def _faults(value: object, search: _Search) -> Iterator[Reason]:
             yield Reason(place.path, _describe_value(visited))
 
 
-def _visit(value: object, place: _Location, search: _Search, seen: _Seen) -> Iterator[Reason]:
+def _visit(value: object, place: _Location, search: _Search, seen: _Visited) -> Iterator[Reason]:
     value, place = _decode(value, place, search)
     if not isinstance(value, dict):
         yield from _explain_messages(value, place, search)
@@ -162,7 +162,7 @@ def _explain_messages(value: object, place: _Location, search: _Search) -> Itera
 
 def _explain_responses(value: _Object, place: _Location, search: _Search) -> Iterator[Reason]:
     """Yield what is wrong with responses of model APIs."""
-    for key in ANSWERS if search.hops else ("choices",):
+    for key in RESPONSE_KEYS if search.hops else ("choices",):
         value_list = _get(value, key)
         if isinstance(value_list, list):
             candidates = [
@@ -193,7 +193,7 @@ def _other_conversations(value: object, search: _Search) -> Iterator[Reason]:
     """Yield conversations under unknown top-level keys."""
     if not isinstance(value, dict):
         return
-    known = {*search.order.keys, *(path[0] for path in search.order.wrappers), *ANSWERS}
+    known = {*search.order.keys, *(path[0] for path in search.order.wrappers), *RESPONSE_KEYS}
     for key, held in islice(_Object.items(cast("_Object", value)), MAX_REASONS):
         if key not in known and isinstance(held, list | dict) and read_conversation(cast("object", held)) is not None:
             path = _Location().below(json.replace_surrogates(_name(key))).path

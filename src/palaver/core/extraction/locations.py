@@ -21,7 +21,7 @@ MAX_NESTED_TEXTS = 3
 _keys_of = dict[str, Any].keys
 _OBJECT = (dict,)
 MAX_CACHED_KEYS, _MAX_CACHED_PLANS = 16, 1_000
-_ANSWERS = ("choices", "candidates", "generations", "content")
+_RESPONSE_FIELDS = ("choices", "candidates", "generations", "content")
 _MESSAGE_KEYS = frozenset(("role", "sender", "author", "type", "lc", "message"))
 """Every object that is a message has one of these."""
 
@@ -31,7 +31,7 @@ class SearchPlan(NamedTuple):
 
     keys: Names
     wrappers: tuple[Path, ...]
-    answers: bool
+    has_responses: bool
     """Whether it may be the response of a model API."""
     is_message: bool
     """Whether it may be a message itself."""
@@ -43,7 +43,7 @@ class SearchOrder:
     def __init__(self, keys: Names, wrappers: tuple[Path, ...]) -> None:
         self.keys = keys
         self.wrappers = wrappers
-        self._names = frozenset((*keys, *(path[0] for path in wrappers), *_ANSWERS, *_MESSAGE_KEYS))
+        self._names = frozenset((*keys, *(path[0] for path in wrappers), *_RESPONSE_FIELDS, *_MESSAGE_KEYS))
         self._plans: dict[Hashable, SearchPlan] = {}
         self.known = self._plans.get
         """Look up the cached plan for a tuple of keys."""
@@ -56,16 +56,16 @@ class SearchOrder:
             keys = frozenset(_keys_of(value) & self._names)
         plan = self._plans.get(keys)
         if plan is None:
-            plan = self._made(frozenset(keys))
+            plan = self._build_plan(frozenset(keys))
             if len(self._plans) < _MAX_CACHED_PLANS:  # Clients may send ever new keys.
                 self._plans[keys] = plan
         return plan
 
-    def _made(self, names: frozenset[str]) -> SearchPlan:
+    def _build_plan(self, names: frozenset[str]) -> SearchPlan:
         return SearchPlan(
             keys=tuple(key for key in self.keys if key in names),
             wrappers=tuple(path for path in self.wrappers if path[0] in names),
-            answers=not names.isdisjoint(_ANSWERS),
+            has_responses=not names.isdisjoint(_RESPONSE_FIELDS),
             is_message=not names.isdisjoint(_MESSAGE_KEYS),
         )
 
@@ -145,11 +145,11 @@ WIDE: SearchOrders = {
     ),
 }
 
-ANSWERS = _keys("choices candidates generations")
+RESPONSE_KEYS = _keys("choices candidates generations")
 """Keys of lists in responses of model APIs."""
 
 SIDES: Mapping[str, Prefer] = {
     **dict.fromkeys((*WIDE_INPUT, *(path[-1] for path in WIDE_INPUT_WRAPPERS)), "input"),
-    **dict.fromkeys((*WIDE_OUTPUT, *(path[-1] for path in WIDE_OUTPUT_WRAPPERS), *ANSWERS), "output"),
+    **dict.fromkeys((*WIDE_OUTPUT, *(path[-1] for path in WIDE_OUTPUT_WRAPPERS), *RESPONSE_KEYS), "output"),
 }
 """The side of each key that has one. A match has the side of the outermost such key on its path."""

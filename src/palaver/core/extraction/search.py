@@ -159,7 +159,7 @@ def _search_strict(value: object, depth: int, order: SearchOrder, seen: dict[int
     messages = _under_keys(value, plan.keys)  # 3
     if messages is None and plan.wrappers:
         messages = _in_wrappers(value, plan.wrappers, depth, order, seen)  # 4
-    if messages is None and plan.answers:
+    if messages is None and plan.has_responses:
         messages = _in_choices(dict_get(value, "choices"))  # 5
     if messages is None and plan.is_message and is_chat_messages([value]):
         messages = [value]  # 6
@@ -256,9 +256,9 @@ class _Search:
     def visit(self, value: Any, route: _Route, side: Prefer | None) -> bool:
         """Search a value; return whether the search is finished."""
         if type(value) not in _OBJECT:
-            value, route = self._entered(value, route, side)
+            value, route = self._unwrap(value, route, side)
             if is_list(value):  # 2
-                return self._take(value, route[0], side)
+                return self._record_match(value, route[0], side)
             if not is_object(value):  # 1
                 return False
         path, depth, hops, within = route
@@ -274,7 +274,7 @@ class _Search:
             if type(candidate) in _LEAVES or (type(candidate) is str and not _may_open(candidate)):
                 continue
             if type(candidate) in _LIST and len(candidate) > 1 and key != "contents":
-                if self._take(candidate, (*path, key), side or SIDES.get(key)):
+                if self._record_match(candidate, (*path, key), side or SIDES.get(key)):
                     return True
             elif self._under(key, candidate, (path, depth, hops, holders), side):
                 return True
@@ -289,9 +289,9 @@ class _Search:
             below = ((*path, *steps), depth + len(steps), hops, inner_holders)
             if depth + len(steps) <= MAX_SEARCH_DEPTH and self.visit(inner, below, side or SIDES.get(key)):
                 return True
-        if answers and self._in_answers(value, path, side):  # 5
+        if answers and self._search_responses(value, path, side):  # 5
             return True
-        return may_be_message and self._take(value, path, side)  # 6
+        return may_be_message and self._record_match(value, path, side)  # 6
 
     def _under(self, key: str, candidate: Any, route: _Route, side: Prefer | None) -> bool:
         """Try the list or message under a key. A text under `message` is content, not JSON to decode."""
@@ -299,26 +299,30 @@ class _Search:
         if type(candidate) not in _OBJECT and (type(candidate) not in _LIST or len(candidate) == 1):
             if key == "message" and is_text(candidate):
                 return False
-            candidate, (path, *_) = self._entered(candidate, (path, *route[1:]), side)
+            candidate, (path, *_) = self._unwrap(candidate, (path, *route[1:]), side)
             if not is_list(candidate) and not is_object(candidate):
                 return False
-        if self._take(candidate, path, side):
+        if self._record_match(candidate, path, side):
             return True
-        return key == "contents" and id(candidate) in self._refused and self._take(_with_users(candidate), path, side)
+        return (
+            key == "contents"
+            and id(candidate) in self._refused
+            and self._record_match(_with_users(candidate), path, side)
+        )
 
-    def _in_answers(self, value: Object, path: Path, side: Prefer | None) -> bool:
+    def _search_responses(self, value: Object, path: Path, side: Prefer | None) -> bool:
         """Try responses of model APIs: choices, candidates, generations, or content with parts."""
-        for key, read_messages in _ANSWERS.items():
+        for key, read_messages in _RESPONSE_READERS.items():
             value_list = dict_get(value, key)
             messages = read_messages(list_items(value_list)) if is_list(value_list) else []
-            if messages and self._take(messages, (*path, key), side or SIDES.get(key)):
+            if messages and self._record_match(messages, (*path, key), side or SIDES.get(key)):
                 return True
         content = dict_get(value, "content")
         if is_object(content) and is_list(dict_get(content, "parts")) and speaker_role(value) is None:
-            return self._take(content, (*path, "content"), side)
+            return self._record_match(content, (*path, "content"), side)
         return False
 
-    def _take(self, candidate: object, path: Path, side: Prefer | None) -> bool:
+    def _record_match(self, candidate: object, path: Path, side: Prefer | None) -> bool:
         """Record a match, if it is messages; return whether no better match is possible."""
         rank = 0 if self._prefer is None else self._rank(side)
         if (self.segments is not None and rank >= self._rank(self.side)) or id(candidate) in self._refused:
@@ -334,7 +338,7 @@ class _Search:
         """Return 0 for the preferred side, 1 for no side, 2 for the other; always 0 without a preference."""
         return 0 if self._prefer is None or self._prefer == side else 1 if side is None else 2
 
-    def _entered(self, value: Any, route: _Route, side: Prefer | None) -> tuple[Any, _Route]:
+    def _unwrap(self, value: Any, route: _Route, side: Prefer | None) -> tuple[Any, _Route]:
         """Decode a JSON text, and enter a list that holds just one list."""
         path, depth, hops, within = route
         while type(value) not in _LIST and is_text(value) and hops < MAX_NESTED_TEXTS:
@@ -398,7 +402,7 @@ def _object(holder: object, key: str) -> Object | None:
     return value if is_object(value) and Object.__len__(value) else None
 
 
-_ANSWERS: Mapping[str, Callable[[list[Any]], list[Any]]] = {
+_RESPONSE_READERS: Mapping[str, Callable[[list[Any]], list[Any]]] = {
     "choices": _choices,
     "candidates": _candidates,
     "generations": _generations,

@@ -312,7 +312,7 @@ class _StepReporter(BaseCallbackHandler):
         )
         provider = optional_str(metadata.get("ls_provider"))
 
-        def tell() -> StepDetails:
+        def details() -> StepDetails:
             return StepDetails(
                 messages_in=request_messages(),
                 messages_out=[{"role": "assistant", "content": "".join(tokens)}] if tokens else [],
@@ -322,7 +322,7 @@ class _StepReporter(BaseCallbackHandler):
                 tools=to_json_value(as_list(parameters.get("tools"))),
             )
 
-        self._start_step(run_id, parent_run_id, "llm", model or "", tell)
+        self._start_step(run_id, parent_run_id, "llm", model or "", details)
 
     def _end(
         self, run_id: UUID, details: DetailsProvider | None, error: BaseException | StepError | None = None

@@ -67,14 +67,14 @@ def span_name(data: Any) -> str:
 def request_details(model: Any, instructions: str | None, items: Sequence[Any], settings: Any) -> DetailsProvider:
     items_copy = list(items)
 
-    def tell() -> StepDetails:
+    def details() -> StepDetails:
         return StepDetails(
             messages_in=[*_system_message(instructions), *to_json_value(items_copy)],
             model=optional_str(model) or optional_str(getattr(model, "model", None)),
             parameters=_parameters(settings),
         )
 
-    return tell
+    return details
 
 
 def response_details(response: Any) -> DetailsProvider:

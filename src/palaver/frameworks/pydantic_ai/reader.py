@@ -52,7 +52,7 @@ class Reader:
         """How the last response of the model ended."""
         self._has_started = False
         self._no_text = True  # No text since the last tool result.
-        self._waiting: tuple[int, BaseToolCallPart[Any]] | None = (
+        self._pending_call: tuple[int, BaseToolCallPart[Any]] | None = (
             None  # Until the next event tells whether it is an answer.
         )
         self._outputs: set[str] = set()  # Calls that are answers.
@@ -69,18 +69,18 @@ class Reader:
 
         match value:
             case theirs.FinalResultEvent():
-                return self._emit_waiting_call(output=value.tool_call_id)
+                return self._emit_pending_call(output=value.tool_call_id)
             case AgentRunResultEvent():
-                return chain(self._emit_waiting_call(), self._result(cast("AgentRunResultEvent[Any]", value).result))
+                return chain(self._emit_pending_call(), self._result(cast("AgentRunResultEvent[Any]", value).result))
             case AgentRunResult():
                 return self._result(cast("AgentRunResult[Any]", value))
             case theirs.ModelResponse() | theirs.ModelRequest():
-                return self._whole(value)
+                return self._read_complete(value)
             case list():
                 parts = [self.feed(each) for each in cast("list[object]", value)]
                 return None if None in parts else chain.from_iterable(each for each in parts if each)
             case _ if isinstance(kind := getattr(value, "event_kind", None), str):
-                return chain(self._emit_waiting_call(), self._event(kind, value))
+                return chain(self._emit_pending_call(), self._event(kind, value))
             case _:
                 return None
 
@@ -127,7 +127,7 @@ class Reader:
                 yield ReasoningStarted()
                 yield ReasoningDelta(delta=part.content)
             case "tool-call":
-                self._waiting = index, part
+                self._pending_call = index, part
             case "builtin-tool-call":
                 yield from self._call(index, part)
             case "builtin-tool-return":
@@ -167,9 +167,9 @@ class Reader:
             self._no_text = False
             yield TextDelta(delta=text)
 
-    def _emit_waiting_call(self, output: str | None = None) -> Iterator[OutputValue]:
+    def _emit_pending_call(self, output: str | None = None) -> Iterator[OutputValue]:
         """Emit the call that waited, unless it is the output tool's."""
-        waiting, self._waiting = self._waiting, None
+        waiting, self._pending_call = self._pending_call, None
         if waiting is None:
             return
         index, part = waiting
@@ -207,7 +207,7 @@ class Reader:
         call_id = self._calls.get(part.tool_call_id, part.tool_call_id)
         yield ToolResult(call_id=call_id, output=output, is_error=failed)
 
-    def _whole(self, message: "ModelMessage") -> Iterator[OutputValue]:
+    def _read_complete(self, message: "ModelMessage") -> Iterator[OutputValue]:
         """Emit a message that was not streamed: all of a response, the tool results of a request."""
         if message.kind == "request":
             for part in message.parts:
@@ -218,8 +218,8 @@ class Reader:
             yield from self._start(index, part)
             if part.part_kind == "tool-call" and part.tool_name == self._output_tool:
                 self._outputs.add(part.tool_call_id)
-                self._waiting = None
-            yield from self._emit_waiting_call()
+                self._pending_call = None
+            yield from self._emit_pending_call()
             yield from self._finish(index, part)
         self.finish = _FINISHES.get(message.finish_reason, "stop")
         yield Message.assistant()  # What follows is another message.
@@ -233,7 +233,7 @@ class Reader:
         if not self._has_started:
             self._output_tool = getattr(result, "_output_tool_name", None)  # It is not in any message.
             for message in new:
-                yield from self._whole(message)
+                yield from self._read_complete(message)
         yield from self.spend(result.usage)
         last = next((message for message in reversed(new) if isinstance(message, ModelResponse)), None)
         self.finish = _FINISHES.get(last.finish_reason if last else None, "stop")

@@ -69,21 +69,21 @@ class _StepReporter(AbstractCapability[Any]):
         request_context: Any,
         handler: Callable[[Any], Awaitable[ModelResponse]],
     ) -> ModelResponse:
-        begun = self.step_listener.begin(SOURCE, "llm", "", parent=self.run, details=_request_details(request_context))
+        step = self.step_listener.begin(SOURCE, "llm", "", parent=self.run, details=_request_details(request_context))
 
-        def answered(response: ModelResponse) -> DetailsProvider:
+        def finished_details(response: ModelResponse) -> DetailsProvider:
             details = _request_details(request_context)  # Other capabilities may have added to it.
             return lambda: _response_details(details(), response)
 
         try:
             response = await handler(request_context)
         except asyncio.CancelledError:
-            self.cancelled_step = begun
+            self.cancelled_step = step
             raise
         except BaseException as error:
-            _end(begun, error=_fault(error))
+            _end(step, error=_fault(error))
             raise
-        _end(begun, answered(response))
+        _end(step, finished_details(response))
         return response
 
     async def wrap_tool_execute(
@@ -95,7 +95,7 @@ class _StepReporter(AbstractCapability[Any]):
         args: Any,
         handler: Callable[[Any], Awaitable[Any]],
     ) -> Any:
-        begun = self.step_listener.begin(
+        step = self.step_listener.begin(
             SOURCE,
             "tool",
             call.tool_name,
@@ -104,7 +104,7 @@ class _StepReporter(AbstractCapability[Any]):
             details=lambda: StepDetails(inputs=call.args_as_json_str()),
         )
         return await _run_step(
-            begun, partial(handler, args), lambda result: lambda: StepDetails(outputs=_tool_result(result))
+            step, partial(handler, args), lambda result: lambda: StepDetails(outputs=_tool_result(result))
         )
 
 
