@@ -143,13 +143,13 @@ def _server_routes() -> Iterable[Route]:
 
 def _api_routes() -> Iterable[Route]:
     for path, operations in sorted(_document()["paths"].items()):
-        found = routing.match_path(path)
-        if found is None or found.endpoint.kind != "api":
+        match = routing.match_path(path)
+        if match is None or match.endpoint.kind != "api":
             continue
         page = API_PAGES[path.split("/")[2]]
         for method in (method for method in _METHODS if method.lower() in operations):
             what = operations[method.lower()]["summary"]
-            yield Route(REST_API, (method,), path, routing.required_scope(found, method, path), what, page)
+            yield Route(REST_API, (method,), path, routing.required_scope(match, method, path), what, page)
 
 
 def _route(group: str, methods: Iterable[str], name: str, need: str) -> Route:
@@ -169,8 +169,8 @@ def _document() -> Any:
 def table() -> str:
     """Return the generated tables of docs/routes.md."""
     parts: list[str] = []
-    for group, found in groupby(every_route(), lambda route: route.group):
-        lines = groupby(found, lambda route: (route.methods, route.need, route.what, route.page))
+    for group, match in groupby(every_route(), lambda route: route.group):
+        lines = groupby(match, lambda route: (route.methods, route.need, route.what, route.page))
         rows = [
             f"| {', '.join(methods)} {_paths(same)} | {need} | {what} | [{page}]({page}) |"
             for (methods, need, what, page), same in lines

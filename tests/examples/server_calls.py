@@ -57,8 +57,8 @@ def _item(item: dict[str, Any]) -> tuple[Any, ...]:
             return "call", call_id, name, arguments
         case {"type": "function_call_output", "call_id": call_id, "output": output}:
             return "output", call_id, output
-        case {"type": "mcp_approval_request", "id": asked, "name": name, "arguments": arguments}:
-            return "approval", asked, name, arguments
+        case {"type": "mcp_approval_request", "id": approval_id, "name": name, "arguments": arguments}:
+            return "approval", approval_id, name, arguments
         case {"type": "palaver:data", "name": name, "value": value}:
             return "data", name, value
         case _:

@@ -34,12 +34,12 @@ def post(fake: FakeAnthropic, body: Any = BODY, headers: dict[str, str] = HEADER
 
 def events(answer: httpx.Response) -> list[dict[str, Any]]:
     """The data of each event; each bears its event's name."""
-    found: list[dict[str, Any]] = []
+    decoded: list[dict[str, Any]] = []
     for frame in answer.text.removesuffix("\n\n").split("\n\n"):
         name, data = frame.split("\n")
-        found.append(msgspec.json.decode(data.removeprefix("data: ")))
-        assert name == f"event: {found[-1]['type']}"
-    return found
+        decoded.append(msgspec.json.decode(data.removeprefix("data: ")))
+        assert name == f"event: {decoded[-1]['type']}"
+    return decoded
 
 
 def until(condition: Any, seconds: float = 5) -> bool:
@@ -137,23 +137,23 @@ async def test_the_sdk_understands_it() -> None:
     async with FakeAnthropic([step, step]) as fake, AsyncAnthropic(api_key=KEY, base_url=fake.url) as client:
         async with client.messages.stream(**BODY) as stream:
             streamed = await stream.get_final_message()
-        whole = await client.messages.create(**BODY)
+        complete = await client.messages.create(**BODY)
 
-    def said(message: Any) -> list[Any]:
+    def content_of(message: Any) -> list[Any]:
         return [(block.type, getattr(block, "text", None), getattr(block, "input", None)) for block in message.content]
 
-    assert said(streamed) == [("text", "Hello", None), ("tool_use", None, {"edits": []})] == said(whole)
+    assert content_of(streamed) == [("text", "Hello", None), ("tool_use", None, {"edits": []})] == content_of(complete)
     assert streamed.usage.output_tokens == 5
-    assert streamed.stop_reason == whole.stop_reason == "tool_use"
+    assert streamed.stop_reason == complete.stop_reason == "tool_use"
 
 
 def test_steps_are_played_in_order_and_then_no_more() -> None:
     with FakeAnthropic([{"text": "one"}, {"text": "two"}]) as fake:
-        answers = [post(fake) for _ in range(3)]
+        responses = [post(fake) for _ in range(3)]
 
-    assert [answer.json()["content"][0]["text"] for answer in answers[:2]] == ["one", "two"]
-    assert answers[2].status_code == 500
-    assert answers[2].json() == {
+    assert [answer.json()["content"][0]["text"] for answer in responses[:2]] == ["one", "two"]
+    assert responses[2].status_code == 500
+    assert responses[2].json() == {
         "type": "error",
         "error": {"type": "api_error", "message": "The script has no more steps."},
         "request_id": "req_3",
@@ -201,14 +201,14 @@ def test_an_error_has_its_status_its_headers_and_a_word_about_retries() -> None:
 def test_an_error_inside_a_stream_leaves_its_block_open() -> None:
     step = {"text": "Half", "then_error": {"type": "overloaded_error", "message": "Overloaded"}}
     with FakeAnthropic([step, step]) as fake:
-        streamed, whole = post(fake, {**BODY, "stream": True}), post(fake)
+        streamed, complete = post(fake, {**BODY, "stream": True}), post(fake)
 
     error = {"type": "overloaded_error", "message": "Overloaded"}
     assert events(streamed)[-2:] == [
         {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Half"}},
         {"type": "error", "error": error, "request_id": "req_1"},
     ]
-    assert (whole.status_code, whole.json()["error"]) == (500, error)
+    assert (complete.status_code, complete.json()["error"]) == (500, error)
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -229,11 +229,11 @@ def test_a_stream_may_end_cleanly_and_too_early() -> None:
 async def test_a_client_that_leaves_is_noticed(step: dict[str, Any]) -> None:
     with FakeAnthropic([step, {"text": "b"}]) as fake:
         client = AsyncAnthropic(api_key=KEY, base_url=fake.url, max_retries=0)
-        waiting = asyncio.create_task(client.messages.create(**BODY))
+        task = asyncio.create_task(client.messages.create(**BODY))
         assert await asyncio.to_thread(until, lambda: len(fake.requests) == 1)
         assert fake.hung_up == 0
 
-        waiting.cancel()
+        task.cancel()
         await client.close()
 
         assert await asyncio.to_thread(until, lambda: fake.requests[0].hung_up, 1)
@@ -428,11 +428,11 @@ def test_key_and_version_are_required(
 
 def test_a_body_that_is_no_object_is_refused(anybody: FakeAnthropic) -> None:
     with httpx.Client(trust_env=False, base_url=anybody.url, headers=HEADERS) as http:
-        broken, listed = (http.post("/v1/messages", content=body) for body in (b"{oops", b"[]"))
+        broken, not_an_object = (http.post("/v1/messages", content=body) for body in (b"{oops", b"[]"))
 
-    assert broken.status_code == listed.status_code == 400
+    assert broken.status_code == not_an_object.status_code == 400
     assert broken.json()["error"]["message"].startswith("The request body is not valid JSON: ")
-    assert listed.json()["error"]["message"] == "The request body must be an object"
+    assert not_an_object.json()["error"]["message"] == "The request body must be an object"
 
 
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", "/v1/messages", 405), ("POST", "/v1/models", 404)])
@@ -458,12 +458,12 @@ def test_what_is_not_http_is_left(anybody: FakeAnthropic) -> None:
 async def test_two_hundred_streams_at_once_lose_nothing() -> None:
     with FakeAnthropic(lambda _: {"text": "x" * 50, "chunks": 10, "delay": 0.005}) as fake:
         async with httpx.AsyncClient(trust_env=False, timeout=60, limits=httpx.Limits(max_connections=200)) as http:
-            asked = [
+            calls = [
                 http.post(f"{fake.url}/v1/messages", json={**BODY, "stream": True}, headers=HEADERS) for _ in range(200)
             ]
-            answers = await asyncio.gather(*asked)
+            responses = await asyncio.gather(*calls)
 
-    assert {len(events(answer)) for answer in answers} == {16}
+    assert {len(events(answer)) for answer in responses} == {16}
     assert all(request.is_answered for request in fake.requests)
 
 

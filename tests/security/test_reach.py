@@ -135,7 +135,7 @@ def test_a_path_has_one_spelling(server: ServerProcess, route: str, trick: str) 
 
 def test_a_prefix_does_not_open_another_spelling(tmp_path: Path) -> None:  # S1.7
     with server_process(tmp_path, root_path="/base") as running:
-        asked = {
+        requests = {
             path: raw_status(send_raw(running.port, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()))
             for path in (
                 "/base/health",
@@ -147,7 +147,7 @@ def test_a_prefix_does_not_open_another_spelling(tmp_path: Path) -> None:  # S1.
             )
         }
 
-    assert asked == {
+    assert requests == {
         "/base/health": 200,
         "/health": 200,
         "/base/base/health": 404,

@@ -69,7 +69,7 @@ def comparable(answer: httpx.Response) -> ComparableResponse:
     )
 
 
-class Things(NamedTuple):
+class ProjectObjects(NamedTuple):
     """One object of each kind, by the name of the path parameter."""
 
     ids: dict[str, str]
@@ -77,7 +77,7 @@ class Things(NamedTuple):
     header: dict[str, str]
 
 
-async def things(server: KeyedServer) -> Things:
+async def create_objects(server: KeyedServer) -> ProjectObjects:
     """Create the objects of the project team-a."""
     key, header = await server.give(project="team-a")
     http, ids = server.http, {"key_id": format_key_id(key.id), "number": "1"}
@@ -125,7 +125,7 @@ async def things(server: KeyedServer) -> Things:
     for path in ("/api/runs", "/api/threads", "/api/traces"):
         page = (await http.get(f"{path}?limit=1", headers=header)).json()
         cursors[path] = page["next"]
-    return Things(ids, cursors, header)
+    return ProjectObjects(ids, cursors, header)
 
 
 class Two(NamedTuple):
@@ -133,7 +133,7 @@ class Two(NamedTuple):
 
     full: KeyedServer
     empty: KeyedServer
-    things: Things
+    objects: ProjectObjects
     in_full: dict[str, str]
     in_empty: dict[str, str]
     before: list[list[bytes]]
@@ -161,14 +161,14 @@ async def two() -> AsyncIterator[Two]:
     async with keyed_server(rate_per_minute=0) as full, keyed_server(rate_per_minute=0) as empty:
         _, in_full = await full.give(project="team-b")
         _, in_empty = await empty.give(project="team-b")
-        create = Two(full, empty, await things(full), in_full, in_empty, [])
+        create = Two(full, empty, await create_objects(full), in_full, in_empty, [])
         await create.unchanged()
         yield create
 
 
 async def state(two: Two) -> list[bytes]:
     """Return all that team-a sees of its objects."""
-    ids, http = two.things.ids, two.full.http
+    ids, http = two.objects.ids, two.full.http
     paths = [f"/api/runs/{ids['run']}?include=input,reply", f"/v1/responses/{ids['response']}"]
     paths += [f"/v1/conversations/{ids['conversation']}/items", f"/api/threads/{ids['thread']}/tree"]
     paths += [f"/api/threads/{ids['thread']}", f"/api/files/{ids['file_id']}", f"/api/variants/{ids['variant']}"]
@@ -176,7 +176,7 @@ async def state(two: Two) -> list[bytes]:
     paths += [f"/api/reviews/{ids['review']}", f"/api/online/{ids['rule']}"]
     paths += [f"/api/evaluations/{ids['evaluation']}", f"/api/testsets/{ids['testset']}/revisions"]
     paths += [f"/api/boards/{ids['board']}", f"/api/variants/{ids['variant']}/versions", "/api/feedback", "/api/keys"]
-    responses = [await http.get(path, headers=two.things.header) for path in paths]
+    responses = [await http.get(path, headers=two.objects.header) for path in paths]
     assert {answer.status_code for answer in responses} == {200}
     return [answer.content for answer in responses[:-1]]
 
@@ -186,7 +186,7 @@ async def test_no_path_of_the_api_leads_to_what_another_project_has(two: Two) ->
     for route in two.full.server.rest_api._app.routes:
         if "{" not in route.path or route.path.startswith(NOT_OBJECTS) or "/_" in route.path:
             continue
-        path = route.path.replace(":str", "").replace(":int", "").format_map(two.things.ids)
+        path = route.path.replace(":str", "").replace(":int", "").format_map(two.objects.ids)
         for method in sorted(route.methods - {"OPTIONS"}):
             body = BODIES.get((method, route.path), {} if method in ("POST", "PUT", "PATCH") else None)
             answer = await two.same(method, path + QUERIES.get(route.path, ""), body)
@@ -203,7 +203,7 @@ async def test_no_path_of_a_protocol_leads_to_what_another_project_has(two: Two)
         if "{id}" not in name:
             continue
         kind = "thread" if "chat" in name else "conversation" if "conversations" in name else "response"
-        ids = {"id": two.things.ids[kind], "item": two.things.ids["item"]}
+        ids = {"id": two.objects.ids[kind], "item": two.objects.ids["item"]}
         for route_name in [name.removeprefix("(v1/)?"), name.replace("(v1/)?", "v1/")]:
             for path in (f"/{route_name}".format_map(ids), f"/scripted/{route_name}".format_map(ids)):
                 for method in endpoint.methods:
@@ -221,7 +221,7 @@ async def test_no_path_of_a_protocol_leads_to_what_another_project_has(two: Two)
 
 @pytest.mark.parametrize("query", ["stream=true", "stream=true&starting_after=0", "stream=true&starting_after=99"])
 async def test_nobody_resumes_the_stream_of_another_project(two: Two, query: str) -> None:  # S2.5
-    ids = two.things.ids
+    ids = two.objects.ids
     for path in (f"/v1/responses/{ids['response']}?{query}", f"/scripted/responses/{ids['response']}?{query}"):
         assert (await two.same("GET", path)).status == 404
     assert (await two.same("GET", f"/api/runs/{ids['run']}/events?after=0")).status == 404
@@ -244,7 +244,7 @@ async def test_nobody_resumes_the_stream_of_another_project(two: Two, query: str
     ],
 )
 async def test_no_body_goes_on_from_what_another_project_has(two: Two, route: str, body: Any) -> None:  # S2.5
-    request = {"model": "scripted", "input": "x", **filled(body, two.things.ids)}
+    request = {"model": "scripted", "input": "x", **filled(body, two.objects.ids)}
 
     assert (await two.same("POST", route, request)).status == 404
     assert await two.unchanged()
@@ -264,7 +264,7 @@ def filled(value: Any, ids: dict[str, str]) -> Any:
 
 @pytest.mark.parametrize("name", CALL_BODIES)
 async def test_no_header_names_what_another_project_has(two: Two, name: str) -> None:  # S2.5
-    ids = two.things.ids
+    ids = two.objects.ids
     in_thread = {"x-palaver-thread": ids["thread"], "x-palaver-answer": ids["message"]}
 
     thread = await two.same("POST", f"/scripted/{name}", CALL_BODIES[name], **in_thread)
@@ -279,7 +279,7 @@ async def test_no_header_names_what_another_project_has(two: Two, name: str) -> 
 
 
 async def test_no_header_of_a_service_names_what_another_project_has(two: Two) -> None:  # S2.5
-    ids = two.things.ids
+    ids = two.objects.ids
     in_thread = {"x-palaver-thread": ids["thread"], "x-palaver-answer": ids["message"]}
     body = {"content": "x", "meta": {"session_id": ids["thread"]}}
 
@@ -292,14 +292,14 @@ def test_every_protocol_that_can_be_called_was_asked() -> None:  # S2.5
 
 
 async def test_a_chat_of_another_projects_thread_is_not_there(two: Two) -> None:  # S2.5
-    body = CALL_BODIES["api/chat"] | {"id": two.things.ids["thread"]}
+    body = CALL_BODIES["api/chat"] | {"id": two.objects.ids["thread"]}
 
     assert (await two.same("POST", "/scripted/api/chat", body)).status == 404
 
 
 @pytest.mark.parametrize("path", ["/api/runs", "/api/threads", "/api/traces"])
 async def test_a_cursor_of_another_project_opens_nothing(two: Two, path: str) -> None:  # S2.5
-    answer = await two.same("GET", f"{path}?limit=1&after={two.things.cursors[path]}")
+    answer = await two.same("GET", f"{path}?limit=1&after={two.objects.cursors[path]}")
     damaged = await two.full.http.get(f"{path}?limit=1&after=AAAA", headers=two.in_full)
 
     assert answer == comparable(damaged)
@@ -314,7 +314,7 @@ FILTERS += ["/api/traces", "/api/traces?search=secret", "/api/traces/stats?group
 
 @pytest.mark.parametrize("path", FILTERS)
 async def test_no_list_shows_what_another_project_has(two: Two, path: str) -> None:  # S2.5
-    answer = await two.same("GET", path.format_map(two.things.ids))
+    answer = await two.same("GET", path.format_map(two.objects.ids))
 
     assert answer.status == 200
     assert answer.body in (b"", b'{"data":[],"next":null}', b'{"data":[]}')
@@ -326,7 +326,7 @@ ATTACHED = {"role": "user", "content": [{"type": "file", "file": {"file_id": "{f
 @pytest.mark.parametrize("more", [{"messages": [ATTACHED]}, {"cell": {"board": "{board}", "row": "r", "column": "c"}}])
 async def test_no_thread_is_made_of_what_another_project_has(two: Two, more: Any) -> None:  # S2.5
 
-    body = {"workflow": "scripted", **filled(more, two.things.ids)}
+    body = {"workflow": "scripted", **filled(more, two.objects.ids)}
 
     assert (await two.same("POST", "/api/threads", body)).status == 404
     assert await two.unchanged()
@@ -349,7 +349,7 @@ async def test_ones_own_thread_does_not_lead_there_either(two: Two, route: str, 
     responses: list[ComparableResponse] = []
     for server, header in ((two.full, two.in_full), (two.empty, two.in_empty)):
         thread = (await server.http.post("/api/threads", json={"workflow": "scripted"}, headers=header)).json()["id"]
-        request = filled(body, two.things.ids)
+        request = filled(body, two.objects.ids)
         responses.append(
             comparable(await server.http.post(f"/api/threads/{thread}/{route}", json=request, headers=header))
         )

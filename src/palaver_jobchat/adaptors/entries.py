@@ -141,8 +141,8 @@ def _type_of(value: object, depth: int = 0) -> str | None:
     if depth > _MAX_TYPE_DEPTH:
         return "any"
 
-    def inner(one: object) -> str:
-        return _type_of(one, depth + 1) or "any"
+    def inner(argument: object) -> str:
+        return _type_of(argument, depth + 1) or "any"
 
     match kind.get("type"):
         case "NameExpression":
@@ -152,7 +152,7 @@ def _type_of(value: object, depth: int = 0) -> str | None:
         case "OptionalType":
             return inner(kind.get("expression"))
         case "TypeApplication":
-            of = ", ".join(inner(one) for one in _list(kind.get("applications")))
+            of = ", ".join(inner(argument) for argument in _list(kind.get("applications")))
             return f"{inner(kind.get('expression'))}<{of}>" if of else inner(kind.get("expression"))
         case _:
             return "any"

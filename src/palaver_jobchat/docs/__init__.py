@@ -1,7 +1,9 @@
 """Documentation: a folder of Markdown, indexed in SQLite and searched for each question.
 
-markdown      read the files of a folder and split them into chunks
-index         the index of a folder: one SQLite file, updated incrementally
-embeddings    vectors of texts, and the search for the nearest ones
-search        search an index; select the results of a turn (`meta.rag`)
+Modules:
+
+    markdown      read the files of a folder and split them into chunks
+    index         the index of a folder: one SQLite file, updated incrementally
+    embeddings    vectors of texts, and the search for the nearest ones
+    search        search an index; select the results of a turn (`meta.rag`)
 """

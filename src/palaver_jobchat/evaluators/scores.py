@@ -276,9 +276,11 @@ def _parsed_blocks(case: Case, docs: AdaptorDocs | None) -> list[ParsedBlock]:
 
 def _skip_reason(rule: Rule, code: Sequence[ParsedBlock]) -> tuple[str, str] | None:
     """Return the code and message of why a rule does not apply, or None if it does."""
-    if rule is adaptor_functions.KNOWN_FUNCTIONS and all(one.job.docs is None for one in code):
+    if rule is adaptor_functions.KNOWN_FUNCTIONS and all(block.job.docs is None for block in code):
         return "no_docs", "there is no description of this very version of the adaptor"
-    if not any(rule.accepts_invalid_code or (one.job.program.syntax.ok and not one.job.is_too_deep) for one in code):
+    if not any(
+        rule.accepts_invalid_code or (block.job.program.syntax.ok and not block.job.is_too_deep) for block in code
+    ):
         return "not_readable", "the code is not JavaScript, or nested too deeply"
     return None
 
@@ -286,9 +288,9 @@ def _skip_reason(rule: Rule, code: Sequence[ParsedBlock]) -> tuple[str, str] | N
 def _score_blocks(rule: Rule, code: Sequence[ParsedBlock]) -> Score:
     return _score_findings(
         [
-            msgspec.structs.replace(finding, line=finding.line + one.block.line - 1)
-            for one in code
-            for finding in rule.findings(one.job)
+            msgspec.structs.replace(finding, line=finding.line + parsed.block.line - 1)
+            for parsed in code
+            for finding in rule.findings(parsed.job)
         ]
     )
 

@@ -1,12 +1,14 @@
 """The models that answer prompts. `create_model` makes the one that the settings name.
 
-base        the request, the events of a response, and the Model protocol
-anthropic   Claude, through Anthropic's SDK
-openai      any OpenAI-compatible endpoint, through OpenAI's SDK
-client      what both share: one SDK client per event loop, and retries
-errors      provider errors as failures of the run
-scripted    plays a script from the request, without a network
-rehearsal   answers from a script that suits the question, without a key
+Modules:
+
+    base        the request, the events of a response, and the Model protocol
+    anthropic   Claude, through Anthropic's SDK
+    openai      any OpenAI-compatible endpoint, through OpenAI's SDK
+    client      what both share: one SDK client per event loop, and retries
+    errors      provider errors as failures of the run
+    scripted    plays a script from the request, without a network
+    rehearsal   answers from a script that suits the question, without a key
 """
 
 from typing import assert_never

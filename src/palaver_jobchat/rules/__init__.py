@@ -1,13 +1,15 @@
 """Rules for good jobs: pure functions of the code and, if known, the adaptor's docs.
 
-base                 Rule, Finding, and the parsed Job that rules check
-scopes               which names the code declares, and where
-operations           the calls of adaptor functions, and the functions passed to them
-structure            rules: it parses, no imports, only operations at the top level
-state                rules: how `state` is returned, kept and accessed
-adaptor_functions    rules: functions exist, paths start with `$`
-credentials          rule: no credentials in the code
-placeholders         rule: nothing is left to be written
+Modules:
+
+    base                 Rule, Finding, and the parsed Job that rules check
+    scopes               which names the code declares, and where
+    operations           the calls of adaptor functions, and the functions passed to them
+    structure            rules: it parses, no imports, only operations at the top level
+    state                rules: how `state` is returned, kept and accessed
+    adaptor_functions    rules: functions exist, paths start with `$`
+    credentials          rule: no credentials in the code
+    placeholders         rule: nothing is left to be written
 """
 
 from typing import Final

@@ -108,7 +108,7 @@ class Scopes:
             self._record(scope, declaration)
 
     def _has_var(self, scope: Node, name: str) -> bool:
-        return any(one.kind == "var" for one in self.declared.get(scope, {}).get(name, ())[:1])
+        return any(declaration.kind == "var" for declaration in self.declared.get(scope, {}).get(name, ())[:1])
 
     def _record(self, scope: Node, declaration: Declaration) -> None:
         self.declared.setdefault(scope, {}).setdefault(declaration.name, []).append(declaration)

@@ -309,7 +309,7 @@ def _part_names(step: StateFunction) -> frozenset[str]:
         elif source.kind == "member_expression" and source.text.startswith(
             (f"{parameter.text}.", f"{parameter.text}?.")
         ):
-            names |= {one.text for one in declared_names(name)}
+            names |= {declared.text for declared in declared_names(name)}
     return frozenset(names)
 
 

@@ -128,15 +128,16 @@ def _check_no_duplicate_declarations(job: Job) -> Iterator[Remark]:
 def _clash(declarations: list[Declaration]) -> tuple[Declaration, Declaration] | None:
     """Return the first two conflicting declarations of a name. `var`, functions and one parameter don't conflict."""
     by_kind: dict[str, Declaration] = {}
-    for one in declarations:
-        clashing = ("lexical", "parameter") if one.kind == "parameter" else ("lexical",)
+    for declaration in declarations:
+        clashing = ("lexical", "parameter") if declaration.kind == "parameter" else ("lexical",)
         other = next(
-            (by_kind[kind] for kind in (by_kind if one.kind == "lexical" else clashing) if kind in by_kind), None
+            (by_kind[kind] for kind in (by_kind if declaration.kind == "lexical" else clashing) if kind in by_kind),
+            None,
         )
         if other is not None:
-            return (other, one) if other.line <= one.line else (one, other)
-        if one.kind != "self":
-            by_kind.setdefault(one.kind, one)
+            return (other, declaration) if other.line <= declaration.line else (declaration, other)
+        if declaration.kind != "self":
+            by_kind.setdefault(declaration.kind, declaration)
     return None
 
 

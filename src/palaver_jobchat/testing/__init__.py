@@ -3,7 +3,7 @@
     with FakeAnthropic([{"text": "Hello"}]) as fake:
         ...  # fake.url, fake.requests, fake.hung_up
 
-The modules:
+Modules:
 
     fake_anthropic        the HTTP server
     script                the steps that it plays

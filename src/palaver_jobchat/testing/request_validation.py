@@ -141,9 +141,9 @@ def _tool_result_errors(message_list: Sequence[dict[str, Any]]) -> Iterator[str]
     for index, message in enumerate(message_list):
         blocks: list[dict[str, Any]] = [] if isinstance(message["content"], str) else message["content"]
         results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
-        if missing := [one for one in open_ids if one not in results]:
+        if missing := [call_id for call_id in open_ids if call_id not in results]:
             yield f"messages.{index}: `tool_use` ids were found without `tool_result` blocks: {', '.join(missing)}"
-        if unexpected := [one for one in results if one not in open_ids]:
+        if unexpected := [call_id for call_id in results if call_id not in open_ids]:
             yield f"messages.{index}: unexpected `tool_use_id` found in `tool_result` blocks: {', '.join(unexpected)}"
         if any(block["type"] != "tool_result" for block in blocks[: len(results)]):
             yield f"messages.{index}: `tool_result` blocks must come first"

@@ -67,19 +67,19 @@ async def test_a_failed_download_is_no_failure_of_the_chat_and_rests_for_a_minut
 ) -> None:
     registry.publish("library", {"1.0.0": ONE})
     spoil(registry, how)
-    desk = LibraryHarness(tmp_path, registry.url)
+    library = LibraryHarness(tmp_path, registry.url)
 
-    assert await desk.look_up_names("library@1.0.0") == (MISSING, [])
+    assert await library.look_up_names("library@1.0.0") == (MISSING, [])
     count = len(registry.requests)
-    assert await desk.look_up_names("library@1.0.0") == (MISSING, [])
+    assert await library.look_up_names("library@1.0.0") == (MISSING, [])
     assert len(registry.requests) == count
-    assert desk.progress == ["Looking up library@1.0.0"]
+    assert library.progress == ["Looking up library@1.0.0"]
     assert reason in caplog.messages[0]
     assert not (tmp_path / "cache").exists()
 
     registry.publish("library", {"1.0.0": ONE})
-    desk.time = 3601.0  # What the registry said is believed for an hour.
-    assert await desk.look_up_names("library@1.0.0") == (EXACT, ["one"])
+    library.time = 3601.0  # What the registry said is believed for an hour.
+    assert await library.look_up_names("library@1.0.0") == (EXACT, ["one"])
 
 
 @pytest.mark.parametrize("how", ["slow", "slow versions"])
@@ -88,12 +88,12 @@ async def test_nobody_waits_long_for_a_slow_registry(
 ) -> None:
     registry.publish("library", {"1.0.0": ONE})
     spoil(registry, how)
-    desk = LibraryHarness(tmp_path, registry.url, timeout_s=0.3)
+    library = LibraryHarness(tmp_path, registry.url, timeout_s=0.3)
 
-    assert await desk.look_up_names("library@1.0.0") == (MISSING, [])
+    assert await library.look_up_names("library@1.0.0") == (MISSING, [])
     await wait_until(lambda: bool(caplog.messages))
     count = len(registry.requests)
-    assert await desk.look_up_names("library@1.0.0") == (MISSING, [])
+    assert await library.look_up_names("library@1.0.0") == (MISSING, [])
     assert len(registry.requests) == count
     assert caplog.messages[0].endswith("took more than 0.3 s. Not tried again for 60 s.")
 
@@ -101,14 +101,14 @@ async def test_nobody_waits_long_for_a_slow_registry(
 async def test_what_failed_is_tried_again_after_a_minute(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE})
     registry.responses[TARBALL].status = 503
-    desk = LibraryHarness(tmp_path, registry.url)
-    await desk.look_up_names("library@1.0.0")
+    library = LibraryHarness(tmp_path, registry.url)
+    await library.look_up_names("library@1.0.0")
     registry.responses[TARBALL].status = 200
-    desk.time = 59.0
+    library.time = 59.0
 
-    assert await desk.look_up_names("library@1.0.0") == (MISSING, [])
-    desk.time = 60.0
-    assert await desk.look_up_names("library@1.0.0") == (EXACT, ["one"])
+    assert await library.look_up_names("library@1.0.0") == (MISSING, [])
+    library.time = 60.0
+    assert await library.look_up_names("library@1.0.0") == (EXACT, ["one"])
 
 
 async def test_a_registry_that_is_not_there(tmp_path: Path) -> None:

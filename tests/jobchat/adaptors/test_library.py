@@ -36,29 +36,29 @@ async def test_in_a_folder_alone(adaptor_folder: Path, text: str, meta: dict[str
 
 
 async def test_what_the_folder_has_is_not_fetched(adaptor_folder: Path, registry: FakeRegistry) -> None:
-    desk = LibraryHarness(adaptor_folder.parent, registry.url)
+    library = LibraryHarness(adaptor_folder.parent, registry.url)
 
-    await desk.look_up_names("library@1.2.0")
-    await desk.look_up_names("library")
+    await library.look_up_names("library@1.2.0")
+    await library.look_up_names("library")
 
-    assert (desk.progress, registry.requests) == ([], [])
+    assert (library.progress, registry.requests) == ([], [])
 
 
 async def test_a_folder_may_vanish_and_come_back(adaptor_folder: Path) -> None:
-    desk = LibraryHarness(adaptor_folder.parent, online=False)
-    before = await desk.look_up_names("library@1.0.0")
+    library = LibraryHarness(adaptor_folder.parent, online=False)
+    before = await library.look_up_names("library@1.0.0")
     shutil.move(adaptor_folder, adaptor_folder.parent / "away")
-    without_folder = await desk.look_up_names("library@1.0.0")
+    without_folder = await library.look_up_names("library@1.0.0")
     shutil.move(adaptor_folder.parent / "away", adaptor_folder)
 
     assert (before, without_folder) == ((EXACT, ["one"]), (MISSING, []))
-    assert await desk.look_up_names("library@1.0.0") == (EXACT, ["one"])
+    assert await library.look_up_names("library@1.0.0") == (EXACT, ["one"])
 
 
 async def test_without_a_folder_there_are_our_samples(tmp_path: Path) -> None:
-    desk = LibraryHarness(tmp_path, adaptors="", online=False)
+    library = LibraryHarness(tmp_path, adaptors="", online=False)
 
-    docs = await desk.look_up("http")
+    docs = await library.look_up("http")
 
     assert (docs.version, docs.state) == ("6.5.4", "exact")
     assert {path.stem for path in SAMPLES.glob("*.json")} == {"http@6.0.0", "http@6.5.4", "dhis2@8.0.7"}
@@ -66,23 +66,23 @@ async def test_without_a_folder_there_are_our_samples(tmp_path: Path) -> None:
 
 async def test_a_sample_is_not_the_newest_where_a_registry_knows_better(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("http", {"6.5.4": ONE, "7.0.0": TWO})
-    desk = LibraryHarness(tmp_path, registry.url, adaptors="")
+    library = LibraryHarness(tmp_path, registry.url, adaptors="")
 
-    assert await desk.look_up_names("http") == ({"version": "7.0.0", "docs": "exact"}, ["two"])
-    assert (await desk.look_up("http@6")).entries == (await desk.look_up("http@6.5.4")).entries
-    assert desk.progress == ["Looking up http@7.0.0"]
+    assert await library.look_up_names("http") == ({"version": "7.0.0", "docs": "exact"}, ["two"])
+    assert (await library.look_up("http@6")).entries == (await library.look_up("http@6.5.4")).entries
+    assert library.progress == ["Looking up http@7.0.0"]
 
 
 async def test_a_version_is_fetched_once_and_kept_for_ever(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE})
-    desk, second = LibraryHarness(tmp_path, registry.url), LibraryHarness(tmp_path, registry.url)
+    library, second = LibraryHarness(tmp_path, registry.url), LibraryHarness(tmp_path, registry.url)
 
-    assert await desk.look_up_names("library@1.0.0") == (EXACT, ["one"])
-    assert await desk.look_up_names("library@1.0.0") == (EXACT, ["one"])
+    assert await library.look_up_names("library@1.0.0") == (EXACT, ["one"])
+    assert await library.look_up_names("library@1.0.0") == (EXACT, ["one"])
     assert await second.look_up_names("library@1.0.0") == (EXACT, ["one"])
     assert await second.look_up_names("library@1.0.0", download=False) == (EXACT, ["one"])
 
-    assert (desk.progress, second.progress) == (["Looking up library@1.0.0"], [])
+    assert (library.progress, second.progress) == (["Looking up library@1.0.0"], [])
     assert registry.requests == [PACKAGE, TARBALL]
     assert (tmp_path / "cache" / "npm" / "library@1.0.0.json").read_bytes() == describe("one")
 
@@ -92,19 +92,19 @@ async def test_nothing_is_fetched_against_anybodys_will(
     tmp_path: Path, registry: FakeRegistry, online: bool, download: bool
 ) -> None:
     registry.publish("library", {"1.0.0": ONE})
-    desk = LibraryHarness(tmp_path, registry.url, online=online)
+    library = LibraryHarness(tmp_path, registry.url, online=online)
 
-    assert await desk.look_up_names("library@1.0.0", download=download) == (MISSING, [])
-    assert await desk.look_up_names("library", download=download) == ({"docs": "missing"}, [])
-    assert (desk.progress, registry.requests) == ([], [])
+    assert await library.look_up_names("library@1.0.0", download=download) == (MISSING, [])
+    assert await library.look_up_names("library", download=download) == ({"docs": "missing"}, [])
+    assert (library.progress, registry.requests) == ([], [])
 
 
 async def test_many_chats_share_one_download(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE})
     registry.gate = asyncio.Event()
-    desk = LibraryHarness(tmp_path, registry.url)
-    chats = [asyncio.create_task(desk.look_up_names("library@1.0.0")) for _ in range(20)]
-    await wait_until(lambda: len(desk.progress) == 20 and bool(registry.requests))
+    library = LibraryHarness(tmp_path, registry.url)
+    chats = [asyncio.create_task(library.look_up_names("library@1.0.0")) for _ in range(20)]
+    await wait_until(lambda: len(library.progress) == 20 and bool(registry.requests))
     chats[0].cancel()
     registry.gate.set()
 
@@ -114,16 +114,16 @@ async def test_many_chats_share_one_download(tmp_path: Path, registry: FakeRegis
 
 async def test_the_newest_is_what_the_registry_says_for_an_hour(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE, "3.0.0": ONE, "2.0.0": ONE})
-    desk = LibraryHarness(tmp_path, registry.url)
-    first = await desk.look_up_names("library")
+    library = LibraryHarness(tmp_path, registry.url)
+    first = await library.look_up_names("library")
     registry.publish("library", {"2.0.0": ONE, "2.1.0": TWO})
-    desk.time = 3599.0
-    same = await desk.look_up_names("library@latest")
-    desk.time = 3600.0
+    library.time = 3599.0
+    same = await library.look_up_names("library@latest")
+    library.time = 3600.0
 
     assert first == same == ({"version": "2.0.0", "docs": "exact"}, ["one"])
-    assert await desk.look_up_names("library@latest") == ({"version": "2.1.0", "docs": "exact"}, ["two"])
-    assert await desk.look_up_names("library@2.0") == ({"version": "2.0.0", "docs": "exact"}, ["one"])
+    assert await library.look_up_names("library@latest") == ({"version": "2.1.0", "docs": "exact"}, ["two"])
+    assert await library.look_up_names("library@2.0") == ({"version": "2.0.0", "docs": "exact"}, ["one"])
     assert registry.requests.count(PACKAGE) == 2
     assert sorted(path.name for path in (tmp_path / "cache" / "npm").iterdir()) == [
         "library@2.0.0.json",
@@ -133,23 +133,23 @@ async def test_the_newest_is_what_the_registry_says_for_an_hour(tmp_path: Path, 
 
 async def test_the_newest_stays_what_it_was_while_the_registry_is_away(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE})
-    desk = LibraryHarness(tmp_path, registry.url)
-    await desk.look_up_names("library")
+    library = LibraryHarness(tmp_path, registry.url)
+    await library.look_up_names("library")
     registry.responses.clear()
-    desk.time = 4000.0
+    library.time = 4000.0
 
-    assert await desk.look_up_names("library") == (EXACT, ["one"])
-    assert await desk.look_up_names("library") == (EXACT, ["one"])
+    assert await library.look_up_names("library") == (EXACT, ["one"])
+    assert await library.look_up_names("library") == (EXACT, ["one"])
     assert registry.requests.count(PACKAGE) == 2
 
 
 async def test_a_version_that_came_out_since_is_found(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE})
-    desk = LibraryHarness(tmp_path, registry.url)
-    await desk.look_up_names("library")
+    library = LibraryHarness(tmp_path, registry.url)
+    await library.look_up_names("library")
     registry.publish("library", {"1.0.0": ONE, "1.1.0": TWO})
 
-    assert await desk.look_up_names("library@1.1.0") == ({"version": "1.1.0", "docs": "exact"}, ["two"])
+    assert await library.look_up_names("library@1.1.0") == ({"version": "1.1.0", "docs": "exact"}, ["two"])
 
 
 async def test_a_newest_that_nobody_names_is_the_highest(tmp_path: Path, registry: FakeRegistry) -> None:
@@ -177,9 +177,9 @@ async def test_without_a_place_to_keep_it_a_description_is_remembered(
 ) -> None:
     registry.publish("library", {"1.0.0": ONE})
     (tmp_path / "cache").write_text("in the way")
-    desk = LibraryHarness(tmp_path, registry.url)
+    library = LibraryHarness(tmp_path, registry.url)
 
-    assert [await desk.look_up_names("library@1.0.0") for _ in range(2)] == [(EXACT, ["one"])] * 2
+    assert [await library.look_up_names("library@1.0.0") for _ in range(2)] == [(EXACT, ["one"])] * 2
     assert registry.tarballs == ["language-library-1.0.0.tgz"]
     assert caplog.messages[0].startswith("library@1.0.0 cannot be kept in the cache folder")
 
@@ -190,9 +190,9 @@ async def test_the_memory_has_an_end(tmp_path: Path, registry: FakeRegistry, mon
     registry.publish("library", {"1.0.0": ONE})
     registry.publish("museum", {"1.0.0": TWO})
     (tmp_path / "cache").write_text("in the way")
-    desk = LibraryHarness(tmp_path, registry.url)
+    library = LibraryHarness(tmp_path, registry.url)
 
-    names = [(await desk.look_up_names(f"{name}@1.0.0"))[1] for name in ("library", "museum", "library")]
+    names = [(await library.look_up_names(f"{name}@1.0.0"))[1] for name in ("library", "museum", "library")]
 
     assert names == [["one"], ["two"], ["one"]]
     assert registry.requests.count(PACKAGE) == registry.requests.count(TARBALL) == 2
@@ -200,10 +200,10 @@ async def test_the_memory_has_an_end(tmp_path: Path, registry: FakeRegistry, mon
 
 async def test_the_nearest_may_be_in_the_cache(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE})
-    desk = LibraryHarness(tmp_path, registry.url)
-    await desk.look_up_names("library@1.0.0")
+    library = LibraryHarness(tmp_path, registry.url)
+    await library.look_up_names("library@1.0.0")
 
-    assert await desk.look_up_names("library@1.0.7", download=False) == (
+    assert await library.look_up_names("library@1.0.7", download=False) == (
         {"version": "1.0.7", "docs": "nearest", "docs_version": "1.0.0"},
         ["one"],
     )
@@ -211,22 +211,22 @@ async def test_the_nearest_may_be_in_the_cache(tmp_path: Path, registry: FakeReg
 
 async def test_the_nearest_of_a_version_that_never_was_is_fetched(adaptor_folder: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE, "1.7.0": package("seven"), "1.8.0": TWO})
-    desk = LibraryHarness(adaptor_folder.parent, registry.url)
+    library = LibraryHarness(adaptor_folder.parent, registry.url)
 
-    assert await desk.look_up_names("library@1.7.5") == (
+    assert await library.look_up_names("library@1.7.5") == (
         {"version": "1.7.5", "docs": "nearest", "docs_version": "1.7.0"},
         ["seven"],
     )
-    assert desk.progress == ["Looking up library@1.7.5", "Looking up library@1.7.0"]
+    assert library.progress == ["Looking up library@1.7.5", "Looking up library@1.7.0"]
 
 
 async def test_only_one_nearest_is_fetched_and_then_what_lies_here_must_do(
     adaptor_folder: Path, registry: FakeRegistry
 ) -> None:
     registry.publish("library", {"1.5.0": b"broken", "1.6.0": b"broken", "1.7.0": b"broken"})
-    desk = LibraryHarness(adaptor_folder.parent, registry.url)
+    library = LibraryHarness(adaptor_folder.parent, registry.url)
 
-    assert await desk.look_up_names("library@1.7.5") == (
+    assert await library.look_up_names("library@1.7.5") == (
         {"version": "1.7.5", "docs": "nearest", "docs_version": "1.2.0"},
         ["two"],
     )
@@ -237,9 +237,9 @@ async def test_a_version_that_could_not_be_fetched_is_not_replaced_by_another_do
     adaptor_folder: Path, registry: FakeRegistry
 ) -> None:
     registry.publish("library", {"1.5.0": ONE, "1.6.0": b"broken"})
-    desk = LibraryHarness(adaptor_folder.parent, registry.url)
+    library = LibraryHarness(adaptor_folder.parent, registry.url)
 
-    assert await desk.look_up_names("library@1.6.0") == (
+    assert await library.look_up_names("library@1.6.0") == (
         {"version": "1.6.0", "docs": "nearest", "docs_version": "1.2.0"},
         ["two"],
     )
@@ -249,17 +249,17 @@ async def test_a_version_that_could_not_be_fetched_is_not_replaced_by_another_do
 @pytest.mark.parametrize("path", ["/docs/library@1.0.0.json", "/docs/library/1.0.0/ast.json"])
 async def test_a_folder_may_be_an_address(tmp_path: Path, registry: FakeRegistry, path: str) -> None:
     registry.responses[path] = RegistryResponse(describe("one"))
-    desk = LibraryHarness(tmp_path, adaptors=f"{registry.url}/docs/", online=False)
+    library = LibraryHarness(tmp_path, adaptors=f"{registry.url}/docs/", online=False)
 
     # It is the operator's own: a chat that wants nothing downloaded from a registry may ask it.
-    assert await desk.look_up_names("library@1.0.0", download=False) == (EXACT, ["one"])
+    assert await library.look_up_names("library@1.0.0", download=False) == (EXACT, ["one"])
     count = len(registry.requests)
-    assert await desk.look_up_names("library@1") == (EXACT, ["one"])
+    assert await library.look_up_names("library@1") == (EXACT, ["one"])
     assert await LibraryHarness(tmp_path, adaptors=f"{registry.url}/docs/").look_up_names("library@1.0.0") == (
         EXACT,
         ["one"],
     )
-    assert (desk.progress, len(registry.requests)) == (["Looking up library@1.0.0"], count)
+    assert (library.progress, len(registry.requests)) == (["Looking up library@1.0.0"], count)
 
 
 async def test_what_one_address_had_is_not_taken_for_what_another_has(tmp_path: Path, registry: FakeRegistry) -> None:
@@ -276,24 +276,24 @@ async def test_what_one_address_had_is_not_taken_for_what_another_has(tmp_path: 
 
 async def test_what_an_address_lacks_comes_from_the_registry(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.publish("library", {"1.0.0": ONE})
-    desk = LibraryHarness(tmp_path, registry.url, adaptors=f"{registry.url}/docs")
+    library = LibraryHarness(tmp_path, registry.url, adaptors=f"{registry.url}/docs")
 
-    assert await desk.look_up_names("library@1.0.0") == (EXACT, ["one"])
+    assert await library.look_up_names("library@1.0.0") == (EXACT, ["one"])
 
 
 async def test_without_a_registry_it_is_as_if_offline_and_said_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk = LibraryHarness(tmp_path)
+    library = LibraryHarness(tmp_path)
 
     with caplog.at_level(logging.INFO):
         results = await asyncio.gather(
-            *(desk.look_up_names(f"{name}@1.0.0") for name in ("library", "museum", "library"))
+            *(library.look_up_names(f"{name}@1.0.0") for name in ("library", "museum", "library"))
         )
-        await desk.look_up_names("library")
+        await library.look_up_names("library")
 
     assert results == [(MISSING, [])] * 3
-    assert desk.progress == []
+    assert library.progress == []
     assert caplog.messages == [
         "No npm registry is configured: adaptor docs are not fetched. Set PALAVER_JOBCHAT_REGISTRY."
     ]
@@ -306,10 +306,10 @@ async def test_a_registry_that_is_no_address_is_none(tmp_path: Path) -> None:
 async def test_no_name_leads_out_of_the_folder(adaptor_folder: Path) -> None:
     (adaptor_folder.parent / "1.0.0").mkdir()
     (adaptor_folder.parent / "1.0.0" / "ast.json").write_bytes(describe("secret"))
-    desk = LibraryHarness(adaptor_folder.parent, online=False)
+    library = LibraryHarness(adaptor_folder.parent, online=False)
 
-    docs = await desk.library.look_up(
-        Adaptor("@openfn/language-..", "1.0.0"), download=True, on_progress=desk.progress.append
+    docs = await library.library.look_up(
+        Adaptor("@openfn/language-..", "1.0.0"), download=True, on_progress=library.progress.append
     )
 
     assert docs.state == "missing"

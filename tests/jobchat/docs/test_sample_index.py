@@ -54,9 +54,9 @@ def test_each_page_is_short_and_has_a_title() -> None:
 
 def test_it_is_made_once_and_anew_if_it_is_broken(tmp_path: Path) -> None:
     file = sample_index(tmp_path / "deep" / "cache")
-    made = file.stat()
+    counts = file.stat()
 
-    assert sample_index(tmp_path / "deep" / "cache").stat().st_mtime_ns == made.st_mtime_ns
+    assert sample_index(tmp_path / "deep" / "cache").stat().st_mtime_ns == counts.st_mtime_ns
     file.write_bytes(b"what a cache becomes")
     assert sample_index(tmp_path / "deep" / "cache") == file
     assert search_index(file, build_query("cursor since the last run")).results
@@ -65,15 +65,15 @@ def test_it_is_made_once_and_anew_if_it_is_broken(tmp_path: Path) -> None:
 
 
 def test_a_model_given_later_adds_its_vectors(tmp_path: Path) -> None:
-    made: list[int] = []
+    counts: list[int] = []
 
     def embed(texts: list[str]) -> list[list[float]]:
-        made.append(len(texts))
+        counts.append(len(texts))
         return [[1.0, 2.0]] * len(texts)
 
     file = sample_index(tmp_path)
     assert sample_index(tmp_path, embeddings=Embedding("mine", embed)) == file
-    assert made[0] == 1
-    assert made[1] > 14
+    assert counts[0] == 1
+    assert counts[1] > 14
     assert sample_index(tmp_path, embeddings=Embedding("mine", embed)) == file
-    assert made[2:] == [1]
+    assert counts[2:] == [1]

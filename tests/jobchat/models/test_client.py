@@ -47,9 +47,9 @@ def silent(status: int) -> dict[str, Any]:
 async def test_two_failures_are_waited_out() -> None:
     clock = Clock()
     with FakeAnthropic([refused(), refused(), {"text": "a"}]) as fake:
-        happenings = await collect_events(model(fake, clock.policy()), PLAIN_PROMPT)
+        events = await collect_events(model(fake, clock.policy()), PLAIN_PROMPT)
 
-    assert happenings[-1] == FINISHED
+    assert events[-1] == FINISHED
     assert clock.slept == [0.5, 1.0]
 
 

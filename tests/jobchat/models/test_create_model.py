@@ -19,11 +19,11 @@ async def test_anthropic_answers_with_the_settings_unless_another_is_set() -> No
     settings = Settings(model="claude-x", max_tokens=7, thinking="adaptive", retries=0, timeout=9)
     with FakeAnthropic([{"text": "a"}]) as fake:
         model = models.create_model(settings, api_key="sk-ant-a", base_url=fake.url)
-        happenings = await collect_events(model, PLAIN_PROMPT)
+        events = await collect_events(model, PLAIN_PROMPT)
 
     (request,) = fake.requests
     assert isinstance(model, Anthropic)
-    assert happenings[-1] == ResponseFinished("stop", "end_turn")
+    assert events[-1] == ResponseFinished("stop", "end_turn")
     assert (request.key, request.headers["x-stainless-read-timeout"]) == ("sk-ant-a", "9")
     assert (request.body["model"], request.body["max_tokens"], request.body["thinking"]) == (
         "claude-x",

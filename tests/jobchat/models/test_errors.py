@@ -253,9 +253,9 @@ def test_a_pause_is_told_in_seconds_milliseconds_or_as_a_date() -> None:
     assert retry_after({"retry-after": "1.5"}) == 1.5
     assert retry_after({"retry-after": "-3"}) == 0
     assert retry_after({"retry-after": "60", "retry-after-ms": "250"}) == 0.25
-    told = retry_after({"retry-after": formatdate(time.time() + 90, usegmt=True)})
-    assert told is not None
-    assert 80 < told <= 90
+    seconds = retry_after({"retry-after": formatdate(time.time() + 90, usegmt=True)})
+    assert seconds is not None
+    assert 80 < seconds <= 90
 
 
 @given(before=st.text(), key=st.text(min_size=1), after=st.text())

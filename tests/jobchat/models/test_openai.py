@@ -382,9 +382,9 @@ async def test_a_failure_before_the_first_word_is_tried_again() -> None:
         pauses.append(seconds)
 
     async with run_endpoint(refused(500, "oh"), lambda exchange: exchange.drop(), HELLO) as endpoint:
-        happenings = await collect_events(model(endpoint, retry_policy=RetryPolicy(sleep=sleep, jitter=lambda: 0.0)))
+        events = await collect_events(model(endpoint, retry_policy=RetryPolicy(sleep=sleep, jitter=lambda: 0.0)))
 
-    assert (happenings[-1], pauses) == (ResponseFinished("stop", "stop"), [0.5, 1.0])
+    assert (events[-1], pauses) == (ResponseFinished("stop", "stop"), [0.5, 1.0])
 
 
 async def test_closing_an_answer_closes_the_connection() -> None:
@@ -413,17 +413,17 @@ async def test_palaver_itself_is_such_an_endpoint(tmp_path: Path) -> None:
     question = [{"role": "user", "content": [{"type": "text", "text": msgspec.json.encode(steps).decode()}]}]
     with server_process(tmp_path) as server:
         ours = OpenAI(model="scripted", api_key="any", base_url=f"{server.url}/v1", retry_policy=NO_RETRY)
-        happenings = await collect_events(ours, Prompt(system=[], messages=question, tools=[]))
+        events = await collect_events(ours, Prompt(system=[], messages=question, tools=[]))
         failure = await collect_failure(
             OpenAI(model="none", api_key="any", base_url=f"{server.url}/v1", retry_policy=NO_RETRY), PLAIN_PROMPT
         )
 
-    assert [one for one in happenings if not isinstance(one, UsageReport)] == [
+    assert [one for one in events if not isinstance(one, UsageReport)] == [
         TextDelta("I'll do it."),
         ToolCallStarted("one", "edit_job"),
         ToolCallFinished("one", "edit_job", {"edits": []}),
         ResponseFinished("tool-calls", "tool_calls"),
     ]
     usage = Usage(3, 4, cached_input_tokens=0, cache_creation_input_tokens=0, reasoning_tokens=0)
-    assert UsageReport(usage) in happenings
+    assert UsageReport(usage) in events
     assert (failure[0], failure[2]) == ("not_found", 404)

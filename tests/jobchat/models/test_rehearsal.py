@@ -34,13 +34,13 @@ def build_question(question: str, job: str = "", *, log: str = "", suggest: bool
 async def rehearsed(question: Prompt, **asking: Any) -> tuple[str, list[object]]:
     """The text, and the edits, as the real client hears them."""
     with FakeAnthropic(rehearsal_step) as fake:
-        happenings = await collect_events(
+        events = await collect_events(
             Anthropic(api_key="rehearsal", base_url=fake.url, retry_policy=NO_RETRY), question, **asking
         )
-    assert happenings[0] == UsageReport(usage_of(0, 0))
-    assert isinstance(happenings[-1], ResponseFinished)
-    text = "".join(one.text for one in happenings if isinstance(one, TextDelta))
-    return text, requested_edits([one.input for one in happenings if isinstance(one, ToolCallFinished)])
+    assert events[0] == UsageReport(usage_of(0, 0))
+    assert isinstance(events[-1], ResponseFinished)
+    text = "".join(one.text for one in events if isinstance(one, TextDelta))
+    return text, requested_edits([one.input for one in events if isinstance(one, ToolCallFinished)])
 
 
 async def test_an_empty_job_becomes_a_small_one() -> None:

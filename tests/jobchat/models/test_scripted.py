@@ -40,8 +40,8 @@ async def everything(model: Model, **asking: Any) -> list[ModelEvent | tuple[Any
     """What happens, and how it fails if it does."""
     seen: list[ModelEvent | tuple[Any, ...]] = []
     try:
-        async for happening in model.stream(ModelRequest(prompt=PROMPT, field_sizes={"content": 2}, **asking)):
-            seen.append(happening)  # noqa: PERF401  # What came before a failure counts.
+        async for event in model.stream(ModelRequest(prompt=PROMPT, field_sizes={"content": 2}, **asking)):
+            seen.append(event)  # noqa: PERF401  # What came before a failure counts.
     except Failure as failure:
         seen.append((failure.code, failure.message, failure.status, dict(failure.details)))
     return seen
