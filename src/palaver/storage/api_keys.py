@@ -116,7 +116,6 @@ def has_keys(db: Connection) -> bool:
 
 
 def has_valid_key(db: Connection, now: datetime) -> bool:
-    """Whether a valid key exists."""
     good = and_(keys.c.revoked_at.is_(None), or_(keys.c.expires_at.is_(None), keys.c.expires_at > now))
     return bool(db.scalar(select(exists(select(keys.c.id).where(good)))))
 

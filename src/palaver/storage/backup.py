@@ -41,7 +41,6 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     """The version of Palaver that created it."""
     schema: str
-    """The schema version of the database."""
     made_at: datetime
     files: Sequence[BackupFile]
 

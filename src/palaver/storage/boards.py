@@ -46,8 +46,6 @@ class BoardSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LastBoard(NamedTuple):
-    """The board that was saved last."""
-
     id: str | None = None
     board: Board | None = None
     """None if no board exists, or it is too large."""

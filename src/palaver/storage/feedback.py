@@ -39,8 +39,6 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class FeedbackEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A rating and the run that it is about."""
-
     feedback: Feedback
     workflow: str
     thread: str | None

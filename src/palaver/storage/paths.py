@@ -6,7 +6,6 @@ import stat
 from pathlib import Path
 
 MEMORY_URL = "sqlite://"
-"""The URL of an in-memory database."""
 DEFAULT_FILE_NAME = "palaver.db"
 
 _PASSWORD = re.compile(r"([?&]password=)[^&]*")

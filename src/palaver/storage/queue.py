@@ -21,8 +21,6 @@ MAX_ATTEMPTS = 3
 
 
 class QueuedRun(NamedTuple):
-    """A run that a process has claimed."""
-
     stored: StoredRun
     call: Call
     """The complete call, including the history."""

@@ -43,8 +43,6 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VariantHead(NamedTuple):
-    """A variant and its newest version."""
-
     variant: Variant
     head: Version
 
@@ -140,7 +138,6 @@ def resolve_reference(db: Connection, project: str, workflow: str, reference: st
 
 
 def create_variant(db: Connection, project: str, draft: VariantDraft, *, id: str, at: datetime) -> Variant:
-    """Create a variant with its first version."""
     if draft.name == DEFAULT_VARIANT:
         raise NameTaken(
             f"The variant {DEFAULT_VARIANT!r} is made by the code itself: take another name.", pointer="/name"

@@ -202,8 +202,6 @@ _ORDER_COLUMNS = (column("place", Integer),)
 
 
 class ChangedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row that differs, with its cells."""
-
     id: str
     change: Change
     moved: bool

@@ -41,8 +41,6 @@ ID_KEY = "__id__"
 
 
 class RowBatch(msgspec.Struct, frozen=True):
-    """Contents and metadata to be stored."""
-
     contents: Mapping[bytes, bytes]
     metas: Mapping[bytes, Any]
 
@@ -68,8 +66,6 @@ class RowMerger(Protocol):
 
 
 class FileImport:
-    """Reads one file into batches."""
-
     def __init__(self, reader: RowReader, merger: RowMerger, limits: TestsetLimits, *, batch: int) -> None:
         self._reader = reader
         self._merger = merger
@@ -390,7 +386,6 @@ async def _put_batch(staged: StagedImport, batch: RowBatch | None) -> None:
 
 
 async def _coalesce(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
-    """Combine chunks into larger ones."""
     parts: list[bytes] = []
     size = 0
     async for chunk in chunks:

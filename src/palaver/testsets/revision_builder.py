@@ -32,7 +32,6 @@ class RevisionContent(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     columns: list[dict[str, Any]]
     chunk_refs: list[ChunkRef]
-    """All of its chunks."""
     new_chunks: list[Chunk]
     """Chunks that may not be stored yet."""
 

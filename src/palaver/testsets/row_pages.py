@@ -92,9 +92,7 @@ _ALL_ROWS = RowFilter()
 MAX_CELL_BYTES = 4 * 1024
 """Cells with more JSON than this are shortened in a page."""
 _MAX_PAGE_BYTES = 16 * 1024 * 1024
-"""Bytes of the rows of one page."""
 _SEARCH_TIMEOUT_S = 2.0
-"""How long one page of a search may take."""
 _CHUNK_BATCH = 64
 _ROW_BATCH = 100
 
@@ -197,7 +195,6 @@ def get_row(db: Connection, project: str, revision: Revision, row_id: str) -> St
 
 
 def _position_in_chunk(entries: bytes, packed: bytes) -> int | None:
-    """Return the index of a row in a chunk."""
     offset = entries.find(packed)
     while offset >= 0 and offset % ENTRY_BYTES:  # The same bytes by chance, across a boundary.
         offset = entries.find(packed, offset + 1)

@@ -191,8 +191,6 @@ CannedResults = dict[str, tuple[CannedResult, ...]]
 
 
 class Simulate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Another workflow plays the user."""
-
     workflow: str
     goal: str
     persona: str | None = None

@@ -60,8 +60,6 @@ class LiveEvaluator(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EnabledEvaluator(msgspec.Struct, frozen=True):
-    """A live evaluator and its project."""
-
     project: str
     rule: LiveEvaluator
 
@@ -86,7 +84,6 @@ def list_live_evaluators(db: Connection, project: str, window: Window = FIRST_PA
 
 
 def list_enabled(db: Connection) -> list[EnabledEvaluator]:
-    """List the enabled ones of all projects."""
     query = select(*_EVALUATOR_FIELDS, rules.c.project.label("of")).where(rules.c.enabled.is_(True))
     return [
         EnabledEvaluator(row.of, _row_to_evaluator(row))
@@ -157,7 +154,6 @@ SESSION_IDLE_TIME = timedelta(minutes=10)
 MAX_BACKLOG_MINUTES = 60
 """The backlog is limited to this many minutes of scoring; older cases are dropped."""
 SCAN_BATCH = 100
-"""Traces per scan."""
 DROPPED_ATTEMPTS = -1
 """The value of `attempts` for a dropped case."""
 MAX_ATTEMPTS = 3
@@ -346,7 +342,7 @@ def _claim_for(
 
 
 def _drop_oldest(db: Connection, project: str, rule: str, due: tuple[Any, ...], limit: int) -> None:
-    """Drop the oldest due cases beyond `most`."""
+    """Drop the oldest due cases beyond `limit`."""
     excess = db.execute(select(func.count()).select_from(cases).where(*due)).scalar_one() - limit
     if excess > 0:
         oldest = select(cases.c.subject).where(*due).order_by(cases.c.due, cases.c.subject).limit(min(excess, 1_000))
@@ -474,7 +470,6 @@ def find_orphaned_cases(
 
 
 def delete_cases(db: Connection, refs: Collection[CaseRef]) -> None:
-    """Delete cases and their scores."""
     for ref in refs:
         is_case = _is_case(ref.project, ref.rule, ref.subject)
         db.execute(delete(cases).where(*is_case, cases.c.trace == ref.trace))
@@ -521,7 +516,6 @@ class LiveScoreStats(msgspec.Struct, frozen=True, kw_only=True):
     """The start of the step."""
     evaluator: str
     n: int
-    """Number of scores."""
     passed: int
     judged: int
     """Number of scores with a pass or fail verdict."""

@@ -79,7 +79,6 @@ def count_results(db: Connection, project: str, evaluation: str) -> dict[str, An
 
 
 def update_evaluation(db: Connection, project: str, evaluation: str, at: datetime, **values: Any) -> None:
-    """Update the row and report the change."""
     mine = update(table).where(table.c.project == project, table.c.id == evaluation)
     db.execute(mine.values(**values, version=table.c.version + 1, updated_at=at))
     mark_changed(db, Change(project, "evaluation", evaluation))
@@ -127,8 +126,6 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedEvaluation(msgspec.Struct, frozen=True):
-    """An evaluation with its plan and rows."""
-
     evaluation: Evaluation
     plan: Any
     """JSON that the evaluation package interprets."""
@@ -204,7 +201,6 @@ def list_evaluations(
 
 
 def get_plans(db: Connection, project: str, ids: Iterable[str]) -> dict[str, Any]:
-    """Return plans by evaluation id."""
     query = select(table.c.id, table.c.plan).where(table.c.project == project, table.c.id.in_(list(ids)))
     return {row.id: row.plan for row in db.execute(query)}
 

@@ -83,7 +83,6 @@ class RecordOutcome(msgspec.Struct, frozen=True):
     is_ours: bool
     """False if another process holds the slice or the evaluation is deleted: nothing was recorded."""
     is_stopped: bool = False
-    """The evaluation is stopped."""
 
 
 def compress_result(body: Mapping[str, Any]) -> bytes:
@@ -273,8 +272,6 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResultDetail(msgspec.Struct, frozen=True):
-    """A result with its body."""
-
     result: StoredResult
     body: Any
 

@@ -135,7 +135,6 @@ def get_progress(db: Connection, project: str, review: Review) -> ReviewProgress
 
 
 def create_review(db: Connection, project: str, review: Review, new: Sequence[NewReviewItem]) -> None:
-    """Insert a review with its items."""
     row = {
         **msgspec.structs.asdict(review),
         "name": storable_text(review.name),
@@ -159,7 +158,6 @@ def update_review(
     name: str | None = None,
     state: ReviewState | None = None,
 ) -> Review:
-    """Rename, close or reopen a review."""
     current = lock_review(db, project, review)
     new = msgspec.structs.replace(
         current,
@@ -216,8 +214,6 @@ class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeasedItem(msgspec.Struct, frozen=True):
-    """An item reserved for a reviewer."""
-
     item: ReviewItem
     until: datetime
 
@@ -240,8 +236,6 @@ class EvaluatorVerdict(msgspec.Struct, frozen=True):
 
 
 class TraceReview(msgspec.Struct, frozen=True):
-    """An answer about a trace, and its review."""
-
     review: str
     questions: Any
     answer: ReviewAnswer

@@ -27,8 +27,6 @@ _CLAIM_LOCK_ID = 6_157_842_604
 
 
 class Slice(msgspec.Struct, frozen=True, kw_only=True):
-    """A slice claimed by a process."""
-
     project: str
     evaluation: str
     place: int

@@ -35,8 +35,6 @@ log = logging.getLogger("palaver.storage")
 
 
 class SchemaState(NamedTuple):
-    """The schema of a database."""
-
     version: str | None
     """None if there is no Palaver schema."""
     is_empty: bool

@@ -61,7 +61,6 @@ FILTER_FIELDS: dict[str, FieldType] = {
 }
 """The fields of a span and their types; `feedback` is the rating of its run."""
 FEEDBACK_VALUES = ("up", "down", "mixed")
-"""The values of `feedback`."""
 
 _OPS = frozenset(get_args(Op))
 _VALUELESS_OPS: frozenset[Op] = frozenset({"exists", "missing"})

@@ -172,7 +172,6 @@ def select_heads(project: str) -> Select[Any]:
 
 
 def get_span_rows(db: Connection, project: str, trace: str, ids: Collection[str]) -> dict[str, SpanListItem]:
-    """Return spans of a trace by id."""
     if db.dialect.name == "postgresql":
         # A generic plan would scan all spans of a long trace and compare each with each id.
         db.execute(select(func.set_config("plan_cache_mode", "force_custom_plan", True)))
@@ -183,7 +182,6 @@ def get_span_rows(db: Connection, project: str, trace: str, ids: Collection[str]
 
 
 def get_head_span(db: Connection, project: str, trace: str) -> SpanListItem | None:
-    """Return the head of a trace."""
     row = db.execute(select_heads(project).where(spans.c.trace_id == trace)).first()
     return None if row is None else row_to_span(row)
 
@@ -204,7 +202,6 @@ def total_traces(db: Connection, project: str, traces: Collection[str]) -> dict[
 
 
 def _total_columns() -> dict[str, ColumnElement[Any]]:
-    """The aggregates of TraceTotals."""
     is_call = spans.c.kind.in_(MODEL_CALL_KINDS)
     return {
         "spans": func.count(),
@@ -230,7 +227,6 @@ def to_trace(row: SpanListItem, total: TraceTotals) -> TraceListItem:
 
 
 def query_clauses(db: Connection, project: str, query: SpanQuery) -> list[ColumnElement[bool]]:
-    """Return the conditions of a query."""
     clauses = [spans.c.project == project, *_clauses_without_search(db, query)]
     return [*clauses, full_text.matches_search(db, query.search)] if query.search else clauses
 

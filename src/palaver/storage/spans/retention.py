@@ -18,7 +18,6 @@ from palaver.storage.spans.tables import IS_HEAD, PARTITIONED_TABLES, span_days,
 from palaver.storage.tables import runs
 
 DELETE_BATCH = 5_000
-"""Maximum number of spans per call."""
 DELETE_BUDGET_S = 0.01
 """No further step is started after this time."""
 DELETE_STEP = 20

@@ -155,7 +155,6 @@ spans = Table(
 )
 
 INDEXED_COLUMNS = frozenset({"trace_id", "start", "kind", "status", "model", "user", "workflow", "run_id", "session"})
-"""Columns with an index."""
 
 span_bodies = Table(
     "span_bodies",

@@ -151,7 +151,6 @@ _MAX_SESSIONS = 100
 class TraceOverview(msgspec.Struct, frozen=True, kw_only=True):
     root: TraceListItem
     kinds: dict[str, int]
-    """Number of spans by kind."""
     sessions: list[str]
 
 
@@ -266,7 +265,6 @@ MAX_TOOLS = 100
 
 
 def get_head_body(db: Connection, project: str, trace: str) -> bytes | None:
-    """Return the body of the head of a trace."""
     row = queries.get_head_span(db, project, trace)
     return None if row is None else get_span_body(db, project, trace, row.span_id)
 

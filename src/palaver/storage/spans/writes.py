@@ -86,7 +86,6 @@ def _identity(row: SpanColumns) -> SpanColumns:
 
 
 INSERT_BATCH = 2_000
-"""Spans per insert."""
 COMPRESS_FROM_BYTES = 2048
 """Bodies of at least this size are compressed."""
 _INSERT_LOCK_SEED = 6_157_842_604

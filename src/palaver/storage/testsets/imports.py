@@ -128,6 +128,5 @@ async def sweep_import(database: Database, claim: ImportClaim) -> None:
 
 
 async def sweep_dead_imports(database: Database, now: datetime) -> None:
-    """Sweep all dead imports."""
     while (dead := await database.write(claim_dead_import, now)) is not None:
         await sweep_import(database, dead)

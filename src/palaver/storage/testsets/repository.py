@@ -114,7 +114,6 @@ def update_testset(
 def advance_head(
     db: Connection, project: str, testset: str, *, head: int, rows: int, columns: list[dict[str, Any]], at: datetime
 ) -> None:
-    """Set the newest revision."""
     _update_testset(db, project, testset, head=head, rows=rows, columns=columns, updated_at=at)
 
 
@@ -212,7 +211,6 @@ def list_revisions(db: Connection, project: str, testset: str, window: Window = 
 
 
 def list_chunks(db: Connection, project: str, testset: str, number: int) -> list[ChunkRef]:
-    """Return the chunks of a revision."""
     query = select(revisions.c.pieces).where(*_is_revision(project, testset, number))
     return row_storage.unpack_chunks(db.execute(query).scalar_one())
 

@@ -105,8 +105,6 @@ _REF_STRUCT = struct.Struct(">16sI")
 
 
 class ChunkRef(NamedTuple):
-    """A chunk of a revision."""
-
     digest: bytes
     rows: int
 
@@ -178,7 +176,6 @@ def iter_entries(entries: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def read_chunks(db: Connection, project: str, testset: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-    """Return the content of chunks by digest."""
     rows = lookup_rows(db, chunks_table, "digest", "data", project, testset, digests)
     return {bytes(row.digest): bytes(row.data) for row in rows}
 
@@ -190,7 +187,6 @@ def read_column_counts(db: Connection, project: str, testset: str, digests: Sequ
 
 
 def insert_chunks(db: Connection, project: str, testset: str, chunks: Sequence[Chunk]) -> None:
-    """Insert chunks, skipping existing ones."""
     if not chunks:
         return
     insert: Any = postgresql.insert(chunks_table) if db.dialect.name == "postgresql" else sqlite.insert(chunks_table)

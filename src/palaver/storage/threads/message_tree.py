@@ -130,8 +130,6 @@ def load_tree(db: Connection, project: str, thread: str) -> ThreadTree:
 
 
 class NodeDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """The common fields of new nodes."""
-
     origin: NodeOrigin
     run: str | None = None
     status: NodeStatus = "done"
@@ -222,7 +220,6 @@ def set_last_children(db: Connection, project: str, thread: str, to: Mapping[str
 
 
 def is_node_id(text: str) -> bool:
-    """Whether the text is a valid node id."""
     return text not in _RESERVED_IDS and _ID_PATTERN.fullmatch(text) is not None
 
 
@@ -297,8 +294,6 @@ _MAX_PLACES = 500
 
 
 class PathStep(NamedTuple):
-    """A node on the path to the root."""
-
     link: ThreadNode
     role: str
 

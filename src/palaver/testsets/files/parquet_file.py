@@ -23,7 +23,6 @@ _JSON = b"palaver.json"
 _READ_BATCH_ROWS = 128
 """Rows decoded at a time; few, because one page may expand to much."""
 _GROUP_ROWS, _GROUP_BYTES = 10_000, 16 * 1024 * 1024
-"""Size of a row group."""
 _MAX_MEMORY_BYTES = 4 * 1024 * 1024
 _INT64 = range(-(2**63), 2**63)
 
