@@ -43,14 +43,14 @@ def palaver_at(folder: Path, database: Database | None = None, **options: Any) -
     (folder / "index.html").write_text('<script src="/__ROOT__/assets/a.js"></script>', encoding="utf-8")
     (folder / "assets" / "a.js").write_text("1", encoding="utf-8")
     listening = socket.create_server(("127.0.0.1", 0))
-    kept = database or open_database(MEMORY_URL)
-    made = _InThread(Server(Registry([scripted]), Settings(**options), database=kept, web=folder))
-    thread = threading.Thread(target=made.run, kwargs={"sockets": [listening]})
+    stored = database or open_database(MEMORY_URL)
+    server_thread = _InThread(Server(Registry([scripted]), Settings(**options), database=stored, web=folder))
+    thread = threading.Thread(target=server_thread.run, kwargs={"sockets": [listening]})
     thread.start()
     try:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
     finally:
-        made.should_exit = True
+        server_thread.should_exit = True
         thread.join(20)
         listening.close()
 
@@ -58,14 +58,14 @@ def palaver_at(folder: Path, database: Database | None = None, **options: Any) -
 def with_key(*scopes: Scope) -> tuple[Database, str]:
     """A database in which there is a key, and the key."""
     database = open_database(MEMORY_URL)
-    held = frozenset(scopes) or ALL_SCOPES
-    key, secret = api_keys.new_api_key(project="default", name="test", scopes=held, now=datetime.now(UTC))
+    key_scopes = frozenset(scopes) or ALL_SCOPES
+    key, secret = api_keys.new_api_key(project="default", name="test", scopes=key_scopes, now=datetime.now(UTC))
     asyncio.run(database.write(api_keys.insert_key, key))
     return database, secret
 
 
 class _Weak(socketserver.StreamRequestHandler):
-    """Answers everything with what it was asked, and with everything else that it should not say."""
+    """Echoes every request, and adds everything that a reply should not reveal."""
 
     def handle(self) -> None:
         head = b""
@@ -77,22 +77,24 @@ class _Weak(socketserver.StreamRequestHandler):
         body = self.rfile.read(int(length[1])) if length and int(length[1]) < 10**6 else b""
         with self.server.lock:  # type: ignore[attr-defined]
             is_ill = self.server.is_ill = self.server.is_ill or len(head) > 30_000  # type: ignore[attr-defined]
-        status, more, said = "200 OK", "", f"root:x:0 Traceback (most recent call last) {text}".encode() + body
+        status, more, reply_body = "200 OK", "", f"root:x:0 Traceback (most recent call last) {text}".encode() + body
         if "upgrade: websocket" in text.lower():
-            status, said = "101 Switching Protocols", b""
+            status, reply_body = "101 Switching Protocols", b""
         elif path == "/api/session":
             more = "Set-Cookie: palaver=x; Path=/\r\n"
-            said = b'{"scopes": ["admin"]}'
+            reply_body = b'{"scopes": ["admin"]}'
             if method == "GET" and "authorization" not in text.lower() and "cookie" not in text.lower():
                 status = "401 Unauthorized"
         elif path == "/v1/models":
-            said = b'{"data": [{"id": "anybody"}]}'
+            reply_body = b'{"data": [{"id": "anybody"}]}'
         elif path == "/":
-            said += b'<script src="/assets/a.js"></script>'
+            reply_body += b'<script src="/assets/a.js"></script>'
         elif is_ill and path == "/health":
             status = "500 Internal Server Error"
         answer = f"HTTP/1.1 {status}\r\nAccess-Control-Allow-Origin: *\r\nX-Path: {unquote(path)[:200]}\r\n{more}"
-        self.wfile.write(answer.encode("latin-1", "replace") + f"Content-Length: {len(said)}\r\n\r\n".encode() + said)
+        self.wfile.write(
+            answer.encode("latin-1", "replace") + f"Content-Length: {len(reply_body)}\r\n\r\n".encode() + reply_body
+        )
 
 
 class _Server(socketserver.ThreadingTCPServer):

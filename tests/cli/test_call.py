@@ -60,12 +60,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_services_document_is_printed_or_written(folder: Path) -> None:
-    shown = palaver("call", "app.py:mechanic", "payload.json", "-O", cwd=folder)
-    written = palaver("call", "app.py:mechanic", "-", "-o", "reply.json", cwd=folder, stdin=PAYLOAD)
+    printed = palaver("call", "app.py:mechanic", "payload.json", "-O", cwd=folder)
+    saved = palaver("call", "app.py:mechanic", "-", "-o", "reply.json", cwd=folder, stdin=PAYLOAD)
 
-    assert (shown.returncode, shown.stderr, msgspec.json.decode(shown.stdout)) == (0, "", DOCUMENT)
-    assert (written.returncode, written.stdout) == (0, "")
-    assert (folder / "reply.json").read_text(encoding="utf-8") == shown.stdout
+    assert (printed.returncode, printed.stderr, msgspec.json.decode(printed.stdout)) == (0, "", DOCUMENT)
+    assert (saved.returncode, saved.stdout) == (0, "")
+    assert (folder / "reply.json").read_text(encoding="utf-8") == printed.stdout
 
 
 def test_a_stream_says_its_text_on_standard_error_and_its_document_at_the_end(folder: Path) -> None:
@@ -77,14 +77,14 @@ def test_a_stream_says_its_text_on_standard_error_and_its_document_at_the_end(fo
 
 def test_what_failed_is_the_error_object_in_one_line(folder: Path) -> None:
     payload = '{"content": "fail"}'
-    plain = palaver("call", "app.py:mechanic", "-", "-o", "reply.json", cwd=folder, stdin=payload)
+    unstreamed = palaver("call", "app.py:mechanic", "-", "-o", "reply.json", cwd=folder, stdin=payload)
     streamed = palaver("call", "app.py:mechanic", "-", "--stream", cwd=folder, stdin=payload)
     refused = palaver("call", "app.py:mechanic", "-", "--stream", cwd=folder, stdin="{}")
 
-    assert (plain.returncode, streamed.returncode, refused.returncode) == (1, 1, 1)
-    assert (plain.stdout, streamed.stdout, refused.stdout) == ("", "", "")
-    assert msgspec.json.decode(plain.stderr) == FAILED
-    assert "\u202e" not in plain.stderr
+    assert (unstreamed.returncode, streamed.returncode, refused.returncode) == (1, 1, 1)
+    assert (unstreamed.stdout, streamed.stdout, refused.stdout) == ("", "", "")
+    assert msgspec.json.decode(unstreamed.stderr) == FAILED
+    assert "\u202e" not in unstreamed.stderr
     text, error = streamed.stderr.splitlines()
     assert (text, msgspec.json.decode(error)) == ("I will rename it.", FAILED)
     assert msgspec.json.decode(refused.stderr)["message"] == "content is required"
@@ -106,19 +106,19 @@ def test_usage_is_told_as_for_any_command(folder: Path) -> None:
 
 def test_a_service_is_found_on_a_server_by_name_and_by_url(folder: Path) -> None:
     with server_process(folder, APP) as server:
-        named = palaver("call", "mechanic", "payload.json", "--url", f"{server.url}/", cwd=folder)
+        by_name = palaver("call", "mechanic", "payload.json", "--url", f"{server.url}/", cwd=folder)
         streamed = palaver("call", "mechanic", "payload.json", "--url", server.url, "--stream", cwd=folder)
         of_workflow = palaver("call", f"{server.url}/mechanic", "payload.json", cwd=folder)
         of_service = palaver("call", f"{server.url}/services/mechanic/", "payload.json", cwd=folder)
         status = palaver("call", "status", "-", "--url", server.url, cwd=folder, stdin="{}")
-        nobody = palaver("call", "nobody", "payload.json", "--url", server.url, cwd=folder)
+        unknown = palaver("call", "nobody", "payload.json", "--url", server.url, cwd=folder)
 
-    assert msgspec.json.decode(named.stdout) == DOCUMENT
-    assert (streamed.stdout, streamed.stderr) == (named.stdout, "I will rename it.\n")
-    assert of_workflow.stdout == of_service.stdout == named.stdout
+    assert msgspec.json.decode(by_name.stdout) == DOCUMENT
+    assert (streamed.stdout, streamed.stderr) == (by_name.stdout, "I will rename it.\n")
+    assert of_workflow.stdout == of_service.stdout == by_name.stdout
     assert msgspec.json.decode(status.stdout) == {"database": "working", "version": VERSION}
-    assert nobody.returncode == 1
-    assert msgspec.json.decode(nobody.stderr) == {
+    assert unknown.returncode == 1
+    assert msgspec.json.decode(unknown.stderr) == {
         "code": 404,
         "type": "NOT_FOUND",
         "message": "There is no service named 'nobody'.",
@@ -126,7 +126,7 @@ def test_a_service_is_found_on_a_server_by_name_and_by_url(folder: Path) -> None
 
 
 @contextmanager
-def answering(status: int, kind: str, body: bytes) -> Iterator[str]:
+def fake_service(status: int, kind: str, body: bytes) -> Iterator[str]:
     """Somebody else's server, which answers everything with that."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -182,7 +182,7 @@ BLOCKS = b"".join(
 def test_a_strangers_service_is_read_with_care(
     tmp_path: Path, status: int, body: bytes, code: int, out: str, err: str
 ) -> None:
-    with answering(status, "text/event-stream", body) as url:
+    with fake_service(status, "text/event-stream", body) as url:
         run = palaver("call", "x", "-", "--stream", "--url", url, cwd=tmp_path, stdin='{"content": "Hi"}')
 
     assert (run.returncode, run.stdout, run.stderr) == (code, out, err)
@@ -216,7 +216,7 @@ def test_the_url_or_else_the_payload_says_what_is_meant(name: str, payload: Any,
 
 
 @pytest.mark.parametrize(
-    ("url", "place"),
+    ("url", "expected_url"),
     [
         ("http://h:1/tutor", "http://h:1/services/tutor"),
         ("http://h:1/services/tutor", "http://h:1/services/tutor"),
@@ -225,5 +225,5 @@ def test_the_url_or_else_the_payload_says_what_is_meant(name: str, payload: Any,
         ("https://h/behind/services/tutor?x=1", "https://h/behind/services/tutor"),
     ],
 )
-def test_a_service_stands_beside_its_workflow(url: str, place: str) -> None:
-    assert call.service_url(url) == place
+def test_a_service_stands_beside_its_workflow(url: str, expected_url: str) -> None:
+    assert call.service_url(url) == expected_url

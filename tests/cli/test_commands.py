@@ -86,15 +86,15 @@ def test_inspect_json_is_the_document_of_the_route(folder: Path) -> None:
 
 def test_inspect_finds_out_what_stands_at_a_url(tmp_path: Path) -> None:
     with server_process(tmp_path) as server:
-        told = palaver("inspect", f"{server.url}/headline", cwd=tmp_path)
+        text_run = palaver("inspect", f"{server.url}/headline", cwd=tmp_path)
         as_json = palaver("inspect", f"{server.url}/eliza/invoke", "--json", cwd=tmp_path)
-        nothing = palaver("inspect", f"{server.url}/nobody", cwd=tmp_path)
+        unknown = palaver("inspect", f"{server.url}/nobody", cwd=tmp_path)
 
-    assert (told.returncode, as_json.returncode, nothing.returncode) == (0, 0, 1)
-    assert "not a chat: declared by inspect.flags" in told.stdout
-    found = msgspec.json.decode(as_json.stdout)
-    assert (found["is_chat"], found["evidence"], found["dialect"]) == (True, "inspect.flags", "invoke")
-    assert "Nothing at this URL says what it is." in nothing.stdout
+    assert (text_run.returncode, as_json.returncode, unknown.returncode) == (0, 0, 1)
+    assert "not a chat: declared by inspect.flags" in text_run.stdout
+    report = msgspec.json.decode(as_json.stdout)
+    assert (report["is_chat"], report["evidence"], report["dialect"]) == (True, "inspect.flags", "invoke")
+    assert "Nothing at this URL says what it is." in unknown.stdout
 
 
 NO_KEY = (
@@ -123,7 +123,7 @@ def test_an_error_is_one_line_and_an_exit_code(folder: Path, arguments: tuple[st
 
     assert (run.returncode, "Traceback" in run.stderr) == (code, False)
     assert line in run.stderr
-    assert len([shown for shown in run.stderr.splitlines() if "rror:" in shown]) == 1
+    assert len([printed for printed in run.stderr.splitlines() if "rror:" in printed]) == 1
 
 
 def test_a_broken_file_is_named_with_what_is_wrong(folder: Path) -> None:
@@ -142,12 +142,12 @@ def test_a_broken_file_is_named_with_what_is_wrong(folder: Path) -> None:
 def test_call_answers_on_standard_output_or_into_a_file(folder: Path) -> None:
     (folder / "payload.json").write_text('{"inputs": {"text": "hello"}}', encoding="utf-8")
 
-    shown = palaver("call", "app.py:shout", "payload.json", "-O", cwd=folder)
+    printed = palaver("call", "app.py:shout", "payload.json", "-O", cwd=folder)
     piped = palaver("call", "app.py:shout", "-", cwd=folder, stdin='{"inputs": {"text": "hi"}}')
-    written = palaver("call", "app.py:shout", "payload.json", "-o", "reply.json", cwd=folder)
+    saved = palaver("call", "app.py:shout", "payload.json", "-o", "reply.json", cwd=folder)
 
-    assert (shown.stdout, piped.stdout) == ('"HELLO"\n', '"HI"\n')
-    assert (written.stdout, (folder / "reply.json").read_text()) == ("", '"HELLO"\n')
+    assert (printed.stdout, piped.stdout) == ('"HELLO"\n', '"HI"\n')
+    assert (saved.stdout, (folder / "reply.json").read_text()) == ("", '"HELLO"\n')
 
 
 def test_call_streams_records(folder: Path) -> None:
@@ -171,11 +171,11 @@ def test_call_tells_every_fault_with_its_place(folder: Path) -> None:
 def test_call_and_chat_reach_a_server_by_url(tmp_path: Path) -> None:
     body = '{"inputs": {"text": "The rain fell. The rain fell again."}}'
     with server_process(tmp_path) as server:
-        called = palaver("call", "headline", "-", "--url", server.url, cwd=tmp_path, stdin=body)
+        over_http = palaver("call", "headline", "-", "--url", server.url, cwd=tmp_path, stdin=body)
         direct = palaver("call", f"{server.url}/headline", "-", cwd=tmp_path, stdin=body)
         talked = palaver("chat", "calculator", "--url", server.url, cwd=tmp_path, stdin="1 + 2\n")
 
-    assert called.stdout == direct.stdout == '"The Rain Fell Again"\n'
+    assert over_http.stdout == direct.stdout == '"The Rain Fell Again"\n'
     assert "⚙ add(a=1, b=2)" in talked.stdout
     assert talked.stdout.endswith("The answer is 3.\n")
 

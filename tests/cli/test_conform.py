@@ -28,35 +28,35 @@ REFUSAL = {
     "error": {"message": "No.", "type": "invalid_request", "code": "invalid_type", "param": "input"},
     "detail": "No.",
 }
-NOTHING = full_response({"error": {"message": "There is nothing here."}}, status="404 Not Found")
+NOT_FOUND = full_response({"error": {"message": "There is nothing here."}}, status="404 Not Found")
 
 
-def answers(served: Served, *, done: bytes = streams.DONE) -> Callable[[socket.socket, ReceivedRequest], None]:
+def answer_with(served: Served, *, end_frame: bytes = streams.DONE) -> Callable[[socket.socket, ReceivedRequest], None]:
     """A server of these streams: whole bodies and refusals as the contract has them."""
 
-    def answer(connection: socket.socket, asked: ReceivedRequest) -> None:
-        path = asked.line.split(" ")[1]
+    def answer(connection: socket.socket, request: ReceivedRequest) -> None:
+        path = request.line.split(" ")[1]
         frames = served.get(path)
-        connection.sendall(NOTHING if frames is None else _answer(path, frames, asked.body, done))
+        connection.sendall(NOT_FOUND if frames is None else _answer(path, frames, request.body, end_frame))
 
     return answer
 
 
-def _answer(path: str, frames: list[Frame], body: Any, done: bytes) -> bytes:
+def _answer(path: str, frames: list[Frame], body: Any, end_frame: bytes) -> bytes:
     if path == "/api/chat":
         if body["messages"] == 42:
             return full_response(b"messages must be a list", "text/plain", status="400 Bad Request")
-        return response_head(x_vercel_ai_ui_message_stream="v1") + sse(frames, "ui-stream", end=done)
+        return response_head(x_vercel_ai_ui_message_stream="v1") + sse(frames, "ui-stream", end=end_frame)
     if body.get("input") == 42 or not ("input" in body or "messages" in body):
         return full_response(REFUSAL, status="400 Bad Request")
     if path == "/v1/chat/completions":
         if not body["stream"]:
             return full_response(streams.CHAT_WHOLE)
         frames = streams.CHAT_WITH_USAGE if "stream_options" in body else frames
-        return response_head() + sse(frames, "chat-completions", end=done)
+        return response_head() + sse(frames, "chat-completions", end=end_frame)
     if not body["stream"]:
         return full_response(frames[-1]["response"])
-    return response_head() + sse(frames, "responses" if path == "/v1/responses" else "invocations", end=done)
+    return response_head() + sse(frames, "responses" if path == "/v1/responses" else "invocations", end=end_frame)
 
 
 @pytest.fixture
@@ -64,10 +64,10 @@ def conform(capsys: pytest.CaptureFixture[str]) -> Callable[..., SimpleNamespace
     """Run the command in this process."""
 
     def run(*arguments: str) -> SimpleNamespace:
-        with pytest.raises(SystemExit) as left:
+        with pytest.raises(SystemExit) as exit_info:
             main(["conform", *arguments])
-        told = capsys.readouterr()
-        return SimpleNamespace(code=left.value.code, out=told.out, err=told.err)
+        printed = capsys.readouterr()
+        return SimpleNamespace(code=exit_info.value.code, out=printed.out, err=printed.err)
 
     return run
 
@@ -81,7 +81,7 @@ def rows(out: str) -> list[tuple[str, str, str, list[str]]]:
 
 
 def test_a_server_that_keeps_every_rule_passes_strictly(conform: Callable[..., SimpleNamespace]) -> None:
-    with fake_server(answers(GOOD)) as server:
+    with fake_server(answer_with(GOOD)) as server:
         run = conform(server.url, "--strict", "--json")
 
     assert (run.code, run.err) == (0, "")
@@ -104,7 +104,7 @@ def test_a_server_that_keeps_every_rule_passes_strictly(conform: Callable[..., S
 
 def test_the_first_broken_rule_is_named_with_its_frame(conform: Callable[..., SimpleNamespace]) -> None:
     gap = [*streams.TOOL_ROUND[:4], *streams.TOOL_ROUND[5:]]
-    with fake_server(answers({"/v1/responses": gap})) as server:
+    with fake_server(answer_with({"/v1/responses": gap})) as server:
         run = conform(server.url)
 
     assert run.code == 1
@@ -120,7 +120,7 @@ def test_the_first_broken_rule_is_named_with_its_frame(conform: Callable[..., Si
 
 
 def test_a_should_is_shown_and_fails_only_when_strict(conform: Callable[..., SimpleNamespace]) -> None:
-    with fake_server(answers({"/v1/responses": streams.TOOL_ROUND}, done=b"")) as server:
+    with fake_server(answer_with({"/v1/responses": streams.TOOL_ROUND}, end_frame=b"")) as server:
         lenient = conform(server.url, "--protocol", "responses")
         strict = conform(f"{server.url}/v1", "--protocol", "responses", "--strict")
 
@@ -130,7 +130,7 @@ def test_a_should_is_shown_and_fails_only_when_strict(conform: Callable[..., Sim
 
 
 def test_what_is_sent_is_what_was_asked_for(conform: Callable[..., SimpleNamespace]) -> None:
-    with fake_server(answers(GOOD)) as server:
+    with fake_server(answer_with(GOOD)) as server:
         run = conform(
             f"{server.url}/v1/chat/completions?key=1",
             *("--prompt", "Hi", "--model", "m", "--header", "authorization: Bearer x"),
@@ -138,9 +138,9 @@ def test_what_is_sent_is_what_was_asked_for(conform: Callable[..., SimpleNamespa
 
     message = {"role": "user", "content": "Hi"}
     assert run.code == 0
-    assert {asked.line for asked in server.requests} == {"POST /v1/chat/completions HTTP/1.1"}
-    assert {asked.headers["authorization"] for asked in server.requests} == {"Bearer x"}
-    assert [asked.body for asked in server.requests] == [
+    assert {request.line for request in server.requests} == {"POST /v1/chat/completions HTTP/1.1"}
+    assert {request.headers["authorization"] for request in server.requests} == {"Bearer x"}
+    assert [request.body for request in server.requests] == [
         {"model": "m", "messages": [message], "stream": True},
         {"model": "m", "messages": [message], "stream": True, "stream_options": {"include_usage": True}},
         {"model": "m", "messages": [message], "stream": False},
@@ -149,17 +149,17 @@ def test_what_is_sent_is_what_was_asked_for(conform: Callable[..., SimpleNamespa
 
 
 def test_the_only_model_of_a_server_is_asked_for(conform: Callable[..., SimpleNamespace]) -> None:
-    def answer(connection: socket.socket, asked: ReceivedRequest) -> None:
-        if asked.line.startswith("GET /v1/models "):
+    def answer(connection: socket.socket, request: ReceivedRequest) -> None:
+        if request.line.startswith("GET /v1/models "):
             connection.sendall(full_response({"object": "list", "data": [{"id": "tutor"}]}))
         else:
-            answers(GOOD)(connection, asked)
+            answer_with(GOOD)(connection, request)
 
     with fake_server(answer) as server:
         conform(server.url, "--protocol", "responses")
         conform(server.url, "--protocol", "ui-stream", "--ui-version", "5")
 
-    assert [asked.body.get("model") for asked in server.requests if asked.body] == ["tutor"] * 3 + [None] * 2
+    assert [request.body.get("model") for request in server.requests if request.body] == ["tutor"] * 3 + [None] * 2
     assert server.requests[-1].headers["x-palaver-ui-version"] == "5"
 
 
@@ -168,20 +168,20 @@ def test_a_server_that_answers_badly_is_told_so(conform: Callable[..., SimpleNam
     with fake_server(odd) as server:
         crash = conform(server.url, "--protocol", "responses", "--json")
     with fake_server(response_head(content_length="100") + b"data: {}\n\n") as server:
-        cut = conform(server.url, "--protocol", "ui-stream", "--json")
+        cut_off = conform(server.url, "--protocol", "ui-stream", "--json")
     with fake_server(response_head(content_encoding="gzip") + b"x") as server:
         coded = conform(server.url, "--protocol", "ui-stream", "--json")
 
     assert (crash.code, rows(crash.out)[0]) == (1, ("responses", "stream", "broken", ["E1"]))
     assert rows(crash.out)[2] == ("responses", "bad request", "broken", ["E2"])
     assert "the answer is 500: no message" in crash.out
-    assert (cut.code, rows(cut.out)[0][3]) == (1, ["E1"])
-    assert "the connection broke" in cut.out
+    assert (cut_off.code, rows(cut_off.out)[0][3]) == (1, ["E1"])
+    assert "the connection broke" in cut_off.out
     assert (coded.code, rows(coded.out)[0][3]) == (1, ["E1"])
 
 
 def test_a_stream_that_does_not_end_is_given_up(conform: Callable[..., SimpleNamespace]) -> None:
-    def answer(connection: socket.socket, asked: ReceivedRequest) -> None:
+    def answer(connection: socket.socket, request: ReceivedRequest) -> None:
         connection.sendall(response_head() + b": wait\n\n")
         server.test_ended.wait(20)
 
@@ -198,18 +198,18 @@ def test_what_cannot_be_graded_is_exit_code_2(conform: Callable[..., SimpleNames
         port = free.getsockname()[1]
     recorded = tmp_path / "stream.txt"
     recorded.write_bytes(b"")
-    with fake_server(NOTHING) as server:
-        nothing = conform(server.url)
+    with fake_server(NOT_FOUND) as server:
+        not_found = conform(server.url)
     with fake_server(full_response(b"Who are you?", "text/plain", status="401 Unauthorized")) as server:
         refused = conform(server.url, "--json")
 
-    gone = conform(f"http://127.0.0.1:{port}")
-    assert (nothing.code, refused.code, gone.code) == (2, 2, 2)
-    assert nothing.out.count("not served") == 4
+    unreachable = conform(f"http://127.0.0.1:{port}")
+    assert (not_found.code, refused.code, unreachable.code) == (2, 2, 2)
+    assert not_found.out.count("not served") == 4
     assert msgspec.json.decode(refused.out)["ok"] is False
     assert rows(refused.out)[0] == ("responses", "stream", "refused", [])
     assert msgspec.json.decode(refused.out)["checks"][0]["note"] == "401: Who are you?"
-    assert gone.err.startswith(f"Error: http://127.0.0.1:{port}/v1/models cannot be reached: ")
+    assert unreachable.err.startswith(f"Error: http://127.0.0.1:{port}/v1/models cannot be reached: ")
     for arguments, line in {
         (): "Give a URL, or --file with a recorded stream.",
         ("http://a.example", "--file", str(recorded)): "Give a URL, or --file with a recorded stream.",
@@ -276,11 +276,11 @@ def test_our_own_server_passes_strictly(conform: Callable[..., SimpleNamespace])
 
 def test_a_service_is_graded_by_its_own_url_or_beside_its_workflow(conform: Callable[..., SimpleNamespace]) -> None:
     with serving(scripted) as url:
-        own = conform(f"{url}/services/scripted", "--strict", "--json")
-        nobody = conform(f"{url}/services/nobody", "--json")
+        scripted_run = conform(f"{url}/services/scripted", "--strict", "--json")
+        unknown = conform(f"{url}/services/nobody", "--json")
         nameless = conform(url, "--protocol", "services")
 
-    assert (own.code, rows(own.out)) == (
+    assert (scripted_run.code, rows(scripted_run.out)) == (
         0,
         [
             ("services", "stream", "ok", []),
@@ -288,8 +288,8 @@ def test_a_service_is_graded_by_its_own_url_or_beside_its_workflow(conform: Call
             ("services", "bad request", "ok", []),
         ],
     )
-    places = [row["place"] for row in msgspec.json.decode(own.out)["checks"]]
-    assert places == [f"{url}/services/scripted/stream", *[f"{url}/services/scripted"] * 2]
-    assert (nobody.code, rows(nobody.out)) == (2, [("services", "stream", "not served", [])])
+    urls = [row["place"] for row in msgspec.json.decode(scripted_run.out)["checks"]]
+    assert urls == [f"{url}/services/scripted/stream", *[f"{url}/services/scripted"] * 2]
+    assert (unknown.code, rows(unknown.out)) == (2, [("services", "stream", "not served", [])])
     assert nameless.code == 2
     assert "A service has a name" in nameless.err

@@ -56,14 +56,14 @@ def newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
 def test_the_option_comes_before_the_variable_the_file_and_the_users_own(
     palaver: Palaver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = [database_url(None)]
+    urls = [database_url(None)]
     (tmp_path / "palaver.toml").write_text('db = "file.db"', encoding="utf-8")
-    found.append(database_url(None))
+    urls.append(database_url(None))
     monkeypatch.setenv("PALAVER_DB", "variable.db")
-    found.append(database_url(None))
-    found.append(database_url("option.db"))
+    urls.append(database_url(None))
+    urls.append(database_url("option.db"))
 
-    assert found == [str(tmp_path / "data" / "palaver" / "palaver.db"), "file.db", "variable.db", "option.db"]
+    assert urls == [str(tmp_path / "data" / "palaver" / "palaver.db"), "file.db", "variable.db", "option.db"]
 
 
 async def test_a_database_is_open_for_as_long_as_the_block_takes(tmp_path: Path) -> None:
@@ -72,9 +72,11 @@ async def test_a_database_is_open_for_as_long_as_the_block_takes(tmp_path: Path)
 
 
 def test_a_line_for_a_shell_has_no_password() -> None:
-    told = postgres_command("pg_dump", "--file=a b", "--dbname=postgresql+psycopg://u:p%40s@h:5432/db?a=1&password=x")
+    command_line = postgres_command(
+        "pg_dump", "--file=a b", "--dbname=postgresql+psycopg://u:p%40s@h:5432/db?a=1&password=x"
+    )
 
-    assert told == "pg_dump '--file=a b' '--dbname=postgresql://u@h:5432/db?a=1&password='"
+    assert command_line == "pg_dump '--file=a b' '--dbname=postgresql://u@h:5432/db?a=1&password='"
 
 
 @pytest.mark.parametrize("command", [["migrate"], ["backup", "x.zip"], ["restore", "x.zip"]])
@@ -130,21 +132,21 @@ def test_migrate_says_the_same_in_words(palaver: Palaver, tmp_path: Path, newer:
     code, out, _ = palaver("migrate", "--db", "my.db")
 
     [copy] = tmp_path.glob("*.backup")
-    told = (
+    message = (
         f"my.db was brought from form {SCHEMA_VERSION} to form {head}. As it was before, it is kept as {copy.name}.\n"
     )
-    assert (code, out) == (0, told)
+    assert (code, out) == (0, message)
 
 
 def test_migrate_knows_servers_too(palaver: Palaver, postgres_url: str, newer: Callable[[], str]) -> None:
-    place = postgres_url.replace(postgres_url.partition("palaver:")[2].partition("@")[0], "***")
+    masked_url = postgres_url.replace(postgres_url.partition("palaver:")[2].partition("@")[0], "***")
 
-    assert palaver("migrate", "--db", postgres_url) == (0, f"{place} was made, in form {SCHEMA_VERSION}.\n", "")
-    assert palaver("migrate", "--db", postgres_url) == (0, f"{place} is up to date (form {SCHEMA_VERSION}).\n", "")
+    assert palaver("migrate", "--db", postgres_url) == (0, f"{masked_url} was made, in form {SCHEMA_VERSION}.\n", "")
+    assert palaver("migrate", "--db", postgres_url) == (0, f"{masked_url} is up to date (form {SCHEMA_VERSION}).\n", "")
     head = newer()
     assert palaver("migrate", "--db", postgres_url, "--dry-run") == (
         0,
-        f"{place} would be brought from form {SCHEMA_VERSION} to form {head}.\n",
+        f"{masked_url} would be brought from form {SCHEMA_VERSION} to form {head}.\n",
         "",
     )
 
@@ -174,11 +176,11 @@ def test_both_say_it_in_json_too(palaver: Palaver, tmp_path: Path) -> None:
         file.execute("INSERT INTO projects VALUES ('team-a', 0)")
         file.commit()
 
-    made = msgspec.json.decode(palaver("backup", "b.zip", "--db", "sqlite:///my.db", "--json")[1])
+    manifest = msgspec.json.decode(palaver("backup", "b.zip", "--db", "sqlite:///my.db", "--json")[1])
     back = msgspec.json.decode(palaver("restore", "b.zip", "--db", "other.db", "--json")[1])
 
-    assert (made["schema"], [part["name"] for part in made["files"]]) == (SCHEMA_VERSION, ["palaver.db"])
-    assert back == {"database": "other.db", "schema": SCHEMA_VERSION, "made_at": made["made_at"], "aside": []}
+    assert (manifest["schema"], [part["name"] for part in manifest["files"]]) == (SCHEMA_VERSION, ["palaver.db"])
+    assert back == {"database": "other.db", "schema": SCHEMA_VERSION, "made_at": manifest["made_at"], "aside": []}
     with closing(sqlite3.connect("other.db")) as file:
         assert file.execute("SELECT name FROM projects").fetchall() == [("team-a",)]
 
@@ -186,9 +188,9 @@ def test_both_say_it_in_json_too(palaver: Palaver, tmp_path: Path) -> None:
 def test_for_postgresql_they_say_which_program_to_use(palaver: Palaver) -> None:
     url = "postgresql://palaver:secret@db.example.org/palaver"
 
-    place = "--dbname=postgresql://palaver@db.example.org/palaver"
+    masked_url = "--dbname=postgresql://palaver@db.example.org/palaver"
 
-    dump = f"error: PostgreSQL has a program for that: pg_dump --format=custom --file=b.dump {place}\n"
+    dump = f"error: PostgreSQL has a program for that: pg_dump --format=custom --file=b.dump {masked_url}\n"
     assert palaver("backup", "b.dump", "--db", url) == (2, "", dump)
-    back = f"error: PostgreSQL has a program for that: pg_restore --clean --if-exists {place} b.dump\n"
+    back = f"error: PostgreSQL has a program for that: pg_restore --clean --if-exists {masked_url} b.dump\n"
     assert palaver("restore", "b.dump", "--db", url) == (2, "", back)

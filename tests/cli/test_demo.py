@@ -24,7 +24,7 @@ def demo(home: Path) -> Iterator[ServerProcess]:
         yield server
 
 
-def listed(demo: ServerProcess, path: str) -> list[dict[str, Any]]:
+def list_items(demo: ServerProcess, path: str) -> list[dict[str, Any]]:
     answer = httpx.get(f"{demo.url}{path}", trust_env=False, timeout=60)
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]
@@ -44,7 +44,7 @@ def listed(demo: ServerProcess, path: str) -> list[dict[str, Any]]:
     ],
 )
 def test_every_page_has_something_to_look_at(demo: ServerProcess, path: str, count: int) -> None:
-    assert len(listed(demo, path)) == count
+    assert len(list_items(demo, path)) == count
 
 
 def test_it_shows_around_unless_somebody_wants_no_tour(
@@ -55,26 +55,26 @@ def test_it_shows_around_unless_somebody_wants_no_tour(
 
     assert is_toured(demo)
     monkeypatch.setenv("PALAVER_TOUR", "false")
-    with demo_process(tmp_path) as other:
-        assert not is_toured(other)
+    with demo_process(tmp_path) as second_demo:
+        assert not is_toured(second_demo)
 
 
 def test_every_conversation_was_answered(demo: ServerProcess) -> None:
-    threads = listed(demo, "/api/threads?limit=50")
+    threads = list_items(demo, "/api/threads?limit=50")
 
     assert {thread["workflow"] for thread in threads} == {"eliza", "calculator"}
     assert [thread["title"] for thread in threads if not thread["out"]["text"]] == []
 
 
 def test_a_trace_of_another_program_is_among_them_as_a_conversation(demo: ServerProcess) -> None:
-    (trace,) = [trace for trace in listed(demo, "/api/traces?limit=200") if trace["service"] == "travel-desk"]
+    (trace,) = [trace for trace in list_items(demo, "/api/traces?limit=200") if trace["service"] == "travel-desk"]
 
     assert trace["in"]["text"] == "Is there a train to Bergen tonight?"
     assert trace["out"]["text"].startswith("Yes: the night train leaves at 23:25")
 
 
 def test_its_two_evaluations_answer_whether_it_is_worse(demo: ServerProcess) -> None:
-    hasty, base = [one["id"] for one in listed(demo, "/api/evaluations")]
+    hasty, base = [one["id"] for one in list_items(demo, "/api/evaluations")]
     compared = httpx.get(
         f"{demo.url}/api/evaluations/compare",
         params={"base": base, "candidate": hasty},
@@ -82,19 +82,19 @@ def test_its_two_evaluations_answer_whether_it_is_worse(demo: ServerProcess) -> 
         timeout=60,
     ).json()
 
-    said = {one["name"]: (one["verdict"], one["regressions"]) for one in compared["evaluators"]}
-    assert said["contains"] == ("worse", 8)
-    assert said["tool_sequence"][0] == "worse"
-    assert said["latency_budget"] == ("same", 0)
+    verdicts = {one["name"]: (one["verdict"], one["regressions"]) for one in compared["evaluators"]}
+    assert verdicts["contains"] == ("worse", 8)
+    assert verdicts["tool_sequence"][0] == "worse"
+    assert verdicts["latency_budget"] == ("same", 0)
 
 
 def test_what_is_done_in_it_stays_and_is_not_filled_again(tmp_path: Path) -> None:
     def titles(server: ServerProcess) -> list[str]:
-        return [thread["title"] for thread in listed(server, "/api/threads?limit=50")]
+        return [thread["title"] for thread in list_items(server, "/api/threads?limit=50")]
 
     with demo_process(tmp_path) as first:
-        made = httpx.post(f"{first.url}/api/threads", json={"workflow": "eliza", "title": "Mine"}, trust_env=False)
-        assert made.status_code == 201
+        response = httpx.post(f"{first.url}/api/threads", json={"workflow": "eliza", "title": "Mine"}, trust_env=False)
+        assert response.status_code == 201
         assert first.stop() == 0
 
     with demo_process(tmp_path) as second:
@@ -107,11 +107,11 @@ def test_what_is_done_in_it_stays_and_is_not_filled_again(tmp_path: Path) -> Non
 
 
 def test_somebodys_own_database_is_neither_forgotten_nor_filled(tmp_path: Path) -> None:
-    own = tmp_path / "own.db"
-    own.write_bytes(b"mine")
+    configured_db = tmp_path / "own.db"
+    configured_db.write_bytes(b"mine")
     run = subprocess.run(
         [sys.executable, "-m", "palaver.cli", "demo", "--fresh", "--no-browser", "--port", "0"],
-        env={**os.environ, "PALAVER_DB": str(own)},
+        env={**os.environ, "PALAVER_DB": str(configured_db)},
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -123,4 +123,4 @@ def test_somebodys_own_database_is_neither_forgotten_nor_filled(tmp_path: Path) 
         2,
         "error: --fresh forgets the demo's own database, but db names another: leave one of them out.\n",
     )
-    assert own.read_bytes() == b"mine"
+    assert configured_db.read_bytes() == b"mine"

@@ -33,9 +33,9 @@ PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 @pytest.fixture
 def file(made_file: Path, tmp_path: Path) -> Path:
-    made = Path(shutil.copy(made_file, tmp_path / "palaver.db"))
-    made.chmod(0o600)
-    return made
+    copy_path = Path(shutil.copy(made_file, tmp_path / "palaver.db"))
+    copy_path.chmod(0o600)
+    return copy_path
 
 
 def lines(checks: list[Check]) -> list[tuple[str, str]]:
@@ -57,9 +57,9 @@ def test_settings_that_are_known_and_agree_are_one_good_line(tmp_path: Path) -> 
     (tmp_path / "palaver.toml").write_text("port = 9000\n[jobchat]\nprovider = 'scripted'\n", encoding="utf-8")
     env = {"PALAVER_KEY": "x", "PALAVER_JOBCHAT_MODEL": "m", "PALAVER_WEBHOOK_SECRET": "s", "PALAVER_PORT": "9001"}
 
-    found = list(set_.check_settings(Settings(), folder=tmp_path, env=env, database="", has_key=None))
+    result = list(set_.check_settings(Settings(), folder=tmp_path, env=env, database="", has_key=None))
 
-    assert found == [ok("settings", "Every setting is known, and none contradicts another.")]
+    assert result == [ok("settings", "Every setting is known, and none contradicts another.")]
 
 
 FAULTS: list[tuple[str, tuple[str, str]]] = [
@@ -118,10 +118,10 @@ FAULTS: list[tuple[str, tuple[str, str]]] = [
 
 @pytest.mark.parametrize(("toml", "expected"), FAULTS, ids=[toml.splitlines()[0] for toml, _ in FAULTS])
 def test_a_setting_that_nobody_reads_or_means_is_told(tmp_path: Path, toml: str, expected: tuple[str, str]) -> None:
-    found = of_settings(tmp_path, toml)
+    result = of_settings(tmp_path, toml)
 
-    assert found[0] == expected
-    assert len(found) == (2 if "max_body" in toml else 1)
+    assert result[0] == expected
+    assert len(result) == (2 if "max_body" in toml else 1)
 
 
 def test_a_variable_that_is_almost_a_setting_is_told_and_others_are_left_alone(tmp_path: Path) -> None:
@@ -221,9 +221,9 @@ def test_a_database_below_a_file_can_never_be_made(tmp_path: Path) -> None:
 
 
 def test_one_in_memory_keeps_nothing() -> None:
-    says = "The database is in memory: all of it is gone with the server."
+    message = "The database is in memory: all of it is gone with the server."
 
-    assert see("sqlite://") == [warning("database", says, "Give a file with --db to keep it.")]
+    assert see("sqlite://") == [warning("database", message, "Give a file with --db to keep it.")]
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ NEEDS = [
 ]
 
 
-def here(**versions: str) -> Callable[[str], str | None]:
+def installed(**versions: str) -> Callable[[str], str | None]:
     return {"alpha": "1.10.1", "uvloop": "1.0", **versions}.get
 
 
@@ -295,36 +295,36 @@ JOB_CHAT = "Job Chat: its two ways to a model, and a parser of JavaScript"
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("lookup", "expected"),
     [
-        (here(), ok("extras", f"jobchat is not installed: it gives {JOB_CHAT}.",
+        (installed(), ok("extras", f"jobchat is not installed: it gives {JOB_CHAT}.",
                     "To have it: pip install 'palaver[jobchat]'.")),
-        (here(beta="2", gamma="3.1.0"), ok("extras", f"jobchat is installed: {JOB_CHAT}.")),
-        (here(beta="2"), warning("extras", "jobchat is installed in part: gamma is missing.",
+        (installed(beta="2", gamma="3.1.0"), ok("extras", f"jobchat is installed: {JOB_CHAT}.")),
+        (installed(beta="2"), warning("extras", "jobchat is installed in part: gamma is missing.",
                                  f"For {JOB_CHAT}: pip install 'palaver[jobchat]'.")),
-        (here(beta="2.0rc1", gamma="3.0.9"), warning(
+        (installed(beta="2.0rc1", gamma="3.0.9"), warning(
             "extras", "jobchat is installed in part: gamma 3.0.9 is older than 3.1.",
             f"For {JOB_CHAT}: pip install 'palaver[jobchat]'.")),
     ],
     ids=["none", "whole", "in part", "too old"],
 )  # fmt: skip
-def test_an_extra_is_there_or_not_or_in_part(found: Callable[[str], str | None], expected: Check) -> None:
-    assert list(checks.check_packages(NEEDS, found)) == [
+def test_an_extra_is_there_or_not_or_in_part(lookup: Callable[[str], str | None], expected: Check) -> None:
+    assert list(checks.check_packages(NEEDS, lookup)) == [
         ok("packages", "All 1 packages that Palaver needs are here."),
         expected,
     ]
 
 
 def test_what_everybody_needs_is_a_problem_where_it_is_missing_or_old() -> None:
-    again = "Install Palaver again: pip install --upgrade palaver."
+    advice = "Install Palaver again: pip install --upgrade palaver."
 
     assert [
-        next(checks.check_packages(["alpha>=1.2", "delta"], found))
-        for found in (here(alpha="1.1"), here(delta="1"), here())
+        next(checks.check_packages(["alpha>=1.2", "delta"], lookup))
+        for lookup in (installed(alpha="1.1"), installed(delta="1"), installed())
     ] == [
-        problem("packages", "alpha 1.1 is older than 1.2; delta is missing.", again),
+        problem("packages", "alpha 1.1 is older than 1.2; delta is missing.", advice),
         ok("packages", "All 2 packages that Palaver needs are here."),
-        problem("packages", "delta is missing.", again),
+        problem("packages", "delta is missing.", advice),
     ]
 
 
@@ -360,8 +360,8 @@ def at(port: int, host: str = "127.0.0.1") -> Check:
 
 
 def test_a_free_port_is_well() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
 
     assert at(port) == ok("port", f"127.0.0.1:{port} is free.")
     assert at(0) == ok("port", "Any free port is taken, as port = 0 says.")
@@ -369,17 +369,17 @@ def test_a_free_port_is_well() -> None:
 
 def test_another_program_on_the_port_is_a_problem() -> None:
     with listening(b"HTTP/1.1 200 OK\r\nServer: other\r\n\r\n{}") as port:
-        found = at(port)
+        result = at(port)
 
-    assert found == problem("port", f"127.0.0.1:{port} is taken by another program.", "Stop that, or give --port.")
+    assert result == problem("port", f"127.0.0.1:{port} is taken by another program.", "Stop that, or give --port.")
 
 
 def test_a_palaver_on_the_port_is_well_and_named() -> None:
     body = b'{"version":"9.9.9"}'
     with listening(b"HTTP/1.1 200 OK\r\nx-api-version: 9.9.9\r\n\r\n" + body) as port:
-        found = at(port)
+        result = at(port)
 
-    assert found == ok("port", f"A Palaver 9.9.9 answers on 127.0.0.1:{port}.", "A second one wants another --port.")
+    assert result == ok("port", f"A Palaver 9.9.9 answers on 127.0.0.1:{port}.", "A second one wants another --port.")
 
 
 def test_ports_and_hosts_that_there_are_none_of_are_problems() -> None:
@@ -391,13 +391,15 @@ def test_ports_and_hosts_that_there_are_none_of_are_problems() -> None:
 
 # Clocks
 
-LOOK = DatabaseReport(kind="sqlite", state=SchemaState(SCHEMA_VERSION, is_empty=False), version="1", bytes=1)
+DATABASE_REPORT = DatabaseReport(kind="sqlite", state=SchemaState(SCHEMA_VERSION, is_empty=False), version="1", bytes=1)
 DO = "Set it by NTP (timedatectl set-ntp true, or your system's way)."
 
 
-def clock(wall: timedelta, monotonic: float = 1.0, *, now: datetime = NOW, **look: Any) -> list[tuple[str, str]]:
-    seen = msgspec.structs.replace(LOOK, **look)
-    return lines(list(checks.check_clock(ClockReading(now, 10.0), ClockReading(now + wall, 10.0 + monotonic), seen)))
+def clock(
+    wall: timedelta, monotonic: float = 1.0, *, now: datetime = NOW, **report_fields: Any
+) -> list[tuple[str, str]]:
+    report = msgspec.structs.replace(DATABASE_REPORT, **report_fields)
+    return lines(list(checks.check_clock(ClockReading(now, 10.0), ClockReading(now + wall, 10.0 + monotonic), report)))
 
 
 SECOND = timedelta(seconds=1)
@@ -501,19 +503,21 @@ def test_problems_are_listed_with_what_to_do_and_end_with_1(tmp_path: Path, monk
     (tmp_path / "palaver.toml").write_text("max_bdoy = 1\nhost = '0.0.0.0'\nport = 0\n", encoding="utf-8")
     (tmp_path / "palaver.toml").chmod(0o600)
 
-    shown, document = doctor("--db", "new.db"), doctor("--db", "new.db", "--json")
+    text_run, document = doctor("--db", "new.db"), doctor("--db", "new.db", "--json")
 
-    listed = msgspec.json.decode(document.output)
-    assert (shown.return_value, document.return_value) == (1, 1)
-    assert "✗ settings  problem: palaver.toml sets max_bdoy, which is no setting. Write max_body.\n" in shown.output
-    assert listed["problems"] == [
+    report_json = msgspec.json.decode(document.output)
+    assert (text_run.return_value, document.return_value) == (1, 1)
+    assert "✗ settings  problem: palaver.toml sets max_bdoy, which is no setting. Write max_body.\n" in text_run.output
+    assert report_json["problems"] == [
         "palaver.toml sets max_bdoy, which is no setting. Write max_body.",
         (
             "Others can reach 0.0.0.0, and there is no key to tell who they are."
             " Make one with palaver key create, or bind to 127.0.0.1."
         ),
     ]
-    assert listed["problems"] == [f"{row['says']} {row['do']}" for row in listed["checks"] if row["sign"] == "problem"]
+    assert report_json["problems"] == [
+        f"{row['says']} {row['do']}" for row in report_json["checks"] if row["sign"] == "problem"
+    ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["palaver.toml"]
 
 
@@ -546,7 +550,9 @@ def test_a_server_at_work_is_named_and_not_in_the_way(file: Path, tmp_path: Path
         port = url.rpartition(":")[2]
         ran = doctor("--db", str(file), "--json", PALAVER_PORT=port)
 
-    says = [row["says"] for row in msgspec.json.decode(ran.output)["checks"] if row["subject"] in ("port", "database")]
+    messages = [
+        row["says"] for row in msgspec.json.decode(ran.output)["checks"] if row["subject"] in ("port", "database")
+    ]
     assert ran.return_value == 0
-    assert says[1:3] == [f"Its form is {SCHEMA_VERSION}, the one that this Palaver knows.", "It can be written."]
-    assert says[-1] == f"A Palaver {version('palaver')} answers on 127.0.0.1:{port}."
+    assert messages[1:3] == [f"Its form is {SCHEMA_VERSION}, the one that this Palaver knows.", "It can be written."]
+    assert messages[-1] == f"A Palaver {version('palaver')} answers on 127.0.0.1:{port}."

@@ -36,11 +36,11 @@ def test_a_user_is_counted_first_and_erased_when_told(tmp_path: Path) -> None:
 
 def test_rows_that_were_cut_from_it_are_named_and_stay(tmp_path: Path) -> None:
     path = str(tmp_path / "palaver.db")
-    cut = {"source": {"kind": "conversation", "id": "conv_1", "upto": None}}
+    row_meta = {"source": {"kind": "conversation", "id": "conv_1", "upto": None}}
 
     async def fill() -> None:
         database = open_database(path)
-        await database.write(testset_rows.insert_metas, "default", "ts_1", {b"\0" * 15 + b"\1": cut})
+        await database.write(testset_rows.insert_metas, "default", "ts_1", {b"\0" * 15 + b"\1": row_meta})
         await database.close()
 
     asyncio.run(fill())

@@ -64,10 +64,10 @@ def figures(*arguments: str, **more: str) -> dict[str, Any]:
     return msgspec.json.decode(evaluated(*arguments, "--json", **more).stdout)
 
 
-def passes(found: dict[str, Any]) -> dict[tuple[str, str], float]:
+def passes(numbers: dict[str, Any]) -> dict[tuple[str, str], float]:
     return {
         (variant["name"], one["name"]): round(one["pass_rate"], 3)
-        for variant in found["variants"]
+        for variant in numbers["variants"]
         for one in variant["evaluators"]
     }
 
@@ -102,31 +102,31 @@ def test_a_column_of_questions_is_what_the_user_says(folder: Path) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_parameters_of_evaluators_and_names_of_ones_own_are_taken() -> None:
-    found = figures("-e", 'regex:{"pattern": "^H"}', "-e", 'ends in O=regex:{"pattern": "O$"}')
+    numbers = figures("-e", 'regex:{"pattern": "^H"}', "-e", 'ends in O=regex:{"pattern": "O$"}')
 
-    assert passes(found) == {("tutor", "regex"): 1.0, ("tutor", "ends in O"): 0.333}
+    assert passes(numbers) == {("tutor", "regex"): 1.0, ("tutor", "ends in O"): 0.333}
 
 
 def test_evaluators_of_agenta_s_are_taken_over_and_what_is_left_out_is_told(folder: Path) -> None:
-    there = [
+    agenta_evaluators = [
         {"name": "same", "evaluator_key": "auto_exact_match", "settings_values": {"correct_answer_key": "expected"}},
         {"name": "own", "evaluator_key": "auto_custom_code_run", "settings_values": {"code": "import os"}},
     ]
-    (folder / "agenta.json").write_bytes(msgspec.json.encode(there))
+    (folder / "agenta.json").write_bytes(msgspec.json.encode(agenta_evaluators))
 
-    found = evaluated("--agenta", "agenta.json", "--json")
+    result = evaluated("--agenta", "agenta.json", "--json")
 
-    assert [one["name"] for one in msgspec.json.decode(found.stdout)["variants"][0]["evaluators"]] == ["same"]
-    assert "own: Code is never taken over" in found.stderr
+    assert [one["name"] for one in msgspec.json.decode(result.stdout)["variants"][0]["evaluators"]] == ["same"]
+    assert "own: Code is never taken over" in result.stderr
 
 
 def test_variants_have_their_parameters_in_files_or_in_place_and_are_compared(folder: Path) -> None:
     (folder / "short.json").write_text('{"style": "short"}', encoding="utf-8")
     result = evaluated("-e", "exact_match", "--variant", "base:{}", "--variant", "new:short.json")
-    found = figures("-e", "exact_match", "--variant", "base:{}", "--variant", "new:short.json")
+    numbers = figures("-e", "exact_match", "--variant", "base:{}", "--variant", "new:short.json")
 
-    assert passes(found) == {("base", "exact_match"): 0.667, ("new", "exact_match"): 0.333}
-    assert [one["evaluators"][0]["regressions"] for one in found["comparisons"]] == [2]
+    assert passes(numbers) == {("base", "exact_match"): 0.667, ("new", "exact_match"): 0.333}
+    assert [one["evaluators"][0]["regressions"] for one in numbers["comparisons"]] == [2]
     assert "\nnew beside base:\nevaluator    verdict" in result.stdout
 
 
@@ -162,20 +162,20 @@ def test_a_set_that_a_package_brings_is_found_by_its_name(folder: Path, monkeypa
 
 @pytest.mark.usefixtures("folder")
 def test_what_is_stored_is_found_by_its_name() -> None:
-    async def kept() -> None:
+    async def create_variant() -> None:
         database = open_database("runs.db")
         short = VariantDraft(workflow="tutor", name="short", parameters={"style": "short"})
         await database.write(variants.create_variant, "default", short, id="var_1", at=datetime.now(UTC))
         await database.close()
 
-    asyncio.run(kept())
+    asyncio.run(create_variant())
     first = figures("-e", "exact_match", "--db", "runs.db")
-    again = figures("-e", "exact_match", "--db", "runs.db", "--variant", "short", testset="questions.csv")
+    second = figures("-e", "exact_match", "--db", "runs.db", "--variant", "short", testset="questions.csv")
     Path("questions.csv").rename("moved.csv")
     by_id = figures("-e", "exact_match", "--db", "runs.db", testset=first["testset"])
 
-    assert passes(again) == {("short:1", "exact_match"): 0.333}
-    assert (again["testset"], again["revision"]) == (by_id["testset"], by_id["revision"]) == (first["testset"], 1)
+    assert passes(second) == {("short:1", "exact_match"): 0.333}
+    assert (second["testset"], second["revision"]) == (by_id["testset"], by_id["revision"]) == (first["testset"], 1)
 
 
 # Gates
@@ -201,22 +201,22 @@ def test_a_gate_that_is_not_passed_is_named_and_fails(gates: list[str], code: in
 def test_what_passed_before_and_does_not_now_is_a_regression(folder: Path) -> None:
     stored = ("-e", "exact_match", "--db", "runs.db", "--compare", "last", "--max-regressions", "0")
     first = evaluated(*stored)
-    again = evaluated(*stored)
+    second = evaluated(*stored)
     (folder / "questions.csv").write_text(QUESTIONS + "new,row\n", encoding="utf-8")
     worse = evaluated(*stored, "--variant", 'tutor:{"style": "short"}')
 
-    assert (first.return_value, again.return_value, worse.return_value) == (0, 0, 1)
+    assert (first.return_value, second.return_value, worse.return_value) == (0, 0, 1)
     assert "There is no earlier evaluation of this test set to compare with: this is the first." in first.stderr
-    assert "exact_match  same" in again.stdout
+    assert "exact_match  same" in second.stdout
     assert "exact_match: 2 rows pass no longer, 0 may. The first: row_" in worse.stderr
 
 
 @pytest.mark.usefixtures("folder")
 def test_an_earlier_one_is_compared_with_by_its_id() -> None:
     before = figures("-e", "exact_match", "--db", "runs.db")["evaluation"]
-    found = figures("-e", "exact_match", "--db", "runs.db", "--compare", before)
+    numbers = figures("-e", "exact_match", "--db", "runs.db", "--compare", before)
 
-    assert [one["base"] for one in found["comparisons"]] == [f"{before}:tutor"]
+    assert [one["base"] for one in numbers["comparisons"]] == [f"{before}:tutor"]
 
 
 # Files
@@ -225,13 +225,13 @@ def test_an_earlier_one_is_compared_with_by_its_id() -> None:
 @pytest.mark.usefixtures("folder")
 def test_results_are_written_to_files() -> None:
     files = {form: f"out.{form}" for form in ("junit", "markdown", "html", "csv", "jsonl")}
-    evaluated("-e", "exact_match", *(word for form, name in files.items() for word in (f"--{form}", name)))
+    evaluated("-e", "exact_match", *(argument for form, name in files.items() for argument in (f"--{form}", name)))
 
-    begins = {form: Path(name).read_text(encoding="utf-8")[:9] for form, name in files.items()}
-    assert begins["junit"] == "<?xml ver"
-    assert begins["markdown"] == "## questi"
-    assert begins["html"] == "<!doctype"
-    assert begins["csv"] == "row,varia"
+    heads = {form: Path(name).read_text(encoding="utf-8")[:9] for form, name in files.items()}
+    assert heads["junit"] == "<?xml ver"
+    assert heads["markdown"] == "## questi"
+    assert heads["html"] == "<!doctype"
+    assert heads["csv"] == "row,varia"
     assert len(Path(files["csv"]).read_text(encoding="utf-8").splitlines()) == 4
 
 
@@ -284,10 +284,10 @@ def test_when_too_many_calls_fail_the_rest_is_cancelled(folder: Path) -> None:
 def test_what_cannot_be_run_is_said_and_ends_with_2(arguments: list[str], why: str) -> None:
     result = CliRunner().invoke(command, arguments, standalone_mode=False)
 
-    said = result.stderr + (
+    output = result.stderr + (
         result.exception.format_message() if isinstance(result.exception, click.ClickException) else ""
     )
-    assert why in said
+    assert why in output
     assert isinstance(result.exception, click.ClickException) or result.return_value == 2
 
 
@@ -324,9 +324,9 @@ def test_ctrl_c_ends_it_with_what_is_recorded(folder: Path) -> None:
         assert time.monotonic() < until
         time.sleep(0.05)
     running.send_signal(signal.SIGINT)
-    _, told = running.communicate(timeout=30)
+    _, stderr_text = running.communicate(timeout=30)
 
-    async def kept() -> evaluations.Evaluation:
+    async def load_evaluation() -> evaluations.Evaluation:
         database = open_database("runs.db")
         try:
             [one] = (await database.read(evaluations.list_evaluations, "default")).data
@@ -334,10 +334,10 @@ def test_ctrl_c_ends_it_with_what_is_recorded(folder: Path) -> None:
             await database.close()
         return one
 
-    found = asyncio.run(kept())
-    assert running.returncode == 130, told
-    assert (found.state, found.done, found.total) == ("cancelled", 1, 2)
-    assert "The evaluation is cancelled" in told
+    evaluation = asyncio.run(load_evaluation())
+    assert running.returncode == 130, stderr_text
+    assert (evaluation.state, evaluation.done, evaluation.total) == ("cancelled", 1, 2)
+    assert "The evaluation is cancelled" in stderr_text
 
 
 # What there is

@@ -29,7 +29,7 @@ def test_all_questions_pass_offline(tmp_path: Path) -> None:
 
 
 def test_one_wrong_answer_fails_the_gate(tmp_path: Path) -> None:
-    asked = {
+    case = {
         "content": "Why?",
         "context": {"expression": "get('/a');\n"},
         "suggest_code": True,
@@ -37,8 +37,8 @@ def test_one_wrong_answer_fails_the_gate(tmp_path: Path) -> None:
         "model_script": [{"text": "Because."}],
     }
     edit = {"name": "edit_job", "input": {"edits": [{"action": "rewrite", "new_code": "b();\n"}]}}
-    wrong = asked | {"model_script": [{"blocks": [{"text": "I'll change it."}, {"tool": edit}]}]}
-    (tmp_path / "two.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, (asked, wrong))))
+    wrong_case = case | {"model_script": [{"blocks": [{"text": "I'll change it."}, {"tool": edit}]}]}
+    (tmp_path / "two.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, (case, wrong_case))))
 
     run = evaluated(tmp_path, "two.jsonl", *GATED)
 

@@ -1,4 +1,4 @@
-"""palaver eval with evaluators that ask somebody: a workflow of the same file, a provider, a service."""
+"""palaver eval with evaluators that call another service: a workflow of the same file, a provider, a service."""
 
 import threading
 from collections.abc import Iterator
@@ -63,11 +63,11 @@ def test_whom_the_operator_names_is_asked(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     judges = [f'llm_judge:{{"judge": "{judge}", "prompt": "{{{{text}}}}"}}' for judge in ("court", "openai/m")]
-    # Names, so that two of one key stand beside each other.
-    asked = [one.replace('"judge"', f'"name": "by {place}", "judge"') for place, one in enumerate(judges)]
-    chosen = [f"--evaluator={one}" for one in (*asked, f'webhook:{{"url": "{elsewhere}/score"}}')]
+    # Names tell two evaluators with one key apart.
+    named_judges = [one.replace('"judge"', f'"name": "by {index}", "judge"') for index, one in enumerate(judges)]
+    options = [f"--evaluator={one}" for one in (*named_judges, f'webhook:{{"url": "{elsewhere}/score"}}')]
 
-    result = CliRunner().invoke(command, ["app.py:tutor", "rows.csv", *chosen, "--json"], standalone_mode=False)
+    result = CliRunner().invoke(command, ["app.py:tutor", "rows.csv", *options, "--json"], standalone_mode=False)
 
     assert result.exception is None, result.output
     (variant,) = msgspec.json.decode(result.stdout)["variants"]

@@ -19,7 +19,7 @@ from palaver.core.extraction import preview, read_conversation
 
 U = {"role": "user", "content": "hi"}
 A = {"role": "assistant", "content": "hello"}
-ASKED = {"messages": [U]}
+CHAT = {"messages": [U]}
 CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city":\n"Oslo"}'}}
 Extract = Callable[..., SimpleNamespace]
 
@@ -42,16 +42,16 @@ def extract(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pyt
     """Run the command in this process: on a file of that name and content, or on standard input."""
     monkeypatch.chdir(tmp_path)
 
-    def run(name: str, held: str | bytes, *options: str) -> SimpleNamespace:
-        body = held if isinstance(held, bytes) else held.encode()
+    def run(name: str, content: str | bytes, *options: str) -> SimpleNamespace:
+        body = content if isinstance(content, bytes) else content.encode()
         if name == "-":
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(body)))
         else:
             Path(name).write_bytes(body)
-        with pytest.raises(SystemExit) as left:
+        with pytest.raises(SystemExit) as exit_info:
             main(["extract", name, *options])
-        told = capsys.readouterr()
-        return SimpleNamespace(code=left.value.code, out=told.out, err=told.err)
+        printed = capsys.readouterr()
+        return SimpleNamespace(code=exit_info.value.code, out=printed.out, err=printed.err)
 
     return run
 
@@ -136,22 +136,22 @@ def test_nothing_that_was_said_can_steer_a_terminal(extract: Extract) -> None:
         {"role": evil, "content": ""},
     ]
 
-    whole = extract("evil.json", text(value)).out
+    full = extract("evil.json", text(value)).out
     line = extract("evil.jsonl", text(value)).out
     as_json = extract("evil.json", text(value), "--json").out
     strict = extract("evil.json", text(value), "--strict").out
-    nothing = extract("evil.json", text({evil: 1})).out
+    no_match = extract("evil.json", text({evil: 1})).out
 
-    assert "  \\x1b[31mred\\x9b0m\\u202e[bold]b[/bold]\ttab\\x07\n" in whole
+    assert "  \\x1b[31mred\\x9b0m\\u202e[bold]b[/bold]\ttab\\x07\n" in full
     assert line == (
         "line 1: (the whole value)  chat-completions  3 messages  user: [31mred0m\\u202e[bold]b[/bold] tab\n"
     )
-    assert nothing == (
+    assert no_match == (
         "No conversation was found.\n  the value: has no list under any of the known keys"
         " (it has \\x1b[31mred\\x9b0m\\u202e[bold]b[/bold]\\ttab\\x07)\n"
     )
     assert msgspec.json.decode(strict) == value
-    for out in (whole, line, as_json, strict, nothing):
+    for out in (full, line, as_json, strict, no_match):
         assert not set("\x1b\x9b\x07\u202e") & set(out)
 
 
@@ -183,10 +183,10 @@ def test_a_preference_chooses_the_side(extract: Extract) -> None:
 
 
 def test_json_is_what_the_server_answers(extract: Extract) -> None:
-    run = extract("x.json", text(ASKED), "--json")
+    run = extract("x.json", text(CHAT), "--json")
 
     assert (run.code, run.err) == (0, "")
-    assert msgspec.json.decode(run.out) == answer(ASKED)
+    assert msgspec.json.decode(run.out) == answer(CHAT)
     assert run.out.startswith('{\n  "conversation": {\n')
 
 
@@ -215,22 +215,22 @@ def test_strict_prints_the_list_as_it_stands(extract: Extract) -> None:
 def test_strict_says_beside_its_output_why_nothing_was_found(extract: Extract) -> None:
     value = text([{"type": "human", "content": "q"}])
 
-    plain, as_json = extract("x.json", value, "--strict"), extract("x.json", value, "--strict", "--json")
+    text_run, as_json = extract("x.json", value, "--strict"), extract("x.json", value, "--strict", "--json")
 
-    assert plain.err == as_json.err
-    assert plain.err.splitlines()[0] == "No conversation was found."
-    assert plain.err.splitlines()[-1] == "Without --strict there is one: (the whole value)  langchain  1 message"
-    assert (plain.out, as_json.out) == ("", "null\n")
-    assert (plain.code, as_json.code) == (1, 1)
+    assert text_run.err == as_json.err
+    assert text_run.err.splitlines()[0] == "No conversation was found."
+    assert text_run.err.splitlines()[-1] == "Without --strict there is one: (the whole value)  langchain  1 message"
+    assert (text_run.out, as_json.out) == ("", "null\n")
+    assert (text_run.code, as_json.code) == (1, 1)
 
 
 def test_strict_lines_keep_their_places(extract: Extract) -> None:
-    held = f"{text(ASKED)}\noops\n{text({'prompt': [1]})}\n"
+    content = f"{text(CHAT)}\noops\n{text({'prompt': [1]})}\n"
 
-    plain, as_json = extract("x.jsonl", held, "--strict"), extract("x.jsonl", held, "--strict", "--json")
+    text_run, as_json = extract("x.jsonl", content, "--strict"), extract("x.jsonl", content, "--strict", "--json")
 
-    assert plain.out == '[{"role":"user","content":"hi"}]\nnull\nnull\n'
-    assert plain.err == (
+    assert text_run.out == '[{"role":"user","content":"hi"}]\nnull\nnull\n'
+    assert text_run.err == (
         "line 2 is not JSON: invalid character (byte 0)\n"
         "line 3: /prompt: element 0 is not an object\n"
         "3 records: 1 conversation, 1 without, 1 that could not be read\n"
@@ -244,7 +244,7 @@ def test_strict_lines_keep_their_places(extract: Extract) -> None:
 
 # Lines
 
-MIXED = f"{text(ASKED)}\n \noops\n{text({'a': 1})}\n{text({'choices': [{'message': A}]})}\n"
+MIXED = f"{text(CHAT)}\n \noops\n{text({'a': 1})}\n{text({'choices': [{'message': A}]})}\n"
 MIXED_TOLD = (
     "line 1: /messages  chat-completions  1 message  user: hi\n"
     "line 3 is not JSON: invalid character (byte 0)\n"
@@ -263,7 +263,7 @@ def test_each_record_has_a_line_and_a_broken_one_does_not_end_the_rest(extract: 
 
 
 def test_a_broken_first_line_does_not_hide_that_there_are_lines(extract: Extract) -> None:
-    run = extract("-", f"oops\n{text(ASKED)}\n")
+    run = extract("-", f"oops\n{text(CHAT)}\n")
 
     assert run.out.splitlines() == [
         "line 1 is not JSON: invalid character (byte 0)",
@@ -272,7 +272,7 @@ def test_a_broken_first_line_does_not_hide_that_there_are_lines(extract: Extract
 
 
 def test_records_without_a_conversation_are_no_failure_beside_others(extract: Extract) -> None:
-    run = extract("x.jsonl", lines(ASKED, {"a": 1}, *[ASKED] * 1203))
+    run = extract("x.jsonl", lines(CHAT, {"a": 1}, *[CHAT] * 1203))
 
     assert run.code == 0
     assert run.err == "1,205 records: 1,204 conversations, 1 without\n"
@@ -285,11 +285,11 @@ def test_lines_without_any_conversation_are(extract: Extract) -> None:
 
 def test_a_line_stays_one_line(extract: Extract) -> None:
     nothing_said = {"role": "assistant", "content": None, "tool_calls": [CALL]}
-    many = dict.fromkeys(("messages", "prompt", "completion", "logs", "history"), "text")
+    wide = dict.fromkeys(("messages", "prompt", "completion", "logs", "history"), "text")
 
     run = extract(
         "x.jsonl",
-        lines([{"role": "user", "content": f"a\n{'b ' * 99}"}], [nothing_said], many, {"role": "user", "content": ""}),
+        lines([{"role": "user", "content": f"a\n{'b ' * 99}"}], [nothing_said], wide, {"role": "user", "content": ""}),
     )
 
     assert run.out.splitlines() == [
@@ -307,7 +307,7 @@ def test_json_lines_carry_their_numbers(extract: Extract) -> None:
     run = extract("x.jsonl", MIXED, "--json")
 
     assert [msgspec.json.decode(line) for line in run.out.splitlines()] == [
-        {"line": 1, **answer(ASKED)},
+        {"line": 1, **answer(CHAT)},
         {"line": 3, "error": "The line is not JSON: invalid character (byte 0)."},
         {
             "line": 4,
@@ -322,17 +322,17 @@ def test_json_lines_carry_their_numbers(extract: Extract) -> None:
 
 
 @pytest.mark.parametrize(
-    "held",
+    "content",
     [
-        text(ASKED),
-        f"\n\n{text(ASKED)}\n\n",
-        msgspec.json.format(text(ASKED), indent=2),
+        text(CHAT),
+        f"\n\n{text(CHAT)}\n\n",
+        msgspec.json.format(text(CHAT), indent=2),
         f"[\n{text(U)},\n{text(A)}\n]",
-        b"\xef\xbb\xbf" + text(ASKED).encode(),
+        b"\xef\xbb\xbf" + text(CHAT).encode(),
     ],
 )
-def test_a_document_is_one_however_it_is_laid_out(extract: Extract, held: str | bytes) -> None:
-    run = extract("-", held)
+def test_a_document_is_one_however_it_is_laid_out(extract: Extract, content: str | bytes) -> None:
+    run = extract("-", content)
 
     assert (run.code, run.err) == (0, "")
     assert run.out.splitlines()[2:4] == ["user", "  hi"]
@@ -342,7 +342,7 @@ def test_a_document_is_one_however_it_is_laid_out(extract: Extract, held: str | 
 
 
 @pytest.mark.parametrize(
-    ("held", "error"),
+    ("content", "error"),
     [
         ("", "x.json is empty: there is no JSON in it."),
         ('{"messages": [', "x.json is not JSON: input data was truncated."),
@@ -353,20 +353,20 @@ def test_a_document_is_one_however_it_is_laid_out(extract: Extract, held: str | 
         ("[" * 100_000 + "]" * 100_000, "x.json is nested too deep to be read."),
     ],
 )
-def test_a_document_that_cannot_be_read_is_one_line(extract: Extract, held: str | bytes, error: str) -> None:
-    run = extract("x.json", held)
+def test_a_document_that_cannot_be_read_is_one_line(extract: Extract, content: str | bytes, error: str) -> None:
+    run = extract("x.json", content)
 
     assert (run.code, run.out, run.err) == (1, "", f"error: {error}\n")
 
 
 def test_what_is_no_file_is_one_line(extract: Extract, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told: list[tuple[Any, str]] = []
+    printed: list[tuple[Any, str]] = []
     for name in ("missing.json", ".", "a\0b"):
-        with pytest.raises(SystemExit) as left:
+        with pytest.raises(SystemExit) as exit_info:
             main(["extract", name])
-        told.append((left.value.code, capsys.readouterr().err))
+        printed.append((exit_info.value.code, capsys.readouterr().err))
 
-    assert told == [
+    assert printed == [
         (1, "error: missing.json cannot be read: No such file or directory.\n"),
         (1, "error: . is a folder: give a file.\n"),
         (1, "error: a\\x00b cannot be read: embedded null byte.\n"),
@@ -374,13 +374,13 @@ def test_what_is_no_file_is_one_line(extract: Extract, tmp_path: Path, capsys: p
 
 
 def test_what_can_be_read_but_not_written_is_told(extract: Extract, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_given: Any) -> Any:
+    def refuse(*_args: Any) -> Any:
         raise RecursionError
 
     monkeypatch.setattr("palaver.cli.extract.read_conversation", refuse)
 
-    assert extract("x.json", text(ASKED)).err == "error: The value is nested too deep to be printed.\n"
-    assert extract("x.jsonl", text(ASKED)).out == "line 1 is nested too deep to be printed\n"
+    assert extract("x.json", text(CHAT)).err == "error: The value is nested too deep to be printed.\n"
+    assert extract("x.jsonl", text(CHAT)).out == "line 1 is nested too deep to be printed\n"
 
 
 def test_wrong_usage_is_code_2(extract: Extract) -> None:
@@ -408,7 +408,7 @@ def start(*arguments: str, cwd: Path, stdout: int, stderr: int) -> "subprocess.P
     return subprocess.Popen(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=env)
 
 
-def shown(terminal: int) -> str:
+def terminal_output(terminal: int) -> str:
     """All that a terminal was sent, until its last writer has left."""
     pieces: list[bytes] = []
     while True:
@@ -437,18 +437,18 @@ def test_a_large_file_has_a_bar_on_the_terminal_and_none_in_the_output(tmp_path:
     with (tmp_path / "out").open("wb") as out:
         process = start("large.jsonl", cwd=tmp_path, stdout=out.fileno(), stderr=theirs)
         os.close(theirs)
-        told = shown(ours)
+        printed = terminal_output(ours)
 
-    assert process.wait(60) == 0, told
-    assert "━" in told
-    assert told.splitlines()[-1].endswith(f"{count} records: {count} conversations, 0 without")
+    assert process.wait(60) == 0, printed
+    assert "━" in printed
+    assert printed.splitlines()[-1].endswith(f"{count} records: {count} conversations, 0 without")
     assert (tmp_path / "out").read_text().splitlines() == [
         f"line {number}: /messages  chat-completions  2 messages  user: hi" for number in range(1, count + 1)
     ]
 
 
 class Terminal(io.TextIOWrapper):
-    """A stream that somebody looks at."""
+    """A stream on a terminal."""
 
     def __init__(self) -> None:
         super().__init__(io.BytesIO(), encoding="utf-8")
@@ -456,7 +456,7 @@ class Terminal(io.TextIOWrapper):
     def isatty(self) -> bool:
         return True
 
-    def shown(self) -> str:
+    def terminal_output(self) -> str:
         self.flush()
         self.seek(0)
         return self.read()
@@ -473,10 +473,10 @@ def test_lines_above_a_bar_on_the_same_terminal_are_all_there(
 
     extract("large.jsonl", (tmp_path / "large.jsonl").read_bytes(), "--json")
 
-    told = screen.shown()
-    found = [line for line in told.splitlines() if '{"line":' in line]
-    assert [msgspec.json.decode(line[line.index("{") :])["line"] for line in found] == list(range(1, count + 1))
-    assert "━" in told
+    printed = screen.terminal_output()
+    json_lines = [line for line in printed.splitlines() if '{"line":' in line]
+    assert [msgspec.json.decode(line[line.index("{") :])["line"] for line in json_lines] == list(range(1, count + 1))
+    assert "━" in printed
 
 
 def test_notes_beside_data_do_not_disturb_the_bar(
@@ -488,7 +488,7 @@ def test_notes_beside_data_do_not_disturb_the_bar(
     run = extract("large.jsonl", (tmp_path / "large.jsonl").read_bytes() + b"oops\n", "--strict")
 
     assert run.out.count("\n") == count + 1
-    assert f"line {count + 1} is not JSON: invalid character (byte 0)\n" in screen.shown()
+    assert f"line {count + 1} is not JSON: invalid character (byte 0)\n" in screen.terminal_output()
 
 
 def test_there_is_no_bar_where_nobody_looks(extract: Extract, tmp_path: Path) -> None:
@@ -507,8 +507,8 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     with process.stdout, process.stderr:
         first = process.stdout.readline()
         process.stdout.close()
-        told = process.stderr.read()
+        printed = process.stderr.read()
 
     process.wait(60)
     assert first == b"line 1: /messages  chat-completions  2 messages  user: hi\n"
-    assert told == b""
+    assert printed == b""

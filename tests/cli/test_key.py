@@ -23,15 +23,15 @@ def run(tmp_path: Path, *arguments: str) -> Result:
     return result
 
 
-def listed(tmp_path: Path, *arguments: str) -> list[dict[str, Any]]:
+def list_keys(tmp_path: Path, *arguments: str) -> list[dict[str, Any]]:
     return msgspec.json.decode(run(tmp_path, "list", "--json", *arguments).stdout)
 
 
 def test_a_new_key_stands_alone_on_the_output_and_nowhere_else(tmp_path: Path) -> None:  # S2.2
-    made = palaver("key", "create", "--name", "laptop", "--db", "palaver.db", cwd=tmp_path)
-    key = api_keys.parse_key(made.stdout.removesuffix("\n"))
+    created = palaver("key", "create", "--name", "laptop", "--db", "palaver.db", cwd=tmp_path)
+    key = api_keys.parse_key(created.stdout.removesuffix("\n"))
 
-    assert (made.returncode, made.stderr) == (0, "")
+    assert (created.returncode, created.stderr) == (0, "")
     assert key is not None
     assert not any(key.secret.encode() in path.read_bytes() for path in tmp_path.iterdir())
     with sqlite3.connect(tmp_path / "palaver.db") as file:
@@ -42,21 +42,21 @@ def test_a_new_key_stands_alone_on_the_output_and_nowhere_else(tmp_path: Path) -
 
 def test_a_key_is_made_with_what_was_asked_for(tmp_path: Path) -> None:
     options = "--scope invoke --scope read --project team-a --expires 90d --name nightly --json".split()
-    made = msgspec.json.decode(run(tmp_path, "create", *options).stdout)
-    secret = api_keys.parse_key(made.pop("secret"))
+    created = msgspec.json.decode(run(tmp_path, "create", *options).stdout)
+    secret = api_keys.parse_key(created.pop("secret"))
 
     assert secret is not None
-    assert listed(tmp_path) == [made]
-    made_at = datetime.fromisoformat(made["created_at"])
+    assert list_keys(tmp_path) == [created]
+    made_at = datetime.fromisoformat(created["created_at"])
     assert abs(datetime.now(UTC) - made_at) < timedelta(minutes=1)
-    assert datetime.fromisoformat(made["expires_at"]) == made_at + timedelta(days=90)
-    assert made == {
+    assert datetime.fromisoformat(created["expires_at"]) == made_at + timedelta(days=90)
+    assert created == {
         "project": "team-a",
         "id": f"key_{secret.id}",
         "name": "nightly",
         "scopes": ["invoke", "read"],
-        "created_at": made["created_at"],
-        "expires_at": made["expires_at"],
+        "created_at": created["created_at"],
+        "expires_at": created["expires_at"],
         "last_used_at": None,
         "revoked_at": None,
         "made_by": None,
@@ -66,8 +66,8 @@ def test_a_key_is_made_with_what_was_asked_for(tmp_path: Path) -> None:
 def test_a_key_that_nothing_was_said_of_may_call_and_look_and_never_expires(tmp_path: Path) -> None:
     run(tmp_path, "create")
 
-    (made,) = listed(tmp_path)
-    assert {name: made[name] for name in ("project", "name", "scopes", "expires_at")} == {
+    (created,) = list_keys(tmp_path)
+    assert {name: created[name] for name in ("project", "name", "scopes", "expires_at")} == {
         "project": "default",
         "name": "unnamed",
         "scopes": ["invoke", "read"],
@@ -92,41 +92,41 @@ def test_the_list_shows_what_a_key_may_do_and_until_when(tmp_path: Path) -> None
         f"key_{first.id}  default  admin        expired 1970-01-01 00:00     1970-01-01  mine",
         f"key_{second.id}  team-a   invoke,read  good until 2099-12-31 00:00  never       unnamed",
     ]
-    assert [row["id"] for row in listed(tmp_path, "--project", "team-a")] == [f"key_{second.id}"]
+    assert [row["id"] for row in list_keys(tmp_path, "--project", "team-a")] == [f"key_{second.id}"]
 
 
-@pytest.mark.parametrize("named", ["by id", "whole"])
-def test_a_key_is_revoked_by_its_id_or_by_itself(tmp_path: Path, named: str) -> None:
+@pytest.mark.parametrize("form", ["by id", "whole"])
+def test_a_key_is_revoked_by_its_id_or_by_itself(tmp_path: Path, form: str) -> None:
     secret = run(tmp_path, "create", "--name", "lost").stdout.strip()
     run(tmp_path, "create", "--name", "kept")
     key = api_keys.parse_key(secret)
     assert key is not None
 
-    told = run(tmp_path, "revoke", secret if named == "whole" else f"key_{key.id}")
+    revoked_run = run(tmp_path, "revoke", secret if form == "whole" else f"key_{key.id}")
 
-    assert told.stdout == f"Revoked key_{key.id} (lost) of the project default.\n"
-    assert [(row["name"], row["revoked_at"] is not None) for row in listed(tmp_path)] == [
+    assert revoked_run.stdout == f"Revoked key_{key.id} (lost) of the project default.\n"
+    assert [(row["name"], row["revoked_at"] is not None) for row in list_keys(tmp_path)] == [
         ("lost", True),
         ("kept", False),
     ]
-    again = msgspec.json.decode(run(tmp_path, "revoke", f"key_{key.id}", "--json").stdout)
-    assert again == listed(tmp_path)[0]
-    assert f"revoked {again['revoked_at'][:10]}" in run(tmp_path, "list").stdout
+    revoked = msgspec.json.decode(run(tmp_path, "revoke", f"key_{key.id}", "--json").stdout)
+    assert revoked == list_keys(tmp_path)[0]
+    assert f"revoked {revoked['revoked_at'][:10]}" in run(tmp_path, "list").stdout
 
 
 @pytest.mark.parametrize(
-    ("key", "told"),
+    ("key", "shown_key"),
     [
         ("key_00000000", "'key_00000000'"),
         ("nothing", "'nothing'"),
         ("plv_00000000_" + "0" * 40, "'key_00000000'"),  # A secret is not said again.
     ],
 )
-def test_a_key_that_is_not_there_cannot_be_revoked(tmp_path: Path, key: str, told: str) -> None:
+def test_a_key_that_is_not_there_cannot_be_revoked(tmp_path: Path, key: str, shown_key: str) -> None:
     with pytest.raises(PalaverError) as raised:
         run(tmp_path, "revoke", key)
 
-    assert raised.value.message == f"There is no key {told}: see palaver key list."
+    assert raised.value.message == f"There is no key {shown_key}: see palaver key list."
 
 
 @pytest.mark.parametrize(
@@ -146,14 +146,14 @@ def test_a_key_that_is_not_there_cannot_be_revoked(tmp_path: Path, key: str, tol
 def test_what_was_asked_for_wrongly_is_one_line_and_exit_code_2(
     tmp_path: Path, arguments: list[str], line: str
 ) -> None:
-    asked = palaver("key", "create", *arguments, "--db", "palaver.db", cwd=tmp_path)
+    create_run = palaver("key", "create", *arguments, "--db", "palaver.db", cwd=tmp_path)
 
-    assert (asked.returncode, asked.stdout, asked.stderr) == (2, "", f"error: {line}\n")
+    assert (create_run.returncode, create_run.stdout, create_run.stderr) == (2, "", f"error: {line}\n")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["create", "list", "revoke"])
 def test_each_command_explains_itself_with_an_example(tmp_path: Path, name: str) -> None:
-    told = palaver("key", name, "--help", cwd=tmp_path)
+    help_run = palaver("key", name, "--help", cwd=tmp_path)
 
-    assert f"  palaver key {name}" in told.stdout.partition("Example")[2]
+    assert f"  palaver key {name}" in help_run.stdout.partition("Example")[2]

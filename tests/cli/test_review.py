@@ -46,28 +46,28 @@ def path(tmp_path: Path) -> Path:
     def make(db: Connection) -> None:
         reviews.create_review(db, "default", REVIEW, [NewReviewItem(cell=0, seq=1), NewReviewItem(cell=4, seq=2)])
         for correct in (True, False):
-            found = reviews.lock_review(db, "default", "rv_1")
-            review_items.save_answer(db, "default", found, 1, "Ann", {"correct": correct}, comment="So.", at=NOON)
+            locked = reviews.lock_review(db, "default", "rv_1")
+            review_items.save_answer(db, "default", locked, 1, "Ann", {"correct": correct}, comment="So.", at=NOON)
 
-    async def made() -> None:
+    async def create() -> None:
         database = open_database(str(tmp_path / "palaver.db"))
         await database.write(make)
         await database.close()
 
-    asyncio.run(made())
+    asyncio.run(create())
     return tmp_path / "palaver.db"
 
 
 def test_reviews_are_listed(path: Path) -> None:
     assert run(path, "list").stdout == "rv_1  open         2 items       2 answers  Round 1\n"
     assert run(path, "list", "--run", "ev_2").stdout == "No reviews.\n"
-    [told] = msgspec.json.decode(run(path, "list", "--json").stdout)
-    assert (told["id"], told["run"], told["answers"]) == ("rv_1", "ev_1", 2)
+    [output] = msgspec.json.decode(run(path, "list", "--json").stdout)
+    assert (output["id"], output["run"], output["answers"]) == ("rv_1", "ev_1", 2)
 
 
 def test_what_people_said_is_written_a_line_each(path: Path, tmp_path: Path) -> None:
     lines = [msgspec.json.decode(line) for line in run(path, "export", "rv_1").stdout.splitlines()]
-    told = run(path, "export", "rv_1", "-o", str(tmp_path / "said.jsonl"))
+    output = run(path, "export", "rv_1", "-o", str(tmp_path / "said.jsonl"))
 
     same = {"review": "rv_1", "item": "item_1", "run": "ev_1", "result": "cell_4", "trace_id": None}
     same |= {"reviewer": "Ann", "comment": "So.", "created_at": "2026-11-16T12:00:00Z"}
@@ -76,7 +76,7 @@ def test_what_people_said_is_written_a_line_each(path: Path, tmp_path: Path) -> 
         {**same, "answers": {"correct": False}, "counts": True},
     ]
     assert [msgspec.json.decode(line) for line in (tmp_path / "said.jsonl").read_bytes().splitlines()] == lines
-    assert told.stderr == f"{tmp_path / 'said.jsonl'}: 2 answers.\n"
+    assert output.stderr == f"{tmp_path / 'said.jsonl'}: 2 answers.\n"
 
 
 def test_a_review_that_is_not_there_is_told(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""palaver doctor --attack: what holds is told so, what is broken too, and nobody else's server is asked."""
+"""palaver doctor --attack: the verdict of each attack, and which servers may be attacked."""
 
 import asyncio
 from collections.abc import Iterator
@@ -57,48 +57,48 @@ def test_attacks_have_one_name_each_and_try_these_statements() -> None:
 
 def test_a_server_without_keys_holds_what_can_be_tried(tmp_path: Path) -> None:
     with palaver_at(tmp_path / "web") as url:
-        found = attack(url)
+        result = attack(url)
 
-    assert found == (0, all_held(but=NEED_KEYS))
+    assert result == (0, all_held(but=NEED_KEYS))
 
 
 def test_a_server_with_keys_holds_everything_and_keeps_nothing_of_it(tmp_path: Path) -> None:
     database, key = with_key()
     with palaver_at(tmp_path / "web", database) as url:
-        found = attack(url, key=key)
+        result = attack(url, key=key)
         header = {"authorization": f"Bearer {key}"}
         paths = ("/api/runs", "/api/traces", "/api/threads", "/api/connections")
-        kept = {path: httpx.get(url + path, headers=header, trust_env=False).json() for path in paths}
+        documents = {path: httpx.get(url + path, headers=header, trust_env=False).json() for path in paths}
 
-    assert found == (0, all_held())
-    assert [document.get("items", document.get("data")) for document in kept.values()] == [[]] * len(paths)
+    assert result == (0, all_held())
+    assert [document.get("items", document.get("data")) for document in documents.values()] == [[]] * len(paths)
 
 
-@pytest.mark.parametrize("given", [(), ("read",)])
+@pytest.mark.parametrize("key_scopes", [(), ("read",)])
 def test_what_needs_a_caller_is_left_out_without_a_key_that_may_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: tuple[Scope, ...]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key_scopes: tuple[Scope, ...]
 ) -> None:
-    tried = NEED_KEYS | NEED_A_CALLER | {"still-well"}
-    only(monkeypatch, tried)
-    database, key = with_key(*given)
+    selected = NEED_KEYS | NEED_A_CALLER | {"still-well"}
+    only(monkeypatch, selected)
+    database, key = with_key(*key_scopes)
     with palaver_at(tmp_path / "web", database) as url:
-        found = attack(url, key=key if given else "")
+        result = attack(url, key=key if key_scopes else "")
 
-    left_out = NEED_A_CALLER if given else NEED_A_CALLER | {"two-keys", "cookie"}
-    assert found == (0, {name: verdict for name, verdict in all_held(but=left_out).items() if name in tried})
+    left_out = NEED_A_CALLER if key_scopes else NEED_A_CALLER | {"two-keys", "cookie"}
+    assert result == (0, {name: verdict for name, verdict in all_held(but=left_out).items() if name in selected})
 
 
 def test_a_server_that_lets_everything_pass_breaks_every_attack() -> None:
     with weak() as url:
-        found = attack(url, key="plv_abcd1234_secret")
+        result = attack(url, key="plv_abcd1234_secret")
 
-    assert found == (1, dict.fromkeys(NAMES, "broken"))
+    assert result == (1, dict.fromkeys(NAMES, "broken"))
 
 
 # Holes
 
 
-def nothing(*_: object, **__: object) -> None:
+def no_check(*_: object, **__: object) -> None:
     return None
 
 
@@ -110,7 +110,7 @@ def never(*_: object) -> bool:
     return False
 
 
-def telling(_: Server, error: Exception, *__: object) -> HttpResponse:
+def verbose_refusal(_: Server, error: Exception, *__: object) -> HttpResponse:
     trace = f'Traceback (most recent call last):\n  File "app.py", line 1\n{error}'
     return HttpResponse(status=400, body=trace.encode())
 
@@ -131,26 +131,26 @@ def plain_cookie(_: object, value: str, **__: object) -> str:
     return f"palaver={value}; Path=/; SameSite=Strict"
 
 
-def named(names: str) -> set[str]:
+def names_in(names: str) -> set[str]:
     return set(names.split())
 
 
 HOLES: dict[str, tuple[list[tuple[object, str, object]], set[str]]] = {
-    "any Host": ([(security, "_is_allowed_host", anyone)], named("foreign-host forwarded")),
-    "any Origin": ([(security, "check_origin", nothing)], named("foreign-page foreign-socket")),
-    "any type of body": ([(security, "check_json", nothing)], named("form-posts")),
-    "any spelling": ([(routing, "is_unnormalized", never)], named("one-spelling")),
-    "any size of a head": ([(security, "_check_size", nothing)], named("large-head")),
-    "any file": ([(routing, "is_unnormalized", never), (web.WebPages, "_file", any_file)], named("file-paths")),
-    "a page without headers": ([(web, "_HEADERS", ())], named("page-headers file-headers")),
+    "any Host": ([(security, "_is_allowed_host", anyone)], names_in("foreign-host forwarded")),
+    "any Origin": ([(security, "check_origin", no_check)], names_in("foreign-page foreign-socket")),
+    "any type of body": ([(security, "check_json", no_check)], names_in("form-posts")),
+    "any spelling": ([(routing, "is_unnormalized", never)], names_in("one-spelling")),
+    "any size of a head": ([(security, "_check_size", no_check)], names_in("large-head")),
+    "any file": ([(routing, "is_unnormalized", never), (web.WebPages, "_file", any_file)], names_in("file-paths")),
+    "a page without headers": ([(web, "_HEADERS", ())], names_in("page-headers file-headers")),
     "inline scripts": (
         [(web, "_CONTENT_SECURITY_POLICY", "default-src 'none'; script-src 'unsafe-inline'{}")],
-        named("page-headers"),
+        names_in("page-headers"),
     ),
-    "errors that tell all": ([(Server, "refusal", telling)], named("errors")),
-    "no look at keys": ([(auth.Authenticator, "resolve", anybody)], named("no-key wrong-key two-keys")),
-    "a cookie for scripts": ([(login, "session_cookie", plain_cookie)], named("cookie")),
-    "no end of sessions": ([(auth.Authenticator, "end_session", no_end)], named("cookie")),
+    "errors that tell all": ([(Server, "refusal", verbose_refusal)], names_in("errors")),
+    "no look at keys": ([(auth.Authenticator, "resolve", anybody)], names_in("no-key wrong-key two-keys")),
+    "a cookie for scripts": ([(login, "session_cookie", plain_cookie)], names_in("cookie")),
+    "no end of sessions": ([(auth.Authenticator, "end_session", no_end)], names_in("cookie")),
 }
 
 
@@ -162,13 +162,13 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProbedServer]:
 
 
 def verdicts(server: ProbedServer, names: set[str]) -> dict[str, str]:
-    async def tried() -> dict[str, str]:
-        found = [await run_attack(attack, server) for attack in ATTACKS if attack.name in names]
-        return {finding.name: finding.verdict for finding in found}
+    async def selected() -> dict[str, str]:
+        result = [await run_attack(attack, server) for attack in ATTACKS if attack.name in names]
+        return {finding.name: finding.verdict for finding in result}
 
     routing._resolve_cached.cache_clear()  # What a path means was looked up before there was a hole.
     try:
-        return asyncio.run(tried())
+        return asyncio.run(selected())
     finally:
         routing._resolve_cached.cache_clear()
 
@@ -179,29 +179,29 @@ def test_a_hole_in_a_real_server_is_found_and_its_end_too(
 ) -> None:
     patches, broken = HOLES[hole]
     with monkeypatch.context() as patch:
-        for place, name, value in patches:
-            patch.setattr(place, name, value)
-        found = verdicts(keyed, broken)
+        for owner, name, value in patches:
+            patch.setattr(owner, name, value)
+        result = verdicts(keyed, broken)
 
-    assert found == dict.fromkeys(broken, "broken")
+    assert result == dict.fromkeys(broken, "broken")
     assert verdicts(keyed, broken) == dict.fromkeys(broken, "held")
 
 
 def test_a_server_that_may_ask_the_inner_network_is_told_of(tmp_path: Path) -> None:
     with palaver_at(tmp_path / "web", allow_private_urls=True) as url:
         server = ProbedServer(parse_target(url), scopes=frozenset({"admin"}))
-        found = verdicts(server, {"inner-urls"})
+        result = verdicts(server, {"inner-urls"})
 
-    assert found == {"inner-urls": "broken"}
+    assert result == {"inner-urls": "broken"}
 
 
 def test_a_server_behind_a_prefix_is_asked_below_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tried = {"foreign-host", "foreign-socket", "one-spelling", "file-paths", "file-headers", "errors"}
-    only(monkeypatch, tried)
+    selected = {"foreign-host", "foreign-socket", "one-spelling", "file-paths", "file-headers", "errors"}
+    only(monkeypatch, selected)
     with palaver_at(tmp_path / "web", root_path="/base") as url:
-        found = attack(f"{url}/base/")
+        result = attack(f"{url}/base/")
 
-    assert found == (0, dict.fromkeys(tried, "held"))
+    assert result == (0, dict.fromkeys(selected, "held"))
 
 
 def test_a_server_that_others_can_reach_must_want_a_key() -> None:
@@ -219,10 +219,10 @@ def test_what_was_sent_and_what_came_is_shown_of_what_is_broken_and_no_key_with_
         ran = doctor(url, key=key)
 
     lines = ran.output.splitlines()
-    place = lines.index("✗ S1.2 foreign-host    a page cannot make its own name lead here")
+    first = lines.index("✗ S1.2 foreign-host    a page cannot make its own name lead here")
     assert lines[0] == f"{url}: a server that does not say it is a Palaver, with a key"
-    assert lines[place + 1] == "    sent: GET /health with Host: palaver-doctor.invalid"
-    assert lines[place + 2].startswith("    came: 200: root:x:0 Traceback")
+    assert lines[first + 1] == "    sent: GET /health with Host: palaver-doctor.invalid"
+    assert lines[first + 2].startswith("    came: 200: root:x:0 Traceback")
     assert lines[-1] == f"0 of {len(ATTACKS)} held, {len(ATTACKS)} broken."
     assert "    came: 200, with a body that is not shown" in lines
     assert "s" * 20 not in ran.output
@@ -230,11 +230,11 @@ def test_what_was_sent_and_what_came_is_shown_of_what_is_broken_and_no_key_with_
 
 def test_json_has_every_finding_whole() -> None:
     with weak() as url:
-        told = msgspec.json.decode(doctor(url, "--json").output)
+        report = msgspec.json.decode(doctor(url, "--json").output)
 
-    shape = {name: told[name] for name in ("url", "palaver", "wants_key", "with_key", "ok")}
+    shape = {name: report[name] for name in ("url", "palaver", "wants_key", "with_key", "ok")}
     assert shape == {"url": url, "palaver": None, "wants_key": True, "with_key": False, "ok": False}
-    assert told["checks"][1] == {
+    assert report["checks"][1] == {
         "name": "one-host",
         "statement": "S1.2",
         "says": "a request has exactly one Host",
@@ -248,7 +248,7 @@ def test_json_has_every_finding_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["https://chat.example.org"], "chat.example.org is not this machine. Attack no server that is not yours"),
         (["http://192.0.2.1:8642"], "192.0.2.1 is not this machine."),
@@ -260,10 +260,10 @@ def test_json_has_every_finding_whole() -> None:
         (["http://127.0.0.1:1"], "http://127.0.0.1:1 cannot be reached"),
     ],
 )
-def test_nobody_is_asked_who_must_not_be_or_cannot_be(arguments: list[str], said: str) -> None:
+def test_nobody_is_asked_who_must_not_be_or_cannot_be(arguments: list[str], message: str) -> None:
     ran = doctor(*arguments, stdin="a key of several words\n")
 
-    assert said in str(ran.exception), ran.output
+    assert message in str(ran.exception), ran.output
 
 
 def test_a_key_is_not_sent_where_others_could_read_it_on_its_way() -> None:
@@ -287,10 +287,10 @@ def test_a_file_with_a_key_that_others_can_read_is_told_of(tmp_path: Path) -> No
 
     ran = doctor("http://127.0.0.1:1", "--key-file", str(path))
     path.chmod(0o600)
-    again = doctor("http://127.0.0.1:1", "--key-file", str(path))
+    second = doctor("http://127.0.0.1:1", "--key-file", str(path))
 
-    said = f"warning: Others can read {path}, which has a key in it. chmod 600 {path} makes it yours alone.\n"
-    assert (ran.stderr, again.stderr) == (said, "")
+    message = f"warning: Others can read {path}, which has a key in it. chmod 600 {path} makes it yours alone.\n"
+    assert (ran.stderr, second.stderr) == (message, "")
 
 
 def test_options_of_an_attack_want_an_attack() -> None:

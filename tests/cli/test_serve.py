@@ -50,17 +50,17 @@ def test_several_files_of_a_folder_are_served(tmp_path: Path) -> None:
         (tmp_path / "more" / f"{name}.py").write_text(source, encoding="utf-8")
 
     with server_process(tmp_path, "from palaver.testing import echo\n", str(tmp_path / "more")) as server:
-        listed = httpx.get(f"{server.url}/api/workflows", trust_env=False).json()
+        response = httpx.get(f"{server.url}/api/workflows", trust_env=False).json()
 
-    assert [row["name"] for row in listed["data"]] == ["echo", "one", "two"]
+    assert [row["name"] for row in response["data"]] == ["echo", "one", "two"]
 
 
 def test_a_server_tells_where_its_settings_were_written(tmp_path: Path) -> None:
     with server_process(tmp_path, max_queued="3") as server:
-        listed = httpx.get(f"{server.url}/api/settings", trust_env=False).json()["data"]
-    told = {setting["name"]: (setting["value"], setting["source"]) for setting in listed}
+        response = httpx.get(f"{server.url}/api/settings", trust_env=False).json()["data"]
+    values = {setting["name"]: (setting["value"], setting["source"]) for setting in response}
 
-    assert (told["max_queued"], told["port"], told["max_runs"]) == ((3, "env"), (0, "flag"), (32, "default"))
+    assert (values["max_queued"], values["port"], values["max_runs"]) == ((3, "env"), (0, "flag"), (32, "default"))
 
 
 def test_reload_serves_what_was_written_since(tmp_path: Path) -> None:
@@ -83,8 +83,8 @@ def test_reload_serves_what_was_written_since(tmp_path: Path) -> None:
 
 
 def test_the_demo_takes_the_next_free_port_and_serves_its_samples_and_job_chat(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         command = [sys.executable, "-m", "palaver.cli", "demo", "--no-browser", "--port", str(port)]
         environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path)}
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment)
@@ -93,7 +93,7 @@ def test_the_demo_takes_the_next_free_port_and_serves_its_samples_and_job_chat(t
             lines = [process.stderr.readline().split() for _ in range(6)]
             url = lines[5][2]
             page = httpx.get(url, trust_env=False, timeout=30)
-            shown = httpx.get(f"{url}/api/workflows/eliza", trust_env=False, timeout=30).json()
+            description = httpx.get(f"{url}/api/workflows/eliza", trust_env=False, timeout=30).json()
         finally:
             process.terminate()
             assert process.wait(30) == 0
@@ -108,7 +108,7 @@ def test_the_demo_takes_the_next_free_port_and_serves_its_samples_and_job_chat(t
     ]
     assert url != f"http://127.0.0.1:{port}"
     assert page.status_code == 200
-    assert f"curl {url}/eliza/invoke" in shown["snippets"][0]["code"]
+    assert f"curl {url}/eliza/invoke" in description["snippets"][0]["code"]
 
 
 def _line(name: str) -> int:
@@ -142,5 +142,5 @@ def test_a_port_that_is_none_is_one_line(tmp_path: Path, port: str) -> None:
         command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=60, check=False
     )
 
-    told = f"error: Setting port: {port} is none. Ports go to 65535, and 0 picks a free one.\n"
-    assert (run.returncode, run.stderr) == (2, told)
+    values = f"error: Setting port: {port} is none. Ports go to 65535, and 0 picks a free one.\n"
+    assert (run.returncode, run.stderr) == (2, values)

@@ -15,15 +15,15 @@ from palaver.errors import InvalidValue, NameTaken, NotFound, SettingsError, Tar
 CSV = 'q,messages,expected\r\n007,"[{""role"":""user"",""content"":""hi""}]",42\r\n"""42""",,\r\n'
 
 
-def run(tmp_path: Path, *arguments: str, given: bytes | None = None) -> Result:
-    words = [*arguments, "--db", str(tmp_path / "palaver.db")]
-    result = CliRunner().invoke(command, words, standalone_mode=False, input=given)
+def run(tmp_path: Path, *arguments: str, stdin: bytes | None = None) -> Result:
+    argv = [*arguments, "--db", str(tmp_path / "palaver.db")]
+    result = CliRunner().invoke(command, argv, standalone_mode=False, input=stdin)
     if result.exception is not None:
         raise result.exception
     return result
 
 
-def told(result: Result) -> Any:
+def decode_output(result: Result) -> Any:
     return msgspec.json.decode(result.stdout)
 
 
@@ -53,8 +53,15 @@ def test_a_set_that_is_there_is_left_alone_unless_a_mode_says_how(tmp_path: Path
     more = run(tmp_path, "import", str(cases), "--mode", "append", "--json")
     same = run(tmp_path, "import", str(cases), "--mode", "replace", "--name", "other")
 
-    assert told(more)["report"] == {"rows": 2, "added": 2, "changed": 0, "unchanged": 0, "removed": 0, "wrapped": 0}
-    assert (told(more)["revision"], told(more)["rows"]) == (2, 4)
+    assert decode_output(more)["report"] == {
+        "rows": 2,
+        "added": 2,
+        "changed": 0,
+        "unchanged": 0,
+        "removed": 0,
+        "wrapped": 0,
+    }
+    assert (decode_output(more)["revision"], decode_output(more)["rows"]) == (2, 4)
     assert same.stdout == "other: revision 1, 2 rows (2 added).\n"
 
 
@@ -62,7 +69,7 @@ def test_standard_input_is_read_when_its_format_is_told(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="give --format"):
         run(tmp_path, "import", "-", "--name", "piped")
 
-    result = run(tmp_path, "import", "-", "--name", "piped", "--format", "jsonl", given=b'{"q":1}\n[2]\n')
+    result = run(tmp_path, "import", "-", "--name", "piped", "--format", "jsonl", stdin=b'{"q":1}\n[2]\n')
 
     assert result.stdout == "piped: revision 1, 2 rows (2 added).\n"
     assert result.stderr == "1 value that were no objects became rows.\n"
@@ -79,8 +86,8 @@ def test_what_cannot_be_imported_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="CSV UTF-8"):
         run(tmp_path, "import", str(tmp_path / "none.xlsx"))
 
-    with closing(sqlite3.connect(tmp_path / "palaver.db")) as kept:
-        assert kept.execute("SELECT count(*) FROM testset_contents").fetchall() == [(0,)]
+    with closing(sqlite3.connect(tmp_path / "palaver.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM testset_contents").fetchall() == [(0,)]
     assert run(tmp_path, "list").stdout == "No test sets.\n"
 
 
@@ -97,14 +104,14 @@ def test_a_set_comes_back_as_the_file_it_was(tmp_path: Path, cases: Path) -> Non
 
 def test_a_set_is_shown_with_its_columns_and_rows(tmp_path: Path, cases: Path) -> None:
     lines = run(tmp_path, "show", "cases").stdout.splitlines()
-    shown = told(run(tmp_path, "show", "cases", "--json", "--rows", "1"))
+    document = decode_output(run(tmp_path, "show", "cases", "--json", "--rows", "1"))
 
     assert lines[0].startswith("cases  2 rows  revision 1  b2:")
     assert lines[1:4] == ["  q: text, in 2 rows", "  messages: chat, in 1 row", "  expected: number, in 1 row"]
     assert lines[4].endswith("  the first")
     assert lines[6].endswith('  q="42"')
-    assert [row["data"]["q"] for row in shown["rows"]] == ["007"]
-    assert told(run(tmp_path, "show", shown["id"], "--json"))["name"] == "cases"
+    assert [row["data"]["q"] for row in document["rows"]] == ["007"]
+    assert decode_output(run(tmp_path, "show", document["id"], "--json"))["name"] == "cases"
     with pytest.raises(NotFound, match="palaver testset list"):
         run(tmp_path, "show", "nobody")
 
@@ -114,10 +121,10 @@ def test_two_revisions_are_compared(tmp_path: Path, cases: Path) -> None:
     run(tmp_path, "import", str(cases), "--mode", "replace")
 
     lines = run(tmp_path, "diff", "cases", "1", "2").stdout.splitlines()
-    shown = told(run(tmp_path, "diff", "cases", "1", "--json"))
+    document = decode_output(run(tmp_path, "diff", "cases", "1", "--json"))
 
     assert lines[-1] == "3 added, 2 removed."
-    assert shown["counts"] == {"added": 3, "removed": 2, "changed": 0, "moved": 0}
+    assert document["counts"] == {"added": 3, "removed": 2, "changed": 0, "moved": 0}
     assert run(tmp_path, "diff", "cases", "1", "1").stdout == "They have the same rows.\n"
 
 

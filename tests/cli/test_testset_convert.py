@@ -13,8 +13,8 @@ CSV = b'__id__,q,messages,n\r\nab,007,"[{""role"":""user"",""content"":""hi""}]"
 JSONL = b'{"__id__":"ab","q":"007","messages":[{"role":"user","content":"hi"}]}\n{"__id__":"cd","q":"=1","n":"1.50"}\n'
 
 
-def _run(*words: str | Path) -> Result:
-    result = CliRunner().invoke(convert_testset, [*map(str, words)], standalone_mode=False)
+def _run(*arguments: str | Path) -> Result:
+    result = CliRunner().invoke(convert_testset, [*map(str, arguments)], standalone_mode=False)
     if result.exception is not None:
         raise result.exception
     return result

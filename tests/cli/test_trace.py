@@ -29,10 +29,10 @@ from tests.traces.otlp.otlp_requests import request
 T, U = trace_id("t"), trace_id("uv")
 
 
-def run(place: Path, *arguments: str, given: bytes | None = None, code: int = 0) -> Result:
+def run(folder: Path, *arguments: str, stdin: bytes | None = None, code: int = 0) -> Result:
     """The command in this process; an error is raised, not printed."""
-    asked = [*arguments, "--db", str(place / "palaver.db")]
-    result = CliRunner().invoke(command, asked, standalone_mode=False, input=given)
+    argv = [*arguments, "--db", str(folder / "palaver.db")]
+    result = CliRunner().invoke(command, argv, standalone_mode=False, input=stdin)
     if result.exception is not None:
         raise result.exception
     assert (result.return_value or 0) == code, result.output
@@ -53,9 +53,9 @@ def spans() -> list[Span]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     """A folder with a database of these."""
-    assert run(tmp_path, "import", "-", given=request(*spans())).output == "5 spans kept, 0 there already.\n"
+    assert run(tmp_path, "import", "-", stdin=request(*spans())).output == "5 spans kept, 0 there already.\n"
     return tmp_path
 
 
@@ -66,12 +66,12 @@ def steers(text: str) -> bool:
 # show
 
 
-def test_a_trace_is_shown_as_a_tree_and_what_was_said(place: Path) -> None:
-    shown = run(place, "show", T).output.splitlines()
+def test_a_trace_is_shown_as_a_tree_and_what_was_said(folder: Path) -> None:
+    text_out = run(folder, "show", T).output.splitlines()
 
-    start = shown[1]
+    start = text_out[1]
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC  ok  5\.0 s  4 spans  1 error  3 tokens in, 2 out", start)
-    assert [shown[0], *shown[2:]] == [
+    assert [text_out[0], *text_out[2:]] == [
         "root",
         f"trace {T}",
         "session s-1",
@@ -89,56 +89,58 @@ def test_a_trace_is_shown_as_a_tree_and_what_was_said(place: Path) -> None:
         "assistant",
         "  Because \ufffd[2J\\u202e[red].",
     ]
-    tree = run(place, "show", T, "--tree").output.splitlines()
-    assert tree == shown[:9]
-    assert run(place, "show", T, "--conversation").output.splitlines() == [*shown[:4], *shown[9:]]
+    tree = run(folder, "show", T, "--tree").output.splitlines()
+    assert tree == text_out[:9]
+    assert run(folder, "show", T, "--conversation").output.splitlines() == [*text_out[:4], *text_out[9:]]
 
 
-def test_the_beginning_of_an_id_is_enough_if_it_is_one_traces(place: Path) -> None:
-    assert run(place, "show", f"{U.upper()[:-2]}…").output.startswith("alone\n")
+def test_the_beginning_of_an_id_is_enough_if_it_is_one_traces(folder: Path) -> None:
+    assert run(folder, "show", f"{U.upper()[:-2]}…").output.startswith("alone\n")
     with pytest.raises(NotFound, match="Several traces begin with 0000"):
-        run(place, "show", "0000")
+        run(folder, "show", "0000")
     for unknown in ("ffff", "%", "' OR 1=1", ""):
         with pytest.raises(NotFound, match="There is no trace"):
-            run(place, "show", unknown)
+            run(folder, "show", unknown)
     with pytest.raises(NotFound, match="in the project team-a"):
-        run(place, "show", T, "--project", "team-a")
+        run(folder, "show", T, "--project", "team-a")
 
 
-def test_a_span_is_shown_with_all_that_it_holds(place: Path) -> None:
-    shown = run(place, "show", T, "--span", span_id("call")[:-2] + "6C").output
-    record = msgspec.json.decode(run(place, "show", T, "--span", span_id("call"), "--json").output)
+def test_a_span_is_shown_with_all_that_it_holds(folder: Path) -> None:
+    text_out = run(folder, "show", T, "--span", span_id("call")[:-2] + "6C").output
+    record = msgspec.json.decode(run(folder, "show", T, "--span", span_id("call"), "--json").output)
 
-    assert not steers(shown)
-    assert "messages in\nuser\n  Why is the sky blue?\n" in shown
-    assert "  gen_ai.request.model = gpt-4o\n" in shown
+    assert not steers(text_out)
+    assert "messages in\nuser\n  Why is the sky blue?\n" in text_out
+    assert "  gen_ai.request.model = gpt-4o\n" in text_out
     assert (record["span_id"], record["kind"], record["model"]) == (span_id("call"), "llm", "gpt-4o")
-    failed = run(place, "show", T, "--span", span_id("broken")).output
+    failed = run(folder, "show", T, "--span", span_id("broken")).output
     assert "status: error\nstatus_message: no \ufffd[31mmap\n" in failed
-    told = span("told", 9, trace="told", gen_ai__operation__name="execute_tool", gen_ai__tool__call__result="4\\n5")
-    told.events.append(Span.Event(name="seen", attributes=[]))
-    told.links.append(Span.Link(trace_id=bytes.fromhex(T), span_id=bytes.fromhex(span_id("root"))))
-    take(place, told)
-    more = run(place, "show", trace_id("told"), "--span", span_id("told")).output
+    tool_span = span(
+        "told", 9, trace="told", gen_ai__operation__name="execute_tool", gen_ai__tool__call__result="4\\n5"
+    )
+    tool_span.events.append(Span.Event(name="seen", attributes=[]))
+    tool_span.links.append(Span.Link(trace_id=bytes.fromhex(T), span_id=bytes.fromhex(span_id("root"))))
+    import_spans(folder, tool_span)
+    more = run(folder, "show", trace_id("told"), "--span", span_id("told")).output
     assert more.endswith(f"event seen {{}}\nlink {T} {span_id('root')} {{}}\n")
-    for given, why in (("ffff", "is no span"), ("0000", "is the beginning of several spans")):
+    for prefix, why in (("ffff", "is no span"), ("0000", "is the beginning of several spans")):
         with pytest.raises(NotFound, match=why):
-            run(place, "show", T, "--span", given)
+            run(folder, "show", T, "--span", prefix)
 
 
-def test_a_trace_as_json_has_all_of_it(place: Path) -> None:
-    shown = run(place, "show", T, "--json").output
-    found = msgspec.json.decode(shown)
+def test_a_trace_as_json_has_all_of_it(folder: Path) -> None:
+    text_out = run(folder, "show", T, "--json").output
+    document = msgspec.json.decode(text_out)
 
-    assert not steers(shown)
-    assert [(row["name"], row["depth"], row["notes"]) for row in found["spans"]] == [
+    assert not steers(text_out)
+    assert [(row["name"], row["depth"], row["notes"]) for row in document["spans"]] == [
         ("root", 0, []),
         ("call", 1, []),
         ("broken", 1, []),
         ("orphan", 0, ["orphan"]),
     ]
-    assert [message["role"] for message in found["messages"]] == ["user", "assistant"]
-    assert (found["root"]["trace_id"], found["kinds"]["llm"], found["sessions"]) == (T, 1, ["s-1"])
+    assert [message["role"] for message in document["messages"]] == ["user", "assistant"]
+    assert (document["root"]["trace_id"], document["kinds"]["llm"], document["sessions"]) == (T, 1, ["s-1"])
 
 
 # export and import
@@ -148,29 +150,29 @@ def names(lines: bytes) -> list[str]:
     return sorted(msgspec.json.decode(line)["name"] for line in lines.splitlines())
 
 
-def test_traces_are_saved_and_taken_back_equal(place: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    saved = run(place, "export").stdout_bytes
-    sent = run(place, "export", "--format", "otlp").stdout_bytes
+def test_traces_are_saved_and_taken_back_equal(folder: Path, tmp_path: Path) -> None:
+    other_folder = tmp_path / "other"
+    saved = run(folder, "export").stdout_bytes
+    otlp_lines = run(folder, "export", "--format", "otlp").stdout_bytes
 
     assert names(saved) == ["alone", "broken", "call", "orphan", "root"]
-    assert run(other, "import", "-", given=saved).output == "5 spans kept, 0 there already.\n"
-    again = run(other, "import", "-", "--json", given=gzip.compress(sent))
-    assert msgspec.json.decode(again.output) == {
+    assert run(other_folder, "import", "-", stdin=saved).output == "5 spans kept, 0 there already.\n"
+    second_import = run(other_folder, "import", "-", "--json", stdin=gzip.compress(otlp_lines))
+    assert msgspec.json.decode(second_import.output) == {
         "new": 0,
         "replaced": 0,
         "unchanged": 5,
         "rejected": 0,
         "reasons": [],
     }
-    assert run(other, "export").stdout_bytes == saved
-    assert run(tmp_path / "third", "import", "-", given=sent).output == "5 spans kept, 0 there already.\n"
+    assert run(other_folder, "export").stdout_bytes == saved
+    assert run(tmp_path / "third", "import", "-", stdin=otlp_lines).output == "5 spans kept, 0 there already.\n"
     assert run(tmp_path / "third", "export").stdout_bytes == saved
     assert b"\xe2\x80\xae" not in saved
 
 
 @pytest.mark.parametrize(
-    ("options", "found"),
+    ("options", "expected"),
     [
         (["--workflow", "tutor"], ["alone"]),
         (["--trace", U], ["alone"]),
@@ -186,8 +188,8 @@ def test_traces_are_saved_and_taken_back_equal(place: Path, tmp_path: Path) -> N
         (["--filter", '{"field": "model", "op": "exists"}', "--filter", "name!=x"], ["alone"]),
     ],
 )
-def test_what_is_saved_can_be_chosen(place: Path, options: list[str], found: list[str]) -> None:
-    assert names(run(place, "export", *options).stdout_bytes) == found
+def test_what_is_saved_can_be_chosen(folder: Path, options: list[str], expected: list[str]) -> None:
+    assert names(run(folder, "export", *options).stdout_bytes) == expected
 
 
 @pytest.mark.parametrize(
@@ -203,61 +205,61 @@ def test_what_is_saved_can_be_chosen(place: Path, options: list[str], found: lis
         ["--format", "csv"],
     ],
 )
-def test_what_cannot_be_asked_for_is_a_usage_error(place: Path, options: list[str]) -> None:
+def test_what_cannot_be_asked_for_is_a_usage_error(folder: Path, options: list[str]) -> None:
     with pytest.raises(click.UsageError):
-        run(place, "export", *options)
+        run(folder, "export", *options)
 
 
-def test_a_file_is_written_as_its_name_says(place: Path) -> None:
-    page, lines, talk = place / "trace.html", place / "traces.jsonl", place / "talk.html"
-    told = run(place, "export", "-o", str(lines)).stderr
+def test_a_file_is_written_as_its_name_says(folder: Path) -> None:
+    page, lines, talk = folder / "trace.html", folder / "traces.jsonl", folder / "talk.html"
+    printed = run(folder, "export", "-o", str(lines)).stderr
 
-    run(place, "export", "--trace", T, "-o", str(page))
-    run(place, "export", "--session", "s-1", "-o", str(talk))
-    assert told == f"{lines}: 2 traces.\n"
+    run(folder, "export", "--trace", T, "-o", str(page))
+    run(folder, "export", "--session", "s-1", "-o", str(talk))
+    assert printed == f"{lines}: 2 traces.\n"
     assert len(lines.read_bytes().splitlines()) == 5
     for file in (page, talk):
         assert file.read_text().startswith("<!doctype html>")
         assert "Why is the sky blue?" in file.read_text()
-    assert run(place, "export", "--trace", T, "--format", "html").stdout_bytes == page.read_bytes()
+    assert run(folder, "export", "--trace", T, "--format", "html").stdout_bytes == page.read_bytes()
     with pytest.raises(TargetNotFound):
-        run(place, "export", "-o", str(place / "nowhere" / "x.jsonl"))
+        run(folder, "export", "-o", str(folder / "nowhere" / "x.jsonl"))
     with pytest.raises(NotFound):
-        run(place, "export", "--session", "nobody", "-o", str(talk))
+        run(folder, "export", "--session", "nobody", "-o", str(talk))
 
 
-def otlp_document(place: Path) -> bytes:
-    """An OTLP/JSON request that somebody formatted, over many lines."""
-    (line,) = run(place, "export", "--format", "otlp", "--trace", U).stdout_bytes.splitlines()
+def otlp_document(folder: Path) -> bytes:
+    """An OTLP/JSON request, formatted over many lines."""
+    (line,) = run(folder, "export", "--format", "otlp", "--trace", U).stdout_bytes.splitlines()
     return msgspec.json.format(line, indent=2)
 
 
-def test_any_form_is_told_by_its_first_bytes(place: Path, tmp_path: Path) -> None:
+def test_any_form_is_told_by_its_first_bytes(folder: Path, tmp_path: Path) -> None:
     files = {
-        "records": run(place, "export").stdout_bytes,
-        "lines": run(place, "export", "--format", "otlp").stdout_bytes,
-        "document": otlp_document(place),
-        "marked": b"\xef\xbb\xbf\n" + otlp_document(place),
+        "records": run(folder, "export").stdout_bytes,
+        "lines": run(folder, "export", "--format", "otlp").stdout_bytes,
+        "document": otlp_document(folder),
+        "marked": b"\xef\xbb\xbf\n" + otlp_document(folder),
         "protobuf": request(*spans()),
     }
     for name, content in files.items():
         for kind, packed in (("plain", content), ("gzip", gzip.compress(content))):
             file = tmp_path / f"{name}.{kind}"
             file.write_bytes(packed)
-            other = tmp_path / f"{name}-{kind}"
-            kept = 1 if name in ("document", "marked") else 5
-            told = run(other, "import", str(file), str(file)).output
-            assert (name, kind, told) == (
+            other_folder = tmp_path / f"{name}-{kind}"
+            count = 1 if name in ("document", "marked") else 5
+            printed = run(other_folder, "import", str(file), str(file)).output
+            assert (name, kind, printed) == (
                 name,
                 kind,
-                f"{kept} span{'s' * (kept != 1)} kept, {kept} there already.\n",
+                f"{count} span{'s' * (count != 1)} kept, {count} there already.\n",
             )
-    assert run(tmp_path / "nothing", "import", "-", given=b"").output == "0 spans kept, 0 there already.\n"
-    assert run(tmp_path / "nothing", "import", "-", given=b" \n\n").output == "0 spans kept, 0 there already.\n"
+    assert run(tmp_path / "nothing", "import", "-", stdin=b"").output == "0 spans kept, 0 there already.\n"
+    assert run(tmp_path / "nothing", "import", "-", stdin=b" \n\n").output == "0 spans kept, 0 there already.\n"
 
 
-def test_what_is_rejected_is_told_and_loses_no_other(place: Path, tmp_path: Path) -> None:
-    good = run(place, "export", "--trace", U).stdout_bytes.rstrip(b"\n")
+def test_what_is_rejected_is_told_and_loses_no_other(folder: Path, tmp_path: Path) -> None:
+    good = run(folder, "export", "--trace", U).stdout_bytes.rstrip(b"\n")
     record = msgspec.json.decode(good)
 
     def but(**fields: Any) -> bytes:
@@ -277,7 +279,7 @@ def test_what_is_rejected_is_told_and_loses_no_other(place: Path, tmp_path: Path
         b'{"resourceSpans": 1}',
         b'{"a": ' + b"[" * 5000,
     ]
-    result = run(tmp_path / "other", "import", "-", given=b"\n".join([good, *bad, b""]), code=1)
+    result = run(tmp_path / "other", "import", "-", stdin=b"\n".join([good, *bad, b""]), code=1)
 
     assert result.stdout == "1 span kept, 0 there already, 12 rejected.\n"
     assert result.stderr.splitlines() == [
@@ -287,25 +289,25 @@ def test_what_is_rejected_is_told_and_loses_no_other(place: Path, tmp_path: Path
         "rejected: standard input, line 5: it is neither a record, with trace_id, nor OTLP, with resourceSpans",
         "rejected: standard input, line 6: trace_id is not 32 hexadecimal digits",
     ]
-    broken_first = run(tmp_path / "other", "import", "-", given=b"{\n" + good, code=1)
+    broken_first = run(tmp_path / "other", "import", "-", stdin=b"{\n" + good, code=1)
     assert broken_first.stdout == "0 spans kept, 1 there already, 1 rejected.\n"
 
 
-def test_a_file_that_cannot_be_read_is_one_error(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = gzip.compress(run(place, "export").stdout_bytes)
+def test_a_file_that_cannot_be_read_is_one_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = gzip.compress(run(folder, "export").stdout_bytes)
 
     with pytest.raises(TargetNotFound):
-        run(place, "import", str(place / "nowhere"))
+        run(folder, "import", str(folder / "nowhere"))
     with pytest.raises(
         InvalidBody, match="standard input holds no spans: give what palaver trace export writes, or OTLP"
     ):
-        run(place, "import", "-", given=b"not\njson\n")
+        run(folder, "import", "-", stdin=b"not\njson\n")
     with pytest.raises(InvalidBody, match="damaged gzip"):
-        run(place, "import", "-", given=whole[:-20])
+        run(folder, "import", "-", stdin=full[:-20])
     monkeypatch.setattr("palaver.cli.trace.importer.MAX_LINE_BYTES", 100)
     with pytest.raises(TooLarge):
-        run(place, "import", "-", given=b"\n" + b"\x12" * 200)
-    long = run(place, "import", "-", given=b'{"a": 1}\n{"b": "' + b"x" * 500 + b'"}\n{"c": 1}', code=1)
+        run(folder, "import", "-", stdin=b"\n" + b"\x12" * 200)
+    long = run(folder, "import", "-", stdin=b'{"a": 1}\n{"b": "' + b"x" * 500 + b'"}\n{"c": 1}', code=1)
     assert [line.partition(": ")[2] for line in long.stderr.splitlines()] == [
         "standard input, line 1: it is neither a record, with trace_id, nor OTLP, with resourceSpans",
         "standard input, line 2: it has more than 100 bytes",
@@ -314,20 +316,20 @@ def test_a_file_that_cannot_be_read_is_one_error(place: Path, monkeypatch: pytes
 
 
 def test_a_span_that_the_database_does_not_take_loses_no_other(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from palaver.storage.spans import writes as kept
+    from palaver.storage.spans import writes
 
-    saved = run(place, "export").stdout_bytes
-    add = kept.insert_spans
+    saved = run(folder, "export").stdout_bytes
+    add = writes.insert_spans
 
     def picky(db: Any, rows: Any, **more: Any) -> Any:
         if any(row.name == "call" for row in rows):
             raise ValueError("not this one")
         return add(db, rows, **more)
 
-    monkeypatch.setattr(kept, "insert_spans", picky)
-    result = run(tmp_path / "other", "import", "-", given=saved, code=1)
+    monkeypatch.setattr(writes, "insert_spans", picky)
+    result = run(tmp_path / "other", "import", "-", stdin=saved, code=1)
 
     assert result.stdout == "4 spans kept, 0 there already, 1 rejected.\n"
     assert result.stderr == f"rejected: standard input, line 1: the span {span_id('call')} could not be kept\n"
@@ -339,11 +341,11 @@ def test_what_is_imported_is_redacted_by_the_rules_of_the_house(
     (tmp_path / "palaver.toml").write_text('[[redact]]\npath = "attributes.order"\naction = "hash"\n')
     monkeypatch.chdir(tmp_path)
     secret = "sk-proj-" + "a1B2" * 8
-    sent = request(span("root", order="order 42", note=f"key {secret}"))
+    otlp_lines = request(span("root", order="order 42", note=f"key {secret}"))
 
-    run(tmp_path, "import", "-", given=sent)
+    run(tmp_path, "import", "-", stdin=otlp_lines)
     first = run(tmp_path, "export").stdout_bytes
-    run(tmp_path / "other", "import", "-", given=first.replace(b'"ok"', b'"ok"'))
+    run(tmp_path / "other", "import", "-", stdin=first.replace(b'"ok"', b'"ok"'))
 
     assert b"order 42" not in first
     assert secret.encode() not in first
@@ -353,38 +355,38 @@ def test_what_is_imported_is_redacted_by_the_rules_of_the_house(
 # tail
 
 
-async def database_with(place: Path) -> Database:
-    return open_database(str(place / "palaver.db"))
+async def database_with(folder: Path) -> Database:
+    return open_database(str(folder / "palaver.db"))
 
 
-def take(place: Path, *sent: Span) -> None:
-    run(place, "import", "-", given=request(*sent))
+def import_spans(folder: Path, *otlp_lines: Span) -> None:
+    run(folder, "import", "-", stdin=request(*otlp_lines))
 
 
-async def test_traces_are_told_once_when_their_root_is_there(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_traces_are_told_once_when_their_root_is_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_tail, "ROOT_TIMEOUT_S", 0.0)
-    database = await database_with(place)
+    database = await database_with(folder)
     following = trace_tail.TraceFollower(database, "default", ALL_SPANS)
     assert [row.name for row in await following.start(10)] == ["root", "alone"]
     assert await following.poll() == []
 
     monkeypatch.setattr(trace_tail, "ROOT_TIMEOUT_S", 60.0)
-    await asyncio.to_thread(take, place, span("child", 7, trace="v", parent="top"))
-    early = await following.poll()
-    await asyncio.to_thread(take, place, span("top", 6, trace="v"), span("later", 8, trace="t", parent="root"))
-    told = await following.poll()
-    await asyncio.to_thread(take, place, span("alone2", 9, trace="w", parent="other"))
-    waiting = await following.poll()
+    await asyncio.to_thread(import_spans, folder, span("child", 7, trace="v", parent="top"))
+    before_root = await following.poll()
+    await asyncio.to_thread(import_spans, folder, span("top", 6, trace="v"), span("later", 8, trace="t", parent="root"))
+    printed = await following.poll()
+    await asyncio.to_thread(import_spans, folder, span("alone2", 9, trace="w", parent="other"))
+    unrooted = await following.poll()
     monkeypatch.setattr(trace_tail, "ROOT_TIMEOUT_S", 0.0)
     at_last = await following.poll()
     await database.close()
 
-    assert (early, [(row.name, row.spans) for row in told], waiting) == ([], [("top", 2)], [])  # type: ignore[attr-defined]
+    assert (before_root, [(row.name, row.spans) for row in printed], unrooted) == ([], [("top", 2)], [])  # type: ignore[attr-defined]
     assert [row.name for row in at_last] == ["alone2"]
 
 
-async def test_spans_are_told_as_they_come_and_as_they_are_asked_for(place: Path) -> None:
-    database = await database_with(place)
+async def test_spans_are_told_as_they_come_and_as_they_are_asked_for(folder: Path) -> None:
+    database = await database_with(folder)
     following = trace_tail.SpanFollower(database, "default", build_query(["kind=llm"], None))
     assert await following.start(0) == []
     assert [row.name for row in await trace_tail.SpanFollower(database, "default", ALL_SPANS).start(2)] == [
@@ -392,13 +394,15 @@ async def test_spans_are_told_as_they_come_and_as_they_are_asked_for(place: Path
         "alone",
     ]
 
-    await asyncio.to_thread(take, place, span("plain", 7), chat("new", "Hi", "Ho", 8), chat("team", "Hi", "Ho", 9))
+    await asyncio.to_thread(
+        import_spans, folder, span("plain", 7), chat("new", "Hi", "Ho", 8), chat("team", "Hi", "Ho", 9)
+    )
     assert [row.name for row in await following.poll()] == ["new", "team"]
     assert await following.poll() == []
     await database.close()
 
 
-def test_tail_begins_with_what_is_there(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tail_begins_with_what_is_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def stopped(_: Any) -> Any:
         raise KeyboardInterrupt
 
@@ -406,21 +410,21 @@ def test_tail_begins_with_what_is_there(place: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(trace_tail.SpanFollower, "poll", stopped)
     monkeypatch.setattr(trace_tail.TraceFollower, "poll", stopped)
 
-    traces = run(place, "tail").output.splitlines()
-    found = [msgspec.json.decode(line) for line in run(place, "tail", "--spans", "--json").stdout.splitlines()]
+    traces = run(folder, "tail").output.splitlines()
+    document = [msgspec.json.decode(line) for line in run(folder, "tail", "--spans", "--json").stdout.splitlines()]
 
     assert [line[10:].split()[:3] for line in traces if line] == [["ok", "root", "5.0"], ["ok", "tutor", "1.0"]]
-    assert [row["name"] for row in found] == ["root", "call", "broken", "orphan", "alone"]
-    assert run(place, "tail", "-n", "0").stdout == ""
-    only = run(place, "tail", "--spans", "--filter", "status=error").stdout
+    assert [row["name"] for row in document] == ["root", "call", "broken", "orphan", "alone"]
+    assert run(folder, "tail", "-n", "0").stdout == ""
+    only = run(folder, "tail", "--spans", "--filter", "status=error").stdout
     assert re.fullmatch(r"\d\d:\d\d:\d\d  error       broken +250 ms +-   → no \ufffd\[31mmap\n", only), only
 
 
 async def test_what_was_told_long_ago_is_forgotten_and_places_may_be_given_again(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trace_tail, "_MAX_REMEMBERED_TRACES", 1)
-    database = await database_with(place)
+    database = await database_with(folder)
     following = trace_tail.TraceFollower(database, "default", ALL_SPANS)
     await following.start(10)
     following._after = 1000
@@ -432,17 +436,17 @@ async def test_what_was_told_long_ago_is_forgotten_and_places_may_be_given_again
 
 
 @pytest.mark.parametrize(
-    ("ms", "told"), [(0.0, "0 µs"), (0.25, "250 µs"), (12.4, "12 ms"), (59_940, "59.9 s"), (600_000, "10 min")]
+    ("ms", "printed"), [(0.0, "0 µs"), (0.25, "250 µs"), (12.4, "12 ms"), (59_940, "59.9 s"), (600_000, "10 min")]
 )
-def test_a_duration_is_told_as_people_say_it(ms: float, told: str) -> None:
-    assert format_duration(ms) == told
+def test_a_duration_is_told_as_people_say_it(ms: float, printed: str) -> None:
+    assert format_duration(ms) == printed
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_tail_follows_until_it_is_stopped_and_ends_quietly(place: Path, as_json: bool) -> None:
-    asked = ["trace", "tail", "-n", "1", "--db", str(place / "palaver.db"), *(["--json"] if as_json else [])]
+def test_tail_follows_until_it_is_stopped_and_ends_quietly(folder: Path, as_json: bool) -> None:
+    argv = ["trace", "tail", "-n", "1", "--db", str(folder / "palaver.db"), *(["--json"] if as_json else [])]
     process = subprocess.Popen(
-        [sys.executable, "-m", "palaver.cli", *asked],
+        [sys.executable, "-m", "palaver.cli", *argv],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -451,7 +455,7 @@ def test_tail_follows_until_it_is_stopped_and_ends_quietly(place: Path, as_json:
     try:
         assert process.stdout is not None
         first = process.stdout.readline()
-        take(place, chat("new", "And\\u001b?", "Well.", 9, trace="x"))
+        import_spans(folder, chat("new", "And\\u001b?", "Well.", 9, trace="x"))
         second = process.stdout.readline()
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)

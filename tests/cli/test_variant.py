@@ -45,7 +45,7 @@ def run(tmp_path: Path, *arguments: str, db: str = "palaver.db") -> Result:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Path:
+def project(tmp_path: Path) -> Path:
     """A folder with a database that has two versions of tutor@short, and the code's own variant."""
 
     async def fill() -> None:
@@ -62,20 +62,20 @@ def kept(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_list_names_the_newest_version_of_each(kept: Path) -> None:
-    text, data = run(kept, "list"), run(kept, "list", "--workflow", "tutor", "--json")
-    none = run(kept, "list", "--project", "team")
+def test_the_list_names_the_newest_version_of_each(project: Path) -> None:
+    text, data = run(project, "list"), run(project, "list", "--workflow", "tutor", "--json")
+    none = run(project, "list", "--project", "team")
 
     assert text.output == "tutor@short:2    2026-11-15 12:00  Few words.\ntutor@default:1  2026-11-15 12:00\n"
     assert [(row["id"], row["head"]) for row in msgspec.json.decode(data.output)] == [("var_1", 2), ("var_0", 1)]
     assert none.output == "No variants.\n"
 
 
-def test_two_versions_are_compared(kept: Path) -> None:
-    text = run(kept, "diff", "tutor@short:1", "tutor@short")
-    data = run(kept, "diff", "tutor@short", "tutor@default", "--json")
-    absent = run(kept, "diff", "tutor@short", "tutor@default")
-    same = run(kept, "diff", "tutor@short", "tutor@short:2")
+def test_two_versions_are_compared(project: Path) -> None:
+    text = run(project, "diff", "tutor@short:1", "tutor@short")
+    data = run(project, "diff", "tutor@short", "tutor@default", "--json")
+    absent = run(project, "diff", "tutor@short", "tutor@default")
+    same = run(project, "diff", "tutor@short", "tutor@short:2")
 
     assert text.output == '/style: "brief" -> "short"\n'
     assert msgspec.json.decode(data.output) == {
@@ -85,42 +85,42 @@ def test_two_versions_are_compared(kept: Path) -> None:
     assert same.output == "They set the same.\n"
 
 
-def test_only_what_is_there_can_be_compared(kept: Path) -> None:
-    for wrong, error, told in [
+def test_only_what_is_there_can_be_compared(project: Path) -> None:
+    for reference, error, message in [
         ("a b", SettingsError, "does not name a variant"),
         ("short", SettingsError, "Whose variant is 'short'"),
         ("tutor@none", NotFound, "no variant 'tutor@none'"),
         ("tutor@short:9", NotFound, "no version 9"),
     ]:
-        with pytest.raises(error, match=told):
-            run(kept, "diff", "tutor@short", wrong)
+        with pytest.raises(error, match=message):
+            run(project, "diff", "tutor@short", reference)
 
 
-def test_an_export_and_an_import_are_exact(kept: Path) -> None:
-    out = run(kept, "export", str(kept / "variants"))
-    again = run(kept, "import", str(kept / "variants"))
-    taken = run(kept, "import", str(kept / "variants"), db="other.db")
-    run(kept, "export", str(kept / "copy"), db="other.db")
+def test_an_export_and_an_import_are_exact(project: Path) -> None:
+    out = run(project, "export", str(project / "variants"))
+    second_import = run(project, "import", str(project / "variants"))
+    import_run = run(project, "import", str(project / "variants"), db="other.db")
+    run(project, "export", str(project / "copy"), db="other.db")
 
-    files = {str(path.relative_to(kept / "variants")): path.read_text() for path in kept.glob("variants/*/*")}
+    files = {str(path.relative_to(project / "variants")): path.read_text() for path in project.glob("variants/*/*")}
     assert files == {"tutor/short.json": FILE}
-    assert (kept / "copy/tutor/short.json").read_text() == FILE
-    assert out.output == f"1 variant in {kept / 'variants'}.\n"
-    assert again.output == "0 created, 0 updated, 1 unchanged\n"
-    assert taken.output == "1 created, 0 updated, 0 unchanged\n"
+    assert (project / "copy/tutor/short.json").read_text() == FILE
+    assert out.output == f"1 variant in {project / 'variants'}.\n"
+    assert second_import.output == "0 created, 0 updated, 1 unchanged\n"
+    assert import_run.output == "1 created, 0 updated, 0 unchanged\n"
 
 
-def test_a_changed_file_is_a_new_version(kept: Path) -> None:
-    run(kept, "export", str(kept / "variants"))
-    (kept / "variants/tutor/short.json").write_text(FILE.replace('"short",\n    "weight"', '"terse",\n    "weight"'))
-    looked = run(kept, "import", str(kept / "variants"), "--dry-run")
-    before = run(kept, "list", "--json")
-    taken = run(kept, "import", str(kept / "variants"), "--json")
-    after = run(kept, "list")
+def test_a_changed_file_is_a_new_version(project: Path) -> None:
+    run(project, "export", str(project / "variants"))
+    (project / "variants/tutor/short.json").write_text(FILE.replace('"short",\n    "weight"', '"terse",\n    "weight"'))
+    dry_run = run(project, "import", str(project / "variants"), "--dry-run")
+    before = run(project, "list", "--json")
+    import_run = run(project, "import", str(project / "variants"), "--json")
+    after = run(project, "list")
 
-    assert looked.output == "0 created, 1 updated, 0 unchanged (nothing was written)\n"
+    assert dry_run.output == "0 created, 1 updated, 0 unchanged (nothing was written)\n"
     assert msgspec.json.decode(before.output)[0]["head"] == 2
-    assert msgspec.json.decode(taken.output) == {"created": 0, "updated": 1, "unchanged": 0, "faults": []}
+    assert msgspec.json.decode(import_run.output) == {"created": 0, "updated": 1, "unchanged": 0, "faults": []}
     assert after.output.startswith("tutor@short:3 ")
 
 
@@ -134,7 +134,7 @@ def test_with_a_fault_in_any_file_nothing_is_written(tmp_path: Path) -> None:
     (folder / "folder.json").mkdir()
 
     result = run(tmp_path, "import", str(folder.parent), "--against", str(tmp_path / "app.py"))
-    listed = run(tmp_path, "list")
+    list_run = run(tmp_path, "list")
 
     assert result.return_value == 1
     assert result.stdout == "1 created, 0 updated, 0 unchanged (nothing was written)\n"
@@ -144,14 +144,14 @@ def test_with_a_fault_in_any_file_nothing_is_written(tmp_path: Path) -> None:
         "tutor/renamed.json: It holds tutor@short: that belongs in tutor/short.json.",
         "tutor/short.json: There is no parameter 'weight'. Known: style.",
     ]
-    assert listed.output == "No variants.\n"
+    assert list_run.output == "No variants.\n"
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(kept: Path) -> None:
-    (kept / "variants").write_text("")
+def test_a_folder_that_cannot_be_written_is_one_line(project: Path) -> None:
+    (project / "variants").write_text("")
 
     with pytest.raises(SettingsError, match=r"short\.json cannot be written"):
-        run(kept, "export", str(kept / "variants" / "below"))
+        run(project, "export", str(project / "variants" / "below"))
 
 
 def test_more_variants_than_a_page_are_listed_and_exported(tmp_path: Path) -> None:
@@ -160,12 +160,12 @@ def test_more_variants_than_a_page_are_listed_and_exported(tmp_path: Path) -> No
     for number in range(203):
         (folder / f"v{number}.json").write_text(FILE.replace('"name": "short"', f'"name": "v{number}"'))
 
-    taken = run(tmp_path, "import", str(tmp_path / "in"))
-    listed = run(tmp_path, "list")
+    import_run = run(tmp_path, "import", str(tmp_path / "in"))
+    list_run = run(tmp_path, "list")
     out = run(tmp_path, "export", str(tmp_path / "out"))
 
-    assert taken.output == "203 created, 0 updated, 0 unchanged\n"
-    assert len(listed.output.splitlines()) == 203
+    assert import_run.output == "203 created, 0 updated, 0 unchanged\n"
+    assert len(list_run.output.splitlines()) == 203
     assert out.output.startswith("203 variants in ")
 
 

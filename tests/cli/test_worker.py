@@ -1,4 +1,4 @@
-"""palaver worker: takes what waits, beside a server, and stops as a server does."""
+"""palaver worker: takes queued runs next to a server, and stops like a server."""
 
 import os
 import re
@@ -45,10 +45,10 @@ def db(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(tmp_path / "palaver.db") if request.param == "file" else request.getfixturevalue("postgres_url")
 
 
-def asked(http: httpx.Client, said: str) -> str:
-    made = http.post("/v1/responses", json={"model": "scripted", "input": said, "background": True}).json()
-    assert made["status"] == "queued"
-    return made["id"]
+def start_run(http: httpx.Client, prompt: str) -> str:
+    created = http.post("/v1/responses", json={"model": "scripted", "input": prompt, "background": True}).json()
+    assert created["status"] == "queued"
+    return created["id"]
 
 
 def until(http: httpx.Client, response: str, *statuses: str) -> str:
@@ -64,19 +64,19 @@ def test_a_worker_takes_runs_lets_them_end_and_leaves_the_rest(tmp_path: Path, d
         server_process(tmp_path, db=db, background_runs="0", rate_per_minute="0") as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
-        early = asked(http, "early")
+        first_run = start_run(http, "early")
         with working(tmp_path, db, "--runs", "1") as (worker, line):
-            first = until(http, early, "completed")
-            slow = asked(http, '[{"text": "slow"}, {"sleep": 1}, {"text": "ly"}]')
+            first = until(http, first_run, "completed")
+            slow = start_run(http, '[{"text": "slow"}, {"sleep": 1}, {"text": "ly"}]')
             until(http, slow, "in_progress")
-            waits = asked(http, "waits")
+            waits = start_run(http, "waits")
             worker.send_signal(signal.SIGTERM)
             code = worker.wait(30)
-        left = [http.get(f"/v1/responses/{one}").json()["status"] for one in (slow, waits)]
+        final = [http.get(f"/v1/responses/{one}").json()["status"] for one in (slow, waits)]
         with working(tmp_path, db):
             last = until(http, waits, "completed")
 
-    assert (first, code, left, last) == ("completed", 0, ["completed", "queued"], "completed")
+    assert (first, code, final, last) == ("completed", 0, ["completed", "queued"], "completed")
     assert re.fullmatch(
         r"Working on background runs of calculator, eliza, headline, echo, scripted: 1 at once, from .*"
         r"  \(Ctrl\+C stops\)\n",
@@ -91,12 +91,12 @@ def test_a_second_signal_ends_what_is_going_and_a_cancel_reaches_it(tmp_path: Pa
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
         working(tmp_path, db) as (worker, _),
     ):
-        cancelled = asked(http, '[{"text": "a"}, {"sleep": 60}]')
+        cancelled = start_run(http, '[{"text": "a"}, {"sleep": 60}]')
         until(http, cancelled, "in_progress")
         since = time.monotonic()
         status = http.post(f"/v1/responses/{cancelled}/cancel").json()["status"]
-        took = time.monotonic() - since
-        endless = asked(http, '[{"text": "a"}, {"sleep": 60}]')
+        elapsed_s = time.monotonic() - since
+        endless = start_run(http, '[{"text": "a"}, {"sleep": 60}]')
         until(http, endless, "in_progress")
         worker.send_signal(signal.SIGINT)
         time.sleep(0.3)
@@ -105,7 +105,7 @@ def test_a_second_signal_ends_what_is_going_and_a_cancel_reaches_it(tmp_path: Pa
         ended = until(http, endless, "failed", "incomplete")
 
     assert (status, code, ended) == ("cancelled", 0, "incomplete")
-    assert took < 30  # A watchdog: it would take a minute.
+    assert elapsed_s < 30  # A watchdog: it would take a minute.
 
 
 def test_nothing_is_brought_back_over_a_database_that_a_worker_is_at_work_on(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def client(stream: bytes) -> Iterator[openai.OpenAI]:
 
 
 def read_responses(stream: bytes) -> None:
-    with client(stream) as asked, asked.responses.stream(model="m", input="Hi") as events:
+    with client(stream) as sdk, sdk.responses.stream(model="m", input="Hi") as events:
         for _ in events:
             pass
         events.get_final_response()
@@ -37,8 +37,8 @@ def read_responses(stream: bytes) -> None:
 
 def read_completions(stream: bytes) -> None:
     with (
-        client(stream) as asked,
-        asked.chat.completions.stream(model="m", messages=[{"role": "user", "content": "Hi"}]) as events,
+        client(stream) as sdk,
+        sdk.chat.completions.stream(model="m", messages=[{"role": "user", "content": "Hi"}]) as events,
     ):
         for _ in events:
             pass

@@ -33,7 +33,7 @@ PATHS: Mapping[Protocol, str] = {
 Script = list[dict[str, Any]]
 
 
-def asks(protocol: Protocol, script: Script) -> dict[str, Any]:
+def request_body(protocol: Protocol, script: Script) -> dict[str, Any]:
     """A request that plays the script."""
     text = msgspec.json.encode(script).decode()
     match protocol:
@@ -49,7 +49,7 @@ def asks(protocol: Protocol, script: Script) -> dict[str, Any]:
 
 async def check(http: httpx.AsyncClient, protocol: Protocol, script: Script, **more: Any) -> None:
     """Grade the script's stream, and its whole body where there is one."""
-    body = asks(protocol, script) | more
+    body = request_body(protocol, script) | more
     path = PATHS[protocol] + ("/stream" if protocol == "services" else "")
     streamed = await http.post(path, json=body | {"stream": True})
     assert streamed.status_code == 200, streamed.text
@@ -57,10 +57,10 @@ async def check(http: httpx.AsyncClient, protocol: Protocol, script: Script, **m
     assert report.faults == (), str(report)
     if protocol == "ui-stream":
         return
-    whole = await http.post(PATHS[protocol], json=body)
-    if whole.status_code == 200:
-        told = grade_body(whole.content, protocol, stream=streamed.content, body_from="another-run")
-        assert told.faults == (), str(told)
+    response_body = await http.post(PATHS[protocol], json=body)
+    if response_body.status_code == 200:
+        body_report = grade_body(response_body.content, protocol, stream=streamed.content, body_from="another-run")
+        assert body_report.faults == (), str(body_report)
 
 
 def call(identity: str, arguments: Any = None, name: str = "look") -> dict[str, Any]:
@@ -122,7 +122,7 @@ async def test_every_version_of_the_ui_stream_keeps_every_rule(version: Any) -> 
     async with client(scripted) as http:
         for script in SCRIPTS.values():
             headers = {"x-palaver-ui-version": str(version)}
-            answer = await http.post(PATHS["ui-stream"], json=asks("ui-stream", script), headers=headers)
+            answer = await http.post(PATHS["ui-stream"], json=request_body("ui-stream", script), headers=headers)
             assert grade(answer.content, "ui-stream", ui_version=version).faults == ()
 
 
@@ -169,12 +169,12 @@ ADAPTERS: Mapping[Protocol, tuple[Any, str]] = {
 def test_whatever_a_producer_gives_the_stream_of_a_service_is_lawful_and_ends_with_the_whole_body(
     values: list[Any], end: Any, is_chat: bool, sparse: bool
 ) -> None:
-    reading = ServiceRequest(workflow="tutor", is_chat=is_chat, stream=True, sparse=sparse)
+    service_request = ServiceRequest(workflow="tutor", is_chat=is_chat, stream=True, sparse=sparse)
     events = stream_of(values, end)
 
-    stream = b"".join(map(services.stream_encoder(reading, status=lambda _: 418), events))
-    whole = services.encode_response(events, ServiceRequest(workflow="tutor", is_chat=is_chat), status=418).body
-    report = grade(stream, "services", body=whole)
+    stream = b"".join(map(services.stream_encoder(service_request, status=lambda _: 418), events))
+    response_body = services.encode_response(events, ServiceRequest(workflow="tutor", is_chat=is_chat), status=418).body
+    report = grade(stream, "services", body=response_body)
 
     assert report.faults == (), str(report)
 
@@ -185,13 +185,15 @@ def test_whatever_a_producer_gives_the_stream_is_lawful_and_the_whole_body_is_it
     protocol: Protocol, values: list[Any], end: Any
 ) -> None:
     adapter, route = ADAPTERS[protocol]
-    body = msgspec.json.encode(asks(protocol, []) | {"stream": True})
-    _, reading = adapter.decode(HttpRequest(route=route, workflow="tutor", body=body), find)
+    body = msgspec.json.encode(request_body(protocol, []) | {"stream": True})
+    _, service_request = adapter.decode(HttpRequest(route=route, workflow="tutor", body=body), find)
     events = stream_of(values, end)
     # An author may refuse without a word, and I15b will say so: no encoder can put one in.
 
-    stream = b"".join(map(adapter.stream_encoder(reading), events))
-    whole = adapter.encode_response(events, reading, status=200).body if protocol != "ui-stream" else None
-    report = grade(stream, protocol, body=whole, history=["h1", "h2"])
+    stream = b"".join(map(adapter.stream_encoder(service_request), events))
+    response_body = (
+        adapter.encode_response(events, service_request, status=200).body if protocol != "ui-stream" else None
+    )
+    report = grade(stream, protocol, body=response_body, history=["h1", "h2"])
 
     assert report.faults == (), str(report)

@@ -46,7 +46,7 @@ HARMLESS = {"response.in_progress"}
 """Frames that tell nothing new: they may come again, or not at all."""
 
 
-def telling(frames: list[Frame]) -> list[Any]:
+def significant_frames(frames: list[Frame]) -> list[Any]:
     return [frame for frame in kinds(frames) if frame["type"] not in HARMLESS]
 
 
@@ -58,7 +58,7 @@ def test_a_responses_stream_that_was_changed_is_caught(protocol: Protocol, data:
 
     report = grade(sse(numbered(changed), protocol), protocol)
 
-    assert (report.violations == ()) == (telling(changed) == telling(frames)), report
+    assert (report.violations == ()) == (significant_frames(changed) == significant_frames(frames)), report
     if changed != frames:
         assert grade(sse(changed, protocol), protocol).violations, "without fresh numbers it is caught by those"
 
@@ -72,11 +72,11 @@ def test_a_ui_part_that_is_missed_or_said_twice_is_caught(at: int) -> None:
     parts, kind = streams.UI_EVERYTHING, streams.UI_EVERYTHING[at]["type"]
 
     left_out = grade(sse([*parts[:at], *parts[at + 1 :]], "ui-stream"), "ui-stream")
-    twice = grade(sse([*parts[: at + 1], *parts[at:]], "ui-stream"), "ui-stream")
+    repeated = grade(sse([*parts[: at + 1], *parts[at:]], "ui-stream"), "ui-stream")
 
     # A call may also wait for its result, or for nobody's approval.
     assert left_out.ok == (kind in [*MISSED_BY_NOBODY, "tool-output-available", "tool-approval-request"])
-    assert twice.ok == (kind in [*MISSED_BY_NOBODY, "tool-approval-request"] and kind != "tool-input-delta")
+    assert repeated.ok == (kind in [*MISSED_BY_NOBODY, "tool-approval-request"] and kind != "tool-input-delta")
 
 
 @pytest.mark.parametrize("at", range(len(streams.CHAT_WITH_USAGE)))
@@ -143,14 +143,14 @@ def corrupted(draw: st.DrawFn, frames: list[Frame]) -> list[Frame]:
 @given(data=st.data())
 def test_wrong_types_anywhere_never_raise(protocol: Protocol, data: st.DataObject) -> None:
     frames = data.draw(corrupted(ITEMS[protocol]))
-    whole = data.draw(JSON | st.sampled_from(data.draw(corrupted([streams.TOOL_ROUND[-1]["response"]]))[:1]))
+    response_body = data.draw(JSON | st.sampled_from(data.draw(corrupted([streams.TOOL_ROUND[-1]["response"]]))[:1]))
     of: Any = data.draw(st.sampled_from(["same-run", "another-run"]))
 
     form: Protocol = "services" if protocol == "services" else "invocations"
-    report = grade(sse([frame for frame in frames if isinstance(frame, dict)], form), protocol, body=whole)
+    report = grade(sse([frame for frame in frames if isinstance(frame, dict)], form), protocol, body=response_body)
 
     assert isinstance(str(report), str)
-    assert isinstance(grade_body(whole, protocol, stream=sse(frames, form), body_from=of), Report)
+    assert isinstance(grade_body(response_body, protocol, stream=sse(frames, form), body_from=of), Report)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -178,15 +178,15 @@ def test_endless_input_is_told_as_what_it_is(protocol: Protocol, stream: bytes) 
 
 
 def test_deep_and_wide_values_are_read_up_to_a_bound() -> None:
-    def told(value: Any) -> tuple[Any, ...]:
+    def rules_broken(value: Any) -> tuple[Any, ...]:
         return grade(sse(streams.run(streams.single(streams.DATA | {"value": value}))), "responses").violations
 
     deep: Any = 1
     for _ in range(380):
         deep = [deep]
-    assert (told(deep), told([{}] * 1000)) == ((), ())
-    assert {one.rule for one in told([[[deep, {"x": [deep] * 20}]]] * 20)} == set()
-    assert "F1" in {one.rule for one in told([[[[[[[[[[[[[[[[[[[[deep]]]]]]]]]]]]]]]]]]]])}
+    assert (rules_broken(deep), rules_broken([{}] * 1000)) == ((), ())
+    assert {one.rule for one in rules_broken([[[deep, {"x": [deep] * 20}]]] * 20)} == set()
+    assert "F1" in {one.rule for one in rules_broken([[[[[[[[[[[[[[[[[[[[deep]]]]]]]]]]]]]]]]]]]])}
 
 
 def test_a_stream_that_breaks_one_rule_a_thousand_times_is_told_shortly() -> None:

@@ -30,7 +30,7 @@ def test_comments_between_events_are_lawful() -> None:
     assert grade(stream, "services", headers={"content-type": "text/event-stream"}).violations == ()
 
 
-def put(at: int, *frames: Frame) -> list[Frame]:
+def replaced(at: int, *frames: Frame) -> list[Frame]:
     """The good stream with these in place of one frame."""
     return [*GOOD[:at], *frames, *GOOD[at + 1 :]]
 
@@ -41,13 +41,13 @@ def before(at: int, *frames: Frame) -> list[Frame]:
 
 def typed(at: int, **fields: Any) -> list[Frame]:
     """The good stream with other fields in the data of one frame."""
-    return put(at, {**GOOD[at], "data": {**GOOD[at]["data"], **fields}})
+    return replaced(at, {**GOOD[at], "data": {**GOOD[at]["data"], **fields}})
 
 
 BROKEN: dict[str, tuple[list[Frame], list[tuple[str, int]]]] = {
     "S1 an unknown event": (before(1, event("ping")), [("S1", 1)]),
     "S2 another type": (typed(19, type="message_end"), [("S2", 19)]),
-    "S2 no type": (put(12, event("tool_result", {"call_id": "c", "output": 1, "is_error": False})), [("S2", 12)]),
+    "S2 no type": (replaced(12, event("tool_result", {"call_id": "c", "output": 1, "is_error": False})), [("S2", 12)]),
     "S3 not first": ([*GOOD[1:2], *START, *GOOD[2:]], [("S3", 1)]),
     "S3 twice": (before(1, *START), [("S3", 1)]),
     "S3 no id": (typed(0, message={}), [("S3", 0)]),
@@ -55,7 +55,7 @@ BROKEN: dict[str, tuple[list[Frame], list[tuple[str, int]]]] = {
     "S4 two at once": ([*START, *block(0, "text", "It is noon.")[:2], *block(1, "thinking"), *END], [("S4", 3)]),
     "S4 a delta of no block": ([*START, block(0, "thinking", "x")[1], *END[:2], SILENT], [("S4", 1)]),
     "S4 a stop of no block": ([*START, block(0, "thinking")[-1], *END[:2], SILENT], [("S4", 1)]),
-    "S4 a delta of another kind": (put(3, block(0, "text", "x")[1]), [("S4", 3)]),
+    "S4 a delta of another kind": (replaced(3, block(0, "text", "x")[1]), [("S4", 3)]),
     "S5 from one": ([*START, *block(1, "text", "It is noon."), *END], [("S5", 1), ("S5", 2), ("S5", 3)]),
     "S5 another delta": (typed(3, index=1), [("S5", 3)]),
     "S5 another stop": (typed(4, index=None), [("S5", 4)]),
@@ -72,28 +72,30 @@ BROKEN: dict[str, tuple[list[Frame], list[tuple[str, int]]]] = {
     "S9 no capitals": ([*FAILED[:-1], event("error", {**ERROR, "type": "overloaded"})], [("S9", 9)]),
     "S9 details that are none": ([*FAILED[:-1], event("error", {**ERROR, "details": []})], [("S9", 9)]),
     "S9 no object": ([*FAILED[:-1], event("error", ["x"])], [("S9", 9)]),
-    "S10 no response": (put(20, event("complete", {})), [("S10", 20)]),
-    "S10 another last turn": (put(20, event("complete", {**DOCUMENT, "history": []})), [("S10", 20)]),
-    "S10 three counts": (put(20, event("complete", {**DOCUMENT, "usage": {"input_tokens": 1}})), [("S10", 20)]),
-    "S10 no meta": (put(20, event("complete", {**DOCUMENT, "meta": None})), [("S10", 20)]),
-    "S11 another text": (put(14, block(3, "text", "midnight.")[1]), [("S11", 20)]),
-    "F3 a log that is no text": (put(1, event("log", {"text": "x"})), [("F3", 1)]),
-    "F3 changes without code": (put(16, event("changes", {"code": None})), [("F3", 16)]),
-    "F3 data without name": (put(17, event("data", {"value": 1})), [("F3", 17)]),
-    "F3 a result of no call": (put(12, event("tool_result", output=1, is_error=False)), [("F3", 12)]),
+    "S10 no response": (replaced(20, event("complete", {})), [("S10", 20)]),
+    "S10 another last turn": (replaced(20, event("complete", {**DOCUMENT, "history": []})), [("S10", 20)]),
+    "S10 three counts": (replaced(20, event("complete", {**DOCUMENT, "usage": {"input_tokens": 1}})), [("S10", 20)]),
+    "S10 no meta": (replaced(20, event("complete", {**DOCUMENT, "meta": None})), [("S10", 20)]),
+    "S11 another text": (replaced(14, block(3, "text", "midnight.")[1]), [("S11", 20)]),
+    "F3 a log that is no text": (replaced(1, event("log", {"text": "x"})), [("F3", 1)]),
+    "F3 changes without code": (replaced(16, event("changes", {"code": None})), [("F3", 16)]),
+    "F3 data without name": (replaced(17, event("data", {"value": 1})), [("F3", 17)]),
+    "F3 a result of no call": (replaced(12, event("tool_result", output=1, is_error=False)), [("F3", 12)]),
     "F3 a block of no kind": ([*START, *block(0, "odd", "x"), *END[:2], SILENT], [("F3", 1)]),
     "F3 a piece that is no text": (typed(6, delta={"type": "text_delta", "text": 7}), [("F3", 6), ("S11", 20)]),
     "F3 no reason": (typed(18, delta={}), [("F3", 18)]),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("frames", "told"), BROKEN.values(), ids=BROKEN.keys())
-def test_a_stream_that_breaks_a_rule_is_told_with_the_frame(frames: list[Frame], told: list[tuple[str, int]]) -> None:
-    assert broken(grade(sse(frames, "services"), "services")) == told
+@pytest.mark.parametrize(("frames", "rules_broken"), BROKEN.values(), ids=BROKEN.keys())
+def test_a_stream_that_breaks_a_rule_is_told_with_the_frame(
+    frames: list[Frame], rules_broken: list[tuple[str, int]]
+) -> None:
+    assert broken(grade(sse(frames, "services"), "services")) == rules_broken
 
 
 @pytest.mark.parametrize(
-    ("stream", "told"),
+    ("stream", "rules_broken"),
     [
         (b"", [("F1", 0), ("S6", 0)]),
         (b'data: {"type": "message_start"}\n\n', [("S1", 0), ("S6", 1)]),
@@ -103,29 +105,29 @@ def test_a_stream_that_breaks_a_rule_is_told_with_the_frame(frames: list[Frame],
         (b"id: 7\n" + sse(SPARSE, "services"), [("F4", 0)]),
     ],
 )
-def test_broken_framing_is_told(stream: bytes, told: list[tuple[str, int]]) -> None:
-    assert broken(grade(stream, "services")) == told
+def test_broken_framing_is_told(stream: bytes, rules_broken: list[tuple[str, int]]) -> None:
+    assert broken(grade(stream, "services")) == rules_broken
 
 
-def test_a_body_that_is_not_what_was_streamed_is_told() -> None:
+def test_a_bodythat_is_not_what_was_streamed_is_told() -> None:
     other = {**DOCUMENT, "response": "At one.", "history": [{"role": "assistant", "content": "At one."}]}
     stream = sse(GOOD, "services")
 
-    def told(whole: Any, of: Any = "same-run", streamed: bytes | None = stream) -> list[str]:
-        return [one.rule for one in grade_body(whole, "services", stream=streamed, body_from=of).violations]
+    def rules_broken(body: Any, of: Any = "same-run", streamed: bytes | None = stream) -> list[str]:
+        return [one.rule for one in grade_body(body, "services", stream=streamed, body_from=of).violations]
 
-    assert (told(DOCUMENT), told(other), told(other, "another-run")) == ([], ["S12"], [])
-    assert told(SILENT["data"], "another-run") == ["S12"]
-    assert told({}, "another-run") == ["S10"]
-    assert told(msgspec.json.encode(DOCUMENT)) == []
-    assert told(b"<html>") == ["F3"]
-    assert told(b"[1]", streamed=sse(SPARSE, "services")) == []
-    assert told(ERROR, streamed=sse(FAILED, "services")) == []
-    assert told(b"7", streamed=None) == []
+    assert (rules_broken(DOCUMENT), rules_broken(other), rules_broken(other, "another-run")) == ([], ["S12"], [])
+    assert rules_broken(SILENT["data"], "another-run") == ["S12"]
+    assert rules_broken({}, "another-run") == ["S10"]
+    assert rules_broken(msgspec.json.encode(DOCUMENT)) == []
+    assert rules_broken(b"<html>") == ["F3"]
+    assert rules_broken(b"[1]", streamed=sse(SPARSE, "services")) == []
+    assert rules_broken(ERROR, streamed=sse(FAILED, "services")) == []
+    assert rules_broken(b"7", streamed=None) == []
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "told"),
+    ("status", "body", "rules_broken"),
     [
         (400, {"code": 400, "type": "BAD_REQUEST", "message": "content must be a string"}, []),
         (200, {}, ["E2"]),
@@ -133,14 +135,14 @@ def test_a_body_that_is_not_what_was_streamed_is_told() -> None:
         (400, {"error": {"message": "No."}}, ["E3"]),
     ],
 )
-def test_the_refusal_of_a_bad_request_is_graded(status: int, body: Any, told: list[str]) -> None:
+def test_the_refusal_of_a_bad_request_is_graded(status: int, body: Any, rules_broken: list[str]) -> None:
     report = grade_refusal(status, msgspec.json.encode(body), "services")
 
-    assert [one.rule for one in report.violations] == told
+    assert [one.rule for one in report.violations] == rules_broken
 
 
 @pytest.mark.parametrize(
-    ("url", "place"),
+    ("url", "expected_url"),
     [
         ("http://h/eliza", "http://h/services/eliza"),
         ("http://h/behind/eliza/v1", "http://h/behind/services/eliza"),
@@ -149,12 +151,12 @@ def test_the_refusal_of_a_bad_request_is_graded(status: int, body: Any, told: li
         ("http://h/v1", None),
     ],
 )
-def test_a_service_is_asked_beside_its_workflow(url: str, place: str | None) -> None:
-    assert probe_urls(url).endpoints.get("services") == place
-    assert probe_urls(url, "services").endpoints == ({} if place is None else {"services": place})
+def test_a_service_is_asked_beside_its_workflow(url: str, expected_url: str | None) -> None:
+    assert probe_urls(url).endpoints.get("services") == expected_url
+    assert probe_urls(url, "services").endpoints == ({} if expected_url is None else {"services": expected_url})
 
 
 def test_every_rule_is_broken_by_a_test_of_this_file() -> None:
-    told = {rule for _, broke in BROKEN.values() for rule, _ in broke}
+    rules_broken = {rule for _, broke in BROKEN.values() for rule, _ in broke}
 
-    assert {rule.id for rule in SERVICE_RULES} - told == {"S12"}
+    assert {rule.id for rule in SERVICE_RULES} - rules_broken == {"S12"}

@@ -44,8 +44,8 @@ def test_line_ends_a_byte_order_mark_and_comments_between_frames_are_lawful(line
 
 
 def test_own_items_may_stand_inside_an_open_one() -> None:
-    said = streams.text("msg_1", "It ", "is")
-    frames = streams.run(said, streams.single(streams.DATA))
+    text_item = streams.text("msg_1", "It ", "is")
+    frames = streams.run(text_item, streams.single(streams.DATA))
     data, frames = frames[9:11], [*frames[:9], *frames[11:]]
 
     assert grade(sse(streams.numbered([*frames[:5], *data, *frames[5:]])), "responses").violations == ()
@@ -70,19 +70,19 @@ UI_START, UI_END = streams.UI[:2], streams.UI[-2:]
 
 
 def test_a_step_goes_on_while_one_of_its_calls_waits() -> None:
-    waiting = streams.part("tool-input-available", toolCallId="c2", toolName="look", input={})
+    pending_call = streams.part("tool-input-available", toolCallId="c2", toolName="look", input={})
     answer = streams.part("tool-output-available", toolCallId="c2", output=None)
-    frames = [*streams.UI[:5], waiting, streams.UI[5], *streams.UI[8:11], answer, *UI_END]
+    frames = [*streams.UI[:5], pending_call, streams.UI[5], *streams.UI[8:11], answer, *UI_END]
 
     assert grade(sse(frames, "ui-stream"), "ui-stream", ui_version=5).violations == ()
 
 
 def test_a_whole_body_is_compared_with_the_stream_of_its_run() -> None:
-    whole: Any = streams.TOOL_ROUND[-1]["response"]
+    response_body: Any = streams.TOOL_ROUND[-1]["response"]
     failure = {"error": streams.ERROR, "detail": streams.ERROR["message"], "response_id": "resp_1"}
 
-    assert grade(sse(streams.TOOL_ROUND), "responses", body=whole).violations == ()
-    assert grade(sse(streams.TOOL_ROUND), "responses", body=msgspec.json.encode(whole)).violations == ()
+    assert grade(sse(streams.TOOL_ROUND), "responses", body=response_body).violations == ()
+    assert grade(sse(streams.TOOL_ROUND), "responses", body=msgspec.json.encode(response_body)).violations == ()
     assert grade(sse(streams.FAILED), "responses", body=failure).violations == ()
     assert grade(sse(streams.CHAT, "chat-completions"), "chat-completions", body=streams.CHAT_WHOLE).violations == ()
     failed = sse(streams.CHAT_FAILED, "chat-completions")

@@ -38,7 +38,7 @@ def but(frames: list[Frame], *changes: tuple[int, Callable[[Any], Any]]) -> list
     return copy
 
 
-def put(**fields: Any) -> Callable[[Frame], None]:
+def set_fields(**fields: Any) -> Callable[[Frame], None]:
     return lambda frame: frame.update(fields)
 
 
@@ -67,8 +67,8 @@ def without(frames: list[Frame], *indexes: int) -> list[Frame]:
 
 
 def moved(frames: list[Frame], index: int, to: int) -> list[Frame]:
-    rest = [*frames[:index], *frames[index + 1 :]]
-    return numbered([*rest[:to], frames[index], *rest[to:]])
+    remaining = [*frames[:index], *frames[index + 1 :]]
+    return numbered([*remaining[:to], frames[index], *remaining[to:]])
 
 
 # Of TOOL_ROUND: 0 created, 1 in_progress, 2-6 the call, 7-8 its result, 9-14 the text, 15 completed.
@@ -93,9 +93,9 @@ RESPONSES: dict[str, Case] = {
     "I3 more after the end": (numbered([*TOOLS, TOOLS[1]]), [("I3", 16)]),
     "I4 a gap": (TOOLS[:1] + TOOLS[2:], [("I4", 1)]),
     "I4 none": (but(TOOLS, (3, drop("sequence_number"))), [("I4", 3)]),
-    "I4 a boolean": (but(TOOLS, (1, put(sequence_number=True))), [("I4", 1)]),
-    "I5 added at the wrong place": (but(TEXT, *((n, put(output_index=1)) for n in range(2, 9))), [("I5", 2)]),
-    "I5 a delta of another place": (but(TEXT, (4, put(output_index=1))), [("I5", 4)]),
+    "I4 a boolean": (but(TOOLS, (1, set_fields(sequence_number=True))), [("I4", 1)]),
+    "I5 added at the wrong place": (but(TEXT, *((n, set_fields(output_index=1)) for n in range(2, 9))), [("I5", 2)]),
+    "I5 a delta of another place": (but(TEXT, (4, set_fields(output_index=1))), [("I5", 4)]),
     "I5 done under another id": (but(TEXT, *both(8, id="msg_2")), [("I5", 8)]),
     "I5 done as another call": (but(TOOLS, (7, at("item", call_id="c9"))), [("I5", 8)]),
     "I5 done as another type": (
@@ -133,24 +133,24 @@ RESPONSES: dict[str, Case] = {
         moved(run(call("c1", "a"), call("c2", "b")), 6, 4),
         [("I8", 4), ("I8", 5), ("I8", 6)],
     ),
-    "I9 the done text differs": (but(TEXT, (6, put(text="It was"))), [("I9", 6)]),
+    "I9 the done text differs": (but(TEXT, (6, set_fields(text="It was"))), [("I9", 6)]),
     "I9 the part differs": (but(TEXT, (7, at("part", text="It was"))), [("I9", 7)]),
     "I9 the item differs": (but(TEXT, *both(8, "content", 0, text="It was")), [("I9", 8)]),
-    "I9 the arguments differ": (but(TOOLS, (5, put(arguments="{}"))), [("I9", 5)]),
+    "I9 the arguments differ": (but(TOOLS, (5, set_fields(arguments="{}"))), [("I9", 5)]),
     "I9 a piece of the arguments is missing": (without(TOOLS, 4), [("I9", 4), ("I9", 5)]),
-    "I9 a refusal differs": (but(run(streams.refusal("m", "No.")), (5, put(refusal="Yes."))), [("I9", 5)]),
-    "I9 reasoning differs": (but(run(streams.reasoning("r", "No.")), (5, put(text="Yes."))), [("I9", 5)]),
+    "I9 a refusal differs": (but(run(streams.refusal("m", "No.")), (5, set_fields(refusal="Yes."))), [("I9", 5)]),
+    "I9 reasoning differs": (but(run(streams.reasoning("r", "No.")), (5, set_fields(text="Yes."))), [("I9", 5)]),
     "I10 a second part": (
-        but(TEXT, *((n, put(content_index=1)) for n in range(3, 8))),
+        but(TEXT, *((n, set_fields(content_index=1)) for n in range(3, 8))),
         [*(("I10", n) for n in range(3, 8)), ("I9", 8)],
     ),
-    "F3 an index that is none": (but(TEXT, (4, put(output_index="0"))), [("F3", 4)]),
+    "F3 an index that is none": (but(TEXT, (4, set_fields(output_index="0"))), [("F3", 4)]),
     "F3 a status that is none": (but(TEXT, *both(8, status=[])), [("F3", 8)]),
     "I15 no summary": (but(run(streams.reasoning("r", "No.")), *both(7, summary=None)), [("I15", 7)]),
     "I15 a summary without text": (but(run(streams.reasoning("r", "No.")), *both(7, summary=[{}])), [("I15", 7)]),
     "F3 metadata of another type": (but(TEXT, (9, at("response", metadata=[]))), [("F3", 9)]),
     "F3 an annotation that is none": (
-        but(CITED, (6, put(annotation=[]))),
+        but(CITED, (6, set_fields(annotation=[]))),
         [("F3", 6), ("I10b", 8), ("I10b", 9)],
     ),
     "F3 arguments that are none": (but(run(call("c1", "{}")), (2, at("item", arguments=None))), [("F3", 2)]),
@@ -159,7 +159,7 @@ RESPONSES: dict[str, Case] = {
         [("I9", 4), ("I9", 5)],
     ),
     "F3 no content_index": (but(TEXT, (4, drop("content_index"))), [("F3", 4)]),
-    "I10b annotations from one": (but(CITED, (6, put(annotation_index=1))), [("I10b", 6)]),
+    "I10b annotations from one": (but(CITED, (6, set_fields(annotation_index=1))), [("I10b", 6)]),
     "I10b an annotation before the last delta": (moved(CITED, 6, 5), [("I10b", 6)]),
     "I10b an annotation that nobody added": (without(CITED, 6), [("I10b", 7), ("I10b", 8)]),
     "I11 a result of no call": (run(result("c1", "x")), [("I11", 3)]),
@@ -205,7 +205,7 @@ RESPONSES: dict[str, Case] = {
     "B4 usage without details": (but(TEXT, (9, drop("response", "usage", "input_tokens_details"))), [("B4", 9)]),
     "B4 usage of another type": (but(TEXT, (9, at("response", usage=7))), [("B4", 9)]),
     "F3 no type": ([*TEXT[:9], {"x": 1}, TEXT[9]], [("F3", 9)]),
-    "F3 no response": (but(TEXT, (1, put(response=None))), [("F3", 1)]),
+    "F3 no response": (but(TEXT, (1, set_fields(response=None))), [("F3", 1)]),
     "F3 no output": (but(TEXT, (1, at("response", output={}))), [("F3", 1)]),
     "F3 no item": (
         numbered([*TEXT[:9], part("response.output_item.added", output_index=1), TEXT[9]]),
@@ -214,11 +214,11 @@ RESPONSES: dict[str, Case] = {
     "F3 no item id": (numbered([*TEXT[:9], part("response.x.delta", item_id=None), TEXT[9]]), [("F3", 9)]),
     "F3 content of null": (but(TEXT, (2, at("item", content=None))), [("F3", 2)]),
     "F3 a delta that is no text": (
-        but(TEXT, (4, put(delta=7))),
+        but(TEXT, (4, set_fields(delta=7))),
         [("F3", 4), *(("I9", n) for n in (6, 7, 8))],
     ),
-    "F3 no part": (but(TEXT, (7, put(part=None))), [("F3", 7), ("I7b", 8)]),
-    "F3 an error without message": (but(streams.FAILED, (8, put(message=None, error=None))), [("F3", 8)]),
+    "F3 no part": (but(TEXT, (7, set_fields(part=None))), [("F3", 7), ("I7b", 8)]),
+    "F3 an error without message": (but(streams.FAILED, (8, set_fields(message=None, error=None))), [("F3", 8)]),
 }  # fmt: skip
 
 MLFLOW = streams.ON_INVOCATIONS
@@ -245,11 +245,11 @@ INVOCATIONS: dict[str, Case] = {
 CHAT = streams.CHAT
 COUNTED = streams.CHAT_WITH_USAGE
 COMPLETIONS: dict[str, Case] = {
-    "C1 another object": (but(CHAT, (2, put(object="chunk"))), [("C1", 2)]),
-    "C1 another id": (but(CHAT, (2, put(id="chatcmpl-2"))), [("C1", 2)]),
-    "C1b another model": (but(CHAT, (2, put(model="x"))), [("C1b", 2)]),
+    "C1 another object": (but(CHAT, (2, set_fields(object="chunk"))), [("C1", 2)]),
+    "C1 another id": (but(CHAT, (2, set_fields(id="chatcmpl-2"))), [("C1", 2)]),
+    "C1b another model": (but(CHAT, (2, set_fields(model="x"))), [("C1b", 2)]),
     "C1b no time": (but(CHAT, (2, drop("created"))), [("C1b", 2)]),
-    "C2 two choices": (but(CHAT, (2, put(choices=CHAT[2]["choices"] * 2))), [("C2", 2)]),
+    "C2 two choices": (but(CHAT, (2, set_fields(choices=CHAT[2]["choices"] * 2))), [("C2", 2)]),
     "C2 no choice": ([*CHAT[:2], chunk(choices=[]), *CHAT[2:]], [("C2", 2)]),
     "C2 a second answer": (but(CHAT, (2, at("choices", 0, index=1))), [("C2", 2)]),
     "C2 a choice that is none": ([*CHAT[:2], chunk(choices=[7]), *CHAT[2:]], [("C2", 2)]),
@@ -264,7 +264,7 @@ COMPLETIONS: dict[str, Case] = {
     "C5 a word after usage": ([*COUNTED, COUNTED[2]], [("C5", 10), ("C5", 10)]),
     "C5 a word after an error": ([*streams.CHAT_FAILED, CHAT[2]], [("C5", 5)]),
     "C5 an error after the end": ([*CHAT, {"error": ERROR}], [("C5", 9)]),
-    "C6 usage beside a choice": (but(COUNTED[:-1], (8, put(usage=streams.COUNTED))), [("C6", 8)]),
+    "C6 usage beside a choice": (but(COUNTED[:-1], (8, set_fields(usage=streams.COUNTED))), [("C6", 8)]),
     "C6 usage before the end": ([*COUNTED[:8], COUNTED[9]], [("C6", 8), ("C4", 10)]),
     "C6 usage in some chunks": (but(COUNTED, (2, drop("usage"))), [("C6", 2)]),
     "C6 usage all of a sudden": ([*CHAT, COUNTED[-1]], [("C6", 9)]),
@@ -276,7 +276,7 @@ COMPLETIONS: dict[str, Case] = {
     "C9 no call": ([*CHAT[:4], CHAT[8]], [("C9", 4)]),
     "C10 an empty delta": ([*CHAT[:2], chunk({"content": ""}), *CHAT[2:]], [("C10", 2)]),
     "C11 no message": ([*CHAT[:4], {"error": "gone"}], [("C11", 4)]),
-    "F3 no choices": (but(CHAT, (2, put(choices=None))), [("F3", 2)]),
+    "F3 no choices": (but(CHAT, (2, set_fields(choices=None))), [("F3", 2)]),
     "F3 no delta": (but(CHAT, (2, at("choices", 0, delta=None))), [("F3", 2)]),
     "F3 logprobs of another type": (but(CHAT, (2, at("choices", 0, logprobs=[1]))), [("F3", 2)]),
     "F3 content of another type": ([*CHAT[:2], chunk({"content": 7}), *CHAT[2:]], [("F3", 2), ("C10", 2)]),
@@ -318,18 +318,18 @@ PARTS: dict[str, Case] = {
     "U7 an input twice": ([*UI[:5], *UI[4:]], [("U7", 5)]),
     "U7 a start twice": ([*UI[:3], *UI[2:]], [("U7", 3)]),
     "U7 an input that is never available": ([*UI[:4], *UI[6:]], [("U7", 10)]),
-    "U7 another name": (but(UI, (4, put(toolName="x"))), [("U7", 4)]),
+    "U7 another name": (but(UI, (4, set_fields(toolName="x"))), [("U7", 4)]),
     "U7 an approval of no call": (
         [*UI[:2], part("tool-approval-request", approvalId="a", toolCallId="c8"), *UI[2:]],
         [("U7", 2)],
     ),
     "U8b an output in a later step": ([*UI[:5], *UI[6:8], UI[5], *UI[11:]], [("U8b", 7)]),
     "U9 a text in the step of an output": ([*UI[:6], *UI[8:]], [("U9", 6)]),
-    "U10 another input": (but(UI, (4, put(input={}))), [("U10", 4)]),
-    "U11 it finished well": (but(streams.UI_FAILED, (13, put(finishReason="stop"))), [("U11", 13)]),
-    "U12 an odd reason": (but(UI, (12, put(finishReason="bored"))), [("U12", 12)]),
+    "U10 another input": (but(UI, (4, set_fields(input={}))), [("U10", 4)]),
+    "U11 it finished well": (but(streams.UI_FAILED, (13, set_fields(finishReason="stop"))), [("U11", 13)]),
+    "U12 an odd reason": (but(UI, (12, set_fields(finishReason="bored"))), [("U12", 12)]),
     "F3 no type": ([*UI[:2], {"x": 1}, *UI[2:]], [("F3", 2)]),
-    "F3 a delta that is no text": (but(UI, (9, put(delta=7))), [("F3", 9)]),
+    "F3 a delta that is no text": (but(UI, (9, set_fields(delta=7))), [("F3", 9)]),
     "F3 data without data": ([*UI[:2], part("data-x"), *UI[2:]], [("F3", 2)]),
 }  # fmt: skip
 
@@ -343,10 +343,10 @@ CASES = [(protocol, name, *case) for protocol, table in TABLES.items() for name,
 
 
 @pytest.mark.parametrize(
-    ("protocol", "frames", "told"), [(p, f, t) for p, _, f, t in CASES], ids=[f"{c[0]}: {c[1]}" for c in CASES]
+    ("protocol", "frames", "expected"), [(p, f, t) for p, _, f, t in CASES], ids=[f"{c[0]}: {c[1]}" for c in CASES]
 )
-def test_a_broken_rule_is_told_with_its_frame(protocol: Protocol, frames: list[Frame], told: Broke) -> None:
-    assert broken(grade(sse(frames, protocol), protocol)) == told
+def test_a_broken_rule_is_told_with_its_frame(protocol: Protocol, frames: list[Frame], expected: Broke) -> None:
+    assert broken(grade(sse(frames, protocol), protocol)) == expected
 
 
 GOOD = sse(TEXT)
@@ -370,9 +370,9 @@ FRAMING: dict[str, tuple[Protocol, bytes, Broke]] = {
 }
 
 
-@pytest.mark.parametrize(("protocol", "stream", "told"), FRAMING.values(), ids=FRAMING.keys())
-def test_broken_framing_is_told(protocol: Protocol, stream: bytes, told: Broke) -> None:
-    assert broken(grade(stream, protocol)) == told
+@pytest.mark.parametrize(("protocol", "stream", "expected"), FRAMING.values(), ids=FRAMING.keys())
+def test_broken_framing_is_told(protocol: Protocol, stream: bytes, expected: Broke) -> None:
+    assert broken(grade(stream, protocol)) == expected
 
 
 def test_a_result_in_a_later_step_is_a_must_for_version_5_alone() -> None:
@@ -401,7 +401,7 @@ def test_the_head_of_an_answer_is_graded_with_its_stream() -> None:
     assert broken(grade(stream, "ui-stream", headers={"content-type": "text/plain"})) == [("F5", None), ("U14", None)]
 
 
-WHOLE: Any = TOOLS[-1]["response"]
+BODY: Any = TOOLS[-1]["response"]
 COMPLETION = streams.CHAT_WHOLE
 MESSAGE = ("choices", 0, "message")
 
@@ -413,13 +413,13 @@ def changed(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 BODIES: dict[str, tuple[Protocol, list[Frame], Any, list[str]]] = {
-    "another body": ("responses", TOOLS, WHOLE | {"model": "x"}, ["I16"]),
-    "a key left out": ("responses", TOOLS, changed(WHOLE, drop("usage")), ["B2", "I16"]),
-    "a body for a failed run": ("responses", streams.FAILED, WHOLE, ["I16"]),
+    "another body": ("responses", TOOLS, BODY | {"model": "x"}, ["I16"]),
+    "a key left out": ("responses", TOOLS, changed(BODY, drop("usage")), ["B2", "I16"]),
+    "a body for a failed run": ("responses", streams.FAILED, BODY, ["I16"]),
     "no object": ("responses", TOOLS, [], ["F3"]),
     "not JSON": ("responses", TOOLS, b"<html>", ["F3"]),
-    "an item that is none": ("responses", TOOLS, WHOLE | {"output": [7]}, ["F3", "I16"]),
-    "a null item id": ("responses", TOOLS, changed(WHOLE, at("output", 0, id=None)), ["I15", "I16"]),
+    "an item that is none": ("responses", TOOLS, BODY | {"output": [7]}, ["F3", "I16"]),
+    "a null item id": ("responses", TOOLS, changed(BODY, at("output", 0, id=None)), ["I15", "I16"]),
     "another text": ("chat-completions", CHAT, changed(COMPLETION, at(*MESSAGE, content="x")), ["C14"]),
     "no error": ("chat-completions", streams.CHAT_FAILED, COMPLETION, ["C14"]),
     "no completion": ("chat-completions", CHAT, {"object": "chat.completion"}, ["C13"]),
@@ -428,14 +428,14 @@ BODIES: dict[str, tuple[Protocol, list[Frame], Any, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("protocol", "frames", "whole", "told"), BODIES.values(), ids=BODIES.keys())
+@pytest.mark.parametrize(("protocol", "frames", "response_body", "expected"), BODIES.values(), ids=BODIES.keys())
 def test_a_body_that_is_not_what_was_streamed_is_told(
-    protocol: Protocol, frames: list[Frame], whole: Any, told: list[str]
+    protocol: Protocol, frames: list[Frame], response_body: Any, expected: list[str]
 ) -> None:
     stream = sse(frames, protocol)
 
-    assert broken(grade(stream, protocol, body=whole)) == [(rule, None) for rule in told]
-    assert broken(grade_body(whole, protocol, stream=stream)) == [(rule, None) for rule in told]
+    assert broken(grade(stream, protocol, body=response_body)) == [(rule, None) for rule in expected]
+    assert broken(grade_body(response_body, protocol, stream=stream)) == [(rule, None) for rule in expected]
 
 
 def test_a_body_of_another_run_may_say_other_things_but_not_nothing() -> None:
@@ -443,10 +443,13 @@ def test_a_body_of_another_run_may_say_other_things_but_not_nothing() -> None:
     silent, odd = other | {"output": []}, other | {"more": 1}
     odd["output"] = [other["output"][0] | {"more": 1}]
 
-    def told(whole: Any) -> list[str]:
-        return [one.rule for one in grade_body(whole, "responses", stream=stream, body_from="another-run").violations]
+    def expected(response_body: Any) -> list[str]:
+        return [
+            one.rule
+            for one in grade_body(response_body, "responses", stream=stream, body_from="another-run").violations
+        ]
 
-    assert (told(other), told(silent), told(odd)) == ([], ["I16"], ["I16b", "I16b"])
+    assert (expected(other), expected(silent), expected(odd)) == ([], ["I16"], ["I16b", "I16b"])
 
 
 def test_a_completion_of_another_run_may_say_other_things_but_not_nothing() -> None:
@@ -455,15 +458,15 @@ def test_a_completion_of_another_run_may_say_other_things_but_not_nothing() -> N
     other = changed(COMPLETION, at("choices", 0, message=message, finish_reason="stop"))
     silent = changed(other, at(*MESSAGE, content=""))
 
-    def told(whole: Any) -> list[str]:
-        graded = grade_body(whole, "chat-completions", stream=stream, body_from="another-run")
+    def expected(response_body: Any) -> list[str]:
+        graded = grade_body(response_body, "chat-completions", stream=stream, body_from="another-run")
         return [one.rule for one in graded.violations]
 
-    assert (told(other), told(silent)) == ([], ["C14"])
+    assert (expected(other), expected(silent)) == ([], ["C14"])
 
 
 def test_a_body_alone_is_graded_without_a_stream() -> None:
-    assert grade_body(WHOLE, "responses").violations == ()
+    assert grade_body(BODY, "responses").violations == ()
     assert grade_body(COMPLETION, "chat-completions").violations == ()
     assert grade_body(b"anything", "ui-stream").ok is False
 
@@ -482,9 +485,11 @@ REFUSALS: dict[str, tuple[Protocol, int, bytes, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("protocol", "status", "body", "told"), REFUSALS.values(), ids=REFUSALS.keys())
-def test_the_refusal_of_a_bad_request_is_graded(protocol: Protocol, status: int, body: bytes, told: list[str]) -> None:
-    assert broken(grade_refusal(status, body, protocol)) == [(rule, None) for rule in told]
+@pytest.mark.parametrize(("protocol", "status", "body", "expected"), REFUSALS.values(), ids=REFUSALS.keys())
+def test_the_refusal_of_a_bad_request_is_graded(
+    protocol: Protocol, status: int, body: bytes, expected: list[str]
+) -> None:
+    assert broken(grade_refusal(status, body, protocol)) == [(rule, None) for rule in expected]
 
 
 def test_a_prompt_that_was_not_answered_is_told() -> None:
@@ -497,10 +502,10 @@ def test_a_prompt_that_was_not_answered_is_told() -> None:
 
 
 def test_every_rule_is_broken_by_a_test_of_this_file() -> None:
-    told = {rule for *_, broke in CASES for rule, _ in broke}
-    told |= {rule for *_, broke in FRAMING.values() for rule, _ in broke}
-    told |= {rule for *_, rules in BODIES.values() for rule in rules}
-    told |= {rule for *_, rules in REFUSALS.values() for rule in rules}
+    expected = {rule for *_, broke in CASES for rule, _ in broke}
+    expected |= {rule for *_, broke in FRAMING.values() for rule, _ in broke}
+    expected |= {rule for *_, rules in BODIES.values() for rule in rules}
+    expected |= {rule for *_, rules in REFUSALS.values() for rule in rules}
 
     of_services = {rule.id for rule in SERVICE_RULES}  # In test_services.py.
-    assert told | {"E1", "F5", "I16b", "U8", "U14"} | of_services == set(RULES)
+    assert expected | {"E1", "F5", "I16b", "U8", "U14"} | of_services == set(RULES)

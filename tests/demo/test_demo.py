@@ -19,7 +19,7 @@ def test_each_is_under_80_lines(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("lines", "expected"),
     [
         ([], "Hello. What brings you here today?"),
         (["I am worried about my code."], "How long have you been worried about your code?"),
@@ -30,8 +30,8 @@ def test_each_is_under_80_lines(name: str) -> None:
         (["I feel odd", "I feel odd"], "Who else knows that you feel odd?"),
     ],
 )
-def test_eliza_turns_things_around(said: list[str], expected: str) -> None:
-    assert answer(said) == expected
+def test_eliza_turns_things_around(lines: list[str], expected: str) -> None:
+    assert answer(lines) == expected
 
 
 def test_eliza_never_breaks_on_braces_and_backslashes() -> None:
@@ -45,10 +45,10 @@ async def test_eliza_says_it_word_by_word() -> None:
     assert words == ["Hello. ", "What ", "brings ", "you ", "here ", "today?"]
 
 
-async def ask(question: str, **parameters: str) -> Any:
-    asked = {"messages": [{"role": "user", "content": question}], "parameters": parameters}
+async def ask_calculator(question: str, **parameters: str) -> Any:
+    body = {"messages": [{"role": "user", "content": question}], "parameters": parameters}
     async with client(demo.calculator) as http:
-        answer = await http.post("/invoke", json=asked)
+        answer = await http.post("/invoke", json=body)
     return answer.json()
 
 
@@ -57,7 +57,7 @@ async def ask(question: str, **parameters: str) -> Any:
     [("What is (2 + 3) * 4?", "20"), ("2+3*4", "14"), ("10 / 4", "2.5"), ("1 - 2 - 3", "-4"), ("0.1 + 0.2", "0.3")],
 )
 async def test_the_calculator_works_it_out(question: str, result: str) -> None:
-    messages = await ask(question)
+    messages = await ask_calculator(question)
 
     assert messages[-1] == {"role": "assistant", "content": f"The answer is {result}."}
     assert messages[-2] == {"role": "tool", "tool_call_id": messages[-2]["tool_call_id"], "content": result}
@@ -67,11 +67,11 @@ async def test_the_calculator_works_it_out(question: str, result: str) -> None:
     ("question", "result"), [("2 + 3 * 4", "20"), ("2 * 3 + 4", "10"), ("2 + (3 * 4)", "14"), ("8 - 6 / 2", "1")]
 )
 async def test_the_hasty_calculator_takes_it_as_it_is_written(question: str, result: str) -> None:
-    assert (await ask(question, order="as written"))[-1]["content"] == f"The answer is {result}."
+    assert (await ask_calculator(question, order="as written"))[-1]["content"] == f"The answer is {result}."
 
 
 async def test_a_division_by_zero_is_a_failed_tool_call_and_an_answer_all_the_same() -> None:
-    messages = await ask("1 / 0")
+    messages = await ask_calculator("1 / 0")
 
     assert messages[1]["palaver"] == {"is_error": True}
     assert messages[2]["content"] == "I cannot divide 1 by 0, so there is no answer."
@@ -79,7 +79,7 @@ async def test_a_division_by_zero_is_a_failed_tool_call_and_an_answer_all_the_sa
 
 @pytest.mark.parametrize("question", ["hello", "(2 3", "((1)", "2 +", "+ * /", "1234567890123456 + 1", ""])
 async def test_what_is_no_arithmetic_gets_a_hint(question: str) -> None:
-    assert (await ask(question))["content"] == "Give me something to work out, such as (2 + 3) * 4."
+    assert (await ask_calculator(question))["content"] == "Give me something to work out, such as (2 + 3) * 4."
 
 
 def test_products_come_before_sums_and_brackets_before_both() -> None:
@@ -88,7 +88,7 @@ def test_products_come_before_sums_and_brackets_before_both() -> None:
 
 
 async def test_a_second_question_in_the_same_conversation_gets_new_calls() -> None:
-    first = await ask("1 + 1")
+    first = await ask_calculator("1 + 1")
     history = [{"role": "user", "content": "1 + 1"}, *first, {"role": "user", "content": "2 + 2"}]
     async with client(demo.calculator) as http:
         second = (await http.post("/invoke", json={"messages": history})).json()

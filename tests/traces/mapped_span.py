@@ -23,7 +23,7 @@ def record(attributes: dict[str, Any], *events: SpanEvent) -> dict[str, Any]:
 
 def field_of(attributes: dict[str, Any], path: str) -> Any:
     """A field of the record, or of what stands in one: `usage.input_tokens`."""
-    found: Any = record(attributes)
+    current: Any = record(attributes)
     for name in path.split("."):
-        found = found[name] if found is not None and name in found else None
-    return found
+        current = current[name] if current is not None and name in current else None
+    return current

@@ -116,41 +116,41 @@ SOURCES: dict[str, list[str]] = {
 }
 
 
-def sent(values: dict[str, Any]) -> dict[str, Any]:
+def attributes_for(values: dict[str, Any]) -> dict[str, Any]:
     """The attributes that say so."""
     attributes: dict[str, Any] = {}
     for name, value in values.items():
-        whole, _, key = name.rpartition(".")
-        if whole in (MLFLOW_USAGE, MLFLOW_COST):
-            attributes[whole] = text({key: value})
+        prefix, _, key = name.rpartition(".")
+        if prefix in (MLFLOW_USAGE, MLFLOW_COST):
+            attributes[prefix] = text({key: value})
         else:
             attributes[name] = text(value) if name.startswith("mlflow.") else value
     return attributes
 
 
-def value_of(field: str, place: int) -> Any:
+def value_of(field: str, index: int) -> Any:
     match field:
         case "cost":
-            return place + 0.5
+            return index + 0.5
         case _ if field.startswith("usage."):
-            return place + 1
+            return index + 1
         case _:
-            return f"{field}-{place}"
+            return f"{field}-{index}"
 
 
 @pytest.mark.parametrize(("field", "name"), [(field, name) for field, names in SOURCES.items() for name in names])
 def test_each_name_alone_fills_its_field(field: str, name: str) -> None:
-    assert field_of(sent({name: value_of(field, 0)}), field) == value_of(field, 0)
+    assert field_of(attributes_for({name: value_of(field, 0)}), field) == value_of(field, 0)
 
 
 @pytest.mark.parametrize("field", SOURCES)
 def test_of_several_the_first_of_the_order_counts(field: str) -> None:
-    values = {name: value_of(field, place) for place, name in enumerate(SOURCES[field])}
+    values = {name: value_of(field, index) for index, name in enumerate(SOURCES[field])}
 
-    for place, name in enumerate(SOURCES[field]):
-        assert field_of(sent(values), field) == value_of(field, place), name
+    for index, name in enumerate(SOURCES[field]):
+        assert field_of(attributes_for(values), field) == value_of(field, index), name
         del values[name]
-    assert field_of(sent(values), field) is None
+    assert field_of(attributes_for(values), field) is None
 
 
 # Kinds of spans, and how they ended
@@ -206,14 +206,19 @@ KINDS: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "word", "kind"), [(name, word, kind) for name, words in KINDS.items() for word, kind in words.items()]
+    ("name", "attribute_value", "kind"),
+    [
+        (name, attribute_value, kind)
+        for name, kind_by_value in KINDS.items()
+        for attribute_value, kind in kind_by_value.items()
+    ],
 )
-def test_each_word_for_a_kind(name: str, word: str, kind: str) -> None:
-    assert field_of(sent({name: word}), "kind") == kind
+def test_each_word_for_a_kind(name: str, attribute_value: str, kind: str) -> None:
+    assert field_of(attributes_for({name: attribute_value}), "kind") == kind
 
 
 def test_of_several_words_for_a_kind_the_first_of_the_order_counts() -> None:
-    said = {
+    kind_attributes = {
         "gen_ai.operation.name": "plan",
         "openinference.span.kind": "EVALUATOR",
         "ai.operationId": "ai.generateText",
@@ -225,10 +230,10 @@ def test_of_several_words_for_a_kind_the_first_of_the_order_counts() -> None:
     }
     kinds = ["task", "evaluator", "agent", "retrieval", "llm", "guardrail", "workflow", "rerank"]
 
-    for kind, name in zip(kinds, list(said), strict=True):
-        assert field_of(sent(said), "kind") == kind
-        del said[name]
-    assert field_of(sent(said), "kind") == "unknown"
+    for kind, name in zip(kinds, list(kind_attributes), strict=True):
+        assert field_of(attributes_for(kind_attributes), "kind") == kind
+        del kind_attributes[name]
+    assert field_of(attributes_for(kind_attributes), "kind") == "unknown"
 
 
 FINISHES = {
@@ -240,7 +245,7 @@ FINISHES = {
 }
 
 
-@pytest.mark.parametrize(("word", "finish"), FINISHES.items())
+@pytest.mark.parametrize(("attribute_value", "finish"), FINISHES.items())
 @pytest.mark.parametrize(
     "name",
     [
@@ -250,8 +255,10 @@ FINISHES = {
         "gen_ai.completion.0.finish_reason",
     ],
 )
-def test_each_word_for_an_end(name: str, word: str, finish: str | None) -> None:
-    assert field_of({name: [word, "stop"] if name.endswith("reasons") else word}, "finish") == finish
+def test_each_word_for_an_end(name: str, attribute_value: str, finish: str | None) -> None:
+    assert (
+        field_of({name: [attribute_value, "stop"] if name.endswith("reasons") else attribute_value}, "finish") == finish
+    )
 
 
 # Fields that have a form of their own

@@ -29,12 +29,18 @@ def span(name: str = "root", **fields: Any) -> Span:
     return Span(trace_id="t", span_id=name, name=name, start=NOW, **fields)
 
 
-def turn(number: int, given: list[Message], *said: Message, tools: tuple[ToolStep, ...] = ()) -> Turn:
-    return Turn(trace_id=f"t{number}", span_id=f"s{number}", messages_in=tuple(given), messages_out=said, tools=tools)
+def turn(number: int, messages_in: list[Message], *messages_out: Message, tools: tuple[ToolStep, ...] = ()) -> Turn:
+    return Turn(
+        trace_id=f"t{number}",
+        span_id=f"s{number}",
+        messages_in=tuple(messages_in),
+        messages_out=messages_out,
+        tools=tools,
+    )
 
 
-def shown(tabs: list[Tab]) -> list[Any]:
-    """Each tab as where it comes from and what it says."""
+def summarize_tabs(tabs: list[Tab]) -> list[Any]:
+    """Return the origin and the texts of each tab."""
     return [
         (tab.origin, [step.message.text if isinstance(step, MessageStep) else step.name for step in tab.steps])
         for tab in tabs
@@ -57,9 +63,9 @@ def test_a_root_without_one_side_yields_to_the_last_call_that_has_both() -> None
     half = span("half", messages_in=(USER("half"),))
     call = span("call", messages_in=(USER("Hi"),), messages_out=(BOT("Hello."),))
 
-    found = build_turn(span(messages_in=(USER("Hi"),)), [half, call, span("earlier")])
+    result = build_turn(span(messages_in=(USER("Hi"),)), [half, call, span("earlier")])
 
-    assert (found.span_id, found.messages_in, found.messages_out) == ("call", (USER("Hi"),), (BOT("Hello."),))
+    assert (result.span_id, result.messages_in, result.messages_out) == ("call", (USER("Hi"),), (BOT("Hello."),))
 
 
 CALL = BOT(ToolCall("c1", "weather", "{}"))
@@ -67,67 +73,67 @@ STEPS = (CALL, Message.tool("c1", "4 °C"))
 
 
 def test_a_root_that_tells_of_question_and_answer_only_yields_to_a_call_that_tells_of_the_steps_too() -> None:
-    asked, said = (BE_KIND, USER("Weather?")), BOT("4 °C.")
-    call = span("call", messages_in=(*asked, *STEPS), messages_out=(said,))
+    question, reply = (BE_KIND, USER("Weather?")), BOT("4 °C.")
+    call = span("call", messages_in=(*question, *STEPS), messages_out=(reply,))
 
     summed = BOT("4 °C.", ToolCall("c1", "weather", "{}"))
-    for answer in ((said,), (summed,), (summed, STEPS[1])):
-        found = build_turn(span(messages_in=asked, messages_out=answer), [call])
+    for answer in ((reply,), (summed,), (summed, STEPS[1])):
+        result = build_turn(span(messages_in=question, messages_out=answer), [call])
 
-        assert (found.span_id, found.messages_in, found.messages_out) == ("call", (*asked, *STEPS), (said,))
+        assert (result.span_id, result.messages_in, result.messages_out) == ("call", (*question, *STEPS), (reply,))
 
 
 def test_a_run_of_ours_is_believed_whatever_the_models_behind_it_were_told() -> None:
-    asked, said = (USER("Weather?"),), (BOT("4 °C."),)
-    call = span("call", messages_in=(BE_KIND, *asked, *STEPS), messages_out=said)
+    question, reply = (USER("Weather?"),), (BOT("4 °C."),)
+    call = span("call", messages_in=(BE_KIND, *question, *STEPS), messages_out=reply)
 
-    found = build_turn(span(messages_in=asked, messages_out=said, conventions=("palaver", "gen_ai")), [call])
+    result = build_turn(span(messages_in=question, messages_out=reply, conventions=("palaver", "gen_ai")), [call])
 
-    assert (found.span_id, found.messages_in, found.messages_out) == ("root", asked, said)
+    assert (result.span_id, result.messages_in, result.messages_out) == ("root", question, reply)
 
 
 def test_a_root_that_tells_of_as_much_or_of_something_else_is_believed() -> None:
-    said = BOT("4 °C.")
-    call = span("call", messages_in=(BE_KIND, USER("Weather?"), *STEPS), messages_out=(said,))
+    reply = BOT("4 °C.")
+    call = span("call", messages_in=(BE_KIND, USER("Weather?"), *STEPS), messages_out=(reply,))
 
-    for asked, answer in (
-        ((USER("Weather?"),), (*STEPS, said)),
+    for question, answer in (
+        ((USER("Weather?"),), (*STEPS, reply)),
         ((USER("Weather?"),), (BOT("Cold."),)),
         ((USER("Weather?"),), (BOT(ToolCall("c1", "weather", "{}")),)),
-        ((USER("Weather, please?"),), (said,)),
-        ((BE_KIND,), (said,)),
+        ((USER("Weather, please?"),), (reply,)),
+        ((BE_KIND,), (reply,)),
     ):
-        root = span(messages_in=asked, messages_out=answer)
+        root = span(messages_in=question, messages_out=answer)
 
         assert (build_turn(root, [call]).span_id, build_turn(root, [call]).messages_out) == ("root", answer)
 
 
 def test_texts_are_lifted_where_nobody_has_messages() -> None:
-    found = build_turn(span(inputs="What?", outputs="That."), [span("call")])
+    result = build_turn(span(inputs="What?", outputs="That."), [span("call")])
 
-    assert (found.span_id, found.messages_in, found.messages_out) == ("root", (USER("What?"),), (BOT("That."),))
+    assert (result.span_id, result.messages_in, result.messages_out) == ("root", (USER("What?"),), (BOT("That."),))
 
 
 def test_what_is_no_text_is_carried_by_a_message() -> None:
-    found = build_turn(span(inputs={"city": "Oslo"}, outputs=[1]))
+    result = build_turn(span(inputs={"city": "Oslo"}, outputs=[1]))
 
-    assert found.messages_in == (USER(Data(name="inputs", value={"city": "Oslo"})),)
-    assert found.messages_out == (BOT(Data(name="outputs", value=[1])),)
+    assert result.messages_in == (USER(Data(name="inputs", value={"city": "Oslo"})),)
+    assert result.messages_out == (BOT(Data(name="outputs", value=[1])),)
 
 
 def test_a_trace_that_says_nothing_has_no_messages() -> None:
     for inputs, outputs in ((None, ""), ({}, [])):
-        found = build_turn(span(inputs=inputs, outputs=outputs))
+        result = build_turn(span(inputs=inputs, outputs=outputs))
 
-        assert (found.messages_in, found.messages_out) == ((), ())
+        assert (result.messages_in, result.messages_out) == ((), ())
 
 
 def test_an_answer_that_begins_with_the_question_is_shown_without() -> None:
-    asked = (BE_KIND, USER("Hi"))
+    question = (BE_KIND, USER("Hi"))
 
-    found = build_turn(span(messages_in=asked, messages_out=(*asked, BOT("Hello."))))
+    result = build_turn(span(messages_in=question, messages_out=(*question, BOT("Hello."))))
 
-    assert (found.messages_in, found.messages_out) == (asked, (BOT("Hello."),))
+    assert (result.messages_in, result.messages_out) == (question, (BOT("Hello."),))
 
 
 def test_tools_of_which_no_message_tells_are_steps() -> None:
@@ -164,7 +170,7 @@ def test_what_repeats_the_thread_so_far_is_shown_once() -> None:
         ]
     )
 
-    assert shown(tabs) == [(None, ["Be kind.", "Hi", "Hello.", "And?", "Well.", "Bye", "Bye."])]
+    assert summarize_tabs(tabs) == [(None, ["Be kind.", "Hi", "Hello.", "And?", "Well.", "Bye", "Bye."])]
     assert tabs[0].steps[3] == MessageStep(trace_id="t2", span_id="s2", message=USER("And?"))
 
 
@@ -177,7 +183,7 @@ def test_traces_that_bring_only_what_is_new_follow_each_other() -> None:
         ]
     )
 
-    assert shown(tabs) == [(None, ["Be kind.", "Hi", "Hello.", "And?", "Well.", "Hi", "Hello."])]
+    assert summarize_tabs(tabs) == [(None, ["Be kind.", "Hi", "Hello.", "And?", "Well.", "Hi", "Hello."])]
 
 
 def test_new_instructions_are_shown_again() -> None:
@@ -185,13 +191,13 @@ def test_new_instructions_are_shown_again() -> None:
         [turn(1, [BE_KIND, USER("Hi")], BOT("Hello.")), turn(2, [Message.system("Be brief."), USER("And?")])]
     )
 
-    assert shown(tabs) == [(None, ["Be kind.", "Hi", "Hello.", "Be brief.", "And?"])]
+    assert summarize_tabs(tabs) == [(None, ["Be kind.", "Hi", "Hello.", "Be brief.", "And?"])]
 
 
 def test_another_answer_to_the_same_is_a_branch() -> None:
     tabs = build_tabs([turn(1, [USER("Hi")], BOT("Hello.")), turn(2, [USER("Hi")], BOT("Good day."))])
 
-    assert shown(tabs) == [(None, ["Hi", "Hello."]), (Origin(0, 1), ["Good day."])]
+    assert summarize_tabs(tabs) == [(None, ["Hi", "Hello."]), (Origin(0, 1), ["Good day."])]
 
 
 def test_another_question_is_a_branch_and_each_goes_on() -> None:
@@ -206,7 +212,7 @@ def test_another_question_is_a_branch_and_each_goes_on() -> None:
         ]
     )
 
-    assert shown(tabs) == [
+    assert summarize_tabs(tabs) == [
         (None, ["Hi", "Hello.", "A?", "a", "A2?", "a2"]),
         (Origin(0, 2), ["B?", "b", "B2?", "b2"]),
     ]
@@ -215,13 +221,13 @@ def test_another_question_is_a_branch_and_each_goes_on() -> None:
 def test_a_history_of_something_else_is_a_tab_of_its_own() -> None:
     tabs = build_tabs([turn(1, [USER("Hi")], BOT("Hello.")), turn(2, [USER("x"), BOT("y"), USER("z")], BOT("!"))])
 
-    assert shown(tabs) == [(None, ["Hi", "Hello."]), (None, ["x", "y", "z", "!"])]
+    assert summarize_tabs(tabs) == [(None, ["Hi", "Hello."]), (None, ["x", "y", "z", "!"])]
 
 
 def test_the_same_trace_twice_is_shown_once() -> None:
     tabs = build_tabs([turn(1, [USER("Hi")], BOT("Hello.")), turn(2, [USER("Hi")], BOT("Hello."))])
 
-    assert shown(tabs) == [(None, ["Hi", "Hello."])]
+    assert summarize_tabs(tabs) == [(None, ["Hi", "Hello."])]
 
 
 def test_a_history_of_only_the_last_messages_goes_on() -> None:
@@ -233,7 +239,7 @@ def test_a_history_of_only_the_last_messages_goes_on() -> None:
         ]
     )
 
-    assert shown(tabs) == [(None, ["1", "one", "2", "two", "3", "three"])]
+    assert summarize_tabs(tabs) == [(None, ["1", "one", "2", "two", "3", "three"])]
 
 
 def test_a_history_without_the_steps_in_between_goes_on() -> None:
@@ -245,20 +251,20 @@ def test_a_history_without_the_steps_in_between_goes_on() -> None:
         ]
     )
 
-    assert shown(tabs) == [(None, ["2+2?", "", "", "4", "Sure?", "Yes."])]
+    assert summarize_tabs(tabs) == [(None, ["2+2?", "", "", "4", "Sure?", "Yes."])]
 
 
 def test_calls_are_compared_by_name_and_arguments_and_files_by_what_they_are() -> None:
-    def called(call_id: str, arguments: str) -> Message:
+    def tool_call(call_id: str, arguments: str) -> Message:
         return BOT(ToolCall(call_id=call_id, name="calc", arguments=arguments))
 
     picture = File(media_type="image/png", url="https://example.com/a.png")
-    first = [USER("?", picture), called("c1", '{"a": 1}'), Message.tool("c1", {"b": 2}), BOT("2")]
-    again = [USER("?", picture), called("x", '{"a":1}'), Message.tool("x", {"b": 2}), BOT("2"), USER("!")]
-    other = [USER("?", File(media_type="image/png", url="https://example.com/b.png")), BOT("2"), USER("!")]
+    first = [USER("?", picture), tool_call("c1", '{"a": 1}'), Message.tool("c1", {"b": 2}), BOT("2")]
+    repeated = [USER("?", picture), tool_call("x", '{"a":1}'), Message.tool("x", {"b": 2}), BOT("2"), USER("!")]
+    different = [USER("?", File(media_type="image/png", url="https://example.com/b.png")), BOT("2"), USER("!")]
 
-    assert len(build_tabs([turn(1, first[:1], *first[1:]), turn(2, again)])) == 1
-    assert len(build_tabs([turn(1, first[:1], *first[1:]), turn(2, other)])) == 2
+    assert len(build_tabs([turn(1, first[:1], *first[1:]), turn(2, repeated)])) == 1
+    assert len(build_tabs([turn(1, first[:1], *first[1:]), turn(2, different)])) == 2
 
 
 def test_steps_of_tools_stand_between_question_and_answer() -> None:
@@ -271,7 +277,7 @@ def test_steps_of_tools_stand_between_question_and_answer() -> None:
         ]
     )
 
-    assert shown(tabs) == [(None, ["2+2?", "calc", "4"]), (Origin(0, 1), ["four", "Yes.", "calc"])]
+    assert summarize_tabs(tabs) == [(None, ["2+2?", "calc", "4"]), (Origin(0, 1), ["four", "Yes.", "calc"])]
 
 
 TEXTS = st.sampled_from(["a", "b", ""])
@@ -298,20 +304,20 @@ TURNS = st.builds(
 def test_whatever_was_said_every_tab_leads_to_an_earlier_one(turns: list[Turn]) -> None:
     tabs = build_tabs(turns)
 
-    for place, tab in enumerate(tabs):
+    for index, tab in enumerate(tabs):
         if tab.origin is not None:
-            assert tab.origin.tab < place
+            assert tab.origin.tab < index
 
 
 @given(st.lists(st.tuples(TEXTS.filter(bool), TEXTS.filter(bool)), min_size=1, max_size=5))
-def test_a_session_that_repeats_itself_is_told_once(said: list[tuple[str, str]]) -> None:
+def test_a_session_that_repeats_itself_is_told_once(exchanges: list[tuple[str, str]]) -> None:
     history: list[Message] = []
     turns: list[Turn] = []
-    for number, (asked, answered) in enumerate(said):
-        turns.append(turn(number, [*history, USER(asked)], BOT(answered)))
-        history += [USER(asked), BOT(answered)]
+    for number, (question, reply_text) in enumerate(exchanges):
+        turns.append(turn(number, [*history, USER(question)], BOT(reply_text)))
+        history += [USER(question), BOT(reply_text)]
 
-    assert shown(build_tabs(turns)) == [(None, [message.text for message in history])]
+    assert summarize_tabs(build_tabs(turns)) == [(None, [message.text for message in history])]
 
 
 # Going on
@@ -337,10 +343,10 @@ def test_going_on_takes_the_workflow_and_all_it_was_given() -> None:
 
 
 def test_what_the_ai_sdk_was_told_to_say_is_no_input() -> None:
-    given = {"system": "Be kind.", "prompt": "Hi", "messages": [], "city": "Oslo"}
+    inputs = {"system": "Be kind.", "prompt": "Hi", "messages": [], "city": "Oslo"}
 
-    assert build_live(span(inputs=given, conventions=("ai-sdk",)), build_turn(span())).inputs == {"city": "Oslo"}
-    assert build_live(span(inputs=given), build_turn(span())).inputs == {
+    assert build_live(span(inputs=inputs, conventions=("ai-sdk",)), build_turn(span())).inputs == {"city": "Oslo"}
+    assert build_live(span(inputs=inputs), build_turn(span())).inputs == {
         "system": "Be kind.",
         "prompt": "Hi",
         "city": "Oslo",

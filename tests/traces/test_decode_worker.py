@@ -1,4 +1,4 @@
-"""Large requests are read by a process of their own; whatever becomes of it, they are read."""
+"""Large requests are decoded by a child process, or here if it fails."""
 
 import contextlib
 import logging
@@ -28,34 +28,39 @@ RULES = RedactionConfig(
     prices={"gpt-4o": Price(input=2.5, output=10)},
     key=b"k" * 32,
 )
-PATIENCE = 30.0
+TIMEOUT_S = 30.0
 
 
-def sent(body: bytes) -> TraceRequest:
+def trace_request(body: bytes) -> TraceRequest:
     return TraceRequest(project="mine", body=body, media_type=PROTOBUF, received_at=NOW)
 
 
 def large(**attributes: Any) -> bytes:
-    said = {"gen_ai.request.model": "gpt-4o", "gen_ai.usage.input_tokens": 1_000, "user.id": "ada", **attributes}
+    base_attributes = {
+        "gen_ai.request.model": "gpt-4o",
+        "gen_ai.usage.input_tokens": 1_000,
+        "user.id": "ada",
+        **attributes,
+    }
     text = "Write to ada@example.org! " + "There is more to say. " * (
         MIN_OFFLOAD_BYTES // 20
     )  # Few finds: it has only a moment.
-    return request(span({"input.value": text, **said}), span(span_id=b"short"))
+    return request(span({"input.value": text, **base_attributes}), span(span_id=b"short"))
 
 
-def eventually(found: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not found():
+def eventually(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
 @contextlib.contextmanager
-def begun(**more: Any) -> Iterator[RequestDecoder]:
+def ready_decoder(**more: Any) -> Iterator[RequestDecoder]:
     """One whose process is there."""
     one = RequestDecoder(ProjectRedactors(RULES).redact, lambda: RULES, cores=1, **more)
     try:
-        eventually(lambda: one.decode(sent(large()), DEFAULT_LIMITS) is not None and one.offloaded_count > 0)
+        eventually(lambda: one.decode(trace_request(large()), DEFAULT_LIMITS) is not None and one.offloaded_count > 0)
         yield one
     finally:
         one.close()
@@ -71,50 +76,50 @@ def pid(one: RequestDecoder) -> int:
 
 
 def test_it_gives_what_would_be_given_here() -> None:
-    with begun() as one:
-        here = ingest_request(sent(large()), ProjectRedactors(RULES).redact)
-        aside = one.decode(sent(large()), DEFAULT_LIMITS)
+    with ready_decoder() as one:
+        local = ingest_request(trace_request(large()), ProjectRedactors(RULES).redact)
+        offloaded = one.decode(trace_request(large()), DEFAULT_LIMITS)
 
     assert one.offloaded_count == 2
-    assert alike(here, aside)
-    assert aside.rejected
-    assert (aside.rows[0].user, aside.rows[0].cost) == ("‹redacted›", 0.0025)
-    assert "example" not in aside.rows[0].words
+    assert alike(local, offloaded)
+    assert offloaded.rejected
+    assert (offloaded.rows[0].user, offloaded.rows[0].cost) == ("‹redacted›", 0.0025)
+    assert "example" not in offloaded.rows[0].words
 
 
 def test_it_raises_what_would_be_raised_here() -> None:
-    with begun() as one:
-        with pytest.raises(InvalidBody) as aside:
-            one.decode(sent(b"\xff" * MIN_OFFLOAD_BYTES), DEFAULT_LIMITS)
-        with pytest.raises(InvalidBody) as here:
-            ingest_request(sent(b"\xff" * MIN_OFFLOAD_BYTES), ProjectRedactors(RULES).redact)
+    with ready_decoder() as one:
+        with pytest.raises(InvalidBody) as offloaded:
+            one.decode(trace_request(b"\xff" * MIN_OFFLOAD_BYTES), DEFAULT_LIMITS)
+        with pytest.raises(InvalidBody) as local:
+            ingest_request(trace_request(b"\xff" * MIN_OFFLOAD_BYTES), ProjectRedactors(RULES).redact)
         assert one.offloaded_count == 1
 
-    assert str(aside.value) == str(here.value)
+    assert str(offloaded.value) == str(local.value)
 
 
 def test_what_is_small_is_read_here() -> None:
-    with begun() as one:
-        assert one.decode(sent(request(span())), DEFAULT_LIMITS).rows
+    with ready_decoder() as one:
+        assert one.decode(trace_request(request(span())), DEFAULT_LIMITS).rows
         assert one.offloaded_count == 1
 
 
 def test_without_a_free_core_no_process_is_begun() -> None:
     one = RequestDecoder(ProjectRedactors(RULES).redact, lambda: RULES, cores=1_000_000)
 
-    assert one.decode(sent(large()), DEFAULT_LIMITS).rows
+    assert one.decode(trace_request(large()), DEFAULT_LIMITS).rows
     assert one._process is None
 
 
 def test_a_request_outlives_the_process_that_reads_it(caplog: pytest.LogCaptureFixture) -> None:
-    with begun() as one, caplog.at_level(logging.WARNING):
+    with ready_decoder() as one, caplog.at_level(logging.WARNING):
         os.kill(pid(one), signal.SIGSTOP)  # It gets the request, and never answers.
         killed = subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -KILL {pid(one)}"])
-        assert one.decode(sent(large()), DEFAULT_LIMITS).rows
-        assert killed.wait(PATIENCE) == 0
+        assert one.decode(trace_request(large()), DEFAULT_LIMITS).rows
+        assert killed.wait(TIMEOUT_S) == 0
 
         assert one.decode(
-            sent(large()), DEFAULT_LIMITS
+            trace_request(large()), DEFAULT_LIMITS
         ).rows  # And another one is not begun at once, or it would die as often.
         assert one._process is None
         assert one.offloaded_count == 1
@@ -125,17 +130,17 @@ def test_a_process_that_cannot_begin_is_told_of(caplog: pytest.LogCaptureFixture
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     one = RequestDecoder(ProjectRedactors(RULES).redact, lambda: RULES, cores=1)
     with caplog.at_level(logging.WARNING):
-        assert one.decode(sent(large()), DEFAULT_LIMITS).rows
+        assert one.decode(trace_request(large()), DEFAULT_LIMITS).rows
 
     assert "could not be begun" in caplog.text
 
 
 def test_when_nobody_needs_it_it_ends_and_begins_again(caplog: pytest.LogCaptureFixture) -> None:
-    with begun(idle_timeout_s=0.2) as one, caplog.at_level(logging.WARNING):
+    with ready_decoder(idle_timeout_s=0.2) as one, caplog.at_level(logging.WARNING):
         assert one._process is not None
         first = pid(one)
         eventually(lambda: one._process is not None and one._process.status() == 0)
-        eventually(lambda: one.decode(sent(large()), DEFAULT_LIMITS) is not None and one.offloaded_count > 1)
+        eventually(lambda: one.decode(trace_request(large()), DEFAULT_LIMITS) is not None and one.offloaded_count > 1)
         assert pid(one) != first
     assert caplog.text == ""
 

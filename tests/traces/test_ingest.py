@@ -13,40 +13,42 @@ from palaver.traces.otlp import RejectedSpan
 from tests.traces.otlp.otlp_requests import NOW, PROTOBUF, SPAN_ID, request, span
 
 
-def sent(body: bytes, **more: Any) -> TraceRequest:
+def trace_request(body: bytes, **more: Any) -> TraceRequest:
     return TraceRequest(project="mine", body=body, media_type=PROTOBUF, received_at=NOW, **more)
 
 
-def as_they_are(given: Span) -> Span:
-    return given
+def unredacted(record: Span) -> Span:
+    return record
 
 
 def test_every_span_becomes_a_row_of_the_senders_project() -> None:
     body = request(span({"palaver.project": "theirs", "palaver.run.id": "run_1"}))
 
-    [row] = ingest_request(sent(gzip.compress(body), encoding="gzip"), as_they_are).rows
+    [row] = ingest_request(trace_request(gzip.compress(body), encoding="gzip"), unredacted).rows
 
     assert (row.project, row.run_id, row.name, row.service) == ("mine", None, "chat gpt-4o", "shop")
     assert b'"palaver.run.id":"run_1"' in decompress_body(row.body)
 
 
 def test_notices_of_spans_that_began_are_counted_only() -> None:
-    taken = ingest_request(sent(request(span({"logfire.span_type": "pending_span"}))), as_they_are)
+    result = ingest_request(trace_request(request(span({"logfire.span_type": "pending_span"}))), unredacted)
 
-    assert (taken.rows, taken.rejected, taken.pending) == ([], [], 1)
+    assert (result.rows, result.rejected, result.pending) == ([], [], 1)
 
 
 def test_a_span_that_cannot_be_made_ready_loses_no_other() -> None:
-    def broken(given: Span) -> Span:
-        if given.name == "odd":
+    def broken(record: Span) -> Span:
+        if record.name == "odd":
             raise ValueError("a mistake of ours")
-        return given
+        return record
 
     bad = span(span_id=b"abcd")
-    taken = ingest_request(sent(request(span(name="odd"), bad, span(name="even", span_id=b"12345678"))), broken)
+    result = ingest_request(
+        trace_request(request(span(name="odd"), bad, span(name="even", span_id=b"12345678"))), broken
+    )
 
-    assert [row.name for row in taken.rows] == ["even"]
-    assert taken.rejected == [
+    assert [row.name for row in result.rows] == ["even"]
+    assert result.rejected == [
         RejectedSpan(1, "span id has 4 bytes"),
         RejectedSpan(0, f"the span {SPAN_ID.hex()} could not be read"),
     ]
@@ -54,12 +56,12 @@ def test_a_span_that_cannot_be_made_ready_loses_no_other() -> None:
 
 def test_what_is_no_request_is_refused() -> None:
     with pytest.raises(InvalidBody):
-        ingest_request(sent(b"\xff\xff"), as_they_are)
+        ingest_request(trace_request(b"\xff\xff"), unredacted)
 
 
 def test_records_that_were_made_here_become_rows() -> None:
-    given = Span(trace_id="1" * 32, span_id="2" * 16, project="mine", name="run", start=NOW, run_id="run_1")
+    record = Span(trace_id="1" * 32, span_id="2" * 16, project="mine", name="run", start=NOW, run_id="run_1")
 
-    [row] = build_rows([given], as_they_are)
+    [row] = build_rows([record], unredacted)
 
     assert (row.project, row.run_id, row.name) == ("mine", "run_1", "run")

@@ -1,4 +1,4 @@
-"""What is kept of a span: its columns, what lists show of it, the words it is found by, and all of it."""
+"""The row of a span: its columns, previews, search words and body."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -23,10 +23,10 @@ def span(**more: Any) -> Span:
     return msgspec.structs.replace(BARE, **more)
 
 
-def shown(preview: bytes) -> tuple[str, str]:
+def renderer_and_text(preview: bytes) -> tuple[str, str]:
     """How a preview is drawn, and its one line."""
-    made = json.decode_or_text(preview.decode())
-    return made["renderer"], made["text"]
+    document = json.decode_or_text(preview.decode())
+    return document["renderer"], document["text"]
 
 
 def test_a_row_has_the_columns_of_a_record_and_its_whole_body() -> None:
@@ -102,7 +102,11 @@ def test_a_span_with_nothing_in_it_is_kept() -> None:
         None,
         "{}",
     )
-    assert (shown(row.preview_in), shown(row.preview_out), row.words) == (("empty", ""), ("empty", ""), "")
+    assert (renderer_and_text(row.preview_in), renderer_and_text(row.preview_out), row.words) == (
+        ("empty", ""),
+        ("empty", ""),
+        "",
+    )
 
 
 CALL = Message.assistant(ToolCall("c1", "weather", '{"city":"Oslo"}'))
@@ -133,7 +137,7 @@ CALL = Message.assistant(ToolCall("c1", "weather", '{"city":"Oslo"}'))
     ],
 )
 def test_the_column_of_inputs_shows_what_was_asked_last(given: dict[str, Any], expected: tuple[str, str]) -> None:
-    assert shown(build_row(span(**given)).preview_in) == expected
+    assert renderer_and_text(build_row(span(**given)).preview_in) == expected
 
 
 @pytest.mark.parametrize(
@@ -157,22 +161,24 @@ def test_the_column_of_inputs_shows_what_was_asked_last(given: dict[str, Any], e
 def test_the_column_of_outputs_shows_what_was_answered_or_why_not(
     given: dict[str, Any], expected: tuple[str, str]
 ) -> None:
-    assert shown(build_row(span(**given)).preview_out) == expected
+    assert renderer_and_text(build_row(span(**given)).preview_out) == expected
 
 
 def test_a_span_is_found_by_its_names_and_by_all_that_was_said() -> None:
-    asked = Message.user("question one", File("text/plain", url="https://a/b", filename="plan.txt"), Data("chart", {}))
-    answered = Message.assistant(Reasoning("hmm"), ToolCall("c", "lookup", '{"q":"two"}'), Refusal("sorry"))
+    question = Message.user(
+        "question one", File("text/plain", url="https://a/b", filename="plan.txt"), Data("chart", {})
+    )
+    answer = Message.assistant(Reasoning("hmm"), ToolCall("c", "lookup", '{"q":"two"}'), Refusal("sorry"))
     result = Message(
         "tool", (ToolResult("c", {"three": 3}), ToolResult("c", "four"), File("image/png", url="https://a"))
     )
 
-    words = build_row(
-        span(name="chat", messages_in=(asked, result), messages_out=(answered,), inputs={"a": "not said"})
+    search_text = build_row(
+        span(name="chat", messages_in=(question, result), messages_out=(answer,), inputs={"a": "not said"})
     ).words
 
     line = "question one file plan txt data chart"
-    assert words == f"chat question one plan txt chart three 3 four hmm lookup q two sorry {line}"
+    assert search_text == f"chat question one plan txt chart three 3 four hmm lookup q two sorry {line}"
 
 
 def test_what_lists_show_is_searched_once() -> None:
@@ -186,12 +192,12 @@ def test_what_lists_show_is_searched_once() -> None:
 def test_of_long_messages_the_beginning_is_searched() -> None:
     long = tuple(Message.user(letter * 20 * 1024 + " end") for letter in "äbc")
 
-    words = build_row(span(messages_in=long)).words.replace(" ", "")
+    search_text = build_row(span(messages_in=long)).words.replace(" ", "")
 
-    said = words[words.index("ä" * 500) :]
+    said = search_text[search_text.index("ä" * 500) :]
     assert said.count("ä") == 16 * 1024
     assert "b" not in said
-    assert "end" not in words.removeprefix(build_row(span(name="x", messages_in=())).words)[-100:]
+    assert "end" not in search_text.removeprefix(build_row(span(name="x", messages_in=())).words)[-100:]
 
 
 def test_columns_are_short_and_the_body_is_whole() -> None:
@@ -235,16 +241,16 @@ def test_half_a_character_does_not_keep_the_rest_from_being_kept() -> None:
     row = build_row(span(name="a\ud800b", inputs={"\udfff": 1}, attributes={"k\ud800": "v\ud800"}))
     said = build_row(span(messages_in=(Message.user("half \ud800"),)))
 
-    kept = msgspec.json.decode(decompress_body(row.body), type=Span)
-    assert (kept.name, kept.inputs, kept.attributes) == ("a\ufffdb", {"\ufffd": 1}, {"k\ufffd": "v\ufffd"})
+    decoded = msgspec.json.decode(decompress_body(row.body), type=Span)
+    assert (decoded.name, decoded.inputs, decoded.attributes) == ("a\ufffdb", {"\ufffd": 1}, {"k\ufffd": "v\ufffd"})
     assert (row.name, row.words, row.labels) == ("a\ufffdb", "a b 1", '{"k\ufffd":"v\ufffd"}')
     assert said.words == "half"
 
 
 def test_of_very_many_attributes_the_first_are_looked_at() -> None:
-    kept = json.decode_or_text(ingest.encode_filter_attributes({f"{number:03}": "x" * 997 for number in range(100)}))
+    decoded = json.decode_or_text(ingest.encode_filter_attributes({f"{number:03}": "x" * 997 for number in range(100)}))
 
-    assert list(kept) == [f"{number:03}" for number in range(65)]
+    assert list(decoded) == [f"{number:03}" for number in range(65)]
 
 
 _texts = st.text(max_size=20) | st.text(st.characters(exclude_categories=()), max_size=20)

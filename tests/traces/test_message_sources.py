@@ -8,19 +8,19 @@ from palaver.traces.model import SpanEvent
 from tests.traces.mapped_span import field_of, record, text
 
 
-def said(role: str, *parts: Any) -> dict[str, Any]:
+def message_json(role: str, *parts: Any) -> dict[str, Any]:
     return {"role": role, "parts": [{"type": "text", "text": one} if isinstance(one, str) else one for one in parts]}
 
 
-def called(arguments: str = '{"a":1}', call_id: str = "c") -> dict[str, Any]:
+def call_part(arguments: str = '{"a":1}', call_id: str = "c") -> dict[str, Any]:
     return {"type": "tool-call", "call_id": call_id, "name": "f", "arguments": arguments}
 
 
-def answered(output: Any, call_id: str = "c") -> dict[str, Any]:
+def result_part(output: Any, call_id: str = "c") -> dict[str, Any]:
     return {"type": "tool-result", "call_id": call_id, "output": output}
 
 
-HI, HELLO = [said("user", "hi")], [said("assistant", "hello")]
+HI, HELLO = [message_json("user", "hi")], [message_json("assistant", "hello")]
 CHAT_HI, CHAT_HELLO = {"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}
 GEN_HI = {"role": "user", "parts": [{"type": "text", "content": "hi"}]}
 GEN_HELLO = {"role": "assistant", "parts": [{"type": "text", "content": "hello"}]}
@@ -34,7 +34,7 @@ MESSAGES: list[tuple[dict[str, Any], str, Any]] = [
     (
         {"gen_ai.system_instructions": '[{"type": "text", "content": "Be brief."}]', "gen_ai.prompt": "hi"},
         "messages_in",
-        [said("system", "Be brief."), *HI],
+        [message_json("system", "Be brief."), *HI],
     ),
     ({"gen_ai.prompt": "hi"}, "messages_in", HI),
     ({"gen_ai.prompt": text([CHAT_HI])}, "messages_in", HI),
@@ -78,12 +78,12 @@ MESSAGES: list[tuple[dict[str, Any], str, Any]] = [
             OI_OUT + "tool_calls.0.tool_call.function.arguments": '{"a":1}',
         },
         "messages_out",
-        [said("assistant", called())],
+        [message_json("assistant", call_part())],
     ),
     (
         {OI_IN + "role": "tool", OI_IN + "content": "4", OI_IN + "tool_call_id": "c"},
         "messages_in",
-        [said("tool", answered("4"))],
+        [message_json("tool", result_part("4"))],
     ),
     ({"llm.prompts.0.prompt.text": "hi"}, "messages_in", HI),
     ({"llm.choices.0.completion.text": "hello"}, "messages_out", HELLO),
@@ -94,18 +94,18 @@ MESSAGES: list[tuple[dict[str, Any], str, Any]] = [
     (
         {"ai.prompt": text({"system": "Be brief.", "messages": [CHAT_HI]})},
         "messages_in",
-        [said("system", "Be brief."), *HI],
+        [message_json("system", "Be brief."), *HI],
     ),
     ({"ai.response.text": "hello"}, "messages_out", HELLO),
     ({"ai.result.text": "hello"}, "messages_out", HELLO),
-    ({"ai.response.reasoning": "hm"}, "messages_out", [said("assistant", {"type": "reasoning", "text": "hm"})]),
+    ({"ai.response.reasoning": "hm"}, "messages_out", [message_json("assistant", {"type": "reasoning", "text": "hm"})]),
     *(
         (
-            {f"ai.{word}.toolCalls": text([{"toolCallId": "c", "toolName": "f", given: {"a": 1}}])},
+            {f"ai.{prefix}.toolCalls": text([{"toolCallId": "c", "toolName": "f", argument_key: {"a": 1}}])},
             "messages_out",
-            [said("assistant", called())],
+            [message_json("assistant", call_part())],
         )
-        for word, given in (("response", "input"), ("result", "args"))
+        for prefix, argument_key in (("response", "input"), ("result", "args"))
     ),
     ({"ag.data.inputs.prompt.0.role": "user", "ag.data.inputs.prompt.0.content": "hi"}, "messages_in", HI),
     ({"ag.data.outputs.completion.0.content": "hello"}, "messages_out", HELLO),
@@ -120,12 +120,12 @@ MESSAGES: list[tuple[dict[str, Any], str, Any]] = [
             "gen_ai.completion.0.tool_calls.0.arguments": '{"a":1}',
         },
         "messages_out",
-        [said("assistant", called())],
+        [message_json("assistant", call_part())],
     ),
     (
         {"gen_ai.prompt.0.role": "tool", "gen_ai.prompt.0.content": "4", "gen_ai.prompt.0.tool_call_id": "c"},
         "messages_in",
-        [said("tool", answered("4"))],
+        [message_json("tool", result_part("4"))],
     ),
     ({"gen_ai.prompt.0.content": '[{"type": "text", "text": "hi"}]'}, "messages_in", HI),
 ]
@@ -140,9 +140,9 @@ PARTS: list[tuple[dict[str, Any], Any]] = [
     ({"type": "text", "content": "hi"}, {"type": "text", "text": "hi"}),
     ({"type": "reasoning", "content": "hm"}, {"type": "reasoning", "text": "hm"}),
     ({"type": "thinking", "content": "hm"}, {"type": "reasoning", "text": "hm"}),
-    (GEN_CALL, called()),
-    ({**GEN_CALL, "arguments": '{"a": 1}'}, called('{"a": 1}')),
-    ({"type": "server_tool_call", "id": "c", "name": "f", "server_tool_call": {"a": 1}}, called()),
+    (GEN_CALL, call_part()),
+    ({**GEN_CALL, "arguments": '{"a": 1}'}, call_part('{"a": 1}')),
+    ({"type": "server_tool_call", "id": "c", "name": "f", "server_tool_call": {"a": 1}}, call_part()),
     ({"type": "uri", "uri": "https://x.example/a.png", "mime_type": "image/png"}, "url"),
     ({"type": "blob", "content": "aGk=", "mime_type": "text/plain"}, "data"),
     ({"type": "file", "file_id": "file-1"}, "file_id"),
@@ -154,8 +154,8 @@ def test_each_part_of_gen_ai(part: dict[str, Any], read: Any) -> None:
     attributes = {"gen_ai.output.messages": text([{"role": "assistant", "parts": [part]}])}
     (message,) = field_of(attributes, "messages_out")
 
-    (found,) = message["parts"]
-    assert found == read if isinstance(read, dict) else (found["type"], read in found) == ("file", True)
+    (actual,) = message["parts"]
+    assert actual == read if isinstance(read, dict) else (actual["type"], read in actual) == ("file", True)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_each_part_of_gen_ai(part: dict[str, Any], read: Any) -> None:
 def test_each_result_of_gen_ai_is_a_tools(part: dict[str, Any]) -> None:
     attributes = {"gen_ai.input.messages": text([{"role": "user", "parts": [part]}])}
 
-    assert field_of(attributes, "messages_in") == [said("tool", answered({"b": 2}))]
+    assert field_of(attributes, "messages_in") == [message_json("tool", result_part({"b": 2}))]
 
 
 def test_a_part_that_nobody_knows_is_data_of_that_name() -> None:
@@ -227,10 +227,10 @@ def test_each_form_of_inputs_and_outputs(attributes: dict[str, Any], field: str,
 
 
 EVENTS: list[tuple[str, dict[str, Any], str, Any]] = [
-    ("gen_ai.system.message", {"content": "Be brief."}, "messages_in", [said("system", "Be brief.")]),
+    ("gen_ai.system.message", {"content": "Be brief."}, "messages_in", [message_json("system", "Be brief.")]),
     ("gen_ai.user.message", {"content": "hi"}, "messages_in", HI),
     ("gen_ai.assistant.message", {"content": "hello"}, "messages_in", HELLO),
-    ("gen_ai.tool.message", {"content": "4", "id": "c"}, "messages_in", [said("tool", answered("4"))]),
+    ("gen_ai.tool.message", {"content": "4", "id": "c"}, "messages_in", [message_json("tool", result_part("4"))]),
     ("gen_ai.choice", {"message": "hello"}, "messages_out", HELLO),
     ("gen_ai.choice", {"message": text(CHAT_HELLO)}, "messages_out", HELLO),
     ("gen_ai.choice", {"gen_ai.event.content": text({"message": CHAT_HELLO})}, "messages_out", HELLO),

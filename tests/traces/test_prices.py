@@ -1,4 +1,4 @@
-"""Prices: what a span cost, where nobody says so."""
+"""Prices: the cost of a span that reports none."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -27,9 +27,9 @@ def span(**fields: Any) -> Span:
     [("gpt-4o", 2.5), ("gpt-4o-2024-08-06", 5), ("gpt-5", 7), ("claude-x", 3), ("claude-xl", None), ("", None)],
 )
 def test_the_longest_name_that_fits_counts(model: str, expected: float | None) -> None:
-    found = find_price(model, PRICES)
+    match = find_price(model, PRICES)
 
-    assert (None if found is None else found.input) == expected
+    assert (None if match is None else match.input) == expected
 
 
 @pytest.mark.parametrize(

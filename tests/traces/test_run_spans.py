@@ -41,15 +41,15 @@ def after(milliseconds: float) -> datetime:
     return NOW + timedelta(milliseconds=milliseconds)
 
 
-def said(text: str, first: int = 1) -> list[Event]:
+def text_events(text: str, first: int = 1) -> list[Event]:
     """One text, in pieces of a character."""
-    deltas = [TextDelta(first + 1 + place, "m1", piece) for place, piece in enumerate(text)]
+    deltas = [TextDelta(first + 1 + index, "m1", piece) for index, piece in enumerate(text)]
     return [TextStarted(first, "m1", "m1"), *deltas, TextEnded(first + 1 + len(text), "m1", text)]
 
 
 def facts(*events: Event, is_chat: bool = True, origin: Origin | None = None, **given: Any) -> RunFacts:
     """A run of those events, which ended a second after it began."""
-    known = {name: given.pop(name) for name in ("times", "first_output_at") if name in given}
+    fact_fields = {name: given.pop(name) for name in ("times", "first_output_at") if name in given}
     return RunFacts(
         workflow="tutor",
         is_chat=is_chat,
@@ -57,12 +57,12 @@ def facts(*events: Event, is_chat: bool = True, origin: Origin | None = None, **
         origin=origin or Origin(),
         events=[STARTED, *events],
         ended_at=after(1000),
-        **known,
+        **fact_fields,
     )
 
 
 def mapped(span: Span) -> Span:
-    """The record of what its attributes say, as an import would have it."""
+    """The record that importing its attributes would give."""
     raw = RawSpan(
         trace_id=span.trace_id,
         span_id=span.span_id,
@@ -84,7 +84,7 @@ def mapped(span: Span) -> Span:
 
 def test_a_chat_is_one_span_with_its_conversation() -> None:
     usage = Usage(31, 9, cached_input_tokens=8, reasoning_tokens=2, cost=0.0002)
-    events = [*said("Hello."), UsageAdded(9, usage), RunFinished(10, usage=usage, at=after(812.4))]
+    events = [*text_events("Hello."), UsageAdded(9, usage), RunFinished(10, usage=usage, at=after(812.4))]
 
     spans = build_run_spans(
         facts(
@@ -177,7 +177,7 @@ def test_a_conversation_in_inputs_is_found_as_in_anybodys_span() -> None:
 
 
 def test_what_a_cancelled_run_had_said_is_kept() -> None:
-    [span] = build_run_spans(facts(*said("Half an ans"), RunCancelled(13, at=after(40))))
+    [span] = build_run_spans(facts(*text_events("Half an ans"), RunCancelled(13, at=after(40))))
 
     assert (span.status, span.finish, span.messages_out) == (
         "cancelled",
@@ -189,7 +189,7 @@ def test_what_a_cancelled_run_had_said_is_kept() -> None:
 
 def test_a_failed_run_says_why_and_what_it_had_said() -> None:
     [span] = build_run_spans(
-        facts(*said("Well"), RunFailed(6, code="model_gone", message="No such model.", at=after(7)))
+        facts(*text_events("Well"), RunFailed(6, code="model_gone", message="No such model.", at=after(7)))
     )
 
     assert (span.status, span.status_message, span.finish) == ("error", "No such model.", "error")
@@ -202,7 +202,7 @@ def test_a_failed_run_says_why_and_what_it_had_said() -> None:
 
 
 def test_what_a_workflow_that_is_no_chat_said_before_it_failed_is_kept() -> None:
-    [span] = build_run_spans(facts(*said("ab"), RunFailed(4, message="No."), is_chat=False))
+    [span] = build_run_spans(facts(*text_events("ab"), RunFailed(4, message="No."), is_chat=False))
 
     assert (span.messages_out, span.outputs) == ((Message.assistant("ab"),), None)
 
@@ -231,7 +231,7 @@ def test_a_run_without_a_span_of_its_own_gets_one_that_stays_the_same() -> None:
 
 # Tools
 
-CALLED: list[Event] = [
+CALL_EVENTS: list[Event] = [
     ToolStarted(1, "fc_c1", "m1", "c1", "weather"),
     ToolDelta(2, "fc_c1", '{"city":"Oslo"}'),
     ToolEnded(3, "fc_c1", '{"city":"Oslo"}'),
@@ -240,7 +240,7 @@ CALLED: list[Event] = [
 
 def test_a_tool_that_answered_is_a_span_below_the_run() -> None:
     times = {1: after(10), 3: after(20), 4: after(50)}
-    events = [*CALLED, ToolReturned(4, "fco_c1", "m2", "c1", {"degrees": 3}), RunFinished(5, at=after(60))]
+    events = [*CALL_EVENTS, ToolReturned(4, "fco_c1", "m2", "c1", {"degrees": 3}), RunFinished(5, at=after(60))]
 
     root, tool = build_run_spans(facts(*events, times=times))
 
@@ -278,7 +278,7 @@ def test_a_tool_that_answered_is_a_span_below_the_run() -> None:
 
 def test_a_call_that_was_open_until_its_answer_came_began_when_it_was_opened() -> None:
     both = after(50)
-    events = [*CALLED, ToolReturned(4, "fco_c1", "m2", "c1", "mild", is_error=True), RunFinished(5)]
+    events = [*CALL_EVENTS, ToolReturned(4, "fco_c1", "m2", "c1", "mild", is_error=True), RunFinished(5)]
 
     _, tool = build_run_spans(facts(*events, times={1: after(10), 3: both, 4: both}))
 
@@ -288,7 +288,7 @@ def test_a_call_that_was_open_until_its_answer_came_began_when_it_was_opened() -
 
 
 def test_a_tool_of_which_no_time_is_known_says_so() -> None:
-    events = [*CALLED, ToolReturned(4, "fco_c1", "m2", "c1", "4"), RunFinished(5)]
+    events = [*CALL_EVENTS, ToolReturned(4, "fco_c1", "m2", "c1", "4"), RunFinished(5)]
 
     _, tool = build_run_spans(facts(*events))
 
@@ -296,10 +296,10 @@ def test_a_tool_of_which_no_time_is_known_says_so() -> None:
 
 
 def test_an_answer_to_a_call_of_an_earlier_run_is_a_span_too() -> None:
-    asked = Message.assistant(ToolCall("c0", "ask"))
+    call_message = Message.assistant(ToolCall("c0", "ask"))
     events = [ToolReturned(1, "fco_c0", "m1", "c0", "yes"), RunFinished(2)]
 
-    _, tool = build_run_spans(facts(*events, messages=(Message.user("?"), asked), times={1: after(9)}))
+    _, tool = build_run_spans(facts(*events, messages=(Message.user("?"), call_message), times={1: after(9)}))
 
     assert (tool.name, tool.inputs, tool.start, tool.duration_ms) == ("execute_tool ask", {}, after(9), 0.0)
     assert tool.notes == ("untimed",)
@@ -314,11 +314,15 @@ def test_of_a_tool_of_which_an_instrumentation_told_there_is_no_second_span() ->
             ToolEnded(first + 1, item, "{}"),
             ToolReturned(first + 2, f"fco_c{number}", f"m{number}", f"c{number}", number),
         ]
-    known = facts(*events, RunFinished(20))
+    facts_of_run = facts(*events, RunFinished(20))
 
-    left = [
-        [span.tool.call_id for span in build_run_spans(known._replace(reported_tools=told)) if span.tool is not None]
-        for told in (
+    remaining = [
+        [
+            span.tool.call_id
+            for span in build_run_spans(facts_of_run._replace(reported_tools=tools))
+            if span.tool is not None
+        ]
+        for tools in (
             (),
             [ReportedTool("c2", "weather")],
             [ReportedTool(None, "weather")],
@@ -326,7 +330,7 @@ def test_of_a_tool_of_which_an_instrumentation_told_there_is_no_second_span() ->
         )
     ]
 
-    assert left == [["c1", "c2", "c3"], ["c1", "c3"], ["c2", "c3"], ["c1", "c2", "c3"]]
+    assert remaining == [["c1", "c2", "c3"], ["c1", "c3"], ["c2", "c3"], ["c1", "c2", "c3"]]
 
 
 def test_an_answer_to_a_call_that_nobody_remembers_is_no_span() -> None:
@@ -334,7 +338,7 @@ def test_an_answer_to_a_call_that_nobody_remembers_is_no_span() -> None:
 
 
 def test_a_call_without_an_answer_is_no_span() -> None:
-    assert len(build_run_spans(facts(*CALLED, RunCancelled(4)))) == 1
+    assert len(build_run_spans(facts(*CALL_EVENTS, RunCancelled(4)))) == 1
 
 
 # How much is recorded
@@ -347,10 +351,10 @@ def test_of_a_run_that_is_not_recorded_there_is_no_span(record: Any, content: An
 
 @pytest.mark.parametrize(("record", "content"), [("metadata", "full"), ("full", "metadata")])
 def test_metadata_has_nothing_that_anybody_said(record: Any, content: Any) -> None:
-    known = facts(
-        *CALLED,
+    facts_of_run = facts(
+        *CALL_EVENTS,
         ToolReturned(4, "fco_c1", "m2", "c1", "said"),
-        *said("said", 5),
+        *text_events("said", 5),
         UsageAdded(11, Usage(1, 2)),
         RunFinished(12, value="said"),
         messages=(Message.user("said"),),
@@ -359,7 +363,7 @@ def test_metadata_has_nothing_that_anybody_said(record: Any, content: Any) -> No
         record=record,
     )
 
-    spans = build_run_spans(known, content)
+    spans = build_run_spans(facts_of_run, content)
 
     assert b"said" not in json.encode(spans)
     assert b"Oslo" not in json.encode(spans)
@@ -369,9 +373,9 @@ def test_metadata_has_nothing_that_anybody_said(record: Any, content: Any) -> No
 def test_the_secrets_of_a_call_are_nowhere() -> None:
     secret = "correct-horse-battery"
     events = [
-        *CALLED,
+        *CALL_EVENTS,
         ToolReturned(4, "fco_c1", "m2", "c1", f"{secret}."),
-        *said(secret, 5),
+        *text_events(secret, 5),
         RunFinished(5 + len(secret) + 3, value=[secret]),
     ]
 
@@ -435,16 +439,16 @@ def test_half_a_character_is_mended() -> None:
 
 # Its attributes say it all
 
-_characters = st.characters(exclude_categories=["C"])  # A stranger's control characters are shown as U+FFFD.
+_characters = st.characters(exclude_categories=["C"])  # Control characters of clients become U+FFFD.
 _texts = st.text(_characters, max_size=20)
-_words = st.text(_characters, min_size=1, max_size=20)
+_short_texts = st.text(_characters, min_size=1, max_size=20)
 _json = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | _texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_texts, inner, max_size=3),
     max_leaves=6,
 )
 _parts = st.one_of(
-    st.builds(Text, _words),
+    st.builds(Text, _short_texts),
     st.builds(File, st.just("image/png"), st.just("https://example.org/a.png")),
 )
 _users = st.builds(lambda parts: Message("user", tuple(parts)), st.lists(_parts, min_size=1, max_size=2))
@@ -456,16 +460,16 @@ _results = st.builds(
 
 @given(
     messages=st.lists(_users, min_size=1, max_size=3),
-    called=st.none() | _results,
+    earlier_results=st.none() | _results,
     inputs=st.dictionaries(st.text("abc", min_size=1), _json, max_size=3),
     parameters=st.dictionaries(st.text("abc", min_size=1), _json, max_size=3),
-    answer=_words,
+    answer=_short_texts,
     usage=st.none() | st.builds(Usage, st.integers(0, 9), st.integers(0, 9), st.none() | st.integers(0, 9)),
     end=st.sampled_from([RunFinished(5), RunFinished(5, finish="length"), RunCancelled(5), RunFailed(5, "c", "m")]),
 )
 def test_a_reader_of_conventions_finds_the_same_record_in_the_attributes(
     messages: list[Message],
-    called: tuple[Message, ...] | None,
+    earlier_results: tuple[Message, ...] | None,
     inputs: Any,
     parameters: Any,
     answer: str,
@@ -481,15 +485,15 @@ def test_a_reader_of_conventions_finds_the_same_record_in_the_attributes(
     ]
 
     [span] = build_run_spans(
-        facts(*said_all, messages=(*messages, *(called or ())), inputs=inputs, parameters=parameters, user="u")
+        facts(*said_all, messages=(*messages, *(earlier_results or ())), inputs=inputs, parameters=parameters, user="u")
     )
 
     assert mapped(span) == span
 
 
 @given(output=_json, arguments=_texts)
-def test_that_holds_for_tools_too(output: Any, arguments: str) -> None:
-    events = [*CALLED[:2], ToolEnded(3, "fc_c1", arguments), ToolReturned(4, "fco_c1", "m2", "c1", output)]
+def test_that_holds_for_toolstoo(output: Any, arguments: str) -> None:
+    events = [*CALL_EVENTS[:2], ToolEnded(3, "fc_c1", arguments), ToolReturned(4, "fco_c1", "m2", "c1", output)]
 
     _, tool = build_run_spans(facts(*events, RunFinished(5)))
 

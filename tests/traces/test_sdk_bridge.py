@@ -20,16 +20,16 @@ TRACE, RUN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The process's own."""
-    made = sdk.TracerProvider(shutdown_on_exit=False)
-    monkeypatch.setattr(trace, "get_tracer_provider", lambda: made)
-    yield made
-    made.shutdown()
+    tracer_provider = sdk.TracerProvider(shutdown_on_exit=False)
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: tracer_provider)
+    yield tracer_provider
+    tracer_provider.shutdown()
 
 
-class Kept(list[SpanFactory]):
+class FactoryList(list[SpanFactory]):
     """Where spans below a run go."""
 
-    def place(self) -> RunSpanSink:
+    def sink(self) -> RunSpanSink:
         return RunSpanSink(SpanOwner("shop", "s-1", "run_1", "full"), self.append)
 
     def spans(self) -> list[Span]:
@@ -37,59 +37,63 @@ class Kept(list[SpanFactory]):
 
 
 def test_what_ends_below_a_run_is_handed_on_and_what_ends_after_it_is_not(provider: Any) -> None:
-    kept, tracer = Kept(), provider.get_tracer("lib")
+    factories, tracer = FactoryList(), provider.get_tracer("lib")
 
-    token = sdk_bridge.attach_run(TRACE, RUN, kept.place())
+    token = sdk_bridge.attach_run(TRACE, RUN, factories.sink())
     assert token is not None
     tracer.start_span("below").end()
     sdk_bridge.detach_run(token)
     tracer.start_span("after").end()
 
-    assert [(span.name, span.trace_id, span.parent_id) for span in kept.spans()] == [("below", TRACE, RUN)]
+    assert [(span.name, span.trace_id, span.parent_id) for span in factories.spans()] == [("below", TRACE, RUN)]
 
 
 def test_of_one_provider_each_span_comes_once_however_many_runs_there_were(provider: Any) -> None:
-    kept = Kept()
+    factories = FactoryList()
     for _ in range(3):
-        token = sdk_bridge.attach_run(TRACE, RUN, kept.place())
+        token = sdk_bridge.attach_run(TRACE, RUN, factories.sink())
         assert token is not None
         sdk_bridge.detach_run(token)
 
-    token = sdk_bridge.attach_run(TRACE, RUN, kept.place())
+    token = sdk_bridge.attach_run(TRACE, RUN, factories.sink())
     assert token is not None
     provider.get_tracer("lib").start_span("once").end()
     sdk_bridge.detach_run(token)
 
-    assert len(kept) == 1
+    assert len(factories) == 1
 
 
 def test_spans_that_never_end_are_forgotten(provider: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sdk_bridge, "_MAX_OPEN_SPANS", 1)
-    kept, tracer = Kept(), provider.get_tracer("lib")
+    factories, tracer = FactoryList(), provider.get_tracer("lib")
 
-    token = sdk_bridge.attach_run(TRACE, RUN, kept.place())
+    token = sdk_bridge.attach_run(TRACE, RUN, factories.sink())
     assert token is not None
     first, second = tracer.start_span("first"), tracer.start_span("second")
     first.end()
     second.end()
     sdk_bridge.detach_run(token)
 
-    assert [span.name for span in kept.spans()] == ["second"]
+    assert [span.name for span in factories.spans()] == ["second"]
 
 
 def test_without_the_sdk_a_run_is_the_current_span_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "opentelemetry.sdk.trace")
 
-    token = sdk_bridge.attach_run(TRACE, RUN, Kept().place())
-    here = trace.get_current_span().get_span_context()
+    token = sdk_bridge.attach_run(TRACE, RUN, FactoryList().sink())
+    span_context = trace.get_current_span().get_span_context()
     assert token is not None
     sdk_bridge.detach_run(token)
 
-    assert (here.trace_id, here.span_id, here.trace_flags.sampled) == (int(TRACE, 16), int(RUN, 16), True)
+    assert (span_context.trace_id, span_context.span_id, span_context.trace_flags.sampled) == (
+        int(TRACE, 16),
+        int(RUN, 16),
+        True,
+    )
 
 
 def test_ids_that_are_none_change_nothing(provider: Any) -> None:
-    assert sdk_bridge.attach_run("what", "ever", Kept().place()) is None
+    assert sdk_bridge.attach_run("what", "ever", FactoryList().sink()) is None
 
 
 def test_a_process_that_has_not_loaded_it_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

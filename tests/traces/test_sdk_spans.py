@@ -26,12 +26,12 @@ def context(span: str = SPAN) -> Any:
     return api.SpanContext(int(TRACE, 16), int(span, 16), is_remote=False)
 
 
-def finished(**given: Any) -> Any:
+def finished(**fields: Any) -> Any:
     """A span that took a millisecond and a half."""
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-    known = {
+    defaults = {
         "name": "look",
         "context": context(),
         "parent": context(PARENT),
@@ -40,7 +40,7 @@ def finished(**given: Any) -> Any:
         "start_time": START,
         "end_time": START + 1_500_000,
     }
-    return sdk.ReadableSpan(**{**known, **given})
+    return sdk.ReadableSpan(**{**defaults, **fields})
 
 
 def test_it_is_read_as_if_it_had_been_sent() -> None:

@@ -1,4 +1,4 @@
-"""From a span as it was sent to the canonical record: which convention gives a field, and what no attribute can do."""
+"""From a received span to the record: which convention provides a field, and fields that no attribute can set."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -27,22 +27,22 @@ def text(value: Any) -> str:
     return json.encode(value).decode()
 
 
-def written(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     return msgspec.json.decode(json.encode(value))
 
 
-def sent(attributes: dict[str, Any], **fields: Any) -> RawSpan:
+def raw_span(attributes: dict[str, Any], **fields: Any) -> RawSpan:
     return RawSpan(trace_id=TRACE, span_id=SPAN, start=START, attributes=attributes, **fields)
 
 
-def told(attributes: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """What the record says beyond what was sent, without what it leaves open."""
-    span = to_span(sent(attributes, **fields), project="default")
-    nothing = Span(trace_id=TRACE, span_id=SPAN, start=START)
+def mapped_fields(attributes: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """The fields of the record that the conventions set."""
+    span = to_span(raw_span(attributes, **fields), project="default")
+    empty = Span(trace_id=TRACE, span_id=SPAN, start=START)
     return {
-        name: written(value)
+        name: to_json(value)
         for name in Span.__struct_fields__
-        if name not in ENVELOPE and (value := getattr(span, name)) != getattr(nothing, name)
+        if name not in ENVELOPE and (value := getattr(span, name)) != getattr(empty, name)
     }
 
 
@@ -72,11 +72,11 @@ def test_a_chat_becomes_the_record_of_the_contract() -> None:
         ),
     }
     span = to_span(
-        sent(attributes, name="chat gpt-4o", duration_ms=812.4, resource={"service.name": "shop"}, scope="my.lib"),
+        raw_span(attributes, name="chat gpt-4o", duration_ms=812.4, resource={"service.name": "shop"}, scope="my.lib"),
         project="default",
     )
 
-    assert written(span) == {
+    assert to_json(span) == {
         "trace_id": TRACE,
         "span_id": SPAN,
         "parent_id": None,
@@ -123,7 +123,7 @@ def test_a_chat_becomes_the_record_of_the_contract() -> None:
 
 
 def test_a_span_of_openinference_becomes_what_the_contract_shows() -> None:
-    assert told(
+    assert mapped_fields(
         {
             "openinference.span.kind": "LLM",
             "llm.model_name": "gpt-4o",
@@ -155,7 +155,7 @@ def test_a_span_of_openinference_becomes_what_the_contract_shows() -> None:
 
 
 def test_a_tool_of_the_ai_sdk_becomes_what_the_contract_shows() -> None:
-    assert told(
+    assert mapped_fields(
         {
             "ai.operationId": "ai.toolCall",
             "ai.toolCall.name": "calc",
@@ -190,12 +190,12 @@ RUN = {
 
 
 def test_a_run_of_ours_is_read_and_only_our_own_recorder_may_say_whose_it_was() -> None:
-    ours = to_span(sent(RUN), project="default", trusted=True)
-    foreign = to_span(sent(RUN), project="default")
+    ours = to_span(raw_span(RUN), project="default", trusted=True)
+    foreign = to_span(raw_span(RUN), project="default")
 
     assert (ours.run_id, foreign.run_id) == ("run_1", None)
     assert msgspec.structs.replace(ours, run_id=None) == foreign
-    assert told(RUN) == {
+    assert mapped_fields(RUN) == {
         "kind": "workflow",
         "workflow": "tutor",
         "session": "s-1",
@@ -227,7 +227,7 @@ def test_a_run_of_ours_is_read_and_only_our_own_recorder_may_say_whose_it_was() 
     ids=repr,
 )
 def test_a_span_is_good_bad_or_as_our_run_ended(attributes: dict[str, Any], failed: bool, status: str) -> None:
-    assert to_span(sent(attributes, failed=failed), project="p").status == status
+    assert to_span(raw_span(attributes, failed=failed), project="p").status == status
 
 
 def raised(**attributes: Any) -> SpanEvent:
@@ -250,13 +250,13 @@ def raised(**attributes: Any) -> SpanEvent:
 def test_what_was_raised_last_is_told_and_makes_no_error_by_itself(
     events: tuple[SpanEvent, ...], exception: Raised | None
 ) -> None:
-    span = to_span(sent({}, events=events), project="p")
+    span = to_span(raw_span({}, events=events), project="p")
 
     assert (span.exception, span.status, span.events) == (exception, "ok", events)
 
 
 def test_the_first_convention_that_has_a_field_gives_it_and_later_ones_fill_gaps() -> None:
-    assert told(
+    assert mapped_fields(
         {
             "gen_ai.request.model": "a",
             "llm.model_name": "b",
@@ -279,20 +279,20 @@ def test_events_come_last_and_are_asked_without_any_attribute() -> None:
         SpanEvent("gen_ai.choice", None, {"message": "hello", "finish_reason": "stop"}),
     )
 
-    assert told({}, events=events) == {
+    assert mapped_fields({}, events=events) == {
         "kind": "llm",
         "messages_in": [{"role": "user", "parts": [{"type": "text", "text": "hi"}]}],
         "messages_out": [{"role": "assistant", "parts": [{"type": "text", "text": "hello"}]}],
         "finish": "stop",
         "conventions": ["events"],
     }
-    assert told({"gen_ai.prompt": "other"}, events=events)["messages_in"][0]["parts"][0]["text"] == "other"
+    assert mapped_fields({"gen_ai.prompt": "other"}, events=events)["messages_in"][0]["parts"][0]["text"] == "other"
 
 
 def test_messages_are_looked_for_in_inputs_and_outputs_where_no_attribute_has_any() -> None:
     call = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}
     span = to_span(
-        sent(
+        raw_span(
             {
                 "palaver.inputs": text({"messages": [{"role": "user", "content": "hi"}, call]}),
                 "palaver.value": text({"choices": [{"message": call}]}),
@@ -307,7 +307,7 @@ def test_messages_are_looked_for_in_inputs_and_outputs_where_no_attribute_has_an
 
 
 def test_plain_texts_stay_inputs_and_outputs() -> None:
-    assert told({"palaver.inputs": "hi", "palaver.value": "hello"}) == {
+    assert mapped_fields({"palaver.inputs": "hi", "palaver.value": "hello"}) == {
         "inputs": "hi",
         "outputs": "hello",
         "conventions": ["palaver"],
@@ -319,7 +319,7 @@ def test_instructions_lead_whatever_gave_the_messages() -> None:
     system = Message.system("Be brief.")
 
     def messages(**attributes: Any) -> tuple[Message, ...]:
-        return to_span(sent({**instructions, **attributes}), project="p").messages_in
+        return to_span(raw_span({**instructions, **attributes}), project="p").messages_in
 
     assert messages() == (system,)
     assert messages(**{"gen_ai.prompt": "hi"}) == (system, Message.user("hi"))
@@ -349,26 +349,26 @@ def test_instructions_lead_whatever_gave_the_messages() -> None:
 def test_session_and_user_come_from_the_span_and_else_from_its_resource(
     attributes: dict[str, Any], resource: dict[str, Any], session: str | None, user: str | None
 ) -> None:
-    span = to_span(sent(attributes, resource=resource), project="p")
+    span = to_span(raw_span(attributes, resource=resource), project="p")
 
     assert (span.session, span.user) == (session, user)
 
 
 def test_a_label_that_is_nobodys_makes_no_convention() -> None:
-    assert told({"session.id": "s", "user.id": "u", "langfuse.user.id": "v"}) == {"session": "s", "user": "u"}
+    assert mapped_fields({"session.id": "s", "user.id": "u", "langfuse.user.id": "v"}) == {"session": "s", "user": "u"}
 
 
 def test_the_service_is_the_resources() -> None:
-    assert told({"service.name": "span's"}, resource={"service.name": "shop"})["service"] == "shop"
-    assert told({"service.name": "span's"})["service"] == "span's"
-    assert "model" not in told({}, resource={"gen_ai.request.model": "never"})
+    assert mapped_fields({"service.name": "span's"}, resource={"service.name": "shop"})["service"] == "shop"
+    assert mapped_fields({"service.name": "span's"})["service"] == "span's"
+    assert "model" not in mapped_fields({}, resource={"gen_ai.request.model": "never"})
 
 
 def test_a_tool_is_told_of_tool_spans_only() -> None:
     attributes = {"gen_ai.tool.name": "f", "gen_ai.tool.call.id": "c"}
 
-    assert to_span(sent(attributes), project="p").tool == Tool(name="f", call_id="c")
-    assert to_span(sent({**attributes, "gen_ai.operation.name": "chat"}), project="p").tool is None
+    assert to_span(raw_span(attributes), project="p").tool == Tool(name="f", call_id="c")
+    assert to_span(raw_span({**attributes, "gen_ai.operation.name": "chat"}), project="p").tool is None
 
 
 LABELS = {
@@ -384,7 +384,7 @@ LABELS = {
 @pytest.mark.parametrize("field", LABELS)
 def test_a_label_of_ten_thousand_characters_keeps_its_beginning_and_stays_one_of_a_kind(field: str) -> None:
     def told_label(value: str) -> str:
-        return told({LABELS[field]: value})[field]
+        return mapped_fields({LABELS[field]: value})[field]
 
     long = "x" * 9_999
     assert told_label(long + "a").startswith("x" * 40)
@@ -396,7 +396,7 @@ def test_a_label_of_ten_thousand_characters_keeps_its_beginning_and_stays_one_of
 
 def test_usage_knows_what_was_told_and_bad_numbers_are_noted() -> None:
     attributes = {"gen_ai.usage.cache_read.input_tokens": 3, "gen_ai.usage.input_tokens": -1}
-    span = to_span(sent(attributes, notes=("clock",)), project="p")
+    span = to_span(raw_span(attributes, notes=("clock",)), project="p")
 
     assert span.usage == Usage(0, 0, cached_input_tokens=3)
     assert span.notes == ("clock", "number:gen_ai.usage.input_tokens")
@@ -408,7 +408,7 @@ def test_a_convention_that_fails_leaves_a_note_and_the_others_their_fields(monke
 
     monkeypatch.setattr(gen_ai, "read_fields", read)
 
-    assert told({"gen_ai.request.model": "a", "llm.provider": "c", "palaver.cost": 1}) == {
+    assert mapped_fields({"gen_ai.request.model": "a", "llm.provider": "c", "palaver.cost": 1}) == {
         "provider": "c",
         "cost": 1.0,
         "cost_source": "reported",
@@ -423,17 +423,17 @@ def test_messages_that_cannot_be_put_together_leave_a_note(monkeypatch: pytest.M
 
     monkeypatch.setattr(span_mapper, "assign_call_ids", fail)
 
-    assert told({"gen_ai.prompt": "hi"}) == {"conventions": ["gen_ai"], "notes": ["unmapped:messages"]}
+    assert mapped_fields({"gen_ai.prompt": "hi"}) == {"conventions": ["gen_ai"], "notes": ["unmapped:messages"]}
 
 
 def test_only_conventions_whose_names_occur_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[RawSpan] = []
-    monkeypatch.setattr(openinference, "read_fields", lambda raw: asked.append(raw) or SpanFields())
+    read_spans: list[RawSpan] = []
+    monkeypatch.setattr(openinference, "read_fields", lambda raw: read_spans.append(raw) or SpanFields())
 
-    told({"http.route": "/"})
-    assert asked == []
-    told({"llm.model_name": "a"})
-    assert len(asked) == 1
+    mapped_fields({"http.route": "/"})
+    assert read_spans == []
+    mapped_fields({"llm.model_name": "a"})
+    assert len(read_spans) == 1
 
 
 # Hostile attributes
@@ -459,7 +459,7 @@ HOSTILE: dict[str, Any] = {
 
 def test_hostile_names_are_inert_and_kept_as_they_were() -> None:
     before = json.encode(HOSTILE)
-    span = to_span(sent(HOSTILE), project="p")
+    span = to_span(raw_span(HOSTILE), project="p")
 
     assert span.attributes == HOSTILE
     assert json.encode(HOSTILE) == before
@@ -467,7 +467,7 @@ def test_hostile_names_are_inert_and_kept_as_they_were() -> None:
     assert (span.messages_in, span.messages_out, span.project) == ((), (), "p")
 
 
-MANY: dict[str, Callable[[int], dict[str, Any]]] = {
+LARGE_SPANS: dict[str, Callable[[int], dict[str, Any]]] = {
     "names": lambda count: {f"name.{number}": number for number in range(count)},
     "messages": lambda count: {f"llm.input_messages.{number}.message.role": "user" for number in range(count)},
     "calls": lambda count: {
@@ -485,19 +485,19 @@ MANY: dict[str, Callable[[int], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("many", MANY)
-def test_a_hundred_thousand_of_anything_cost_no_more_than_their_size(many: str) -> None:
+@pytest.mark.parametrize("shape", LARGE_SPANS)
+def test_a_hundred_thousand_of_anything_cost_no_more_than_their_size(shape: str) -> None:
     def map_span(attributes: dict[str, Any]) -> None:
-        assert to_span(sent(attributes), project="p").attributes is attributes
+        assert to_span(raw_span(attributes), project="p").attributes is attributes
 
-    assert_linear(map_span, MANY[many], 100_000)
+    assert_linear(map_span, LARGE_SPANS[shape], 100_000)
 
 
-TELLING = ["[{}]", '[{"role":"user"}]', '{"messages":[{"role":"user","content":"x"}]}', "[" * 99, "user", "chat"]
+SAMPLE_TEXTS = ["[{}]", '[{"role":"user"}]', '{"messages":[{"role":"user","content":"x"}]}', "[" * 99, "user", "chat"]
 KEYS = ["role", "content", "parts", "type", "messages", "name", "x"]
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-WRONG = st.recursive(
-    st.none() | st.booleans() | NUMBERS | st.text(max_size=9) | st.sampled_from(TELLING),
+ANY_VALUE = st.recursive(
+    st.none() | st.booleans() | NUMBERS | st.text(max_size=9) | st.sampled_from(SAMPLE_TEXTS),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=3),
     max_leaves=6,
 )
@@ -532,13 +532,13 @@ NAMES = st.text(max_size=9) | st.sampled_from(
         "service.name",
     ]
 )
-ANY = st.dictionaries(NAMES, WRONG, max_size=10)
+ANY = st.dictionaries(NAMES, ANY_VALUE, max_size=10)
 EVENTS = st.lists(
     st.builds(
         SpanEvent,
         st.sampled_from(["exception", "gen_ai.user.message", "gen_ai.choice", "x"]),
         st.none(),
-        st.dictionaries(st.sampled_from(["content", "message", "exception.type", "exception.message"]), WRONG),
+        st.dictionaries(st.sampled_from(["content", "message", "exception.type", "exception.message"]), ANY_VALUE),
     ),
     max_size=3,
 ).map(tuple)
@@ -548,7 +548,7 @@ EVENTS = st.lists(
 def test_whatever_is_sent_becomes_a_record_that_can_be_written_and_read(
     attributes: dict[str, Any], resource: dict[str, Any], events: tuple[SpanEvent, ...], trusted: bool
 ) -> None:
-    raw = sent(attributes, resource=resource, events=events, notes=("clock",), dropped={"bytes": 1}, scope="lib")
+    raw = raw_span(attributes, resource=resource, events=events, notes=("clock",), dropped={"bytes": 1}, scope="lib")
     before = msgspec.json.encode(raw)
 
     span = to_span(raw, project="mine", trusted=trusted)

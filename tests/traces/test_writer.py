@@ -1,4 +1,4 @@
-"""The span writer: shared transactions, room, and what becomes of spans that cannot be kept."""
+"""The span writer: shared transactions, queue limits, and spans that cannot be stored."""
 
 import asyncio
 import threading
@@ -34,263 +34,265 @@ def record(number: int, project: str = "mine") -> Span:
     )
 
 
-def as_they_are(span: Span) -> Span:
+def unredacted(span: Span) -> Span:
     return span
 
 
 def rows(*numbers: int) -> list[SpanRow]:
-    return list(build_rows(map(record, numbers), as_they_are))
+    return list(build_rows(map(record, numbers), unredacted))
 
 
-class Watched:
+class RecordingDatabase:
     """A database of which is known how often it was written to, and that can refuse."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self.sizes: list[int] = []
         self.refuse: Callable[[list[SpanRow]], Exception | None] = lambda _: None
-        self.asked = asyncio.Event()
+        self.write_started = asyncio.Event()
         self.open = asyncio.Event()
         self.open.set()
 
     async def write(self, work: Any, rows: list[SpanRow], **more: Any) -> Any:
         self.sizes.append(len(rows))
-        self.asked.set()
+        self.write_started.set()
         await self.open.wait()
         if (error := self.refuse(rows)) is not None:
             raise error
         return await self._database.write(work, rows, **more)
 
-    async def kept(self) -> list[str]:
-        def ask(db: Connection) -> list[str]:
+    async def stored_names(self) -> list[str]:
+        def query(db: Connection) -> list[str]:
             return list(db.scalars(select(spans.c.name).order_by(spans.c.span_id)))
 
-        return await self._database.read(ask)
+        return await self._database.read(query)
 
 
-class House(msgspec.Struct):
+class WriterSetup(msgspec.Struct):
     writer: SpanWriter
-    database: Watched
+    database: RecordingDatabase
 
 
 @asynccontextmanager
-async def writing_to(**options: Any) -> AsyncIterator[House]:
+async def open_writer(**options: Any) -> AsyncIterator[WriterSetup]:
     database = open_database(MEMORY_URL)
-    watched: Any = Watched(database)
-    writer = SpanWriter(watched, redact=options.pop("redact", as_they_are), now=lambda: NOW, retry_delay_s=0, **options)
+    recording: Any = RecordingDatabase(database)
+    writer = SpanWriter(
+        recording, redact=options.pop("redact", unredacted), now=lambda: NOW, retry_delay_s=0, **options
+    )
     try:
-        yield House(writer, watched)
+        yield WriterSetup(writer, recording)
     finally:
-        watched.open.set()
+        recording.open.set()
         await writer.close()
         await database.close()
 
 
 async def test_what_is_written_is_there_when_the_call_returns() -> None:
-    async with writing_to() as house:
-        lost = await house.writer.write(rows(1, 2))
+    async with open_writer() as setup:
+        lost = await setup.writer.write(rows(1, 2))
 
-        assert (lost, await house.database.kept(), house.writer.stored_count) == (0, ["span 1", "span 2"], 2)
+        assert (lost, await setup.database.stored_names(), setup.writer.stored_count) == (0, ["span 1", "span 2"], 2)
 
 
 async def test_nothing_to_write_is_no_transaction() -> None:
-    async with writing_to() as house:
-        assert (await house.writer.write([]), house.database.sizes) == (0, [])
+    async with open_writer() as setup:
+        assert (await setup.writer.write([]), setup.database.sizes) == (0, [])
 
 
 async def test_what_comes_while_something_is_written_shares_one_transaction() -> None:
-    async with writing_to() as house:
-        house.database.open.clear()
-        first = asyncio.create_task(house.writer.write(rows(1)))
-        await house.database.asked.wait()
-        others = [asyncio.create_task(house.writer.write(rows(number))) for number in (2, 3, 4)]
+    async with open_writer() as setup:
+        setup.database.open.clear()
+        first = asyncio.create_task(setup.writer.write(rows(1)))
+        await setup.database.write_started.wait()
+        later_writes = [asyncio.create_task(setup.writer.write(rows(number))) for number in (2, 3, 4)]
         await asyncio.sleep(0)
-        house.database.open.set()
-        await asyncio.gather(first, *others)
+        setup.database.open.set()
+        await asyncio.gather(first, *later_writes)
 
-        assert house.database.sizes == [1, 3]
+        assert setup.database.sizes == [1, 3]
 
 
 async def test_a_write_waits_a_moment_for_those_that_are_being_made_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "BATCH_WAIT_S", 60.0)
-    async with writing_to() as house:
-        with house.writer.reserve(1):
-            first = asyncio.create_task(house.writer.write(rows(1)))
+    async with open_writer() as setup:
+        with setup.writer.reserve(1):
+            first = asyncio.create_task(setup.writer.write(rows(1)))
             await asyncio.sleep(0)
-            second = asyncio.create_task(house.writer.write(rows(2)))
+            second = asyncio.create_task(setup.writer.write(rows(2)))
             await asyncio.sleep(0)
-            assert house.database.sizes == []
+            assert setup.database.sizes == []
         await asyncio.gather(first, second)
 
-        assert house.database.sizes == [2]
+        assert setup.database.sizes == [2]
 
 
 async def test_it_does_not_wait_longer_than_that_moment() -> None:
-    async with writing_to() as house:
-        with house.writer.reserve(1):
-            assert await house.writer.write(rows(1)) == 0
+    async with open_writer() as setup:
+        with setup.writer.reserve(1):
+            assert await setup.writer.write(rows(1)) == 0
 
 
 async def test_enough_spans_are_not_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "MAX_BATCH_SPANS", 3)
     monkeypatch.setattr(writer, "BATCH_WAIT_S", 60.0)
-    async with writing_to() as house:
-        with house.writer.reserve(1):
-            await house.writer.write(rows(1, 2, 3, 4, 5, 6))
+    async with open_writer() as setup:
+        with setup.writer.reserve(1):
+            await setup.writer.write(rows(1, 2, 3, 4, 5, 6))
 
-        assert house.database.sizes == [3, 3]
+        assert setup.database.sizes == [3, 3]
 
 
 async def test_work_is_done_in_a_thread_of_its_own() -> None:
-    async with writing_to() as house:
-        name = await house.writer.run_in_thread(lambda: threading.current_thread().name)
+    async with open_writer() as setup:
+        name = await setup.writer.run_in_thread(lambda: threading.current_thread().name)
 
         assert name.startswith("palaver-spans")
 
 
 async def test_without_room_a_request_is_refused_and_the_next_is_taken_when_there_is() -> None:
-    async with writing_to(max_request_bytes=100) as house:
-        with house.writer.reserve(100):
-            with pytest.raises(Overloaded, match="send them again in a moment"), house.writer.reserve(1):
+    async with open_writer(max_request_bytes=100) as setup:
+        with setup.writer.reserve(100):
+            with pytest.raises(Overloaded, match="send them again in a moment"), setup.writer.reserve(1):
                 pass
             with pytest.raises(Overloaded):
-                house.writer.check_capacity()
-        house.writer.check_capacity()
-        with house.writer.reserve(1_000):  # One is always taken, whatever its size.
+                setup.writer.check_capacity()
+        setup.writer.check_capacity()
+        with setup.writer.reserve(1_000):  # One is always taken, whatever its size.
             pass
 
 
 async def test_rows_take_up_room_until_they_are_written() -> None:
-    async with writing_to(max_request_bytes=100) as house:
-        house.database.open.clear()
-        task = asyncio.create_task(house.writer.write(rows(1)))
+    async with open_writer(max_request_bytes=100) as setup:
+        setup.database.open.clear()
+        task = asyncio.create_task(setup.writer.write(rows(1)))
         await asyncio.sleep(0)
         with pytest.raises(Overloaded):
-            house.writer.check_capacity()
-        house.database.open.set()
+            setup.writer.check_capacity()
+        setup.database.open.set()
         await task
 
-        house.writer.check_capacity()
+        setup.writer.check_capacity()
 
 
 async def test_what_our_own_runs_leave_is_written_without_waiting() -> None:
-    async with writing_to() as house:
-        house.writer.enqueue([record(1), record(2)])
-        house.writer.enqueue([record(3, "other")])
-        await house.writer.flush()
+    async with open_writer() as setup:
+        setup.writer.enqueue([record(1), record(2)])
+        setup.writer.enqueue([record(3, "other")])
+        await setup.writer.flush()
 
-        assert await house.database.kept() == ["span 1", "span 2", "span 3"]
+        assert await setup.database.stored_names() == ["span 1", "span 2", "span 3"]
 
 
 async def test_our_own_spans_are_dropped_and_counted_where_there_is_no_room() -> None:
-    async with writing_to(max_local_bytes=1) as house:
-        house.database.open.clear()
-        house.writer.enqueue([record(1), record(2), record(3)])
-        house.database.open.set()
-        await house.writer.flush()
-        house.writer.enqueue([record(4)])
-        await house.writer.flush()
+    async with open_writer(max_local_bytes=1) as setup:
+        setup.database.open.clear()
+        setup.writer.enqueue([record(1), record(2), record(3)])
+        setup.database.open.set()
+        await setup.writer.flush()
+        setup.writer.enqueue([record(4)])
+        await setup.writer.flush()
 
-        assert (house.writer.dropped_count, await house.database.kept()) == (2, ["span 1", "span 4"])
+        assert (setup.writer.dropped_count, await setup.database.stored_names()) == (2, ["span 1", "span 4"])
 
 
 async def test_a_flood_of_our_own_spans_leaves_room_for_requests() -> None:
-    async with writing_to(max_local_bytes=1, max_request_bytes=100_000) as house:
-        house.database.open.clear()
-        house.writer.enqueue([record(1), record(2)])
-        house.writer.check_capacity()
+    async with open_writer(max_local_bytes=1, max_request_bytes=100_000) as setup:
+        setup.database.open.clear()
+        setup.writer.enqueue([record(1), record(2)])
+        setup.writer.check_capacity()
 
 
 @pytest.mark.parametrize("error", [Overloaded("Away."), DiskFull("Full.")])
 async def test_a_sender_is_told_that_the_database_could_not_take_it(error: Any) -> None:
-    async with writing_to() as house:
-        house.database.refuse = lambda _: error
+    async with open_writer() as setup:
+        setup.database.refuse = lambda _: error
         with pytest.raises(type(error), match=error.message):
-            await house.writer.write(rows(1))
-        house.database.refuse = lambda _: None
+            await setup.writer.write(rows(1))
+        setup.database.refuse = lambda _: None
 
-        assert await house.writer.write(rows(1)) == 0
+        assert await setup.writer.write(rows(1)) == 0
 
 
 async def test_our_own_spans_are_tried_again_and_then_given_up() -> None:
-    async with writing_to() as house:
-        left = [Overloaded("Away.")] * 2
-        house.database.refuse = lambda _: left.pop() if left else None
-        house.writer.enqueue([record(1)])
-        await house.writer.flush()
-        house.database.refuse = lambda _: Overloaded("Away.")
-        house.writer.enqueue([record(2)])
-        await house.writer.flush()
+    async with open_writer() as setup:
+        failures = [Overloaded("Away.")] * 2
+        setup.database.refuse = lambda _: failures.pop() if failures else None
+        setup.writer.enqueue([record(1)])
+        await setup.writer.flush()
+        setup.database.refuse = lambda _: Overloaded("Away.")
+        setup.writer.enqueue([record(2)])
+        await setup.writer.flush()
 
-        assert (await house.database.kept(), house.writer.dropped_count) == (["span 1"], 1)
-        assert house.database.sizes == [1] * (3 + writer.MAX_ATTEMPTS)
+        assert (await setup.database.stored_names(), setup.writer.dropped_count) == (["span 1"], 1)
+        assert setup.database.sizes == [1] * (3 + writer.MAX_ATTEMPTS)
 
 
 async def test_a_span_that_cannot_be_kept_loses_no_other() -> None:
-    def broken(given: list[SpanRow]) -> Exception | None:
-        return ValueError("odd") if any(row.name == "span 3" for row in given) else None
+    def broken(batch: list[SpanRow]) -> Exception | None:
+        return ValueError("odd") if any(row.name == "span 3" for row in batch) else None
 
-    async with writing_to() as house:
-        house.database.refuse = broken
-        house.database.open.clear()
-        first = asyncio.create_task(house.writer.write(rows(1)))
+    async with open_writer() as setup:
+        setup.database.refuse = broken
+        setup.database.open.clear()
+        first = asyncio.create_task(setup.writer.write(rows(1)))
         await asyncio.sleep(0)
-        others = [asyncio.create_task(house.writer.write(given)) for given in (rows(2, 3, 4), rows(5))]
+        later_writes = [asyncio.create_task(setup.writer.write(batch)) for batch in (rows(2, 3, 4), rows(5))]
         await asyncio.sleep(0)
-        house.database.open.set()
+        setup.database.open.set()
 
-        assert [await first, await others[0], await others[1]] == [0, 1, 0]
-        assert await house.database.kept() == ["span 1", "span 2", "span 4", "span 5"]
+        assert [await first, await later_writes[0], await later_writes[1]] == [0, 1, 0]
+        assert await setup.database.stored_names() == ["span 1", "span 2", "span 4", "span 5"]
 
 
 async def test_a_database_that_goes_away_while_others_are_saved_is_told_to_each() -> None:
     errors: list[Exception] = [Overloaded("Away."), ValueError("odd")]
-    async with writing_to() as house:
-        house.database.refuse = lambda _: errors.pop()
+    async with open_writer() as setup:
+        setup.database.refuse = lambda _: errors.pop()
         with pytest.raises(Overloaded):
-            await house.writer.write(rows(1))
+            await setup.writer.write(rows(1))
 
 
 async def test_one_of_our_own_that_cannot_be_kept_is_counted() -> None:
-    async with writing_to() as house:
-        house.database.refuse = lambda _: ValueError("odd")
-        house.writer.enqueue([record(1)])
-        await house.writer.flush()
+    async with open_writer() as setup:
+        setup.database.refuse = lambda _: ValueError("odd")
+        setup.writer.enqueue([record(1)])
+        await setup.writer.flush()
 
-        assert (house.writer.dropped_count, house.writer.stored_count) == (1, 0)
+        assert (setup.writer.dropped_count, setup.writer.stored_count) == (1, 0)
 
 
 async def test_what_cannot_be_redacted_is_not_kept() -> None:
     def broken(span: Span) -> Span:
         raise ValueError("odd")
 
-    async with writing_to(redact=broken) as house:
-        house.writer.enqueue([record(1)])
-        await house.writer.flush()
+    async with open_writer(redact=broken) as setup:
+        setup.writer.enqueue([record(1)])
+        await setup.writer.flush()
 
-        assert (house.writer.dropped_count, await house.database.kept()) == (1, [])
+        assert (setup.writer.dropped_count, await setup.database.stored_names()) == (1, [])
 
 
 @pytest.mark.parametrize("refused", [None, Overloaded("Away.")])
 async def test_whoever_waits_may_leave(refused: Exception | None) -> None:
-    async with writing_to() as house:
-        house.database.refuse = lambda _: refused
-        house.database.open.clear()
-        task = asyncio.create_task(house.writer.write(rows(1)))
+    async with open_writer() as setup:
+        setup.database.refuse = lambda _: refused
+        setup.database.open.clear()
+        task = asyncio.create_task(setup.writer.write(rows(1)))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        house.database.open.set()
-        await house.writer.flush()
+        setup.database.open.set()
+        await setup.writer.flush()
 
-        assert await house.database.kept() == ([] if refused else ["span 1"])
-        house.writer.check_capacity()
+        assert await setup.database.stored_names() == ([] if refused else ["span 1"])
+        setup.writer.check_capacity()
 
 
 async def test_closing_writes_what_is_waiting() -> None:
-    async with writing_to() as house:
-        house.writer.enqueue([record(1)])
-        await house.writer.close()
+    async with open_writer() as setup:
+        setup.writer.enqueue([record(1)])
+        await setup.writer.close()
 
-        assert await house.database.kept() == ["span 1"]
+        assert await setup.database.stored_names() == ["span 1"]

@@ -1,4 +1,4 @@
-"""What the tests of the vendors' conventions share: a span of given attributes, what was found in it, and their law."""
+"""Shared by the tests of the conventions: spans, the fields read from them, and properties of any fields."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -24,7 +24,7 @@ FOREIGN: dict[str, Any] = {
     "db.query.text": "SELECT 1",
     **{f"app.label.{number}": f"value {number}" for number in range(26)},
 }
-"""Thirty attributes of somebody who knows none of these conventions."""
+"""Thirty attributes that belong to none of these conventions."""
 
 
 def raw(attributes: dict[str, Any]) -> RawSpan:
@@ -34,12 +34,14 @@ def raw(attributes: dict[str, Any]) -> RawSpan:
 
 
 def read_fields(convention: Convention, attributes: dict[str, Any]) -> dict[str, Any]:
-    """The fields that the convention gave, and no other; calls have the ids that mapping.py has them given."""
-    given = dict(attributes)
-    told = convention.read_fields(raw(attributes))
-    assert attributes == given
-    fields = {name: getattr(told, name) for name in SpanFields.__struct_fields__}
-    fields["messages_in"], fields["messages_out"] = assign_call_ids(told.messages_in or (), told.messages_out or ())
+    """The fields that the convention set, and no other; calls have the ids that the span mapper assigns."""
+    original = dict(attributes)
+    span_fields = convention.read_fields(raw(attributes))
+    assert attributes == original
+    fields = {name: getattr(span_fields, name) for name in SpanFields.__struct_fields__}
+    fields["messages_in"], fields["messages_out"] = assign_call_ids(
+        span_fields.messages_in or (), span_fields.messages_out or ()
+    )
     result = {
         name: value for name, value in fields.items() if value is not UNSET and (name not in COLLECTION_FIELDS or value)
     }
@@ -92,25 +94,45 @@ _INDICES = st.sampled_from(["0", "1", "7", "00", "-1", "", "x", "9999999", "1.0"
 
 
 def attributes_of(names: list[str]) -> st.SearchStrategy[dict[str, Any]]:
-    """Any values under the convention's own names, in which `#` stands for any index."""
+    """Any values under the convention's own names, where `#` is any index."""
 
     def indexed(name: str) -> st.SearchStrategy[str]:
         pieces = name.split("#")
         filled = st.tuples(*[_INDICES for _ in pieces[1:]])
-        return filled.map(lambda given: pieces[0] + "".join(a + b for a, b in zip(given, pieces[1:], strict=True)))
+        return filled.map(lambda indexes: pieces[0] + "".join(a + b for a, b in zip(indexes, pieces[1:], strict=True)))
 
     keys = st.sampled_from(names).flatmap(indexed) | st.sampled_from(names).map(lambda name: name + ".__proto__")
     return st.dictionaries(keys, VALUES, max_size=12)
 
 
-def is_sound(told: SpanFields) -> bool:
+def is_sound(span_fields: SpanFields) -> bool:
     """Is each text one, and each number, and can all of it be written down?"""
-    counts = [told.input_tokens, told.output_tokens, told.cached_input_tokens, told.reasoning_tokens]
-    labels = [told.model, told.provider, told.finish, told.session, told.user, told.workflow]
-    held = [told.messages_in, told.messages_out, told.inputs, told.outputs, told.parameters, told.tools, told.tool]
+    counts = [
+        span_fields.input_tokens,
+        span_fields.output_tokens,
+        span_fields.cached_input_tokens,
+        span_fields.reasoning_tokens,
+    ]
+    labels = [
+        span_fields.model,
+        span_fields.provider,
+        span_fields.finish,
+        span_fields.session,
+        span_fields.user,
+        span_fields.workflow,
+    ]
+    contents = [
+        span_fields.messages_in,
+        span_fields.messages_out,
+        span_fields.inputs,
+        span_fields.outputs,
+        span_fields.parameters,
+        span_fields.tools,
+        span_fields.tool,
+    ]
     return (
         all(count is UNSET or (type(count) is int and count >= 0) for count in counts)
         and all(label is UNSET or (type(label) is str and label.strip() != "") for label in labels)
-        and "model" not in (told.parameters or {})
-        and all(value is UNSET or json.is_encodable(msgspec.to_builtins(value)) for value in held)
+        and "model" not in (span_fields.parameters or {})
+        and all(value is UNSET or json.is_encodable(msgspec.to_builtins(value)) for value in contents)
     )

@@ -10,18 +10,18 @@ from palaver.traces.conventions import agenta
 from tests.traces.conventions.convention_cases import FOREIGN, attributes_of, is_sound, raw, read_fields
 
 
-def told(attributes: dict[str, Any]) -> dict[str, Any]:
+def fields_of(attributes: dict[str, Any]) -> dict[str, Any]:
     return read_fields(agenta, attributes)
 
 
 def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
-    assert told(FOREIGN) == {}
-    assert told({}) == {}
-    assert told({"ag.refs.application.slug": "shop", "age": 7}) == {}
+    assert fields_of(FOREIGN) == {}
+    assert fields_of({}) == {}
+    assert fields_of({"ag.refs.application.slug": "shop", "age": 7}) == {}
 
 
 @pytest.mark.parametrize(
-    ("written", "kind"),
+    ("attribute", "kind"),
     [
         ("chat", "llm"),
         ("completion", "llm"),
@@ -36,15 +36,15 @@ def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
         ("rerank", "rerank"),
     ],
 )
-def test_its_kinds(written: str, kind: str) -> None:
-    assert told({"ag.type.node": written}) == {"kind": kind}
-    assert told({"ag.type.span": written}) == {"kind": kind}
+def test_its_kinds(attribute: str, kind: str) -> None:
+    assert fields_of({"ag.type.node": attribute}) == {"kind": kind}
+    assert fields_of({"ag.type.span": attribute}) == {"kind": kind}
 
 
 def test_the_node_says_more_than_the_span() -> None:
-    assert told({"ag.type.span": "task", "ag.type.node": "chat"}) == {"kind": "llm"}
-    assert told({"ag.type.span": "task", "ag.type.node": "dance"}) == {"kind": "task"}
-    assert told({"ag.type.node": "dance", "ag.type.tree": "invocation"}) == {}
+    assert fields_of({"ag.type.span": "task", "ag.type.node": "chat"}) == {"kind": "llm"}
+    assert fields_of({"ag.type.span": "task", "ag.type.node": "dance"}) == {"kind": "task"}
+    assert fields_of({"ag.type.node": "dance", "ag.type.tree": "invocation"}) == {}
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,11 @@ def test_the_node_says_more_than_the_span() -> None:
     ],
 )
 def test_its_fields(attributes: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert told(attributes) == expected
+    assert fields_of(attributes) == expected
 
 
 @pytest.mark.parametrize(
-    ("written", "value"),
+    ("attribute", "value"),
     [
         ('@ag.type=json:{"city": "Oslo"}', {"city": "Oslo"}),
         ('{"city": "Oslo"}', {"city": "Oslo"}),
@@ -92,17 +92,17 @@ def test_its_fields(attributes: dict[str, Any], expected: dict[str, Any]) -> Non
         (7, 7),
     ],
 )
-def test_inputs_and_outputs(written: Any, value: Any) -> None:
-    assert told({"ag.data.inputs": written}) == {"inputs": value}
-    assert told({"ag.data.outputs": written}) == {"outputs": value}
+def test_inputs_and_outputs(attribute: Any, value: Any) -> None:
+    assert fields_of({"ag.data.inputs": attribute}) == {"inputs": value}
+    assert fields_of({"ag.data.outputs": attribute}) == {"outputs": value}
 
 
 def test_nothing_is_a_value() -> None:
-    assert told({"ag.data.outputs": "@ag.type=none:"}) == {"outputs": None}
+    assert fields_of({"ag.data.outputs": "@ag.type=none:"}) == {"outputs": None}
 
 
 def test_names_below_inputs_are_its_keys() -> None:
-    assert told(
+    assert fields_of(
         {
             "ag.data.inputs.city": "Oslo",
             "ag.data.inputs.days": 3,
@@ -118,22 +118,22 @@ def test_names_below_inputs_are_its_keys() -> None:
 
 
 def test_the_whole_and_its_keys_come_together() -> None:
-    assert told({"ag.data.inputs": '{"a": 1, "b": 1}', "ag.data.inputs.b": 2}) == {"inputs": {"a": 1, "b": 2}}
-    assert told({"ag.data.inputs": "Hi", "ag.data.inputs.b": 2}) == {"inputs": "Hi"}
+    assert fields_of({"ag.data.inputs": '{"a": 1, "b": 1}', "ag.data.inputs.b": 2}) == {"inputs": {"a": 1, "b": 2}}
+    assert fields_of({"ag.data.inputs": "Hi", "ag.data.inputs.b": 2}) == {"inputs": "Hi"}
 
 
 def test_parameters_are_without_a_model() -> None:
-    assert told({"ag.data.parameters": '@ag.type=json:{"temperature": 1, "model": "m"}'}) == {
+    assert fields_of({"ag.data.parameters": '@ag.type=json:{"temperature": 1, "model": "m"}'}) == {
         "parameters": {"temperature": 1}
     }
-    assert told({"ag.data.parameters.prompt": '@ag.type=json:{"messages": []}', "ag.data.parameters.model": "m"}) == {
-        "parameters": {"prompt": {"messages": []}}
-    }
-    assert told({"ag.data.parameters": "[1]"}) == {}
+    assert fields_of(
+        {"ag.data.parameters.prompt": '@ag.type=json:{"messages": []}', "ag.data.parameters.model": "m"}
+    ) == {"parameters": {"prompt": {"messages": []}}}
+    assert fields_of({"ag.data.parameters": "[1]"}) == {}
 
 
 def test_indexed_messages() -> None:
-    assert told(
+    assert fields_of(
         {
             "ag.data.inputs.prompt.0.role": "system",
             "ag.data.inputs.prompt.0.content": "Be brief.",
@@ -168,20 +168,20 @@ def test_indexed_messages() -> None:
 
 
 def test_messages_stand_beside_other_inputs() -> None:
-    assert told({"ag.data.inputs.prompt.0.content": "Hi", "ag.data.inputs.city": "Oslo"}) == {
+    assert fields_of({"ag.data.inputs.prompt.0.content": "Hi", "ag.data.inputs.city": "Oslo"}) == {
         "messages_in": (Message.user("Hi"),),
         "inputs": {"city": "Oslo"},
     }
 
 
 def test_an_input_may_be_called_as_the_messages_are() -> None:
-    assert told({"ag.data.inputs.prompt": "Hi", "ag.data.inputs.prompt.system": "Be brief."}) == {
+    assert fields_of({"ag.data.inputs.prompt": "Hi", "ag.data.inputs.prompt.system": "Be brief."}) == {
         "inputs": {"prompt": "Hi", "prompt.system": "Be brief."}
     }
 
 
 def test_a_message_that_cannot_be_read_is_kept() -> None:
-    assert told({"ag.data.inputs.prompt.0.content": 7, "ag.data.inputs.prompt.1.role": "user"}) == {
+    assert fields_of({"ag.data.inputs.prompt.0.content": 7, "ag.data.inputs.prompt.1.role": "user"}) == {
         "messages_in": (Message.user(Data("unreadable", {"content": 7})), Message.user())
     }
 
@@ -191,9 +191,9 @@ NAMES = [
     *"ag.metrics.unit.tokens.prompt ag.metrics.unit.costs.total ag.data.parameters ag.data.parameters.model".split(),
     *"ag.data.inputs ag.data.inputs.a ag.data.inputs.prompt ag.data.outputs ag.data.outputs.__default__".split(),
     *(
-        f"ag.data.{side}.#{rest}"
+        f"ag.data.{side}.#{suffix}"
         for side in ("inputs.prompt", "outputs.completion")
-        for rest in (
+        for suffix in (
             *" .role .content .name .tool_call_id .tool_calls .content.#.type .content.#.text".split(" "),
             *".content.#.image_url.url .tool_calls.#.id .tool_calls.#.function.name .tool_calls.#.function".split(),
             ".tool_calls.#.function.arguments",

@@ -13,7 +13,7 @@ from palaver.traces.span_mapper import to_span
 from tests.traces.conventions.convention_cases import FOREIGN, attributes_of, is_sound, raw, read_fields
 
 
-def told(attributes: dict[str, Any]) -> dict[str, Any]:
+def fields_of(attributes: dict[str, Any]) -> dict[str, Any]:
     return read_fields(ai_sdk, attributes)
 
 
@@ -44,9 +44,9 @@ def test_the_span_of_the_contract() -> None:
 
 
 def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
-    assert told(FOREIGN) == {}
-    assert told({}) == {}
-    assert told({"ai.unknown": 1, "aim": 2, "gen_ai.system": "openai"}) == {}
+    assert fields_of(FOREIGN) == {}
+    assert fields_of({}) == {}
+    assert fields_of({"ai.unknown": 1, "aim": 2, "gen_ai.system": "openai"}) == {}
 
 
 @pytest.mark.parametrize(
@@ -67,12 +67,12 @@ def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
     ],
 )
 def test_its_kinds(operation: str, kind: str) -> None:
-    assert told({"ai.operationId": operation}) == {"kind": kind}
+    assert fields_of({"ai.operationId": operation}) == {"kind": kind}
 
 
 @pytest.mark.parametrize("operation", ["ai.sing", "", 7, None, "streamText"])
 def test_a_kind_that_nobody_knows_is_left_to_the_next(operation: Any) -> None:
-    assert told({"ai.operationId": operation}) == {}
+    assert fields_of({"ai.operationId": operation}) == {}
 
 
 @pytest.mark.parametrize(
@@ -116,11 +116,11 @@ def test_a_kind_that_nobody_knows_is_left_to_the_next(operation: Any) -> None:
     ],
 )
 def test_its_fields(attributes: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert told(attributes) == expected
+    assert fields_of(attributes) == expected
 
 
 def test_settings_become_parameters() -> None:
-    assert told(
+    assert fields_of(
         {
             "ai.settings.maxOutputTokens": 200,
             "ai.settings.maxTokens": 100,
@@ -151,7 +151,7 @@ def test_settings_become_parameters() -> None:
 
 
 def test_the_older_name_of_a_setting() -> None:
-    assert told({"ai.settings.maxTokens": 100}) == {"parameters": {"max_tokens": 100}}
+    assert fields_of({"ai.settings.maxTokens": 100}) == {"parameters": {"max_tokens": 100}}
 
 
 def test_tools_are_a_list_of_texts() -> None:
@@ -163,8 +163,8 @@ def test_tools_are_a_list_of_texts() -> None:
     ]
     expected = {"tools": (Defined("weather", "It is.", schema), Defined("now", parameters=schema))}
 
-    assert told({"ai.prompt.tools": tools}) == expected
-    assert told({"ai.prompt.tools": text([json.parse_or_text(tool) for tool in tools[:2]])}) == expected
+    assert fields_of({"ai.prompt.tools": tools}) == expected
+    assert fields_of({"ai.prompt.tools": text([json.parse_or_text(tool) for tool in tools[:2]])}) == expected
 
 
 def test_a_prompt_in_model_messages() -> None:
@@ -199,7 +199,7 @@ def test_a_prompt_in_model_messages() -> None:
         },
     ]
 
-    assert told({"ai.prompt.messages": text(prompt)}) == {
+    assert fields_of({"ai.prompt.messages": text(prompt)}) == {
         "messages_in": (
             Message.system("Be brief."),
             Message.user("Weather here?", File("image/png", data="AAAA")),
@@ -231,26 +231,28 @@ def test_a_prompt_in_model_messages() -> None:
     ],
 )
 def test_a_whole_prompt_gives_messages_and_inputs(prompt: dict[str, Any], messages: tuple[Message, ...]) -> None:
-    assert told({"ai.prompt": text(prompt)}) == {"messages_in": messages, "inputs": prompt}
+    assert fields_of({"ai.prompt": text(prompt)}) == {"messages_in": messages, "inputs": prompt}
 
 
 def test_a_prompt_that_is_no_json_stays_text() -> None:
-    assert told({"ai.prompt": '{"prompt": '}) == {"inputs": '{"prompt": '}
-    assert told({"ai.prompt": "{}"}) == {"inputs": {}}
+    assert fields_of({"ai.prompt": '{"prompt": '}) == {"inputs": '{"prompt": '}
+    assert fields_of({"ai.prompt": "{}"}) == {"inputs": {}}
 
 
 def test_the_messages_of_a_step_win_over_the_whole_prompt() -> None:
     both = {"ai.prompt": '{"prompt":"Hi"}', "ai.prompt.messages": '[{"role":"user","content":"Ho"}]'}
 
-    assert told(both) == {"messages_in": (Message.user("Ho"),), "inputs": {"prompt": "Hi"}}
+    assert fields_of(both) == {"messages_in": (Message.user("Ho"),), "inputs": {"prompt": "Hi"}}
 
 
 def test_messages_that_are_no_json_stay_text() -> None:
-    assert told({"ai.prompt.messages": "[broken"}) == {"messages_in": (Message.user("[broken"),)}
+    assert fields_of({"ai.prompt.messages": "[broken"}) == {"messages_in": (Message.user("[broken"),)}
 
 
 def test_one_bad_message_does_not_lose_the_others() -> None:
-    assert told({"ai.prompt.messages": '[{"role":"user","content":"Hi"}, 7, {"role":"assistant","content":"Ho"}]'}) == {
+    assert fields_of(
+        {"ai.prompt.messages": '[{"role":"user","content":"Hi"}, 7, {"role":"assistant","content":"Ho"}]'}
+    ) == {
         "messages_in": (
             Message.user("Hi"),
             Message.user(Data("unreadable", 7)),
@@ -266,7 +268,7 @@ def test_an_answer_is_one_message(name: str, argument: str) -> None:
         {"toolName": "now", argument: '{"tz": 1}'},
     ]
 
-    assert told(
+    assert fields_of(
         {
             f"ai.{name}.toolCalls": text(calls),
             f"ai.{name}.text": "I shall look.",
@@ -287,17 +289,17 @@ def test_an_answer_is_one_message(name: str, argument: str) -> None:
 def test_empty_text_gives_no_part() -> None:
     call = '[{"toolCallId":"t1","toolName":"now","input":{}}]'
 
-    assert told({"ai.response.text": "", "ai.response.toolCalls": call}) == {
+    assert fields_of({"ai.response.text": "", "ai.response.toolCalls": call}) == {
         "messages_out": (Message.assistant(ToolCall("t1", "now", "{}")),)
     }
-    assert told({"ai.response.text": "", "ai.response.reasoning": "", "ai.response.toolCalls": "[]"}) == {}
+    assert fields_of({"ai.response.text": "", "ai.response.reasoning": "", "ai.response.toolCalls": "[]"}) == {}
 
 
 def test_calls_that_cannot_be_read_are_kept() -> None:
-    assert told({"ai.response.toolCalls": "[broken"}) == {
+    assert fields_of({"ai.response.toolCalls": "[broken"}) == {
         "messages_out": (Message.assistant(Data("unreadable", "[broken")),)
     }
-    assert told({"ai.response.toolCalls": '[7, {"toolName": "now"}]'}) == {
+    assert fields_of({"ai.response.toolCalls": '[7, {"toolName": "now"}]'}) == {
         "messages_out": (Message.assistant(Data("unreadable", 7), ToolCall("call_1", "now")),)
     }
 
@@ -305,24 +307,24 @@ def test_calls_that_cannot_be_read_are_kept() -> None:
 def test_files_of_an_answer() -> None:
     files = '[{"type":"file","mediaType":"image/png","data":"AAAA"}]'
 
-    assert told({"ai.response.text": "See.", "ai.response.files": files}) == {
+    assert fields_of({"ai.response.text": "See.", "ai.response.files": files}) == {
         "messages_out": (Message.assistant("See.", File("image/png", data="AAAA")),)
     }
 
 
 @pytest.mark.parametrize("name", ["ai.response.object", "ai.result.object"])
 def test_an_object_is_the_output(name: str) -> None:
-    assert told({name: '{"title": "Soup"}'}) == {"outputs": {"title": "Soup"}}
-    assert told({name: '{"title": '}) == {"outputs": '{"title": '}
+    assert fields_of({name: '{"title": "Soup"}'}) == {"outputs": {"title": "Soup"}}
+    assert fields_of({name: '{"title": '}) == {"outputs": '{"title": '}
 
 
 def test_what_is_embedded_is_the_input() -> None:
-    assert told({"ai.value": '"sunny"'}) == {"inputs": "sunny"}
-    assert told({"ai.values": ['"sunny"', '"grey"', "broken"]}) == {"inputs": ["sunny", "grey", "broken"]}
+    assert fields_of({"ai.value": '"sunny"'}) == {"inputs": "sunny"}
+    assert fields_of({"ai.values": ['"sunny"', '"grey"', "broken"]}) == {"inputs": ["sunny", "grey", "broken"]}
 
 
 def test_a_step_with_everything() -> None:
-    assert told(
+    assert fields_of(
         {
             "ai.operationId": "ai.streamText.doStream",
             "operation.name": "ai.streamText.doStream",
@@ -357,7 +359,7 @@ def test_results_without_an_id_answer_the_earliest_open_call() -> None:
         {"role": "tool", "content": [{"type": "tool-result", "output": {"type": "error-text", "value": "No clock."}}]},
     ]
 
-    assert told({"ai.prompt.messages": text(prompt)}) == {
+    assert fields_of({"ai.prompt.messages": text(prompt)}) == {
         "messages_in": (
             Message.assistant(ToolCall("call_1", "now", "{}")),
             Message("tool", (ToolResult("call_1", "No clock.", True),)),

@@ -1,4 +1,4 @@
-"""The tools that conventions read attributes with: what is a number, what is JSON, what has an index."""
+"""Reading of attribute values: numbers, JSON and indexed names."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | s
 
 
 @pytest.mark.parametrize(
-    ("sent", "read"),
+    ("value", "expected"),
     [
         (0, 0),
         (31, 31),
@@ -53,12 +53,12 @@ VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | s
     ],
     ids=repr,
 )
-def test_a_count_is_a_whole_number_that_is_not_negative_in_any_form(sent: Any, read: int | None) -> None:
-    assert parse_count(sent) == read
+def test_a_count_is_a_whole_number_that_is_not_negative_in_any_form(value: Any, expected: int | None) -> None:
+    assert parse_count(value) == expected
 
 
 @pytest.mark.parametrize(
-    ("sent", "read"),
+    ("value", "expected"),
     [
         (0.0002, 0.0002),
         ("0.0002", 0.0002),
@@ -73,11 +73,11 @@ def test_a_count_is_a_whole_number_that_is_not_negative_in_any_form(sent: Any, r
     ],
     ids=repr,
 )
-def test_an_amount_is_a_finite_number_that_is_not_negative(sent: Any, read: float | None) -> None:
-    assert parse_amount(sent) == read
+def test_an_amount_is_a_finite_number_that_is_not_negative(value: Any, expected: float | None) -> None:
+    assert parse_amount(value) == expected
 
 
-def test_the_first_name_with_a_fit_value_counts_and_bad_numbers_are_noted() -> None:
+def test_the_first_name_with_a_fit_valuecounts_and_bad_numbers_are_noted() -> None:
     reader = AttributeReader({"a": -1, "b": "x", "c": 3, "d": None, "e": " ", "f": 42, "g": "-", "h": "0.5"})
 
     assert reader.count("absent", "a", "b", "c") == 3

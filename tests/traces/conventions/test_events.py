@@ -20,25 +20,25 @@ def text(value: Any) -> str:
     return json.encode(value).decode()
 
 
-def sent(*told: tuple[str, dict[str, Any]]) -> RawSpan:
-    happened = tuple(SpanEvent(name, None, attributes) for name, attributes in told)
-    return msgspec.structs.replace(raw({}), events=happened)
+def span_with_events(*pairs: tuple[str, dict[str, Any]]) -> RawSpan:
+    span_events = tuple(SpanEvent(name, None, attributes) for name, attributes in pairs)
+    return msgspec.structs.replace(raw({}), events=span_events)
 
 
-def found(*told: tuple[str, dict[str, Any]]) -> dict[str, Any]:
-    read = events.read_fields(sent(*told))
+def fields_of(*pairs: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    read = events.read_fields(span_with_events(*pairs))
     fields = {name: getattr(read, name) for name in SpanFields.__struct_fields__}
     return {name: value for name, value in fields.items() if value is not UNSET and (name != "notes" or value)}
 
 
 CALLS = [{"id": "c", "type": "function", "function": {"name": "now", "arguments": '{"tz": 1}'}}]
-CALLED = Message.assistant(ToolCall("c", "now", '{"tz": 1}'))
-IN = (Message.system("Be brief."), Message.user("Time?"), CALLED, Message.tool("c", "noon"))
+CALL_MESSAGE = Message.assistant(ToolCall("c", "now", '{"tz": 1}'))
+IN = (Message.system("Be brief."), Message.user("Time?"), CALL_MESSAGE, Message.tool("c", "noon"))
 OUT = (Message.assistant("Noon."),)
 
 
 def test_events_with_their_body_in_attributes_are_a_conversation() -> None:
-    assert found(
+    assert fields_of(
         ("gen_ai.system.message", {"content": "Be brief."}),
         ("gen_ai.user.message", {"content": "Time?", "gen_ai.system": "openai"}),
         ("gen_ai.assistant.message", {"tool_calls": text(CALLS)}),
@@ -54,7 +54,7 @@ def test_events_with_their_body_in_attributes_are_a_conversation() -> None:
 def test_events_with_their_body_as_json_in_one_attribute_are_the_same() -> None:
     key = "gen_ai.event.content"
 
-    assert found(
+    assert fields_of(
         ("gen_ai.system.message", {key: text({"role": "system", "content": "Be brief."})}),
         ("gen_ai.user.message", {key: "Time?"}),
         ("gen_ai.assistant.message", {key: text({"role": "assistant", "tool_calls": CALLS})}),
@@ -76,11 +76,11 @@ def test_events_with_their_body_as_json_in_one_attribute_are_the_same() -> None:
     ids=repr,
 )
 def test_a_choice_says_what_it_says_in_many_ways(choice: dict[str, Any]) -> None:
-    assert found(("gen_ai.choice", choice)) == {"messages_out": OUT}
+    assert fields_of(("gen_ai.choice", choice)) == {"messages_out": OUT}
 
 
 def test_a_whole_prompt_and_completion_may_stand_in_one_event_each() -> None:
-    assert found(
+    assert fields_of(
         ("gen_ai.content.prompt", {}),
         ("gen_ai.content.prompt", {"gen_ai.prompt": text([{"role": "user", "content": "Time?"}])}),
         ("gen_ai.content.completion", {"gen_ai.completion": "Noon."}),
@@ -98,7 +98,7 @@ def test_the_details_of_an_operation_are_read_as_attributes_are() -> None:
         "gen_ai.usage.input_tokens": "x",
     }
 
-    assert found(("gen_ai.client.inference.operation.details", details)) == {
+    assert fields_of(("gen_ai.client.inference.operation.details", details)) == {
         "kind": "llm",
         "messages_in": IN[:2],
         "messages_out": OUT,
@@ -109,8 +109,8 @@ def test_the_details_of_an_operation_are_read_as_attributes_are() -> None:
 
 
 def test_events_whose_content_was_not_recorded_say_nothing() -> None:
-    assert found(("gen_ai.user.message", {"gen_ai.system": "openai"}), ("gen_ai.choice", {"index": 0})) == {}
-    assert found(("exception", {"exception.type": "E"})) == found() == {}
+    assert fields_of(("gen_ai.user.message", {"gen_ai.system": "openai"}), ("gen_ai.choice", {"index": 0})) == {}
+    assert fields_of(("exception", {"exception.type": "E"})) == fields_of() == {}
 
 
 KEYS = (
@@ -125,5 +125,5 @@ NAMES = [
 @given(
     st.lists(st.tuples(st.sampled_from(NAMES), st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=5)), max_size=4)
 )
-def test_anything_may_be_sent(told: list[tuple[str, dict[str, Any]]]) -> None:
-    assert is_sound(events.read_fields(sent(*told)))
+def test_anything_may_be_sent(pairs: list[tuple[str, dict[str, Any]]]) -> None:
+    assert is_sound(events.read_fields(span_with_events(*pairs)))

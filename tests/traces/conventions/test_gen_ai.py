@@ -19,8 +19,8 @@ OUT = [
         "finish_reason": "tool_call",
     }
 ]
-ASKED = Message.user("Weather in Oslo?")
-CALLED = Message.assistant(ToolCall("c1", "weather", '{"city":"Oslo"}'))
+QUESTION = Message.user("Weather in Oslo?")
+CALL_MESSAGE = Message.assistant(ToolCall("c1", "weather", '{"city":"Oslo"}'))
 
 
 def text(value: Any) -> str:
@@ -55,8 +55,8 @@ def test_a_chat_gives_every_field_it_has() -> None:
         },
     ) == {
         "kind": "llm",
-        "messages_in": (ASKED,),
-        "messages_out": (CALLED,),
+        "messages_in": (QUESTION,),
+        "messages_out": (CALL_MESSAGE,),
         "parameters": {"temperature": 0.2, "max_tokens": 200, "stop": ["END"], "n": 2},
         "tools": (Defined(name="weather", parameters={}),),
         "input_tokens": 31,
@@ -150,20 +150,24 @@ def test_a_number_that_is_none_is_noted_and_the_next_name_asked() -> None:
 @pytest.mark.parametrize(
     ("attributes", "messages_in", "messages_out"),
     [
-        ({"gen_ai.input.messages": IN, "gen_ai.output.messages": text(OUT)}, (ASKED,), (CALLED,)),
-        ({"gen_ai.input.messages": text([{"role": "user", "content": "Weather in Oslo?"}])}, (ASKED,), None),
-        ({"gen_ai.prompt": text(IN), "gen_ai.completion": text(OUT)}, (ASKED,), (CALLED,)),
-        ({"gen_ai.prompt": "Weather in Oslo?", "gen_ai.completion": "Rain."}, (ASKED,), (Message.assistant("Rain."),)),
-        ({"gen_ai.input.messages": text(IN), "gen_ai.prompt": "older"}, (ASKED,), None),
-        ({"gen_ai.input.messages": "[]", "gen_ai.prompt": "Weather in Oslo?"}, (ASKED,), None),
+        ({"gen_ai.input.messages": IN, "gen_ai.output.messages": text(OUT)}, (QUESTION,), (CALL_MESSAGE,)),
+        ({"gen_ai.input.messages": text([{"role": "user", "content": "Weather in Oslo?"}])}, (QUESTION,), None),
+        ({"gen_ai.prompt": text(IN), "gen_ai.completion": text(OUT)}, (QUESTION,), (CALL_MESSAGE,)),
+        (
+            {"gen_ai.prompt": "Weather in Oslo?", "gen_ai.completion": "Rain."},
+            (QUESTION,),
+            (Message.assistant("Rain."),),
+        ),
+        ({"gen_ai.input.messages": text(IN), "gen_ai.prompt": "older"}, (QUESTION,), None),
+        ({"gen_ai.input.messages": "[]", "gen_ai.prompt": "Weather in Oslo?"}, (QUESTION,), None),
         ({"gen_ai.input.messages": '[{"role":"user","par'}, (Message.user('[{"role":"user","par'),), None),
     ],
     ids=repr,
 )
 def test_messages_stand_in_any_of_these_forms(attributes: dict[str, Any], messages_in: Any, messages_out: Any) -> None:
-    told = read_fields(gen_ai, attributes)
+    span_fields = read_fields(gen_ai, attributes)
 
-    assert (told.get("messages_in"), told.get("messages_out")) == (messages_in, messages_out)
+    assert (span_fields.get("messages_in"), span_fields.get("messages_out")) == (messages_in, messages_out)
 
 
 INSTRUCTIONS = text([{"type": "text", "content": "Be brief."}])
@@ -172,19 +176,19 @@ INSTRUCTIONS = text([{"type": "text", "content": "Be brief."}])
 @pytest.mark.parametrize(
     ("instructions", "messages", "led"),
     [
-        (INSTRUCTIONS, (ASKED,), (Message.system("Be brief."), ASKED)),
+        (INSTRUCTIONS, (QUESTION,), (Message.system("Be brief."), QUESTION)),
         (INSTRUCTIONS, (), (Message.system("Be brief."),)),
-        ("Be brief.", (ASKED,), (Message.system("Be brief."), ASKED)),
-        ({"type": "text", "content": "Be brief."}, (ASKED,), (Message.system("Be brief."), ASKED)),
-        (INSTRUCTIONS, (Message.system("Be brief."), ASKED), (Message.system("Be brief."), ASKED)),
+        ("Be brief.", (QUESTION,), (Message.system("Be brief."), QUESTION)),
+        ({"type": "text", "content": "Be brief."}, (QUESTION,), (Message.system("Be brief."), QUESTION)),
+        (INSTRUCTIONS, (Message.system("Be brief."), QUESTION), (Message.system("Be brief."), QUESTION)),
         (
             INSTRUCTIONS,
-            (Message("developer", (Text("Be brief."),)), ASKED),
-            (Message("developer", (Text("Be brief."),)), ASKED),
+            (Message("developer", (Text("Be brief."),)), QUESTION),
+            (Message("developer", (Text("Be brief."),)), QUESTION),
         ),
         (INSTRUCTIONS, (Message.system("Other."),), (Message.system("Be brief."), Message.system("Other."))),
-        (None, (ASKED,), (ASKED,)),
-        ("[]", (ASKED,), (ASKED,)),
+        (None, (QUESTION,), (QUESTION,)),
+        ("[]", (QUESTION,), (QUESTION,)),
     ],
     ids=repr,
 )

@@ -15,24 +15,30 @@ def text(value: Any) -> str:
     return json.encode(value).decode()
 
 
-def said(role: str, words: str) -> dict[str, Any]:
-    return {"role": role, "parts": [{"type": "text", "content": words}]}
+def text_message(role: str, content: str) -> dict[str, Any]:
+    return {"role": role, "parts": [{"type": "text", "content": content}]}
 
 
 CALL = {"role": "assistant", "parts": [{"type": "tool_call", "id": "c", "name": "now", "arguments": "{}"}]}
 RESULT = {"role": "user", "parts": [{"type": "tool_call_response", "id": "c", "name": "now", "result": "noon"}]}
-CALLED, NOON = Message.assistant(ToolCall("c", "now", "{}")), Message.tool("c", "noon")
-TURN = [said("system", "Be brief."), said("user", "Time?"), CALL, RESULT, said("assistant", "Noon.")]
-ASKED = (Message.system("Be brief."), Message.user("Time?"))
-ANSWERED = (CALLED, NOON, Message.assistant("Noon."))
-NEXT = [said("user", "Sure?"), said("assistant", "Yes.")]
-BEFORE = (*ASKED, *ANSWERED, Message.user("Sure?"))
+CALL_MESSAGE, NOON = Message.assistant(ToolCall("c", "now", "{}")), Message.tool("c", "noon")
+TURN = [
+    text_message("system", "Be brief."),
+    text_message("user", "Time?"),
+    CALL,
+    RESULT,
+    text_message("assistant", "Noon."),
+]
+TURN_IN = (Message.system("Be brief."), Message.user("Time?"))
+TURN_OUT = (CALL_MESSAGE, NOON, Message.assistant("Noon."))
+NEXT = [text_message("user", "Sure?"), text_message("assistant", "Yes.")]
+BEFORE = (*TURN_IN, *TURN_OUT, Message.user("Sure?"))
 
 
 @pytest.mark.parametrize(
     ("messages", "index", "messages_in", "messages_out"),
     [
-        (TURN, None, ASKED, ANSWERED),
+        (TURN, None, TURN_IN, TURN_OUT),
         ([*TURN, *NEXT], 5, BEFORE, (Message.assistant("Yes."),)),
         # One request of Pydantic AI's became two messages here, a system's and a user's: its index is one too small.
         ([*TURN, *NEXT], 4, BEFORE, (Message.assistant("Yes."),)),
@@ -40,10 +46,15 @@ BEFORE = (*ASKED, *ANSWERED, Message.user("Sure?"))
         ([*TURN, *NEXT], "5", BEFORE, (Message.assistant("Yes."),)),
         ([*TURN, *NEXT], -1, BEFORE, (Message.assistant("Yes."),)),
         ([*TURN, *NEXT], 99, (*BEFORE, Message.assistant("Yes.")), ()),
-        # The run goes on from a call that somebody else had to answer.
-        (TURN, 3, (*ASKED, CALLED, NOON), (Message.assistant("Noon."),)),
-        ([said("system", "a"), said("assistant", "b")], None, (Message.system("a"),), (Message.assistant("b"),)),
-        ([said("system", "a")], None, (Message.system("a"),), ()),
+        # The run continues from a call that the caller answered.
+        (TURN, 3, (*TURN_IN, CALL_MESSAGE, NOON), (Message.assistant("Noon."),)),
+        (
+            [text_message("system", "a"), text_message("assistant", "b")],
+            None,
+            (Message.system("a"),),
+            (Message.assistant("b"),),
+        ),
+        ([text_message("system", "a")], None, (Message.system("a"),), ()),
         ([], None, (), ()),
     ],
     ids=repr,
@@ -66,14 +77,14 @@ EVENTS = [
     },
     {"event.name": "gen_ai.tool.message", "role": "tool", "id": "c", "name": "now", "content": "noon"},
 ]
-TOLD = Message("tool", NOON.parts, None, "now")
+NAMED_RESULT = Message("tool", NOON.parts, None, "now")
 
 
 def test_events_in_a_list_are_messages_and_choices_come_out() -> None:
     choice = {"event.name": "gen_ai.choice", "index": 0, "message": {"role": "assistant", "content": "Noon."}}
 
     assert pydantic_ai.agent_conversation({"events": text([*EVENTS, choice, {"event.name": "other"}, 7])}) == (
-        (*ASKED, CALLED, TOLD),
+        (*TURN_IN, CALL_MESSAGE, NAMED_RESULT),
         (Message.assistant("Noon."),),
     )
 
@@ -82,8 +93,8 @@ def test_events_of_a_whole_run_are_cut_after_its_prompt() -> None:
     answer = {"event.name": "gen_ai.assistant.message", "role": "assistant", "content": "Noon."}
 
     assert pydantic_ai.agent_conversation({"all_messages_events": text([*EVENTS, answer])}) == (
-        ASKED,
-        (CALLED, TOLD, Message.assistant("Noon.")),
+        TURN_IN,
+        (CALL_MESSAGE, NAMED_RESULT, Message.assistant("Noon.")),
     )
 
 
@@ -101,8 +112,8 @@ def test_a_run_of_an_agent_gives_its_conversation_and_its_result() -> None:
 
     assert read_fields(gen_ai, attributes) == {
         "kind": "agent",
-        "messages_in": ASKED,
-        "messages_out": ANSWERED,
+        "messages_in": TURN_IN,
+        "messages_out": TURN_OUT,
         "outputs": {"time": "noon"},
         "workflow": "clock",
     }

@@ -1,4 +1,4 @@
-"""Messages out of whatever stands where messages should, and the ids of their calls."""
+"""Messages from any attribute value, and the ids of their calls."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ from tests.core.strategies import messages as any_messages
 HI = Message.user("hi")
 
 
-def text(words: str) -> dict[str, Any]:
-    return {"type": "text", "content": words}
+def text(content: str) -> dict[str, Any]:
+    return {"type": "text", "content": content}
 
 
 @pytest.mark.parametrize(
-    "sent",
+    "value",
     [
         [{"role": "user", "parts": [text("hi")]}],
         {"role": "user", "parts": [text("hi")]},
@@ -38,13 +38,13 @@ def text(words: str) -> dict[str, Any]:
     ],
     ids=repr,
 )
-def test_every_dialect_and_even_less_is_read(sent: Any) -> None:
-    assert parse_messages(sent, "input") == (HI,)
+def test_every_dialect_and_even_less_is_read(value: Any) -> None:
+    assert parse_messages(value, "input") == (HI,)
 
 
-@pytest.mark.parametrize("sent", [None, "", [], {}, "[]", "{}", [""]], ids=repr)
-def test_nothing_is_no_message(sent: Any) -> None:
-    assert parse_messages(sent, "input") == parse_messages(sent, "output") == ()
+@pytest.mark.parametrize("value", [None, "", [], {}, "[]", "{}", [""]], ids=repr)
+def test_nothing_is_no_message(value: Any) -> None:
+    assert parse_messages(value, "input") == parse_messages(value, "output") == ()
 
 
 def test_what_has_no_speaker_is_the_users_going_in_and_the_assistants_coming_out() -> None:
@@ -54,7 +54,7 @@ def test_what_has_no_speaker_is_the_users_going_in_and_the_assistants_coming_out
 
 
 def test_an_entry_that_cannot_be_read_is_kept_and_spoils_no_other() -> None:
-    sent = [
+    value = [
         {"role": "user", "content": "hi"},
         7,
         {"odd": True},
@@ -62,7 +62,7 @@ def test_an_entry_that_cannot_be_read_is_kept_and_spoils_no_other() -> None:
         {"role": "user", "x": object()},
     ]
 
-    assert parse_messages(sent, "input") == (
+    assert parse_messages(value, "input") == (
         HI,
         Message.user(Data("unreadable", 7)),
         Message.user(Data("unreadable", {"odd": True})),
@@ -70,7 +70,7 @@ def test_an_entry_that_cannot_be_read_is_kept_and_spoils_no_other() -> None:
         Message.user(Data("unreadable", None)),
     )
     call = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": object()}}]}
-    assert parse_messages([*sent[:1], call], "input") == (HI, Message.assistant(Data("unreadable", None)))
+    assert parse_messages([*value[:1], call], "input") == (HI, Message.assistant(Data("unreadable", None)))
     assert parse_messages(True, "output") == (Message.assistant(Data("unreadable", True)),)
 
 
@@ -81,7 +81,7 @@ def test_a_role_that_nobody_knows_is_read_all_the_same() -> None:
 
 
 def test_all_parts_of_gen_ai_are_read() -> None:
-    sent = [
+    value = [
         {
             "role": "assistant",
             "parts": [
@@ -108,7 +108,7 @@ def test_all_parts_of_gen_ai_are_read() -> None:
         {"role": "tool", "parts": [{"type": "tool_call_response", "id": "2", "result": "done"}]},
     ]
 
-    assert parse_messages(sent, "input") == (
+    assert parse_messages(value, "input") == (
         Message.assistant(
             "a",
             Reasoning("b"),
@@ -136,25 +136,25 @@ RESULT = {"role": "tool", "parts": [{"type": "tool_call_response", "response": 1
 
 @pytest.mark.parametrize("call", [CALL, FUNCTION], ids=repr)
 def test_a_call_without_an_id_has_none_until_all_are_known(call: Any) -> None:
-    said = parse_messages([call, RESULT], "input")
+    parsed = parse_messages([call, RESULT], "input")
 
-    assert said == (Message.assistant(ToolCall("", "f", "{}")), Message.tool("", 1))
-    assert assign_call_ids(said, parse_messages([call], "output")) == (
+    assert parsed == (Message.assistant(ToolCall("", "f", "{}")), Message.tool("", 1))
+    assert assign_call_ids(parsed, parse_messages([call], "output")) == (
         (Message.assistant(ToolCall("call_1", "f", "{}")), Message.tool("call_1", 1)),
         (Message.assistant(ToolCall("call_2", "f", "{}")),),
     )
 
 
 def test_what_a_search_made_up_is_taken_back_and_what_was_given_stays() -> None:
-    made = (Message.assistant(ToolCall("call_0_0", "f"), ToolCall("call_7", "g")), Message.tool("call_0_0", 1))
+    original = (Message.assistant(ToolCall("call_0_0", "f"), ToolCall("call_7", "g")), Message.tool("call_0_0", 1))
 
-    assert tidy_conversation(made, {"id": "call_7"}) == (
+    assert tidy_conversation(original, {"id": "call_7"}) == (
         Message.assistant(ToolCall("", "f"), ToolCall("call_7", "g")),
         Message.tool("", 1),
     )
-    assert tidy_conversation(made, ["call_0_0", "call_7"]) == made
-    found = {"messages": [{"role": "user", "content": "hi"}, FUNCTION, {"role": "tool", "content": "1"}]}
-    assert parse_messages({"inputs": found}, "input")[1:] == (
+    assert tidy_conversation(original, ["call_0_0", "call_7"]) == original
+    document = {"messages": [{"role": "user", "content": "hi"}, FUNCTION, {"role": "tool", "content": "1"}]}
+    assert parse_messages({"inputs": document}, "input")[1:] == (
         Message.assistant(ToolCall("", "f", "{}")),
         Message.tool("", "1"),
     )
@@ -190,34 +190,39 @@ def test_results_without_an_id_answer_the_earliest_open_call_and_ids_are_trimmed
 
 def test_a_call_that_nobody_answers_by_its_name_takes_the_name_that_the_answer_has() -> None:
     calls = Message.assistant(ToolCall("fc_1", "f"), ToolCall("b", "g"), ToolCall("fc_2", "h"), ToolCall("fc_3", "i"))
-    answers = (Message.tool("b", 2), Message.tool("call_x", 1), Message.tool("call_x", 1), Message.tool("call_y", 3))
+    result_messages = (
+        Message.tool("b", 2),
+        Message.tool("call_x", 1),
+        Message.tool("call_x", 1),
+        Message.tool("call_y", 3),
+    )
 
-    assert assign_call_ids((Message.tool("earlier", 0), calls, *answers), ()) == (
+    assert assign_call_ids((Message.tool("earlier", 0), calls, *result_messages), ()) == (
         (
             Message.tool("earlier", 0),
             Message.assistant(
                 ToolCall("call_x", "f"), ToolCall("b", "g"), ToolCall("call_y", "h"), ToolCall("fc_3", "i")
             ),
-            *answers,
+            *result_messages,
         ),
         (),
     )
 
 
 def test_who_calls_and_says_nothing_has_said_no_empty_text() -> None:
-    said = {
+    parsed = {
         "role": "assistant",
         "parts": [{"type": "text", "content": ""}, {"type": "tool_call", "id": "c", "name": "f"}],
     }
 
-    assert parse_messages([said], "output") == (Message.assistant(ToolCall("c", "f")),)
+    assert parse_messages([parsed], "output") == (Message.assistant(ToolCall("c", "f")),)
     assert parse_messages([{"role": "assistant", "content": ""}], "output") == (Message("assistant", ()),)
 
 
 def test_a_name_that_a_stranger_already_uses_is_not_given_again() -> None:
-    said = (Message.assistant(ToolCall("call_2", "f"), ToolCall("", "g"), ToolCall("", "h")),)
+    parsed = (Message.assistant(ToolCall("call_2", "f"), ToolCall("", "g"), ToolCall("", "h")),)
 
-    assert assign_call_ids(said, ())[0][0].tool_calls == [
+    assert assign_call_ids(parsed, ())[0][0].tool_calls == [
         ToolCall("call_2", "f"),
         ToolCall("call_3", "g"),
         ToolCall("call_4", "h"),
@@ -225,16 +230,16 @@ def test_a_name_that_a_stranger_already_uses_is_not_given_again() -> None:
 
 
 def test_without_calls_the_messages_are_what_they_were() -> None:
-    said = (HI, Message.assistant("hello", Data("x", 1)))
+    parsed = (HI, Message.assistant("hello", Data("x", 1)))
 
-    assert assign_call_ids(said, said) == (said, said)
+    assert assign_call_ids(parsed, parsed) == (parsed, parsed)
 
 
 def test_content_that_is_json_text_of_parts_is_opened_and_any_other_is_what_was_said() -> None:
     parts = [{"type": "text", "text": "hi"}, {"text": "you"}]
     assert parse_parts(json.encode(parts).decode()) == parts
-    for said in ("hi", "[1, 2]", "[", "[]", '{"type":"text"}', '["a"]', 7, None, parts):
-        assert parse_parts(said) == said
+    for parsed in ("hi", "[1, 2]", "[", "[]", '{"type":"text"}', '["a"]', 7, None, parts):
+        assert parse_parts(parsed) == parsed
 
 
 JSON = st.recursive(
@@ -258,20 +263,20 @@ JSON = st.recursive(
 
 
 @given(JSON, st.sampled_from(["input", "output"]))
-def test_whatever_is_sent_gives_messages_that_can_be_written_down(sent: Any, side: Any) -> None:
-    said = parse_messages(sent, side)
-    named, _ = assign_call_ids(said, ())
-    assert json.is_encodable([json.to_builtins(message) for message in named])
-    assert all(call.call_id and len(call.call_id) <= 64 for message in named for call in message.tool_calls)
+def test_whatever_is_sent_gives_messages_that_can_be_written_down(value: Any, side: Any) -> None:
+    parsed = parse_messages(value, side)
+    numbered, _ = assign_call_ids(parsed, ())
+    assert json.is_encodable([json.to_builtins(message) for message in numbered])
+    assert all(call.call_id and len(call.call_id) <= 64 for message in numbered for call in message.tool_calls)
 
 
 @given(st.lists(any_messages, max_size=4), st.lists(any_messages, max_size=4))
 def test_every_call_has_an_id_and_settling_twice_changes_nothing(one: list[Message], other: list[Message]) -> None:
-    once = assign_call_ids(tuple(one), tuple(other))
-    assert [len(side) for side in once] == [len(one), len(other)]
-    assert all(call.call_id for side in once for message in side for call in message.tool_calls)
-    assert assign_call_ids(*once) == once
-    assert all(len(result.call_id) <= 64 for side in once for message in side for result in message.tool_results)
+    first_pass = assign_call_ids(tuple(one), tuple(other))
+    assert [len(side) for side in first_pass] == [len(one), len(other)]
+    assert all(call.call_id for side in first_pass for message in side for call in message.tool_calls)
+    assert assign_call_ids(*first_pass) == first_pass
+    assert all(len(result.call_id) <= 64 for side in first_pass for message in side for result in message.tool_results)
 
 
 def test_of_too_many_entries_the_rest_is_kept_as_one() -> None:
@@ -283,11 +288,11 @@ def test_of_too_many_entries_the_rest_is_kept_as_one() -> None:
 
 def test_names_that_a_stranger_took_beforehand_cost_no_more_each_than_few() -> None:
     count = 20_000
-    said = Message.assistant(*[ToolCall("", "f")] * count, *[ToolCall(f"call_{n}", "f") for n in range(1, count + 1)])
+    parsed = Message.assistant(*[ToolCall("", "f")] * count, *[ToolCall(f"call_{n}", "f") for n in range(1, count + 1)])
 
-    (named,), _ = assign_call_ids((said,), ())
+    (numbered,), _ = assign_call_ids((parsed,), ())
 
-    assert [call.call_id for call in named.tool_calls[:count]] == [f"call_{count + n}" for n in range(1, count + 1)]
+    assert [call.call_id for call in numbered.tool_calls[:count]] == [f"call_{count + n}" for n in range(1, count + 1)]
 
 
 def test_many_calls_in_a_conversation_that_was_searched_for_cost_no_more_each_than_few() -> None:
@@ -301,8 +306,8 @@ def test_many_calls_in_a_conversation_that_was_searched_for_cost_no_more_each_th
 def test_many_calls_cost_no_more_each_than_few() -> None:
     count = 20_000
     calls = Message.assistant(*[ToolCall("", "f")] * count)
-    results = Message("tool", tuple(ToolResult("", place) for place in range(count)))
+    results = Message("tool", tuple(ToolResult("", index) for index in range(count)))
 
-    (_, answered), _ = assign_call_ids((calls, results), ())
+    (_, answer), _ = assign_call_ids((calls, results), ())
 
-    assert [part.call_id for part in answered.tool_results] == [f"call_{place}" for place in range(1, count + 1)]
+    assert [part.call_id for part in answer.tool_results] == [f"call_{index}" for index in range(1, count + 1)]

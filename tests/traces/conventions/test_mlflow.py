@@ -11,18 +11,18 @@ from palaver.traces.model import Defined, Tool
 from tests.traces.conventions.convention_cases import FOREIGN, attributes_of, is_sound, raw, read_fields
 
 
-def told(attributes: dict[str, Any]) -> dict[str, Any]:
+def fields_of(attributes: dict[str, Any]) -> dict[str, Any]:
     return read_fields(mlflow, attributes)
 
 
 def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
-    assert told(FOREIGN) == {}
-    assert told({}) == {}
-    assert told({"mlflow.traceRequestId": '"tr-1"', "mlflowers": 7}) == {}
+    assert fields_of(FOREIGN) == {}
+    assert fields_of({}) == {}
+    assert fields_of({"mlflow.traceRequestId": '"tr-1"', "mlflowers": 7}) == {}
 
 
 @pytest.mark.parametrize(
-    ("written", "kind"),
+    ("attribute", "kind"),
     [
         ("LLM", "llm"),
         ("CHAT_MODEL", "llm"),
@@ -40,14 +40,14 @@ def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
         ("TASK", "task"),
     ],
 )
-def test_its_kinds(written: str, kind: str) -> None:
-    assert told({"mlflow.spanType": f'"{written}"'}) == {"kind": kind}
-    assert told({"mlflow.spanType": written}) == {"kind": kind}
+def test_its_kinds(attribute: str, kind: str) -> None:
+    assert fields_of({"mlflow.spanType": f'"{attribute}"'}) == {"kind": kind}
+    assert fields_of({"mlflow.spanType": attribute}) == {"kind": kind}
 
 
-@pytest.mark.parametrize("written", ['"UNKNOWN"', '"DANCE"', "[]", "", 7, None])
-def test_a_kind_that_nobody_knows_is_left_to_the_next(written: Any) -> None:
-    assert told({"mlflow.spanType": written}) == {}
+@pytest.mark.parametrize("attribute", ['"UNKNOWN"', '"DANCE"', "[]", "", 7, None])
+def test_a_kind_that_nobody_knows_is_left_to_the_next(attribute: Any) -> None:
+    assert fields_of({"mlflow.spanType": attribute}) == {}
 
 
 @pytest.mark.parametrize(
@@ -76,15 +76,15 @@ def test_a_kind_that_nobody_knows_is_left_to_the_next(written: Any) -> None:
     ],
 )
 def test_its_fields(attributes: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert told(attributes) == expected
+    assert fields_of(attributes) == expected
 
 
 def test_a_count_that_is_none_is_noted_and_left_out() -> None:
-    assert set(told({"mlflow.chat.tokenUsage": '{"input_tokens": -1}'})) == {"notes"}
+    assert set(fields_of({"mlflow.chat.tokenUsage": '{"input_tokens": -1}'})) == {"notes"}
 
 
 @pytest.mark.parametrize(
-    ("written", "value"),
+    ("attribute", "value"),
     [
         ('{"messages": [{"role": "user", "content": "Hi"}]}', {"messages": [{"role": "user", "content": "Hi"}]}),
         ('"Hi"', "Hi"),
@@ -96,26 +96,26 @@ def test_a_count_that_is_none_is_noted_and_left_out() -> None:
         ({"a": 1}, {"a": 1}),
     ],
 )
-def test_values_are_decoded_once(written: Any, value: Any) -> None:
-    assert told({"mlflow.spanInputs": written}) == {"inputs": value}
-    assert told({"mlflow.spanOutputs": written}) == {"outputs": value}
+def test_values_are_decoded_once(attribute: Any, value: Any) -> None:
+    assert fields_of({"mlflow.spanInputs": attribute}) == {"inputs": value}
+    assert fields_of({"mlflow.spanOutputs": attribute}) == {"outputs": value}
 
 
 def test_tools_are_unwrapped() -> None:
     tools = '[{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}, 7]'
 
-    assert told({"mlflow.chat.tools": tools}) == {"tools": (Defined("weather", parameters={"type": "object"}),)}
-    assert told({"mlflow.chat.tools": "[broken"}) == {}
+    assert fields_of({"mlflow.chat.tools": tools}) == {"tools": (Defined("weather", parameters={"type": "object"}),)}
+    assert fields_of({"mlflow.chat.tools": "[broken"}) == {}
 
 
 def test_a_tool_has_the_name_of_its_function_or_else_of_its_span() -> None:
     ran = {"mlflow.spanType": '"TOOL"', "mlflow.spanFunctionName": '"weather"'}
 
-    assert told(ran) == {"kind": "tool", "tool": Tool("weather")}
-    assert told({"mlflow.spanType": '"TOOL"'}) == {"kind": "tool"}
-    named = msgspec.structs.replace(raw({"mlflow.spanType": '"TOOL"'}), name="now")
-    assert mlflow.read_fields(named).tool == Tool("now")
-    assert told({"mlflow.spanType": '"AGENT"', "mlflow.spanFunctionName": '"answer"'}) == {"kind": "agent"}
+    assert fields_of(ran) == {"kind": "tool", "tool": Tool("weather")}
+    assert fields_of({"mlflow.spanType": '"TOOL"'}) == {"kind": "tool"}
+    tool_span = msgspec.structs.replace(raw({"mlflow.spanType": '"TOOL"'}), name="now")
+    assert mlflow.read_fields(tool_span).tool == Tool("now")
+    assert fields_of({"mlflow.spanType": '"AGENT"', "mlflow.spanFunctionName": '"answer"'}) == {"kind": "agent"}
 
 
 NAMES = [

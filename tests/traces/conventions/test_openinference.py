@@ -1,4 +1,4 @@
-"""OpenInference: the fields of its spans, what went in and came out. Its messages have a file of their own."""
+"""OpenInference: the fields of its spans, what went in and came out. Messages are in test_openinference_messages."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from palaver.traces.span_mapper import to_span
 from tests.traces.conventions.convention_cases import FOREIGN, attributes_of, is_sound, raw, read_fields
 
 
-def told(attributes: dict[str, Any]) -> dict[str, Any]:
+def fields_of(attributes: dict[str, Any]) -> dict[str, Any]:
     return read_fields(openinference, attributes)
 
 
@@ -48,13 +48,13 @@ def test_the_span_of_the_contract() -> None:
 
 
 def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
-    assert told(FOREIGN) == {}
-    assert told({}) == {}
-    assert told({"llm.unknown": 1, "inputs": 2, "session.idle": 3}) == {}
+    assert fields_of(FOREIGN) == {}
+    assert fields_of({}) == {}
+    assert fields_of({"llm.unknown": 1, "inputs": 2, "session.idle": 3}) == {}
 
 
 @pytest.mark.parametrize(
-    ("written", "kind"),
+    ("attribute", "kind"),
     [
         ("LLM", "llm"),
         ("CHAIN", "task"),
@@ -71,13 +71,13 @@ def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
         ("llm", "llm"),
     ],
 )
-def test_its_kinds(written: str, kind: str) -> None:
-    assert told({"openinference.span.kind": written}) == {"kind": kind}
+def test_its_kinds(attribute: str, kind: str) -> None:
+    assert fields_of({"openinference.span.kind": attribute}) == {"kind": kind}
 
 
-@pytest.mark.parametrize("written", ["DANCE", "", 7, None, ["LLM"]])
-def test_a_kind_that_nobody_knows_is_left_to_the_next(written: Any) -> None:
-    assert told({"openinference.span.kind": written}) == {}
+@pytest.mark.parametrize("attribute", ["DANCE", "", 7, None, ["LLM"]])
+def test_a_kind_that_nobody_knows_is_left_to_the_next(attribute: Any) -> None:
+    assert fields_of({"openinference.span.kind": attribute}) == {}
 
 
 @pytest.mark.parametrize(
@@ -116,29 +116,29 @@ def test_a_kind_that_nobody_knows_is_left_to_the_next(written: Any) -> None:
     ],
 )
 def test_its_fields(attributes: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert told(attributes) == expected
+    assert fields_of(attributes) == expected
 
 
 def test_a_count_that_is_none_is_noted_and_left_out() -> None:
-    assert set(told({"llm.token_count.prompt": -3, "llm.token_count.completion": "many"})) == {"notes"}
+    assert set(fields_of({"llm.token_count.prompt": -3, "llm.token_count.completion": "many"})) == {"notes"}
 
 
 def test_parameters_are_without_model_and_messages() -> None:
-    asked = '{"model": "m", "model_name": "m", "messages": [], "top_p": 1, "stop": ["x"]}'
+    input_json = '{"model": "m", "model_name": "m", "messages": [], "top_p": 1, "stop": ["x"]}'
 
-    assert told({"llm.invocation_parameters": asked}) == {"parameters": {"top_p": 1, "stop": ["x"]}}
-    assert told({"llm.invocation_parameters": {"model": "m", "n": 2}}) == {"parameters": {"n": 2}}
-    known = '{"_type": "openai-chat", "stop": null, "tools": [{"name": "f"}], "functions": [], "seed": 7}'
-    assert told({"llm.invocation_parameters": known}) == {"parameters": {"seed": 7}}
+    assert fields_of({"llm.invocation_parameters": input_json}) == {"parameters": {"top_p": 1, "stop": ["x"]}}
+    assert fields_of({"llm.invocation_parameters": {"model": "m", "n": 2}}) == {"parameters": {"n": 2}}
+    openai_parameters = '{"_type": "openai-chat", "stop": null, "tools": [{"name": "f"}], "functions": [], "seed": 7}'
+    assert fields_of({"llm.invocation_parameters": openai_parameters}) == {"parameters": {"seed": 7}}
 
 
-@pytest.mark.parametrize("asked", ["{broken", "[1]", "7", '{"model": "m"}', None])
-def test_parameters_that_are_none_are_left_out(asked: Any) -> None:
-    assert told({"llm.invocation_parameters": asked}) == {}
+@pytest.mark.parametrize("input_json", ["{broken", "[1]", "7", '{"model": "m"}', None])
+def test_parameters_that_are_none_are_left_out(input_json: Any) -> None:
+    assert fields_of({"llm.invocation_parameters": input_json}) == {}
 
 
 def test_tools_are_unwrapped() -> None:
-    assert told(
+    assert fields_of(
         {
             "llm.tools.1.tool.json_schema": '{"name":"now","input_schema":{"type":"object"}}',
             "llm.tools.0.tool.json_schema": (
@@ -156,7 +156,7 @@ def test_tools_are_unwrapped() -> None:
 
 
 def test_the_tool_that_a_span_ran() -> None:
-    assert told(
+    assert fields_of(
         {
             "openinference.span.kind": "TOOL",
             "tool.name": "weather",
@@ -183,25 +183,25 @@ LANGCHAINS = [
 def test_what_a_tool_said_is_taken_out_of_the_message_around_it(message: str) -> None:
     ran = {"openinference.span.kind": "TOOL", "tool.name": "weather", "output.value": message}
 
-    assert told(ran) == {"kind": "tool", "tool": Tool("weather", "c1"), "outputs": "4 °C"}
-    assert told({**ran, "tool.id": "c2"})["tool"] == Tool("weather", "c2")
+    assert fields_of(ran) == {"kind": "tool", "tool": Tool("weather", "c1"), "outputs": "4 °C"}
+    assert fields_of({**ran, "tool.id": "c2"})["tool"] == Tool("weather", "c2")
 
 
-@pytest.mark.parametrize("said", [{"type": "tool"}, {"lc": 1}, {"role": "tool", "content": None}, {"type": "other"}])
-def test_any_other_value_of_a_tool_stays(said: dict[str, Any]) -> None:
-    ran = {"openinference.span.kind": "TOOL", "tool.name": "weather", "output.value": said}
+@pytest.mark.parametrize("output", [{"type": "tool"}, {"lc": 1}, {"role": "tool", "content": None}, {"type": "other"}])
+def test_any_other_value_of_a_tool_stays(output: dict[str, Any]) -> None:
+    ran = {"openinference.span.kind": "TOOL", "tool.name": "weather", "output.value": output}
 
-    assert told(ran) == {"kind": "tool", "tool": Tool("weather"), "outputs": said}
+    assert fields_of(ran) == {"kind": "tool", "tool": Tool("weather"), "outputs": output}
 
 
 def test_of_a_step_of_which_one_message_was_counted_the_value_has_them_all() -> None:
-    asked = '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}'
-    counted = {"llm.input_messages.0.message.role": "user", "input.value": asked}
-    whole = (Message.user("Hi"), Message.assistant("Hello."))
+    input_json = '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}'
+    counted = {"llm.input_messages.0.message.role": "user", "input.value": input_json}
+    conversation = (Message.user("Hi"), Message.assistant("Hello."))
 
-    assert told({**counted, "openinference.span.kind": "CHAIN"})["messages_in"] == whole
-    assert told({**counted, "openinference.span.kind": "LLM"})["messages_in"] == (Message("user", ()),)
-    assert told(counted)["messages_in"] == (Message("user", ()),)
+    assert fields_of({**counted, "openinference.span.kind": "CHAIN"})["messages_in"] == conversation
+    assert fields_of({**counted, "openinference.span.kind": "LLM"})["messages_in"] == (Message("user", ()),)
+    assert fields_of(counted)["messages_in"] == (Message("user", ()),)
 
 
 @pytest.mark.parametrize("value", ["Hi", '{"question": "Hi"}', '[{"role": "user", "content": "Hi"}]'])
@@ -215,11 +215,11 @@ def test_a_step_whose_value_has_fewer_messages_keeps_those_that_were_counted(val
         "input.value": value,
     }
 
-    assert told(counted)["messages_in"] == (Message.system("Be brief."), Message.user("Hi"))
+    assert fields_of(counted)["messages_in"] == (Message.system("Be brief."), Message.user("Hi"))
 
 
 @pytest.mark.parametrize(
-    ("written", "mime", "value"),
+    ("attribute", "mime", "value"),
     [
         ('{"a": [1]}', "application/json", {"a": [1]}),
         ('{"a": [1]}', None, {"a": [1]}),
@@ -233,15 +233,15 @@ def test_a_step_whose_value_has_fewer_messages_keeps_those_that_were_counted(val
         ("", None, ""),
     ],
 )
-def test_input_and_output_values(written: Any, mime: str | None, value: Any) -> None:
+def test_input_and_output_values(attribute: Any, mime: str | None, value: Any) -> None:
     for side, field in (("input", "inputs"), ("output", "outputs")):
-        attributes = {f"{side}.value": written, **({f"{side}.mime_type": mime} if mime else {})}
+        attributes = {f"{side}.value": attribute, **({f"{side}.mime_type": mime} if mime else {})}
 
-        assert told(attributes) == {field: value}
+        assert fields_of(attributes) == {field: value}
 
 
 def test_values_are_kept_beside_messages() -> None:
-    assert told({"input.value": "Hi", "llm.input_messages.0.message.content": "Hi"}) == {
+    assert fields_of({"input.value": "Hi", "llm.input_messages.0.message.content": "Hi"}) == {
         "inputs": "Hi",
         "messages_in": (Message.user("Hi"),),
     }
@@ -259,14 +259,14 @@ def test_what_was_retrieved() -> None:
     }
     expected = [{"id": "d0", "content": "Grey.", "score": 0.5, "metadata": {"page": 1}}, {"id": 7}]
 
-    assert told(documents) == {"outputs": {"documents": expected}}
-    assert told({**documents, "output.value": "Grey."}) == {"outputs": "Grey."}
-    assert told({**documents, "output.value": '{"took": 3}'}) == {"outputs": {"took": 3, "documents": expected}}
-    assert told({**documents, "output.value": '{"documents": []}'}) == {"outputs": {"documents": expected}}
+    assert fields_of(documents) == {"outputs": {"documents": expected}}
+    assert fields_of({**documents, "output.value": "Grey."}) == {"outputs": "Grey."}
+    assert fields_of({**documents, "output.value": '{"took": 3}'}) == {"outputs": {"took": 3, "documents": expected}}
+    assert fields_of({**documents, "output.value": '{"documents": []}'}) == {"outputs": {"documents": expected}}
 
 
 def test_what_was_ranked() -> None:
-    assert told(
+    assert fields_of(
         {
             "openinference.span.kind": "RERANKER",
             "reranker.query": "weather",
@@ -290,9 +290,9 @@ NAMES = [
     *"retrieval.documents.#.document.id retrieval.documents.#.document.metadata llm.input_messages".split(),
     *"reranker.output_documents.#.document.score reranker.input_documents.#.document".split(),
     *(
-        f"llm.{side}_messages.#.message{rest}"
+        f"llm.{side}_messages.#.message{suffix}"
         for side in ("input", "output")
-        for rest in (
+        for suffix in (
             *" .role .content .name .tool_call_id .function_call_name .function_call_arguments_json".split(" "),
             *".contents.#.message_content.type .contents.#.message_content.text".split(),
             ".contents.#.message_content.image.image.url",

@@ -7,15 +7,15 @@ from palaver.traces.conventions import openinference
 from tests.traces.conventions.convention_cases import read_fields
 
 
-def told(attributes: dict[str, Any]) -> dict[str, Any]:
+def fields_of(attributes: dict[str, Any]) -> dict[str, Any]:
     return read_fields(openinference, attributes)
 
 
-def spoken(*messages: dict[str, Any], side: str = "input") -> dict[str, Any]:
+def message_attributes(*messages: dict[str, Any], side: str = "input") -> dict[str, Any]:
     """Messages as they are flattened, each given by what follows `message.`."""
     return {
-        f"llm.{side}_messages.{place}.message.{name}": value
-        for place, message in enumerate(messages)
+        f"llm.{side}_messages.{index}.message.{name}": value
+        for index, message in enumerate(messages)
         for name, value in message.items()
     }
 
@@ -24,8 +24,8 @@ CALL = "tool_calls.0.tool_call"
 
 
 def test_a_conversation_with_tools() -> None:
-    assert told(
-        spoken(
+    assert fields_of(
+        message_attributes(
             {"role": "system", "content": "Be brief."},
             {"role": "user", "content": "Weather in Oslo?", "name": "ann"},
             {
@@ -52,8 +52,8 @@ def test_a_conversation_with_tools() -> None:
 
 def test_contents_of_several_kinds() -> None:
     piece = "contents.{}.message_content.{}".format
-    assert told(
-        spoken(
+    assert fields_of(
+        message_attributes(
             {
                 "role": "user",
                 piece(0, "type"): "text",
@@ -94,8 +94,8 @@ def test_contents_of_several_kinds() -> None:
 def test_sounds_and_pieces_that_are_just_values() -> None:
     piece = "contents.{}.message_content.audio.audio.{}".format
 
-    assert told(
-        spoken(
+    assert fields_of(
+        message_attributes(
             {
                 "role": "user",
                 piece(0, "url"): "https://sounds.example/1.mp3",
@@ -130,13 +130,13 @@ def test_a_call_among_the_contents_is_read_once() -> None:
     beside = {f"{CALL}.id": "c1", f"{CALL}.function.name": "now", f"{CALL}.function.arguments": "{}"}
     expected = {"messages_out": (Message.assistant("I look.", ToolCall("c1", "now", "{}")),)}
 
-    assert told(spoken(among, side="output")) == expected
-    assert told(spoken(among | beside, side="output")) == expected
+    assert fields_of(message_attributes(among, side="output")) == expected
+    assert fields_of(message_attributes(among | beside, side="output")) == expected
 
 
 def test_a_function_call_of_old() -> None:
-    assert told(
-        spoken(
+    assert fields_of(
+        message_attributes(
             {"role": "assistant", "function_call_name": "now", "function_call_arguments_json": '{"tz":"UTC"}'},
             {"role": "function", "name": "now", "content": "noon"},
             side="output",
@@ -152,7 +152,10 @@ def test_a_function_call_of_old() -> None:
 def test_calls_are_counted_over_the_whole_span() -> None:
     name = f"{CALL}.function.name"
 
-    both = told(spoken({"role": "assistant", name: "a"}) | spoken({"role": "assistant", name: "b"}, side="output"))
+    both = fields_of(
+        message_attributes({"role": "assistant", name: "a"})
+        | message_attributes({"role": "assistant", name: "b"}, side="output")
+    )
 
     assert both == {
         "messages_in": (Message.assistant(ToolCall("call_1", "a")),),
@@ -161,30 +164,30 @@ def test_calls_are_counted_over_the_whole_span() -> None:
 
 
 def test_prompts_and_choices_of_completions() -> None:
-    assert told({"llm.prompts.0.prompt.text": "Once upon", "llm.choices.0.completion.text": "a time"}) == {
+    assert fields_of({"llm.prompts.0.prompt.text": "Once upon", "llm.choices.0.completion.text": "a time"}) == {
         "messages_in": (Message.user("Once upon"),),
         "messages_out": (Message.assistant("a time"),),
     }
-    assert told({"llm.prompts": ["Once", "upon"]}) == {"messages_in": (Message.user("Once"), Message.user("upon"))}
+    assert fields_of({"llm.prompts": ["Once", "upon"]}) == {"messages_in": (Message.user("Once"), Message.user("upon"))}
 
 
 def test_messages_win_over_prompts() -> None:
-    both = {"llm.prompts.0.prompt.text": "System: …", **spoken({"role": "user", "content": "Hi"})}
+    both = {"llm.prompts.0.prompt.text": "System: …", **message_attributes({"role": "user", "content": "Hi"})}
 
-    assert told(both) == {"messages_in": (Message.user("Hi"),)}
+    assert fields_of(both) == {"messages_in": (Message.user("Hi"),)}
 
 
 def test_gaps_are_dropped_and_huge_indices_ignored() -> None:
     name = "llm.input_messages.{}.message.content".format
     attributes = {name(9): "b", name(2): "a", name(1234567): "never", name("x"): "never", name(""): "never"}
 
-    assert told(attributes) == {"messages_in": (Message.user("a"), Message.user("b"))}
+    assert fields_of(attributes) == {"messages_in": (Message.user("a"), Message.user("b"))}
 
 
 def test_an_entry_that_cannot_be_read_is_kept() -> None:
-    assert told(
+    assert fields_of(
         {
-            **spoken({"role": "user", "content": "Hi"}),
+            **message_attributes({"role": "user", "content": "Hi"}),
             "llm.input_messages.1.message": 7,
             "llm.input_messages.2.message.content": {"odd": 1},
             "llm.input_messages.2.message.role": ["user"],

@@ -11,43 +11,44 @@ from palaver.traces.model import Defined, Tool
 from tests.traces.conventions.convention_cases import FOREIGN, attributes_of, is_sound, raw, read_fields
 
 
-def told(attributes: dict[str, Any]) -> dict[str, Any]:
+def fields_of(attributes: dict[str, Any]) -> dict[str, Any]:
     return read_fields(openllmetry, attributes)
 
 
-def said(side: str, *messages: dict[str, Any]) -> dict[str, Any]:
+def message_attributes(side: str, *messages: dict[str, Any]) -> dict[str, Any]:
     return {
-        f"gen_ai.{side}.{place}.{name}": value
-        for place, message in enumerate(messages)
+        f"gen_ai.{side}.{index}.{name}": value
+        for index, message in enumerate(messages)
         for name, value in message.items()
     }
 
 
 def test_a_span_of_somebody_else_has_nothing_for_it() -> None:
-    assert told(FOREIGN) == {}
-    assert told({}) == {}
+    assert fields_of(FOREIGN) == {}
+    assert fields_of({}) == {}
     assert (
-        told({"gen_ai.prompt": "Hi", "gen_ai.completion": "Ho", "llm.headers": "x", "traceloop.entity.path": "a"}) == {}
+        fields_of({"gen_ai.prompt": "Hi", "gen_ai.completion": "Ho", "llm.headers": "x", "traceloop.entity.path": "a"})
+        == {}
     )
 
 
 @pytest.mark.parametrize("kind", ["workflow", "task", "agent", "tool"])
 def test_its_kinds(kind: str) -> None:
-    assert told({"traceloop.span.kind": kind}) == {"kind": kind}
+    assert fields_of({"traceloop.span.kind": kind}) == {"kind": kind}
 
 
 @pytest.mark.parametrize(
-    ("written", "kind"), [("chat", "llm"), ("completion", "llm"), ("embedding", "embedding"), ("rerank", "rerank")]
+    ("attribute", "kind"), [("chat", "llm"), ("completion", "llm"), ("embedding", "embedding"), ("rerank", "rerank")]
 )
-def test_the_kinds_of_requests(written: str, kind: str) -> None:
-    assert told({"llm.request.type": written}) == {"kind": kind}
-    assert told({"llm.request.type": written, "traceloop.span.kind": "unknown"}) == {"kind": kind}
-    assert told({"llm.request.type": written, "traceloop.span.kind": "task"}) == {"kind": "task"}
+def test_the_kinds_of_requests(attribute: str, kind: str) -> None:
+    assert fields_of({"llm.request.type": attribute}) == {"kind": kind}
+    assert fields_of({"llm.request.type": attribute, "traceloop.span.kind": "unknown"}) == {"kind": kind}
+    assert fields_of({"llm.request.type": attribute, "traceloop.span.kind": "task"}) == {"kind": "task"}
 
 
-@pytest.mark.parametrize("written", ["unknown", "dance", "", 7, None])
-def test_a_kind_that_nobody_knows_is_left_to_the_next(written: Any) -> None:
-    assert told({"llm.request.type": written, "traceloop.span.kind": written}) == {}
+@pytest.mark.parametrize("attribute", ["unknown", "dance", "", 7, None])
+def test_a_kind_that_nobody_knows_is_left_to_the_next(attribute: Any) -> None:
+    assert fields_of({"llm.request.type": attribute, "traceloop.span.kind": attribute}) == {}
 
 
 @pytest.mark.parametrize(
@@ -68,12 +69,12 @@ def test_a_kind_that_nobody_knows_is_left_to_the_next(written: Any) -> None:
     ],
 )
 def test_its_fields(attributes: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert told(attributes) == expected
+    assert fields_of(attributes) == expected
 
 
 def test_a_conversation_with_tools() -> None:
-    assert told(
-        said(
+    assert fields_of(
+        message_attributes(
             "prompt",
             {"role": "system", "content": "Be brief."},
             {"content": "Weather in Oslo?"},
@@ -88,7 +89,7 @@ def test_a_conversation_with_tools() -> None:
             {"role": "tool", "tool_call_id": "c1", "content": '{"sky":"grey"}'},
             {"role": "tool", "content": "noon"},
         )
-        | said("completion", {"content": "Grey.", "finish_reason": "stop"})
+        | message_attributes("completion", {"content": "Grey.", "finish_reason": "stop"})
     ) == {
         "messages_in": (
             Message.system("Be brief."),
@@ -103,8 +104,8 @@ def test_a_conversation_with_tools() -> None:
 
 
 def test_content_that_is_a_text_of_parts() -> None:
-    assert told(
-        said(
+    assert fields_of(
+        message_attributes(
             "prompt",
             {
                 "role": "user",
@@ -139,8 +140,8 @@ def test_content_that_is_a_text_of_parts() -> None:
 
 
 def test_a_function_call_of_old() -> None:
-    assert told(
-        said(
+    assert fields_of(
+        message_attributes(
             "completion",
             {"finish_reason": "function_call", "function_call.name": "now", "function_call.arguments": "{}"},
         )
@@ -148,14 +149,18 @@ def test_a_function_call_of_old() -> None:
 
 
 def test_the_names_of_the_first_versions() -> None:
-    assert told({"llm.prompts.0.role": "user", "llm.prompts.0.content": "Hi", "llm.completions.0.content": "Ho"}) == {
+    assert fields_of(
+        {"llm.prompts.0.role": "user", "llm.prompts.0.content": "Hi", "llm.completions.0.content": "Ho"}
+    ) == {
         "messages_in": (Message.user("Hi"),),
         "messages_out": (Message.assistant("Ho"),),
     }
 
 
 def test_an_entry_that_cannot_be_read_is_kept() -> None:
-    assert told({"gen_ai.prompt.0.content": {"odd": 1}, "gen_ai.prompt.1": 7, "gen_ai.prompt.2.content": "Hi"}) == {
+    assert fields_of(
+        {"gen_ai.prompt.0.content": {"odd": 1}, "gen_ai.prompt.1": 7, "gen_ai.prompt.2.content": "Hi"}
+    ) == {
         "messages_in": (
             Message.user(Data("unreadable", {"content": {"odd": 1}})),
             Message.user(Data("unreadable", 7)),
@@ -165,15 +170,17 @@ def test_an_entry_that_cannot_be_read_is_kept() -> None:
 
 
 def test_empty_text_gives_no_part() -> None:
-    assert told(said("completion", {"role": "assistant", "content": ""})) == {"messages_out": (Message.assistant(),)}
+    assert fields_of(message_attributes("completion", {"role": "assistant", "content": ""})) == {
+        "messages_out": (Message.assistant(),)
+    }
 
 
 def test_a_finish_alone_says_nothing() -> None:
-    assert told(said("completion", {"finish_reason": "length"})) == {"finish": "length"}
+    assert fields_of(message_attributes("completion", {"finish_reason": "length"})) == {"finish": "length"}
 
 
 def test_tools_are_indexed() -> None:
-    assert told(
+    assert fields_of(
         {
             "llm.request.functions.0.name": "weather",
             "llm.request.functions.0.description": "It is.",
@@ -186,7 +193,7 @@ def test_tools_are_indexed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "value"),
+    ("attribute", "value"),
     [
         ('{"inputs": {"city": "Oslo"}, "tags": [], "kwargs": {}}', {"city": "Oslo"}),
         ('{"inputs": null}', None),
@@ -200,12 +207,12 @@ def test_tools_are_indexed() -> None:
         ({"inputs": 1}, 1),
     ],
 )
-def test_the_input_of_an_entity(written: Any, value: Any) -> None:
-    assert told({"traceloop.entity.input": written}) == {"inputs": value}
+def test_the_input_of_an_entity(attribute: Any, value: Any) -> None:
+    assert fields_of({"traceloop.entity.input": attribute}) == {"inputs": value}
 
 
 @pytest.mark.parametrize(
-    ("written", "value"),
+    ("attribute", "value"),
     [
         ('{"outputs": {"sky": "grey"}, "kwargs": {}}', {"sky": "grey"}),
         ('{"sky": "grey"}', {"sky": "grey"}),
@@ -213,12 +220,12 @@ def test_the_input_of_an_entity(written: Any, value: Any) -> None:
         ("Grey.", "Grey."),
     ],
 )
-def test_the_output_of_an_entity(written: Any, value: Any) -> None:
-    assert told({"traceloop.entity.output": written}) == {"outputs": value}
+def test_the_output_of_an_entity(attribute: Any, value: Any) -> None:
+    assert fields_of({"traceloop.entity.output": attribute}) == {"outputs": value}
 
 
 def test_the_tool_that_a_span_ran() -> None:
-    assert told(
+    assert fields_of(
         {
             "traceloop.span.kind": "tool",
             "traceloop.entity.name": "weather",
@@ -229,7 +236,7 @@ def test_the_tool_that_a_span_ran() -> None:
 
 
 def test_a_result_stands_after_its_call() -> None:
-    assert told(said("prompt", {"role": "tool", "content": "noon", "tool_call_id": " c9 "})) == {
+    assert fields_of(message_attributes("prompt", {"role": "tool", "content": "noon", "tool_call_id": " c9 "})) == {
         "messages_in": (Message("tool", (ToolResult("c9", "noon"),)),)
     }
 
@@ -240,9 +247,9 @@ NAMES = [
     *"traceloop.entity.input traceloop.entity.output llm.request.functions.#.name llm.request.functions.#".split(),
     *"llm.request.functions.#.parameters llm.request.functions.#.description".split(),
     *(
-        f"gen_ai.{side}.#{rest}"
+        f"gen_ai.{side}.#{suffix}"
         for side in ("prompt", "completion")
-        for rest in (
+        for suffix in (
             *" .role .content .tool_call_id .finish_reason .tool_calls .function_call.name".split(" "),
             *".tool_calls.#.id .tool_calls.#.name .tool_calls.#.arguments .tool_calls.#".split(),
         )

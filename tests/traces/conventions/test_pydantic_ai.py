@@ -22,14 +22,16 @@ from palaver.core.messages import Message, ToolCall
 from palaver.traces.model import RawSpan, Span, Tool
 from palaver.traces.span_mapper import to_span
 
-CALLED = Message.assistant(ToolCall("c1", "now", '{"tz":"UTC"}'))
-ASKED = (Message.system("Be brief."), Message.system("You tell the time."), Message.user("Time?"))
-ANSWERED = (CALLED, Message.tool("c1", "noon"), Message.assistant("Noon."))
+CALL_MESSAGE = Message.assistant(ToolCall("c1", "now", '{"tz":"UTC"}'))
+PROMPT = (Message.system("Be brief."), Message.system("You tell the time."), Message.user("Time?"))
+ANSWER = (CALL_MESSAGE, Message.tool("c1", "noon"), Message.assistant("Noon."))
 
 
 def answer(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
-    told = any(isinstance(part, ToolReturnPart) for message in messages for part in message.parts)
-    return ModelResponse(parts=[TextPart("Noon.") if told else ToolCallPart("now", {"tz": "UTC"}, tool_call_id="c1")])
+    after_tool = any(isinstance(part, ToolReturnPart) for message in messages for part in message.parts)
+    return ModelResponse(
+        parts=[TextPart("Noon.") if after_tool else ToolCallPart("now", {"tz": "UTC"}, tool_call_id="c1")]
+    )
 
 
 def mapped(span: ReadableSpan) -> Span:
@@ -60,10 +62,10 @@ async def test_two_runs_of_an_agent_with_a_tool_are_conversations(version: Liter
 
     assert now("UTC") == "noon"
     assert [span.kind for span in spans] == ["agent", "llm", "tool", "llm", "agent", "llm"]
-    run, asked, tool, told, again, _ = spans
-    assert (run.workflow, run.messages_in, run.messages_out, run.outputs) == ("clock", ASKED, ANSWERED, "Noon.")
-    assert (asked.messages_in, asked.messages_out) == (ASKED, (CALLED,))
+    run, first_call, tool, after_tool, second_run, _ = spans
+    assert (run.workflow, run.messages_in, run.messages_out, run.outputs) == ("clock", PROMPT, ANSWER, "Noon.")
+    assert (first_call.messages_in, first_call.messages_out) == (PROMPT, (CALL_MESSAGE,))
     assert (tool.tool, tool.inputs, tool.outputs) == (Tool("now", "c1"), {"tz": "UTC"}, "noon")
-    assert (told.messages_in, told.messages_out) == ((*ASKED, *ANSWERED[:2]), ANSWERED[2:])
-    assert (again.messages_in, again.messages_out) == ((*ASKED, *ANSWERED, Message.user("Sure?")), ANSWERED[2:])
-    assert all(span.usage and span.session and span.notes == () for span in (run, asked, told, again))
+    assert (after_tool.messages_in, after_tool.messages_out) == ((*PROMPT, *ANSWER[:2]), ANSWER[2:])
+    assert (second_run.messages_in, second_run.messages_out) == ((*PROMPT, *ANSWER, Message.user("Sure?")), ANSWER[2:])
+    assert all(span.usage and span.session and span.notes == () for span in (run, first_call, after_tool, second_run))

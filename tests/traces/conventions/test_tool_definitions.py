@@ -1,4 +1,4 @@
-"""The tools that a model could have called, out of the wrappers they are told in."""
+"""Tool definitions, unwrapped from the formats of vendors."""
 
 from typing import Any
 
@@ -12,27 +12,27 @@ from palaver.traces.model import Defined
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 WEATHER = Defined(name="weather", description="Of a city.", parameters=SCHEMA)
-PLAIN = {"name": "weather", "description": "Of a city.", "parameters": SCHEMA}
+WEATHER_TOOL = {"name": "weather", "description": "Of a city.", "parameters": SCHEMA}
 
 
 @pytest.mark.parametrize(
-    "sent",
+    "value",
     [
-        [PLAIN],
-        PLAIN,
-        [{"type": "function", "function": PLAIN}],
-        [{"type": "function", **PLAIN}],
+        [WEATHER_TOOL],
+        WEATHER_TOOL,
+        [{"type": "function", "function": WEATHER_TOOL}],
+        [{"type": "function", **WEATHER_TOOL}],
         [{"name": "weather", "description": "Of a city.", "input_schema": SCHEMA}],
         [{"name": "weather", "description": "Of a city.", "inputSchema": SCHEMA}],
-        [{**PLAIN, "parameters": json.encode(SCHEMA).decode()}],
-        [{"functionDeclarations": [PLAIN]}],
+        [{**WEATHER_TOOL, "parameters": json.encode(SCHEMA).decode()}],
+        [{"functionDeclarations": [WEATHER_TOOL]}],
         [{"toolSpec": {"name": "weather", "description": "Of a city.", "inputSchema": {"json": SCHEMA}}}],
-        [json.encode(PLAIN).decode()],
-        json.encode([{"type": "function", "function": PLAIN}]).decode(),
+        [json.encode(WEATHER_TOOL).decode()],
+        json.encode([{"type": "function", "function": WEATHER_TOOL}]).decode(),
     ],
 )
-def test_a_tool_is_unwrapped(sent: Any) -> None:
-    assert parse_tools(sent) == (WEATHER,)
+def test_a_tool_is_unwrapped(value: Any) -> None:
+    assert parse_tools(value) == (WEATHER,)
 
 
 def test_what_has_no_name_is_left_out() -> None:
@@ -48,5 +48,5 @@ def test_no_more_than_two_thousand_are_kept() -> None:
 
 @given(st.recursive(st.none() | st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(
     st.sampled_from(["name", "function", "tools", "description", "parameters"]), inner), max_leaves=8))  # fmt: skip
-def test_anything_may_be_sent(sent: Any) -> None:
-    assert all(tool.name for tool in parse_tools(sent))
+def test_anything_may_be_sent(value: Any) -> None:
+    assert all(tool.name for tool in parse_tools(value))

@@ -85,34 +85,34 @@ FINISHES = {
 
 
 def pairs(table: dict[str, str]) -> list[tuple[str, str]]:
-    return [(word, kind) for kind, words in table.items() for word in words.split()]
+    return [(value, kind) for kind, values in table.items() for value in values.split()]
 
 
-@pytest.mark.parametrize(("word", "kind"), pairs(OPERATIONS))
-def test_an_operation_of_gen_ai_is_a_kind(word: str, kind: str) -> None:
-    assert operation_kind(word) == kind
+@pytest.mark.parametrize(("value", "kind"), pairs(OPERATIONS))
+def test_an_operation_of_gen_ai_is_a_kind(value: str, kind: str) -> None:
+    assert operation_kind(value) == kind
 
 
 @pytest.mark.parametrize(("table", "rows"), TABLES)
 def test_every_word_of_a_vendor_is_a_kind(table: vocabulary.Kinds, rows: dict[str, str]) -> None:
-    assert {word: lookup_kind(word, table) for word, _ in pairs(rows)} == dict(pairs(rows))
+    assert {value: lookup_kind(value, table) for value, _ in pairs(rows)} == dict(pairs(rows))
 
 
-@pytest.mark.parametrize(("word", "kind"), pairs(AI_SDK))
-def test_an_operation_of_the_ai_sdk_is_a_kind(word: str, kind: str) -> None:
-    assert ai_sdk_kind(word) == kind
+@pytest.mark.parametrize(("value", "kind"), pairs(AI_SDK))
+def test_an_operation_of_the_ai_sdk_is_a_kind(value: str, kind: str) -> None:
+    assert ai_sdk_kind(value) == kind
 
 
-@pytest.mark.parametrize("word", NONSENSE)
-def test_any_other_word_is_none(word: Any) -> None:
-    assert [operation_kind(word), ai_sdk_kind(word), lookup_kind(word, vocabulary.MLFLOW_KINDS)] == [UNSET] * 3
+@pytest.mark.parametrize("value", NONSENSE)
+def test_any_other_word_is_none(value: Any) -> None:
+    assert [operation_kind(value), ai_sdk_kind(value), lookup_kind(value, vocabulary.MLFLOW_KINDS)] == [UNSET] * 3
 
 
-@pytest.mark.parametrize(("word", "finish"), pairs(FINISHES))
-def test_an_answer_ends_in_our_words(word: str, finish: str) -> None:
-    assert parse_finish(word) == parse_finish([word, "other"]) == parse_finish((word,)) == finish
+@pytest.mark.parametrize(("value", "finish"), pairs(FINISHES))
+def test_an_answer_ends_in_our_words(value: str, finish: str) -> None:
+    assert parse_finish(value) == parse_finish([value, "other"]) == parse_finish((value,)) == finish
 
 
-@pytest.mark.parametrize("word", ["other", "unknown", "", None, 7, [], [None], {}])
-def test_an_end_that_we_do_not_know_is_none(word: Any) -> None:
-    assert parse_finish(word) is UNSET
+@pytest.mark.parametrize("value", ["other", "unknown", "", None, 7, [], [None], {}])
+def test_an_end_that_we_do_not_know_is_none(value: Any) -> None:
+    assert parse_finish(value) is UNSET

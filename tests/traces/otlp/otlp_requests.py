@@ -15,34 +15,34 @@ START = 1_794_727_200_123_456_789
 TRACE_ID, SPAN_ID = bytes.fromhex("0af7651916cd43dd8448eb211c80319c"), bytes.fromhex("b7ad6b7169203331")
 
 
-def value(given: Any) -> AnyValue:
-    match given:
+def value(source: Any) -> AnyValue:
+    match source:
         case None:
             return AnyValue()
         case bool():
-            return AnyValue(bool_value=given)
+            return AnyValue(bool_value=source)
         case int():
-            return AnyValue(int_value=given)
+            return AnyValue(int_value=source)
         case float():
-            return AnyValue(double_value=given)
+            return AnyValue(double_value=source)
         case bytes():
-            return AnyValue(bytes_value=given)
+            return AnyValue(bytes_value=source)
         case str():
-            return AnyValue(string_value=given)
+            return AnyValue(string_value=source)
         case list():
-            return AnyValue(array_value=ArrayValue(values=[value(item) for item in given]))
+            return AnyValue(array_value=ArrayValue(values=[value(item) for item in source]))
         case dict():
-            return AnyValue(kvlist_value=KeyValueList(values=pairs(given)))
+            return AnyValue(kvlist_value=KeyValueList(values=pairs(source)))
         case _:
-            raise TypeError(given)
+            raise TypeError(source)
 
 
-def pairs(given: dict[str, Any]) -> list[KeyValue]:
-    return [KeyValue(key=name, value=value(item)) for name, item in given.items()]
+def pairs(source: dict[str, Any]) -> list[KeyValue]:
+    return [KeyValue(key=name, value=value(item)) for name, item in source.items()]
 
 
 def span(attributes: dict[str, Any] | None = None, /, **fields: Any) -> Span:
-    given = {
+    source = {
         "trace_id": TRACE_ID,
         "span_id": SPAN_ID,
         "name": "chat gpt-4o",
@@ -50,7 +50,7 @@ def span(attributes: dict[str, Any] | None = None, /, **fields: Any) -> Span:
         "end_time_unix_nano": START + 812_400_000,
         "attributes": pairs(attributes or {}),
     }
-    return Span(**(given | fields))
+    return Span(**(source | fields))
 
 
 def request(*spans: Span, resource: dict[str, Any] | None = None, scope: str = "my.lib") -> bytes:

@@ -73,11 +73,11 @@ def test_a_bomb_costs_little_memory_and_time() -> None:
         zeros = bytes(MIB)
         return b"".join([packer.compress(zeros) for _ in range(mebibytes)]) + packer.flush()
 
-    def unpack(body: bytes, most: int) -> None:
+    def unpack(body: bytes, max_bytes: int) -> None:
         with pytest.raises(TooLarge):
-            decompress(body, "gzip", RequestLimits(ratio=2_000, decompressed_bytes=most))
+            decompress(body, "gzip", RequestLimits(ratio=2_000, decompressed_bytes=max_bytes))
 
-    assert_bounded(partial(unpack, most=4 * MIB), bomb, 8)
+    assert_bounded(partial(unpack, max_bytes=4 * MIB), bomb, 8)
     large = bomb(512)
     tracemalloc.start()
     unpack(large, DEFAULT_LIMITS.decompressed_bytes)

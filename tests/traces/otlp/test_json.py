@@ -57,18 +57,18 @@ def attribute(value: Any) -> Any:
     ],
 )
 def test_a_value_is_read_however_it_is_written(value: Any, expected: Any) -> None:
-    found = attribute(value)
+    result = attribute(value)
 
-    assert found == expected
-    assert type(found) is type(expected)
+    assert result == expected
+    assert type(result) is type(expected)
 
 
 def test_an_enum_is_a_number_or_a_name() -> None:
     codes = (2, "2", "STATUS_CODE_ERROR", 1, "STATUS_CODE_OK", None)
 
-    found = [read(status={"code": code, "message": None}).failed for code in codes]
+    result = [read(status={"code": code, "message": None}).failed for code in codes]
 
-    assert found == [True, True, True, False, False, False]
+    assert result == [True, True, True, False, False, False]
 
 
 def test_unknown_fields_are_ignored() -> None:
@@ -105,9 +105,9 @@ def test_a_span_that_is_no_object_is_refused_alone() -> None:
 
 
 def test_half_a_character_is_shown_as_a_replacement() -> None:
-    sent = body(SPAN).replace(b'"chat"', rb'"\ud83d \uDE00 \ud83d\ude00 \\ud83d \n"')
+    request_body = body(SPAN).replace(b'"chat"', rb'"\ud83d \uDE00 \ud83d\ude00 \\ud83d \n"')
 
-    assert decode_request(sent, JSON, NOW).spans[0].name == "� � 😀 \\ud83d �"
+    assert decode_request(request_body, JSON, NOW).spans[0].name == "� � 😀 \\ud83d �"
 
 
 def test_a_body_of_half_characters_is_an_invalid_body() -> None:
@@ -131,7 +131,7 @@ def test_a_value_that_is_nested_without_end_is_an_invalid_body() -> None:
 
 
 @pytest.mark.parametrize(
-    "sent",
+    "request_body",
     [
         b"",
         b"[]",
@@ -144,14 +144,16 @@ def test_a_value_that_is_nested_without_end_is_an_invalid_body() -> None:
         b'{"resourceSpans": [{"resource": {"attributes": [{"key": "a", "value": {"intValue": "x"}}]}}]}',
     ],
 )
-def test_what_is_no_request_is_an_invalid_body(sent: bytes) -> None:
+def test_what_is_no_request_is_an_invalid_body(request_body: bytes) -> None:
     with pytest.raises(InvalidBody, match="not an ExportTraceServiceRequest"):
-        decode_request(sent, JSON, NOW)
+        decode_request(request_body, JSON, NOW)
 
 
-@pytest.mark.parametrize("sent", [b"{}", b'{"resourceSpans": null}', b'{"resourceSpans": [{"scopeSpans": [{}]}]}'])
-def test_a_request_without_spans_is_taken(sent: bytes) -> None:
-    assert decode_request(sent, JSON, NOW).spans == []
+@pytest.mark.parametrize(
+    "request_body", [b"{}", b'{"resourceSpans": null}', b'{"resourceSpans": [{"scopeSpans": [{}]}]}']
+)
+def test_a_request_without_spans_is_taken(request_body: bytes) -> None:
+    assert decode_request(request_body, JSON, NOW).spans == []
 
 
 def test_a_large_body_of_empty_objects_is_refused() -> None:
@@ -161,10 +163,10 @@ def test_a_large_body_of_empty_objects_is_refused() -> None:
 
 def test_a_span_of_too_many_objects_is_refused_alone() -> None:
     padded = {"stringValue": "x" * 60}
-    many = [{"key": "a", "value": {"arrayValue": {"values": [padded] * 70 + [{}] * 600_000}}}]
+    wide_attributes = [{"key": "a", "value": {"arrayValue": {"values": [padded] * 70 + [{}] * 600_000}}}]
     filler = SPAN | {"attributes": [{"key": "a", "value": {"stringValue": "y" * 8_000_000}}]}
 
-    batch = decode_request(body(SPAN | {"attributes": many}, filler), JSON, NOW)
+    batch = decode_request(body(SPAN | {"attributes": wide_attributes}, filler), JSON, NOW)
 
     assert (len(batch.spans), batch.rejected) == (1, [RejectedSpan(0, "it has more than 500000 values")])
 

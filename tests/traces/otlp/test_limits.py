@@ -1,4 +1,4 @@
-"""Hostile attributes: what is cut, what is left out, and what is told of it (contract: traces, 5.2; security, S4.5)."""
+"""Hostile attributes: truncated, dropped and noted (contract: traces, 5.2; security, S4.5)."""
 
 from functools import partial
 from typing import Any
@@ -48,14 +48,14 @@ def test_a_long_name_is_left_out(decoded: Decoded) -> None:
 
 
 def test_control_characters_are_shown(decoded: Decoded) -> None:
-    given = {
+    long_values = {
         "a\x00\nb": "c\x00\x1b[31m\td\r\ne\x85",
         "long": "x\x07" * 100,
         "other": "é\x9f" * 100,
         "deep": {"k\x7f": ["\x7f"]},
     }
 
-    raw = one(decoded(request(span(given, name="n\x1b\n", status=Status(message="m\x00")))))
+    raw = one(decoded(request(span(long_values, name="n\x1b\n", status=Status(message="m\x00")))))
 
     assert raw.attributes == {
         "a��b": "c��[31m\td\r\ne�",
@@ -67,23 +67,23 @@ def test_control_characters_are_shown(decoded: Decoded) -> None:
 
 
 def test_of_one_name_the_last_wins(decoded: Decoded) -> None:
-    twice = [KeyValue(key="a", value=AnyValue(int_value=number)) for number in range(3)]
+    duplicates = [KeyValue(key="a", value=AnyValue(int_value=number)) for number in range(3)]
 
-    raw = one(decoded(request(span(attributes=twice))))
+    raw = one(decoded(request(span(attributes=duplicates))))
 
     assert (raw.attributes, raw.dropped) == ({"a": 2}, {})
 
 
 def test_there_are_so_many_attributes_events_and_links(decoded: Decoded) -> None:
-    sent = span(
+    wide = span(
         {f"a{number}": number for number in range(2_100)},
         events=[Span.Event(name="e", attributes=pairs({f"b{number}": 1 for number in range(130)}))] * 1_003,
         links=[Span.Link(trace_id=TRACE_ID, span_id=SPAN_ID)] * 130,
         dropped_events_count=1,
     )
-    sent.attributes.append(KeyValue(key="a0", value=AnyValue(string_value="again")))
+    wide.attributes.append(KeyValue(key="a0", value=AnyValue(string_value="again")))
 
-    raw = one(decoded(request(sent)))
+    raw = one(decoded(request(wide)))
 
     assert (len(raw.attributes), len(raw.events), len(raw.links)) == (2_000, 1_000, 128)
     assert raw.attributes["a0"] == "again"
@@ -116,15 +116,15 @@ def test_names_that_stand_in_rows_are_cut_like_attributes(decoded: Decoded) -> N
 def test_a_text_of_many_megabytes_is_cut_the_same_way(decoded: Decoded, text: str) -> None:
     size = len(text.encode())
     long = text * (10 * MIB // size)
-    sent = span({"small": 1, "long": long}, events=[Span.Event(name="e", attributes=pairs({"in": {"event": [long]}}))])
+    wide = span({"small": 1, "long": long}, events=[Span.Event(name="e", attributes=pairs({"in": {"event": [long]}}))])
 
-    raw = one(decoded(request(sent)))
+    raw = one(decoded(request(wide)))
 
-    shown = "�" if text == "\x00" else text
-    rest = shown * (MAX_TEXT_BYTES // len(shown.encode()))
-    lost = len(long.encode()) - len(rest) * size
-    assert raw.attributes == {"small": 1, "long": rest}
-    assert raw.events[0].attributes == {"in": {"event": [rest]}}
+    character = "�" if text == "\x00" else text
+    expected_text = character * (MAX_TEXT_BYTES // len(character.encode()))
+    lost = len(long.encode()) - len(expected_text) * size
+    assert raw.attributes == {"small": 1, "long": expected_text}
+    assert raw.events[0].attributes == {"in": {"event": [expected_text]}}
     assert raw.notes == ("cut:long", "cut:in")
     assert raw.dropped == {"bytes": 2 * lost}
 
@@ -188,12 +188,12 @@ def test_a_hundred_thousand_attributes_are_no_burden(form: str) -> None:
     media = PROTOBUF if form == "protobuf" else "application/json"
 
     def body(count: int) -> bytes:
-        many = span({f"{number}." + "a." * 30: number for number in range(count)})
-        sent = request(many, span(name="other"))
-        return sent if form == "protobuf" else as_json(sent)
+        wide_span = span({f"{number}." + "a." * 30: number for number in range(count)})
+        wide = request(wide_span, span(name="other"))
+        return wide if form == "protobuf" else as_json(wide)
 
     batches: list[SpanBatch] = []
-    assert_linear(lambda sent: batches.append(decode_request(sent, media, NOW)), body, 100_000)
+    assert_linear(lambda wide: batches.append(decode_request(wide, media, NOW)), body, 100_000)
     assert [(raw.name, len(raw.attributes), raw.dropped) for raw in batches[-1].spans] == [
         ("chat gpt-4o", 2_000, {"attributes": 98_000}),
         ("other", 0, {}),
@@ -201,13 +201,13 @@ def test_a_hundred_thousand_attributes_are_no_burden(form: str) -> None:
 
 
 def test_a_large_span_loses_what_a_small_one_does() -> None:
-    """Large ones are thinned before they are read: what is kept must not depend on that."""
-    twice = [
+    """Large spans are thinned before decoding: the result must not depend on that."""
+    duplicates = [
         *pairs({f"a{number}": number for number in range(2_100)}),
         *pairs({"a0": "last", "é" * 500: 1, "n" * 600: 2}),
     ]
-    small = span(attributes=twice)
-    large = span(attributes=[*twice, *pairs({"a1": "x" * (2 * MIB)})])
+    small = span(attributes=duplicates)
+    large = span(attributes=[*duplicates, *pairs({"a1": "x" * (2 * MIB)})])
 
     first, second = decode_request(request(small, large), PROTOBUF, NOW).spans
 
@@ -253,7 +253,7 @@ def test_a_request_of_values_without_end_is_refused() -> None:
         hostile = field(1, TRACE_ID) + field(2, SPAN_ID) + b"\x4a\x00" * values
         return field(1, field(2, field(2, hostile) * spans))
 
-    assert_linear(lambda sent: decode_request(sent, PROTOBUF, NOW), partial(body, spans=1), 200_000)
+    assert_linear(lambda wide: decode_request(wide, PROTOBUF, NOW), partial(body, spans=1), 200_000)
     with pytest.raises(TooLarge, match="too many values"):
         decode_request(body(500_000, 5), PROTOBUF, NOW)
 

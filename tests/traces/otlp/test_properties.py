@@ -1,4 +1,4 @@
-"""Laws: whatever is sent, decoding gives a batch or says that it is none; what is exported comes back equal."""
+"""Properties: any bytes decode to a batch or raise our errors; an export decodes to equal spans."""
 
 import contextlib
 from datetime import UTC, datetime, timedelta
@@ -17,14 +17,14 @@ from tests.traces.otlp.otlp_requests import JSON, NOW, PROTOBUF, SPAN_ID, TRACE_
 from tests.traces.otlp.test_request_decoding import as_json
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
-SHOWN = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=40)
+PRINTABLE_TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=40)
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 VALUES: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | NUMBERS | SHOWN,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(SHOWN, inner, max_size=3),
+    st.none() | st.booleans() | NUMBERS | PRINTABLE_TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(PRINTABLE_TEXT, inner, max_size=3),
     max_leaves=8,
 )
-ATTRIBUTES = st.dictionaries(SHOWN, VALUES, max_size=5)
+ATTRIBUTES = st.dictionaries(PRINTABLE_TEXT, VALUES, max_size=5)
 MOMENTS = st.integers(0, 2**54).map(
     lambda microseconds: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(0, 0, microseconds)
 )
@@ -38,7 +38,7 @@ BODY = request(
 
 
 def attempted(body: bytes, media_type: str) -> SpanBatch:
-    """Nothing but errors of ours may come out, and what is kept can be written down."""
+    """Only our errors may be raised, and the spans can be encoded."""
     batch = SpanBatch([], [])
     with contextlib.suppress(RequestError):
         batch = decode_request(body, media_type, NOW)
@@ -66,8 +66,8 @@ def test_any_bytes_are_decoded_or_refused(body: bytes) -> None:
 @settings(max_examples=300)
 def test_any_damage_is_decoded_or_refused(changes: list[tuple[int, int]]) -> None:
     damaged = bytearray(BODY)
-    for place, byte in changes:
-        damaged[place] = byte
+    for offset, byte in changes:
+        damaged[offset] = byte
 
     attempted(bytes(damaged), PROTOBUF)
 
@@ -121,24 +121,27 @@ RAWS = st.builds(
     trace_id=TRACE_IDS,
     span_id=SPAN_IDS,
     parent_id=st.none() | SPAN_IDS,
-    name=SHOWN.filter(bool),
+    name=PRINTABLE_TEXT.filter(bool),
     start=MOMENTS,
     duration_ms=st.integers(0, 10**18).map(lambda nanoseconds: nanoseconds / 1e6),
     failed=st.booleans(),
-    status_message=SHOWN,
+    status_message=PRINTABLE_TEXT,
     attributes=ATTRIBUTES,
-    resource=st.dictionaries(st.sampled_from(["service.name", "session.id", "user.id"]), SHOWN),
+    resource=st.dictionaries(st.sampled_from(["service.name", "session.id", "user.id"]), PRINTABLE_TEXT),
     events=st.lists(
         st.builds(
-            SpanEvent, name=SHOWN, at=st.none() | MOMENTS.filter(lambda at: at.year > 1970), attributes=ATTRIBUTES
+            SpanEvent,
+            name=PRINTABLE_TEXT,
+            at=st.none() | MOMENTS.filter(lambda at: at.year > 1970),
+            attributes=ATTRIBUTES,
         ),
         max_size=2,
     ).map(tuple),
     links=st.lists(st.builds(Link, trace_id=TRACE_IDS, span_id=SPAN_IDS, attributes=ATTRIBUTES), max_size=2).map(tuple),
-    scope=st.none() | SHOWN.filter(bool),
+    scope=st.none() | PRINTABLE_TEXT.filter(bool),
     dropped=COUNTS,
     notes=st.lists(st.sampled_from(["cut:" + "n" * 512, "unmapped:gen_ai", "clock"]), unique=True).map(tuple),
-    redactions=st.lists(st.builds(Redaction, SHOWN, SHOWN, st.integers(1, 9)), max_size=2).map(tuple),
+    redactions=st.lists(st.builds(Redaction, PRINTABLE_TEXT, PRINTABLE_TEXT, st.integers(1, 9)), max_size=2).map(tuple),
 ).filter(lambda raw: raw.parent_id != raw.span_id and _ends(raw) < 2**64)
 
 
@@ -149,7 +152,7 @@ def test_what_is_exported_comes_back_equal(raws: list[RawSpan]) -> None:
 
     back = [as_span(raw) for line in encode_lines(records) for raw in decode_request(line, JSON, NOW).spans]
 
-    # A clock that the importer finds wrong is its own finding, whatever the first one found.
+    # The importer may note a wrong clock itself.
     assert [_without_clock(record) for record in back] == [_without_clock(record) for record in records]
 
 
@@ -159,10 +162,10 @@ def test_what_is_sent_on_as_protobuf_comes_back_equal_but_for_what_it_has_no_fie
     records = [msgspec.structs.replace(as_span(raw), notes=(), redactions=()) for raw in raws]
     records = [msgspec.structs.replace(one, dropped=_without_bytes(one.dropped)) for one in records]
 
-    sent = list(encode_requests(records, "protobuf"))
+    requests = list(encode_requests(records, "protobuf"))
 
-    back = [as_span(raw) for request in sent for raw in decode_request(request.body, PROTOBUF, NOW).spans]
-    assert sum(request.spans for request in sent) == len(records)
+    back = [as_span(raw) for request in requests for raw in decode_request(request.body, PROTOBUF, NOW).spans]
+    assert sum(request.spans for request in requests) == len(records)
     assert [_without_clock(record) for record in back] == records
 
 

@@ -21,15 +21,15 @@ Decoded = Callable[..., SpanBatch]
 def as_json(body: bytes) -> bytes:
     """The same request in the other form, written by protobuf itself but for the ids, which OTLP has in hexadecimal."""
     message = ExportTraceServiceRequest.FromString(body)
-    given = MessageToDict(message)
-    for group, sent in zip(given.get("resourceSpans", ()), message.resource_spans, strict=True):
-        for part, scoped in zip(group.get("scopeSpans", ()), sent.scope_spans, strict=True):
+    document = MessageToDict(message)
+    for group, source in zip(document.get("resourceSpans", ()), message.resource_spans, strict=True):
+        for part, scoped in zip(group.get("scopeSpans", ()), source.scope_spans, strict=True):
             for one, original in zip(part.get("spans", ()), scoped.spans, strict=True):
                 one |= {"traceId": original.trace_id.hex().upper(), "spanId": original.span_id.hex()}
                 one["parentSpanId"] = original.parent_span_id.hex()
-                for link, other in zip(one.get("links", ()), original.links, strict=True):
-                    link |= {"traceId": other.trace_id.hex(), "spanId": other.span_id.hex()}
-    return msgspec.json.encode(given)
+                for link, original_link in zip(one.get("links", ()), original.links, strict=True):
+                    link |= {"traceId": original_link.trace_id.hex(), "spanId": original_link.span_id.hex()}
+    return msgspec.json.encode(document)
 
 
 @pytest.fixture(params=["protobuf", "json"])
@@ -43,7 +43,7 @@ def decoded(request: pytest.FixtureRequest) -> Decoded:
 
 
 def test_a_span_is_read_whole(decoded: Decoded) -> None:
-    sent = span(
+    source = span(
         {
             "gen_ai.request.model": "gpt-4o",
             "n": 2,
@@ -62,7 +62,7 @@ def test_a_span_is_read_whole(decoded: Decoded) -> None:
         kind=Span.SPAN_KIND_CLIENT,
     )
 
-    assert decoded(request(sent)) == SpanBatch(
+    assert decoded(request(source)) == SpanBatch(
         spans=[
             RawSpan(
                 trace_id="0af7651916cd43dd8448eb211c80319c",

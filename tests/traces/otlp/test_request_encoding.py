@@ -75,4 +75,4 @@ def test_an_export_that_is_sent_in_again_gives_the_same_records(name: str, resou
     back = [record for line in encode_lines(records) for record in stored(line, JSON)]
 
     assert back == records
-    assert [word for word in REMOVED if word in str(records) or word in str(back)] == []
+    assert [removed_text for removed_text in REMOVED if removed_text in str(records) or removed_text in str(back)] == []

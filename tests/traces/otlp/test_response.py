@@ -1,4 +1,4 @@
-"""What a sender is told, read with OpenTelemetry's own messages."""
+"""Responses to senders, decoded with OpenTelemetry's own messages."""
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTracePartialSuccess,
@@ -27,9 +27,9 @@ def test_some_refused_is_a_partial_success() -> None:
 
 
 def test_at_most_five_reasons_are_given() -> None:
-    many = [RejectedSpan(index, "trace id is zero") for index in range(300)]
+    rejections = [RejectedSpan(index, "trace id is zero") for index in range(300)]
 
-    answer = ExportTraceServiceResponse.FromString(encode_response(many, "protobuf")).partial_success
+    answer = ExportTraceServiceResponse.FromString(encode_response(rejections, "protobuf")).partial_success
 
     assert answer.rejected_spans == 300
     assert answer.error_message == "; ".join(f"spans[{index}]: trace id is zero" for index in range(5))

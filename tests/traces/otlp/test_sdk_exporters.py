@@ -21,14 +21,14 @@ from tests.traces.otlp.otlp_requests import PROTOBUF, pairs
 ERROR, UNSET = Status.STATUS_CODE_ERROR, Status.STATUS_CODE_UNSET
 
 
-def sent(spans: tuple[ReadableSpan, ...]) -> bytes:
-    def given(values: Mapping[str, Any] | None) -> list[KeyValue]:
+def export_request(spans: tuple[ReadableSpan, ...]) -> bytes:
+    def key_values(values: Mapping[str, Any] | None) -> list[KeyValue]:
         return pairs({name: list(one) if isinstance(one, tuple) else one for name, one in (values or {}).items()})
 
     return ExportTraceServiceRequest(
         resource_spans=[
             ResourceSpans(
-                resource=SentResource(attributes=given(one.resource.attributes)),
+                resource=SentResource(attributes=key_values(one.resource.attributes)),
                 scope_spans=[
                     ScopeSpans(
                         scope=InstrumentationScope(name=one.instrumentation_scope.name),
@@ -40,12 +40,12 @@ def sent(spans: tuple[ReadableSpan, ...]) -> bytes:
                                 name=one.name,
                                 start_time_unix_nano=one.start_time or 0,
                                 end_time_unix_nano=one.end_time or 0,
-                                attributes=given(one.attributes),
+                                attributes=key_values(one.attributes),
                                 events=[
                                     Span.Event(
                                         name=event.name,
                                         time_unix_nano=event.timestamp,
-                                        attributes=given(event.attributes),
+                                        attributes=key_values(event.attributes),
                                     )
                                     for event in one.events
                                 ],
@@ -53,7 +53,7 @@ def sent(spans: tuple[ReadableSpan, ...]) -> bytes:
                                     Span.Link(
                                         trace_id=link.context.trace_id.to_bytes(16, "big"),
                                         span_id=link.context.span_id.to_bytes(8, "big"),
-                                        attributes=given(link.attributes),
+                                        attributes=key_values(link.attributes),
                                     )
                                     for link in one.links
                                 ],
@@ -86,7 +86,7 @@ def test_spans_of_the_sdk_are_read_as_they_were_made() -> None:
             pass
     provider.shutdown()
 
-    body = decompress(gzip.compress(sent(exporter.get_finished_spans())), "gzip")
+    body = decompress(gzip.compress(export_request(exporter.get_finished_spans())), "gzip")
     batch = decode_request(body, PROTOBUF, datetime.now(UTC))
 
     chat, agent = batch.spans

@@ -14,7 +14,7 @@ from tests.growth import assert_linear
 MARK = "‹›"
 
 
-def found(name: str, text: str) -> tuple[str, int]:
+def redact_with(name: str, text: str) -> tuple[str, int]:
     return DETECTORS[name](text, DetectorContext(lambda _: MARK, time.thread_time, inf))
 
 
@@ -45,7 +45,7 @@ def found(name: str, text: str) -> tuple[str, int]:
     ],
 )
 def test_what_is_found(name: str, text: str, expected: tuple[str, int] | None) -> None:
-    assert found(name, text) == (expected or (text, 0))
+    assert redact_with(name, text) == (expected or (text, 0))
 
 
 HOSTILE = [
@@ -58,12 +58,12 @@ HOSTILE = [
 @pytest.mark.parametrize("name", sorted(DETECTORS))
 def test_a_hostile_text_costs_no_more_than_its_size(name: str) -> None:
     for piece in HOSTILE:
-        assert_linear(partial(found, name), lambda size, piece=piece: piece * (size // len(piece)), 128 * 1024)
+        assert_linear(partial(redact_with, name), lambda size, piece=piece: piece * (size // len(piece)), 128 * 1024)
 
 
 @given(st.text(st.sampled_from("a1@.: +-(0/DE4b\n_é")), st.sampled_from(sorted(DETECTORS)))
 def test_any_text_is_looked_through(text: str, name: str) -> None:
-    clean, count = found(name, text)
+    clean, count = redact_with(name, text)
 
     assert (count == 0) == (clean == text)
     assert clean.count(MARK) == (count if name != "secrets" else 0)

@@ -1,4 +1,4 @@
-"""Records without what the rules remove: in every field, in the attributes that they came from, and in names."""
+"""Redaction of records: in every field, in the attributes that they came from, and in names."""
 
 import time
 from datetime import UTC, datetime
@@ -103,11 +103,11 @@ def test_values_of_sensitive_names_are_removed_without_a_rule() -> None:
 
 
 def test_a_path_removes_a_value_and_what_it_was_read_from() -> None:
-    sent = '{"patient": {"name": "Ann Lee", "age": 42}, "note": "Ann Lee, 42"}'
+    original = '{"patient": {"name": "Ann Lee", "age": 42}, "note": "Ann Lee, 42"}'
     span = record(
         inputs={"patient": {"name": "Ann Lee", "age": 42}, "note": "Ann Lee, 42"},
         messages_in=(Message.user("I am Ann"),),
-        attributes={"palaver.inputs": sent, "age": 42, "other": "Ann Leeds", "plain": "for Ann Lee!"},
+        attributes={"palaver.inputs": original, "age": 42, "other": "Ann Leeds", "plain": "for Ann Lee!"},
     )
     rules = parse_rules([{"path": "inputs.patient.name"}, {"path": "inputs.*.age", "action": "drop"}])
 
@@ -205,9 +205,9 @@ def test_a_hash_is_the_same_for_the_same_and_another_with_another_key() -> None:
         user="u-1", inputs=[MAIL, f"to {MAIL}", "u-1 and others"], outputs={"n": 1}, attributes={"user.id": "u-1"}
     )
 
-    one, again, other = redact_span(span, rules, KEY), redact_span(span, rules, KEY), redact_span(span, rules, KEY * 9)
+    one, second, other = redact_span(span, rules, KEY), redact_span(span, rules, KEY), redact_span(span, rules, KEY * 9)
 
-    assert one == again
+    assert one == second
     assert one.inputs[1] == f"to {one.inputs[0]}"
     assert one.attributes == {"user.id": one.user}
     assert len({one.user, other.user, one.inputs[0], other.inputs[0], "u-1", MAIL}) == 6
@@ -255,11 +255,11 @@ def test_many_values_that_are_removed_cost_no_more_than_a_moment() -> None:
     span = record(
         inputs=[f"value {number}" for number in range(20_000)], attributes={"a": "value 7 " * 10_000, "b": "value 7"}
     )
-    began = time.thread_time()
+    start_s = time.thread_time()
 
     after = redact_span(span, parse_rules([{"path": "inputs"}]), KEY)
 
-    assert time.thread_time() - began < 5
+    assert time.thread_time() - start_s < 5
     assert (after.inputs, after.attributes) == (MASK, {"a": MASK, "b": MASK})
     assert Redaction("attributes.a", "size") in after.redactions
 
@@ -278,7 +278,7 @@ def test_texts_in_texts_without_end_are_masked() -> None:
 
 
 def test_words_of_ours_are_only_where_we_put_them() -> None:
-    """A name like `type` or `role` is anybody's, deeper in what a tool answered."""
+    """Keys like `type` or `role` are content in a tool's output."""
     hidden = {"type": SECRET, "kind": SECRET, "role": SECRET, "at": SECRET, "call_id": SECRET}
     message = Message("tool", (ToolResult("c", {"x": hidden, **hidden}),), metadata={"m": hidden, **hidden})
 
@@ -299,10 +299,12 @@ def test_a_removed_value_is_no_name_either() -> None:
     assert "u-1" not in str(after)
 
 
-@pytest.mark.parametrize("said", ["name", "text", "parts", "attributes", "role", "type", "user"])
-def test_a_removed_value_that_is_a_word_of_ours_breaks_nothing(said: str) -> None:
+@pytest.mark.parametrize("content", ["name", "text", "parts", "attributes", "role", "type", "user"])
+def test_a_removed_value_that_is_a_word_of_ours_breaks_nothing(content: str) -> None:
     span = record(
-        messages_in=(Message.user(said),), events=(SpanEvent("e", START, {said: said}),), attributes={"a": said}
+        messages_in=(Message.user(content),),
+        events=(SpanEvent("e", START, {content: content}),),
+        attributes={"a": content},
     )
 
     after = redact_span(span, parse_rules([{"path": "messages_in.*.text"}]), KEY)
@@ -339,12 +341,12 @@ def test_rules_of_another_scope_do_not_apply() -> None:
 def test_what_was_removed_is_told_briefly() -> None:
     span = record(attributes={f"name {number}": MAIL for number in range(300)} | {"n" * 2_000: MAIL})
 
-    told = redact_span(span, parse_rules([{"detector": "email"}]), KEY).redactions
+    removed = redact_span(span, parse_rules([{"detector": "email"}]), KEY).redactions
 
-    assert len(told) == 101
-    assert sum(one.count for one in told) == 301
-    assert told[-1] == Redaction("*", "email", 201)
-    assert MAIL not in str(told)
+    assert len(removed) == 101
+    assert sum(one.count for one in removed) == 301
+    assert removed[-1] == Redaction("*", "email", 201)
+    assert MAIL not in str(removed)
 
 
 def test_a_text_that_takes_too_long_is_masked_whole() -> None:
@@ -409,16 +411,16 @@ def test_no_mark_is_left_wherever_it_stood(attributes: dict[str, Any], value: An
 
     after = redact_span(span, parse_rules([{"detector": "email"}]), KEY)
 
-    written = msgspec.json.encode(after).decode()
-    assert SECRET not in written
-    assert MAIL not in written
-    assert msgspec.json.decode(written, type=Span) == msgspec.json.decode(msgspec.json.encode(after), type=Span)
+    encoded = msgspec.json.encode(after).decode()
+    assert SECRET not in encoded
+    assert MAIL not in encoded
+    assert msgspec.json.decode(encoded, type=Span) == msgspec.json.decode(msgspec.json.encode(after), type=Span)
 
 
 @given(st.dictionaries(st.text(), VALUES), st.text("xyz", min_size=8))
 def test_a_value_that_a_path_removes_is_nowhere_in_what_was_sent(attributes: dict[str, Any], name: str) -> None:
-    sent = attributes | {"a": name, "b": f'{{"n": ["{name}"]}}', "c": f"for {name}.", "d": [{"e": name}]}
+    original = attributes | {"a": name, "b": f'{{"n": ["{name}"]}}', "c": f"for {name}.", "d": [{"e": name}]}
 
-    after = redact_span(record(attributes=sent, inputs={"name": name}), parse_rules([{"path": "inputs.name"}]), KEY)
+    after = redact_span(record(attributes=original, inputs={"name": name}), parse_rules([{"path": "inputs.name"}]), KEY)
 
     assert name not in msgspec.json.encode(after).decode()

@@ -56,7 +56,7 @@ def test_a_rule_that_means_nothing_is_refused(table: dict[str, Any], message: st
 
 
 @pytest.mark.parametrize(
-    ("table", "words"),
+    ("table", "hint"),
     [
         ({"detector": ["emial"]}, "Known for detector: secrets, email, phone, card, iban, ip."),
         ({"path": "inputs", "action": "burn"}, "Known for action: mask, hash, drop."),
@@ -67,12 +67,12 @@ def test_a_rule_that_means_nothing_is_refused(table: dict[str, Any], message: st
         ({"path": "input.name"}, "no record has a field 'input'. Known: name, status_message, messages_in,"),
     ],
 )
-def test_a_wrong_word_is_answered_with_the_right_ones(table: dict[str, Any], words: str) -> None:
+def test_a_wrong_word_is_answered_with_the_right_ones(table: dict[str, Any], hint: str) -> None:
     with pytest.raises(SettingsError) as refused:
         parse_rules([table])
 
     assert refused.value.message.startswith("[[redact]] 1: ")
-    assert words in refused.value.message
+    assert hint in refused.value.message
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Runs: what is kept of them without what rules remove, and with every event in its place."""
+"""Redaction of runs: their events keep their order and numbers."""
 
 from typing import Any
 
@@ -40,15 +40,15 @@ EMAIL = {"detector": "email"}
 
 
 def text(*pieces: str, item: str = "i1", first: int = 1, **ended: Any) -> list[Event]:
-    said: list[Event] = [TextStarted(first, item, "m1")]
-    said += [TextDelta(first + place, item, piece) for place, piece in enumerate(pieces, 1)]
-    return [*said, TextEnded(first + len(pieces) + 1, item, "".join(pieces), **ended)]
+    original: list[Event] = [TextStarted(first, item, "m1")]
+    original += [TextDelta(first + index, item, piece) for index, piece in enumerate(pieces, 1)]
+    return [*original, TextEnded(first + len(pieces) + 1, item, "".join(pieces), **ended)]
 
 
 def test_what_stands_across_deltas_is_found_and_every_event_stays() -> None:
-    said = [RunStarted(0, "run_1"), *text("to ada@exa", "mple.org", " and on"), RunFinished(6)]
+    original = [RunStarted(0, "run_1"), *text("to ada@exa", "mple.org", " and on"), RunFinished(6)]
 
-    assert redactor(EMAIL).redact_events(said) == [
+    assert redactor(EMAIL).redact_events(original) == [
         RunStarted(0, "run_1"),
         TextStarted(1, "i1", "m1"),
         TextDelta(2, "i1", f"to {MASK} and on"),
@@ -61,29 +61,29 @@ def test_what_stands_across_deltas_is_found_and_every_event_stays() -> None:
 
 def test_what_says_nothing_of_the_kind_is_the_same() -> None:
     note = Annotation(kind="url", url="https://a.example", start=0, end=2)
-    said = [RunStarted(0), *text("He", "llo", annotations=(note,)), UsageAdded(5), RunCancelled(6)]
+    original = [RunStarted(0), *text("He", "llo", annotations=(note,)), UsageAdded(5), RunCancelled(6)]
 
-    assert redactor(EMAIL).redact_events(said) == said
+    assert redactor(EMAIL).redact_events(original) == original
 
 
 def test_one_item_is_redacted_and_another_is_not() -> None:
-    said = [
+    original = [
         *text("ada@example.org", item="a"),
         *text("Hi", item="b", first=10),
         TextStarted(20, "c"),
         TextDelta(21, "c", "x@y.org"),
     ]
 
-    new = redactor(EMAIL).redact_events(said)
+    new = redactor(EMAIL).redact_events(original)
 
     assert new[:3] == text(MASK, item="a")
-    assert new[3:6] == said[3:6]
+    assert new[3:6] == original[3:6]
     assert new[6:] == [TextStarted(20, "c"), TextDelta(21, "c", MASK)]
 
 
 def test_reasoning_arguments_results_parts_values_and_failures_too() -> None:
     mail = "ada@example.org"
-    said: list[Event] = [
+    original: list[Event] = [
         ReasoningStarted(0, "r"),
         ReasoningDelta(1, "r", mail),
         ReasoningEnded(2, "r", mail, "sealed"),
@@ -97,7 +97,7 @@ def test_reasoning_arguments_results_parts_values_and_failures_too() -> None:
         RunFailed(10, "bad", f"no {mail}", 400, {"of": mail}),
     ]
 
-    assert redactor(EMAIL).redact_events(said) == [
+    assert redactor(EMAIL).redact_events(original) == [
         ReasoningStarted(0, "r"),
         ReasoningDelta(1, "r", MASK),
         ReasoningEnded(2, "r", MASK),
@@ -128,8 +128,8 @@ def test_what_was_removed_from_the_question_is_removed_from_the_answer() -> None
 
 @pytest.mark.parametrize("path", ["messages_in.*.text", "messages_in.0.parts.1.text", "messages_in"])
 def test_paths_name_what_is_asked_whatever_its_number(path: str) -> None:
-    said = (Message.system("Be kind."), Message.user("Hi", "there"))
-    call = redactor({"path": path}).redact_call(Call(workflow="w", messages=said))
+    original = (Message.system("Be kind."), Message.user("Hi", "there"))
+    call = redactor({"path": path}).redact_call(Call(workflow="w", messages=original))
 
     assert call.messages == (Message.system(MASK), Message.user(MASK, MASK))
 
@@ -144,7 +144,7 @@ def test_a_part_that_is_dropped_leaves_its_message() -> None:
 
 def test_ids_and_the_bytes_of_files_stay() -> None:
     image = File(media_type="image/png", data="MDA5IDQxMTExMTExMTExMTExMTE=" + "4111111111111111", filename="a@b.org")
-    said = Message(
+    original = Message(
         role="assistant",
         id="m4111111111111111",
         parts=(
@@ -157,7 +157,7 @@ def test_ids_and_the_bytes_of_files_stay() -> None:
         ),
         metadata={"card": "4111111111111111"},
     )
-    (new,) = redactor({"detector": ["card", "email"]}).redact_messages([said])
+    (new,) = redactor({"detector": ["card", "email"]}).redact_messages([original])
 
     assert new == Message(
         role="assistant",
@@ -172,8 +172,8 @@ def test_ids_and_the_bytes_of_files_stay() -> None:
         ),
         metadata={"card": MASK},
     )
-    (named,) = redactor({"path": "messages_in.*.data"}).redact_messages([Message.user(image)])
-    assert named.parts == (File(media_type="image/png", data=MASK, filename="a@b.org"),)
+    (message,) = redactor({"path": "messages_in.*.data"}).redact_messages([Message.user(image)])
+    assert message.parts == (File(media_type="image/png", data=MASK, filename="a@b.org"),)
 
 
 def test_a_new_run_is_kept_without_it() -> None:
