@@ -130,7 +130,6 @@ class ChatScreen:
                 pass
 
     def end(self, reply: Reply) -> None:
-        """Finish an answer."""
         self._end_line()
         if not reply.messages and reply.finish == "stop":
             self.note("(no answer)")
@@ -224,7 +223,6 @@ class ChatSession:
         self._last_question = ""
 
     def run(self) -> None:
-        """Run until the user leaves."""
         self._screen.welcome(self._workflow.description)
         with asyncio.Runner() as runner, self._screen.input_history(_history_file()):
             engine = runner.run(_new_engine())

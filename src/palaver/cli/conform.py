@@ -50,7 +50,6 @@ class Probe(Struct, frozen=True, kw_only=True):
     protocol: Protocol
     kind: Kind
     name: str
-    """For people."""
     body: dict[str, Any]
     headers: Mapping[str, str] = {}
     path_suffix: str = ""

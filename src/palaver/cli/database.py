@@ -5,17 +5,20 @@ import re
 import secrets
 import shlex
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from palaver.core.ids import sortable_id
 from palaver.server.settings import read_settings
 
 if TYPE_CHECKING:
     from palaver.storage.database import Database
+    from palaver.storage.pagination import Page
 
+RowT = TypeVar("RowT")
+_PAGE_ROWS = 200
 _PASSWORD = re.compile(r"(://[^/?#@:]*):[^/?#]*(?=@)|([?&]password=)[^&#]*")
 
 
@@ -44,6 +47,23 @@ async def use_database(db: str | None) -> AsyncGenerator["Database"]:
         yield database
     finally:
         await database.close()
+
+
+async def load_all_pages(
+    db: str | None, query: "Callable[..., Page[RowT]]", *args: object, **kwargs: Any
+) -> list[RowT]:
+    """Return the rows of all pages of a query that takes a `window`."""
+    from palaver.storage.pagination import Window
+
+    rows: list[RowT] = []
+    after: str | None = None
+    async with use_database(db) as database:
+        while True:
+            page = await database.read(query, *args, window=Window(_PAGE_ROWS, after), **kwargs)
+            rows += page.data
+            after = page.next
+            if after is None:
+                return rows
 
 
 def sqlite_path(url: str) -> Path | None:

@@ -50,13 +50,12 @@ async def _erase(
 ) -> tuple[dict[str, int], list[dict[str, str]]]:
     from palaver.engine.engine import utc_now
     from palaver.storage import erasure
-    from palaver.storage import erasure as testset_origins
 
     label, value = ("user", user) if user is not None else ("session", session)
     assert value is not None
     async with use_database(db) as database:
         counts = await database.read(erasure.count_labelled_data, project, label, value)
-        copies = await database.read(testset_origins.find_copied_rows, project, label, value)  # Before rows are gone.
+        copies = await database.read(erasure.find_copied_rows, project, label, value)  # Before rows are gone.
         while yes and await database.write(erasure.erase_labelled_data, project, label, value, utc_now()):
             pass
     return msgspec.structs.asdict(counts), copies

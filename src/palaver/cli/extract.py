@@ -29,8 +29,6 @@ class _ExtractOptions(NamedTuple):
 
 
 class _RecordReport(NamedTuple):
-    """The output for one value."""
-
     result: Literal["found", "without", "bad"]
     text: str | bytes
     stderr: str = ""

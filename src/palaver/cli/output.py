@@ -4,7 +4,6 @@ import shutil
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -121,7 +120,7 @@ _PREFIX_CHARS = 9 + 12 + _NAME_CHARS + 2 + 10 + 14
 
 
 def format_span_row(row: "SpanListItem") -> str:
-    """Format time, status, name, duration, tokens, input and output."""
+    """Format time of day (UTC), status, name, duration, tokens, input and output."""
     chars = (
         max(12, (shutil.get_terminal_size().columns - _PREFIX_CHARS - 4) // 2)
         if sys.stdout.isatty()
@@ -131,14 +130,7 @@ def format_span_row(row: "SpanListItem") -> str:
     input_text, output_text = (printable(preview_text(side), chars) for side in (row.preview_in, row.preview_out))
     name = printable(row.workflow or row.name, _NAME_CHARS)
     numbers = f"{format_duration(row.duration_ms):>9}  {format_tokens(row):>12}"
-    return (
-        f"{format_time(row.start)}  {status}  {name:<{_NAME_CHARS}}  {numbers}  {input_text} → {output_text}".rstrip()
-    )
-
-
-def format_time(at: datetime) -> str:
-    """Time of day in UTC."""
-    return f"{at:%H:%M:%S}"
+    return f"{row.start:%H:%M:%S}  {status}  {name:<{_NAME_CHARS}}  {numbers}  {input_text} → {output_text}".rstrip()
 
 
 def format_duration(ms: float) -> str:
@@ -150,14 +142,13 @@ def format_duration(ms: float) -> str:
 
 
 def format_tokens(row: "SpanListItem") -> str:
-    """Those that went in and came out."""
     if row.input_tokens is None and row.output_tokens is None:
         return "-"
     return f"{row.input_tokens or 0}+{row.output_tokens or 0}"
 
 
 def preview_text(preview: Any) -> str:
-    """The one line of a preview."""
+    """Return the one line of a preview."""
     match preview:
         case {"text": str(text)}:
             return text

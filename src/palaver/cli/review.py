@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from palaver.cli.database import use_database
+from palaver.cli.database import load_all_pages, use_database
 from palaver.cli.options import db_option, json_option, project_option
 from palaver.cli.output import format_count, format_json, open_output
 from palaver.outbound import printable
@@ -74,18 +74,8 @@ def export_review(review: str, output: str | None, project: str, db: str | None)
 
 async def _load_reviews(db: str | None, project: str, run: str | None) -> "list[Review]":
     from palaver.storage.evaluations import reviews  # Imported late: --help must not wait for SQLAlchemy.
-    from palaver.storage.pagination import Window
 
-    rows: list[Review] = []
-    async with use_database(db) as database:
-        after: str | None = None
-        while True:
-            filters = reviews.ReviewFilters(evaluation=run)
-            page = await database.read(reviews.list_reviews, project, filters, Window(200, after))
-            rows += page.data
-            after = page.next
-            if after is None:
-                return rows
+    return await load_all_pages(db, reviews.list_reviews, project, reviews.ReviewFilters(evaluation=run))
 
 
 def _review_json(review: "Review") -> dict[str, Any]:
@@ -96,7 +86,6 @@ def _review_json(review: "Review") -> dict[str, Any]:
 
 async def _export(db: str | None, project: str, review: str, write: Callable[[bytes], object]) -> int:
     from palaver.storage.evaluations import reviews
-    from palaver.storage.evaluations import reviews as review_items
     from palaver.storage.pagination import Window
 
     lines = 0
@@ -104,9 +93,9 @@ async def _export(db: str | None, project: str, review: str, write: Callable[[by
         review_row = await database.read(reviews.get_review, project, review)
         after: str | None = None
         while True:
-            page = await database.read(review_items.list_items, project, review, Window(200, after))
+            page = await database.read(reviews.list_items, project, review, Window(200, after))
             positions = [item.place for item in page.data]
-            answers = await database.read(review_items.list_answers, project, review, positions)
+            answers = await database.read(reviews.list_answers, project, review, positions)
             for item in page.data:
                 for line in _answer_lines(review_row, item, answers[item.place]):
                     write(line + b"\n")

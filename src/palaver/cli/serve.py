@@ -83,7 +83,6 @@ def _run_workers(settings: Settings) -> int:
 
 
 def _run_as_worker(targets: tuple[str, ...], settings: Settings, sources: Mapping[str, Source], inherit: str) -> None:
-    """Serve as one of the worker processes."""
     from palaver.server.supervisor import InheritedSockets
 
     inherited = InheritedSockets.parse(inherit)

@@ -5,13 +5,14 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import click
 import msgspec
 
-from palaver.cli.database import new_id, use_database
+from palaver.cli.database import load_all_pages, new_id, use_database
 from palaver.cli.input_files import read_progress
 from palaver.cli.options import db_option, json_option, project_option
 from palaver.cli.output import format_count, format_json, open_output
@@ -110,6 +111,7 @@ async def _export(
 
 
 _CHUNK_BYTES = 256 * 1024
+_now = partial(datetime.now, UTC)
 
 
 @click.command(name="import")
@@ -239,13 +241,6 @@ async def _read_chunks_async(stream: BinaryIO) -> AsyncIterator[bytes]:
         yield chunk
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-_CONVERT_CHUNK_BYTES = 256 * 1024
-
-
 @click.command(name="convert")
 @click.argument("source", metavar="IN")
 @click.argument("target", metavar="OUT")
@@ -305,19 +300,19 @@ def _convert_file(
         DEFAULT_LIMITS.check_columns(len(columns))
     header = [name for name in first.report.columns or () if name in columns]
     pieces = write_file(read_rows(), list(dict.fromkeys((*header, *columns))), target_format, meta=sorted(meta))
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        with partial.open("wb") as out:
+        with temporary.open("wb") as out:
             for piece in pieces:
                 out.write(piece)
-        partial.replace(target)
+        temporary.replace(target)
     finally:
-        partial.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     return first.report.rows, len(columns), first.report.wrapped
 
 
 def _read_chunks(stream: BinaryIO) -> Iterator[bytes]:
-    while chunk := stream.read(_CONVERT_CHUNK_BYTES):
+    while chunk := stream.read(_CHUNK_BYTES):
         yield chunk
 
 
@@ -341,7 +336,7 @@ def list_testsets(search: str | None, archived: bool, project: str, as_json: boo
     """
     testsets = asyncio.run(_load_testsets(db, project, search, archived=archived))
     if as_json:
-        click.echo(format_json([_testset_json(testset) for testset in testsets]))
+        click.echo(format_json(testsets))
         return
     width = max((len(printable(testset.name)) for testset in testsets), default=0)
     for testset in testsets:
@@ -353,19 +348,9 @@ def list_testsets(search: str | None, archived: bool, project: str, as_json: boo
 
 
 async def _load_testsets(db: str | None, project: str, search: str | None, *, archived: bool) -> "list[TestSet]":
-    from palaver.storage.pagination import Window
     from palaver.storage.testsets import repository as testsets  # Imported late: --help must not wait for SQLAlchemy.
 
-    rows: list[TestSet] = []
-    async with use_database(db) as database:
-        after: str | None = None
-        while True:
-            window = Window(200, after)
-            page = await database.read(testsets.list_testsets, project, search=search, archived=archived, window=window)
-            rows += page.data
-            after = page.next
-            if after is None:
-                return rows
+    return await load_all_pages(db, testsets.list_testsets, project, search=search, archived=archived)
 
 
 @click.command(name="show")
@@ -385,11 +370,10 @@ def show_testset(name: str, revision: str, limit: int, project: str, as_json: bo
     """
     testset, revision_row, history, rows = asyncio.run(_load_testset(db, project, name, revision, limit))
     if as_json:
-        row_objects = [{"id": row.id, "data": row.data} for row in rows]
-        document = _testset_json(testset) | {
-            "revision": _revision_json(revision_row),
-            "history": [_revision_json(older) for older in history],
-            "rows": row_objects,
+        document = msgspec.to_builtins(testset) | {
+            "revision": revision_row,
+            "history": history,
+            "rows": [{"id": row.id, "data": row.data} for row in rows],
         }
         click.echo(format_json(document))
         return
@@ -424,14 +408,6 @@ async def _load_testset(
 
     async with use_database(db) as database:
         return await database.read(load)
-
-
-def _testset_json(testset: "TestSet") -> dict[str, Any]:
-    return msgspec.to_builtins(testset)
-
-
-def _revision_json(revision: "Revision") -> dict[str, Any]:
-    return msgspec.to_builtins(revision)
 
 
 def _format_cell(value: Any) -> str:

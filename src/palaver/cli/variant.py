@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from palaver.cli.database import new_id, use_database
+from palaver.cli.database import load_all_pages, new_id, use_database
 from palaver.cli.options import db_option, json_option, project_option
 from palaver.cli.output import format_json
 from palaver.core.variants import (
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from palaver.discovery.registry import Registry
-    from palaver.storage.pagination import Page
     from palaver.storage.variants import ImportCounts, Variant
 
 _MAX_FILE_BYTES = 1024 * 1024
@@ -78,18 +77,8 @@ def list_variants(workflow: str | None, project: str, as_json: bool, db: str | N
 
 async def _load_variants(db: str | None, project: str, workflow: str | None) -> "list[Variant]":
     from palaver.storage import variants  # Imported late: --help must not wait for SQLAlchemy.
-    from palaver.storage.pagination import Window
 
-    rows: list[Variant] = []
-    async with use_database(db) as database:
-        after: str | None = None
-        while True:
-            window = Window(200, after)
-            page: Page[Variant] = await database.read(variants.list_variants, project, workflow=workflow, window=window)
-            rows += page.data
-            after = page.next
-            if after is None:
-                return rows
+    return await load_all_pages(db, variants.list_variants, project, workflow=workflow)
 
 
 @command.command(name="diff")
@@ -174,17 +163,8 @@ def export_variants(folder: Path, workflow: str | None, project: str, db: str | 
 
 async def _load_files(db: str | None, project: str, workflow: str | None) -> list[VariantFile]:
     from palaver.storage import variants
-    from palaver.storage.pagination import Window
 
-    files: list[VariantFile] = []
-    async with use_database(db) as database:
-        after: str | None = None
-        while True:
-            page = await database.read(variants.export_variants, project, workflow=workflow, window=Window(200, after))
-            files += page.data
-            after = page.next
-            if after is None:
-                return files
+    return await load_all_pages(db, variants.export_variants, project, workflow=workflow)
 
 
 @command.command(name="import")

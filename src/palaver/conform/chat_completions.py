@@ -28,13 +28,10 @@ class ChatAnswer:
     """The code of the error that ended it; True if it has none."""
 
     def has_content(self) -> bool:
-        """Whether it has any text or call."""
         return any(self.texts.values()) or bool(self.calls)
 
 
 class ChatChecker:
-    """Checks one stream."""
-
     def __init__(self, findings: Findings) -> None:
         self._add = findings.add
         self._first: dict[str, Any] = {}
@@ -94,7 +91,6 @@ class ChatChecker:
                 self._add("C1b", frame, f"{name} is {quote(value.get(name))}, it was {was}")
 
     def _check_usage(self, frame: Frame, value: dict[str, Any], choices: list[Any]) -> None:
-        """Check usage and its position."""
         usage = value.get("usage")
         if self._has_usage is None:
             self._has_usage = "usage" in value

@@ -83,7 +83,6 @@ class Findings:
 
 
 def quote(value: object) -> str:
-    """Quote an untrusted value."""
     return shorten(json.encode(value).decode(), 80)
 
 

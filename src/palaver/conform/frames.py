@@ -29,7 +29,6 @@ class Frame(Struct, frozen=True, kw_only=True):
     closed: bool = True
     """Whether an empty line ends it."""
     value: dict[str, Any] | None = None
-    """Its JSON object."""
     fault: str | None = None
     """Why it has no object."""
 
@@ -39,7 +38,6 @@ class Frame(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """Its data, for messages."""
         return self.data[:8192].decode("utf-8", "replace")
 
 

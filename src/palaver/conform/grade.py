@@ -78,7 +78,6 @@ def check_head(findings: Findings, headers: Mapping[str, str]) -> None:
 
 
 def check_refusal(findings: Findings, status: int, body: bytes) -> None:
-    """Check the response to a malformed request."""
     if not 400 <= status < 500:
         findings.add("E2", None, f"the answer is {status}: {_body_text(body)}")
         return

@@ -462,7 +462,6 @@ class ItemChecker:
         self._compare_part(frame, item, index, part)
 
     def _check_texts(self, frame: Frame, item: _Item, item_object: dict[str, Any]) -> None:
-        """Compare the finished item with its frames."""
         if item.was_added:
             needed = {("function_call_arguments", 0)} if item_object["type"] == "function_call" else set[_Key]()
             for key in (item.pieces.keys() | needed) - item.complete_texts:

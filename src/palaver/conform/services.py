@@ -23,8 +23,6 @@ _ERROR_TYPE = re.compile(r"[A-Z0-9_]+")
 
 
 class ServiceChecker:
-    """Checks one stream."""
-
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
         self._add = findings.add

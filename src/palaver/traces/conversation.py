@@ -193,8 +193,6 @@ class ToolStep(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=
 
 
 class MessageStep(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):
-    """A message and the span that holds it."""
-
     trace_id: str
     span_id: str
     message: Message
@@ -204,8 +202,6 @@ Step: TypeAlias = MessageStep | ToolStep
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """The conversation of one trace."""
-
     trace_id: str
     span_id: str
     """The span that holds the messages."""
@@ -386,7 +382,6 @@ def build_live(head: Span, turn: Turn, source: Span | None = None, *, upto: int 
 
 
 def _extra_inputs(span: Span) -> dict[str, Any]:
-    """Return the inputs other than messages."""
     value = span.inputs
     if not isinstance(value, dict):
         return {}

@@ -38,8 +38,6 @@ _LENGTH_PREFIX_BYTES = 8
 
 
 class DecodeFailure(msgspec.Struct, frozen=True):
-    """An exception that decoding raised."""
-
     error: str
     message: str
 
@@ -152,7 +150,6 @@ class _WorkerProcess:
         return self._is_ready
 
     def run(self, job: "Job") -> "IngestResult":
-        """Send a request and return its rows."""
         from palaver.traces.ingest import IngestResult
 
         _send_message(self._to, msgspec.msgpack.encode(job))

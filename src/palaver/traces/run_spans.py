@@ -26,12 +26,11 @@ from palaver.core.events import (
     ToolReturned,
     ToolStarted,
 )
-from palaver.core.extraction import Prefer, read_conversation
 from palaver.core.fold import fold
 from palaver.core.ids import truncate_id
 from palaver.core.messages import File, Message, ToolCall, Usage
 from palaver.core.runs import Call, RecordMode, Reply, interruption_events
-from palaver.traces.conventions.messages import tidy_conversation
+from palaver.traces.conventions.messages import find_messages
 from palaver.traces.model import Raised, Span, SpanEvent, SpanStatus, Tool
 from palaver.traces.otlp.limits import MAX_SPAN_BYTES, MAX_TEXT_BYTES
 from palaver.traces.run_facts import NO_PARENT_ID, RunFacts, effective_record
@@ -271,14 +270,9 @@ def _set_contents(
         inputs,
         parameters,
         value,
-        messages_in or _find_messages(inputs, "input"),
-        messages_out or _find_messages(value, "output"),
+        messages_in or find_messages(inputs, "input"),
+        messages_out or find_messages(value, "output"),
     )
-
-
-def _find_messages(value: Any, side: Prefer) -> tuple[Message, ...]:
-    conversation = None if value is None else read_conversation(value, side)
-    return () if conversation is None else tidy_conversation(conversation.messages, value)
 
 
 def set_usage(usage: Usage | None, contents: SpanAttributes) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 from msgspec import UNSET
 
-from palaver.core.extraction import Prefer, read_conversation
 from palaver.core.messages import Message, Usage
 from palaver.traces.conventions import (
     agenta,
@@ -23,7 +22,7 @@ from palaver.traces.conventions import (
     pydantic_ai,
 )
 from palaver.traces.conventions.attributes import Convention, SpanFields, parse_label
-from palaver.traces.conventions.messages import assign_call_ids, tidy_conversation
+from palaver.traces.conventions.messages import assign_call_ids, find_messages
 from palaver.traces.model import ConventionName as Name
 from palaver.traces.model import Raised, RawSpan, Span, SpanStatus
 
@@ -118,8 +117,8 @@ class _FieldCollector:
     def conversation(self, attributes: Mapping[str, Any]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
         """Return the messages of both sides, searching inputs and outputs where no attribute held messages."""
         try:
-            messages_in = self.fields.get("messages_in") or _find_messages(self.fields.get("inputs"), "input")
-            messages_out = self.fields.get("messages_out") or _find_messages(self.fields.get("outputs"), "output")
+            messages_in = self.fields.get("messages_in") or find_messages(self.fields.get("inputs"), "input")
+            messages_out = self.fields.get("messages_out") or find_messages(self.fields.get("outputs"), "output")
             return assign_call_ids(gen_ai.prepend_instructions(messages_in, attributes), messages_out)
         except Exception:  # As above.
             self.notes.append("unmapped:messages")
@@ -142,13 +141,6 @@ def _collect_fields(raw: RawSpan) -> _FieldCollector:
     collector.collect_label("session", attributes, "langfuse.session.id")
     collector.collect_label("user", attributes, "langfuse.user.id", "llm.user")
     return collector
-
-
-def _find_messages(value: Any, side: Prefer) -> tuple[Message, ...]:
-    if value is None:
-        return ()
-    conversation = read_conversation(value, side)
-    return () if conversation is None else tidy_conversation(conversation.messages, value)
 
 
 def _usage(fields: Mapping[str, Any]) -> Usage | None:

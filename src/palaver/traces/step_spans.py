@@ -151,7 +151,7 @@ def _parse_side(messages: Sequence[Any], side: Prefer) -> tuple[Message, ...]:
     return parse_messages(list(messages), side) if messages else ()
 
 
-# What went wrong
+# Errors
 
 
 def _recorded_fault(error: BaseException | StepError | None, home: RunSpanContext, losses: Losses) -> StepError | None:
@@ -181,9 +181,6 @@ def _error_type(error: BaseException | StepError) -> str:
 def _exception_event(fault: StepError, at: datetime) -> SpanEvent:
     attributes = {"exception.type": fault.type, "exception.message": fault.message}
     return SpanEvent("exception", at, {name: text for name, text in attributes.items() if text})
-
-
-# Small things
 
 
 def _step_span_id(step: Step, home: RunSpanContext) -> str:

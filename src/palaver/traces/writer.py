@@ -90,7 +90,6 @@ class SpanWriter:
         self._local_task: asyncio.Task[None] | None = None
         self._write_task: asyncio.Task[None] | None = None
         self.stored_count = 0
-        """Number of stored spans."""
         self.dropped_count = 0
         """Number of local runs' spans that were dropped."""
 
@@ -117,7 +116,6 @@ class SpanWriter:
             self._update_batch_ready()
 
     async def run_in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a function in the writer's thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, partial(work, *args, **kwargs))
 
     async def write(self, rows: Sequence[SpanRow]) -> int:
@@ -177,7 +175,6 @@ class SpanWriter:
             await asyncio.wait(tasks)
 
     async def close(self) -> None:
-        """Flush and shut the thread down."""
         await self.flush()
         await asyncio.to_thread(self._thread.shutdown)
 

@@ -17,6 +17,7 @@ import click
 import msgspec
 
 from palaver.cli.database import sqlite_path
+from palaver.cli.output import format_count
 from palaver.core import json
 from palaver.errors import SettingsError
 from palaver.outbound import printable
@@ -63,7 +64,6 @@ _SIGNS: dict[CheckLevel, tuple[str, str]] = {"ok": ("✓", "green"), "warning": 
 
 
 def print_checks(checks: Sequence[Check]) -> None:
-    """Print all checks and a summary."""
     width = max(len(check.subject) for check in checks)
     for check in checks:
         mark, colour = _SIGNS[check.sign]
@@ -78,12 +78,8 @@ def summarize_checks(checks: Sequence[Check]) -> str:
     problems, warnings = (sum(check.sign == sign for check in checks) for sign in ("problem", "warning"))
     if not problems and not warnings:
         return "No problems found."
-    warning_part = f", {_format_plural(warnings, 'warning')}" if warnings else ""
-    return f"{_format_plural(problems, 'problem') if problems else 'No problems'}{warning_part}."
-
-
-def _format_plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    warning_part = f", {format_count(warnings, 'warning')}" if warnings else ""
+    return f"{format_count(problems, 'problem') if problems else 'No problems'}{warning_part}."
 
 
 EXTRA_PURPOSES = {
@@ -112,7 +108,6 @@ class Requirement(NamedTuple):
 
 
 def installed_version(name: str) -> str | None:
-    """Return the version, or None."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -275,7 +270,6 @@ def _check_free_space(path: Path, free: Callable[[Path], int]) -> Iterator[Check
 
 
 def _existing_folder(path: Path) -> Path:
-    """Return the nearest existing parent folder."""
     return next(parent for parent in path.absolute().parents if parent.exists())
 
 
@@ -442,7 +436,6 @@ def _check_settings_modes(settings: Settings, sources: dict[str, Source], path: 
 
 
 def _secret_settings(settings: Settings) -> Iterator[str]:
-    """Yield settings that hold secrets."""
     from palaver.storage.paths import redact_url
 
     if redact_url(settings.db) != settings.db:

@@ -4,6 +4,7 @@ import os
 import platform
 import time
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from palaver.workflows.workflow import FunctionWorkflow, Workflow
 if TYPE_CHECKING:
     from palaver.cli.doctor.checks import Check, ClockReading
 
+_now = partial(datetime.now, UTC)
 _LISTED_PACKAGES = ("palaver", "msgspec", "litestar", "uvicorn", "uvloop", "httptools", "httpx", "pydantic")
 
 
@@ -90,7 +92,6 @@ def _run_checks(targets: tuple[str, ...], db: str | None, as_json: bool) -> int:
 
 def _collect_checks(settings: Settings, sources: dict[str, Source], url: str) -> "list[Check]":
     """Run all checks, in the order in which they are printed."""
-    from palaver.cli.doctor import settings as set_
     from palaver.cli.doctor.checks import (  # Imported late: --help must not wait for them.
         check_clock,
         check_database,
@@ -98,22 +99,19 @@ def _collect_checks(settings: Settings, sources: dict[str, Source], url: str) ->
         check_packages,
         check_port,
     )
+    from palaver.cli.doctor.settings import check_settings
 
     folder = Path.cwd()
     first_reading = _read_clocks()
     database_checks = check_database(url, _now)
     checks = [
         *check_packages(),
-        *set_.check_settings(settings, folder=folder, env=os.environ, database=url, has_key=database_checks.has_key),
+        *check_settings(settings, folder=folder, env=os.environ, database=url, has_key=database_checks.has_key),
         *database_checks.checks,
         *check_port(settings),
         *check_file_modes(settings, sources, folder=folder, database=database_checks.path),
     ]
     return [*checks, *check_clock(first_reading, _read_clocks(), database_checks.report)]
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 def _read_clocks() -> "ClockReading":
@@ -123,7 +121,6 @@ def _read_clocks() -> "ClockReading":
 
 
 def _setting_value(settings: Settings, name: str) -> Any:
-    """Return a setting's value without secrets."""
     if name == "connections":
         return mask_connections(settings.connections)
     if name == "redact":
@@ -160,9 +157,9 @@ def _inspect_workflows(targets: tuple[str, ...], settings: Settings) -> "tuple[l
 
 
 def _package_versions() -> dict[str, str | None]:
-    from palaver.cli.doctor.checks import installed_version as version
+    from palaver.cli.doctor.checks import installed_version
 
-    return {name: version(name) for name in _LISTED_PACKAGES}
+    return {name: installed_version(name) for name in _LISTED_PACKAGES}
 
 
 def _print_report(report: dict[str, Any]) -> None:

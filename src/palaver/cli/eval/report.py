@@ -27,7 +27,6 @@ _COMPARISON_COLUMNS = ("evaluator", "verdict", "base", "now", "difference", "95 
 
 
 def print_outcome(outcome: "EvalOutcome") -> None:
-    """Print the outcome as text."""
     evaluation = outcome.evaluation
     rows = [
         _summary_row(variant.name if index == 0 else "", item)
@@ -56,7 +55,6 @@ def print_failed_gates(failed: Sequence[str]) -> None:
 
 
 def encode_outcome(outcome: "EvalOutcome") -> bytes:
-    """Encode the outcome as JSON."""
     evaluation = outcome.evaluation
     document = {
         "evaluation": evaluation.id,

@@ -99,8 +99,8 @@ async def _import_file(database: "Database", project: str, file: Path, types: Ty
         else ImportTarget(testset=new_id("ts"), is_new=True)
     )
     file_reader = open_reader(format_of(file.name), types=types)
-    async with import_file(database, project, into, file_reader, _read_chunks(file), now=_now) as imported_rows:
-        info, at = CommitInfo(message="palaver eval", at=_now()), _now()
+    async with import_file(database, project, into, file_reader, _read_chunks(file), now=utc_now) as imported_rows:
+        info, at = CommitInfo(message="palaver eval", at=utc_now()), utc_now()
         if testset is not None:
             await database.write(commits.commit, project, testset.id, imported_rows.prepared, info)
         else:
@@ -117,10 +117,6 @@ async def _read_chunks(file: Path) -> AsyncIterator[bytes]:
     with stream:
         while chunk := stream.read(_CHUNK_BYTES):
             yield chunk
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 TERMINAL_INTERVAL_S = 0.25
@@ -216,8 +212,6 @@ _PAGE_CELLS = 100
 
 
 class EvalOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of an evaluation."""
-
     evaluation: Evaluation
     plan: Plan
     summary: EvaluationSummary

@@ -60,7 +60,6 @@ class RawReply(NamedTuple):
         return self.fault == CLOSED or 400 <= self.status < 500 or self.status == 501
 
     def contains(self, text: str) -> bool:
-        """Whether headers or body contain a text."""
         return text.encode() in self.body or any(text in f"{name}: {value}" for name, value in self.headers.items())
 
 
@@ -107,7 +106,6 @@ async def send_request(
 
 
 async def send_raw(target: Target, raw: bytes) -> RawReply:
-    """Send bytes and read the reply."""
     received = bytearray()
     fault = ""
     try:
@@ -192,7 +190,6 @@ class ProbedServer(NamedTuple):
         return [("Authorization", f"Bearer {self.key}")] if self.key is not None else []
 
     async def send(self, method: str, path: str, *headers: tuple[str, str], body: bytes = b"") -> RawReply:
-        """Send a request with our key."""
         return await send_request(self.target, method, path, [*self.credential, *headers], body)
 
     async def send_without_key(
@@ -229,8 +226,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attempt(NamedTuple):
-    """One request of an attack."""
-
     request: str
     """A short description."""
     send: Callable[[], Awaitable[RawReply]]
@@ -254,7 +249,6 @@ def _describe_reply(reply: RawReply) -> str:
 
 
 def status_in(*good: int) -> Callable[[RawReply], bool]:
-    """Accept replies with one of these statuses."""
     return lambda reply: reply.status in good
 
 

@@ -176,7 +176,6 @@ def _span_ids(db: "Connection", project: str, trace: str, prefix: str) -> list[s
 
 
 def _span_lines(span: "Span") -> Iterator[str]:
-    """Yield all non-empty fields of a span."""
     yield click.style(one_line(span.name), bold=True)
     long_fields = ("name", "messages_in", "messages_out", "inputs", "outputs", "attributes", "events", "links")
     for name, value in msgspec.structs.asdict(span).items():

@@ -130,20 +130,18 @@ async def _single(trace: str) -> AsyncIterator[str]:
 async def _trace_ids(database: "Database", project: str, session: str | None, query: "SpanQuery") -> AsyncIterator[str]:
     """Yield the selected traces. A session has every trace with a span of it."""
     from palaver.storage.pagination import Window
-    from palaver.storage.spans import queries as span_arrivals
-    from palaver.storage.spans import queries as span_pages
-    from palaver.storage.spans import queries as span_sessions
+    from palaver.storage.spans import queries
 
     after: str | None = None
     while True:
         window = Window(_PAGE_SIZE, after)
         if session is None:
-            page = await database.read(span_pages.list_traces, project, query, window)
+            page = await database.read(queries.list_traces, project, query, window)
             rows: list[TraceListItem] = page.data
         else:
-            page = await database.read(span_sessions.list_session_traces, project, session, window)
+            page = await database.read(queries.list_session_traces, project, session, window)
             ids = [row.trace_id for row in page.data]
-            rows = await database.read(span_arrivals.list_matching_traces, project, ids, query)
+            rows = await database.read(queries.list_matching_traces, project, ids, query)
         for row in rows:
             yield row.trace_id
         after = page.next

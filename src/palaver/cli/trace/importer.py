@@ -12,6 +12,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TypeAlias, assert_never, cast
 
@@ -83,7 +84,6 @@ _shape = msgspec.json.Decoder(_Shape).decode
 
 
 def read_chunks(file: BinaryIO, name: str) -> Iterator[FileChunk]:
-    """Yield the contents of a file in order."""
     stream = io.BufferedReader(cast("io.RawIOBase", file))
     try:
         if stream.peek(2)[:2] == _GZIP:
@@ -203,6 +203,7 @@ def _line_kind(line: FileLine) -> Literal["record", "request"] | LineFault:
     return LineFault(line.number, reason, is_json=True)
 
 
+_now = partial(datetime.now, UTC)
 _MAX_REASONS = 5
 _TRANSACTION_SPANS = 500
 _MAX_RECORD_BYTES = 32 * 1024 * 1024
@@ -242,8 +243,6 @@ def import_traces(files: tuple[str, ...], as_json: bool, project: str, db: str |
 
 
 class _ImportCounts:
-    """Counts of stored and rejected spans."""
-
     def __init__(self) -> None:
         self.new = self.replaced = self.unchanged = self.rejected = 0
         self.reasons: list[str] = []
@@ -288,8 +287,6 @@ async def _import(db: str | None, project: str, files: Sequence[str], counts: _I
 
 
 class _FileImporter:
-    """Stores the spans of one file."""
-
     def __init__(
         self,
         name: str,
@@ -379,10 +376,6 @@ class _FileImporter:
         counts = self._counts
         counts.new, counts.replaced = counts.new + added.new, counts.replaced + added.replaced
         counts.unchanged += added.ignored
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 def _parse_record(line: FileLine, project: str) -> "Span | str":

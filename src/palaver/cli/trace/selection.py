@@ -131,11 +131,11 @@ def parse_time(text: str | None, option: str) -> datetime | None:
 
 def require_trace_id(db: "Connection", project: str, text: str) -> str:
     """Return the trace id that is or begins with `text`. Raises NotFound unless exactly one matches."""
-    from palaver.storage.spans import queries as span_arrivals
+    from palaver.storage.spans import queries
 
     prefix = text.strip().rstrip("…").lower()
     ids = (
-        span_arrivals.find_traces_by_prefix(db, project, prefix, limit=_MAX_LISTED_IDS + 1)
+        queries.find_traces_by_prefix(db, project, prefix, limit=_MAX_LISTED_IDS + 1)
         if _ID_PREFIX.fullmatch(prefix)
         else []
     )

@@ -3,12 +3,12 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from palaver.cli.database import use_database
+from palaver.cli.database import RowT, use_database
 from palaver.cli.options import db_option, project_option
 from palaver.cli.output import echo, format_span_row
 from palaver.cli.trace.selection import build_query, filter_options
@@ -17,6 +17,7 @@ from palaver.outbound import printable_json
 
 if TYPE_CHECKING:
     from palaver.storage.database import Database
+    from palaver.storage.pagination import Page
     from palaver.storage.spans.queries import SpanListItem, SpanQuery
 
 POLL_INTERVAL_S = 0.5
@@ -71,8 +72,6 @@ def _print(rows: "Sequence[SpanListItem]", as_json: bool) -> None:
 
 
 class SpanFollower:
-    """Follows new spans."""
-
     def __init__(self, database: "Database", project: str, query: "SpanQuery") -> None:
         self._database = database
         self._project = project
@@ -81,33 +80,37 @@ class SpanFollower:
 
     async def start(self, lines: int) -> "Sequence[SpanListItem]":
         """Return the last stored spans; later ones are new."""
-        from palaver.storage.pagination import Window
-        from palaver.storage.spans import queries as span_arrivals
-        from palaver.storage.spans import queries as span_pages
+        from palaver.storage.spans import queries
 
-        self._after = await self._database.read(span_arrivals.last_position)
+        page = await self._first_page(queries.list_spans, lines)
+        return page[::-1]
+
+    async def _first_page(self, query: "Callable[..., Page[RowT]]", lines: int) -> list[RowT]:
+        """Return the newest rows, newest first, and remember the position after them."""
+        from palaver.storage.pagination import Window
+        from palaver.storage.spans import queries
+
+        self._after = await self._database.read(queries.last_position)
         if not lines:
             return []
-        window = Window(lines)
-        page = await self._database.read(span_pages.list_spans, self._project, self._query, window)
-        return page.data[::-1]
+        return (await self._database.read(query, self._project, self._query, Window(lines))).data
 
     async def poll(self) -> "Sequence[SpanListItem]":
         """Return the spans stored since."""
-        from palaver.storage.spans import queries as span_arrivals
+        from palaver.storage.spans import queries
 
         await self._rewind()
         read = self._database.read
-        new = await read(span_arrivals.list_arrivals, self._project, self._after, self._query, limit=_PAGE_SPANS)
+        new = await read(queries.list_arrivals, self._project, self._after, self._query, limit=_PAGE_SPANS)
         if new:
             self._after = new[-1].position
         return [arrival.row for arrival in new]
 
     async def _rewind(self) -> None:
         """Positions are reused after the last spans were erased."""
-        from palaver.storage.spans import queries as span_arrivals
+        from palaver.storage.spans import queries
 
-        self._after = min(self._after, await self._database.read(span_arrivals.last_position))
+        self._after = min(self._after, await self._database.read(queries.last_position))
 
 
 class TraceFollower(SpanFollower):
@@ -115,31 +118,25 @@ class TraceFollower(SpanFollower):
 
     def __init__(self, database: "Database", project: str, query: "SpanQuery") -> None:
         super().__init__(database, project, query)
-        self._waiting: dict[str, float] = {}
+        self._rootless: dict[str, float] = {}
         self._printed: OrderedDict[str, None] = OrderedDict()
 
     async def start(self, lines: int) -> "Sequence[SpanListItem]":
         """Return the last stored traces."""
-        from palaver.storage.pagination import Window
-        from palaver.storage.spans import queries as span_arrivals
-        from palaver.storage.spans import queries as span_pages
+        from palaver.storage.spans import queries
 
-        self._after = await self._database.read(span_arrivals.last_position)
-        if not lines:
-            return []
-        window = Window(lines)
-        page = await self._database.read(span_pages.list_traces, self._project, self._query, window)
-        for row in page.data:
+        page = await self._first_page(queries.list_traces, lines)
+        for row in page:
             self._remember(row.trace_id)
-        return page.data[::-1]
+        return page[::-1]
 
     async def poll(self) -> "Sequence[SpanListItem]":
         """Return the traces completed since."""
-        from palaver.storage.spans import queries as span_arrivals
+        from palaver.storage.spans import queries
 
         await self._rewind()
         read = self._database.read
-        new = await read(span_arrivals.list_arrivals, self._project, self._after, heads=True, limit=_PAGE_SPANS)
+        new = await read(queries.list_arrivals, self._project, self._after, heads=True, limit=_PAGE_SPANS)
         now = time.monotonic()
         ready: list[str] = []
         for position, row in new:
@@ -149,12 +146,12 @@ class TraceFollower(SpanFollower):
             if row.parent_id is None:
                 ready.append(row.trace_id)
             else:
-                self._waiting.setdefault(row.trace_id, now)
-        ready += [trace for trace, since in self._waiting.items() if now - since >= ROOT_TIMEOUT_S]
+                self._rootless.setdefault(row.trace_id, now)
+        ready += [trace for trace, since in self._rootless.items() if now - since >= ROOT_TIMEOUT_S]
         for trace in ready:
-            self._waiting.pop(trace, None)
+            self._rootless.pop(trace, None)
             self._remember(trace)
-        return await read(span_arrivals.list_matching_traces, self._project, ready, self._query) if ready else []
+        return await read(queries.list_matching_traces, self._project, ready, self._query) if ready else []
 
     def _remember(self, trace: str) -> None:
         self._printed[trace] = None

@@ -3,7 +3,7 @@
 `parse_messages` reads messages in any dialect, complete or broken. Conventions whose messages come in indexed fields
 (`build_elements`) or in events (`split_events`) first put each into an object as Chat Completions has it. Calls without
 an id, and results without a call id, get the id `""` at first: the messages of a span may come from two conventions, so
-`mapping` assigns ids to all of them together with `assign_call_ids`.
+`span_mapper` assigns ids to all of them together with `assign_call_ids`.
 """
 
 import re
@@ -46,6 +46,12 @@ _PART_TYPES_TO_TIDY = frozenset((ToolCall, ToolResult, Data))
 _SERVER_CALL, _SERVER_RESULT = "gen-ai:server_tool_call", "gen-ai:server_tool_call_response"
 _OLD_THINKING = "ui-message:thinking"
 """The older name of reasoning, which alone identifies no dialect."""
+
+
+def find_messages(value: Any, side: Prefer) -> tuple[Message, ...]:
+    """Return the conversation anywhere in a value; empty if there is none."""
+    conversation = None if value is None else read_conversation(value, side)
+    return () if conversation is None else tidy_conversation(conversation.messages, value)
 
 
 def parse_messages(value: Any, side: Prefer) -> tuple[Message, ...]:
@@ -212,14 +218,14 @@ def assign_call_ids(
 class _CallIds:
     """Call ids of one span: the ids in use, and which result answers which call."""
 
-    __slots__ = ("_answers", "_last", "_names", "_renamed", "_results", "_taken")
+    __slots__ = ("_call_by_result", "_ids", "_last", "_names", "_renamed", "_results")
 
     def __init__(self, messages: Iterable[Message]) -> None:
         parts = [
             part for message in messages for part in message.parts if type(part) is ToolCall or type(part) is ToolResult
         ]
-        self._taken = {_trim_id(part.call_id) for part in parts}
-        self._renamed, self._answers = _pair_calls(parts)
+        self._ids = {_trim_id(part.call_id) for part in parts}
+        self._renamed, self._call_by_result = _pair_calls(parts)
         self._names: list[str] = []
         self._results = self._last = 0
 
@@ -243,13 +249,13 @@ class _CallIds:
         call_id = self._renamed.get(number, call_id)
         if not call_id:
             self._last = max(number + 1, self._last + 1)
-            while (call_id := f"call_{self._last}") in self._taken:  # A sender's own id may look the same.
+            while (call_id := f"call_{self._last}") in self._ids:  # A sender's own id may look the same.
                 self._last += 1
         self._names.append(call_id)
         return call_id
 
     def _result(self, call_id: str) -> str:
-        call = self._answers.get(self._results)
+        call = self._call_by_result.get(self._results)
         self._results += 1
         return call_id if call is None else self._names[call]
 

@@ -84,7 +84,6 @@ def _after_last_user(messages: Sequence[Message]) -> int:
 
 
 def read_fields(raw: RawSpan) -> SpanFields:
-    """Read the aggregated usage."""
     reader = AttributeReader(raw.attributes)
     return SpanFields(
         input_tokens=reader.count(_AGGREGATED_USAGE + "input_tokens"),

@@ -32,8 +32,6 @@ class RejectedSpan(msgspec.Struct, frozen=True):
 
 
 class SpanBatch(msgspec.Struct, frozen=True):
-    """The decoded spans of one request."""
-
     spans: list[RawSpan]
     rejected: list[RejectedSpan]
     pending: int = 0

@@ -25,8 +25,6 @@ _MAX_GZIP_MEMBERS = 64
 
 
 class RequestLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of one request."""
-
     compressed_bytes: int = 16 * _MIB
     """Bytes of the body as sent."""
     decompressed_bytes: int = 64 * _MIB
@@ -65,7 +63,6 @@ def decompress(body: bytes, encoding: str | None, limits: RequestLimits = DEFAUL
 
 
 def _gunzip(body: bytes, max_bytes: int) -> bytes:
-    """Decompress all members of a gzip body."""
     chunks: list[bytes] = []
     remaining = max_bytes
     for _ in range(_MAX_GZIP_MEMBERS):
@@ -93,7 +90,6 @@ _MAX_REQUEST_BYTES = 1024 * 1024
 class EncodedRequest(NamedTuple):
     body: bytes
     spans: int
-    """Number of spans."""
 
 
 def encode_lines(spans: Iterable[Span]) -> Iterator[bytes]:

@@ -179,12 +179,12 @@ def decode(body: bytes, received_at: datetime, max_spans: int) -> SpanBatch:
         resource = _decode_resource(group.resource, budget)
         for scope in group.scope_spans or ():
             context = SpanContext(received_at, resource, _decode_scope(scope.scope))
-            for sent in scope.spans or ():
+            for raw in scope.spans or ():
                 if count >= max_spans:
                     raise TooLarge(f"The request has more than {max_spans} spans: let the exporter send fewer at once.")
                 count += 1
                 try:
-                    span = _decode_span(sent, context, budget)
+                    span = _decode_span(raw, context, budget)
                 except (InvalidSpan, *_DECODE_ERRORS) as error:
                     rejected.append(RejectedSpan(count - 1, _reason(error)))
                     continue
@@ -221,45 +221,45 @@ def _reason(error: Exception) -> str:
             return str(error)
 
 
-def _decode_resource(sent: Resource | None, budget: ValueBudget) -> dict[str, Any]:
+def _decode_resource(raw: Resource | None, budget: ValueBudget) -> dict[str, Any]:
     """Return the resource's attributes. Losses are not reported, as no span stores them."""
     try:
-        return _decode_attributes(sent.attributes if sent else None, Losses(budget))
+        return _decode_attributes(raw.attributes if raw else None, Losses(budget))
     except InvalidSpan as error:
         raise InvalidBody(f"The body is not an ExportTraceServiceRequest: a resource: {error}.") from None
 
 
-def _decode_scope(sent: Scope | None) -> str | None:
-    return truncate_name((sent and sent.name) or "", "scope", Losses()) or None
+def _decode_scope(raw: Scope | None) -> str | None:
+    return truncate_name((raw and raw.name) or "", "scope", Losses()) or None
 
 
 def _decode_span(data: msgspec.Raw, context: SpanContext, budget: ValueBudget) -> RawSpan | None:
     view = memoryview(data)
     if len(view) > 3 * _MAX_SPAN_OBJECTS and _count_objects(bytes(view)) > _MAX_SPAN_OBJECTS:
         raise InvalidSpan(f"it has more than {_MAX_SPAN_OBJECTS} values")
-    sent = _decode_json_span(data)
+    raw = _decode_json_span(data)
     losses = Losses(budget)
-    trace_id = common.parse_trace_id(_hex_id(sent.trace_id, "trace id"))
-    span_id = common.parse_span_id(_hex_id(sent.span_id, "span id"))
-    losses.attributes += _unsigned(sent.dropped_attributes_count)
-    losses.events += _unsigned(sent.dropped_events_count)
-    losses.links += _unsigned(sent.dropped_links_count)
-    attributes = _decode_attributes(sent.attributes, losses)
+    trace_id = common.parse_trace_id(_hex_id(raw.trace_id, "trace id"))
+    span_id = common.parse_span_id(_hex_id(raw.span_id, "span id"))
+    losses.attributes += _unsigned(raw.dropped_attributes_count)
+    losses.events += _unsigned(raw.dropped_events_count)
+    losses.links += _unsigned(raw.dropped_links_count)
+    attributes = _decode_attributes(raw.attributes, losses)
     if common.is_pending_span(attributes):
         return None
-    redactions = _decode_palaver_fields(sent.palaver, losses)
-    status = sent.status or JsonStatus()
+    redactions = _decode_palaver_fields(raw.palaver, losses)
+    status = raw.status or JsonStatus()
     status_message = truncate_text(status.message or "", "status_message", losses)
-    events, links = _decode_events(sent.events or (), losses), _decode_links(sent.links or (), losses)
+    events, links = _decode_events(raw.events or (), losses), _decode_links(raw.links or (), losses)
     common.check_size(len(view), status_message, attributes, events, links)
     start, duration = common.parse_times(
-        _unsigned(sent.start_time_unix_nano), _unsigned(sent.end_time_unix_nano), context, losses
+        _unsigned(raw.start_time_unix_nano), _unsigned(raw.end_time_unix_nano), context, losses
     )
     return RawSpan(
         trace_id=trace_id,
         span_id=span_id,
-        parent_id=common.parse_parent_id(_optional_hex_id(sent.parent_span_id), span_id, losses),
-        name=common.span_name(sent.name or "", losses),
+        parent_id=common.parse_parent_id(_optional_hex_id(raw.parent_span_id), span_id, losses),
+        name=common.span_name(raw.name or "", losses),
         start=start,
         duration_ms=duration,
         failed=status.code in _ERROR_CODES,
@@ -280,14 +280,14 @@ def _count_objects(text: bytes) -> int:
     return text.count(b"{") - text.count(b"{\\")
 
 
-def _decode_palaver_fields(sent: PalaverFields | None, losses: Losses) -> tuple[Redaction, ...]:
-    if sent is None:
+def _decode_palaver_fields(raw: PalaverFields | None, losses: Losses) -> tuple[Redaction, ...]:
+    if raw is None:
         return ()
-    for text in (sent.notes or ())[:MAX_NOTES]:
+    for text in (raw.notes or ())[:MAX_NOTES]:
         losses.note(_note_text(text))
-    losses.bytes += min(max(sent.bytes or 0, 0), 2**63 - 1)
+    losses.bytes += min(max(raw.bytes or 0, 0), 2**63 - 1)
     return tuple(
-        Redaction(_note_text(one.path), _note_text(one.by), one.count) for one in (sent.redactions or ())[:MAX_NOTES]
+        Redaction(_note_text(one.path), _note_text(one.by), one.count) for one in (raw.redactions or ())[:MAX_NOTES]
     )
 
 
@@ -310,26 +310,26 @@ def _optional_hex_id(text: str | None) -> bytes:
         return b"?"
 
 
-def _int64(sent: Int64) -> int:
+def _int64(raw: Int64) -> int:
     """Raises InvalidSpan if it is not a 64-bit number."""
     try:
-        number = int(sent or 0)
+        number = int(raw or 0)
     except (ValueError, OverflowError):
         number = 2**64
-    if not -(2**63) <= number < 2**64 or (isinstance(sent, float) and not sent.is_integer()):
-        raise InvalidSpan(f"{str(sent)[:40]!r} is not a 64-bit number")
+    if not -(2**63) <= number < 2**64 or (isinstance(raw, float) and not raw.is_integer()):
+        raise InvalidSpan(f"{str(raw)[:40]!r} is not a 64-bit number")
     return number
 
 
-def _unsigned(sent: Int64) -> int:
-    return max(0, _int64(sent))
+def _unsigned(raw: Int64) -> int:
+    return max(0, _int64(raw))
 
 
-def _decode_events(sent: Sequence[JsonEvent], losses: Losses) -> tuple[SpanEvent, ...]:
-    losses.budget.spend(len(sent))
-    losses.events += max(0, len(sent) - MAX_EVENTS)
+def _decode_events(raw: Sequence[JsonEvent], losses: Losses) -> tuple[SpanEvent, ...]:
+    losses.budget.spend(len(raw))
+    losses.events += max(0, len(raw) - MAX_EVENTS)
     events: list[SpanEvent] = []
-    for event in sent[:MAX_EVENTS]:
+    for event in raw[:MAX_EVENTS]:
         losses.attributes += _unsigned(event.dropped_attributes_count)
         at = _unsigned(event.time_unix_nano)
         events.append(
@@ -342,10 +342,10 @@ def _decode_events(sent: Sequence[JsonEvent], losses: Losses) -> tuple[SpanEvent
     return tuple(events)
 
 
-def _decode_links(sent: Sequence[JsonLink], losses: Losses) -> tuple[Link, ...]:
-    losses.budget.spend(len(sent))
+def _decode_links(raw: Sequence[JsonLink], losses: Losses) -> tuple[Link, ...]:
+    losses.budget.spend(len(raw))
     links: list[Link] = []
-    for message in sent:
+    for message in raw:
         link = None
         if len(links) < MAX_LINKS:
             losses.attributes += _unsigned(message.dropped_attributes_count)
@@ -359,12 +359,12 @@ def _decode_links(sent: Sequence[JsonLink], losses: Losses) -> tuple[Link, ...]:
 
 
 def _decode_attributes(
-    sent: Sequence[KeyValue] | None, losses: Losses, max_count: int = MAX_ATTRIBUTES
+    raw: Sequence[KeyValue] | None, losses: Losses, max_count: int = MAX_ATTRIBUTES
 ) -> dict[str, Any]:
-    if not sent:
+    if not raw:
         return {}
-    losses.budget.spend(len(sent))
-    return collect_attributes(((pair.key or "", pair.value) for pair in sent), _decode_value, losses, max_count)
+    losses.budget.spend(len(raw))
+    return collect_attributes(((pair.key or "", pair.value) for pair in raw), _decode_value, losses, max_count)
 
 
 def _decode_value(value: AnyValue | None, name: str, losses: Losses, depth: int = 0) -> Any:
@@ -397,11 +397,11 @@ def _decode_value(value: AnyValue | None, name: str, losses: Losses, depth: int 
     return None
 
 
-def _double(sent: float | str) -> float | str:
+def _double(raw: float | str) -> float | str:
     try:
-        return json_number(float(sent))
+        return json_number(float(raw))
     except ValueError:
-        raise InvalidSpan(f"{str(sent)[:40]!r} is not a number") from None
+        raise InvalidSpan(f"{str(raw)[:40]!r} is not a number") from None
 
 
 def _base64(text: str) -> str:

@@ -205,7 +205,6 @@ class WireReader:
 
 
 def encode_varint(value: int) -> bytes:
-    """Encode a non-negative integer."""
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)

@@ -137,7 +137,6 @@ class ProjectRedactors:
         return self.for_project(span.project).redact_span(add_cost(span, self._config.prices))
 
     def for_project(self, project: str) -> Redactor:
-        """Return the redactor of a project."""
         key = self._config.key
         project = project if key else ""  # Without a key all projects share one.
         redactor = self._redactors.get(project)
@@ -149,7 +148,6 @@ class ProjectRedactors:
 
 
 def project_key(project: str, key: bytes) -> bytes:
-    """Derive a project's key."""
     return hashlib.blake2b(project.encode(), key=key, digest_size=32).digest() if key else b""
 
 
@@ -173,7 +171,6 @@ class RunRedactor:
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor.value_redactor()
         self.has_seen_request = False
-        """Whether it has seen the request."""
 
     # Request
 

@@ -28,8 +28,6 @@ _MAX_STARS = 8
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A rule by path or by detector."""
-
     path: str | None = None
     """Names joined by dots; `*` matches one or more names or indexes: `messages_in.*.text`."""
     detector: tuple[DetectorName, ...] = ()
