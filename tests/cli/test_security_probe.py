@@ -17,7 +17,7 @@ from palaver.cli.security_probe.probe import ATTACKS
 from palaver.core.api_keys import Scope
 from palaver.protocols.base import HttpResponse
 from palaver.server import auth, routing, security, web
-from palaver.server.api import login
+from palaver.server.api import keys
 from palaver.server.app import Server
 from tests.cli.probe_servers import palaver_at, weak, with_key
 
@@ -149,7 +149,7 @@ HOLES: dict[str, tuple[list[tuple[object, str, object]], set[str]]] = {
     ),
     "errors that tell all": ([(Server, "refusal", verbose_refusal)], names_in("errors")),
     "no look at keys": ([(auth.Authenticator, "resolve", anybody)], names_in("no-key wrong-key two-keys")),
-    "a cookie for scripts": ([(login, "session_cookie", plain_cookie)], names_in("cookie")),
+    "a cookie for scripts": ([(keys, "session_cookie", plain_cookie)], names_in("cookie")),
     "no end of sessions": ([(auth.Authenticator, "end_session", no_end)], names_in("cookie")),
 }
 

@@ -38,10 +38,8 @@ SERVES_REQUESTS = ("server/", "protocols/", "storage/", "engine/", "core/")
 OF_FIXED_FIELDS = {
     "protocols/responses/output.py",
     "server/api/boards.py",
-    "server/api/bootstrap.py",
-    "server/api/house.py",
-    "server/api/run_views.py",
-    "server/api/thread_views.py",
+    "server/api/system.py",
+    "server/api/runs.py",
     "server/api/threads.py",
     "server/api/workflows.py",
     "server/logging_setup.py",

@@ -10,7 +10,7 @@ from litestar.types import ControllerRouterHandler
 
 from palaver.core.api_keys import ALL_SCOPES, Scope
 from palaver.core.runs import DEFAULT_PROJECT
-from palaver.server.api import conventions, problems
+from palaver.server.api import conventions
 from palaver.server.api.dependencies import ApiController, bind
 from palaver.server.auth import Caller
 
@@ -33,7 +33,7 @@ def application(handlers: Sequence[ControllerRouterHandler], **dependencies: Any
         bind(handler, dependencies) if isinstance(handler, type) and issubclass(handler, ApiController) else handler
         for handler in handlers
     ]
-    return Litestar(route_handlers=bound, exception_handlers=problems.HANDLERS, logging_config=None)
+    return Litestar(route_handlers=bound, exception_handlers=conventions.EXCEPTION_HANDLERS, logging_config=None)
 
 
 @asynccontextmanager

@@ -17,23 +17,23 @@ from palaver.errors import FaultyCall, InvalidParameter, Overloaded, RateLimited
 from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import (
     After,
-    Asked,
+    ApiRequest,
     Filter,
     Limit,
-    Page,
     Search,
-    Time,
-    answer,
+    Timestamp,
+    encode_object,
+    format_timestamp,
     new_id,
+    object_response,
+    operation_with_body,
     read_body,
-    shown_as,
-    takes,
-    told_time,
+    run_idempotent,
 )
-from palaver.server.api.idempotency import once
 from palaver.server.request import ClientDisconnected
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
+from palaver.storage.pagination import Page
 from palaver.storage.tables import projects
 from tests.server.rest_client import FakeCaller, application, rest_client
 
@@ -42,7 +42,7 @@ NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 class Thing(msgspec.Struct):
     name: str
-    at: Time = "2026-11-15T12:00:00.000000Z"
+    at: Timestamp = "2026-11-15T12:00:00.000000Z"
 
 
 class Inside(msgspec.Struct):
@@ -61,20 +61,20 @@ def things(database: Database, day: list[datetime], settings: Settings) -> list[
     ) -> Page[Thing]:
         return Page([Thing(f"{limit} {after} {search} {workflow}")])
 
-    @post("/api/things", operation_class=takes(Inside))
-    async def make(request: Asked) -> Response[Thing]:
+    @post("/api/things", operation_class=operation_with_body(Inside))
+    async def make(request: ApiRequest) -> Response[Thing]:
         raw, body = await read_body(request, settings, Inside)
 
         def work(db: Connection) -> HttpResponse:
             for thing in body.things:
                 db.execute(insert(projects).values(name=thing.name, created_at=NOON))
-            return shown_as(body.things[0], status=201, location="/api/things/1")
+            return encode_object(body.things[0], status=201, location="/api/things/1")
 
-        return await once(request, database, raw, work, now=lambda: day[0])
+        return await run_idempotent(request, database, raw, work, now=lambda: day[0])
 
     @get("/api/things/{number:int}")
-    async def one(request: Asked, number: FromPath[int]) -> Response[Thing]:
-        return answer(request, Thing(str(number)))
+    async def one(request: ApiRequest, number: FromPath[int]) -> Response[Thing]:
+        return object_response(request, Thing(str(number)))
 
     @get("/api/fails/{number:int}")
     async def fails(number: FromPath[int]) -> None:
@@ -129,7 +129,7 @@ async def names(database: Database) -> set[str]:
     ],
 )
 def test_times_have_microseconds_and_are_utc(moment: datetime, text: str) -> None:
-    assert told_time(moment) == text
+    assert format_timestamp(moment) == text
 
 
 def test_ids_have_a_prefix_and_26_characters() -> None:

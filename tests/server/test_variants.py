@@ -9,9 +9,7 @@ from litestar import Litestar
 
 from palaver import Parameter, workflow
 from palaver.discovery.registry import Registry
-from palaver.server.api.variant_files import VariantFileController
-from palaver.server.api.variant_views import Views
-from palaver.server.api.variants import VariantController
+from palaver.server.api.variants import VariantController, VariantFileController, VariantViews
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from tests.server.rest_client import FakeCaller, application, rest_client
@@ -44,7 +42,7 @@ def variant_app(database: Database, registry: Registry) -> Litestar:
         database=database,
         registry=registry,
         settings=Settings(),
-        variant_views=Views(registry),
+        variant_views=VariantViews(registry),
     )
 
 

@@ -11,16 +11,15 @@ from palaver.errors import WorkflowNotFound
 from palaver.server.api.feedback import FeedbackController
 from palaver.server.api.thread_files import ThreadFileController
 from palaver.server.api.thread_messages import ThreadMessageController
-from palaver.server.api.thread_views import Answering
-from palaver.server.api.threads import ThreadController
+from palaver.server.api.threads import PartialReply, ThreadController
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from tests.server.rest_client import FakeCaller, application, rest_client
 
-speaking: dict[str, Answering] = {}
+speaking: dict[str, PartialReply] = {}
 
 
-async def partial_reply(_project: str, run: str) -> Answering | None:
+async def partial_reply(_project: str, run: str) -> PartialReply | None:
     return speaking.get(run)
 
 

@@ -183,9 +183,9 @@ async def _export(
             async for name in _thread_ids(database, project, ThreadFilters(**filters)):
                 write(await database.read(export_thread, project, name, form, branches))
         elif form == "html":
-            from palaver.server.api.thread_page import shown
+            from palaver.server.api.html_export import read_thread_page
 
-            write(await database.read(shown, project, thread))
+            write(await database.read(read_thread_page, project, thread))
         else:
             write(await database.read(export_thread, project, thread, form, branches))
 

@@ -1,7 +1,7 @@
 """Idempotency-Key: a POST that is sent again does nothing, and gets the response of the first one.
 
 Requests with a run claim the key under the id of the run, so that a repeated request can read that run. All others
-store their response with what they write, in one transaction (`server/api/idempotency.py`).
+store their response with what they write, in one transaction (`server/api/conventions.py`).
 """
 
 import re

@@ -13,7 +13,7 @@ from palaver.evaluation.network_context import OfflineContext
 from palaver.evaluation.plan.plan import Plan, cell_position, slice_cells
 from palaver.evaluation.plan.planner import EvaluationPlanner
 from palaver.evaluation.registry import EvaluatorRegistry
-from palaver.server.api.evaluation_figures import Figures
+from palaver.server.api.evaluation_results import FigureCache
 from palaver.server.evaluation import create_planner
 from palaver.server.rate_limit import RateLimits
 from palaver.server.settings import Settings
@@ -65,7 +65,7 @@ def evaluation_dependencies(database: Database, settings: Settings | None = None
         "database": database,
         "settings": settings,
         "planner": planning(database, settings),
-        "figures": Figures(database),
+        "figures": FigureCache(database),
         "rate_limits": RateLimits(settings),
     }
 

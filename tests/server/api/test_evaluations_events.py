@@ -10,9 +10,8 @@ import msgspec
 import pytest
 
 from palaver.evaluation.runner.progress import EvaluationProgress, estimate_progress
-from palaver.server.api import evaluation_events, evaluation_shown
-from palaver.server.api.evaluation_events import EvaluationEventController
-from palaver.server.api.evaluations import EvaluationController
+from palaver.server.api import evaluation_views, evaluations
+from palaver.server.api.evaluations import EvaluationController, EvaluationEventController
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.evaluations import repository as kept
 from palaver.storage.evaluations.repository import Evaluation
@@ -66,8 +65,8 @@ def read(pieces: bytes) -> list[Frame]:
 
 async def followed(database: Database, evaluation: str, seen: int = 0) -> AsyncIterator[Frame]:
     found, plan = await database.read(kept.get_plan, "default", evaluation)
-    stream = evaluation_events.followed(
-        database, "default", found, evaluation_shown.plan_of(plan), seen, lambda: moment(9)
+    stream = evaluations.evaluation_frames(
+        database, "default", found, evaluation_views.decode_plan(plan), seen, lambda: moment(9)
     )
     async for piece in stream:
         for frame in read(piece):

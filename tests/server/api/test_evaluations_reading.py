@@ -13,9 +13,8 @@ from msgspec import json
 
 from palaver.evaluation.results.export.formats import EXPORT_FORMATS
 from palaver.evaluation.results.statistics import wilson_interval
-from palaver.server.api import evaluation_export, evaluation_figures
-from palaver.server.api.evaluation_reading import EvaluationFigureController
-from palaver.server.api.evaluation_results import EvaluationResultController
+from palaver.server.api import evaluation_export, evaluation_results
+from palaver.server.api.evaluation_results import EvaluationFigureController, EvaluationResultController
 from palaver.server.api.evaluations import EvaluationController
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from tests.server.api.evaluated import answer_all, evaluation_dependencies, with_set
@@ -47,7 +46,12 @@ on_both = pytest.mark.parametrize("database", ["memory", "postgresql"], indirect
 
 
 def app(database: Database) -> Any:
-    controllers = [EvaluationController, EvaluationFigureController, EvaluationResultController]
+    controllers = [
+        EvaluationController,
+        EvaluationFigureController,
+        evaluation_export.EvaluationExportController,
+        EvaluationResultController,
+    ]
     return application(controllers, **evaluation_dependencies(database), wake_runner=lambda: None)
 
 
@@ -189,7 +193,7 @@ async def test_scores_of_what_still_runs_are_read_each_time(
 async def test_of_scores_no_more_are_kept_than_there_is_room_for(
     database: Database, looked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluation_figures, "_BYTES", 500)  # One has 258.
+    monkeypatch.setattr(evaluation_results, "_MAX_CACHED_BYTES", 500)  # One has 258.
     async with rest_client(app(database)) as http:
         first, second = await run(http, database), await run(http, database)
 
@@ -210,7 +214,7 @@ async def test_what_computes_is_loaded_beside_the_loop_once_somebody_looks(
         threads.append(threading.current_thread() is threading.main_thread())
         loop.call_soon_threadsafe(loaded.set)
 
-    monkeypatch.setattr(evaluation_figures, "_load", load)
+    monkeypatch.setattr(evaluation_results, "_import_statistics", load)
     async with rest_client(app(database)) as http:
         assert (await http.get("/api/evaluations")).json()["data"] == []
         before = list(threads)
@@ -307,8 +311,8 @@ async def test_every_format_is_a_file_to_keep(http: httpx.AsyncClient, database:
 async def test_an_export_has_every_cell_however_many_pages_they_are(
     http: httpx.AsyncClient, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluation_export, "_PAGE", 2)
-    monkeypatch.setattr(evaluation_export, "PIECE", 10)
+    monkeypatch.setattr(evaluation_export, "_PAGE_SIZE", 2)
+    monkeypatch.setattr(evaluation_export, "PIECE_BYTES", 10)
     evaluation = await run(http, database, repeats=2)
 
     lines = (await http.get(f"/api/evaluations/{evaluation}/export", params={"format": "jsonl"})).text.splitlines()
@@ -351,7 +355,7 @@ async def test_an_export_that_nobody_reads_any_longer_ends(database: Database, m
 
     def write(cells: Any) -> Any:
         try:
-            yield b"x" * evaluation_export.PIECE
+            yield b"x" * evaluation_export.PIECE_BYTES
             while True:  # It reads and reads, and has nothing to say.
                 assert len(list(cells())) == 6
                 loop.call_soon_threadsafe(begun.set)
@@ -360,7 +364,7 @@ async def test_an_export_that_nobody_reads_any_longer_ends(database: Database, m
 
     monkeypatch.setitem(cast("dict[Any, Any]", EXPORT_FORMATS), "csv", EXPORT_FORMATS["csv"]._replace(write=write))
     make: Any = lambda cells: cells  # noqa: E731
-    lines = evaluation_export.streamed(database, "default", evaluation, "csv", make)
+    lines = evaluation_export.export_pieces(database, "default", evaluation, "csv", make)
     await anext(lines)
     reading = asyncio.ensure_future(anext(lines))
     await begun.wait()

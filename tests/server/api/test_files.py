@@ -146,7 +146,7 @@ async def test_a_name_is_kept_and_told_safely(http: httpx.AsyncClient, given: st
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_any_name_makes_a_header_of_one_line_in_ascii(name: str) -> None:
-    header = files.disposition(name)
+    header = files.content_disposition(name)
 
     assert header.isascii()
     assert header.isprintable()
@@ -301,7 +301,7 @@ async def test_a_file_that_is_deleted_while_it_is_read_ends_short(http: httpx.As
     made = (await http.post("/api/files", content=b"x" * (kept.CHUNK_BYTES + 1), headers=HEAD)).json()
     file = await database.read(kept.get_file, "default", made["id"])
     assert file is not None
-    reading = files._pieces(database, file)
+    reading = files._read_pieces(database, file)
 
     assert len(await anext(reading)) == kept.CHUNK_BYTES
     (await http.delete(made["url"])).raise_for_status()

@@ -13,10 +13,9 @@ from sqlalchemy import insert, update
 from palaver.core.messages import Message
 from palaver.server.api.evaluation_results import EvaluationResultController
 from palaver.server.api.evaluations import EvaluationController
-from palaver.server.api.review_items import ReviewItemController
-from palaver.server.api.reviews import ReviewController
-from palaver.server.api.trace_scores import TraceScoreController
-from palaver.server.api.trace_views import Asker
+from palaver.server.api.reviews import ReviewController, ReviewItemController
+from palaver.server.api.trace_views import TraceQueryRunner
+from palaver.server.api.traces import TraceScoreController
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as kept_evaluations
@@ -74,7 +73,7 @@ async def people(database: Database) -> AsyncIterator[People]:
         ],
         **evaluation_dependencies(database, SETTINGS),
         wake_runner=lambda: None,
-        run_query=Asker(database, SETTINGS),
+        run_query=TraceQueryRunner(database, SETTINGS),
     )
     async with AsyncExitStack() as stack:
         whos = {name: FakeCaller(key=(name * 3)[:8]) for name in ("ann", "bob", "cyd")}

@@ -11,7 +11,7 @@ from sqlalchemy import insert
 from palaver.core.messages import Message
 from palaver.core.runs import Call
 from palaver.discovery.registry import Registry
-from palaver.server.api import testset_cutting, testset_rows, testsets
+from palaver.server.api import testset_revisions, testsets
 from palaver.server.redaction import RedactionPolicy
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
@@ -42,7 +42,7 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
 def app(database: Database, **settings: Any) -> Any:
     made = Settings(**settings)
     return application(
-        [testsets.TestSetController, testset_rows.TestSetRowController, testset_cutting.TestSetCaseController],
+        [testsets.TestSetController, testset_revisions.TestSetRowController, testset_revisions.TestSetCaseController],
         database=database,
         settings=made,
         redaction=RedactionPolicy(made, Registry([])),

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from sqlalchemy import func, select
 
-from palaver.server.api import testset_files, testset_revisions, testset_rows, testsets
+from palaver.server.api import testset_files, testset_revisions, testsets
 from palaver.server.rate_limit import RateLimits
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
@@ -33,7 +33,7 @@ def app(database: Database, settings: Settings | None = None) -> Any:
         [
             testsets.TestSetController,
             testset_revisions.TestSetRevisionController,
-            testset_rows.TestSetRowController,
+            testset_revisions.TestSetRowController,
             testset_files.TestSetFileController,
         ],
         database=database,

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from palaver.server.api import testset_rows, testsets
+from palaver.server.api import testset_revisions, testsets
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from tests.server.rest_client import application, rest_client
@@ -17,7 +17,7 @@ async def http(request: pytest.FixtureRequest) -> AsyncIterator[httpx.AsyncClien
     url = MEMORY_URL if request.param == "memory" else request.getfixturevalue("postgres_url")
     database: Database = open_database(url)
     app = application(
-        [testsets.TestSetController, testset_rows.TestSetRowController], database=database, settings=Settings()
+        [testsets.TestSetController, testset_revisions.TestSetRowController], database=database, settings=Settings()
     )
     async with rest_client(app) as client:
         yield client

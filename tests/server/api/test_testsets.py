@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from palaver.core.api_keys import Scope
-from palaver.server.api import testset_revisions, testset_rows, testsets
+from palaver.server.api import testset_revisions, testsets
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from tests.server.rest_client import FakeCaller, application, rest_client
@@ -26,7 +26,11 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
 def app(database: Database, settings: Settings | None = None) -> Any:
     made = settings or Settings()
     return application(
-        [testsets.TestSetController, testset_revisions.TestSetRevisionController, testset_rows.TestSetRowController],
+        [
+            testsets.TestSetController,
+            testset_revisions.TestSetRevisionController,
+            testset_revisions.TestSetRowController,
+        ],
         database=database,
         settings=made,
     )

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.server.api.thread_page import POLICY
+from palaver.server.api.html_export import PAGE_POLICY
 from palaver.storage.database import Database
 from palaver.storage.threads import repository as kept
 from palaver.storage.threads.repository import ThreadChanges
@@ -164,8 +164,8 @@ async def test_nothing_that_was_said_can_act_in_a_page(  # S7.4
 
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert answer.headers["content-disposition"] == f'attachment; filename="{thread}.html"'
-    assert answer.headers["content-security-policy"] == f"{POLICY}; sandbox"
-    assert ("meta", "content", POLICY) in seen.attributes
+    assert answer.headers["content-security-policy"] == f"{PAGE_POLICY}; sandbox"
+    assert ("meta", "content", PAGE_POLICY) in seen.attributes
     assert set(seen.tags) == {
         "html", "head", "meta", "title", "style", "body", "h1", "h2", "article", "p", "em", "pre", "details",
         "summary", "img", "script",
@@ -181,7 +181,7 @@ async def test_nothing_that_was_said_can_act_in_a_page(  # S7.4
         "data:image/gif;base64,iVBORw0KGgo=",
     }
     assert ("script", "type", "application/json") in seen.attributes
-    assert "default-src 'none'" in POLICY
+    assert "default-src 'none'" in PAGE_POLICY
     data = re.search(r'<script type="application/json" id="thread">(.*?)</script>', answer.text, re.DOTALL)
     assert data is not None
     assert "<" not in data[1]

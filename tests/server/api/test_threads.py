@@ -8,7 +8,7 @@ from litestar import Litestar
 
 from palaver.core.boards import BoardColumn, BoardRow, Cell, Grid
 from palaver.core.messages import Message
-from palaver.server.api.thread_views import Answering
+from palaver.server.api.threads import PartialReply
 from palaver.storage import boards, files, runs
 from palaver.storage.boards import Board
 from palaver.storage.database import Database
@@ -367,7 +367,7 @@ async def test_what_a_run_is_saying_is_shown_below_what_it_answers(http: httpx.A
     await database.write(kept.claim_thread, "default", thread, "run_1")
     half = Message(role="assistant", parts=(), id="s1")
     said = [half, Message(role="assistant", parts=(), id="s2"), Message(role="assistant", parts=())]
-    speaking["run_1"] = Answering(answers="u1", messages=said, since=datetime(2026, 1, 1, tzinfo=UTC))
+    speaking["run_1"] = PartialReply(answers="u1", messages=said, since=datetime(2026, 1, 1, tzinfo=UTC))
 
     elsewhere = await ids(http, thread)
     answered = (await http.get(f"/api/threads/{thread}/messages?at=u1")).json()["data"]

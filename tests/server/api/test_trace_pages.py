@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from palaver.server.api import trace_page
-from palaver.server.api.html_page import POLICY
+from palaver.server.api import html_export
+from palaver.server.api.html_export import PAGE_POLICY
 from tests.server.api.test_thread_files import ATTACKS, _Seen
 from tests.server.keyed_server import keyed_server
 from tests.server.traced_server import chat, send, span, span_id, trace_id, traced_server
@@ -61,9 +61,9 @@ async def test_nothing_in_a_trace_can_act_in_its_page(attack: str) -> None:  # S
         seen = read(page)
         assert page.headers["content-type"] == "text/html; charset=utf-8"
         assert page.headers["content-disposition"] == f'attachment; filename="{name}"'
-        assert page.headers["content-security-policy"] == f"{POLICY}; sandbox"
+        assert page.headers["content-security-policy"] == f"{PAGE_POLICY}; sandbox"
         assert page.headers["x-content-type-options"] == "nosniff"
-        assert ("meta", "content", POLICY) in seen.attributes
+        assert ("meta", "content", PAGE_POLICY) in seen.attributes
         assert set(seen.tags) <= {
             "html", "head", "meta", "title", "style", "body", "h1", "h2", "article", "p", "pre", "details", "summary",
             "span", "div", "svg", "rect", "script",
@@ -81,7 +81,7 @@ async def test_nothing_in_a_trace_can_act_in_its_page(attack: str) -> None:  # S
 
 
 async def test_a_page_shows_the_conversation_and_the_tree_of_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_page, "AT_ONCE", 2)
+    monkeypatch.setattr(html_export, "SPAN_BATCH_SIZE", 2)
     async with traced_server(*trace("Why?")) as house:
         answer = await house.http.get(f"/api/traces/{T}/export.html")
 
@@ -103,7 +103,7 @@ async def test_a_page_shows_the_conversation_and_the_tree_of_a_trace(monkeypatch
 async def test_a_span_shows_the_beginning_of_what_is_long_and_the_file_has_all_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(trace_page, "LONG", 10)
+    monkeypatch.setattr(html_export, "MAX_TEXT_CHARS", 10)
     async with traced_server(span("root", long="0123456789abc")) as house:
         answer = await house.http.get(f"/api/traces/{T}/export.html")
 
@@ -130,8 +130,8 @@ async def test_a_session_is_a_page_with_its_branches(monkeypatch: pytest.MonkeyP
     ]
     async with traced_server(*turns) as house:
         answer = await house.http.get("/api/sessions/thread.html", params={"session": "a b"})
-        monkeypatch.setattr(trace_page, "SESSION_BYTES", 1)
-        monkeypatch.setattr(trace_page, "_TRACES", 1)
+        monkeypatch.setattr(html_export, "MAX_SESSION_BYTES", 1)
+        monkeypatch.setattr(html_export, "_TRACE_BATCH_SIZE", 1)
         cut = await house.http.get("/api/sessions/thread.html", params={"session": "a b"})
 
     assert re.findall(r'<p dir="auto">(.*?)</p>', answer.text) == ["Hi", "Hello.", "And?", "Well.", "But?", "No."]

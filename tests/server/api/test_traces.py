@@ -8,7 +8,7 @@ import pytest
 
 from palaver.core.extraction import CELL, preview_messages
 from palaver.core.messages import Message
-from palaver.server.api import spans as spans_api
+from palaver.server.api import traces as spans_api
 from tests.server.keyed_server import KeyedServer, keyed_server
 from tests.server.traced_server import chat, send, span, span_id, trace_id, traced_server
 
@@ -221,7 +221,7 @@ async def test_the_record_of_a_span_has_all_of_it() -> None:
 
 
 async def test_what_is_long_is_cut_and_can_be_had_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans_api, "PIECE", 50_000)
+    monkeypatch.setattr(spans_api, "PIECE_CHARS", 50_000)
     long = "ä" * 100_000
     async with traced_server(span("a", long=long, short="x", nested=[{"deep": long}], yes=True)) as house:
         record = (await house.http.get(f"/api/spans/{T}/{span_id('a')}")).json()
@@ -236,7 +236,7 @@ async def test_what_is_long_is_cut_and_can_be_had_in_pieces(monkeypatch: pytest.
             text, offset = text + piece["text"], piece["next"]
         absent = (await house.http.get(f"/api/spans/{T}/{span_id('a')}?part=tools&offset=0")).json()
 
-    short = "ä" * spans_api.SHORT_TEXT
+    short = "ä" * spans_api.MAX_SHORTENED_TEXT_CHARS
     assert record["attributes"] == {"long": short, "short": "x", "nested": [{"deep": short}], "yes": True}
     assert httpx.Response(200, text=text).json() == {
         "long": long,
@@ -248,7 +248,7 @@ async def test_what_is_long_is_cut_and_can_be_had_in_pieces(monkeypatch: pytest.
 
 
 async def test_what_is_long_because_it_is_many_is_shown_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans_api, "SHORT_PART", 70_000)
+    monkeypatch.setattr(spans_api, "MAX_SHORTENED_PART_BYTES", 70_000)
     many: dict[str, Any] = {f"name.{n}": "x" * 100 for n in range(1_000)}
     async with traced_server(span("a", **many)) as house:
         record = (await house.http.get(f"/api/spans/{T}/{span_id('a')}")).json()

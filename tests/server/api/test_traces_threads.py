@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from sqlalchemy import Connection
 
-from palaver.server.api import trace_export, trace_sessions
-from palaver.server.api.spans import SHORT_TEXT
+from palaver.server.api import sessions, streaming, trace_export
+from palaver.server.api.traces import MAX_SHORTENED_TEXT_CHARS
 from tests.server.keyed_server import keyed_server
 from tests.server.traced_server import chat, send, span, span_id, trace_id, traced_server
 
@@ -102,8 +102,8 @@ async def test_a_long_conversation_is_shown_from_the_beginning_of_each_text_unle
         return told["steps"][place]["message"]["parts"][0]["text"]
 
     assert (text(whole, 0), text(whole, 1), whole["cut"]) == (long, "Short.", 0)
-    assert (text(short, 0), text(short, 1)) == (long[:SHORT_TEXT], "Short.")
-    assert short["cut"] == len(long) - SHORT_TEXT
+    assert (text(short, 0), text(short, 1)) == (long[:MAX_SHORTENED_TEXT_CHARS], "Short.")
+    assert short["cut"] == len(long) - MAX_SHORTENED_TEXT_CHARS
 
 
 async def test_a_sessions_traces_are_one_conversation() -> None:
@@ -149,12 +149,12 @@ async def test_a_long_session_comes_in_pages(monkeypatch: pytest.MonkeyPatch) ->
     async with traced_server(*spans) as house:
         first = await house.http.get("/api/sessions/s/thread?limit=6")
         rest = await house.http.get("/api/sessions/s/thread", params={"after": first.json()["next"]})
-        monkeypatch.setattr(trace_sessions, "MOST_READ", 1)
+        monkeypatch.setattr(sessions, "MAX_READ_BYTES", 1)
         few = await house.http.get("/api/sessions/s/thread")
 
     assert [len(tab) for tab in texts(first)] == [12]
     assert texts(rest) == [["q6", "a6", "q7", "a7"]]
-    assert (few.json()["traces"], few.json()["next"] is None) == (trace_sessions.FEW, False)
+    assert (few.json()["traces"], few.json()["next"] is None) == (sessions.DEFAULT_TURN_LIMIT, False)
 
 
 async def test_going_on_from_a_trace() -> None:
@@ -210,8 +210,8 @@ async def test_what_cannot_be_gone_on_from(body: dict[str, Any], status: int) ->
 
 
 async def test_traces_are_exported_as_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_export, "SPANS", 2)
-    monkeypatch.setattr(trace_export, "TRACES", 2)
+    monkeypatch.setattr(trace_export, "SPAN_BATCH_SIZE", 2)
+    monkeypatch.setattr(trace_export, "TRACE_BATCH_SIZE", 2)
     spans = [chat("a", "Hi", "Hello."), *(span(f"s{n}", n, parent="a") for n in range(4)), *conversation()]
     async with traced_server(*spans) as house:
         answer = await house.http.get("/api/traces/export")
@@ -250,7 +250,7 @@ async def test_an_export_that_cannot_be_asked_for_is_refused(query: str) -> None
 
 
 async def test_an_export_ends_for_one_whose_key_was_revoked(monkeypatch: pytest.MonkeyPatch) -> None:  # S2.6
-    monkeypatch.setattr(trace_export, "TRACES", 1)
+    monkeypatch.setattr(trace_export, "TRACE_BATCH_SIZE", 1)
     async with keyed_server(rate_per_minute=0) as house:
         _, header = await house.give()
         await send(house.http, *conversation(), header=header)
@@ -290,7 +290,7 @@ async def test_a_reader_who_takes_nothing_is_left() -> None:
 
     stalled: Any = Stalled()
     with pytest.raises(TimeoutError):
-        await trace_export.tell(stalled, b"first", lines(), 0.01)
+        await streaming.send_pieces(stalled, b"first", lines(), 0.01, ())
 
 
 async def test_one_who_may_read_no_more_is_cut_off() -> None:
@@ -324,13 +324,13 @@ async def test_one_who_may_read_no_more_is_cut_off() -> None:
         yield b"second"
 
     reader: Any = Reader()
-    await trace_export.tell(reader, b"first", lines(), 60)
+    await streaming.send_pieces(reader, b"first", lines(), 60, ())
 
     assert cut == ["off"]
 
 
 async def test_nothing_more_is_read_for_one_who_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_export, "TRACES", 1)
+    monkeypatch.setattr(trace_export, "TRACE_BATCH_SIZE", 1)
     asked: list[str] = []
     some = trace_export.export_page
 

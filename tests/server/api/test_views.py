@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from palaver.server.api.views import LONGEST, SavedViewController
+from palaver.server.api.saved_views import MAX_VIEW_BYTES, SavedViewController
 from palaver.server.settings import Settings
 from palaver.storage import saved_views as kept
 from palaver.storage.database import MEMORY_URL, Database, open_database
@@ -93,7 +93,7 @@ async def test_another_project_sees_and_changes_nothing_of_it(database: Database
         ({"name": "", "page": "traces", "body": {}}, 422),
         ({"name": "x", "page": "elsewhere", "body": {}}, 422),
         ({"name": "x", "page": "traces", "body": []}, 400),
-        ({"name": "x", "page": "traces", "body": {"search": "x" * LONGEST}}, 413),
+        ({"name": "x", "page": "traces", "body": {"search": "x" * MAX_VIEW_BYTES}}, 413),
     ],
 )
 async def test_what_is_no_view_is_refused(http: httpx.AsyncClient, body: dict[str, Any], status: int) -> None:

@@ -1897,10 +1897,10 @@ export interface components {
             version: string;
             project: string;
             credential: components["schemas"]["Credential"];
-            workflows: components["schemas"]["Page_palaver.server.api.bootstrap.FirstWorkflow_"];
+            workflows: components["schemas"]["Page_palaver.server.api.system.FirstWorkflow_"];
             board: components["schemas"]["BoardView"] | null;
             board_id: string | null;
-            threads: components["schemas"]["Page_palaver.server.api.thread_views.ThreadSummary_"];
+            threads: components["schemas"]["Page_palaver.server.api.threads.ThreadSummary_"];
             pinned: components["schemas"]["ThreadSummary"][];
             running: string[];
             limits: components["schemas"]["Bounds"];
@@ -2633,11 +2633,6 @@ export interface components {
             data: components["schemas"]["BoardListed"][];
             next?: string | null;
         };
-        /** Page[FirstWorkflow] */
-        "Page_palaver.server.api.bootstrap.FirstWorkflow_": {
-            data: components["schemas"]["FirstWorkflow"][];
-            next?: string | null;
-        };
         /** Page[ConnectionRow] */
         "Page_palaver.server.api.connections.ConnectionRow_": {
             data: components["schemas"]["ConnectionRow"][];
@@ -2669,7 +2664,7 @@ export interface components {
             next?: string | null;
         };
         /** Page[RuleView] */
-        "Page_palaver.server.api.online.RuleView_": {
+        "Page_palaver.server.api.live_evaluators.RuleView_": {
             data: components["schemas"]["RuleView"][];
             next?: string | null;
         };
@@ -2689,32 +2684,42 @@ export interface components {
             next?: string | null;
         };
         /** Page[RunView] */
-        "Page_palaver.server.api.run_views.RunView_": {
+        "Page_palaver.server.api.runs.RunView_": {
             data: components["schemas"]["RunView"][];
             next?: string | null;
         };
+        /** Page[ViewView] */
+        "Page_palaver.server.api.saved_views.ViewView_": {
+            data: components["schemas"]["ViewView"][];
+            next?: string | null;
+        };
+        /** Page[FirstWorkflow] */
+        "Page_palaver.server.api.system.FirstWorkflow_": {
+            data: components["schemas"]["FirstWorkflow"][];
+            next?: string | null;
+        };
         /** Page[RevisionRow] */
-        "Page_palaver.server.api.testset_views.RevisionRow_": {
+        "Page_palaver.server.api.testsets.RevisionRow_": {
             data: components["schemas"]["RevisionRow"][];
             next?: string | null;
         };
         /** Page[RowView] */
-        "Page_palaver.server.api.testset_views.RowView_": {
+        "Page_palaver.server.api.testsets.RowView_": {
             data: components["schemas"]["RowView"][];
             next?: string | null;
         };
         /** Page[TestSetRow] */
-        "Page_palaver.server.api.testset_views.TestSetRow_": {
+        "Page_palaver.server.api.testsets.TestSetRow_": {
             data: components["schemas"]["TestSetRow"][];
             next?: string | null;
         };
         /** Page[NodeView] */
-        "Page_palaver.server.api.thread_views.NodeView_": {
+        "Page_palaver.server.api.threads.NodeView_": {
             data: components["schemas"]["NodeView"][];
             next?: string | null;
         };
         /** Page[ThreadSummary] */
-        "Page_palaver.server.api.thread_views.ThreadSummary_": {
+        "Page_palaver.server.api.threads.ThreadSummary_": {
             data: components["schemas"]["ThreadSummary"][];
             next?: string | null;
         };
@@ -2744,18 +2749,13 @@ export interface components {
             next?: string | null;
         };
         /** Page[VariantRow] */
-        "Page_palaver.server.api.variant_views.VariantRow_": {
+        "Page_palaver.server.api.variants.VariantRow_": {
             data: components["schemas"]["VariantRow"][];
             next?: string | null;
         };
         /** Page[VersionRow] */
-        "Page_palaver.server.api.variant_views.VersionRow_": {
+        "Page_palaver.server.api.variants.VersionRow_": {
             data: components["schemas"]["VersionRow"][];
-            next?: string | null;
-        };
-        /** Page[ViewView] */
-        "Page_palaver.server.api.views.ViewView_": {
-            data: components["schemas"]["ViewView"][];
             next?: string | null;
         };
         /** Page[WorkflowRow] */
@@ -3837,7 +3837,7 @@ export interface components {
             evidence: unknown;
         };
         /** Begun */
-        board_runs_Begun: {
+        boards_Begun: {
             runs: components["schemas"]["CellRun"][];
         };
         /** Begun */
@@ -4234,7 +4234,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["board_runs_Begun"];
+                    "application/json": components["schemas"]["boards_Begun"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -5616,7 +5616,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_palaver.server.api.online.RuleView_"];
+                    "application/json": components["schemas"]["Page_palaver.server.api.live_evaluators.RuleView_"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -6575,7 +6575,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_palaver.server.api.run_views.RunView_"];
+                    "application/json": components["schemas"]["Page_palaver.server.api.runs.RunView_"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -7382,7 +7382,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_palaver.server.api.testset_views.TestSetRow_"];
+                    "application/json": components["schemas"]["Page_palaver.server.api.testsets.TestSetRow_"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -7730,7 +7730,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_palaver.server.api.testset_views.RevisionRow_"];
+                    "application/json": components["schemas"]["Page_palaver.server.api.testsets.RevisionRow_"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -7772,7 +7772,7 @@ export interface operations {
                     }[];
                     /**
                      * Delta
-                     * @description What changes.
+                     * @description Changes between a revision and the next.
                      */
                     delta?: {
                         /** @default [] */
@@ -7797,7 +7797,7 @@ export interface operations {
                         remove?: string[];
                         /**
                          * ColumnChanges
-                         * @description What happens to every row: first new names, then columns that go, then values where there are none.
+                         * @description Changes of every row, in this order: rename columns, remove columns, fill missing cells.
                          */
                         columns?: {
                             /** @default {} */
@@ -7947,7 +7947,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_palaver.server.api.testset_views.RowView_"];
+                    "application/json": components["schemas"]["Page_palaver.server.api.testsets.RowView_"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -8103,7 +8103,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_palaver.server.api.thread_views.ThreadSummary_"];
+                    "application/json": components["schemas"]["Page_palaver.server.api.threads.ThreadSummary_"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -8587,7 +8587,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_palaver.server.api.thread_views.NodeView_"];
+                    "application/json": components["schemas"]["Page_palaver.server.api.threads.NodeView_"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -9787,7 +9787,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_palaver.server.api.variant_views.VersionRow_"];
+                    "application/json": components["schemas"]["Page_palaver.server.api.variants.VersionRow_"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -9913,7 +9913,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_palaver.server.api.views.ViewView_"];
+                    "application/json": components["schemas"]["Page_palaver.server.api.saved_views.ViewView_"];
                 };
             };
             /** @description Bad request syntax or unsupported method */
@@ -10186,7 +10186,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_palaver.server.api.variant_views.VariantRow_"];
+                    "application/json": components["schemas"]["Page_palaver.server.api.variants.VariantRow_"];
                 };
             };
             /** @description Bad request syntax or unsupported method */

@@ -100,12 +100,12 @@ async def _export(
 async def _write_page(
     database: "Database", project: str, trace: str | None, session: str | None, write: _Write
 ) -> None:
-    from palaver.server.api import trace_page
+    from palaver.server.api import html_export
 
     chunks = (
-        trace_page.of_trace(database.read, project, trace)
+        html_export.trace_page(database.read, project, trace)
         if trace is not None
-        else trace_page.of_session(database.read, project, session or "")
+        else html_export.session_page(database.read, project, session or "")
     )
     async for chunk in chunks:
         write(chunk)

@@ -8,50 +8,34 @@ from litestar import Litestar
 from litestar.openapi.config import OpenAPIConfig
 
 from palaver.evaluation.registry import EvaluatorRegistry
-from palaver.server.api.board_runs import BoardRunController
-from palaver.server.api.boards import BoardController
-from palaver.server.api.bootstrap import BootstrapController
+from palaver.server.api.boards import BoardController, BoardRunController
 from palaver.server.api.connections import ConnectionController
+from palaver.server.api.conventions import EXCEPTION_HANDLERS
 from palaver.server.api.dependencies import ApiController, bind
-from palaver.server.api.evaluation_events import EvaluationEventController
-from palaver.server.api.evaluation_figures import Figures
-from palaver.server.api.evaluation_reading import EvaluationFigureController
-from palaver.server.api.evaluation_results import EvaluationResultController
-from palaver.server.api.evaluations import EvaluationController
+from palaver.server.api.evaluation_export import EvaluationExportController
+from palaver.server.api.evaluation_results import EvaluationFigureController, EvaluationResultController, FigureCache
+from palaver.server.api.evaluations import EvaluationController, EvaluationEventController
 from palaver.server.api.evaluators import EvaluatorController
-from palaver.server.api.extract import ExtractController
 from palaver.server.api.feedback import FeedbackController
-from palaver.server.api.files import FileController
-from palaver.server.api.house import SystemController
-from palaver.server.api.keys import KeyController
-from palaver.server.api.login import SessionController
-from palaver.server.api.online import LiveEvaluatorController
-from palaver.server.api.problems import HANDLERS
+from palaver.server.api.files import ExtractController, FileController
+from palaver.server.api.keys import KeyController, SessionController
+from palaver.server.api.live_evaluators import LiveEvaluatorController
 from palaver.server.api.projects import ProjectController
-from palaver.server.api.review_items import ReviewItemController
-from palaver.server.api.reviews import ReviewController
-from palaver.server.api.run_views import speaking
-from palaver.server.api.runs import RunController
-from palaver.server.api.spans import SpanController
-from palaver.server.api.testset_cutting import TestSetCaseController
+from palaver.server.api.reviews import ReviewController, ReviewItemController
+from palaver.server.api.runs import RunController, partial_reply_finder
+from palaver.server.api.saved_views import SavedViewController
+from palaver.server.api.sessions import TraceSessionController
+from palaver.server.api.system import BootstrapController, SystemController
 from palaver.server.api.testset_files import TestSetFileController
-from palaver.server.api.testset_revisions import TestSetRevisionController
-from palaver.server.api.testset_rows import TestSetRowController
+from palaver.server.api.testset_revisions import TestSetCaseController, TestSetRevisionController, TestSetRowController
 from palaver.server.api.testsets import TestSetController
 from palaver.server.api.thread_files import ThreadFileController
-from palaver.server.api.thread_messages import ThreadMessageController
+from palaver.server.api.thread_messages import ThreadMessageController, TurnController
 from palaver.server.api.threads import ThreadController
-from palaver.server.api.trace_export import TraceExportController
-from palaver.server.api.trace_pages import TracePageController
-from palaver.server.api.trace_scores import TraceScoreController
-from palaver.server.api.trace_sessions import TraceSessionController
-from palaver.server.api.trace_views import Asker
-from palaver.server.api.traces import TraceController
-from palaver.server.api.turns import TurnController
-from palaver.server.api.variant_files import VariantFileController
-from palaver.server.api.variant_views import Views
-from palaver.server.api.variants import VariantController
-from palaver.server.api.views import SavedViewController
+from palaver.server.api.trace_export import TraceExportController, TracePageController
+from palaver.server.api.trace_views import TraceQueryRunner
+from palaver.server.api.traces import SpanController, TraceController, TraceScoreController
+from palaver.server.api.variants import VariantController, VariantFileController, VariantViews
 from palaver.server.api.workflows import WorkflowController
 from palaver.server.calls import ThreadRunner
 from palaver.server.evaluation import create_evaluator_context, create_planner
@@ -86,6 +70,7 @@ CONTROLLERS: tuple[type[ApiController], ...] = (
     EvaluationResultController,
     EvaluationEventController,
     EvaluationFigureController,
+    EvaluationExportController,
     EvaluatorController,
     ReviewController,
     ReviewItemController,
@@ -119,7 +104,7 @@ def create_api(dependencies: ApiDependencies) -> Litestar:
     return Litestar(
         route_handlers=[bind(controller, provided) for controller in CONTROLLERS],
         openapi_config=OpenAPIConfig(title="Palaver", version=dependencies.version, path="/api/_openapi"),
-        exception_handlers=HANDLERS,
+        exception_handlers=EXCEPTION_HANDLERS,
         logging_config=None,
     )
 
@@ -137,20 +122,20 @@ def _controller_dependencies(dependencies: ApiDependencies) -> dict[str, Any]:
         "engine": runtime.engine,
         "evaluator_context": evaluator_context,
         "evaluators": evaluators,
-        "figures": Figures(database),
-        "partial_reply": speaking(runtime.run_reader),
+        "figures": FigureCache(database),
+        "partial_reply": partial_reply_finder(runtime.run_reader),
         "planner": create_planner(registry, database, settings, evaluators, evaluator_context),
         "rate_limits": dependencies.rate_limits,
         "redaction": runtime.redaction,
         "registry": registry,
-        "run_query": Asker(database, settings),
+        "run_query": TraceQueryRunner(database, settings),
         "run_queue": runtime.run_queue,
         "run_reader": runtime.run_reader,
         "setting_sources": dependencies.sources,
         "settings": settings,
         "started_at": time.monotonic(),
         "thread_runner": dependencies.thread_runner,
-        "variant_views": Views(registry),
+        "variant_views": VariantViews(registry),
         "version": dependencies.version,
         "wake_runner": runtime.evaluation_worker.wake,
         "wake_scorer": runtime.live_worker.wake,

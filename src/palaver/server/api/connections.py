@@ -37,23 +37,22 @@ from palaver.outbound import check_url
 from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import (
     After,
-    Asked,
+    ApiRequest,
     Limit,
-    Page,
-    Time,
-    Window,
+    Timestamp,
     caller_of,
+    encode_object,
+    find_replay,
+    format_timestamp,
     new_id,
+    operation_with_body,
     read_body,
-    shown_as,
-    takes,
-    told_time,
+    run_idempotent,
     utc_now,
 )
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.idempotency import answered, once
-from palaver.server.api.projects import of_default
-from palaver.server.api.workflows import WorkflowView, base_of, is_keyed, view
+from palaver.server.api.projects import require_default_project
+from palaver.server.api.workflows import WorkflowView, base_url, requires_key, workflow_view
 from palaver.server.auth import Authenticator
 from palaver.server.connection_sync import ConnectionSync, SyncedConnection
 from palaver.server.settings import Settings
@@ -61,10 +60,10 @@ from palaver.storage import connections as kept
 from palaver.storage import queue, variants
 from palaver.storage.connections import ConnectionOptions, StoredConnection
 from palaver.storage.database import Database
-from palaver.storage.pagination import paginate_by_name
+from palaver.storage.pagination import Page, Window, paginate_by_name
 
-_LONGEST_URL = 2_000
-_EVERY = Window(limit=200)
+_MAX_URL_CHARS = 2_000
+_ALL_VARIANTS = Window(limit=200)
 
 
 class ConnectionRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,15 +78,15 @@ class ConnectionRow(msgspec.Struct, frozen=True, kw_only=True):
     message: str | None
     """Why it is not served, if it is not."""
     is_chat: bool
-    created_at: Time | None
-    checked_at: Time | None
+    created_at: Timestamp | None
+    checked_at: Timestamp | None
     """When it was last asked what it is."""
 
 
 class Connect(msgspec.Struct, frozen=True, kw_only=True):
     """The body that connects one. What the service does not say of itself can be said here."""
 
-    url: Annotated[str, msgspec.Meta(min_length=1, max_length=_LONGEST_URL)]
+    url: Annotated[str, msgspec.Meta(min_length=1, max_length=_MAX_URL_CHARS)]
     name: str | None = None
     """What it is called here; by itself as the end of its URL, or as it says."""
     is_chat: bool | None = None
@@ -109,47 +108,49 @@ class ConnectionController(ApiController):
     connection_sync: ConnectionSync
 
     @get(operation_id="list_connections", summary="All services that are connected here, by name")
-    async def list_connections(self, request: Asked, after: After = None, limit: Limit = 50) -> Page[ConnectionRow]:
+    async def list_connections(
+        self, request: ApiRequest, after: After = None, limit: Limit = 50
+    ) -> Page[ConnectionRow]:
         await self.connection_sync.sync()
         added = [_row(one) for one in self.connection_sync.list_synced()]
         names = {row.name for row in added if row.state != "failed"}
         remotes = [one for one in self.registry if isinstance(one, RemoteWorkflow)]
         fixed = [_fixed_row(one, self.settings) for one in remotes if one.description.name not in names]
         window, project = Window(limit, after), caller_of(request).project
-        return paginate_by_name([*fixed, *added], _place, project=project, window=window)
+        return paginate_by_name([*fixed, *added], _sort_key, project=project, window=window)
 
     @post(
         operation_id="connect",
         summary="Ask a service what it is and serve it from now on; with dry_run only the former",
-        operation_class=takes(Connect),
+        operation_class=operation_with_body(Connect),
     )
-    async def connect(self, request: Asked) -> Response[WorkflowView]:
-        of_default(request)
+    async def connect(self, request: ApiRequest) -> Response[WorkflowView]:
+        require_default_project(request)
         raw, body = await read_body(request, self.settings, Connect)
-        before = await answered(request, self.database, raw)
+        before = await find_replay(request, self.database, raw)
         if before is not None:
             return before
         options = ConnectionOptions(
             is_chat=body.is_chat, dialect=body.dialect, model=body.model, timeout_seconds=body.timeout_seconds
         )
         wanted = self.connection_sync.connection_config(_checked_url(body.url), options)
-        given = None if body.name is None else _free(body.name, self.registry)
-        found = await _found(wanted, given)
-        name = given or _free(default_name(wanted.url, found.name), self.registry)
+        given = None if body.name is None else _free_name(body.name, self.registry)
+        found = await _discover(wanted, given)
+        name = given or _free_name(default_name(wanted.url, found.name), self.registry)
         workflow, now = remote_workflow(wanted, name, to_remote_service(name, found)), utc_now()
         base, keyed, variant = (
-            base_of(request, self.settings),
-            await is_keyed(self.settings, self.authenticator),
+            base_url(request, self.settings),
+            await requires_key(self.settings, self.authenticator),
             new_id("var"),
         )
 
         def shown(known: list[variants.Variant]) -> WorkflowView:
-            return view(workflow, default=self.registry.default, base=base, keyed=keyed, known=known)
+            return workflow_view(workflow, default=self.registry.default, base=base, keyed=keyed, known=known)
 
         def work(db: Connection) -> HttpResponse:
             if body.dry_run:
-                return shown_as(shown([]))
-            _free(name, self.registry)  # Somebody may have been quicker while it was asked.
+                return encode_object(shown([]))
+            _free_name(name, self.registry)  # Somebody may have been quicker while it was asked.
             evidence = workflow.service
             made = StoredConnection(
                 name=name,
@@ -162,14 +163,14 @@ class ConnectionController(ApiController):
             kept.insert_connection(db, DEFAULT_PROJECT, made)
             parameters = workflow.description.parameters
             variants.sync_default(db, DEFAULT_PROJECT, name, parameters, id=variant, at=now)
-            known = variants.list_variants(db, DEFAULT_PROJECT, workflow=name, window=_EVERY).data
-            return shown_as(shown(known), status=201, location=f"{self.settings.root_path}/api/workflows/{name}")
+            known = variants.list_variants(db, DEFAULT_PROJECT, workflow=name, window=_ALL_VARIANTS).data
+            return encode_object(shown(known), status=201, location=f"{self.settings.root_path}/api/workflows/{name}")
 
-        return await self.connection_sync.apply_change(lambda: once(request, self.database, raw, work))
+        return await self.connection_sync.apply_change(lambda: run_idempotent(request, self.database, raw, work))
 
     @delete("/{name:str}", operation_id="disconnect", summary="Serve it no longer; its threads stay")
-    async def disconnect(self, request: Asked, name: FromPath[str]) -> None:
-        of_default(request)
+    async def disconnect(self, request: ApiRequest, name: FromPath[str]) -> None:
+        require_default_project(request)
         if not await self.connection_sync.apply_change(
             lambda: self.database.write(kept.delete_connection, DEFAULT_PROJECT, name)
         ):
@@ -198,7 +199,7 @@ def _refused() -> UrlRefused:
     return url_refused()
 
 
-async def _found(wanted: ConnectionConfig, name: str | None) -> Discovery:
+async def _discover(wanted: ConnectionConfig, name: str | None) -> Discovery:
     try:
         return await discover_service(wanted)
     except DiscoveryRefused as error:
@@ -210,7 +211,7 @@ async def _found(wanted: ConnectionConfig, name: str | None) -> Discovery:
         raise DiscoveryRefused(message, details={**error.details, "settings": declared}) from None
 
 
-def _free(name: str, registry: Registry) -> str:
+def _free_name(name: str, registry: Registry) -> str:
     """The name, if it can be one and is nobody's."""
     try:
         check_workflow_name(name)
@@ -221,7 +222,7 @@ def _free(name: str, registry: Registry) -> str:
     return name
 
 
-def _not_removed(request: Asked, name: str, registry: Registry, settings: Settings) -> Exception:
+def _not_removed(request: ApiRequest, name: str, registry: Registry, settings: Settings) -> Exception:
     if name not in registry or not isinstance(registry.workflow(name), RemoteWorkflow):
         return NotFound(f"There is no connection {name[:80]!r}.")
     place = f"[connections.{name}] of palaver.toml" if name in settings.connections else "the code that is served here"
@@ -232,7 +233,7 @@ def _not_removed(request: Asked, name: str, registry: Registry, settings: Settin
 # What is shown
 
 
-def _place(row: ConnectionRow) -> str:
+def _sort_key(row: ConnectionRow) -> str:
     """Where it stands in the list: one that is not served may have the name of one that is, and comes after it."""
     return f"{row.name} " if row.state == "failed" else row.name
 
@@ -248,8 +249,8 @@ def _row(one: SyncedConnection) -> ConnectionRow:
         state="failed" if far is None else "ready" if far.reachable else "unreachable",
         message=one.problem,
         is_chat=far is not None and far.description.is_chat,
-        created_at=told_time(mark.created_at),
-        checked_at=None if checked_at is None else told_time(checked_at),
+        created_at=format_timestamp(mark.created_at),
+        checked_at=None if checked_at is None else format_timestamp(checked_at),
     )
 
 
@@ -264,5 +265,5 @@ def _fixed_row(far: RemoteWorkflow, settings: Settings) -> ConnectionRow:
         message=None,
         is_chat=far.description.is_chat,
         created_at=None,
-        checked_at=None if far.checked_at is None else told_time(far.checked_at),
+        checked_at=None if far.checked_at is None else format_timestamp(far.checked_at),
     )

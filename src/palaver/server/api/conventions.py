@@ -1,11 +1,12 @@
-"""What all routes of the REST API have in common: bodies, pages, times, ids, ETags, and who is asking.
+"""What all controllers have in common: request bodies, timestamps, ids, ETags, idempotency and errors.
 
-A route reads its body with `read_body`, asks the database, and gives `answer(…)` of what is shown. A POST
-that makes something goes through `idempotency.once`. How errors look is for problems.py.
+A handler reads its body with `read_body`, queries the database and returns `object_response(…)`. A POST that creates
+something goes through `run_idempotent`. Errors are `{"error": {"code", "message", "path"?, "details"?, "errors"?}}`.
 """
 
 import asyncio
 import hashlib
+import logging
 import secrets
 import time
 from collections.abc import Callable
@@ -15,54 +16,34 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import msgspec
 from litestar import Request, Response
+from litestar.exceptions import HTTPException
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse, Operation, RequestBody, Schema
 from litestar.params import QueryParameter
+from sqlalchemy import Connection
 
 from palaver.core import json
 from palaver.core.ids import sortable_id
 from palaver.core.json import decode_struct
-from palaver.errors import InvalidValue, StaleBase
+from palaver.errors import FaultyCall, InvalidValue, MethodNotAllowed, PalaverError, RequestError, StaleBase
 from palaver.protocols.base import HttpResponse
 from palaver.server import security
-from palaver.server.request import Exchange
+from palaver.server.error_responses import api_error_status, error_headers
+from palaver.server.idempotency import HEADER, REPLAYED_HEADER, create_claim, validate_key
+from palaver.server.request import ClientDisconnected, Exchange
 from palaver.server.settings import Settings
-from palaver.storage.pagination import Page, Window
+from palaver.storage import idempotency
+from palaver.storage.database import Database
+from palaver.storage.idempotency import IdempotentRequest, StoredResponse
 
 if TYPE_CHECKING:
     from palaver.server.auth import Caller
 
-__all__ = [
-    "After",
-    "Asked",
-    "Filter",
-    "Limit",
-    "Page",
-    "Search",
-    "Time",
-    "Window",
-    "Words",
-    "answer",
-    "caller_of",
-    "etag_of",
-    "exchange_of",
-    "new_id",
-    "parse_timestamp",
-    "raw_body",
-    "read_as",
-    "read_body",
-    "response",
-    "shown_as",
-    "takes",
-    "told_time",
-    "unless_stale",
-    "utc_now",
-]
 
 T = TypeVar("T")
-Asked = Request[Any, Any, Any]
+ApiRequest = Request[Any, Any, Any]
 """A request, as Litestar has it."""
 
-_SMALL = 64 * 1024
+_INLINE_DECODE_BYTES = 64 * 1024
 """Bytes of a body that is read at once."""
 CALLER = "palaver.caller"
 """Where the dispatcher puts who is asking."""
@@ -76,12 +57,12 @@ Search = Annotated[
 ]
 Filter = Annotated[str | None, QueryParameter(pattern=_NO_NUL, max_length=200)]
 """A name that rows must have."""
-Words = Annotated[str, msgspec.Meta(pattern=_NO_NUL, max_length=4_000)]
+FreeText = Annotated[str, msgspec.Meta(pattern=_NO_NUL, max_length=4_000)]
 """A text that a person wrote. NUL is no letter, and not every database can hold it."""
-Time = Annotated[str, msgspec.Meta(description="RFC 3339, UTC, with microseconds.")]
+Timestamp = Annotated[str, msgspec.Meta(description="RFC 3339, UTC, with microseconds.")]
 
 
-def caller_of(request: Asked) -> "Caller":
+def caller_of(request: ApiRequest) -> "Caller":
     """Who is asking, and in which project. The dispatcher knows; nothing of the request itself can say."""
     return cast("Any", request.scope)[CALLER]
 
@@ -105,7 +86,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def told_time(moment: datetime) -> str:
+def format_timestamp(moment: datetime) -> str:
     """A time, as it is shown: always with its microseconds, so that texts sort as times do."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
@@ -118,14 +99,14 @@ def new_id(prefix: str) -> str:
 # Bodies
 
 
-async def raw_body(request: Asked, settings: Settings) -> bytes:
+async def raw_body(request: ApiRequest, settings: Settings) -> bytes:
     """The body, within its limit; it must be declared as JSON."""
     exchange = exchange_of(request)
     security.check_json(exchange)
     return await exchange.body(settings)
 
 
-def exchange_of(request: Asked) -> Exchange:
+def exchange_of(request: ApiRequest) -> Exchange:
     """The request as our own routes have it, to read a body that is no JSON."""
     asgi = cast("Any", request)  # Litestar's names for ASGI's types are its own.
     exchange = Exchange(asgi.scope, asgi.receive, asgi.send)
@@ -133,15 +114,15 @@ def exchange_of(request: Asked) -> Exchange:
     return exchange
 
 
-async def read_body(request: Asked, settings: Settings, kind: type[T]) -> tuple[bytes, T]:
+async def read_body(request: ApiRequest, settings: Settings, kind: type[T]) -> tuple[bytes, T]:
     """The body, and what it says. A large one is read in a thread: others are waiting for the loop."""
     raw = await raw_body(request, settings)
-    if len(raw) <= _SMALL:
-        return raw, read_as(raw, kind, settings)
-    return raw, await asyncio.to_thread(read_as, raw, kind, settings)
+    if len(raw) <= _INLINE_DECODE_BYTES:
+        return raw, decode_body(raw, kind, settings)
+    return raw, await asyncio.to_thread(decode_body, raw, kind, settings)
 
 
-def read_as(raw: bytes, kind: type[T], settings: Settings) -> T:
+def decode_body(raw: bytes, kind: type[T], settings: Settings) -> T:
     """A body as one of our Structs, or the error that points at what does not fit. Unknown keys are ignored."""
     return decode_struct(json.decode(raw, settings.json_limits), kind)
 
@@ -149,36 +130,38 @@ def read_as(raw: bytes, kind: type[T], settings: Settings) -> T:
 # Answers and ETags
 
 
-def etag_of(body: bytes, mark: str = "") -> str:
+def compute_etag(body: bytes, mark: str = "") -> str:
     """The tag of an object as it is shown; in front the mark of what callers write of it, where that is not all."""
     return f'"{mark}{"-" * bool(mark)}{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
 
 
-def shown_as(shown: object, *, status: int = 200, location: str | None = None, mark: str = "") -> HttpResponse:
+def encode_object(shown: object, *, status: int = 200, location: str | None = None, mark: str = "") -> HttpResponse:
     """One object and its ETag; `location` is where one that was just made can be found."""
     body = json.encode(shown)
-    headers = (("content-type", "application/json"), ("etag", etag_of(body, mark)))
+    headers = (("content-type", "application/json"), ("etag", compute_etag(body, mark)))
     return HttpResponse(status=status, headers=(*headers, ("location", location)) if location else headers, body=body)
 
 
-def answer(request: Asked, shown: T, *, status: int = 200, location: str | None = None, mark: str = "") -> Response[T]:
+def object_response(
+    request: ApiRequest, shown: T, *, status: int = 200, location: str | None = None, mark: str = ""
+) -> Response[T]:
     """The answer that shows one object; 304 to whom has it already."""
-    whole = shown_as(shown, status=status, location=location, mark=mark)
+    whole = encode_object(shown, status=status, location=location, mark=mark)
     tag = dict(whole.headers)["etag"]
-    if request.method == "GET" and _names(request.headers.get("if-none-match"), tag):
+    if request.method == "GET" and _etag_matches(request.headers.get("if-none-match"), tag):
         return Response(cast("T", None), status_code=304, headers={"etag": tag})
-    return cast("Response[T]", response(whole))
+    return cast("Response[T]", litestar_response(whole))
 
 
-def response(whole: HttpResponse) -> Response[Any]:
+def litestar_response(whole: HttpResponse) -> Response[Any]:
     """An answer, as Litestar wants it."""
     headers = dict(whole.headers)
     kind = headers.pop("content-type", "application/json")
     return Response(whole.body or None, status_code=whole.status, headers=headers, media_type=kind)
 
 
-def unless_stale(
-    request: Asked, shown: Callable[[T], object], mark: Callable[[T], str] = lambda _: ""
+def if_match_check(
+    request: ApiRequest, shown: Callable[[T], object], mark: Callable[[T], str] = lambda _: ""
 ) -> Callable[[T], None]:
     """What checks `If-Match`: a function of the object as it is in the transaction that is to change it.
 
@@ -190,14 +173,14 @@ def unless_stale(
         if wanted is None:
             return
         own = mark(value)
-        tag = etag_of(json.encode(shown(value)), own)
-        if not (_names(wanted, tag) or (own and f'"{own}-' in wanted)):
+        tag = compute_etag(json.encode(shown(value)), own)
+        if not (_etag_matches(wanted, tag) or (own and f'"{own}-' in wanted)):
             raise StaleBase("It has changed since you read it.", by="etag", details={"etag": tag})
 
     return check
 
 
-def _names(header: str | None, tag: str) -> bool:
+def _etag_matches(header: str | None, tag: str) -> bool:
     if header is None:
         return False
     # A proxy that compresses makes a tag weak; it is the same object.
@@ -208,7 +191,7 @@ def _names(header: str | None, tag: str) -> bool:
 
 
 @dataclass
-class _Given(Schema):
+class _RawSchema(Schema):
     """A schema that is written already."""
 
     given: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -217,7 +200,7 @@ class _Given(Schema):
         return self.given
 
 
-def takes(
+def operation_with_body(
     kind: Any, media_type: str = "application/json", *, streams: Any = None, status: str = "200"
 ) -> type[Operation]:
     """For a route's `operation_class`: what OpenAPI says of a body that the route reads itself, and of its stream."""
@@ -226,36 +209,155 @@ def takes(
     class Taking(Operation):
         def __post_init__(self) -> None:
             if kind is not None:
-                self.request_body = RequestBody(content={media_type: _media(kind)}, required=True)
+                self.request_body = RequestBody(content={media_type: _media_type_schema(kind)}, required=True)
             if streams is not None:
                 answers = dict(self.responses or {})
                 before = answers.get(status)
                 told = before if isinstance(before, OpenAPIResponse) else OpenAPIResponse(description="The stream.")
-                content = {**(told.content or {}), "text/event-stream": _media(streams)}
+                content = {**(told.content or {}), "text/event-stream": _media_type_schema(streams)}
                 self.responses = {**answers, status: replace(told, content=content)}
 
     return Taking
 
 
-def streams(kind: Any) -> type[Operation]:
+def operation_with_stream(kind: Any) -> type[Operation]:
     """The same for a route that only answers: `data` of each server-sent event is one of these."""
-    return takes(None, streams=kind)
+    return operation_with_body(None, streams=kind)
 
 
-def _media(kind: Any) -> OpenAPIMediaType:
+def _media_type_schema(kind: Any) -> OpenAPIMediaType:
     (schema,), definitions = msgspec.json.schema_components([kind])
-    return OpenAPIMediaType(schema=_Given(given=_inlined(schema, definitions)))
+    return OpenAPIMediaType(schema=_RawSchema(given=_inline_references(schema, definitions)))
 
 
-def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
+def _inline_references(schema: Any, definitions: dict[str, Any]) -> Any:
     match schema:
         case {"$ref": str(name)}:
-            return _inlined(definitions[name.rpartition("/")[2]], definitions)
+            return _inline_references(definitions[name.rpartition("/")[2]], definitions)
         case dict():
             # A discriminator's mapping would name definitions that are nowhere now; each branch's `enum` tells.
             entries = cast("dict[str, Any]", schema).items()
-            return {key: _inlined(value, definitions) for key, value in entries if key != "discriminator"}
+            return {key: _inline_references(value, definitions) for key, value in entries if key != "discriminator"}
         case list():
-            return [_inlined(item, definitions) for item in cast("list[Any]", schema)]
+            return [_inline_references(item, definitions) for item in cast("list[Any]", schema)]
         case _:
             return schema
+
+
+log = logging.getLogger("palaver.server")
+_CODES = {400: "invalid_value", 404: "not_found", 405: "method_not_allowed", 415: "unsupported_media_type"}
+"""What Litestar finds by itself, by its status."""
+
+
+def handle_palaver_error(_: "Request[Any, Any, Any]", error: PalaverError) -> "Response[Any]":
+    """An error of ours."""
+    headers: dict[str, str] = {}
+    if isinstance(error, MethodNotAllowed):
+        headers["allow"] = ", ".join(error.allowed)
+    headers |= dict(error_headers(error))
+    return _error_response(api_error_status(error), error_document(error), headers)
+
+
+def error_document(error: PalaverError) -> dict[str, Any]:
+    """The error, as the body has it; several faults of one body are listed after the first."""
+    document = _error_fields(error) | ({"details": error.details} if error.details else {})
+    if isinstance(error, FaultyCall):
+        document["errors"] = [_error_fields(fault) for fault in error.faults]
+    return document
+
+
+def _error_fields(error: PalaverError) -> dict[str, Any]:
+    pointer = error.pointer if isinstance(error, RequestError) else None
+    return {"code": error.code, "message": error.message} | ({"path": pointer} if pointer else {})
+
+
+def _handle_http_exception(request: "Request[Any, Any, Any]", error: HTTPException) -> "Response[Any]":
+    """An error of Litestar's: no such path or method, or a query that does not fit the handler's types."""
+    document: dict[str, Any] = {"code": _CODES.get(error.status_code, "internal"), "message": error.detail}
+    match error.status_code, error.extra:
+        case 404, _:
+            document["message"] = f"There is nothing at {request.url.path[:80]}."
+        case 400, [{"key": str(name), "message": str(why), "source": "query"}, *_]:
+            asked = _query_name(request, name)
+            document |= {"message": f"{asked} does not fit: {why.replace('`', '')}.", "path": f"?{asked}"}
+        case _:
+            pass
+    return _error_response(error.status_code, document, dict(error.headers or {}))
+
+
+def _query_name(request: "Request[Any, Any, Any]", name: str) -> str:
+    """What the query calls it: Litestar tells the name of the handler's own parameter."""
+    given = request.route_handler.parsed_fn_signature.parameters.get(name)
+    alias = getattr(given.kwarg_definition, "name", None) if given is not None else None
+    return alias or name
+
+
+def _handle_disconnect(_: "Request[Any, Any, Any]", __: ClientDisconnected) -> "Response[Any]":
+    return Response(None, status_code=499)  # For the log: nobody is there to read it.
+
+
+def _error_response(status: int, error: dict[str, Any], headers: dict[str, str]) -> "Response[Any]":
+    return Response(json.encode({"error": error}), status_code=status, headers=headers, media_type="application/json")
+
+
+def _handle_bug(request: "Request[Any, Any, Any]", error: Exception) -> "Response[Any]":
+    """A mistake of ours: for the log; the caller learns what to quote."""
+    log.error("%s %s failed", request.method, request.url.path[:200], exc_info=error)
+    return _error_response(500, {"code": "internal", "message": "Something broke: the log says what."}, {})
+
+
+EXCEPTION_HANDLERS: dict[int | type[Exception], Any] = {
+    PalaverError: handle_palaver_error,
+    HTTPException: _handle_http_exception,
+    ClientDisconnected: _handle_disconnect,
+    Exception: _handle_bug,
+}
+"""For Litestar's `exception_handlers`."""
+
+
+async def run_idempotent(
+    request: ApiRequest,
+    database: Database,
+    raw: bytes,
+    work: Callable[[Connection], HttpResponse],
+    *,
+    now: Callable[[], datetime] = utc_now,
+) -> Response[Any]:
+    """Do what a POST with that body asks for, in one transaction, and answer it; a second time only the latter."""
+    wanted = idempotent_request(request, raw, now())
+    if wanted is None:
+        return litestar_response(await database.write(work))
+    kept, again = await database.write(idempotency.run_once, wanted, lambda db: _stored_response(work(db)))
+    return _replayed_response(kept, again=again)
+
+
+async def find_replay(
+    request: ApiRequest, database: Database, raw: bytes, *, now: Callable[[], datetime] = utc_now
+) -> Response[Any] | None:
+    """What the same was answered before: for who has to do much before they come to `once`."""
+    wanted = idempotent_request(request, raw, now())
+    kept = None if wanted is None else await database.read(idempotency.find_response, wanted)
+    return None if kept is None else _replayed_response(kept, again=True)
+
+
+def _replayed_response(kept: StoredResponse, *, again: bool) -> Response[Any]:
+    told = litestar_response(HttpResponse(status=kept.status or 200, headers=tuple(kept.headers), body=kept.body))
+    if again:
+        name, value = REPLAYED_HEADER
+        told.headers[name] = value
+    return told
+
+
+def idempotent_request(request: ApiRequest, raw: bytes, now: datetime) -> IdempotentRequest | None:
+    """What is to be done once, if the request says so."""
+    key = request.headers.get(HEADER)
+    if key is None:
+        return None
+    validate_key(key)
+    query = request.scope["query_string"]
+    digest = hashlib.sha256(len(query).to_bytes(8) + query + raw).digest()
+    return create_claim(caller_of(request), key, f"{request.method} {request.scope['path']}", digest, now)
+
+
+def _stored_response(answer: HttpResponse) -> StoredResponse:
+    return StoredResponse(status=answer.status, headers=answer.headers, body=answer.body)

@@ -1,34 +1,105 @@
-"""An evaluation on its way to a file: what writes it is a plain generator, run in a thread a piece at a time.
+"""GET /api/evaluations/{id}/export: an evaluation as a file.
 
-It asks for cells as it goes. Each page of them is read as anything else is, and no more than one is in memory.
+The writers are plain generators. They run in a thread, a piece at a time, and request results page by page from the
+event loop, so that at most one page is in memory.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
+from litestar import Response, get
+from litestar.params import FromPath, QueryParameter
+
+from palaver.evaluation.plan.plan import Plan
 from palaver.evaluation.results.export.formats import EXPORT_FORMATS, ExportName
 from palaver.evaluation.results.export.html import CONTENT_SECURITY_POLICY
 from palaver.evaluation.results.export.report import Report
-from palaver.server.api.conventions import Window
+from palaver.evaluation.results.figures import Comparison, EvaluationSummary
+from palaver.server.api import evaluation_views as shown
+from palaver.server.api.conventions import ApiRequest, caller_of
+from palaver.server.api.dependencies import ApiController
+from palaver.server.api.evaluation_results import VARIANT_DESCRIPTION, FigureCache, Margin
+from palaver.server.api.streaming import StreamingResponse, send_pieces
+from palaver.server.rate_limit import RateLimits
+from palaver.server.request import Exchange
+from palaver.server.settings import Settings
 from palaver.storage.database import Database
+from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import results as evaluation_pages
+from palaver.storage.evaluations.repository import Evaluation
 from palaver.storage.evaluations.results import ResultDetail
+from palaver.storage.pagination import Window
 
 T = TypeVar("T")
-Ask = Callable[[Coroutine[Any, Any, Any]], Any]
+RunInLoop = Callable[[Coroutine[Any, Any, Any]], Any]
 Cells = Callable[[], Iterator[ResultDetail]]
 
-PIECE = 64 * 1024
+ExportBase = Annotated[
+    str | None,
+    QueryParameter(
+        name="base", max_length=300, description=f"{VARIANT_DESCRIPTION} Without it, the first variant of this one."
+    ),
+]
+Format = Annotated[
+    ExportName,
+    QueryParameter(name="format", description="For build servers, a comment, a spreadsheet, a program, or a reader."),
+]
+PIECE_BYTES = 64 * 1024
 """Bytes, about, that are sent at once."""
-_PAGE = 200
+_PAGE_SIZE = 200
 
 
-class _Left(Exception):
+class EvaluationExportController(ApiController):
+    path = "/api/evaluations"
+
+    database: Database
+    settings: Settings
+    rate_limits: RateLimits
+    figures: FigureCache
+
+    @get(
+        "/{evaluation:str}/export",
+        operation_id="export_evaluation",
+        summary="All of it as a file",
+        media_type="application/octet-stream",
+    )
+    async def export_evaluation(
+        self,
+        request: ApiRequest,
+        evaluation: FromPath[str],
+        form: Format,
+        base: ExportBase = None,
+        margin: Margin = 0.02,
+    ) -> Response[Any]:
+        caller = caller_of(request)
+        found, kept = await self.database.read(evaluations.get_plan, caller.project, evaluation)
+        summary = await self.figures.summary(caller.project, evaluation, None)
+        beside = await self.figures.comparisons(caller.project, evaluation, base, margin)
+        make = _report_factory(found, shown.decode_plan(kept), summary, beside)
+        lines = export_pieces(self.database, caller.project, evaluation, form, make)
+        first = await anext(lines, b"")
+
+        async def told(exchange: Exchange) -> None:
+            with self.rate_limits.streams.slot(caller):
+                await send_pieces(exchange, first, lines, self.settings.stream_stall, export_headers(found.id, form))
+
+        return StreamingResponse(told)
+
+
+def _report_factory(
+    found: Evaluation, plan: Plan, summary: EvaluationSummary, comparisons: list[Comparison]
+) -> Callable[[Cells], Report]:
+    from palaver.evaluation.results.load import make_report
+
+    return lambda cells: make_report(found, plan, summary=summary, comparisons=comparisons, cells=cells)
+
+
+class _ClientLeft(Exception):
     """Nobody reads it any longer."""
 
 
-async def streamed(
+async def export_pieces(
     database: Database, project: str, evaluation: str, form: ExportName, make: Callable[[Cells], Report]
 ) -> AsyncGenerator[bytes]:
     """The file, piece by piece; `make` is given the cells, and makes the report."""
@@ -39,14 +110,14 @@ async def streamed(
         """From the thread: what the loop finds."""
         if is_left:
             question.close()
-            raise _Left
+            raise _ClientLeft
         return asyncio.run_coroutine_threadsafe(question, loop).result()
 
-    read = _whole if form == "jsonl" else _light
+    read = _detailed_results if form == "jsonl" else _results
     lines = EXPORT_FORMATS[form].write(make(lambda: read(database, project, evaluation, ask)))
     try:
         while True:
-            working = loop.run_in_executor(None, _piece, lines)
+            working = loop.run_in_executor(None, _next_piece, lines)
             try:
                 piece = await asyncio.shield(working)
             except asyncio.CancelledError:
@@ -61,7 +132,7 @@ async def streamed(
             cast("Generator[bytes]", lines).close()
 
 
-def headers(evaluation: str, form: ExportName) -> tuple[tuple[str, str], ...]:
+def export_headers(evaluation: str, form: ExportName) -> tuple[tuple[str, str], ...]:
     """It is saved, not shown; and where it is shown, nothing in it acts."""
     kind = EXPORT_FORMATS[form]
     policy = (("content-security-policy", f"{CONTENT_SECURITY_POLICY}; sandbox"),) if form == "html" else ()
@@ -73,7 +144,7 @@ def headers(evaluation: str, form: ExportName) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _piece(lines: Iterator[bytes]) -> bytes:
+def _next_piece(lines: Iterator[bytes]) -> bytes:
     """Some lines, none at the end."""
     some: list[bytes] = []
     size = 0
@@ -81,18 +152,18 @@ def _piece(lines: Iterator[bytes]) -> bytes:
         for line in lines:
             some.append(line)
             size += len(line)
-            if size >= PIECE:
+            if size >= PIECE_BYTES:
                 break
-    except _Left:
+    except _ClientLeft:
         return b""
     return b"".join(some)
 
 
-def _light(database: Database, project: str, evaluation: str, ask: Ask) -> Iterator[ResultDetail]:
+def _results(database: Database, project: str, evaluation: str, ask: RunInLoop) -> Iterator[ResultDetail]:
     """All cells, without their bodies."""
     after: str | None = None
     while True:
-        window = Window(_PAGE, after)
+        window = Window(_PAGE_SIZE, after)
         page = ask(
             database.read(evaluation_pages.list_results, project, evaluation, evaluation_pages.ALL_RESULTS, window)
         )
@@ -102,7 +173,7 @@ def _light(database: Database, project: str, evaluation: str, ask: Ask) -> Itera
             return
 
 
-def _whole(database: Database, project: str, evaluation: str, ask: Ask) -> Iterator[ResultDetail]:
+def _detailed_results(database: Database, project: str, evaluation: str, ask: RunInLoop) -> Iterator[ResultDetail]:
     """All cells, with their bodies."""
     after = -1
     while some := cast(

@@ -1,7 +1,14 @@
-"""/api/evaluations/{id}/results: the cells of an evaluation, a page of them with previews, or one as a whole."""
+"""/api/evaluations/{id}/results, /summary and /compare: results and figures of evaluations.
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal, get_args
+Reading all scores of a large evaluation takes longer than computing figures from them, so `FigureCache` keeps both for
+evaluations that have ended. The statistics, and numpy with them, are imported in a thread when first needed.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, get_args
+from weakref import WeakValueDictionary
 
 from litestar import Response, get
 from litestar.params import FromPath, QueryParameter
@@ -9,17 +16,173 @@ from sqlalchemy import Connection
 
 from palaver.errors import InvalidValue, NotFound
 from palaver.evaluation.plan.plan import CellPosition, Plan, cell_number, cell_position, format_cell_id, parse_cell_id
-from palaver.server.api import evaluation_shown as shown
-from palaver.server.api.conventions import After, Asked, Filter, Limit, Page, Search, Window, answer, caller_of
+from palaver.evaluation.results.figures import Comparison, EvaluationSummary
+from palaver.server.api import evaluation_views as shown
+from palaver.server.api.conventions import After, ApiRequest, Filter, Limit, Search, caller_of, object_response
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.evaluation_figures import Figures
 from palaver.server.api.evaluation_views import ResultRow, ResultView
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import results as evaluation_pages
+from palaver.storage.evaluations.repository import Evaluation
 from palaver.storage.evaluations.results import ResultFilters
+from palaver.storage.pagination import Page, Window
 
-Shown = Literal["done", "failed", "error"]
+if TYPE_CHECKING:
+    from palaver.evaluation.results.arrays import ResultArrays
+
+
+T = TypeVar("T")
+
+_MAX_CACHED_FIGURES = 64
+"""Summaries and comparisons that are kept."""
+_MAX_CACHED_BYTES = 16 * 1024 * 1024
+"""Of columns that are kept: those of twenty runs of 10,000 cells with three scores each."""
+
+
+class FigureCache:
+    """Reads figures, and keeps those of what has ended: they do not change until somebody runs it again."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._told = _LruCache[Any](_MAX_CACHED_FIGURES)
+        self._read = _LruCache["ResultArrays"](_MAX_CACHED_BYTES)
+        self._locks = WeakValueDictionary[Hashable, asyncio.Lock]()
+        self._is_loading = False
+
+    def soon(self) -> None:
+        """Somebody looks at evaluations, and is likely to ask for figures next."""
+        if not self._is_loading:
+            self._is_loading = True
+            asyncio.get_running_loop().run_in_executor(None, _import_statistics)
+
+    async def summary(self, project: str, evaluation: str, column: str | None) -> EvaluationSummary:
+        """The figures of one; those by the values of a column, too."""
+        found = await self._database.read(evaluations.get_evaluation, project, evaluation)
+        key = ("summary", project, *_version(found), column)
+        if (kept := self._told.get(key)) is not None:
+            return kept
+        await asyncio.to_thread(_import_statistics)
+        from palaver.evaluation.results.load import read_column
+        from palaver.evaluation.results.summary import slice_rows, summarize
+
+        results = await self._results(project, found)
+        values = None
+        if column is not None:
+            values = await self._database.read(read_column, project, evaluation, column)
+        told = await asyncio.to_thread(lambda: summarize(results, None if values is None else slice_rows(values)))
+        return self._keep(key, told, found)
+
+    async def comparison(self, project: str, base: str, candidate: str, margin: float) -> Comparison:
+        """One variant beside another."""
+        await asyncio.to_thread(_import_statistics)
+        from palaver.evaluation.results.compare import compare_variants
+        from palaver.evaluation.results.load import compared_variant, split_variant_reference
+
+        (first, of_first), (second, of_second) = split_variant_reference(base), split_variant_reference(candidate)
+        one = await self._database.read(evaluations.get_evaluation, project, first)
+        other = one if first == second else await self._database.read(evaluations.get_evaluation, project, second)
+        key = ("compare", project, *_version(one), of_first, *_version(other), of_second, margin)
+        if (kept := self._told.get(key)) is not None:
+            return kept
+        results = await self._results(project, one)
+        others = results if first == second else await self._results(project, other)
+        here, there = compared_variant(results, of_first, "?base"), compared_variant(others, of_second, "?candidate")
+        return self._keep(key, await asyncio.to_thread(compare_variants, here, there, margin), one, other)
+
+    async def comparisons(self, project: str, evaluation: str, base: str | None, margin: float) -> list[Comparison]:
+        """All variants of one beside a base, or beside its own first."""
+        await asyncio.to_thread(_import_statistics)
+        from palaver.evaluation.results.load import compare_with_base, compared_variant, split_variant_reference
+
+        first, variant = (evaluation, None) if base is None else split_variant_reference(base)
+        results = await self._of(project, evaluation)
+        others = results if first == evaluation else await self._of(project, first)
+        beside = None if base is None else compared_variant(others, variant, "?base")
+        return await asyncio.to_thread(compare_with_base, results, beside, margin)
+
+    async def cells(
+        self, project: str, evaluation: str, *, evaluator: str | None, flaky: bool, base: str | None
+    ) -> list[int]:
+        """The cells, in order, of rows that are flaky, or that passed in `base` and do not here.
+
+        `base` is `ev_…:variant`; or `true`, which is the first variant of this evaluation.
+        """
+        await asyncio.to_thread(_import_statistics)
+        from palaver.evaluation.results.compare import ComparedVariant, find_cells
+        from palaver.evaluation.results.load import compared_variant, split_variant_reference
+
+        results, before = await self._of(project, evaluation), None
+        if base == "true":
+            before = ComparedVariant(results, 0)
+        elif base is not None:
+            first, variant = split_variant_reference(base)
+            others = results if first == evaluation else await self._of(project, first)
+            before = compared_variant(others, variant, "?regression")
+        return await asyncio.to_thread(find_cells, results, evaluator=evaluator, flaky=flaky, base=before)
+
+    async def _of(self, project: str, evaluation: str) -> "ResultArrays":
+        return await self._results(project, await self._database.read(evaluations.get_evaluation, project, evaluation))
+
+    async def _results(self, project: str, found: Evaluation) -> "ResultArrays":
+        """What figures are made of. Who asks for the same while it is read waits for it."""
+        if found.ended_at is None:
+            return await self._read_all(project, found)
+        key = (project, *_version(found))
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            if (kept := self._read.get(key)) is not None:
+                return kept
+            results = await self._read_all(project, found)
+            self._read.keep(key, results, results.size)
+            return results
+
+    async def _read_all(self, project: str, found: Evaluation) -> "ResultArrays":
+        from palaver.evaluation.results.load import read_results
+
+        return await self._database.read(read_results, project, found.id)
+
+    def _keep(self, key: Hashable, told: T, *of: Evaluation) -> T:
+        if all(one.ended_at is not None for one in of):
+            self._told.keep(key, told, 1)
+        return told
+
+
+class _LruCache(Generic[T]):
+    """What was used last, as much of it as there is room for."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._size = 0
+        self._values = OrderedDict[Hashable, tuple[T, int]]()
+
+    def get(self, key: Hashable) -> T | None:
+        """What is kept under a key."""
+        if (found := self._values.get(key)) is None:
+            return None
+        self._values.move_to_end(key)
+        return found[0]
+
+    def keep(self, key: Hashable, value: T, size: int) -> None:
+        """Keep that, and let go of what nobody asked for longest. What is too large for all of it is not kept."""
+        if size > self._most:
+            return
+        self._size += size - self._values.pop(key, (None, 0))[1]
+        self._values[key] = value, size
+        while self._size > self._most:
+            _, (_, gone) = self._values.popitem(last=False)
+            self._size -= gone
+
+
+def _version(found: Evaluation) -> tuple[str, int]:
+    return found.id, found.version
+
+
+def _import_statistics() -> None:
+    """All that computes. It takes up to a second, the first time; it is for a thread."""
+    from palaver.evaluation.results import summary  # noqa: F401 # pyright: ignore[reportUnusedImport]
+
+
+ResultStatus = Literal["done", "failed", "error"]
 OfStatus = Annotated[
     str | None,
     QueryParameter(name="status", description="`done`, `failed`, or `error`: where an evaluator could not score."),
@@ -39,7 +202,7 @@ class EvaluationResultController(ApiController):
     path = "/api/evaluations"
 
     database: Database
-    figures: Figures
+    figures: FigureCache
 
     @get(
         "/{evaluation:str}/results",
@@ -48,7 +211,7 @@ class EvaluationResultController(ApiController):
     )
     async def list_results(
         self,
-        request: Asked,
+        request: ApiRequest,
         evaluation: FromPath[str],
         variant: Filter = None,
         evaluator: Filter = None,
@@ -63,14 +226,14 @@ class EvaluationResultController(ApiController):
     ) -> Page[ResultRow]:
         project = caller_of(request).project
         _, kept = await self.database.read(evaluations.get_plan, project, evaluation)
-        plan = shown.plan_of(kept)
-        if of_status not in (None, *get_args(Shown)):
-            raise InvalidValue(f"status is one of {', '.join(get_args(Shown))}.", pointer="?status")
+        plan = shown.decode_plan(kept)
+        if of_status not in (None, *get_args(ResultStatus)):
+            raise InvalidValue(f"status is one of {', '.join(get_args(ResultStatus))}.", pointer="?status")
         among: Sequence[int] | None = None
         if flaky or regression is not None:
             among = await self.figures.cells(project, evaluation, evaluator=evaluator, flaky=flaky, base=regression)
         wanted = ResultFilters(
-            variant=_variant(plan, variant),
+            variant=_variant_index(plan, variant),
             status=None if of_status in (None, "error") else of_status,  # pyright: ignore[reportArgumentType]
             score_status="error" if of_status == "error" else None,
             evaluator=evaluator,
@@ -89,11 +252,15 @@ class EvaluationResultController(ApiController):
         operation_id="get_result",
         summary="All of one cell: what was asked, expected and answered, and what evaluators say of it",
     )
-    async def get_result(self, request: Asked, evaluation: FromPath[str], cell: FromPath[str]) -> Response[ResultView]:
-        return answer(request, await self.database.read(_whole, caller_of(request).project, evaluation, cell))
+    async def get_result(
+        self, request: ApiRequest, evaluation: FromPath[str], cell: FromPath[str]
+    ) -> Response[ResultView]:
+        return object_response(
+            request, await self.database.read(_load_result, caller_of(request).project, evaluation, cell)
+        )
 
 
-def _variant(plan: Plan, name: str | None) -> int | None:
+def _variant_index(plan: Plan, name: str | None) -> int | None:
     if name is None:
         return None
     names = [variant.name for variant in plan.variants]
@@ -102,16 +269,16 @@ def _variant(plan: Plan, name: str | None) -> int | None:
     return names.index(name)
 
 
-def _whole(db: Connection, project: str, evaluation: str, named: str) -> ResultView:
+def _load_result(db: Connection, project: str, evaluation: str, named: str) -> ResultView:
     found, kept = evaluations.get_plan(db, project, evaluation)
-    plan, cell = shown.plan_of(kept), parse_cell_id(named)
+    plan, cell = shown.decode_plan(kept), parse_cell_id(named)
     if cell >= found.total:
         raise NotFound(f"The evaluation {evaluation[:80]!r} has no result {named[:80]!r}.")
     whole = evaluation_pages.get_result(db, project, evaluation, cell)
-    return shown.result_view(whole, plan, **_beside(plan, cell, found.total))
+    return shown.result_view(whole, plan, **_neighbour_ids(plan, cell, found.total))
 
 
-def _beside(plan: Plan, cell: int, total: int) -> dict[str, Any]:
+def _neighbour_ids(plan: Plan, cell: int, total: int) -> dict[str, Any]:
     """The ids of the cells that one looks at next."""
     here, step = cell_position(plan, cell), len(plan.variants) * plan.repeats
     return {
@@ -126,3 +293,41 @@ def _beside(plan: Plan, cell: int, total: int) -> dict[str, Any]:
         "previous": format_cell_id(cell - step) if cell >= step else None,
         "next": format_cell_id(cell + step) if cell + step < total else None,
     }
+
+
+Column = Annotated[
+    str | None,
+    QueryParameter(name="slice", max_length=1_000, description="A column of the test set: figures by its values."),
+]
+VARIANT_DESCRIPTION = "An evaluation and its variant, `ev_…:variant`; of one with a single variant, its id will do."
+Base = Annotated[str, QueryParameter(min_length=1, max_length=300, description=VARIANT_DESCRIPTION)]
+Candidate = Annotated[str, QueryParameter(min_length=1, max_length=300, description=VARIANT_DESCRIPTION)]
+Margin = Annotated[float, QueryParameter(ge=0, le=1, description="A difference that does not matter.")]
+
+
+class EvaluationFigureController(ApiController):
+    path = "/api/evaluations"
+
+    figures: FigureCache
+
+    @get(
+        "/{evaluation:str}/summary",
+        operation_id="get_summary",
+        summary="Its figures, with intervals of 95 %, as far as it has come",
+    )
+    async def get_summary(
+        self, request: ApiRequest, evaluation: FromPath[str], column: Column = None
+    ) -> Response[EvaluationSummary]:
+        return object_response(request, await self.figures.summary(caller_of(request).project, evaluation, column))
+
+    @get(
+        "/compare",
+        operation_id="compare_evaluations",
+        summary="A candidate beside a base, row by row: is it worse?",
+    )
+    async def compare_evaluations(
+        self, request: ApiRequest, base: Base, candidate: Candidate, margin: Margin = 0.02
+    ) -> Response[Comparison]:
+        return object_response(
+            request, await self.figures.comparison(caller_of(request).project, base, candidate, margin)
+        )

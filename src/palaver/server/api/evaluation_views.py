@@ -1,18 +1,21 @@
-"""Evaluations as the REST API shows them: rows and wholes, results, evaluators, and what a stream of one tells."""
+"""Evaluations, their results and evaluators as the REST API returns them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from palaver.core.api_keys import format_key_id
 from palaver.core.descriptions import IsChatSource
 from palaver.core.messages import Message
 from palaver.evaluation.evaluator import Need
-from palaver.evaluation.plan.plan import PlannedEvaluator, PlannedVariant
+from palaver.evaluation.plan.plan import Plan, PlannedEvaluator, PlannedVariant, format_cell_id
 from palaver.evaluation.plan.request import FailedAs, Limits, WantedEvaluator, WantedRows
 from palaver.evaluation.runner.manual_case import TriedCase
-from palaver.server.api.conventions import Time
+from palaver.server.api.conventions import Timestamp, format_timestamp
+from palaver.storage.evaluations.repository import Evaluation
+from palaver.storage.evaluations.results import ResultDetail, StoredResult, StoredScore
 
 EvaluationState = Literal["queued", "running", "succeeded", "partly", "failed", "cancelled"]
 CellStatus = Literal["done", "failed"]
@@ -64,9 +67,9 @@ class EvaluationHead(msgspec.Struct, frozen=True, kw_only=True):
     score_cost: float | None
     """Of evaluators that ask models themselves."""
     key: str | None
-    created_at: Time
-    started_at: Time | None
-    ended_at: Time | None
+    created_at: Timestamp
+    started_at: Timestamp | None
+    ended_at: Timestamp | None
 
 
 class EvaluationRow(EvaluationHead, frozen=True, kw_only=True):
@@ -92,7 +95,7 @@ class EvaluationView(EvaluationHead, frozen=True, kw_only=True):
     failed_as: FailedAs
     seq: int
     """The number of the result that was recorded last; the stream of events goes on after it."""
-    updated_at: Time
+    updated_at: Timestamp
 
 
 class Begun(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,8 +160,8 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True):
     """How often it was tried, at last with this result."""
     trace_id: str | None
     run: str | None
-    started_at: Time
-    ended_at: Time
+    started_at: Timestamp
+    ended_at: Timestamp
 
 
 class CaseCallView(msgspec.Struct, frozen=True, kw_only=True):
@@ -314,3 +317,171 @@ class ImportedEvaluators(msgspec.Struct, frozen=True):
     """All of a document."""
 
     data: list[ImportedView]
+
+
+def decode_plan(kept: Any) -> Plan:
+    """A plan, as it was made."""
+    return msgspec.convert(kept, Plan)
+
+
+def evaluation_row(evaluation: Evaluation, plan: Plan) -> EvaluationRow:
+    """One as a row of the list."""
+    return EvaluationRow(
+        **_common(evaluation, plan),
+        variants=[variant.name for variant in plan.variants],
+        evaluators=[evaluator.name for evaluator in plan.evaluators],
+    )
+
+
+def evaluation_view(evaluation: Evaluation, plan: Plan) -> EvaluationView:
+    """One as a whole."""
+    return EvaluationView(
+        **_common(evaluation, plan),
+        variants=plan.variants,
+        evaluators=plan.evaluators,
+        rows=evaluation.total // max(len(plan.variants) * plan.repeats, 1),
+        selection=plan.testset.rows,
+        limits=plan.limits,
+        failed_as=plan.failed_as,
+        seq=evaluation.recorded,
+        updated_at=format_timestamp(evaluation.updated_at),
+    )
+
+
+def state_event(evaluation: Evaluation) -> StateTold:
+    """How it goes, as its stream tells."""
+    return StateTold(state=evaluation.state, reason=failure_view(evaluation.reason))
+
+
+def failure_view(kept: Any) -> FailureView | None:
+    """Why something ended as it did."""
+    return None if kept is None else msgspec.convert(kept, FailureView)
+
+
+def _common(evaluation: Evaluation, plan: Plan) -> dict[str, Any]:
+    return {
+        "id": evaluation.id,
+        "name": evaluation.name,
+        "state": evaluation.state,
+        "reason": failure_view(evaluation.reason),
+        "testset": TestsetNamed(id=evaluation.testset, name=plan.testset.name, revision=evaluation.revision),
+        "repeats": plan.repeats,
+        "total": evaluation.total,
+        "done": evaluation.done,
+        "failed": evaluation.failed,
+        "errors": evaluation.errors,
+        "cost": evaluation.cost,
+        "score_cost": evaluation.score_cost,
+        "key": None if evaluation.key is None else format_key_id(evaluation.key),
+        "created_at": format_timestamp(evaluation.created_at),
+        "started_at": None if evaluation.started_at is None else format_timestamp(evaluation.started_at),
+        "ended_at": None if evaluation.ended_at is None else format_timestamp(evaluation.ended_at),
+    }
+
+
+# Results
+
+
+def result_row(result: StoredResult, plan: Plan) -> ResultRow:
+    """A cell as a row of the table."""
+    return ResultRow(**result_fields(result, plan), scores=score_views(result.scores, whole=False))
+
+
+def cell_event(result: StoredResult, plan: Plan) -> CellTold:
+    """A cell as the stream tells of it."""
+    return CellTold(
+        id=format_cell_id(result.cell),
+        row=result.row,
+        variant=plan.variants[result.variant].name,
+        repeat=result.repeat,
+        status=result.status,
+        scores=score_views(result.scores, whole=False),
+    )
+
+
+def result_view(whole: ResultDetail, plan: Plan, **beside: Any) -> ResultView:
+    """A cell as a whole; `beside` are the ids of those that one looks at next."""
+    result, body = whole.result, cast("dict[str, Any]", whole.body)
+    variant = plan.variants[result.variant]
+    return ResultView(
+        **result_fields(result, plan),
+        **beside,
+        scores=score_views(result.scores, whole=True),
+        inputs=body.get("inputs", {}),
+        expected=body.get("expected", UNSET),
+        history=body.get("history", ()),  # They are shown in the form in which they are kept.
+        messages=body.get("messages", ()),
+        value=body.get("value", UNSET),
+        text=body.get("text", ""),
+        notes=body.get("notes", ()),
+        tool_calls=body.get("tool_calls", ()),
+        turns=[_turn_view(turn) for turn in body["turns"]] if "turns" in body else [_single_turn_view(result, body)],
+        is_chat=variant.is_chat,
+        is_chat_source=variant.is_chat_source,
+    )
+
+
+def _turn_view(kept: dict[str, Any]) -> TurnView:
+    fields: dict[str, Any] = {name: kept[name] for name in TurnView.__struct_fields__ if name in kept}
+    return TurnView(**fields, latency_seconds=kept.get("latency"), first_output_seconds=kept.get("first_output"))
+
+
+def _single_turn_view(result: StoredResult, body: dict[str, Any]) -> TurnView:
+    """The turn of a case that is no script: it is not kept twice."""
+    users = [message for message in body.get("history", ()) if message.get("role") == "user"]
+    same = {name: body[name] for name in ("messages", "text", "notes", "tool_calls", "value") if name in body}
+    return TurnView(
+        **same,
+        user=users[-1] if users else None,
+        usage=_usage_dict(result.usage),
+        latency_seconds=result.latency,
+        first_output_seconds=result.first_output,
+        finish=result.finish or "stop",
+    )
+
+
+def score_views(kept: Sequence[StoredScore], *, whole: bool) -> list[ScoreView]:
+    """What evaluators thought; `whole`: with what they say in detail."""
+    return [
+        ScoreView(
+            evaluator=score.name,
+            status=score.status,
+            passed=score.passed,
+            score=score.score,
+            label=score.label,
+            reason=score.reason,
+            details=(score.details or {}) if whole else {},
+            seconds=score.seconds,
+            usage=_usage_dict(score.usage),
+            cost=score.cost,
+        )
+        for score in kept
+    ]
+
+
+def result_fields(result: StoredResult, plan: Plan) -> dict[str, Any]:
+    """What a row and the whole of a cell have in common, but for its scores."""
+    return {
+        "id": format_cell_id(result.cell),
+        "row": result.row,
+        "variant": plan.variants[result.variant].name,
+        "repeat": result.repeat,
+        "status": result.status,
+        "error": failure_view(result.error),
+        "asked": result.preview_in,
+        "answered": result.preview_out,
+        "latency_seconds": result.latency,
+        "first_output_seconds": result.first_output,
+        "usage": _usage_dict(result.usage),
+        "cost": result.cost,
+        "finish": result.finish,
+        "attempts": result.attempts,
+        "trace_id": result.trace_id,
+        "run": result.run,
+        "started_at": format_timestamp(result.started_at),
+        "ended_at": format_timestamp(result.ended_at),
+    }
+
+
+def _usage_dict(usage: Any) -> dict[str, Any] | None:
+    return None if usage is None else msgspec.to_builtins(usage)

@@ -18,7 +18,14 @@ from palaver.evaluation.evaluator import Evaluator, Need
 from palaver.evaluation.registry import EvaluatorRegistry as Known
 from palaver.evaluation.runner.manual_case import read_manual_case
 from palaver.evaluation.score import EvaluationAborted, ScoreRecord
-from palaver.server.api.conventions import Asked, answer, caller_of, raw_body, read_body, takes
+from palaver.server.api.conventions import (
+    ApiRequest,
+    caller_of,
+    object_response,
+    operation_with_body,
+    raw_body,
+    read_body,
+)
 from palaver.server.api.dependencies import ApiController
 from palaver.server.api.evaluation_views import (
     Evaluators,
@@ -47,22 +54,22 @@ class EvaluatorController(ApiController):
     evaluators: Known
 
     @get(operation_id="list_evaluators", summary="What can score an answer, built-in ones first")
-    async def list_evaluators(self, request: Asked) -> Response[Evaluators]:
-        return answer(request, await asyncio.to_thread(self._listed))
+    async def list_evaluators(self, request: ApiRequest) -> Response[Evaluators]:
+        return object_response(request, await asyncio.to_thread(self._listed))
 
     @get("/{key:str}", operation_id="get_evaluator", summary="One evaluator")
-    async def get_evaluator(self, request: Asked, key: FromPath[str]) -> Response[EvaluatorView]:
+    async def get_evaluator(self, request: ApiRequest, key: FromPath[str]) -> Response[EvaluatorView]:
         evaluator = await asyncio.to_thread(self._found, key)
-        return answer(request, _view(evaluator, {one.key for one in self.evaluators.declared()}))
+        return object_response(request, _evaluator_view(evaluator, {one.key for one in self.evaluators.declared()}))
 
     @post(
         "/{key:str}/try",
         operation_id="try_evaluator",
         summary="What it would say of a case, without an evaluation",
         status_code=200,
-        operation_class=takes(TryRequest),
+        operation_class=operation_with_body(TryRequest),
     )
-    async def try_evaluator(self, request: Asked, key: FromPath[str]) -> Response[Tried]:
+    async def try_evaluator(self, request: ApiRequest, key: FromPath[str]) -> Response[Tried]:
         evaluator = await asyncio.to_thread(self._found, key)
         _, body = await read_body(request, self.settings, _Trial)
         caller = caller_of(request)
@@ -73,23 +80,25 @@ class EvaluatorController(ApiController):
             first, *more = await bound.score(read_manual_case(body.case))
         except EvaluationAborted:  # It would have asked a workflow.
             raise ShuttingDown("The server is stopping: try again in a moment.") from None
-        return answer(request, Tried(**_fields(first), more=[ScoreView(**_fields(one)) for one in more]))
+        return object_response(
+            request, Tried(**_score_fields(first), more=[ScoreView(**_score_fields(one)) for one in more])
+        )
 
     @post(
         "/import",
         operation_id="import_evaluators",
         summary="Agenta's evaluators, as an evaluation here takes them; nothing is kept",
         status_code=200,
-        operation_class=takes(dict[str, Any]),
+        operation_class=operation_with_body(dict[str, Any]),
     )
-    async def import_evaluators(self, request: Asked) -> Response[ImportedEvaluators]:
+    async def import_evaluators(self, request: ApiRequest) -> Response[ImportedEvaluators]:
         document = json.decode(await raw_body(request, self.settings), self.settings.json_limits)
         found = await asyncio.to_thread(agenta.import_evaluators, document)
-        return answer(request, ImportedEvaluators([_imported(one) for one in found]))
+        return object_response(request, ImportedEvaluators([_imported_view(one) for one in found]))
 
     def _listed(self) -> Evaluators:
         own = {evaluator.key for evaluator in self.evaluators.declared()}
-        return Evaluators([_view(evaluator, own) for evaluator in self.evaluators.all()])
+        return Evaluators([_evaluator_view(evaluator, own) for evaluator in self.evaluators.all()])
 
     def _found(self, key: str) -> Evaluator:
         evaluator = self.evaluators.get(key)
@@ -98,7 +107,7 @@ class EvaluatorController(ApiController):
         return evaluator
 
 
-def _view(evaluator: Evaluator, own: set[str]) -> EvaluatorView:
+def _evaluator_view(evaluator: Evaluator, own: set[str]) -> EvaluatorView:
     return EvaluatorView(
         key=evaluator.key,
         title=evaluator.title,
@@ -109,10 +118,10 @@ def _view(evaluator: Evaluator, own: set[str]) -> EvaluatorView:
     )
 
 
-def _imported(one: agenta.ImportedEvaluator) -> ImportedView:
+def _imported_view(one: agenta.ImportedEvaluator) -> ImportedView:
     return ImportedView(name=one.name, source=one.source, evaluator=one.evaluator, notes=list(one.notes), text=one.text)
 
 
-def _fields(scored: ScoreRecord) -> dict[str, Any]:
+def _score_fields(scored: ScoreRecord) -> dict[str, Any]:
     usage = None if scored.usage is None else msgspec.to_builtins(scored.usage)
     return {**msgspec.structs.asdict(scored), "usage": usage}

@@ -13,15 +13,15 @@ from palaver.core.api_keys import format_key_id
 from palaver.errors import InvalidValue, ItemNotFound, RunNotFound
 from palaver.server.api.conventions import (
     After,
-    Asked,
+    ApiRequest,
     Filter,
     Limit,
-    Time,
-    answer,
+    Timestamp,
     caller_of,
+    format_timestamp,
+    object_response,
+    operation_with_body,
     read_body,
-    takes,
-    told_time,
     utc_now,
 )
 from palaver.server.api.dependencies import ApiController
@@ -75,7 +75,7 @@ class FeedbackRow(msgspec.Struct, frozen=True, kw_only=True):
     answered: Any = msgspec.field(name="out")
     source: dict[str, str | None]
     """What a test set takes, to make a case of it."""
-    created_at: Time
+    created_at: Timestamp
 
 
 class FeedbackController(ApiController):
@@ -88,25 +88,27 @@ class FeedbackController(ApiController):
         "/runs/{run:str}/feedback",
         operation_id="rate_run",
         summary="What somebody thought of an answer; the last counts, null takes it back",
-        operation_class=takes(Rate),
+        operation_class=operation_with_body(Rate),
     )
-    async def rate_run(self, request: Asked, run: FromPath[str]) -> Response[Rated]:
+    async def rate_run(self, request: ApiRequest, run: FromPath[str]) -> Response[Rated]:
         _, given = await read_body(request, self.settings, Rate)
         caller, name, now = caller_of(request), run_id(run), utc_now()
         rated = await self.database.write(_rate, caller.project, name, given, caller.key or "", now)
-        return answer(request, rated)
+        return object_response(request, rated)
 
     @get("/feedback", operation_id="list_feedback", summary="What people thought of answers, newest first")
     async def list_feedback(
         self,
-        request: Asked,
+        request: ApiRequest,
         rating: FromQuery[Rating | None] = None,
         workflow: Filter = None,
         since: From = None,
         limit: Limit = 50,
         after: After = None,
     ) -> Page[FeedbackRow]:
-        filters = FeedbackFilters(rating=rating, workflow=workflow, since=None if since is None else _moment(since))
+        filters = FeedbackFilters(
+            rating=rating, workflow=workflow, since=None if since is None else _parse_moment(since)
+        )
         found = await self.database.read(
             feedback.list_feedback, caller_of(request).project, filters, Window(limit, after)
         )
@@ -174,11 +176,11 @@ def _row(given: FeedbackEntry) -> FeedbackRow:
         asked=given.preview_in,
         answered=given.preview_out,
         source=source,
-        created_at=told_time(opinion.created_at),
+        created_at=format_timestamp(opinion.created_at),
     )
 
 
-def _moment(text: str) -> datetime:
+def _parse_moment(text: str) -> datetime:
     try:
         return msgspec.convert(text, Annotated[datetime, Meta(tz=True)])
     except msgspec.ValidationError:

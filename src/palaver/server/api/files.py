@@ -1,8 +1,4 @@
-"""/api/files: what a message may carry, kept here, and given back in a way that no browser runs.
-
-The file is the body of the request. It is counted and cut while it comes, so that it is never held twice, and given
-back piece by piece.
-"""
+"""/api/files: uploaded files; /api/extract: the conversation in a JSON value, and its preview."""
 
 import asyncio
 import re
@@ -10,44 +6,47 @@ import unicodedata
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
-from litestar import Response, delete, get, post
+from litestar import Request, Response, delete, get, post
 from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
 from litestar.openapi.spec.enums import OpenAPIFormat, OpenAPIType
 from litestar.params import FromPath, FromQuery
 from litestar.response import Stream
 from sqlalchemy import Connection
 
-from palaver.errors import InvalidBody, InvalidValue, RequestTimeout, TooLarge, UnsupportedMediaType
+from palaver.core import json
+from palaver.core.extraction import Prefer, Preview, preview, read_conversation
+from palaver.core.extraction.search import Conversation
+from palaver.errors import InvalidBody, InvalidType, InvalidValue, RequestTimeout, TooLarge, UnsupportedMediaType
 from palaver.protocols.base import HttpResponse
+from palaver.server import security
 from palaver.server.api.conventions import (
     After,
-    Asked,
+    ApiRequest,
     Limit,
-    Page,
-    Time,
-    Window,
-    answer,
+    Timestamp,
     caller_of,
+    encode_object,
     exchange_of,
+    format_timestamp,
+    if_match_check,
     new_id,
-    shown_as,
-    told_time,
-    unless_stale,
+    object_response,
+    run_idempotent,
     utc_now,
 )
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.idempotency import once
 from palaver.server.request import ClientDisconnected, Exchange
 from palaver.server.settings import Settings
 from palaver.storage import files as kept
 from palaver.storage.database import Database
 from palaver.storage.files import FileChunks, StoredFile
+from palaver.storage.pagination import Page, Window
 
-HEADERS = {
+FILE_HEADERS = {
     "content-security-policy": "default-src 'none'; sandbox",
     "x-content-type-options": "nosniff",
     "cross-origin-resource-policy": "same-origin",
@@ -55,7 +54,7 @@ HEADERS = {
 }
 """With every file that is given back: whatever is in it, it is not a page of ours."""
 
-SHOWN = frozenset(
+INLINE_MEDIA_TYPES = frozenset(
     [
         *(f"image/{name}" for name in ("png", "jpeg", "gif", "webp", "avif")),
         *(f"audio/{name}" for name in ("mpeg", "mp3", "wav", "x-wav", "ogg", "mp4", "webm")),
@@ -68,9 +67,9 @@ SHOWN = frozenset(
 
 _TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,99}/[a-z0-9!#$&^_.+-]{1,99}")
 _FORMS = ("multipart/", "application/x-www-form-urlencoded")
-_LONGEST_NAME = 255
-_TRICKS = re.compile(r"[/\\]|^\.{0,2}$")
-_TURNING = re.compile('["\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]')
+_MAX_NAME_CHARS = 255
+_PATH_NAME = re.compile(r"[/\\]|^\.{0,2}$")
+_UNSAFE_NAME_CHARS = re.compile('["\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]')
 """Quotes, and what turns the direction of text around: `gpj.exe` would be shown as `exe.jpg`."""
 
 
@@ -83,8 +82,8 @@ class FileView(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     sha256: str
     url: str
-    created_at: Time
-    expires_at: Time | None
+    created_at: Timestamp
+    expires_at: Timestamp | None
     """When it goes, unless something names it by then; null once something does."""
 
 
@@ -97,7 +96,7 @@ class _Upload(Operation):
         self.request_body = RequestBody(content={"*/*": OpenAPIMediaType(schema=schema)}, required=True)
 
 
-def view(file: StoredFile) -> FileView:
+def file_view(file: StoredFile) -> FileView:
     """A file, as it is shown."""
     return FileView(
         id=file.id,
@@ -106,8 +105,8 @@ def view(file: StoredFile) -> FileView:
         bytes=file.bytes,
         sha256=file.sha256,
         url=f"/api/files/{file.id}",
-        created_at=told_time(file.created_at),
-        expires_at=None if file.expires_at is None else told_time(file.expires_at),
+        created_at=format_timestamp(file.created_at),
+        expires_at=None if file.expires_at is None else format_timestamp(file.expires_at),
     )
 
 
@@ -123,10 +122,10 @@ class FileController(ApiController):
         summary="Keep a file: the body, its name in x-palaver-filename",
         operation_class=_Upload,
     )
-    async def upload_file(self, request: Asked) -> Response[FileView]:
+    async def upload_file(self, request: ApiRequest) -> Response[FileView]:
         exchange = exchange_of(request)
         media_type, filename = _media_type(exchange), _filename(exchange)
-        body = await _received(exchange, self.settings)
+        body = await _read_upload(exchange, self.settings)
         pieces, sha256 = body.end()
         file = StoredFile(
             project=caller_of(request).project,
@@ -140,26 +139,31 @@ class FileController(ApiController):
 
         def keep(db: Connection) -> HttpResponse:
             kept.insert_file(db, file, pieces, max_total_bytes=self.settings.files_max)
-            return shown_as(view(file), status=201, location=f"{self.settings.root_path}/api/files/{file.id}")
+            return encode_object(file_view(file), status=201, location=f"{self.settings.root_path}/api/files/{file.id}")
 
         digest = f"{media_type}\n{filename}\n{sha256}".encode()
-        return await once(request, self.database, digest, keep)
+        return await run_idempotent(request, self.database, digest, keep)
 
     @get(operation_id="list_files", summary="The project's files, newest first")
-    async def list_files(self, request: Asked, after: After = None, limit: Limit = 50) -> Page[FileView]:
+    async def list_files(self, request: ApiRequest, after: After = None, limit: Limit = 50) -> Page[FileView]:
         found = await self.database.read(kept.list_files, caller_of(request).project, Window(limit, after))
-        return found.map(view)
+        return found.map(file_view)
 
     @get("/{file_id:str}", operation_id="get_file", summary="What is in a file; with meta=true, the object")
-    async def get_file(self, request: Asked, file_id: FromPath[str], meta: FromQuery[bool] = False) -> Response[Any]:  # noqa: FBT002 - of the query
+    async def get_file(
+        self,
+        request: ApiRequest,
+        file_id: FromPath[str],
+        meta: FromQuery[bool] = False,  # noqa: FBT002
+    ) -> Response[Any]:
         file = await self.database.read(kept.get_file, caller_of(request).project, file_id)
         if file is None:
             raise kept.file_not_found(file_id)
-        return answer(request, view(file)) if meta else _given_back(request, self.database, file)
+        return object_response(request, file_view(file)) if meta else _file_response(request, self.database, file)
 
     @delete("/{file_id:str}", operation_id="delete_file", summary="Erase it; parts that name it stay")
-    async def delete_file(self, request: Asked, file_id: FromPath[str]) -> None:
-        await self.database.write(_remove, caller_of(request).project, file_id, unless_stale(request, view))
+    async def delete_file(self, request: ApiRequest, file_id: FromPath[str]) -> None:
+        await self.database.write(_remove, caller_of(request).project, file_id, if_match_check(request, file_view))
 
 
 def _remove(db: Connection, project: str, file: str, check: Callable[[StoredFile], None]) -> None:
@@ -194,13 +198,13 @@ def _filename(exchange: Exchange) -> str:
     except UnicodeDecodeError:
         raise InvalidValue("x-palaver-filename must be percent-encoded UTF-8.", pointer="/filename") from None
     controls = any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in name)
-    if _TRICKS.search(name) or controls or len(name) > _LONGEST_NAME:
-        told = f"x-palaver-filename must be a plain name of at most {_LONGEST_NAME} characters, not a path."
+    if _PATH_NAME.search(name) or controls or len(name) > _MAX_NAME_CHARS:
+        told = f"x-palaver-filename must be a plain name of at most {_MAX_NAME_CHARS} characters, not a path."
         raise InvalidValue(told, pointer="/filename")
     return name
 
 
-async def _received(exchange: Exchange, settings: Settings) -> FileChunks:
+async def _read_upload(exchange: Exchange, settings: Settings) -> FileChunks:
     """The body, or TooLarge as soon as it is."""
     most = settings.max_file
     length = exchange.headers.get("content-length", "")
@@ -233,16 +237,16 @@ def _too_large(most: int) -> TooLarge:
 # Giving it back
 
 
-def _given_back(request: Asked, database: Database, file: StoredFile) -> Response[Any]:
-    headers = {**HEADERS, "content-disposition": disposition(file.filename), "etag": f'"{file.sha256}"'}
+def _file_response(request: ApiRequest, database: Database, file: StoredFile) -> Response[Any]:
+    headers = {**FILE_HEADERS, "content-disposition": content_disposition(file.filename), "etag": f'"{file.sha256}"'}
     if headers["etag"] in request.headers.get("if-none-match", ""):
         return Response(None, status_code=304, headers=headers)
     headers["content-length"] = str(file.bytes)
-    kind = file.media_type if file.media_type in SHOWN else "application/octet-stream"
-    return Stream(_pieces(database, file), headers=headers, media_type=kind)
+    kind = file.media_type if file.media_type in INLINE_MEDIA_TYPES else "application/octet-stream"
+    return Stream(_read_pieces(database, file), headers=headers, media_type=kind)
 
 
-async def _pieces(database: Database, file: StoredFile) -> AsyncGenerator[bytes]:
+async def _read_pieces(database: Database, file: StoredFile) -> AsyncGenerator[bytes]:
     for place in range(-(-file.bytes // kept.CHUNK_BYTES)):
         piece = await database.read(kept.read_chunk, file.project, file.sha256, place)
         if piece is None:
@@ -251,8 +255,77 @@ async def _pieces(database: Database, file: StoredFile) -> AsyncGenerator[bytes]
         yield piece
 
 
-def disposition(filename: str) -> str:
+def content_disposition(filename: str) -> str:
     """The header that makes a browser keep a file instead of showing it, under a name that says what it is."""
-    name = _TURNING.sub("", filename) or "file"
+    name = _UNSAFE_NAME_CHARS.sub("", filename) or "file"
     plain = re.sub(r"[^ !#$&+.\w-]", "_", name, flags=re.ASCII)
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
+
+
+_INLINE_BYTES = 64 * 1024
+"""Bytes of a body that is answered at once."""
+
+
+class Extracted(msgspec.Struct, frozen=True):
+    """What was found in a value."""
+
+    conversation: Conversation | None
+    preview: Preview
+
+
+@dataclass
+class _ExtractOperation(Operation):
+    """What OpenAPI says of the body, which the route reads itself."""
+
+    def __post_init__(self) -> None:
+        side = Schema(enum=["input", "output", None], description="The side that comes first, where there are several.")
+        body = Schema(
+            type=OpenAPIType.OBJECT,
+            properties={"value": Schema(description="Any JSON."), "prefer": side},
+            required=["value"],
+        )
+        self.request_body = RequestBody(content={"application/json": OpenAPIMediaType(schema=body)}, required=True)
+
+
+class ExtractController(ApiController):
+    path = "/api/extract"
+
+    settings: Settings
+
+    @post(
+        operation_id="extract",
+        summary="The conversation in a value, and what a cell shows of it",
+        status_code=200,
+        operation_class=_ExtractOperation,
+    )
+    async def extract(self, request: "Request[Any, Any, Any]") -> Response[Extracted]:
+        asgi = cast("Any", request)  # Litestar's names for ASGI's types are its own.
+        exchange = Exchange(asgi.scope, asgi.receive, asgi.send)
+        security.check_json(exchange)
+        body = await exchange.body(self.settings)
+        answer = (
+            _extract(body, self.settings)
+            if len(body) <= _INLINE_BYTES
+            else await asyncio.to_thread(_extract, body, self.settings)
+        )
+        return Response(cast("Extracted", answer), media_type="application/json")
+
+
+def _extract(body: bytes, settings: Settings) -> bytes:
+    value, prefer = _parse_request(json.decode(body, settings.json_limits))
+    return json.encode(Extracted(read_conversation(value, prefer), preview(value, prefer)))
+
+
+def _parse_request(body: object) -> tuple[object, Prefer | None]:
+    if not isinstance(body, dict):
+        raise InvalidBody('The body must be an object with a value: {"value": …}.')
+    known = cast("dict[str, Any]", body)
+    if "value" not in known:
+        raise InvalidBody('The body has no value: {"value": …}.', pointer="/value")
+    match known.get("prefer"):
+        case None | "input" | "output" as prefer:
+            return known["value"], prefer
+        case str() as other:
+            raise InvalidValue(f"prefer must be input, output or null, not {other[:40]!r}.", pointer="/prefer")
+        case _:
+            raise InvalidType("prefer must be a string or null.", pointer="/prefer")

@@ -1,7 +1,4 @@
-"""Keys over REST, for an admin of the project.
-
-Making one does not go through `idempotency.once`: that would have to keep the secret, which is shown this once.
-"""
+"""/api/keys: API keys; /api/session: browser sessions, opened by sending a key and kept in an HttpOnly cookie."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -15,23 +12,24 @@ from sqlalchemy import Connection
 
 from palaver.core import api_keys
 from palaver.core.api_keys import Scope
-from palaver.errors import InvalidValue, MissingScope, NotFound
+from palaver.errors import InvalidValue, MissingScope, NotFound, Unauthorized
 from palaver.server.api.conventions import (
     After,
-    Asked,
+    ApiRequest,
     Limit,
-    Time,
-    answer,
+    Timestamp,
     caller_of,
+    decode_body,
+    format_timestamp,
+    if_match_check,
+    object_response,
+    operation_with_body,
     raw_body,
-    read_as,
-    takes,
-    told_time,
-    unless_stale,
 )
 from palaver.server.api.dependencies import ApiController
-from palaver.server.auth import Authenticator, Caller
-from palaver.server.settings import Settings
+from palaver.server.auth import Authenticator, Caller, session_cookie
+from palaver.server.rate_limit import RateLimits
+from palaver.server.settings import KIB, Settings
 from palaver.storage import api_keys as kept
 from palaver.storage.api_keys import ApiKey
 from palaver.storage.database import Database
@@ -46,10 +44,10 @@ class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
     scopes: list[Scope]
-    created_at: Time
-    expires_at: Time | None
-    last_used_at: Time | None
-    revoked_at: Time | None
+    created_at: Timestamp
+    expires_at: Timestamp | None
+    last_used_at: Timestamp | None
+    revoked_at: Timestamp | None
 
 
 class NewKey(KeyRow, frozen=True, kw_only=True):
@@ -74,12 +72,12 @@ class ChangeKey(msgspec.Struct, frozen=True, kw_only=True):
     scopes: Any = UNSET
 
 
-def row(key: ApiKey) -> KeyRow:
+def key_row(key: ApiKey) -> KeyRow:
     """A key as it is listed."""
     return KeyRow(**_fields(key))
 
 
-def shown_once(key: ApiKey, secret: str) -> NewKey:
+def new_key_view(key: ApiKey, secret: str) -> NewKey:
     """A key as its maker sees it, once."""
     return NewKey(**_fields(key), secret=secret)
 
@@ -92,46 +90,46 @@ class KeyController(ApiController):
     authenticator: Authenticator
 
     @get(operation_id="list_keys", summary="The project's keys, newest first")
-    async def list_keys(self, request: Asked, after: After = None, limit: Limit = 50) -> Page[KeyRow]:
+    async def list_keys(self, request: ApiRequest, after: After = None, limit: Limit = 50) -> Page[KeyRow]:
         found = await self.database.read(kept.list_keys, caller_of(request).project, Window(limit, after))
-        return found.map(row)
+        return found.map(key_row)
 
-    @post(operation_id="make_key", summary="A new key", operation_class=takes(MakeKey))
-    async def make_key(self, request: Asked) -> Response[NewKey]:
-        given, caller = read_as(await raw_body(request, self.settings), MakeKey, self.settings), caller_of(request)
+    @post(operation_id="make_key", summary="A new key", operation_class=operation_with_body(MakeKey))
+    async def make_key(self, request: ApiRequest) -> Response[NewKey]:
+        given, caller = decode_body(await raw_body(request, self.settings), MakeKey, self.settings), caller_of(request)
         key, secret = kept.new_api_key(
             project=caller.project,
             name=api_keys.check_key_name(given.name, pointer="/name"),
-            scopes=_granted(given.scopes, caller),
+            scopes=_parse_scopes(given.scopes, caller),
             now=self.authenticator.now(),
-            expires_at=_to_come(given.expires_at, self.authenticator.now()),
+            expires_at=_check_future(given.expires_at, self.authenticator.now()),
             made_by=caller.key,
         )
         await self.database.write(kept.insert_key, key)
         self.authenticator.invalidate(key.id)
         location = f"{self.settings.root_path}/api/keys/{api_keys.format_key_id(key.id)}"
-        return answer(request, shown_once(key, secret), status=201, location=location)
+        return object_response(request, new_key_view(key, secret), status=201, location=location)
 
     @patch(
         "/{key_id:str}",
         operation_id="change_key",
         summary="Its name, its end",
-        operation_class=takes(ChangeKey),
+        operation_class=operation_with_body(ChangeKey),
     )
-    async def change_key(self, request: Asked, key_id: FromPath[str]) -> Response[KeyRow]:
-        given = read_as(await raw_body(request, self.settings), ChangeKey, self.settings)
+    async def change_key(self, request: ApiRequest, key_id: FromPath[str]) -> Response[KeyRow]:
+        given = decode_body(await raw_body(request, self.settings), ChangeKey, self.settings)
         changes = _changes(given, self.authenticator.now())
         changed = await self.database.write(
-            _if_fresh, unless_stale(request, row), caller_of(request).project, key_id, kept.update_key, changes
+            _if_fresh, if_match_check(request, key_row), caller_of(request).project, key_id, kept.update_key, changes
         )
         self.authenticator.invalidate(changed.id)
-        return answer(request, row(changed))
+        return object_response(request, key_row(changed))
 
     @delete("/{key_id:str}", operation_id="revoke_key", summary="Revoke it; its row stays")
-    async def revoke_key(self, request: Asked, key_id: FromPath[str]) -> None:
+    async def revoke_key(self, request: ApiRequest, key_id: FromPath[str]) -> None:
         revoke = _revoked_at(self.authenticator.now())
         changed = await self.database.write(
-            _if_fresh, unless_stale(request, row), caller_of(request).project, key_id, revoke
+            _if_fresh, if_match_check(request, key_row), caller_of(request).project, key_id, revoke
         )
         self.authenticator.invalidate(changed.id)
 
@@ -157,7 +155,7 @@ def _revoked_at(now: datetime) -> Callable[[Connection, str, str], ApiKey | None
     return lambda db, project, key: kept.revoke_key(db, project, key, at=now)
 
 
-def _granted(words: list[str], caller: Caller) -> frozenset[Scope]:
+def _parse_scopes(words: list[str], caller: Caller) -> frozenset[Scope]:
     scopes = api_keys.parse_scopes(words, pointer="/scopes")
     for scope in api_keys.minimal_scopes(scopes - caller.scopes):
         raise MissingScope(scope, reason=f"You cannot give the scope {scope}, which you do not have.")
@@ -171,11 +169,11 @@ def _changes(given: ChangeKey, now: datetime) -> dict[str, Any]:
     if given.name is not UNSET:
         changes["name"] = api_keys.check_key_name(given.name, pointer="/name")
     if given.expires_at is not UNSET:
-        changes["expires_at"] = _to_come(given.expires_at, now)
+        changes["expires_at"] = _check_future(given.expires_at, now)
     return changes
 
 
-def _to_come(moment: datetime | None, now: datetime) -> datetime | None:
+def _check_future(moment: datetime | None, now: datetime) -> datetime | None:
     if moment is not None and moment <= now:
         raise InvalidValue("A key must expire in the future.", pointer="/expires_at")
     return moment
@@ -186,12 +184,79 @@ def _fields(key: ApiKey) -> dict[str, Any]:
         "id": api_keys.format_key_id(key.id),
         "name": key.name,
         "scopes": api_keys.minimal_scopes(key.scopes),
-        "created_at": told_time(key.created_at),
-        "expires_at": _told(key.expires_at),
-        "last_used_at": _told(key.last_used_at),
-        "revoked_at": _told(key.revoked_at),
+        "created_at": format_timestamp(key.created_at),
+        "expires_at": _format_optional(key.expires_at),
+        "last_used_at": _format_optional(key.last_used_at),
+        "revoked_at": _format_optional(key.revoked_at),
     }
 
 
-def _told(moment: datetime | None) -> str | None:
-    return told_time(moment) if moment else None
+def _format_optional(moment: datetime | None) -> str | None:
+    return format_timestamp(moment) if moment else None
+
+
+_MAX_LOGIN_BYTES = 4 * KIB  # Anyone may send one.
+
+
+class Login(msgspec.Struct, frozen=True):
+    """The body that trades a key for a cookie."""
+
+    key: str
+
+
+class SessionView(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is asking, by whatever credential."""
+
+    project: str
+    scopes: list[Scope]
+    key: str | None
+    expires_at: Timestamp | None
+
+
+class SessionController(ApiController):
+    path = "/api/session"
+
+    settings: Settings
+    authenticator: Authenticator
+    rate_limits: RateLimits
+
+    @post(
+        operation_id="log_in",
+        summary="Trade a key for a cookie",
+        status_code=204,
+        operation_class=operation_with_body(Login),
+    )
+    async def log_in(self, request: ApiRequest) -> Response[None]:
+        small = msgspec.structs.replace(self.settings, max_body=_MAX_LOGIN_BYTES)
+        given = decode_body(await raw_body(request, small), Login, small)
+        address = request.client.host if request.client else ""
+        self.rate_limits.count_login(address)
+        caller = await self.authenticator.caller_of_key(given.key.strip())
+        if caller is None:
+            raise Unauthorized("This is not a valid key.")  # Unknown, expired or revoked: nobody is told.
+        self.rate_limits.uncount_login(address)
+        self.rate_limits.count_request(caller)
+        value, session = await self.authenticator.create_session(caller)
+        lasting = session.expires_at - session.created_at
+        return _with_cookie(request, self.settings, value, int(lasting.total_seconds()))
+
+    @get(operation_id="get_session", summary="Who is asking")
+    async def get_session(self, request: ApiRequest) -> SessionView:
+        caller = caller_of(request)
+        ends = await self.authenticator.expires_at(caller)
+        return SessionView(
+            project=caller.project,
+            scopes=api_keys.minimal_scopes(caller.scopes),
+            key=api_keys.format_key_id(caller.key) if caller.key else None,
+            expires_at=format_timestamp(ends) if ends else None,
+        )
+
+    @delete(operation_id="log_out", summary="End this session")
+    async def log_out(self, request: ApiRequest) -> Response[None]:
+        await self.authenticator.end_session(caller_of(request))
+        return _with_cookie(request, self.settings, "", 0)
+
+
+def _with_cookie(request: ApiRequest, settings: Settings, value: str, seconds: int) -> Response[None]:
+    cookie = session_cookie(settings, value, seconds=seconds, scheme=request.scope["scheme"])
+    return Response(None, status_code=204, headers={"set-cookie": cookie})

@@ -15,18 +15,18 @@ from palaver.errors import InvalidValue, MissingScope, NameTaken, NotFound, Pala
 from palaver.server import auth
 from palaver.server.api.conventions import (
     After,
-    Asked,
+    ApiRequest,
     Limit,
-    Time,
-    answer,
+    Timestamp,
     caller_of,
+    decode_body,
+    format_timestamp,
+    object_response,
+    operation_with_body,
     raw_body,
-    read_as,
-    takes,
-    told_time,
 )
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.keys import NewKey, shown_once
+from palaver.server.api.keys import NewKey, new_key_view
 from palaver.server.auth import Authenticator, Caller
 from palaver.server.settings import Settings
 from palaver.storage import api_keys as kept_keys
@@ -45,7 +45,7 @@ class ProjectRow(msgspec.Struct, frozen=True, kw_only=True):
     """A project; the first one was never made."""
 
     name: str
-    created_at: Time | None
+    created_at: Timestamp | None
 
 
 class NewProject(ProjectRow, frozen=True, kw_only=True):
@@ -68,8 +68,8 @@ class ProjectController(ApiController):
     authenticator: Authenticator
 
     @get(operation_id="list_projects", summary="All projects, by name")
-    async def list_projects(self, request: Asked, after: After = None, limit: Limit = 50) -> Page[ProjectRow]:
-        of_default(request)
+    async def list_projects(self, request: ApiRequest, after: After = None, limit: Limit = 50) -> Page[ProjectRow]:
+        require_default_project(request)
         found = await self.database.read(kept.list_projects, Window(limit, after))
         first = await self.database.read(kept.get_project, DEFAULT_PROJECT) if after is None else None
         rows = found.map(_row)
@@ -77,31 +77,31 @@ class ProjectController(ApiController):
             return Page([ProjectRow(name=DEFAULT_PROJECT, created_at=None), *rows.data], rows.next)
         return rows
 
-    @post(operation_id="make_project", summary="A new one", operation_class=takes(MakeProject))
-    async def make_project(self, request: Asked) -> Response[NewProject]:
-        caller = of_default(request)
-        given = read_as(await raw_body(request, self.settings), MakeProject, self.settings)
+    @post(operation_id="make_project", summary="A new one", operation_class=operation_with_body(MakeProject))
+    async def make_project(self, request: ApiRequest) -> Response[NewProject]:
+        caller = require_default_project(request)
+        given = decode_body(await raw_body(request, self.settings), MakeProject, self.settings)
         name, now = check_project(given.name, pointer="/name"), self.authenticator.now()
         project = Project(name=name, created_at=now)
         key, secret = kept_keys.new_api_key(
             project=name, name="the first key", scopes=ALL_SCOPES, now=now, made_by=caller.key
         )
-        await self.database.write(_made, project, key)
+        await self.database.write(_create_project, project, key)
         self.authenticator.invalidate(key.id)
-        made = NewProject(name=name, created_at=told_time(now), key=shown_once(key, secret))
-        return answer(request, made, status=201, location=f"{self.settings.root_path}/api/projects/{name}")
+        made = NewProject(name=name, created_at=format_timestamp(now), key=new_key_view(key, secret))
+        return object_response(request, made, status=201, location=f"{self.settings.root_path}/api/projects/{name}")
 
     @delete("/{name:str}", operation_id="erase_project", summary="Erase all of it", status_code=202)
-    async def erase_project(self, request: Asked, name: FromPath[str], confirm: Confirm = None) -> None:
-        of_default(request)
-        for key in await self.database.write(_closed, name, confirm):
+    async def erase_project(self, request: ApiRequest, name: FromPath[str], confirm: Confirm = None) -> None:
+        require_default_project(request)
+        for key in await self.database.write(_close_project, name, confirm):
             self.authenticator.invalidate(key)
-        task = asyncio.get_running_loop().create_task(_erased(self.database, name))
+        task = asyncio.get_running_loop().create_task(_erase_later(self.database, name))
         _erasure_tasks.add(task)
         task.add_done_callback(_erasure_tasks.discard)
 
 
-def of_default(request: Asked) -> Caller:
+def require_default_project(request: ApiRequest) -> Caller:
     """Who is asking, if it is the house's own project that they are in."""
     caller = caller_of(request)
     if caller.project != DEFAULT_PROJECT:
@@ -109,13 +109,13 @@ def of_default(request: Asked) -> Caller:
     return caller
 
 
-def _made(db: Connection, project: Project, key: ApiKey) -> None:
+def _create_project(db: Connection, project: Project, key: ApiKey) -> None:
     if project.name == DEFAULT_PROJECT or not kept.insert_project(db, project):
         raise NameTaken(f"There is a project {project.name!r} already.", pointer="/name")
     kept_keys.insert_key(db, key)
 
 
-def _closed(db: Connection, name: str, confirm: str | None) -> list[str]:
+def _close_project(db: Connection, name: str, confirm: str | None) -> list[str]:
     """Close the project, if it may be erased."""
     if name == DEFAULT_PROJECT:
         raise InvalidValue(f"The project {DEFAULT_PROJECT} cannot be erased.")
@@ -128,7 +128,7 @@ def _closed(db: Connection, name: str, confirm: str | None) -> list[str]:
     return kept.revoke_access(db, name)
 
 
-async def _erased(database: Database, name: str) -> None:
+async def _erase_later(database: Database, name: str) -> None:
     # Other processes may take its keys for good a moment longer, and write.
     await asyncio.sleep(auth.CACHE_TTL_S + 1)
     try:
@@ -139,4 +139,4 @@ async def _erased(database: Database, name: str) -> None:
 
 
 def _row(project: Project) -> ProjectRow:
-    return ProjectRow(name=project.name, created_at=told_time(project.created_at))
+    return ProjectRow(name=project.name, created_at=format_timestamp(project.created_at))

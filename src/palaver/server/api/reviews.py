@@ -1,5 +1,6 @@
-"""/api/reviews: people are asked about results and traces; what they say, and how much they agree."""
+"""/api/reviews: human reviews, and the items that reviewers answer."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import msgspec
@@ -7,38 +8,61 @@ from litestar import Response, delete, get, patch, post
 from litestar.params import FromPath, QueryParameter
 from sqlalchemy import Connection
 
-from palaver.errors import InvalidValue
-from palaver.evaluation.review_questions import check_questions
-from palaver.evaluation.reviews import human_questions, measure_agreement, select_items
+from palaver.core.api_keys import format_key_id
+from palaver.errors import InvalidValue, NotFound
+from palaver.evaluation.plan.request import NAME_PATTERN
+from palaver.evaluation.review_questions import check_answers, check_questions
+from palaver.evaluation.reviews import (
+    find_score_slots,
+    human_questions,
+    measure_agreement,
+    select_items,
+    store_review_score,
+)
 from palaver.protocols.base import HttpResponse
-from palaver.server.api import review_shown as shown
+from palaver.server.api import review_views as shown
 from palaver.server.api.conventions import (
     After,
-    Asked,
+    ApiRequest,
     Filter,
     Limit,
-    Page,
     Search,
-    Window,
-    answer,
     caller_of,
+    encode_object,
+    find_replay,
+    format_timestamp,
     new_id,
+    object_response,
+    operation_with_body,
     read_body,
-    shown_as,
-    takes,
+    run_idempotent,
     utc_now,
 )
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.evaluation_shown import plan_of
-from palaver.server.api.idempotency import answered, once
-from palaver.server.api.review_views import Agreements, NewReview, ReviewPatch, ReviewRow, ReviewView
-from palaver.server.api.trace_views import Asker
+from palaver.server.api.evaluation_views import decode_plan
+from palaver.server.api.review_views import (
+    Agreements,
+    AnnotationView,
+    ByWhom,
+    ExpectedView,
+    ItemRow,
+    ItemView,
+    NewAnnotation,
+    NewReview,
+    Next,
+    ProgressView,
+    ReviewPatch,
+    ReviewRow,
+    ReviewView,
+)
+from palaver.server.api.trace_views import TraceQueryRunner
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import reviews
 from palaver.storage.evaluations import reviews as review_items
 from palaver.storage.evaluations.reviews import Review, ReviewFilters
+from palaver.storage.pagination import Page, Window
 
 JUDGE = "llm_judge"
 """The evaluator that reviewers are compared with."""
@@ -51,17 +75,17 @@ class ReviewController(ApiController):
 
     database: Database
     settings: Settings
-    run_query: Asker
+    run_query: TraceQueryRunner
 
     @post(
         operation_id="create_review",
         summary="Ask people about results of an evaluation, or about traces",
-        operation_class=takes(NewReview),
+        operation_class=operation_with_body(NewReview),
     )
-    async def create_review(self, request: Asked) -> Response[ReviewView]:
+    async def create_review(self, request: ApiRequest) -> Response[ReviewView]:
         caller = caller_of(request)
         raw, body = await read_body(request, self.settings, NewReview)
-        if (before := await answered(request, self.database, raw)) is not None:
+        if (before := await find_replay(request, self.database, raw)) is not None:
             return before
         check_questions(body.questions or (), "/questions")
         found = await self.run_query(None, select_items, caller.project, body.items)
@@ -71,7 +95,7 @@ class ReviewController(ApiController):
         now = utc_now()
         made = Review(
             id=new_id("rv"),
-            name=body.name or _called(found.plan.name if found.plan else "", len(found.items)),
+            name=body.name or _default_name(found.plan.name if found.plan else "", len(found.items)),
             evaluation=found.evaluation,
             reviewers=body.reviewers,
             blind=body.blind,
@@ -86,14 +110,14 @@ class ReviewController(ApiController):
         def work(db: Connection) -> HttpResponse:
             reviews.create_review(db, caller.project, made, found.items)
             place = f"{self.settings.root_path}/api/reviews/{made.id}"
-            return shown_as(_view(db, caller.project, made), status=201, location=place)
+            return encode_object(_review_with_progress(db, caller.project, made), status=201, location=place)
 
-        return await once(request, self.database, raw, work)
+        return await run_idempotent(request, self.database, raw, work)
 
     @get(operation_id="list_reviews", summary="Newest first")
     async def list_reviews(
         self,
-        request: Asked,
+        request: ApiRequest,
         search: Search = None,
         in_state: InState = None,
         run: Filter = None,
@@ -104,24 +128,26 @@ class ReviewController(ApiController):
             raise InvalidValue("state is open or closed.", pointer="?state")
         filters = ReviewFilters(state=in_state, evaluation=run, search=search)
         page = await self.database.read(reviews.list_reviews, caller_of(request).project, filters, Window(limit, after))
-        return page.map(shown.row)
+        return page.map(shown.review_row)
 
     @get("/{review:str}", operation_id="get_review", summary="One, and how far it is")
-    async def get_review(self, request: Asked, review: FromPath[str]) -> Response[ReviewView]:
-        return answer(request, await self.database.read(_found, caller_of(request).project, review))
+    async def get_review(self, request: ApiRequest, review: FromPath[str]) -> Response[ReviewView]:
+        return object_response(request, await self.database.read(_load_review, caller_of(request).project, review))
 
     @patch(
         "/{review:str}",
         operation_id="change_review",
         summary="Another name; closed, or open again",
-        operation_class=takes(ReviewPatch),
+        operation_class=operation_with_body(ReviewPatch),
     )
-    async def change_review(self, request: Asked, review: FromPath[str]) -> Response[ReviewView]:
+    async def change_review(self, request: ApiRequest, review: FromPath[str]) -> Response[ReviewView]:
         _, body = await read_body(request, self.settings, ReviewPatch)
-        return answer(request, await self.database.write(_changed, caller_of(request).project, review, body))
+        return object_response(
+            request, await self.database.write(_change_review, caller_of(request).project, review, body)
+        )
 
     @delete("/{review:str}", operation_id="delete_review", summary="Let go of it and of all answers")
-    async def delete_review(self, request: Asked, review: FromPath[str]) -> None:
+    async def delete_review(self, request: ApiRequest, review: FromPath[str]) -> None:
         await self.database.write(reviews.delete_review, caller_of(request).project, review)
 
     @get(
@@ -129,26 +155,26 @@ class ReviewController(ApiController):
         operation_id="get_review_agreement",
         summary="How much reviewers agree with each other, and with judges of the run",
     )
-    async def get_review_agreement(self, request: Asked, review: FromPath[str]) -> Response[Agreements]:
-        return answer(request, await self.database.read(_agreement, caller_of(request).project, review))
+    async def get_review_agreement(self, request: ApiRequest, review: FromPath[str]) -> Response[Agreements]:
+        return object_response(request, await self.database.read(_agreement, caller_of(request).project, review))
 
 
-def _called(run: str, items: int) -> str:
+def _default_name(run: str, items: int) -> str:
     """What a review is called that was given no name."""
     return (f"Review of {run}" if run else f"Review of {items} traces")[:200]
 
 
-def _found(db: Connection, project: str, review: str) -> ReviewView:
-    return _view(db, project, reviews.get_review(db, project, review))
+def _load_review(db: Connection, project: str, review: str) -> ReviewView:
+    return _review_with_progress(db, project, reviews.get_review(db, project, review))
 
 
-def _view(db: Connection, project: str, review: Review) -> ReviewView:
-    return shown.view(review, reviews.get_progress(db, project, review))
+def _review_with_progress(db: Connection, project: str, review: Review) -> ReviewView:
+    return shown.review_view(review, reviews.get_progress(db, project, review))
 
 
-def _changed(db: Connection, project: str, review: str, body: ReviewPatch) -> ReviewView:
+def _change_review(db: Connection, project: str, review: str, body: ReviewPatch) -> ReviewView:
     changed = reviews.update_review(db, project, review, utc_now(), name=body.name, state=body.state)
-    return _view(db, project, changed)
+    return _review_with_progress(db, project, changed)
 
 
 def _agreement(db: Connection, project: str, review: str) -> Agreements:
@@ -157,13 +183,196 @@ def _agreement(db: Connection, project: str, review: str) -> Agreements:
     for (place, reviewer), one in review_items.latest_answers(db, project, review).items():
         said.setdefault(reviewer, {})[place] = one.answers
     judges = (
-        {} if found.evaluation is None else review_items.load_verdicts(db, project, found, _judges(db, project, found))
+        {}
+        if found.evaluation is None
+        else review_items.load_verdicts(db, project, found, _judge_indexes(db, project, found))
     )
-    return Agreements(measure_agreement(shown.questions_of(found), said, judges))
+    return Agreements(measure_agreement(shown.decode_questions(found), said, judges))
 
 
-def _judges(db: Connection, project: str, review: Review) -> list[int]:
+def _judge_indexes(db: Connection, project: str, review: Review) -> list[int]:
     """The places of those evaluators of the run that ask a model; none if the run is gone."""
     kept = evaluations.get_plans(db, project, [review.evaluation or ""])
-    plans = [plan_of(plan) for plan in kept.values()]
+    plans = [decode_plan(plan) for plan in kept.values()]
     return [place for plan in plans for place, one in enumerate(plan.evaluators) if one.key == JUDGE]
+
+
+UNNAMED_REVIEWER = "somebody"
+"""Who answers where the server has no keys, and no name was given."""
+ReviewerName = Annotated[
+    str | None,
+    QueryParameter(
+        name="reviewer",
+        min_length=1,
+        max_length=100,
+        pattern=NAME_PATTERN,
+        description="Who, where there are no keys.",
+    ),
+]
+
+
+class ReviewItemController(ApiController):
+    path = "/api/reviews"
+
+    database: Database
+    settings: Settings
+
+    @get(
+        "/{review:str}/next",
+        operation_id="next_review_item",
+        summary="What you are asked next; nobody else is asked about it for ten minutes",
+    )
+    async def next_review_item(self, request: ApiRequest, review: FromPath[str], who: ReviewerName = None) -> Next:
+        return await self.database.write(_next_item, caller_of(request).project, review, reviewer_of(request, who))
+
+    @get(
+        "/{review:str}/items",
+        operation_id="list_review_items",
+        summary="All items, and what was said of them",
+    )
+    async def list_review_items(
+        self, request: ApiRequest, review: FromPath[str], limit: Limit = 50, after: After = None
+    ) -> Page[ItemRow]:
+        return await self.database.read(_list_items, caller_of(request).project, review, Window(limit, after))
+
+    @get(
+        "/{review:str}/items/{item:str}",
+        operation_id="get_review_item",
+        summary="One, and what it is about",
+    )
+    async def get_review_item(
+        self, request: ApiRequest, review: FromPath[str], item: FromPath[str]
+    ) -> Response[ItemView]:
+        return object_response(request, await self.database.read(_get_item, caller_of(request).project, review, item))
+
+    @get(
+        "/{review:str}/items/{item:str}/expected",
+        operation_id="get_review_item_expected",
+        summary="What was expected, for who asks, in a blind review too",
+    )
+    async def get_review_item_expected(
+        self, request: ApiRequest, review: FromPath[str], item: FromPath[str]
+    ) -> Response[ExpectedView]:
+        return object_response(
+            request, await self.database.read(_get_expected, caller_of(request).project, review, item)
+        )
+
+    @post(
+        "/{review:str}/items/{item:str}/answers",
+        operation_id="answer_review_item",
+        summary="Say something of an item; said again, the last counts",
+        operation_class=operation_with_body(NewAnnotation),
+    )
+    async def answer_review_item(
+        self, request: ApiRequest, review: FromPath[str], item: FromPath[str]
+    ) -> Response[AnnotationView]:
+        raw, body = await read_body(request, self.settings, NewAnnotation)
+        project, who = caller_of(request).project, reviewer_of(request, body.reviewer)
+
+        def work(db: Connection) -> HttpResponse:
+            return encode_object(_save_answer(db, project, review, item, who, body), status=201)
+
+        return await run_idempotent(request, self.database, raw, work)
+
+    @post(
+        "/{review:str}/items/{item:str}/skip",
+        operation_id="skip_review_item",
+        summary="Do not ask me about it again",
+        status_code=200,
+        operation_class=operation_with_body(ByWhom),
+    )
+    async def skip_review_item(
+        self, request: ApiRequest, review: FromPath[str], item: FromPath[str]
+    ) -> Response[ProgressView]:
+        return await self._let_go(request, review, item, review_items.skip_item)
+
+    @post(
+        "/{review:str}/items/{item:str}/release",
+        operation_id="release_review_item",
+        summary="Let others be asked about it",
+        status_code=200,
+        operation_class=operation_with_body(ByWhom),
+    )
+    async def release_review_item(
+        self, request: ApiRequest, review: FromPath[str], item: FromPath[str]
+    ) -> Response[ProgressView]:
+        return await self._let_go(request, review, item, review_items.release_item)
+
+    async def _let_go(
+        self, request: ApiRequest, review: str, item: str, how: Callable[..., None]
+    ) -> Response[ProgressView]:
+        _, body = await read_body(request, self.settings, ByWhom)
+        project, who = caller_of(request).project, reviewer_of(request, body.reviewer)
+
+        def work(db: Connection) -> ProgressView:
+            found = reviews.lock_review(db, project, review)
+            how(db, project, found, shown.parse_item_id(item), who, utc_now())
+            return shown.progress_view(reviews.get_progress(db, project, found))
+
+        return object_response(request, await self.database.write(work))
+
+
+def reviewer_of(request: ApiRequest, named: str | None) -> str:
+    """Who is asking: their key, whatever they call themselves; where there is none, a name."""
+    key = caller_of(request).key
+    return format_key_id(key) if key is not None else named or UNNAMED_REVIEWER
+
+
+def _next_item(db: Connection, project: str, review: str, who: str) -> Next:
+    found, now = reviews.lock_review(db, project, review), utc_now()
+    item: ItemView | None = None
+    while (held := review_items.lease_next_item(db, project, found, who, now)) is not None:
+        item = shown.asked(found, held.item, shown.content_view(db, project, found, held.item))
+        if item.content is not None:
+            break
+        review_items.mark_item_gone(db, project, review, held.item.place)
+    return Next(
+        item=None if held is None else item,
+        until=None if held is None else format_timestamp(held.until),
+        reviewer=who,
+        progress=shown.progress_view(reviews.get_progress(db, project, found)),
+    )
+
+
+def _list_items(db: Connection, project: str, review: str, window: Window) -> Page[ItemRow]:
+    found = reviews.get_review(db, project, review)
+    page = review_items.list_items(db, project, review, window)
+    said = review_items.list_answers(db, project, review, [item.place for item in page.data])
+    return page.map(lambda item: shown.item_row(found, item, said[item.place]))
+
+
+def _get_item(db: Connection, project: str, review: str, named: str) -> ItemView:
+    found = reviews.get_review(db, project, review)
+    item = review_items.get_item(db, project, review, shown.parse_item_id(named))
+    said = review_items.list_answers(db, project, review, [item.place])[item.place]
+    return shown.item_view(found, item, said, shown.content_view(db, project, found, item))
+
+
+def _get_expected(db: Connection, project: str, review: str, named: str) -> ExpectedView:
+    found = reviews.get_review(db, project, review)
+    return shown.expected_view(
+        db, project, found, review_items.get_item(db, project, review, shown.parse_item_id(named))
+    )
+
+
+def _save_answer(
+    db: Connection, project: str, review: str, named: str, who: str, body: NewAnnotation
+) -> AnnotationView:
+    found, place, now = reviews.lock_review(db, project, review), shown.parse_item_id(named), utc_now()
+    item = review_items.get_item(db, project, review, place)
+    given = check_answers(shown.decode_questions(found), body.answers)
+    said = review_items.save_answer(db, project, found, place, who, given, comment=body.comment, at=now)
+    if found.evaluation is not None:
+        _fill(db, project, found, found.evaluation, item)
+    return shown.annotation_view(said, counts=True)
+
+
+def _fill(db: Connection, project: str, review: Review, evaluation: str, item: review_items.ReviewItem) -> None:
+    """What people say is the score that a `human` evaluator of the run waits for."""
+    try:
+        plan = decode_plan(evaluations.get_plan(db, project, evaluation)[1])
+    except NotFound:
+        return  # It is gone; what people said of it stays.
+    wanted = find_score_slots(plan, shown.decode_questions(review))
+    said = review_items.list_answers(db, project, review.id, [item.place])[item.place]
+    store_review_score(db, project, evaluation, item, wanted, said, utc_now())

@@ -1,41 +1,159 @@
-"""/api/runs: what ran, by whatever protocol, in whatever process: listed, looked at, followed and cancelled."""
+"""/api/runs: list, read, follow and cancel runs of any protocol and process."""
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
+import msgspec
 from litestar import Response, get, post
 from litestar.params import FromPath, QueryParameter
+from msgspec import UNSET, UnsetType
 
-from palaver.core.api_keys import parse_key_id
-from palaver.core.events import Event
-from palaver.core.runs import RunStatus
+from palaver.core import json
+from palaver.core.api_keys import format_key_id, parse_key_id
+from palaver.core.events import TERMINAL_EVENTS, Event, RunFailed
+from palaver.core.fold import fold
+from palaver.core.messages import Message
+from palaver.core.runs import NO_SEQ, Reply, RunStatus, interruption_events
 from palaver.engine.run_reader import RunReader
-from palaver.errors import InvalidValue
+from palaver.errors import InvalidValue, RunNotFound
 from palaver.server.api.conventions import (
     After,
-    Asked,
+    ApiRequest,
     Filter,
     Limit,
-    Page,
     Search,
-    Window,
-    answer,
+    Timestamp,
     caller_of,
+    format_timestamp,
+    object_response,
+    operation_with_stream,
     parse_timestamp,
-    streams,
+    utc_now,
 )
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.run_views import HEAD, RunInput, RunReply, RunView, Told, frames, run_view, said_so_far
+from palaver.server.api.streaming import EVENT_STREAM_HEAD, StreamingResponse
+from palaver.server.api.threads import FindPartialReply, PartialReply
 from palaver.server.rate_limit import RateLimits
 from palaver.server.request import Exchange
 from palaver.server.settings import Settings
 from palaver.server.streaming import replay_events
 from palaver.storage import run_log, runs
 from palaver.storage.database import Database
-from palaver.storage.runs import RunFilters, StoredRun, decode_call
+from palaver.storage.pagination import Page, Window
+from palaver.storage.runs import RunFilters, RunRow, StoredRun, decode_call
 
-_NO_KEY = "-"
+
+class RunInput(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run was asked. Messages are null where some of them are gone."""
+
+    messages: Sequence[Message] | None
+    inputs: Mapping[str, Any]
+    parameters: Mapping[str, Any]
+
+
+class RunReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run has said so far."""
+
+    messages: Sequence[Message]
+    value: Any | UnsetType = UNSET
+
+
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
+    """One run."""
+
+    id: str
+    workflow: str
+    variant: str | None
+    status: RunStatus
+    finish: str | None
+    error: Mapping[str, Any] | None
+    protocol: str
+    background: bool
+    thread: str | None
+    answers: str | None
+    board: str | None
+    session: str
+    user: str | None
+    key: str | None
+    trace_id: str | None
+    seq: int
+    """That of its last event."""
+    readers: int
+    """How many read it here."""
+    usage: Mapping[str, Any] | None
+    cost: float | None = None
+    asked: Any = msgspec.field(name="in")
+    answered: Any = msgspec.field(name="out")
+    created_at: Timestamp
+    started_at: Timestamp | None
+    first_output_at: Timestamp | None
+    ended_at: Timestamp | None
+    input: RunInput | UnsetType | None = UNSET
+    reply: RunReply | UnsetType | None = UNSET
+    """Where they were asked for; null where they are not kept."""
+
+
+_COPIED_FIELDS = [
+    name for name in RunView.__struct_fields__ if name in RunRow.__struct_fields__ and not name.endswith("_at")
+]
+_TIME_FIELDS = ("created_at", "started_at", "first_output_at", "ended_at")
+
+
+def run_view(row: RunRow, records: RunReader, **more: Any) -> RunView:
+    """A run as it is now."""
+    fields: dict[str, Any] = {name: getattr(row, name) for name in _COPIED_FIELDS}
+    times = {name: getattr(row, name) for name in _TIME_FIELDS}
+    fields["key"] = None if row.key is None else format_key_id(row.key)
+    alive = records.find_active(row.project, row.id)
+    fields["readers"] = 0 if alive is None else records.abandoned.count_readers(alive)
+    if alive is not None and row.is_alive:
+        fields["seq"] = max(len(alive.log) - 1, row.seq)
+        times["first_output_at"] = alive.first_output_at
+    fields |= {name: None if moment is None else format_timestamp(moment) for name, moment in times.items()}
+    return RunView(**fields, asked=row.preview_in, answered=row.preview_out, **more)
+
+
+def fold_unfinished(log: Sequence[Event]) -> Reply:
+    """What a run has come to; of one that goes on, also what it has not said to its end."""
+    whole = bool(log) and isinstance(log[-1], TERMINAL_EVENTS)
+    return fold(log if whole else [*log, *interruption_events(log, utc_now())])
+
+
+def partial_reply_finder(records: RunReader) -> FindPartialReply:
+    """For those who show a thread: what a run in it is saying."""
+
+    async def running(project: str, run: str) -> PartialReply | None:
+        try:
+            row = await records.get_row(project, run)
+        except RunNotFound:
+            return None  # It has not begun.
+        if not row.is_alive:
+            return None
+        said = fold_unfinished(await records.read_log(project, run))
+        return PartialReply(row.answers, said.messages, row.created_at)
+
+    return running
+
+
+# Streams
+
+
+def event_frames(after: int = -1) -> Callable[[Event], bytes]:
+    """The events after one of them, each under its number."""
+
+    def frame(event: Event) -> bytes:
+        if event.seq > after:
+            return b"id: %d\ndata: %b\n\n" % (event.seq, json.encode(event))
+        if event.seq == NO_SEQ and isinstance(event, RunFailed):
+            return b"data: %b\n\n" % json.encode(event)  # No id: who comes back goes on after the last that has one.
+        return b""
+
+    return frame
+
+
+_UNKNOWN_KEY = "-"
 """No key has this id, so that nothing is found for a name that is none."""
-_PARTS = frozenset({"input", "reply"})
+_INCLUDABLE = frozenset({"input", "reply"})
 
 Status = Annotated[RunStatus | None, QueryParameter(description="How it goes, or how it ended.")]
 Since = Annotated[str | None, QueryParameter(name="from", description="RFC 3339: made then or later.")]
@@ -57,7 +175,7 @@ class RunController(ApiController):
     @get(operation_id="list_runs", summary="Newest first, without what was asked and said")
     async def list_runs(  # noqa: PLR0913, PLR0917 - one for each filter
         self,
-        request: Asked,
+        request: ApiRequest,
         workflow: Filter = None,
         variant: Filter = None,
         status: Status = None,
@@ -81,7 +199,7 @@ class RunController(ApiController):
             thread=thread,
             board=board,
             evaluation=evaluation,
-            key=None if key is None else parse_key_id(key) or _NO_KEY,
+            key=None if key is None else parse_key_id(key) or _UNKNOWN_KEY,
             user=user,
             since=parse_timestamp(since, "?from"),
             until=parse_timestamp(until, "?to"),
@@ -91,27 +209,27 @@ class RunController(ApiController):
         return page.map(lambda row: run_view(row, self.run_reader))
 
     @get("/{run:str}", operation_id="get_run", summary="One run, and what it was asked and said if wanted")
-    async def get_run(self, request: Asked, run: FromPath[str], include: Include = "") -> Response[RunView]:
+    async def get_run(self, request: ApiRequest, run: FromPath[str], include: Include = "") -> Response[RunView]:
         wanted = {part.strip() for part in include.split(",") if part.strip()}
-        if not wanted <= _PARTS:
+        if not wanted <= _INCLUDABLE:
             raise InvalidValue("include takes input and reply.", pointer="?include")
         project = caller_of(request).project
         found = await self.run_reader.get_run(project, run)
         more: dict[str, Any] = {}
         if "input" in wanted:
-            more["input"] = await _asked(self.database, project, found)
+            more["input"] = await _run_input(self.database, project, found)
         if "reply" in wanted:
-            more["reply"] = await _said(self.run_reader, project, found)
-        return answer(request, run_view(found.row, self.run_reader, **more))
+            more["reply"] = await _run_reply(self.run_reader, project, found)
+        return object_response(request, run_view(found.row, self.run_reader, **more))
 
     @get(
         "/{run:str}/events",
         operation_id="follow_run",
         summary="Its events as they come, from the start or after one of them",
         media_type="text/event-stream",
-        operation_class=streams(Event),
+        operation_class=operation_with_stream(Event),
     )
-    async def follow_run(self, request: Asked, run: FromPath[str], after: AfterEvent = None) -> Response[Any]:
+    async def follow_run(self, request: ApiRequest, run: FromPath[str], after: AfterEvent = None) -> Response[Any]:
         caller = caller_of(request)
         row = await self.run_reader.get_row(caller.project, run)
         seen = max(-1 if after is None else after, _last_event_id(request))
@@ -121,9 +239,11 @@ class RunController(ApiController):
 
         async def tell(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
-                await replay_events(exchange, HEAD, frames(seen), following, stall=self.settings.stream_stall)
+                await replay_events(
+                    exchange, EVENT_STREAM_HEAD, event_frames(seen), following, stall=self.settings.stream_stall
+                )
 
-        return Told(tell)
+        return StreamingResponse(tell)
 
     @post(
         "/{run:str}/cancel",
@@ -131,11 +251,13 @@ class RunController(ApiController):
         summary="End it; one that has ended stays as it is",
         status_code=200,
     )
-    async def cancel_run(self, request: Asked, run: FromPath[str]) -> Response[RunView]:
-        return answer(request, run_view(await self.run_reader.cancel(caller_of(request).project, run), self.run_reader))
+    async def cancel_run(self, request: ApiRequest, run: FromPath[str]) -> Response[RunView]:
+        return object_response(
+            request, run_view(await self.run_reader.cancel(caller_of(request).project, run), self.run_reader)
+        )
 
 
-async def _asked(database: Database, project: str, found: StoredRun) -> RunInput | None:
+async def _run_input(database: Database, project: str, found: StoredRun) -> RunInput | None:
     call = decode_call(found)
     if call is None:
         return None
@@ -144,9 +266,9 @@ async def _asked(database: Database, project: str, found: StoredRun) -> RunInput
     return RunInput(messages=messages, inputs=call.inputs, parameters=call.parameters)
 
 
-async def _said(records: RunReader, project: str, found: StoredRun) -> RunReply | None:
+async def _run_reply(records: RunReader, project: str, found: StoredRun) -> RunReply | None:
     if found.row.is_alive:
-        reply = said_so_far(await records.read_log(project, found.row.id))
+        reply = fold_unfinished(await records.read_log(project, found.row.id))
     elif found.reply is None:
         return None
     else:
@@ -154,7 +276,7 @@ async def _said(records: RunReader, project: str, found: StoredRun) -> RunReply 
     return RunReply(messages=reply.messages, value=reply.value)
 
 
-def _last_event_id(request: Asked) -> int:
+def _last_event_id(request: ApiRequest) -> int:
     """What an EventSource says that it has, when it comes back."""
     given = request.headers.get("last-event-id", "").strip()
     if not given:

@@ -14,13 +14,19 @@ from sqlalchemy import Connection
 
 from palaver.errors import InvalidBody, RequestTimeout, TooLarge, UnsupportedMediaType
 from palaver.protocols.base import HttpResponse
-from palaver.server.api.conventions import Asked, caller_of, exchange_of, new_id, shown_as, utc_now
+from palaver.server.api.conventions import (
+    ApiRequest,
+    caller_of,
+    encode_object,
+    exchange_of,
+    new_id,
+    run_idempotent,
+    utc_now,
+)
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.idempotency import once
-from palaver.server.api.run_views import Told
-from palaver.server.api.testset_revisions import named
-from palaver.server.api.testset_views import ImportReport, ImportView, revision_view, view
-from palaver.server.api.trace_export import tell
+from palaver.server.api.streaming import StreamingResponse, send_pieces
+from palaver.server.api.testset_revisions import find_revision
+from palaver.server.api.testsets import ImportReport, ImportView, revision_view, testset_view
 from palaver.server.rate_limit import RateLimits
 from palaver.server.request import ClientDisconnected, Exchange
 from palaver.server.settings import Settings
@@ -42,8 +48,8 @@ Key = Annotated[
     str | None,
     QueryParameter(min_length=1, max_length=1_000, description="The column that rows are known by, or __id__."),
 ]
-How = Annotated[ImportMode, QueryParameter(description="After the rows that there are, instead of them, or by a key.")]
-As = Annotated[CellTypes, QueryParameter(description="CSV: by what cells look like, or all of them as text.")]
+Mode = Annotated[ImportMode, QueryParameter(description="After the rows that there are, instead of them, or by a key.")]
+Types = Annotated[CellTypes, QueryParameter(description="CSV: by what cells look like, or all of them as text.")]
 Delimiter = Annotated[str | None, QueryParameter(max_length=4, description="CSV: what stands between cells.")]
 Form = Annotated[Format, QueryParameter(name="format")]
 _FORMS = ("multipart/", "application/x-www-form-urlencoded")
@@ -74,9 +80,9 @@ class TestSetFileController(ApiController):
     )
     async def import_testset(
         self,
-        request: Asked,
+        request: ApiRequest,
         name: Name,
-        types: As = "auto",
+        types: Types = "auto",
         delimiter: Delimiter = None,
         message: Line = "",
         description: Line = "",
@@ -95,11 +101,11 @@ class TestSetFileController(ApiController):
     )
     async def import_into_testset(
         self,
-        request: Asked,
+        request: ApiRequest,
         testset: FromPath[str],
-        mode: How = "append",
+        mode: Mode = "append",
         key: Key = None,
-        types: As = "auto",
+        types: Types = "auto",
         delimiter: Delimiter = None,
         message: Line = "",
     ) -> Response[ImportView]:
@@ -109,7 +115,7 @@ class TestSetFileController(ApiController):
 
     async def _take(
         self,
-        request: Asked,
+        request: ApiRequest,
         into: ImportTarget,
         types: CellTypes,
         delimiter: str | None,
@@ -124,9 +130,9 @@ class TestSetFileController(ApiController):
             written = CommitInfo(message=message, key=caller.key, at=utc_now())
 
             def work(db: Connection) -> HttpResponse:
-                return _committed(db, caller.project, into, found, written, made, self.settings.root_path)
+                return _commit_import(db, caller.project, into, found, written, made, self.settings.root_path)
 
-            return await once(request, self.database, body.digest(), work)
+            return await run_idempotent(request, self.database, body.digest(), work)
 
     @get(
         "/{testset:str}/revisions/{revision:str}/export",
@@ -136,14 +142,14 @@ class TestSetFileController(ApiController):
     )
     async def export_testset(
         self,
-        request: Asked,
+        request: ApiRequest,
         testset: FromPath[str],
         revision: FromPath[str],
         form: Form = "jsonl",
         ids: FromQuery[bool] = False,  # noqa: FBT002 - of the query
     ) -> Response[Any]:
         caller = caller_of(request)
-        called, found = await self.database.read(_called, caller.project, testset, revision)
+        called, found = await self.database.read(_find_export, caller.project, testset, revision)
         pieces = export_revision(self.database, caller.project, found, form, ids=ids)
         first = await anext(pieces, b"")  # So that what is wrong with the question is told as such.
         attached = f'attachment; filename="{export_filename(called, found.number, form)}"'
@@ -151,16 +157,16 @@ class TestSetFileController(ApiController):
 
         async def told(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
-                await tell(exchange, first, pieces, self.settings.stream_stall, headers)
+                await send_pieces(exchange, first, pieces, self.settings.stream_stall, headers)
 
-        return Told(told)
-
-
-def _called(db: Connection, project: str, testset: str, revision: str) -> tuple[str, Revision]:
-    return testsets.get_testset(db, project, testset).name, named(db, project, testset, revision)
+        return StreamingResponse(told)
 
 
-def _committed(
+def _find_export(db: Connection, project: str, testset: str, revision: str) -> tuple[str, Revision]:
+    return testsets.get_testset(db, project, testset).name, find_revision(db, project, testset, revision)
+
+
+def _commit_import(
     db: Connection,
     project: str,
     into: ImportTarget,
@@ -183,13 +189,13 @@ def _committed(
         wrapped=found.wrapped,
     )
     shown = ImportView(
-        testset=view(testsets.get_testset(db, project, into.testset)),
+        testset=testset_view(testsets.get_testset(db, project, into.testset)),
         revision=revision_view(revision, is_new=is_new),
         report=report,
     )
     place = f"{root}/api/testsets/{into.testset}"
     location = place if made is not None else f"{place}/revisions/{revision.number}"
-    return shown_as(shown, status=201, location=location) if is_new else shown_as(shown)
+    return encode_object(shown, status=201, location=location) if is_new else encode_object(shown)
 
 
 # The body

@@ -1,7 +1,8 @@
-"""/api/testsets/{id}/revisions, and where two of them differ."""
+"""/api/testsets/{id}/revisions: commits, differences and rows; …/rows/from: rows from recorded calls."""
 
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 from litestar import Response, get, post
@@ -9,46 +10,77 @@ from litestar.params import FromPath, QueryParameter
 from msgspec import UNSET
 from sqlalchemy import Connection
 
-from palaver.errors import ConflictingFields
+from palaver.core.messages import Message
+from palaver.errors import ConflictingFields, InvalidValue, ItemNotFound, NotFound
+from palaver.evaluation.plan.plan import Plan, parse_cell_id
 from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import (
     After,
-    Asked,
+    ApiRequest,
     Limit,
-    Page,
-    Window,
-    answer,
+    Search,
     caller_of,
+    encode_object,
+    find_replay,
+    object_response,
+    operation_with_body,
     read_body,
-    shown_as,
-    takes,
+    run_idempotent,
     utc_now,
 )
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.idempotency import answered, once
-from palaver.server.api.testset_views import (
+from palaver.server.api.testsets import (
+    CaseView,
     DiffView,
+    FromConversation,
+    FromResult,
+    FromTrace,
+    NewCase,
     NewRevision,
     RevisionDetail,
     RevisionRow,
     RevisionView,
     RowCounts,
     RowDifference,
+    RowView,
+    WholeRow,
     revision_detail,
     revision_row,
     revision_view,
+    row_view,
+    whole_row,
 )
+from palaver.server.api.trace_views import missing_trace
+from palaver.server.redaction import RedactionPolicy
 from palaver.server.settings import Settings
+from palaver.storage import files, runs
 from palaver.storage.database import Database
+from palaver.storage.evaluations import repository as evaluations
+from palaver.storage.evaluations import results as evaluation_pages
+from palaver.storage.pagination import Page, Window
+from palaver.storage.spans import queries as span_pages
+from palaver.storage.spans import traces as span_trees
 from palaver.storage.testsets import repository as testset_revisions
 from palaver.storage.testsets import repository as testsets
+from palaver.storage.testsets import rows as testset_rows
 from palaver.storage.testsets.repository import Revision
-from palaver.testsets import commits, diff
+from palaver.storage.threads import message_tree
+from palaver.storage.threads import repository as thread_rows
+from palaver.storage.threads import repository as threads
+from palaver.testsets import commits, diff, from_traces, row_pages
 from palaver.testsets.commits import CommitInfo, PreparedCommit, StagedImport, SubmittedRow
-from palaver.testsets.delta import Delta
+from palaver.testsets.delta import Added, Delta, Replaced
 from palaver.testsets.diff import Difference
+from palaver.testsets.from_traces import RecordedCall
+from palaver.testsets.row_pages import RowFilter, StoredRow, parse_row_filter
+from palaver.testsets.rows import format_row_id, pack_row_id
+from palaver.traces.model import Span
 
-Named = Annotated[
+if TYPE_CHECKING:
+    from palaver.traces.redaction.redactor import RunRedactor
+
+
+RevisionName = Annotated[
     str, QueryParameter(max_length=80, description="A number, a digest or the beginning of one, or head.")
 ]
 _FEW = 2_000
@@ -68,21 +100,23 @@ class TestSetRevisionController(ApiController):
         summary="A test set's history, newest first",
     )
     async def list_testset_revisions(
-        self, request: Asked, testset: FromPath[str], limit: Limit = 50, after: After = None
+        self, request: ApiRequest, testset: FromPath[str], limit: Limit = 50, after: After = None
     ) -> Page[RevisionRow]:
         window = Window(limit, after)
-        return (await self.database.read(_listed, caller_of(request).project, testset, window)).map(revision_row)
+        return (await self.database.read(_list_revisions, caller_of(request).project, testset, window)).map(
+            revision_row
+        )
 
     @post(
         "/{testset:str}/revisions",
         operation_id="commit_testset",
         summary="The next revision: all rows, a delta, or an older one again",
-        operation_class=takes(NewRevision),
+        operation_class=operation_with_body(NewRevision),
     )
-    async def commit_testset(self, request: Asked, testset: FromPath[str]) -> Response[RevisionView]:
+    async def commit_testset(self, request: ApiRequest, testset: FromPath[str]) -> Response[RevisionView]:
         caller = caller_of(request)
         raw, body = await read_body(request, self.settings, NewRevision)
-        if (before := await answered(request, self.database, raw)) is not None:
+        if (before := await find_replay(request, self.database, raw)) is not None:
             return before
         delta = None if body.delta is UNSET or not body.delta.changes_columns else body.delta
         if delta is not None:
@@ -90,11 +124,11 @@ class TestSetRevisionController(ApiController):
             found = await self.database.read(commits.check_delta, caller.project, testset, delta, base=body.base)
             if found.rows > _FEW:
                 return await self._recolumn(request, testset, raw, body, delta)
-        prepared = await self.database.read(_prepared, caller.project, testset, body, self.settings)
+        prepared = await self.database.read(_prepare_commit, caller.project, testset, body, self.settings)
         return await self._made(request, testset, raw, body, prepared)
 
     async def _recolumn(
-        self, request: Asked, testset: str, raw: bytes, body: NewRevision, delta: Delta
+        self, request: ApiRequest, testset: str, raw: bytes, body: NewRevision, delta: Delta
     ) -> Response[RevisionView]:
         """Every row changes, and they are many: they are brought in before, a batch at a time."""
         project, limits = caller_of(request).project, self.settings.testset_limits
@@ -107,7 +141,7 @@ class TestSetRevisionController(ApiController):
             return await self._made(request, testset, raw, body, prepared)
 
     async def _made(
-        self, request: Asked, testset: str, raw: bytes, body: NewRevision, prepared: PreparedCommit
+        self, request: ApiRequest, testset: str, raw: bytes, body: NewRevision, prepared: PreparedCommit
     ) -> Response[RevisionView]:
         caller = caller_of(request)
         written = CommitInfo(message=body.message, key=caller.key, at=utc_now())
@@ -116,9 +150,9 @@ class TestSetRevisionController(ApiController):
             revision, is_new = commits.commit(db, caller.project, testset, prepared, written)
             shown = revision_view(revision, is_new=is_new)
             place = f"{self.settings.root_path}/api/testsets/{testset}/revisions/{revision.number}"
-            return shown_as(shown, status=201, location=place) if is_new else shown_as(shown)
+            return encode_object(shown, status=201, location=place) if is_new else encode_object(shown)
 
-        return await once(request, self.database, raw, work)
+        return await run_idempotent(request, self.database, raw, work)
 
     @get(
         "/{testset:str}/revisions/{revision:str}",
@@ -126,10 +160,10 @@ class TestSetRevisionController(ApiController):
         summary="One revision, by number, digest or head",
     )
     async def get_testset_revision(
-        self, request: Asked, testset: FromPath[str], revision: FromPath[str]
+        self, request: ApiRequest, testset: FromPath[str], revision: FromPath[str]
     ) -> Response[RevisionDetail]:
-        found = await self.database.read(named, caller_of(request).project, testset, revision)
-        return answer(request, revision_detail(found))
+        found = await self.database.read(find_revision, caller_of(request).project, testset, revision)
+        return object_response(request, revision_detail(found))
 
     @get(
         "/{testset:str}/diff",
@@ -138,29 +172,31 @@ class TestSetRevisionController(ApiController):
     )
     async def compare_testset_revisions(
         self,
-        request: Asked,
+        request: ApiRequest,
         testset: FromPath[str],
         since: Since,
-        to: Named = "head",
+        to: RevisionName = "head",
         limit: Limit = 50,
         after: After = None,
     ) -> DiffView:
         project, window = caller_of(request).project, Window(limit, after)
-        return _shown(await self.database.read(_compared, project, testset, since, to, window))
+        return _diff_view(await self.database.read(_compare_revisions, project, testset, since, to, window))
 
 
-def named(db: Connection, project: str, testset: str, revision: str) -> Revision:
+def find_revision(db: Connection, project: str, testset: str, revision: str) -> Revision:
     """The revision of a set that somebody names."""
     found = testsets.get_testset(db, project, testset)
     return testset_revisions.get_revision(db, project, testset, revision, found.head)
 
 
-def _listed(db: Connection, project: str, testset: str, window: Window) -> Page[Revision]:
+def _list_revisions(db: Connection, project: str, testset: str, window: Window) -> Page[Revision]:
     testsets.get_testset(db, project, testset)
     return testset_revisions.list_revisions(db, project, testset, window)
 
 
-def _prepared(db: Connection, project: str, testset: str, body: NewRevision, settings: Settings) -> PreparedCommit:
+def _prepare_commit(
+    db: Connection, project: str, testset: str, body: NewRevision, settings: Settings
+) -> PreparedCommit:
     _check_form(body)
     limits = settings.testset_limits
     if body.rows is not UNSET:
@@ -179,14 +215,232 @@ def _check_form(body: NewRevision) -> None:
         raise ConflictingFields(f"A commit has one of rows, delta and restore, {told}.")
 
 
-def _compared(db: Connection, project: str, testset: str, since: str, to: str, window: Window) -> Difference:
-    before, after = named(db, project, testset, since), named(db, project, testset, to)
+def _compare_revisions(db: Connection, project: str, testset: str, since: str, to: str, window: Window) -> Difference:
+    before, after = find_revision(db, project, testset, since), find_revision(db, project, testset, to)
     return diff.diff_revisions(db, project, before, after, window)
 
 
-def _shown(found: Difference) -> DiffView:
+def _diff_view(found: Difference) -> DiffView:
     rows = [
         RowDifference(id=row.id, change=row.change, moved=row.moved, cells=list(row.cells)) for row in found.rows.data
     ]
     counts = RowCounts(**msgspec.structs.asdict(found.counts))
     return DiffView(counts=counts, columns=found.columns, rows=rows, next=found.rows.next)
+
+
+FindRedactor = Callable[[str, str | None], "RunRedactor | None"]
+"""What removes from a case of a project's workflow what is not to be kept."""
+_read_span = msgspec.json.Decoder(Span).decode
+
+
+class _PreparedCase(NamedTuple):
+    """A case, ready to be committed."""
+
+    prepared: PreparedCommit
+    row: str
+    data: dict[str, Any]
+    messages: Sequence[Message]
+    """What it was made of: they may name files."""
+
+
+class TestSetCaseController(ApiController):
+    path = "/api/testsets"
+
+    database: Database
+    settings: Settings
+    redaction: RedactionPolicy
+
+    @post(
+        "/{testset:str}/rows/from",
+        operation_id="cut_testset_row",
+        summary="A row of what happened: a conversation, a trace, or a result of an evaluation",
+        operation_class=operation_with_body(NewCase),
+    )
+    async def cut_testset_row(self, request: ApiRequest, testset: FromPath[str]) -> Response[CaseView]:
+        caller = caller_of(request)
+        raw, body = await read_body(request, self.settings, NewCase)
+        if (before := await find_replay(request, self.database, raw)) is not None:
+            return before
+        found = await self.database.read(
+            _prepare_case, caller.project, testset, body, self.redaction.case_redactor, self.settings
+        )
+        written = CommitInfo(message=body.message, key=caller.key, at=utc_now())
+
+        def work(db: Connection) -> HttpResponse:
+            made, is_new = commits.commit(db, caller.project, testset, found.prepared, written)
+            files.add_references(db, caller.project, testset, ((found.row, message) for message in found.messages))
+            about = msgspec.structs.asdict(revision_view(made, is_new=is_new))
+            place = f"{self.settings.root_path}/api/testsets/{testset}/revisions/{made.number}"
+            shown = CaseView(**about, row=found.row, data=found.data)
+            return encode_object(shown, status=201, location=place) if is_new else encode_object(shown)
+
+        return await run_idempotent(request, self.database, raw, work)
+
+
+def _prepare_case(
+    db: Connection, project: str, testset: str, body: NewCase, cleaning: FindRedactor, settings: Settings
+) -> _PreparedCase:
+    commits.require_base(db, project, testset, body.base)
+    limits = settings.testset_limits
+    match body.source:
+        case FromResult():
+            return _accept_result(db, project, testset, body, body.source, cleaning, settings)
+        case FromConversation():
+            happened, workflow = _call_from_thread(db, project, body.source)
+        case FromTrace():
+            happened, workflow = _call_from_trace(db, project, body.source)
+    happened = _redact_call(happened, cleaning(project, workflow))
+    made = from_traces.make_row if body.as_ == "row" else from_traces.make_script_row
+    data = made(happened, body.columns)
+    prepared = commits.prepare_delta(db, project, testset, Delta(add=[Added(data)]), base=body.base, limits=limits)
+    return _PreparedCase(
+        _with_source(body, prepared), format_row_id(prepared.added[0]), data, [*happened.messages, *happened.reply]
+    )
+
+
+def _with_source(body: NewCase, prepared: PreparedCommit) -> PreparedCommit:
+    """The same, and beside the new row where it came from."""
+    metas = {packed: {"source": msgspec.to_builtins(body.source)} for packed in prepared.added}
+    return msgspec.structs.replace(prepared, metas=metas)
+
+
+def _redact_call(happened: RecordedCall, redactor: "RunRedactor | None") -> RecordedCall:
+    if redactor is None:
+        return happened
+    return RecordedCall(
+        redactor.redact_messages(happened.messages),
+        redactor.redact_mapping(happened.inputs),
+        redactor.redact_messages(happened.reply, "messages_out"),
+        UNSET if happened.value is UNSET else redactor.redact_value(happened.value, "outputs"),
+    )
+
+
+# What happened
+
+
+def _call_from_thread(db: Connection, project: str, source: FromConversation) -> tuple[RecordedCall, str | None]:
+    thread = thread_rows.require_thread(db, project, source.id)
+    branch = threads.get_branch(db, project, thread.id)
+    if source.upto is not None and all(node.id != source.upto for node in branch):
+        tree = message_tree.load_tree(db, project, thread.id)
+        if source.upto not in tree:
+            raise ItemNotFound(source.upto, pointer="/source/upto")
+        branch = threads.get_branch(db, project, thread.id, tree.leaf(source.upto))
+    messages = [msgspec.structs.replace(node.message, id=node.id) for node in branch]
+    happened = from_traces.call_from_conversation(messages, upto=source.upto)
+    said = {message.id for message in happened.reply}
+    run = next((node.run for node in branch if node.id in said and node.run is not None), None)
+    return happened._replace(inputs=_inputs(db, project, run, thread.inputs)), thread.workflow
+
+
+def _inputs(db: Connection, project: str, run: str | None, otherwise: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the run that answered was given; where nobody knows any more, what the conversation gives to all."""
+    whole = None if run is None else runs.get_stored_run(db, project, run)
+    call = None if whole is None else runs.decode_call(whole)
+    return otherwise if call is None else call.inputs
+
+
+def _call_from_trace(db: Connection, project: str, source: FromTrace) -> tuple[RecordedCall, str | None]:
+    trace, span = source.trace_id.lower(), source.span_id
+    if span is None:
+        head = span_pages.get_head_span(db, project, trace)
+        span = None if head is None else head.span_id
+    body = None if span is None else span_trees.get_span_body(db, project, trace, span.lower())
+    if body is None:
+        raise missing_trace(source.trace_id)
+    found = _read_span(body)
+    return from_traces.call_from_span(found), found.workflow
+
+
+def _accept_result(
+    db: Connection,
+    project: str,
+    testset: str,
+    body: NewCase,
+    source: FromResult,
+    cleaning: FindRedactor,
+    settings: Settings,
+) -> _PreparedCase:
+    """The case's row, which expects from now on what was answered."""
+    if body.as_ == "script":
+        raise InvalidValue("A result is accepted as a row: leave out `as`.", pointer="/as")
+    evaluation, kept = evaluations.get_plan(db, project, source.run)
+    whole = evaluation_pages.get_result(db, project, evaluation.id, parse_cell_id(str(source.result)))
+    variant = msgspec.convert(kept, Plan).variants[whole.result.variant]
+    answer = msgspec.convert(whole.body["messages"], list[Message])
+    happened = RecordedCall(reply=answer, value=whole.body.get("value", UNSET))
+    happened = _redact_call(happened, cleaning(project, variant.workflow))
+    revision = testset_revisions.get_revision(db, project, evaluation.testset, evaluation.revision, evaluation.revision)
+    case = row_pages.get_row(db, project, revision, whole.result.row)
+    column = body.columns.get(from_traces.EXPECTED_COLUMN) or variant.map.expected or from_traces.EXPECTED_COLUMN
+    data = from_traces.accept_answer(case.data, happened, column=column)
+    is_there = evaluation.testset == testset and _has_row(db, project, testset, body.base, case.id)
+    changes = Delta(replace=[Replaced(case.id, data)]) if is_there else Delta(add=[Added(data)])
+    prepared = commits.prepare_delta(db, project, testset, changes, base=body.base, limits=settings.testset_limits)
+    named = case.id if is_there else format_row_id(prepared.added[0])
+    return _PreparedCase(_with_source(body, prepared), named, data, happened.reply)
+
+
+def _has_row(db: Connection, project: str, testset: str, base: int, row: str) -> bool:
+    try:
+        row_pages.get_row(db, project, testset_revisions.get_revision(db, project, testset, base, base), row)
+    except NotFound:
+        return False
+    return True
+
+
+FilterText = Annotated[
+    str | None,
+    QueryParameter(
+        name="filter", max_length=4_000, description='What cells must be: topic=maths, or {"topic": "maths"}.'
+    ),
+]
+
+
+class TestSetRowController(ApiController):
+    path = "/api/testsets"
+
+    database: Database
+
+    @get(
+        "/{testset:str}/revisions/{revision:str}/rows",
+        operation_id="list_testset_rows",
+        summary="Rows in their order, long cells cut; a search may give short pages before it is through",
+    )
+    async def list_testset_rows(
+        self,
+        request: ApiRequest,
+        testset: FromPath[str],
+        revision: FromPath[str],
+        search: Search = None,
+        filter_: FilterText = None,
+        limit: Limit = 100,
+        after: After = None,
+    ) -> Page[RowView]:
+        wanted = RowFilter(search or None, parse_row_filter(filter_))
+        project, window = caller_of(request).project, Window(limit, after)
+        return (await self.database.read(_page, project, testset, revision, wanted, window)).map(row_view)
+
+    @get(
+        "/{testset:str}/revisions/{revision:str}/rows/{row:str}",
+        operation_id="get_testset_row",
+        summary="One row, whole",
+    )
+    async def get_testset_row(
+        self, request: ApiRequest, testset: FromPath[str], revision: FromPath[str], row: FromPath[str]
+    ) -> Response[WholeRow]:
+        return object_response(
+            request, await self.database.read(_row, caller_of(request).project, testset, revision, row)
+        )
+
+
+def _page(
+    db: Connection, project: str, testset: str, revision: str, wanted: RowFilter, window: Window
+) -> Page[StoredRow]:
+    return row_pages.list_rows(db, project, find_revision(db, project, testset, revision), wanted, window)
+
+
+def _row(db: Connection, project: str, testset: str, revision: str, row: str) -> WholeRow:
+    found = row_pages.get_row(db, project, find_revision(db, project, testset, revision), row)
+    packed = pack_row_id(row)
+    return whole_row(found, testset_rows.read_metas(db, project, testset, [packed]).get(packed))

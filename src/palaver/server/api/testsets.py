@@ -1,41 +1,356 @@
-"""/api/testsets: the sets. Their revisions, rows and files have files of their own."""
+"""/api/testsets: test sets, and how sets, revisions and rows are returned."""
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import Response, delete, get, patch, post
 from litestar.params import FromPath, FromQuery
-from msgspec import UNSET
+from msgspec import UNSET, Meta, UnsetType
 from sqlalchemy import Connection
 
+from palaver.core.api_keys import format_key_id
 from palaver.errors import MissingScope
 from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import (
     After,
-    Asked,
+    ApiRequest,
+    FreeText,
     Limit,
-    Page,
     Search,
-    Window,
-    answer,
+    Timestamp,
     caller_of,
+    encode_object,
+    format_timestamp,
+    if_match_check,
     new_id,
+    object_response,
+    operation_with_body,
     read_body,
-    shown_as,
-    takes,
-    unless_stale,
+    run_idempotent,
     utc_now,
 )
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.idempotency import once
-from palaver.server.api.testset_views import NewTestSet, TestSetPatch, TestSetRow, TestSetView, row, view
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
+from palaver.storage.pagination import Page, Window
 from palaver.storage.testsets import repository as testsets
 from palaver.storage.testsets.imports import sweep_import
-from palaver.storage.testsets.repository import TestSet
+from palaver.storage.testsets.repository import Revision, TestSet
 from palaver.testsets import commits
 from palaver.testsets.commits import CommitInfo, SubmittedRow
+from palaver.testsets.delta import Delta
+from palaver.testsets.diff import CellChange, Change, ColumnNames
+from palaver.testsets.row_pages import StoredRow, shorten_cells
+
+Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
+"""What people call a set: any line of text."""
+RowId = Annotated[str, Meta(pattern=r"^row_[0-9a-hjkmnp-tv-z]{26}$")]
+Kind = Literal["chat", "message", "script", "text", "number", "boolean", "json", "mixed"]
+Cells = dict[str, Any]
+"""A row's data: any JSON, by the name of its column."""
+
+
+class GivenRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of a commit of all rows. Without an id it takes that of a row with the same data, or a new one."""
+
+    data: Cells
+    id: RowId | None = None
+
+
+# Sets
+
+
+class NewTestSet(msgspec.Struct, frozen=True, kw_only=True):
+    """What a new set is called, and the rows that it begins with."""
+
+    name: Name
+    description: FreeText = ""
+    rows: list[GivenRow] = []
+    message: FreeText = ""
+    """What the first revision is about."""
+
+
+class TestSetPatch(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be changed; null clears."""
+
+    name: Name | UnsetType = UNSET
+    description: FreeText | UnsetType | None = UNSET
+    archived: bool | UnsetType | None = UNSET
+
+
+class ColumnView(msgspec.Struct, frozen=True, kw_only=True):
+    """One column, and what its values are, all of them."""
+
+    name: str
+    kind: Kind
+    present: int
+    """In how many rows it is; nulls are counted apart,"""
+    missing: int
+    """and in how many it is not."""
+    nulls: int
+    looks_like: Literal["chat"] | UnsetType = UNSET
+    """Its values are texts that hold messages."""
+
+
+class TestSetRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the list of sets."""
+
+    id: str
+    name: str
+    description: str
+    head: int
+    """The number of its newest revision."""
+    rows: int
+    archived: bool
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class TestSetView(TestSetRow, frozen=True, kw_only=True):
+    """All of one set, as it is now."""
+
+    columns: list[ColumnView]
+
+
+# Revisions
+
+
+class NewRevision(msgspec.Struct, frozen=True, kw_only=True):
+    """A commit: all rows, a delta, or an older revision that is to be the newest again. One of the three."""
+
+    base: int
+    """The revision that it was made from: the newest one."""
+    message: FreeText = ""
+    rows: list[GivenRow] | UnsetType = UNSET
+    delta: Delta | UnsetType = UNSET
+    restore: int | str | UnsetType = UNSET
+    """The number or digest of an older revision."""
+
+
+class RevisionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One revision."""
+
+    testset: str
+    revision: int
+    parent: int | None
+    digest: str
+    rows: int
+    columns: list[str]
+    message: str
+    author: str | None
+    """The id of the key that it was made with."""
+    created_at: Timestamp
+
+
+class RevisionView(RevisionRow, frozen=True, kw_only=True):
+    """One revision, just made or not."""
+
+    unchanged: bool = False
+    """True: nothing was made, the newest revision has the same rows."""
+
+
+class RevisionDetail(RevisionRow, frozen=True, kw_only=True):
+    """All of one revision but its rows."""
+
+    kinds: list[ColumnView]
+    """Its columns, and what their values are."""
+
+
+# Rows
+
+
+class RowView(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of a page. What is long is cut."""
+
+    id: str
+    hash: str
+    """Changes with the data."""
+    place: int
+    """Where it stands in the revision, from 0."""
+    data: Cells
+    cut: dict[str, int] | UnsetType = UNSET
+    """The columns whose cells are cut here, and the bytes that each has as JSON."""
+
+
+class WholeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """All of one row."""
+
+    id: str
+    hash: str
+    place: int
+    data: Cells
+    meta: Cells | None
+    """What an import brought with it that is no data."""
+
+
+# Differences
+
+
+class RowDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """One row that differs."""
+
+    id: str
+    change: Change
+    moved: bool
+    """A changed row may have moved as well."""
+    cells: list[CellChange]
+    """What differs, whole; none where all that it did was to move."""
+
+
+class RowCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many rows differ, and how. One that both changed and moved counts twice."""
+
+    added: int
+    removed: int
+    changed: int
+    moved: int
+
+
+class DiffView(msgspec.Struct, frozen=True, kw_only=True):
+    """Where two revisions differ, a page of it."""
+
+    counts: RowCounts
+    columns: ColumnNames
+    rows: list[RowDifference]
+    next: str | None
+
+
+# Files, and what happened
+
+
+class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import found in a file, and what became of it."""
+
+    rows: int
+    """In the file."""
+    added: int
+    changed: int
+    """Rows that were there already, by their key, and have other data now."""
+    unchanged: int
+    removed: int
+    wrapped: int = 0
+    """Values that were no objects."""
+
+
+class ImportView(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import made."""
+
+    testset: TestSetView
+    revision: RevisionView
+    report: ImportReport
+
+
+class FromConversation(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="conversation"):
+    """A thread, up to one of its messages."""
+
+    id: str
+    upto: str | None = None
+
+
+class FromTrace(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="trace"):
+    """A trace, or one span of it."""
+
+    trace_id: str
+    span_id: str | None = None
+
+
+class FromResult(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="result"):
+    """One result of an evaluation."""
+
+    run: str
+    result: str | int
+
+
+Source = FromConversation | FromTrace | FromResult
+
+
+class NewCase(msgspec.Struct, frozen=True, kw_only=True, rename={"as_": "as"}):
+    """What happened, to become a row."""
+
+    base: int
+    source: Source
+    as_: Literal["row", "script"] = "row"
+    columns: dict[str, str] = {}
+    """Other names for the columns that it gives."""
+    message: FreeText = ""
+
+
+class CaseView(RevisionView, frozen=True, kw_only=True):
+    """The revision with the new row, and that row."""
+
+    row: str
+    data: Cells
+
+
+# Showing them
+
+
+def testset_row(testset: TestSet) -> TestSetRow:
+    """A set as a row."""
+    return TestSetRow(**_testset_fields(testset))
+
+
+def testset_view(testset: TestSet) -> TestSetView:
+    """A set as a whole."""
+    return TestSetView(**_testset_fields(testset), columns=column_views(testset.columns))
+
+
+def _testset_fields(testset: TestSet) -> dict[str, Any]:
+    return {
+        "id": testset.id,
+        "name": testset.name,
+        "description": testset.description,
+        "head": testset.head,
+        "rows": testset.rows,
+        "archived": testset.archived,
+        "created_at": format_timestamp(testset.created_at),
+        "updated_at": format_timestamp(testset.updated_at),
+    }
+
+
+def column_views(kept: list[dict[str, Any]]) -> list[ColumnView]:
+    """Columns, as they are kept."""
+    return msgspec.convert([{k: v for k, v in one.items() if v is not None} for one in kept], list[ColumnView])
+
+
+def revision_row(revision: Revision) -> RevisionRow:
+    """A revision as a row."""
+    return RevisionRow(**_revision_fields(revision))
+
+
+def revision_view(revision: Revision, *, is_new: bool = True) -> RevisionView:
+    """A revision that was to be made; `is_new` is False where it was there already."""
+    return RevisionView(**_revision_fields(revision), unchanged=not is_new)
+
+
+def revision_detail(revision: Revision) -> RevisionDetail:
+    """A revision as a whole."""
+    return RevisionDetail(**_revision_fields(revision), kinds=column_views(revision.columns))
+
+
+def _revision_fields(revision: Revision) -> dict[str, Any]:
+    return {
+        "testset": revision.testset,
+        "revision": revision.number,
+        "parent": revision.parent,
+        "digest": revision.digest,
+        "rows": revision.rows,
+        "columns": [one["name"] for one in revision.columns],
+        "message": revision.message,
+        "author": format_key_id(revision.key) if revision.key else None,
+        "created_at": format_timestamp(revision.created_at),
+    }
+
+
+def row_view(found: StoredRow) -> RowView:
+    """A row of a page."""
+    data, cut = shorten_cells(found.data)
+    return RowView(id=found.id, hash=found.hash.hex(), place=found.position, data=data, cut=cut or UNSET)
+
+
+def whole_row(found: StoredRow, meta: Cells | None) -> WholeRow:
+    """A row as a whole."""
+    return WholeRow(id=found.id, hash=found.hash.hex(), place=found.position, data=found.data, meta=meta)
 
 
 class TestSetController(ApiController):
@@ -47,7 +362,7 @@ class TestSetController(ApiController):
     @get(operation_id="list_testsets", summary="The project's test sets, last changed first")
     async def list_testsets(
         self,
-        request: Asked,
+        request: ApiRequest,
         search: Search = None,
         archived: FromQuery[bool] = False,  # noqa: FBT002 - of the query
         limit: Limit = 50,
@@ -57,14 +372,14 @@ class TestSetController(ApiController):
         found = await self.database.read(
             testsets.list_testsets, project, search=search, archived=archived, window=window
         )
-        return found.map(row)
+        return found.map(testset_row)
 
     @post(
         operation_id="create_testset",
         summary="A new test set, with its first revision",
-        operation_class=takes(NewTestSet),
+        operation_class=operation_with_body(NewTestSet),
     )
-    async def create_testset(self, request: Asked) -> Response[TestSetView]:
+    async def create_testset(self, request: ApiRequest) -> Response[TestSetView]:
         caller = caller_of(request)
         raw, body = await read_body(request, self.settings, NewTestSet)
         given = [SubmittedRow(one.data, one.id) for one in body.rows]
@@ -78,25 +393,27 @@ class TestSetController(ApiController):
         def work(db: Connection) -> HttpResponse:
             commits.create_testset(db, caller.project, wanted, prepared, written)
             made = testsets.get_testset(db, caller.project, wanted.id)
-            return shown_as(view(made), status=201, location=f"{self.settings.root_path}/api/testsets/{made.id}")
+            return encode_object(
+                testset_view(made), status=201, location=f"{self.settings.root_path}/api/testsets/{made.id}"
+            )
 
-        return await once(request, self.database, raw, work)
+        return await run_idempotent(request, self.database, raw, work)
 
     @get("/{testset:str}", operation_id="get_testset", summary="One test set, as it is now")
-    async def get_testset(self, request: Asked, testset: FromPath[str]) -> Response[TestSetView]:
-        return answer(
-            request, view(await self.database.read(testsets.get_testset, caller_of(request).project, testset))
+    async def get_testset(self, request: ApiRequest, testset: FromPath[str]) -> Response[TestSetView]:
+        return object_response(
+            request, testset_view(await self.database.read(testsets.get_testset, caller_of(request).project, testset))
         )
 
     @patch(
         "/{testset:str}",
         operation_id="change_testset",
         summary="Another name or description, archived or not",
-        operation_class=takes(TestSetPatch),
+        operation_class=operation_with_body(TestSetPatch),
     )
-    async def change_testset(self, request: Asked, testset: FromPath[str]) -> Response[TestSetView]:
+    async def change_testset(self, request: ApiRequest, testset: FromPath[str]) -> Response[TestSetView]:
         _, body = await read_body(request, self.settings, TestSetPatch)
-        return answer(request, view(await self._change(request, testset, _fields(body))))
+        return object_response(request, testset_view(await self._change(request, testset, _changed_fields(body))))
 
     @delete(
         "/{testset:str}",
@@ -105,7 +422,7 @@ class TestSetController(ApiController):
     )
     async def archive_testset(
         self,
-        request: Asked,
+        request: ApiRequest,
         testset: FromPath[str],
         purge: FromQuery[bool] = False,  # noqa: FBT002 - of the query
     ) -> None:
@@ -115,16 +432,16 @@ class TestSetController(ApiController):
         caller = caller_of(request)
         if "admin" not in caller.scopes:
             raise MissingScope("admin")
-        check = unless_stale(request, view)
+        check = if_match_check(request, testset_view)
         left = await self.database.write(testsets.delete_testset, caller.project, testset, check=check, at=utc_now())
         await sweep_import(self.database, left)
 
-    async def _change(self, request: Asked, testset: str, fields: dict[str, Any]) -> TestSet:
-        project, check = caller_of(request).project, unless_stale(request, view)
+    async def _change(self, request: ApiRequest, testset: str, fields: dict[str, Any]) -> TestSet:
+        project, check = caller_of(request).project, if_match_check(request, testset_view)
         return await self.database.write(testsets.update_testset, project, testset, at=utc_now(), check=check, **fields)
 
 
-def _fields(body: TestSetPatch) -> dict[str, Any]:
+def _changed_fields(body: TestSetPatch) -> dict[str, Any]:
     cleared: dict[str, Any] = {"description": "", "archived": False}
     given = msgspec.structs.asdict(body)
     return {name: cleared[name] if value is None else value for name, value in given.items() if value is not UNSET}

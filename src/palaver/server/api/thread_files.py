@@ -13,11 +13,20 @@ from sqlalchemy import Connection
 from palaver.core import json
 from palaver.errors import PalaverError, RequestError, ThreadNotFound, UnsupportedMediaType
 from palaver.protocols.base import HttpResponse
-from palaver.server.api.conventions import Asked, Filter, Search, caller_of, exchange_of, new_id, shown_as, takes
+from palaver.server.api.conventions import (
+    ApiRequest,
+    Filter,
+    Search,
+    caller_of,
+    encode_object,
+    error_document,
+    exchange_of,
+    new_id,
+    operation_with_body,
+    run_idempotent,
+)
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.idempotency import once
-from palaver.server.api.problems import told
-from palaver.server.api.thread_page import POLICY, shown
+from palaver.server.api.html_export import PAGE_POLICY, read_thread_page
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.pagination import Page, Window
@@ -27,7 +36,7 @@ from palaver.storage.threads.copies import Branches
 from palaver.storage.threads.import_export import ExportFormat, ThreadFile
 from palaver.storage.threads.repository import ThreadFilters, ThreadListItem
 
-LINES = "application/x-ndjson"
+NDJSON = "application/x-ndjson"
 Format = Literal["jsonl", "messages", "html"]
 
 
@@ -52,11 +61,11 @@ class ThreadFileController(ApiController):
         "/{thread:str}/export",
         operation_id="export_thread",
         summary="One thread, as a file",
-        media_type=LINES,
+        media_type=NDJSON,
     )
     async def export_thread(
         self,
-        request: Asked,
+        request: ApiRequest,
         thread: FromPath[str],
         format: FromQuery[Format] = "jsonl",
         branches: FromQuery[Branches] = "current",
@@ -64,20 +73,20 @@ class ThreadFileController(ApiController):
         project = caller_of(request).project
         if format != "html":
             body = await self.database.read(thread_files.export_thread, project, thread, format, branches)
-            return Response(body, headers=_named(f"{thread}.jsonl"), media_type=LINES)
-        body = await self.database.read(shown, project, thread)
-        headers = _named(f"{thread}.html") | {"content-security-policy": f"{POLICY}; sandbox"}
+            return Response(body, headers=_download_headers(f"{thread}.jsonl"), media_type=NDJSON)
+        body = await self.database.read(read_thread_page, project, thread)
+        headers = _download_headers(f"{thread}.html") | {"content-security-policy": f"{PAGE_POLICY}; sandbox"}
         return Response(body, headers=headers, media_type="text/html")
 
     @get(
         "/export",
         operation_id="export_threads",
         summary="The threads of a list, a line each",
-        media_type=LINES,
+        media_type=NDJSON,
     )
     async def export_threads(
         self,
-        request: Asked,
+        request: ApiRequest,
         format: FromQuery[ExportFormat] = "jsonl",
         branches: FromQuery[Branches] = "current",
         search: Search = None,
@@ -88,33 +97,33 @@ class ThreadFileController(ApiController):
         project = caller_of(request).project
         filters = ThreadFilters(search=search, workflow=workflow, pinned=pinned, origin=origin)
         first = await self.database.read(threads.list_threads, project, filters)
-        written = _written(self.database, project, filters, first, format, branches)
-        return Stream(written, headers=_named("threads.jsonl"), media_type=LINES)
+        written = _export_lines(self.database, project, filters, first, format, branches)
+        return Stream(written, headers=_download_headers("threads.jsonl"), media_type=NDJSON)
 
     @post(
         "/import",
         operation_id="import_threads",
         summary="Make the threads of an exported file, which come back equal",
-        operation_class=takes(ThreadFile, LINES),
+        operation_class=operation_with_body(ThreadFile, NDJSON),
         status_code=200,
     )
-    async def import_threads(self, request: Asked) -> Response[ImportedThreads]:
+    async def import_threads(self, request: ApiRequest) -> Response[ImportedThreads]:
         exchange, project = exchange_of(request), caller_of(request).project
-        if exchange.headers.get("content-type", "").partition(";")[0].strip().lower() != LINES:
-            raise UnsupportedMediaType(f"Send {LINES}: one thread a line.")
+        if exchange.headers.get("content-type", "").partition(";")[0].strip().lower() != NDJSON:
+            raise UnsupportedMediaType(f"Send {NDJSON}: one thread a line.")
         raw = await exchange.body(self.settings)
-        files, faults = _read(raw, self.settings)
+        files, faults = _parse_lines(raw, self.settings)
 
         def work(db: Connection) -> HttpResponse:
             kept = [] if faults else files
             made = [thread_files.import_thread(db, project, file, id=new_id("conv")) for file in kept]
             names = [thread.id for thread in made if thread is not None]
-            return shown_as(ImportedThreads(len(names), len(made) - len(names), names, faults))
+            return encode_object(ImportedThreads(len(names), len(made) - len(names), names, faults))
 
-        return await once(request, self.database, raw, work)
+        return await run_idempotent(request, self.database, raw, work)
 
 
-async def _written(
+async def _export_lines(
     database: Database,
     project: str,
     filters: ThreadFilters,
@@ -132,7 +141,7 @@ async def _written(
         page = await database.read(threads.list_threads, project, filters, Window(after=page.next))
 
 
-def _read(raw: bytes, settings: Settings) -> tuple[list[ThreadFile], list[dict[str, Any]]]:
+def _parse_lines(raw: bytes, settings: Settings) -> tuple[list[ThreadFile], list[dict[str, Any]]]:
     """The threads that a body holds, and what is wrong with its lines."""
     files: list[ThreadFile] = []
     faults: list[dict[str, Any]] = []
@@ -147,8 +156,8 @@ def _read(raw: bytes, settings: Settings) -> tuple[list[ThreadFile], list[dict[s
 
 
 def _fault(number: int, error: PalaverError) -> dict[str, Any]:
-    return cast("dict[str, Any]", {"line": number}) | told(error)
+    return cast("dict[str, Any]", {"line": number}) | error_document(error)
 
 
-def _named(name: str) -> dict[str, str]:
+def _download_headers(name: str) -> dict[str, str]:
     return {"content-disposition": f'attachment; filename="{name}"', "x-content-type-options": "nosniff"}

@@ -1,5 +1,6 @@
-"""/api/threads/{thread}/messages and /tree: what was said in a thread, and what is being said."""
+"""/api/threads/{thread}/messages, /tree and /turns: messages of a thread, and runs that answer them."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -9,38 +10,67 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 from msgspec import UNSET, UnsetType
 from sqlalchemy import Connection
 
+from palaver.core.events import Event
 from palaver.core.messages import Message
-from palaver.errors import ConflictingFields, InvalidValue, ItemNotFound, UnknownCall
-from palaver.protocols.base import HttpResponse
-from palaver.server.api.conventions import After, Asked, Limit, caller_of, read_body, shown_as, takes, utc_now
-from palaver.server.api.dependencies import ApiController
-from palaver.server.api.idempotency import once
-from palaver.server.api.thread_views import (
-    Answering,
-    NodeView,
-    Running,
-    Said,
-    leaf,
-    node_view,
-    streaming,
-    with_siblings,
+from palaver.engine.engine import new_run_id
+from palaver.engine.poller import poll_until
+from palaver.engine.run_reader import RunReader
+from palaver.errors import ConflictingFields, InvalidValue, ItemNotFound, Overloaded, UnknownCall
+from palaver.protocols.base import Headers, HttpResponse, run_headers, valid_traceparent
+from palaver.server.api.conventions import (
+    After,
+    ApiRequest,
+    Limit,
+    caller_of,
+    encode_object,
+    idempotent_request,
+    litestar_response,
+    operation_with_body,
+    read_body,
+    run_idempotent,
+    utc_now,
 )
-from palaver.server.api.threads import check_results, said, with_files
+from palaver.server.api.dependencies import ApiController
+from palaver.server.api.runs import RunView, event_frames, run_view
+from palaver.server.api.streaming import EVENT_STREAM, EVENT_STREAM_HEAD, StreamingResponse
+from palaver.server.api.threads import (
+    FindPartialReply,
+    NodeView,
+    PartialReply,
+    Said,
+    add_siblings,
+    attach_files,
+    check_tool_results,
+    decode_messages,
+    node_leaf,
+    node_view,
+    partial_nodes,
+)
+from palaver.server.calls import ThreadRunner, TurnOptions
+from palaver.server.conversations import HEAD as END
+from palaver.server.conversations import ResolvedCall, ThreadTurn, TurnPlan, plan_append, plan_regenerate
+from palaver.server.error_responses import add_headers
+from palaver.server.idempotency import REPLAYED_HEADER, wait_for_run
+from palaver.server.rate_limit import RateLimits
+from palaver.server.request import Exchange
 from palaver.server.settings import Settings
-from palaver.storage import feedback, runs
+from palaver.server.streaming import replay_events
+from palaver.storage import feedback, idempotency, runs
 from palaver.storage.database import Database
 from palaver.storage.feedback import Counts
+from palaver.storage.idempotency import IdempotentRequest, StoredResponse
 from palaver.storage.pagination import Page, Window
+from palaver.storage.runs import RunRow
 from palaver.storage.threads import message_tree
 from palaver.storage.threads import repository as threads
 from palaver.storage.threads.message_tree import Leaf, Node
 from palaver.storage.threads.repository import Thread
 
-MOST_MESSAGES = 100
+MAX_NEW_MESSAGES = 100
 """That may be put into a thread at once."""
-_TREE = 5_000
+_MAX_TREE_NODES = 5_000
 
-TreeLimit = Annotated[int, QueryParameter(ge=1, le=_TREE, description="How many nodes at most.")]
+TreeLimit = Annotated[int, QueryParameter(ge=1, le=_MAX_TREE_NODES, description="How many nodes at most.")]
 At = Annotated[str, QueryParameter(max_length=80, description="Where the branch ends: `head`, or a message.")]
 
 
@@ -55,7 +85,7 @@ class Say(msgspec.Struct, frozen=True, kw_only=True):
     """The message beside which they are put: an edit of it."""
 
 
-class _Seen(NamedTuple):
+class _BranchPage(NamedTuple):
     thread: Thread
     page: Page[Node]
     siblings: dict[str | None, list[str]]
@@ -63,18 +93,14 @@ class _Seen(NamedTuple):
     seconds: dict[str, float]
 
 
-async def nobody(_project: str, _run: str) -> None:
-    """Where no run can be seen while it speaks."""
-
-
 class ThreadMessageController(ApiController):
     path = "/api/threads"
 
     database: Database
     settings: Settings
-    partial_reply: Running
+    partial_reply: FindPartialReply
 
-    async def _answering_in(self, project: str, thread: str) -> tuple[Thread, Answering | None]:
+    async def _answering_in(self, project: str, thread: str) -> tuple[Thread, PartialReply | None]:
         """The thread, and what is being said in it. What ended between two looks has joined it meanwhile."""
         found = await self.database.read(threads.require_thread, project, thread)
         return found, await self.partial_reply(project, found.run) if found.run is not None else None
@@ -85,22 +111,24 @@ class ThreadMessageController(ApiController):
         summary="A branch: its end first, oldest first inside a page",
     )
     async def list_messages(
-        self, request: Asked, thread: FromPath[str], at: At = "head", limit: Limit = 50, after: After = None
+        self, request: ApiRequest, thread: FromPath[str], at: At = "head", limit: Limit = 50, after: After = None
     ) -> Page[NodeView]:
         caller = caller_of(request)
         found, answering = await self._answering_in(caller.project, thread)
-        made = streaming(answering, found.run or "") if answering is not None and after is None else []
+        made = partial_nodes(answering, found.run or "") if answering is not None and after is None else []
         written = {node.id: place for place, node in enumerate(made, 1)}
         end = at
         if answering is not None and at in written:
             end, made = answering.answers, made[: written[at]]
-        seen = await self.database.read(_seen, caller.project, thread, end, at, caller.key, Window(limit, after))
+        seen = await self.database.read(
+            _load_branch_page, caller.project, thread, end, at, caller.key, Window(limit, after)
+        )
         last = seen.thread.head if end == "head" else end
         if answering is not None and last != answering.answers:
             made = []
         here = {node.id for node in seen.page.data}
         shown = [*seen.page.data, *(node for node in made if node.id not in here)]
-        siblings = with_siblings(seen.siblings, made)
+        siblings = add_siblings(seen.siblings, made)
         return Page([node_view(node, siblings, seen.feedback, seen.seconds) for node in shown], seen.page.next)
 
     @get(
@@ -109,7 +137,7 @@ class ThreadMessageController(ApiController):
         summary="All branches, in order of making, without the messages",
     )
     async def get_tree(
-        self, request: Asked, thread: FromPath[str], limit: TreeLimit = _TREE, after: After = None
+        self, request: ApiRequest, thread: FromPath[str], limit: TreeLimit = _MAX_TREE_NODES, after: After = None
     ) -> Page[Leaf]:
         project = caller_of(request).project
         found, answering = await self._answering_in(project, thread)
@@ -117,18 +145,18 @@ class ThreadMessageController(ApiController):
         if answering is None or page.next is not None:
             return page
         here = {node.id for node in page.data}
-        made = streaming(answering, found.run or "")
-        return Page([*page.data, *(leaf(node) for node in made if node.id not in here)])
+        made = partial_nodes(answering, found.run or "")
+        return Page([*page.data, *(node_leaf(node) for node in made if node.id not in here)])
 
     @post(
         "/{thread:str}/messages",
         operation_id="add_messages",
         summary="Put messages below one, or beside it; the current branch ends there now",
-        operation_class=takes(Say),
+        operation_class=operation_with_body(Say),
     )
-    async def add_messages(self, request: Asked, thread: FromPath[str]) -> Response[Said]:
+    async def add_messages(self, request: ApiRequest, thread: FromPath[str]) -> Response[Said]:
         raw, given = await read_body(request, self.settings, Say)
-        messages = said(request, given.messages, self.settings, most=MOST_MESSAGES)
+        messages = decode_messages(request, given.messages, self.settings, most=MAX_NEW_MESSAGES)
         if not messages:
             raise InvalidValue("There is no message to put into the thread.", pointer="/messages")
         if given.replaces is not None and given.parent is not UNSET:
@@ -137,15 +165,15 @@ class ThreadMessageController(ApiController):
 
         def work(db: Connection) -> HttpResponse:
             parent = _parent(db, project, thread, given)
-            told = with_files(db, project, messages, raw)
+            told = attach_files(db, project, messages, raw)
             _check_results(db, project, thread, parent, told)
             made = threads.append_messages(db, project, thread, parent, told, origin="client", at=now)
             beside = message_tree.list_children_ids(db, project, thread, [made[0].parent])
             shown = Said([node_view(node, dict(beside), {}) for node in made])
             place = f"{self.settings.root_path}/api/threads/{thread}/messages?at={made[-1].id}"
-            return shown_as(shown, status=201, location=place)
+            return encode_object(shown, status=201, location=place)
 
-        return await once(request, self.database, raw, work)
+        return await run_idempotent(request, self.database, raw, work)
 
     @delete(
         "/{thread:str}/messages/{message:str}",
@@ -154,7 +182,7 @@ class ThreadMessageController(ApiController):
     )
     async def delete_message(
         self,
-        request: Asked,
+        request: ApiRequest,
         thread: FromPath[str],
         message: FromPath[str],
         below: FromQuery[Literal["delete", "keep"]] = "delete",
@@ -163,9 +191,9 @@ class ThreadMessageController(ApiController):
         await self.database.write(threads.delete_message, project, thread, message, below=below, at=utc_now())
 
 
-def _seen(
+def _load_branch_page(
     db: Connection, project: str, thread: str, end: str | None, asked: str, key: str | None, window: Window
-) -> _Seen:
+) -> _BranchPage:
     """A page of a branch, and all that is shown beside it."""
     found = threads.require_thread(db, project, thread)
     end = found.head if end == "head" else end
@@ -173,7 +201,7 @@ def _seen(
     siblings = message_tree.list_children_ids(db, project, thread, {end, *(node.parent for node in page.data)})
     said_by = {node.run for node in page.data if node.run is not None}
     opinions = feedback.count_feedback(db, project, said_by, key=key)
-    return _Seen(found, page, siblings, opinions, runs.run_durations(db, project, said_by))
+    return _BranchPage(found, page, siblings, opinions, runs.run_durations(db, project, said_by))
 
 
 def _parent(db: Connection, project: str, thread: str, given: Say) -> str | None:
@@ -192,6 +220,148 @@ def _check_results(db: Connection, project: str, thread: str, parent: str | None
         return
     before = [node.message for node in message_tree.load_branch(db, project, thread, parent)]
     try:
-        check_results([*before, *messages], len(before))
+        check_tool_results([*before, *messages], len(before))
     except UnknownCall as error:
         raise UnknownCall(error.message, pointer="/messages") from None
+
+
+Object = dict[str, Any]
+_RESPONSE_TIMEOUT_S = 10.0
+
+
+class TakeTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """The body that takes a turn. What it does not say, the thread does."""
+
+    parent: str | UnsetType | None = UNSET
+    """The message that is followed, null for none; where it is absent the end of the current branch."""
+    messages: Any = ()
+    """What is said, in any dialect that we read; nothing: `parent` is answered as it stands."""
+    again: str | None = None
+    """Instead of both: the message whose question is to be answered once more."""
+    variant: str | None = None
+    parameters: Object = {}
+    inputs: Object = {}
+    background: bool = False
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """The run that answers, and what was said before it."""
+
+    run: RunView
+    messages: list[NodeView]
+
+
+class TurnController(ApiController):
+    path = "/api/threads"
+
+    database: Database
+    settings: Settings
+    run_reader: RunReader
+    rate_limits: RateLimits
+    thread_runner: ThreadRunner
+
+    @post(
+        "/{thread:str}/turns",
+        operation_id="take_turn",
+        summary="Say something and begin the run that answers; as a stream of its events, if that is what one accepts",
+        operation_class=operation_with_body(TakeTurn, streams=Event),
+        status_code=202,
+    )
+    async def take_turn(self, request: ApiRequest, thread: FromPath[str]) -> Response[Taken]:
+        raw, body = await read_body(request, self.settings, TakeTurn)
+        messages, caller = (
+            decode_messages(request, body.messages, self.settings, most=MAX_NEW_MESSAGES),
+            caller_of(request),
+        )
+        look = _plan_turn(body, messages, raw)
+        given = TurnOptions(
+            variant=body.variant,
+            parameters=body.parameters,
+            inputs=body.inputs,
+            background=body.background,
+            trace_parent=valid_traceparent(request.headers.get("traceparent")),
+        )
+        once, run = idempotent_request(request, raw, utc_now()), new_run_id()
+        if once is not None:
+            before = await self.database.write(idempotency.claim_for_run, once, run)
+            if before is not None:
+                return await self._given_again(request, once, before)
+        try:
+            joined = await self.thread_runner.start_turn(caller, thread, look, given, run)
+        except BaseException:
+            if once is not None:
+                await asyncio.shield(self.database.write(idempotency.release_claim, once, run))
+            raise
+        row = await self.run_reader.get_row(caller.project, run)
+        named = run_headers(await self.run_reader.get_started_event(row))
+        whole = await self._taken(joined, row, named)
+        if once is not None:
+            kept = StoredResponse(status=whole.status, headers=whole.headers, body=whole.body, run=run)
+            await self.database.write(idempotency.store_response, once, kept)
+        return self._told(request, row, named) if _wants_stream(request) else litestar_response(whole)
+
+    async def _taken(self, joined: ResolvedCall, row: RunRow, named: Headers) -> HttpResponse:
+        """The run as it begins, and what was said."""
+        project, thread = joined.origin.project, joined.origin.thread
+        assert thread is not None
+        beside: dict[str | None, list[str]] = {}
+        if joined.added_nodes:
+            beside = await self.database.read(
+                message_tree.list_children_ids, project, thread, [joined.added_nodes[0].parent]
+            )
+        shown = Taken(
+            run_view(row, self.run_reader), [node_view(node, dict(beside), {}) for node in joined.added_nodes]
+        )
+        whole = encode_object(shown, status=202, location=f"{self.settings.root_path}/api/runs/{row.id}")
+        return add_headers(whole, *named)
+
+    def _told(self, request: ApiRequest, row: RunRow, named: Headers, *, replayed: bool = False) -> Response[Any]:
+        caller = caller_of(request)
+        following = self.run_reader.follow(caller.project, row.id)
+        head = add_headers(EVENT_STREAM_HEAD, *named, *((REPLAYED_HEADER,) if replayed else ()))
+
+        async def tell(exchange: Exchange) -> None:
+            with self.rate_limits.streams.slot(caller):
+                await replay_events(exchange, head, event_frames(), following, stall=self.settings.stream_stall)
+
+        return StreamingResponse(tell)
+
+    async def _given_again(self, request: ApiRequest, once: IdempotentRequest, before: StoredResponse) -> Response[Any]:
+        """What was answered before: the same, or the run's stream from its start."""
+        assert before.run is not None
+        row = await wait_for_run(self.run_reader, caller_of(request).project, before.run)
+        if _wants_stream(request):
+            return self._told(request, row, run_headers(await self.run_reader.get_started_event(row)), replayed=True)
+
+        async def find() -> StoredResponse | None:
+            kept = await self.database.write(idempotency.claim_for_run, once, row.id)
+            return (
+                None if kept is None or kept.status is None else kept
+            )  # Else the first request is still being answered.
+
+        try:
+            kept = before if before.status is not None else await poll_until(find, timeout_s=_RESPONSE_TIMEOUT_S)
+        except TimeoutError:
+            raise Overloaded("The same was asked a moment ago, and is not answered yet: try again.") from None
+        assert kept.status is not None
+        return litestar_response(
+            HttpResponse(status=kept.status, headers=(*kept.headers, REPLAYED_HEADER), body=kept.body)
+        )
+
+
+def _plan_turn(body: TakeTurn, messages: list[Message], raw: bytes) -> TurnPlan:
+    if body.again is not None:
+        if messages or body.parent is not UNSET:
+            raise ConflictingFields("again says what is answered: leave out parent and messages.", pointer="/again")
+        return plan_regenerate(body.again)
+    look = plan_append(END if body.parent is UNSET else body.parent, messages)
+
+    def checked(db: Connection, project: str, thread: str) -> ThreadTurn:
+        attach_files(db, project, messages, raw)  # Here it is known where they stand in the body.
+        return look(db, project, thread)
+
+    return checked
+
+
+def _wants_stream(request: ApiRequest) -> bool:
+    return EVENT_STREAM in request.headers.get("accept", "")

@@ -1,5 +1,8 @@
-"""/api/threads: conversations with branches. Their messages are in thread_messages.py, files in thread_files.py."""
+"""/api/threads: conversations with branches, and how threads and messages are returned."""
 
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import msgspec
@@ -10,8 +13,10 @@ from sqlalchemy import Connection
 
 from palaver.core import dialects
 from palaver.core.boards import Cell as BoardCell
+from palaver.core.extraction import excerpts
 from palaver.core.history import HistoryLimits, check_history_limits, validate_history
-from palaver.core.messages import Message, has_files
+from palaver.core.messages import Message, Part, Role, has_files
+from palaver.core.thread_tree import NodeStatus
 from palaver.core.variants import check_parameters_size, parse_reference
 from palaver.discovery.registry import Registry
 from palaver.errors import InvalidValue
@@ -19,39 +24,216 @@ from palaver.protocols.base import HttpResponse
 from palaver.server import file_references
 from palaver.server.api.conventions import (
     After,
-    Asked,
+    ApiRequest,
     Filter,
     Limit,
     Search,
-    answer,
+    Timestamp,
     caller_of,
+    encode_object,
+    format_timestamp,
+    if_match_check,
     new_id,
+    object_response,
+    operation_with_body,
     read_body,
-    shown_as,
-    takes,
-    unless_stale,
+    run_idempotent,
     utc_now,
 )
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.idempotency import once
-from palaver.server.api.thread_views import ThreadSummary, ThreadView, summary, view
 from palaver.server.settings import Settings
 from palaver.storage import boards
 from palaver.storage.database import Database
+from palaver.storage.feedback import Counts
 from palaver.storage.pagination import Page, Window
 from palaver.storage.spans import retention as span_erasing
 from palaver.storage.threads import copies as thread_copies
 from palaver.storage.threads import repository as threads
 from palaver.storage.threads.copies import Branches
-from palaver.storage.threads.repository import MAX_TITLE_LENGTH, NewThread, Thread, ThreadChanges, ThreadFilters
+from palaver.storage.threads.message_tree import LINE_LENGTH, Leaf, Node
+from palaver.storage.threads.repository import (
+    MAX_TITLE_LENGTH,
+    Match,
+    NewThread,
+    Thread,
+    ThreadChanges,
+    ThreadFilters,
+    ThreadListItem,
+    ThreadRow,
+    TitleBy,
+)
+
+
+class PartialReply(msgspec.Struct, frozen=True):
+    """What a run that has not ended has said so far in its thread."""
+
+    answers: str | None
+    """The node below which it will stand."""
+    messages: Sequence[Message]
+    since: datetime
+
+
+FindPartialReply = Callable[[str, str], Awaitable[PartialReply | None]]
+"""`running(project, run)`: what a run is saying; None of one that has ended."""
+
+
+class ThreadSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the list of threads."""
+
+    id: str
+    title: str
+    title_by: TitleBy
+    workflow: str | None
+    variant: str | None
+    head: str | None
+    run: str | None
+    pinned: bool
+    origin: str
+    board: str | None
+    messages: int
+    asked: Any = msgspec.field(name="in")
+    answered: Any = msgspec.field(name="out")
+    created_at: Timestamp
+    updated_at: Timestamp
+    match: Match | UnsetType = UNSET
+    """Where the text that was searched for stands."""
+
+
+class ThreadView(ThreadSummary, frozen=True, kw_only=True):
+    """All of a thread but its messages."""
+
+    parameters: Mapping[str, Any]
+    inputs: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+
+
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of a thread, and what stands beside it."""
+
+    id: str
+    parent: str | None
+    role: Role
+    parts: Sequence[Part]
+    name: str | None
+    metadata: Mapping[str, Any]
+    origin: str
+    run: str | None
+    status: NodeStatus
+    error: Mapping[str, Any] | None
+    siblings: Sequence[str]
+    """It and the others below its parent, in order of making."""
+    feedback: Counts
+    usage: Mapping[str, Any] | None
+    seconds: float | None
+    """How long its run took; null where there was none, or it goes on."""
+    created_at: Timestamp
+
+
+class Said(msgspec.Struct, frozen=True):
+    """Messages that were just put into a thread."""
+
+    messages: list[NodeView]
+
+
+def thread_summary(found: ThreadListItem) -> ThreadSummary:
+    """A thread as a row."""
+    return ThreadSummary(**_common(found.thread), match=UNSET if found.match is None else found.match)
+
+
+def thread_view(thread: Thread) -> ThreadView:
+    """A thread as a whole."""
+    return ThreadView(**_common(thread), parameters=thread.parameters, inputs=thread.inputs, metadata=thread.metadata)
+
+
+def _common(thread: ThreadRow) -> dict[str, Any]:
+    fields: dict[str, Any] = {name: getattr(thread, name) for name in ThreadRow.__struct_fields__}
+    fields["asked"], fields["answered"] = fields.pop("preview_in"), fields.pop("preview_out")
+    times = {"created_at": format_timestamp(thread.created_at), "updated_at": format_timestamp(thread.updated_at)}
+    return fields | times
+
+
+def node_view(
+    node: Node,
+    siblings: Mapping[str | None, Sequence[str]],
+    feedback: Mapping[tuple[str, str], Counts],
+    seconds: Mapping[str, float] = MappingProxyType({}),
+) -> NodeView:
+    """A node as it is shown."""
+    message = node.message
+    return NodeView(
+        id=node.id,
+        parent=node.parent,
+        role=message.role,
+        parts=message.parts,
+        name=message.name,
+        metadata=message.metadata,
+        origin=node.origin,
+        run=node.run,
+        status=node.status,
+        error=node.error,
+        siblings=siblings.get(node.parent, [node.id]),
+        feedback=feedback.get((node.run or "", node.id), Counts()),
+        usage=node.usage,
+        seconds=seconds.get(node.run or ""),
+        created_at=format_timestamp(node.created_at),
+    )
+
+
+# What is being said
+
+
+def partial_nodes(answering: PartialReply, run: str, place: int = 0) -> list[Node]:
+    """The nodes that a run is writing, below what it answers. Those without an id are not to be named yet."""
+    made: list[Node] = []
+    for message in answering.messages:
+        if message.id is None:
+            break
+        parent = made[-1].id if made else answering.answers
+        made.append(
+            Node(
+                id=message.id,
+                parent=parent,
+                place=place,
+                message=message,
+                origin="run",
+                run=run,
+                status="streaming",
+                created_at=answering.since,
+            )
+        )
+    return made
+
+
+def node_leaf(node: Node) -> Leaf:
+    """A node as a tree shows it."""
+    return Leaf(
+        id=node.id,
+        parent=node.parent,
+        role=node.message.role,
+        run=node.run,
+        status=node.status,
+        line=excerpts.message_line(node.message, LINE_LENGTH),
+    )
+
+
+def add_siblings(
+    siblings: Mapping[str | None, Collection[str]], made: Sequence[Node]
+) -> dict[str | None, Sequence[str]]:
+    """The siblings, with those that are being written."""
+    known: dict[str | None, Sequence[str]] = {parent: list(children) for parent, children in siblings.items()}
+    for node in made:
+        beside = known.get(node.parent, ())
+        known[node.parent] = beside if node.id in beside else [*beside, node.id]
+    return known
+
 
 Title = Annotated[str, Meta(max_length=MAX_TITLE_LENGTH)]
 Workflow = Annotated[str, Meta(max_length=64)]
 Object = dict[str, Any]
 _Id = Annotated[str, Meta(max_length=64, pattern=r"^[^\x00]*$")]
-MOST_MESSAGES = 2_000
+MAX_INITIAL_MESSAGES = 2_000
 """That a thread may begin with."""
-_AT_ONCE = 500
+_ERASE_BATCH_SIZE = 500
 """Runs of which the traces are erased together."""
 
 
@@ -114,7 +296,7 @@ class ThreadController(ApiController):
     @get(operation_id="list_threads", summary="Threads, those in which something was said last first")
     async def list_threads(
         self,
-        request: Asked,
+        request: ApiRequest,
         search: Search = None,
         workflow: Filter = None,
         pinned: FromQuery[bool | None] = None,
@@ -126,15 +308,15 @@ class ThreadController(ApiController):
         found = await self.database.read(
             threads.list_threads, caller_of(request).project, filters, Window(limit, after)
         )
-        return found.map(summary)
+        return found.map(thread_summary)
 
-    @post(operation_id="make_thread", summary="A new thread", operation_class=takes(MakeThread))
-    async def make_thread(self, request: Asked) -> Response[ThreadView]:
+    @post(operation_id="make_thread", summary="A new thread", operation_class=operation_with_body(MakeThread))
+    async def make_thread(self, request: ApiRequest) -> Response[ThreadView]:
         raw, given = await read_body(request, self.settings, MakeThread)
         self.registry.find(given.workflow)
-        _check(given.variant, given.parameters)
-        messages = said(request, given.messages, self.settings, most=MOST_MESSAGES)
-        check_results(messages, 0)
+        _check_variant(given.variant, given.parameters)
+        messages = decode_messages(request, given.messages, self.settings, most=MAX_INITIAL_MESSAGES)
+        check_tool_results(messages, 0)
         project, name, now = caller_of(request).project, new_id("conv"), utc_now()
         wanted = NewThread(
             id=name,
@@ -148,31 +330,31 @@ class ThreadController(ApiController):
         )
 
         def work(db: Connection) -> HttpResponse:
-            made = threads.create_thread(db, project, wanted, with_files(db, project, messages, raw))
+            made = threads.create_thread(db, project, wanted, attach_files(db, project, messages, raw))
             if given.cell is not None:
                 filled = BoardCell(row=given.cell.row, column=given.cell.column, thread=name)
                 boards.fill_cells(db, project, given.cell.board, [filled])
-            return _made(made, self.settings)
+            return _created_response(made, self.settings)
 
-        return await once(request, self.database, raw, work)
+        return await run_idempotent(request, self.database, raw, work)
 
     @get("/{thread:str}", operation_id="get_thread", summary="One thread")
-    async def get_thread(self, request: Asked, thread: FromPath[str]) -> Response[ThreadView]:
+    async def get_thread(self, request: ApiRequest, thread: FromPath[str]) -> Response[ThreadView]:
         found = await self.database.read(threads.require_thread, caller_of(request).project, thread)
-        return answer(request, view(found))
+        return object_response(request, thread_view(found))
 
     @patch(
         "/{thread:str}",
         operation_id="change_thread",
         summary="Its title, what its runs are given, its current branch",
-        operation_class=takes(ChangeThread),
+        operation_class=operation_with_body(ChangeThread),
     )
-    async def change_thread(self, request: Asked, thread: FromPath[str]) -> Response[ThreadView]:
+    async def change_thread(self, request: ApiRequest, thread: FromPath[str]) -> Response[ThreadView]:
         _, given = await read_body(request, self.settings, ChangeThread)
         if isinstance(given.workflow, str):
             self.registry.find(given.workflow)
-        _check(given.variant, given.parameters)
-        project, check = caller_of(request).project, unless_stale(request, view)
+        _check_variant(given.variant, given.parameters)
+        project, check = caller_of(request).project, if_match_check(request, thread_view)
 
         def work(db: Connection) -> Thread:
             check(threads.require_thread(db, project, thread))
@@ -185,15 +367,17 @@ class ThreadController(ApiController):
                 case node:
                     return threads.move_head(db, project, thread, node)
 
-        return answer(request, view(await self.database.write(work)))
+        return object_response(request, thread_view(await self.database.write(work)))
 
     @delete(
         "/{thread:str}",
         operation_id="delete_thread",
         summary="Erase it, and its runs; with traces, what they left there as well",
     )
-    async def delete_thread(self, request: Asked, thread: FromPath[str], *, traces: FromQuery[bool] = False) -> None:
-        project, check = caller_of(request).project, unless_stale(request, view)
+    async def delete_thread(
+        self, request: ApiRequest, thread: FromPath[str], *, traces: FromQuery[bool] = False
+    ) -> None:
+        project, check = caller_of(request).project, if_match_check(request, thread_view)
 
         def work(db: Connection) -> list[str]:
             check(threads.require_thread(db, project, thread))
@@ -207,13 +391,13 @@ class ThreadController(ApiController):
         "/{thread:str}/duplicate",
         operation_id="duplicate_thread",
         summary="A copy, or a fork at a message",
-        operation_class=takes(Duplicate),
+        operation_class=operation_with_body(Duplicate),
     )
-    async def duplicate_thread(self, request: Asked, thread: FromPath[str]) -> Response[ThreadView]:
+    async def duplicate_thread(self, request: ApiRequest, thread: FromPath[str]) -> Response[ThreadView]:
         raw, given = await read_body(request, self.settings, Duplicate)
         if isinstance(given.workflow, str):
             self.registry.find(given.workflow)
-        _check(given.variant, UNSET)
+        _check_variant(given.variant, UNSET)
         changes = ThreadChanges(title=given.title or UNSET, workflow=given.workflow, variant=given.variant)
         project, name, now = caller_of(request).project, new_id("conv"), utc_now()
 
@@ -221,12 +405,12 @@ class ThreadController(ApiController):
             made = thread_copies.duplicate_thread(
                 db, project, thread, id=name, at=now, upto=given.upto, branches=given.branches, changes=changes
             )
-            return _made(made, self.settings)
+            return _created_response(made, self.settings)
 
-        return await once(request, self.database, raw, work)
+        return await run_idempotent(request, self.database, raw, work)
 
 
-def said(request: Asked, given: Any, settings: Settings, *, most: int) -> list[Message]:
+def decode_messages(request: ApiRequest, given: Any, settings: Settings, *, most: int) -> list[Message]:
     """The messages of a body, in any dialect, within their limits."""
     messages = dialects.read(given) if given else []
     if has_files(messages):
@@ -238,30 +422,30 @@ def said(request: Asked, given: Any, settings: Settings, *, most: int) -> list[M
     return messages
 
 
-def with_files(db: Connection, project: str, messages: list[Message], raw: bytes) -> list[Message]:
+def attach_files(db: Connection, project: str, messages: list[Message], raw: bytes) -> list[Message]:
     """The messages of a body with the files that they name; NotFound for one that the project does not have."""
     return list(file_references.require_files(db, project, messages, raw)) if has_files(messages) else messages
 
 
-_ANY = HistoryLimits(messages=1 << 30, parts=1 << 30, files=1 << 30, file=1 << 60)
+_NO_LIMITS = HistoryLimits(messages=1 << 30, parts=1 << 30, files=1 << 30, file=1 << 60)
 
 
-def check_results(messages: list[Message], new: int) -> None:
+def check_tool_results(messages: list[Message], new: int) -> None:
     """Raise for a tool's result, among the messages from `new` on, that answers no call of those before it."""
     if any(message.tool_results for message in messages[new:]):
-        validate_history(messages, limits=_ANY)
+        validate_history(messages, limits=_NO_LIMITS)
 
 
 async def _erase_traces(database: Database, project: str, thread: str, of_runs: list[str]) -> None:
     """What a thread left in the traces: that of its runs, and what others sent that names it as its session."""
-    for first in range(0, len(of_runs), _AT_ONCE):
-        while await database.write(span_erasing.delete_run_spans, project, of_runs[first : first + _AT_ONCE]):
+    for first in range(0, len(of_runs), _ERASE_BATCH_SIZE):
+        while await database.write(span_erasing.delete_run_spans, project, of_runs[first : first + _ERASE_BATCH_SIZE]):
             pass
     while await database.write(span_erasing.delete_labelled, project, "session", thread):
         pass
 
 
-def _check(variant: str | UnsetType | None, parameters: Object | UnsetType | None) -> None:
+def _check_variant(variant: str | UnsetType | None, parameters: Object | UnsetType | None) -> None:
     if isinstance(variant, str) and parse_reference(variant, pointer="/variant").workflow is not None:
         raise InvalidValue("A thread's variant is one of its workflow's: give name or name:3.", pointer="/variant")
     if isinstance(parameters, dict):
@@ -277,5 +461,5 @@ def _changes(given: ChangeThread) -> ThreadChanges:
     return ThreadChanges(title=given_title, **fields)
 
 
-def _made(thread: Thread, settings: Settings) -> HttpResponse:
-    return shown_as(view(thread), status=201, location=f"{settings.root_path}/api/threads/{thread.id}")
+def _created_response(thread: Thread, settings: Settings) -> HttpResponse:
+    return encode_object(thread_view(thread), status=201, location=f"{settings.root_path}/api/threads/{thread.id}")

@@ -1,20 +1,31 @@
-"""GET /api/traces/export: traces as lines, one by one as they are read; as records, or as OTLP that we take back."""
+"""/api/traces/export and the HTML pages: traces and sessions as files, sent while they are read."""
 
-import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, nullcontext
-from typing import Annotated, Any
+from collections.abc import AsyncGenerator, Callable
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
 from litestar import Response, get
-from litestar.params import QueryParameter
+from litestar.params import FromPath, QueryParameter
+from sqlalchemy import Connection
 
-from palaver.server.api.conventions import Asked, Window, caller_of
+from palaver.server.api import html_export
+from palaver.server.api.conventions import ApiRequest, caller_of
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.run_views import Told
-from palaver.server.api.trace_views import Asker, FilterText, Since, Until, Words, asked_by_url, missing_trace
+from palaver.server.api.html_export import PAGE_POLICY
+from palaver.server.api.streaming import Headers, StreamingResponse, send_pieces
+from palaver.server.api.trace_views import (
+    FilterText,
+    SearchWords,
+    Since,
+    TraceQueryRunner,
+    Until,
+    missing_trace,
+    query_from_url,
+)
+from palaver.server.auth import Caller
 from palaver.server.rate_limit import RateLimits
-from palaver.server.request import ClientDisconnected, Exchange
+from palaver.server.request import Exchange
 from palaver.server.settings import Settings
+from palaver.storage.pagination import Window
 from palaver.storage.spans import queries as span_pages
 from palaver.storage.spans.queries import SpanQuery
 from palaver.traces.stored_spans import ExportFormat, export_page
@@ -24,13 +35,12 @@ Format = Annotated[
     QueryParameter(name="format", description="Records, or OTLP/JSON that /v1/traces takes: lines of either."),
 ]
 Trace = Annotated[str | None, QueryParameter(max_length=64, description="This trace only.")]
-TRACES = 50
+TRACE_BATCH_SIZE = 50
 """Traces that are looked up at once,"""
-SPANS = 50
+SPAN_BATCH_SIZE = 50
 """and spans that are read."""
-_KIND = "application/x-ndjson"
-Headers = tuple[tuple[str, str], ...]
-_HEADERS: Headers = (("content-type", _KIND), ("content-disposition", 'attachment; filename="traces.jsonl"'))
+_NDJSON = "application/x-ndjson"
+_HEADERS: Headers = (("content-type", _NDJSON), ("content-disposition", 'attachment; filename="traces.jsonl"'))
 
 
 class TraceExportController(ApiController):
@@ -38,112 +48,118 @@ class TraceExportController(ApiController):
 
     settings: Settings
     rate_limits: RateLimits
-    run_query: Asker
+    run_query: TraceQueryRunner
 
     @get(
         operation_id="export_traces",
         summary="All spans of the traces that are asked for, as lines",
-        media_type=_KIND,
+        media_type=_NDJSON,
     )
     async def export_traces(
         self,
-        request: Asked,
+        request: ApiRequest,
         form: Format = "jsonl",
         trace: Trace = None,
         filter_: FilterText = None,
-        search: Words = None,
+        search: SearchWords = None,
         since: Since = None,
         until: Until = None,
     ) -> Response[Any]:
-        query, caller = asked_by_url(filter_, search, since, until), caller_of(request)
+        query, caller = query_from_url(filter_, search, since, until), caller_of(request)
         if trace is None:
-            lines = _of_all(self.run_query, caller.project, query, form)
+            lines = _export_traces(self.run_query, caller.project, query, form)
         elif await self.run_query(None, span_pages.get_head_span, caller.project, trace.lower()) is None:
             raise missing_trace(trace)
         else:
-            lines = _of_trace(self.run_query, caller.project, trace.lower(), form)
+            lines = _export_trace(self.run_query, caller.project, trace.lower(), form)
         first = await anext(lines, b"")  # So that what is wrong with the question is told as such.
 
         async def told(exchange: Exchange) -> None:
             with self.rate_limits.streams.slot(caller):
-                await tell(exchange, first, lines, self.settings.stream_stall)
+                await send_pieces(exchange, first, lines, self.settings.stream_stall, _HEADERS)
 
-        return Told(told)
+        return StreamingResponse(told)
 
 
 # Reading
 
 
-async def _of_all(ask: Asker, project: str, query: SpanQuery, form: ExportFormat) -> AsyncGenerator[bytes]:
+async def _export_traces(
+    ask: TraceQueryRunner, project: str, query: SpanQuery, form: ExportFormat
+) -> AsyncGenerator[bytes]:
     after: str | None = None
     while True:
-        page = await ask(query, span_pages.list_traces, project, query, Window(TRACES, after))
+        page = await ask(query, span_pages.list_traces, project, query, Window(TRACE_BATCH_SIZE, after))
         for row in page.data:
-            async for lines in _of_trace(ask, project, row.trace_id, form):
+            async for lines in _export_trace(ask, project, row.trace_id, form):
                 yield lines
         after = page.next
         if after is None:
             return
 
 
-async def _of_trace(ask: Asker, project: str, trace: str, form: ExportFormat) -> AsyncGenerator[bytes]:
+async def _export_trace(ask: TraceQueryRunner, project: str, trace: str, form: ExportFormat) -> AsyncGenerator[bytes]:
     after: str | None = None
     while True:
-        lines, after = await ask(None, export_page, project, trace, form, Window(SPANS, after))
+        lines, after = await ask(None, export_page, project, trace, form, Window(SPAN_BATCH_SIZE, after))
         if lines:
             yield lines
         if after is None:
             return
 
 
-# Telling
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SessionName = Annotated[str, QueryParameter(min_length=1, max_length=1_000, description="The session's name.")]
+_HTML = "text/html"
 
 
-async def tell(
-    exchange: Exchange, first: bytes, lines: AsyncGenerator[bytes], stall: float, headers: Headers = _HEADERS
-) -> None:
-    """Send them as fast as they are taken; break off when the reader leaves, takes nothing, or may read no more."""
-    loop = asyncio.get_running_loop()
-    sending = loop.create_task(_send(exchange, first, lines, stall, headers))
-    leaving = loop.create_task(_left(exchange))
-    watched = exchange.authenticator.watch(exchange.caller, sending.cancel) if exchange.authenticator else nullcontext()
-    try:
-        with watched:
-            await asyncio.wait([sending, leaving], return_when=asyncio.FIRST_COMPLETED)
-        is_gone = leaving.done()
-    finally:
-        for task in (sending, leaving):
-            task.cancel()
-        await asyncio.wait([sending, leaving])
-    if not sending.cancelled():
-        sending.result()  # Its error is ours.
-    elif not is_gone and exchange.writer is not None:
-        exchange.writer.abort()  # So that nobody takes it for the whole.
-    elif not is_gone:
-        raise ClientDisconnected
+class TracePageController(ApiController):
+    path = "/api"
+
+    settings: Settings
+    rate_limits: RateLimits
+    run_query: TraceQueryRunner
+
+    async def _read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.run_query(None, work, *args, **kwargs)
+
+    async def _told(self, caller: Caller, page: AsyncGenerator[bytes], name: str) -> Response[Any]:
+        first = await anext(page)  # So that what is not there is told as such.
+
+        async def telling(exchange: Exchange) -> None:
+            with self.rate_limits.streams.slot(caller):
+                await send_pieces(exchange, first, page, self.settings.stream_stall, _html_headers(name))
+
+        return StreamingResponse(telling)
+
+    @get(
+        "/traces/{trace:str}/export.html",
+        operation_id="export_trace_page",
+        summary="A trace as one HTML file: what was said, and its spans",
+        media_type=_HTML,
+    )
+    async def export_trace_page(self, request: ApiRequest, trace: FromPath[str]) -> Response[Any]:
+        caller, name = caller_of(request), trace.lower()
+        return await self._told(caller, html_export.trace_page(self._read, caller.project, name), f"trace-{name}.html")
+
+    @get(
+        "/sessions/thread.html",
+        operation_id="export_session_page",
+        summary="A session's conversation as one HTML file",
+        media_type=_HTML,
+    )
+    async def export_session_page(self, request: ApiRequest, session: SessionName) -> Response[Any]:
+        caller = caller_of(request)
+        return await self._told(caller, html_export.session_page(self._read, caller.project, session), "session.html")
 
 
-async def _send(exchange: Exchange, first: bytes, lines: AsyncGenerator[bytes], stall: float, headers: Headers) -> None:
-    await exchange.start_response(200, headers)
-    async with aclosing(lines):
-        await _put(exchange, first, stall)
-        async for piece in lines:
-            await _put(exchange, piece, stall)
-    await exchange.send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def _put(exchange: Exchange, body: bytes, stall: float) -> None:
-    if not body:
-        return
-    try:
-        async with asyncio.timeout(stall):
-            await exchange.send({"type": "http.response.body", "body": body, "more_body": True})
-    except TimeoutError:
-        if exchange.writer is not None:
-            exchange.writer.abort()
-        raise
-
-
-async def _left(exchange: Exchange) -> None:
-    while (await exchange.receive())["type"] != "http.disconnect":
-        pass
+def _html_headers(name: str) -> tuple[tuple[str, str], ...]:
+    """It is saved, not shown; and where it is shown, nothing in it acts. The name is that of a trace that is there."""
+    return (
+        ("content-type", f"{_HTML}; charset=utf-8"),
+        ("content-disposition", f'attachment; filename="{name}"'),
+        ("x-content-type-options", "nosniff"),
+        ("content-security-policy", f"{PAGE_POLICY}; sandbox"),
+    )

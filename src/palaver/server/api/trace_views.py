@@ -1,4 +1,4 @@
-"""Traces, spans and sessions as the REST API shows them, and what may be asked of them."""
+"""Traces, spans and sessions as the REST API returns them, and the queries that select them."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from palaver.core import json
 from palaver.errors import InvalidJson, InvalidValue, NotFound, QueryTimeout
-from palaver.server.api.conventions import Time, parse_timestamp, told_time
+from palaver.server.api.conventions import Timestamp, format_timestamp, parse_timestamp
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.driver_errors import query_timeout
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 Since = Annotated[str | None, QueryParameter(name="from", description="RFC 3339: started then or later.")]
 Until = Annotated[str | None, QueryParameter(name="to", description="RFC 3339: started before that.")]
-Words = Annotated[
+SearchWords = Annotated[
     str | None, QueryParameter(max_length=1_000, description='Words, and "phrases", that are all to be found.')
 ]
 FilterText = Annotated[
@@ -68,7 +68,7 @@ class SpanRow(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: str
     status: str
-    start: Time
+    start: Timestamp
     duration_ms: float
     workflow: str | None
     session: str | None
@@ -121,7 +121,7 @@ class BoneRow(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: str
     status: str
-    start: Time
+    start: Timestamp
     duration_ms: float
     tokens: int | None
     """Those it was given and those it gave; None where it says nothing of them."""
@@ -131,8 +131,8 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     """A session as a row, with what its first trace was given and what came of its last."""
 
     session: str
-    first: Time
-    last: Time
+    first: Timestamp
+    last: Timestamp
     traces: int
     spans: int
     preview_in: Any = msgspec.field(name="in")
@@ -142,7 +142,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
 class StatRow(msgspec.Struct, frozen=True, kw_only=True):
     """What traces came to in an hour or a day."""
 
-    at: Time
+    at: Timestamp
     group: str | None
     traces: int
     errors: int
@@ -153,39 +153,41 @@ class StatRow(msgspec.Struct, frozen=True, kw_only=True):
     cost: float
 
 
-def _shown(row: msgspec.Struct, kind: type[T]) -> T:
+def _to_view(row: msgspec.Struct, kind: type[T]) -> T:
     fields = msgspec.structs.asdict(row)
-    return kind(**{name: told_time(value) if isinstance(value, datetime) else value for name, value in fields.items()})
+    return kind(
+        **{name: format_timestamp(value) if isinstance(value, datetime) else value for name, value in fields.items()}
+    )
 
 
 def span_row(row: SpanListItem) -> SpanRow:
     """A span in a list."""
-    return _shown(row, SpanRow)
+    return _to_view(row, SpanRow)
 
 
 def trace_row(row: TraceListItem) -> TraceRow:
     """A trace in a list."""
-    return _shown(row, TraceRow)
+    return _to_view(row, TraceRow)
 
 
 def branch_row(row: SpanTreeItem) -> BranchRow:
     """A span in the tree."""
-    return _shown(row, BranchRow)
+    return _to_view(row, BranchRow)
 
 
 def bone_row(row: SkeletonSpan) -> BoneRow:
     """A span in the skeleton."""
-    return _shown(row, BoneRow)
+    return _to_view(row, BoneRow)
 
 
 def session_row(row: SessionListItem) -> SessionRow:
     """A session in the list."""
-    return _shown(row, SessionRow)
+    return _to_view(row, SessionRow)
 
 
 def stat_row(row: TraceStats) -> StatRow:
     """A step of time."""
-    return _shown(row, StatRow)
+    return _to_view(row, StatRow)
 
 
 def trace_view(found: TraceOverview) -> TraceView:
@@ -207,7 +209,7 @@ def trace_view(found: TraceOverview) -> TraceView:
 # Asking
 
 
-def asked_by_url(filter_: str | None, search: str | None, since: str | None, until: str | None) -> SpanQuery:
+def query_from_url(filter_: str | None, search: str | None, since: str | None, until: str | None) -> SpanQuery:
     """The same as in a body, from a URL."""
     read = None
     if filter_ is not None:
@@ -220,7 +222,7 @@ def asked_by_url(filter_: str | None, search: str | None, since: str | None, unt
     )
 
 
-class Asker:
+class TraceQueryRunner:
     """Asks the database about traces, and never waits for too long."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
@@ -237,7 +239,7 @@ class Asker:
     ) -> T:
         """What a function gives. A question that takes too long is told with what made it slow."""
         try:
-            return await self._database.read(self._ask, partial(_called, work, args, kwargs))
+            return await self._database.read(self._ask, partial(_call, work, args, kwargs))
         except QueryTimeout as error:
             slow = find_unindexed_names(query.filter) if query is not None and query.filter is not None else []
             if slow:
@@ -250,7 +252,7 @@ class Asker:
             return work(db)
 
 
-def _called(work: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any], db: Connection) -> T:
+def _call(work: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any], db: Connection) -> T:
     return work(db, *args, **kwargs)
 
 

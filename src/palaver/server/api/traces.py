@@ -1,43 +1,73 @@
-"""/api/traces: traces in a list, by what is asked for, over time; and one of them: in short, as a tree, as a line."""
+"""/api/traces and /api/spans: traces, their scores, and their spans.
 
-from typing import Annotated
+A span may hold megabytes. Long parts are shortened and listed in `cut`; they can be read whole, a piece at a time.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery, QueryParameter
+from msgspec import UNSET, UnsetType
 from sqlalchemy import Connection
 
-from palaver.server.api.conventions import After, Asked, Limit, Page, Window, answer, caller_of, read_body, takes
+from palaver.core import json
+from palaver.core.api_keys import format_key_id
+from palaver.errors import NotFound
+from palaver.evaluation.review_questions import Question
+from palaver.server.api.conventions import (
+    After,
+    ApiRequest,
+    Limit,
+    Timestamp,
+    caller_of,
+    format_timestamp,
+    object_response,
+    operation_with_body,
+    read_body,
+)
 from palaver.server.api.dependencies import ApiController
 from palaver.server.api.trace_views import (
-    Asker,
     Asking,
     BoneRow,
     BranchRow,
     FilterText,
+    SearchWords,
     Since,
+    SpanRow,
     StatRow,
+    TraceQueryRunner,
     TraceRow,
     TraceView,
     Until,
-    Words,
-    asked_by_url,
     bone_row,
     branch_row,
     missing_trace,
+    query_from_url,
+    span_row,
     stat_row,
     trace_row,
     trace_view,
 )
 from palaver.server.settings import Settings
+from palaver.storage import feedback
+from palaver.storage.database import Database
+from palaver.storage.evaluations import live_evaluators as online_scores
+from palaver.storage.evaluations import reviews as review_items
+from palaver.storage.evaluations.live_evaluators import LiveScore
+from palaver.storage.evaluations.reviews import TraceReview
+from palaver.storage.feedback import Feedback
+from palaver.storage.pagination import Page, Window
 from palaver.storage.spans import queries as span_pages
 from palaver.storage.spans import stats as span_stats
 from palaver.storage.spans import traces as span_trees
 from palaver.storage.spans.queries import SpanQuery
 from palaver.storage.spans.stats import StatsGroup, TimeStep, TraceStats
 from palaver.storage.spans.traces import SkeletonSpan, SpanTreeItem
+from palaver.traces.model import Span
 
-Bones = Annotated[int, QueryParameter(ge=1, le=5_000, description="How many spans at most.")]
+SkeletonLimit = Annotated[int, QueryParameter(ge=1, le=5_000, description="How many spans at most.")]
 Parent = Annotated[str | None, QueryParameter(max_length=32, description="The span whose children are wanted.")]
 
 
@@ -51,20 +81,20 @@ class TraceController(ApiController):
     path = "/api/traces"
 
     settings: Settings
-    run_query: Asker
+    run_query: TraceQueryRunner
 
     @get(operation_id="list_traces", summary="Newest first: the root of each, or its earliest span")
     async def list_traces(
         self,
-        request: Asked,
+        request: ApiRequest,
         filter_: FilterText = None,
-        search: Words = None,
+        search: SearchWords = None,
         since: Since = None,
         until: Until = None,
         limit: Limit = 50,
         after: After = None,
     ) -> Page[TraceRow]:
-        query = asked_by_url(filter_, search, since, until)
+        query = query_from_url(filter_, search, since, until)
         found = await self.run_query(
             query, span_pages.list_traces, caller_of(request).project, query, Window(limit, after)
         )
@@ -74,10 +104,10 @@ class TraceController(ApiController):
         "/query",
         operation_id="query_traces",
         summary="The same, by a filter: it is asked of the span that stands for each trace",
-        operation_class=takes(Asking),
+        operation_class=operation_with_body(Asking),
         status_code=200,
     )
-    async def query_traces(self, request: Asked) -> Page[TraceRow]:
+    async def query_traces(self, request: ApiRequest) -> Page[TraceRow]:
         _, asked = await read_body(request, self.settings, Asking)
         query = asked.query
         found = await self.run_query(query, span_pages.list_traces, caller_of(request).project, query, asked.window)
@@ -86,25 +116,25 @@ class TraceController(ApiController):
     @get("/stats", operation_id="trace_stats", summary="Counts, errors, durations, tokens and cost over time")
     async def trace_stats(
         self,
-        request: Asked,
+        request: ApiRequest,
         by: FromQuery[TimeStep] = "hour",
         group: FromQuery[StatsGroup | None] = None,
         filter_: FilterText = None,
-        search: Words = None,
+        search: SearchWords = None,
         since: Since = None,
         until: Until = None,
     ) -> Stats:
-        query = asked_by_url(filter_, search, since, until)
+        query = query_from_url(filter_, search, since, until)
         project = caller_of(request).project
         found = await self.run_query(query, _stats, project, by, group, query)
         return Stats([stat_row(row) for row in found])
 
     @get("/{trace:str}", operation_id="get_trace", summary="One trace, in short")
-    async def get_trace(self, request: Asked, trace: FromPath[str]) -> Response[TraceView]:
+    async def get_trace(self, request: ApiRequest, trace: FromPath[str]) -> Response[TraceView]:
         found = await self.run_query(None, span_trees.get_trace_overview, caller_of(request).project, trace.lower())
         if found is None:
             raise missing_trace(trace)
-        return answer(request, trace_view(found))
+        return object_response(request, trace_view(found))
 
     @get(
         "/{trace:str}/tree",
@@ -112,7 +142,7 @@ class TraceController(ApiController):
         summary="What stands at the top of a trace, or the children of a span, in the order of their start",
     )
     async def get_trace_tree(
-        self, request: Asked, trace: FromPath[str], parent: Parent = None, limit: Limit = 200, after: After = None
+        self, request: ApiRequest, trace: FromPath[str], parent: Parent = None, limit: Limit = 200, after: After = None
     ) -> Page[BranchRow]:
         project, below = caller_of(request).project, parent if parent is None else parent.lower()
         found = await self.run_query(None, _tree, project, trace, below, Window(limit, after))
@@ -124,7 +154,7 @@ class TraceController(ApiController):
         summary="All spans of a trace, without what is in them",
     )
     async def get_trace_skeleton(
-        self, request: Asked, trace: FromPath[str], limit: Bones = 5_000, after: After = None
+        self, request: ApiRequest, trace: FromPath[str], limit: SkeletonLimit = 5_000, after: After = None
     ) -> Page[BoneRow]:
         found = await self.run_query(None, _skeleton, caller_of(request).project, trace, Window(limit, after))
         return found.map(bone_row)
@@ -135,15 +165,258 @@ def _stats(db: Connection, project: str, by: TimeStep, group: StatsGroup | None,
 
 
 def _tree(db: Connection, project: str, trace: str, parent: str | None, window: Window) -> Page[SpanTreeItem]:
-    _check(db, project, trace)
+    _require_trace(db, project, trace)
     return span_trees.list_children(db, project, trace.lower(), parent=parent, window=window)
 
 
 def _skeleton(db: Connection, project: str, trace: str, window: Window) -> Page[SkeletonSpan]:
-    _check(db, project, trace)
+    _require_trace(db, project, trace)
     return span_trees.list_skeleton(db, project, trace.lower(), window)
 
 
-def _check(db: Connection, project: str, trace: str) -> None:
+def _require_trace(db: Connection, project: str, trace: str) -> None:
     if span_pages.get_head_span(db, project, trace.lower()) is None:
         raise missing_trace(trace)
+
+
+PartName = Literal[
+    "attributes",
+    "events",
+    "links",
+    "messages_in",
+    "messages_out",
+    "inputs",
+    "outputs",
+    "parameters",
+    "tools",
+    "exception",
+    "status_message",
+]
+Part = Annotated[PartName | None, QueryParameter(description="A part that was cut: its JSON text, a piece at a time.")]
+Offset = Annotated[int, QueryParameter(ge=0, le=1 << 40, description="Characters of that text to leave out.")]
+
+MAX_INLINE_PART_BYTES = 64 * 1024
+"""Bytes of a part that is shown as it is."""
+MAX_SHORTENED_TEXT_CHARS = 8 * 1024
+"""Characters that are shown of each text in one that is longer,"""
+MAX_SHORTENED_PART_BYTES = 256 * 1024
+"""and bytes of all of it; else it is shown empty."""
+PIECE_CHARS = 256 * 1024
+"""Characters of a piece of it."""
+_EMPTY: dict[str, Any] = {"attributes": {}, "parameters": {}, "inputs": None, "outputs": None, "exception": None}
+
+
+class Record(Span, frozen=True, kw_only=True):
+    """The record of a span."""
+
+    cut: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    """Which parts are not shown whole, and how many characters their JSON has."""
+
+
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of a part's JSON text."""
+
+    part: PartName
+    offset: int
+    total: int
+    text: str
+    next: int | None
+    """The offset of the piece after it."""
+
+
+class SpanController(ApiController):
+    path = "/api/spans"
+
+    settings: Settings
+    run_query: TraceQueryRunner
+
+    @post(
+        "/query",
+        operation_id="query_spans",
+        summary="Spans by a filter, newest first",
+        operation_class=operation_with_body(Asking),
+        status_code=200,
+    )
+    async def query_spans(self, request: ApiRequest) -> Page[SpanRow]:
+        _, asked = await read_body(request, self.settings, Asking)
+        query = asked.query
+        found = await self.run_query(query, span_pages.list_spans, caller_of(request).project, query, asked.window)
+        return found.map(span_row)
+
+    @get(
+        "/{trace:str}/{span:str}",
+        operation_id="get_span",
+        summary="The record of a span; with part, the text of a part that is too long to be shown whole",
+    )
+    async def get_span(
+        self, request: ApiRequest, trace: FromPath[str], span: FromPath[str], part: Part = None, offset: Offset = 0
+    ) -> Response[Record | Piece]:
+        project = caller_of(request).project
+        if part is not None:
+            return object_response(request, await self.run_query(None, _piece, project, trace, span, part, offset))
+        return object_response(request, cast("Record", await self.run_query(None, _record, project, trace, span)))
+
+
+def _parts(db: Connection, project: str, trace: str, span: str) -> dict[str, msgspec.Raw]:
+    body = span_trees.get_span_body(db, project, trace.lower(), span.lower())
+    if body is None:
+        raise NotFound(f"There is no span {span[:80]!r} in a trace {trace[:80]!r}.")
+    return msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+
+
+def _record(db: Connection, project: str, trace: str, span: str) -> dict[str, msgspec.Raw]:
+    parts = _parts(db, project, trace, span)
+    cut: dict[str, int] = {}
+    for name, raw in parts.items():
+        if len(raw) > MAX_INLINE_PART_BYTES:
+            parts[name] = _short_part(name, raw)
+            cut[name] = len(bytes(raw).decode())
+    began = msgspec.json.decode(parts["start"], type=msgspec.structs.fields(Span)[_START].type)
+    parts["start"] = _raw(format_timestamp(began))
+    return parts | {"cut": _raw(cut)} if cut else parts
+
+
+def _short_part(name: str, raw: msgspec.Raw) -> msgspec.Raw:
+    short = _raw(shorten_texts(msgspec.json.decode(raw)))
+    return short if len(short) <= MAX_SHORTENED_PART_BYTES else _raw(_EMPTY.get(name, []))
+
+
+def shorten_texts(value: Any) -> Any:
+    """A value with no more than the beginning of each text in it."""
+    match value:
+        case str():
+            return value[:MAX_SHORTENED_TEXT_CHARS]
+        case list():
+            return [shorten_texts(item) for item in cast("list[Any]", value)]
+        case dict():
+            return {name: shorten_texts(item) for name, item in cast("dict[str, Any]", value).items()}
+        case _:
+            return value
+
+
+def _piece(db: Connection, project: str, trace: str, span: str, part: PartName, offset: int) -> Piece:
+    parts = _parts(db, project, trace, span)
+    whole = bytes(parts.get(part, b"null")).decode()
+    end = offset + PIECE_CHARS
+    more = end if end < len(whole) else None
+    return Piece(part=part, offset=offset, total=len(whole), text=whole[offset:end], next=more)
+
+
+def _raw(value: Any) -> msgspec.Raw:
+    return msgspec.Raw(json.encode(value))
+
+
+_START = Span.__struct_fields__.index("start")
+
+
+class Score(msgspec.Struct, frozen=True, kw_only=True):
+    """One of them. What a source has nothing of is no key, or null."""
+
+    source: Literal["feedback", "review", "online"] = "feedback"
+    """Where it comes from: a thumb, an answer in a review, or an evaluator of an online rule."""
+    name: str | UnsetType = UNSET
+    """The question of the review, or the evaluator."""
+    value: float | None
+    """Of feedback 1 is up and 0 is down; of a review and an evaluator what was said, where it is a number."""
+    passed: bool | UnsetType = UNSET
+    label: str | UnsetType = UNSET
+    status: Literal["scored", "skipped", "error"] | UnsetType = UNSET
+    """Of an evaluator."""
+    reason: str | UnsetType = UNSET
+    review: str | UnsetType = UNSET
+    reviewer: str | UnsetType = UNSET
+    rule: str | UnsetType = UNSET
+    session: str | UnsetType = UNSET
+    """Of a score that is the whole session's, up to this trace."""
+    run: str | None
+    message: str | None
+    """The message that is meant, if one was."""
+    comment: str
+    user: str | None
+    key: str | None
+    created_at: Timestamp
+
+
+class Scores(msgspec.Struct, frozen=True):
+    """All of a trace: thumbs, reviews, then online rules, each the earliest first."""
+
+    data: list[Score]
+
+
+class TraceScoreController(ApiController):
+    path = "/api/traces"
+
+    database: Database
+
+    @get(
+        "/{trace:str}/scores",
+        operation_id="list_trace_scores",
+        summary="What people thought of a trace, 1 or 0 for each thumb, and what evaluators say of it",
+    )
+    async def list_trace_scores(self, request: ApiRequest, trace: FromPath[str]) -> Scores:
+        return Scores(await self.database.read(_scores, caller_of(request).project, trace))
+
+
+def _scores(db: Connection, project: str, trace: str) -> list[Score]:
+    named = trace.lower()
+    if span_pages.get_head_span(db, project, named) is None:
+        raise missing_trace(trace)
+    said = [_feedback_score(opinion) for opinion in feedback.list_trace_feedback(db, project, named)]
+    for one in review_items.list_trace_reviews(db, project, named):
+        said += _review_scores(one)
+    return [*said, *(_live_score(one) for one in online_scores.list_trace_scores(db, project, named))]
+
+
+def _feedback_score(opinion: Feedback) -> Score:
+    return Score(
+        value=1.0 if opinion.rating == "up" else 0.0,
+        run=opinion.run,
+        message=opinion.message or None,
+        comment=opinion.comment,
+        user=opinion.user or None,
+        key=format_key_id(opinion.key) if opinion.key else None,
+        created_at=format_timestamp(opinion.created_at),
+    )
+
+
+def _review_scores(one: TraceReview) -> Iterator[Score]:
+    for question in msgspec.convert(one.questions, list[Question]):
+        value: Any = one.answer.answers.get(question.key)
+        if value is None:
+            continue
+        is_key = one.answer.reviewer.startswith("key_")
+        yield Score(
+            source="review",
+            name=question.key,
+            value=float(value) if question.type in ("boolean", "score") else None,
+            passed=value if question.type == "boolean" else UNSET,
+            label=value if question.type in ("choice", "text") else UNSET,
+            review=one.review,
+            reviewer=one.answer.reviewer,
+            run=None,
+            message=None,
+            comment=one.answer.comment,
+            user=None if is_key else one.answer.reviewer,
+            key=one.answer.reviewer if is_key else None,
+            created_at=format_timestamp(one.answer.created_at),
+        )
+
+
+def _live_score(one: LiveScore) -> Score:
+    return Score(
+        source="online",
+        name=one.name,
+        value=one.score,
+        passed=UNSET if one.passed is None else one.passed,
+        label=UNSET if one.label is None else one.label,
+        status=one.status,
+        reason=one.reason or UNSET,
+        rule=one.rule,
+        session=UNSET if one.session is None else one.session,
+        run=None,
+        message=None,
+        comment="",
+        user=None,
+        key=None,
+        created_at=format_timestamp(one.created_at),
+    )

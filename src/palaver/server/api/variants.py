@@ -1,52 +1,289 @@
-"""/api/variants: named sets of parameters, and their versions."""
+"""/api/variants: variants of workflows, their versions, and files of them."""
 
-from typing import Annotated, Any
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
+from typing import Annotated, Any, cast
 
 import msgspec
 from litestar import Response, delete, get, patch, post
 from litestar.params import FromPath, FromQuery, QueryParameter
-from msgspec import UNSET
+from litestar.response import Stream
+from msgspec import UNSET, UnsetType
 from sqlalchemy import Connection
 
-from palaver.core.variants import DEFAULT_VARIANT, VariantReference, diff_json, parse_reference
+from palaver.core.api_keys import format_key_id
+from palaver.core.variants import (
+    DEFAULT_VARIANT,
+    NAME_PATTERN,
+    Change,
+    VariantFile,
+    VariantReference,
+    check_parameters_size,
+    decode_variant_file,
+    diff_json,
+    encode_variant_line,
+    parse_reference,
+)
 from palaver.discovery.registry import Registry
-from palaver.errors import MethodNotAllowed, NotFound
+from palaver.errors import (
+    FaultyCall,
+    MethodNotAllowed,
+    NotFound,
+    PalaverError,
+    RequestError,
+    UnsupportedMediaType,
+    WorkflowNotFound,
+)
 from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import (
     After,
-    Asked,
+    ApiRequest,
+    Filter,
+    FreeText,
     Limit,
-    answer,
+    Timestamp,
     caller_of,
+    encode_object,
+    error_document,
+    exchange_of,
+    format_timestamp,
+    if_match_check,
     new_id,
+    object_response,
+    operation_with_body,
     read_body,
-    shown_as,
-    takes,
-    unless_stale,
+    run_idempotent,
     utc_now,
 )
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.idempotency import once
-from palaver.server.api.variant_views import (
-    Difference,
-    NewVariant,
-    NewVersion,
-    VariantPatch,
-    VariantRow,
-    VariantView,
-    VersionRow,
-    VersionView,
-    Views,
-    row,
-    version_row,
-    version_view,
-)
 from palaver.server.conversations import store_default_variant
 from palaver.server.settings import Settings
 from palaver.storage import variants
 from palaver.storage.database import Database
 from palaver.storage.pagination import Page, Window
 from palaver.storage.variants import Variant, VariantDraft, VariantHead, Version
+from palaver.workflows.workflow import find_parameter_faults
+
+_Name = Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)]
+
+
+class NewVariant(msgspec.Struct, frozen=True, kw_only=True):
+    """What a new variant is called, and what it sets."""
+
+    name: _Name
+    parameters: dict[str, Any]
+    description: FreeText = ""
+    message: FreeText = ""
+    """What the first version is about."""
+
+
+class VariantPatch(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be changed; null clears."""
+
+    name: _Name | UnsetType = UNSET
+    description: FreeText | UnsetType | None = UNSET
+    archived: bool | UnsetType | None = UNSET
+
+
+class NewVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """What a variant is to set from now on."""
+
+    base: int
+    """The version that it was made from: the newest one."""
+    parameters: dict[str, Any]
+    message: FreeText = ""
+
+
+class VariantRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the list."""
+
+    id: str
+    workflow: str
+    name: str
+    description: str
+    head: int
+    archived: bool
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class VariantView(VariantRow, frozen=True, kw_only=True):
+    """All of one variant, as it is now."""
+
+    parameters: Mapping[str, Any]
+    """What its newest version sets."""
+    fits: bool
+    """Can the workflow, as it is now, take them?"""
+    faults: list[dict[str, Any]]
+
+
+class VersionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of a variant's history."""
+
+    variant: str
+    version: int
+    message: str
+    key: str | None
+    created_at: Timestamp
+
+
+class VersionView(VersionRow, frozen=True, kw_only=True):
+    """All of one version."""
+
+    parameters: Mapping[str, Any]
+    unchanged: bool | UnsetType = UNSET
+    """True: nothing was made, the newest version sets the same."""
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """Where two versions differ."""
+
+    changes: list[Change]
+
+
+def variant_row(variant: Variant) -> VariantRow:
+    """A variant as a row."""
+    return VariantRow(**_variant_fields(variant))
+
+
+def _variant_fields(variant: Variant) -> dict[str, Any]:
+    times = {"created_at": format_timestamp(variant.created_at), "updated_at": format_timestamp(variant.updated_at)}
+    return msgspec.structs.asdict(variant) | times
+
+
+def version_row(version: Version) -> VersionRow:
+    """A version as a row."""
+    return VersionRow(**_version_fields(version))
+
+
+def version_view(version: Version, *, is_new: bool = True) -> VersionView:
+    """A version as a whole; `is_new` is False where it was there already."""
+    unchanged = UNSET if is_new else True
+    return VersionView(**_version_fields(version), parameters=version.parameters, unchanged=unchanged)
+
+
+def _version_fields(version: Version) -> dict[str, Any]:
+    return {
+        "variant": version.variant,
+        "version": version.number,
+        "message": version.message,
+        "key": format_key_id(version.key) if version.key else None,
+        "created_at": format_timestamp(version.created_at),
+    }
+
+
+class VariantViews:
+    """How variants look beside the workflows that are served now."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def view(self, current: VariantHead) -> VariantView:
+        """A variant as a whole."""
+        variant, head = current
+        faults = self.faults(variant.workflow, head.parameters)
+        return VariantView(**_variant_fields(variant), parameters=head.parameters, fits=not faults, faults=faults)
+
+    def faults(self, workflow: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What the workflow, as it is now, cannot take."""
+        try:
+            found = find_parameter_faults(self._registry.workflow(workflow), parameters)
+        except WorkflowNotFound as error:
+            return [error_document(error)]
+        return [error_document(fault) for fault in found[: FaultyCall.MAX_FAULTS]]
+
+    def check(self, workflow: str, parameters: Mapping[str, Any]) -> None:
+        """Raise for parameters that cannot be committed, with all that is wrong with them."""
+        check_parameters_size(parameters)
+        faults = find_parameter_faults(self._registry.workflow(workflow), parameters)
+        if faults:
+            raise FaultyCall(faults)
+
+
+NDJSON = "application/x-ndjson"
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """What an import came to. With a fault anywhere, nothing is written."""
+
+    created: int
+    updated: int
+    unchanged: int
+    faults: list[dict[str, Any]]
+
+
+class VariantFileController(ApiController):
+    path = "/api/variants"
+
+    database: Database
+    settings: Settings
+    registry: Registry
+
+    @get(
+        "/export",
+        operation_id="export_variants",
+        summary="All variants that are in use, a line each",
+        media_type=NDJSON,
+    )
+    async def export_variants(self, request: ApiRequest, workflow: Filter = None) -> Stream:
+        project = caller_of(request).project
+        first = await self.database.read(variants.export_variants, project, workflow=workflow)
+        return Stream(_export_lines(self.database, project, workflow, first), media_type=NDJSON)
+
+    @post(
+        "/import",
+        operation_id="import_variants",
+        summary="Commit what differs",
+        operation_class=operation_with_body(VariantFile, NDJSON),
+        status_code=200,
+    )
+    async def import_variants(self, request: ApiRequest, dry_run: FromQuery[bool] = False) -> Response[Imported]:  # noqa: FBT002
+        caller, exchange = caller_of(request), exchange_of(request)
+        if exchange.headers.get("content-type", "").partition(";")[0].strip().lower() != NDJSON:
+            raise UnsupportedMediaType(f"Send {NDJSON}: one variant a line.")
+        raw = await exchange.body(self.settings)
+        files, faults = _parse_lines(raw, self.registry, self.settings)
+        mode = "look" if dry_run or faults else "commit"
+        now, new = utc_now(), partial(new_id, "var")
+
+        def work(db: Connection) -> HttpResponse:
+            report = variants.import_variants(db, caller.project, files, new_id=new, at=now, key=caller.key, mode=mode)
+            return encode_object(Imported(report.created, report.updated, report.unchanged, faults))
+
+        return await run_idempotent(request, self.database, raw, work)
+
+
+async def _export_lines(database: Database, project: str, workflow: str | None, page: Any) -> AsyncIterator[bytes]:
+    while True:
+        yield b"".join(encode_variant_line(file) for file in page.data)
+        if page.next is None:
+            return
+        window = Window(after=page.next)
+        page = await database.read(variants.export_variants, project, workflow=workflow, window=window)
+
+
+def _parse_lines(raw: bytes, registry: Registry, settings: Settings) -> tuple[list[VariantFile], list[dict[str, Any]]]:
+    """The variants that a body holds, and what is wrong with its lines."""
+    files: dict[tuple[str, str], VariantFile] = {}
+    faults: list[dict[str, Any]] = []
+    for number, text in enumerate(raw.split(b"\n"), 1):
+        if not text.strip():
+            continue
+        try:
+            file = decode_variant_file(text, settings.json_limits)
+            found: list[RequestError] = [*find_parameter_faults(registry.workflow(file.workflow), file.parameters)]
+        except RequestError as error:
+            faults.append(_fault(number, error))
+            continue
+        if (file.workflow, file.name) in files:
+            faults.append({"line": number, "code": "conflicting_fields", "message": "This variant is here twice."})
+        faults += [_fault(number, error) for error in found]
+        files[file.workflow, file.name] = file
+    return list(files.values()), faults
+
+
+def _fault(number: int, error: PalaverError) -> dict[str, Any]:
+    return cast("dict[str, Any]", {"line": number}) | error_document(error)
 
 
 class VariantController(ApiController):
@@ -55,12 +292,12 @@ class VariantController(ApiController):
     database: Database
     settings: Settings
     registry: Registry
-    variant_views: Views
+    variant_views: VariantViews
 
     @get("/workflows/{workflow:str}/variants", operation_id="list_variants", summary="A workflow's variants")
     async def list_variants(
         self,
-        request: Asked,
+        request: ApiRequest,
         workflow: FromPath[str],
         archived: FromQuery[bool] = False,  # noqa: FBT002
         limit: Limit = 50,
@@ -72,15 +309,15 @@ class VariantController(ApiController):
         page = await self.database.read(
             variants.list_variants, project, workflow=workflow, archived=archived, window=window
         )
-        return page.map(row)
+        return page.map(variant_row)
 
     @post(
         "/workflows/{workflow:str}/variants",
         operation_id="create_variant",
         summary="A new variant, with its first version",
-        operation_class=takes(NewVariant),
+        operation_class=operation_with_body(NewVariant),
     )
-    async def create_variant(self, request: Asked, workflow: FromPath[str]) -> Response[VariantView]:
+    async def create_variant(self, request: ApiRequest, workflow: FromPath[str]) -> Response[VariantView]:
         caller = caller_of(request)
         raw, body = await read_body(request, self.settings, NewVariant)
         self.variant_views.check(workflow, body.parameters)
@@ -97,33 +334,35 @@ class VariantController(ApiController):
         def work(db: Connection) -> HttpResponse:
             variants.create_variant(db, caller.project, wanted, id=made_id, at=now)
             made = variants.get_head(db, caller.project, made_id)
-            return shown_as(
+            return encode_object(
                 self.variant_views.view(made), status=201, location=f"{self.settings.root_path}/api/variants/{made_id}"
             )
 
-        return await once(request, self.database, raw, work)
+        return await run_idempotent(request, self.database, raw, work)
 
     @get("/variants/{variant:str}", operation_id="get_variant", summary="One variant, and what it sets now")
-    async def get_variant(self, request: Asked, variant: FromPath[str]) -> Response[VariantView]:
+    async def get_variant(self, request: ApiRequest, variant: FromPath[str]) -> Response[VariantView]:
         found = await self.database.read(variants.get_head, caller_of(request).project, variant)
-        return answer(request, self.variant_views.view(found))
+        return object_response(request, self.variant_views.view(found))
 
     @patch(
         "/variants/{variant:str}",
         operation_id="change_variant",
         summary="Another name or description, archived or not",
-        operation_class=takes(VariantPatch),
+        operation_class=operation_with_body(VariantPatch),
     )
-    async def change_variant(self, request: Asked, variant: FromPath[str]) -> Response[VariantView]:
+    async def change_variant(self, request: ApiRequest, variant: FromPath[str]) -> Response[VariantView]:
         _, body = await read_body(request, self.settings, VariantPatch)
-        return answer(request, self.variant_views.view(await self._change(request, variant, _fields(body))))
+        return object_response(
+            request, self.variant_views.view(await self._change(request, variant, _changed_fields(body)))
+        )
 
     @delete("/variants/{variant:str}", operation_id="archive_variant", summary="Archive it: its versions stay")
-    async def archive_variant(self, request: Asked, variant: FromPath[str]) -> None:
+    async def archive_variant(self, request: ApiRequest, variant: FromPath[str]) -> None:
         await self._change(request, variant, {"archived": True})
 
-    async def _change(self, request: Asked, variant: str, fields: dict[str, Any]) -> VariantHead:
-        fits = unless_stale(request, self.variant_views.view)
+    async def _change(self, request: ApiRequest, variant: str, fields: dict[str, Any]) -> VariantHead:
+        fits = if_match_check(request, self.variant_views.view)
 
         def check(current: VariantHead) -> None:
             _check_editable(request, current.variant)
@@ -134,7 +373,7 @@ class VariantController(ApiController):
 
     @get("/variants/{variant:str}/versions", operation_id="list_variant_versions", summary="A variant's history")
     async def list_variant_versions(
-        self, request: Asked, variant: FromPath[str], limit: Limit = 50, after: After = None
+        self, request: ApiRequest, variant: FromPath[str], limit: Limit = 50, after: After = None
     ) -> Page[VersionRow]:
         window = Window(limit, after)
         found = await self.database.read(variants.list_versions, caller_of(request).project, variant, window)
@@ -144,9 +383,9 @@ class VariantController(ApiController):
         "/variants/{variant:str}/versions",
         operation_id="commit_variant",
         summary="A new version of what a variant sets",
-        operation_class=takes(NewVersion),
+        operation_class=operation_with_body(NewVersion),
     )
-    async def commit_variant(self, request: Asked, variant: FromPath[str]) -> Response[VersionView]:
+    async def commit_variant(self, request: ApiRequest, variant: FromPath[str]) -> Response[VersionView]:
         caller = caller_of(request)
         raw, body = await read_body(request, self.settings, NewVersion)
         found = await self.database.read(variants.get_variant, caller.project, variant)
@@ -165,16 +404,16 @@ class VariantController(ApiController):
             made, is_new = variants.commit_version(db, caller.project, variant, wanted, base=body.base, at=now)
             place = f"{self.settings.root_path}/api/variants/{variant}/versions/{made.number}"
             view = version_view(made, is_new=is_new)
-            return shown_as(view, status=201, location=place) if is_new else shown_as(view)
+            return encode_object(view, status=201, location=place) if is_new else encode_object(view)
 
-        return await once(request, self.database, raw, work)
+        return await run_idempotent(request, self.database, raw, work)
 
     @get("/variants/{variant:str}/versions/{number:int}", operation_id="get_variant_version", summary="One version")
     async def get_variant_version(
-        self, request: Asked, variant: FromPath[str], number: FromPath[int]
+        self, request: ApiRequest, variant: FromPath[str], number: FromPath[int]
     ) -> Response[VersionView]:
         found = await self.database.read(variants.get_version, caller_of(request).project, variant, number)
-        return answer(request, version_view(found))
+        return object_response(request, version_view(found))
 
     @get(
         "/variants/{variant:str}/diff",
@@ -183,22 +422,22 @@ class VariantController(ApiController):
     )
     async def compare_variants(
         self,
-        request: Asked,
+        request: ApiRequest,
         variant: FromPath[str],
         to: FromQuery[str],
         since: Annotated[str, QueryParameter(name="from")],
     ) -> Difference:
         project = caller_of(request).project
-        before, after = await self.database.read(_both, project, variant, since, to)
+        before, after = await self.database.read(_load_versions, project, variant, since, to)
         return Difference(diff_json(before.parameters, after.parameters))
 
 
-def _both(db: Connection, project: str, variant: str, since: str, to: str) -> tuple[Version, Version]:
+def _load_versions(db: Connection, project: str, variant: str, since: str, to: str) -> tuple[Version, Version]:
     found = variants.get_variant(db, project, variant)
-    return _named(db, project, found, since), _named(db, project, found, to)
+    return _find_version(db, project, found, since), _find_version(db, project, found, to)
 
 
-def _named(db: Connection, project: str, variant: Variant, text: str) -> Version:
+def _find_version(db: Connection, project: str, variant: Variant, text: str) -> Version:
     """The version that `3`, `other` or `other:3` names."""
     if text.isascii() and text.isdigit() and len(text) < 10:
         return variants.get_version(db, project, variant.id, int(text))
@@ -209,13 +448,13 @@ def _named(db: Connection, project: str, variant: Variant, text: str) -> Version
     return variants.get_version(db, project, other.id, asked.version or other.head)
 
 
-def _fields(body: VariantPatch) -> dict[str, Any]:
+def _changed_fields(body: VariantPatch) -> dict[str, Any]:
     cleared: dict[str, Any] = {"description": "", "archived": False}
     given = msgspec.structs.asdict(body)
     return {name: cleared[name] if value is None else value for name, value in given.items() if value is not UNSET}
 
 
-def _check_editable(request: Asked, variant: Variant) -> None:
+def _check_editable(request: ApiRequest, variant: Variant) -> None:
     if variant.name == DEFAULT_VARIANT:
         why = "This variant is what the code says: change the code, or make another."
         raise MethodNotAllowed(request.method, request.scope["path"], allowed=["GET"], reason=why)

@@ -14,15 +14,13 @@ from palaver.frameworks.remote import RemoteWorkflow
 from palaver.server import routing as paths
 from palaver.server.api.conventions import (
     After,
-    Asked,
+    ApiRequest,
     Limit,
-    Page,
     Search,
-    Time,
-    Window,
-    answer,
+    Timestamp,
     caller_of,
-    told_time,
+    format_timestamp,
+    object_response,
 )
 from palaver.server.api.dependencies import ApiController
 from palaver.server.auth import Authenticator
@@ -32,13 +30,13 @@ from palaver.server.settings import Settings
 from palaver.server.snippets import Snippet, snippets
 from palaver.storage import variants
 from palaver.storage.database import Database
-from palaver.storage.pagination import paginate_by_name
+from palaver.storage.pagination import Page, Window, paginate_by_name
 from palaver.storage.variants import Variant
 from palaver.workflows.workflow import OnDisconnect, TurnPolicy, Workflow
 
 WorkflowOrigin = Literal["served", "connected"]
 State = Literal["ready", "unreachable"]
-_EVERY = Window(limit=200)
+_ALL_VARIANTS = Window(limit=200)
 NO_FILTER: Mapping[str, Any] = {"search": None}
 """What cursors of the whole list are bound to."""
 
@@ -58,7 +56,7 @@ class WorkflowRow(msgspec.Struct, frozen=True, kw_only=True):
     turns: TurnPolicy
     on_disconnect: OnDisconnect | None
     """What becomes of a run that nobody reads any more; null leaves it to the protocol."""
-    checked_at: Time | None
+    checked_at: Timestamp | None
     """When a connected one was last asked what it is."""
 
 
@@ -83,12 +81,12 @@ class WorkflowView(WorkflowRow, frozen=True, kw_only=True):
     """How was found out what a connected one is."""
 
 
-def row(workflow: Workflow, *, default: str | None) -> WorkflowRow:
+def workflow_row(workflow: Workflow, *, default: str | None) -> WorkflowRow:
     """A workflow as a row."""
     return WorkflowRow(**_common(workflow, default))
 
 
-def view(
+def workflow_view(
     workflow: Workflow, *, default: str | None, base: str, keyed: bool, known: list[Variant] | None = None
 ) -> WorkflowView:
     """A workflow as a whole, for who asked under that URL; `keyed`: they need a key."""
@@ -110,12 +108,12 @@ InState = Annotated[str | None, QueryParameter(name="state", description="`ready
 """Litestar has another use for a parameter that is called `state`, so it is checked here."""
 
 
-def base_of(request: Asked, settings: Settings) -> str:
+def base_url(request: ApiRequest, settings: Settings) -> str:
     """The URL under which we were asked."""
     return f"{request.scope['scheme']}://{request.headers['host']}{settings.root_path}"
 
 
-async def is_keyed(settings: Settings, callers: Authenticator) -> bool:
+async def requires_key(settings: Settings, callers: Authenticator) -> bool:
     """Do callers need a key?"""
     return not settings.is_loopback or await callers.has_keys()
 
@@ -132,7 +130,7 @@ class WorkflowController(ApiController):
     @get(operation_id="list_workflows", summary="Everything that is served here, by name")
     async def list_workflows(
         self,
-        request: Asked,
+        request: ApiRequest,
         search: Search = None,
         origin: Origin = None,
         is_chat: IsChat = None,
@@ -144,9 +142,9 @@ class WorkflowController(ApiController):
             raise InvalidValue("state is ready or unreachable.", pointer="?state")
         wanted = {"origin": origin, "is_chat": is_chat, "state": in_state}
         exact = {name: value for name, value in wanted.items() if value is not None}
-        rows = [row(workflow, default=self.registry.default) for workflow in self.registry]
+        rows = [workflow_row(workflow, default=self.registry.default) for workflow in self.registry]
         return paginate_by_name(
-            [one for one in rows if _shows(one, search) and all(getattr(one, name) == exact[name] for name in exact)],
+            [one for one in rows if _matches(one, search) and all(getattr(one, name) == exact[name] for name in exact)],
             lambda one: one.name,
             project=caller_of(request).project,
             window=Window(limit, after),
@@ -154,8 +152,8 @@ class WorkflowController(ApiController):
         )
 
     @get("/{name:str}", operation_id="get_workflow", summary="One workflow, and programs that call it")
-    async def get_workflow(self, request: Asked, name: FromPath[str]) -> Response[WorkflowView]:
-        return answer(request, await self._whole(request, self.registry.workflow(name)))
+    async def get_workflow(self, request: ApiRequest, name: FromPath[str]) -> Response[WorkflowView]:
+        return object_response(request, await self._whole(request, self.registry.workflow(name)))
 
     @post(
         "/{name:str}/refresh",
@@ -163,21 +161,21 @@ class WorkflowController(ApiController):
         summary="Ask a connected one again what it is, whether or not it answers",
         status_code=200,
     )
-    async def refresh_workflow(self, request: Asked, name: FromPath[str]) -> Response[WorkflowView]:
+    async def refresh_workflow(self, request: ApiRequest, name: FromPath[str]) -> Response[WorkflowView]:
         workflow = self.registry.workflow(name)
         if isinstance(workflow, RemoteWorkflow):
             await self.connection_sync.refresh(workflow)
-        return answer(request, await self._whole(request, workflow))
+        return object_response(request, await self._whole(request, workflow))
 
-    async def _whole(self, request: Asked, workflow: Workflow) -> WorkflowView:
+    async def _whole(self, request: ApiRequest, workflow: Workflow) -> WorkflowView:
         project, name = caller_of(request).project, workflow.description.name
         await store_default_variant(self.database, project, workflow)
-        known = await self.database.read(variants.list_variants, project, workflow=name, window=_EVERY)
-        keyed, base = await is_keyed(self.settings, self.authenticator), base_of(request, self.settings)
-        return view(workflow, default=self.registry.default, base=base, keyed=keyed, known=known.data)
+        known = await self.database.read(variants.list_variants, project, workflow=name, window=_ALL_VARIANTS)
+        keyed, base = await requires_key(self.settings, self.authenticator), base_url(request, self.settings)
+        return workflow_view(workflow, default=self.registry.default, base=base, keyed=keyed, known=known.data)
 
 
-def _shows(one: WorkflowRow, search: str | None) -> bool:
+def _matches(one: WorkflowRow, search: str | None) -> bool:
     needle = (search or "").casefold()
     return needle in one.name.casefold() or needle in one.description.casefold()
 
@@ -197,5 +195,5 @@ def _common(workflow: Workflow, default: str | None) -> dict[str, Any]:
         "streams": description.streams,
         "turns": options.turns,
         "on_disconnect": options.on_disconnect,
-        "checked_at": None if far is None or far.checked_at is None else told_time(far.checked_at),
+        "checked_at": None if far is None or far.checked_at is None else format_timestamp(far.checked_at),
     }

@@ -11,21 +11,20 @@ from sqlalchemy import Connection
 from palaver.errors import NotFound
 from palaver.server.api.conventions import (
     After,
-    Asked,
+    ApiRequest,
     Limit,
-    Page,
     Search,
-    Window,
-    answer,
     caller_of,
+    object_response,
+    operation_with_body,
     parse_timestamp,
     read_body,
-    takes,
 )
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.spans import shortened
-from palaver.server.api.trace_views import Asker, SessionRow, Since, Until, missing_trace, session_row
+from palaver.server.api.trace_views import SessionRow, Since, TraceQueryRunner, Until, missing_trace, session_row
+from palaver.server.api.traces import shorten_texts
 from palaver.server.settings import Settings
+from palaver.storage.pagination import Page, Window
 from palaver.storage.spans import queries as span_sessions
 from palaver.storage.spans import traces as span_trees
 from palaver.storage.spans.queries import SpanQuery
@@ -33,16 +32,16 @@ from palaver.traces.conversation import Live, MessageStep, Step, Tab, Turn, buil
 from palaver.traces.model import Span
 from palaver.traces.stored_spans import load_session_turns, load_turn
 
-FEW = 5
+DEFAULT_TURN_LIMIT = 5
 """Traces of a session that are read at once."""
-MOST_READ = 8 * 1024 * 1024
+MAX_READ_BYTES = 8 * 1024 * 1024
 """Bytes after which no more of them are: the rest is another page."""
-LONG = 256 * 1024
+MAX_PART_BYTES = 256 * 1024
 """Bytes of a trace's conversation that is shown as it is."""
 
-Session = Annotated[str, QueryParameter(min_length=1, max_length=1_000, description="The session's name.")]
+SessionName = Annotated[str, QueryParameter(min_length=1, max_length=1_000, description="The session's name.")]
 Turns = Annotated[int, QueryParameter(ge=1, le=200, description="How many traces at most.")]
-_read = msgspec.json.Decoder(Span).decode
+_decode_span = msgspec.json.Decoder(Span).decode
 
 
 class SessionThread(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,12 +76,12 @@ class TraceSessionController(ApiController):
     path = "/api"
 
     settings: Settings
-    run_query: Asker
+    run_query: TraceQueryRunner
 
     @get("/sessions", operation_id="list_sessions", summary="Sessions that spans name, the last active first")
     async def list_sessions(
         self,
-        request: Asked,
+        request: ApiRequest,
         search: Search = None,
         since: Since = None,
         until: Until = None,
@@ -100,9 +99,11 @@ class TraceSessionController(ApiController):
         summary="A session's traces as one conversation, with a tab for each branch",
     )
     async def get_session_thread(
-        self, request: Asked, session: FromPath[str], limit: Turns = 50, after: After = None
+        self, request: ApiRequest, session: FromPath[str], limit: Turns = 50, after: After = None
     ) -> Response[SessionThread]:
-        return answer(request, await _thread(self.run_query, caller_of(request).project, session, Window(limit, after)))
+        return object_response(
+            request, await _thread(self.run_query, caller_of(request).project, session, Window(limit, after))
+        )
 
     @get(
         "/sessions/thread",
@@ -110,9 +111,11 @@ class TraceSessionController(ApiController):
         summary="The same, of a session whose name cannot stand in a path",
     )
     async def get_session_thread_by_name(
-        self, request: Asked, session: Session, limit: Turns = 50, after: After = None
+        self, request: ApiRequest, session: SessionName, limit: Turns = 50, after: After = None
     ) -> Response[SessionThread]:
-        return answer(request, await _thread(self.run_query, caller_of(request).project, session, Window(limit, after)))
+        return object_response(
+            request, await _thread(self.run_query, caller_of(request).project, session, Window(limit, after))
+        )
 
     @get(
         "/traces/{trace:str}/conversation",
@@ -121,35 +124,37 @@ class TraceSessionController(ApiController):
     )
     async def get_trace_conversation(
         self,
-        request: Asked,
+        request: ApiRequest,
         trace: FromPath[str],
         whole: FromQuery[bool] = False,  # noqa: FBT002 -- a query parameter
     ) -> Response[TraceConversation]:
         found = await self.run_query(None, load_turn, caller_of(request).project, trace.lower())
         if found is None:
             raise missing_trace(trace)
-        return answer(request, _conversation(found[1], whole=whole))
+        return object_response(request, _conversation(found[1], whole=whole))
 
     @post(
         "/traces/{trace:str}/thread",
         operation_id="open_trace_as_thread",
         summary="What the playground needs to go on from a trace, or from a span of it; starts nothing",
-        operation_class=takes(Opening),
+        operation_class=operation_with_body(Opening),
         status_code=200,
     )
-    async def open_trace_as_thread(self, request: Asked, trace: FromPath[str]) -> Response[Live]:
+    async def open_trace_as_thread(self, request: ApiRequest, trace: FromPath[str]) -> Response[Live]:
         _, opening = await read_body(request, self.settings, Opening)
-        return answer(request, await self.run_query(None, _opened, caller_of(request).project, trace, opening))
+        return object_response(
+            request, await self.run_query(None, _open_as_thread, caller_of(request).project, trace, opening)
+        )
 
 
 # A session
 
 
-async def _thread(ask: Asker, project: str, session: str, window: Window) -> SessionThread:
+async def _thread(ask: TraceQueryRunner, project: str, session: str, window: Window) -> SessionThread:
     turns: list[Turn] = []
     after, size = window.after, 0
-    while len(turns) < window.limit and size < MOST_READ:
-        some = Window(min(FEW, window.limit - len(turns)), after)
+    while len(turns) < window.limit and size < MAX_READ_BYTES:
+        some = Window(min(DEFAULT_TURN_LIMIT, window.limit - len(turns)), after)
         page, read, more = await ask(None, load_session_turns, project, session, some)
         turns += read
         size += more
@@ -171,8 +176,8 @@ def _conversation(said: Turn, *, whole: bool) -> TraceConversation:
     steps += said.tools
     steps += [MessageStep(**here, message=message) for message in said.messages_out]
     encoded, cut = msgspec.json.encode(steps), 0
-    if len(encoded) > LONG and not whole:
-        short = msgspec.json.encode(shortened(msgspec.json.decode(encoded)))
+    if len(encoded) > MAX_PART_BYTES and not whole:
+        short = msgspec.json.encode(shorten_texts(msgspec.json.decode(encoded)))
         steps, cut = msgspec.json.decode(short, type=list[Step]), len(encoded.decode()) - len(short.decode())
     return TraceConversation(trace_id=said.trace_id, span_id=said.span_id, steps=steps, cut=cut)
 
@@ -180,7 +185,7 @@ def _conversation(said: Turn, *, whole: bool) -> TraceConversation:
 # Going on
 
 
-def _opened(db: Connection, project: str, trace: str, opening: Opening) -> Live:
+def _open_as_thread(db: Connection, project: str, trace: str, opening: Opening) -> Live:
     found = load_turn(db, project, trace.lower())
     if found is None:
         raise missing_trace(trace)
@@ -189,15 +194,15 @@ def _opened(db: Connection, project: str, trace: str, opening: Opening) -> Live:
         source = None
         if said.span_id != head.span_id:
             body = span_trees.get_span_body(db, project, head.trace_id, said.span_id)
-            source = None if body is None else _called(head, _read(body))
+            source = None if body is None else _thread_title(head, _decode_span(body))
         return build_live(head, said, source, upto=opening.upto)
     body = span_trees.get_span_body(db, project, head.trace_id, opening.span_id.lower())
     if body is None:
         raise NotFound(f"There is no span {opening.span_id[:80]!r} in this trace.", pointer="/span_id")
-    source = _read(body)
+    source = _decode_span(body)
     return build_live(head, build_turn(source), source, upto=opening.upto)
 
 
-def _called(head: Span, call: Span) -> Span:
+def _thread_title(head: Span, call: Span) -> Span:
     """A call whose messages stand for the whole: what else was given is the head's, but for tools that it lacks."""
     return msgspec.structs.replace(head, tools=head.tools or call.tools)

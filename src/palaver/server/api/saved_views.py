@@ -1,4 +1,4 @@
-"""/api/views: what somebody asked of a page of the web, kept under a name for everyone in the project."""
+"""/api/views: queries of a web page, saved under a name for the project."""
 
 from typing import Annotated, Any, Literal
 
@@ -13,28 +13,27 @@ from palaver.errors import TooLarge
 from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import (
     After,
-    Asked,
+    ApiRequest,
     Limit,
-    Page,
-    Time,
-    Window,
-    answer,
+    Timestamp,
     caller_of,
+    encode_object,
+    format_timestamp,
     new_id,
+    object_response,
+    operation_with_body,
     read_body,
-    shown_as,
-    takes,
-    told_time,
+    run_idempotent,
     utc_now,
 )
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.idempotency import once
 from palaver.server.settings import Settings
 from palaver.storage import saved_views
 from palaver.storage.database import Database
+from palaver.storage.pagination import Page, Window
 from palaver.storage.saved_views import SavedView
 
-LONGEST = 64 * 1024
+MAX_VIEW_BYTES = 64 * 1024
 """Bytes of what is kept of a view."""
 
 PageName = Literal["traces", "spans", "sessions"]
@@ -63,8 +62,8 @@ class ViewView(msgspec.Struct, frozen=True, kw_only=True):
     page: PageName
     name: str
     body: dict[str, Any]
-    created_at: Time
-    updated_at: Time
+    created_at: Timestamp
+    updated_at: Timestamp
 
 
 class SavedViewController(ApiController):
@@ -74,54 +73,56 @@ class SavedViewController(ApiController):
     settings: Settings
 
     @get(operation_id="list_views", summary="The saved views of a page, last saved first")
-    async def list_views(self, request: Asked, of: OfPage, limit: Limit = 50, after: After = None) -> Page[ViewView]:
+    async def list_views(
+        self, request: ApiRequest, of: OfPage, limit: Limit = 50, after: After = None
+    ) -> Page[ViewView]:
         found = await self.database.read(saved_views.list_views, caller_of(request).project, of, Window(limit, after))
-        return found.map(_shown)
+        return found.map(_view_of)
 
-    @post(operation_id="create_view", summary="Keep a view", operation_class=takes(NewView))
-    async def create_view(self, request: Asked) -> Response[ViewView]:
+    @post(operation_id="create_view", summary="Keep a view", operation_class=operation_with_body(NewView))
+    async def create_view(self, request: ApiRequest) -> Response[ViewView]:
         raw, body = await read_body(request, self.settings, NewView)
         project, now = caller_of(request).project, utc_now()
-        kept = _checked(body)
+        kept = _check_size(body)
         made = SavedView(id=new_id("view"), page=body.page, name=body.name, body=kept, created_at=now, updated_at=now)
 
         def work(db: Connection) -> HttpResponse:
             saved_views.insert_view(db, project, made)
-            return shown_as(_shown(made), status=201, location=f"{self.settings.root_path}/api/views/{made.id}")
+            return encode_object(_view_of(made), status=201, location=f"{self.settings.root_path}/api/views/{made.id}")
 
-        return await once(request, self.database, raw, work)
+        return await run_idempotent(request, self.database, raw, work)
 
     @put(
         "/{view:str}",
         operation_id="replace_view",
         summary="Give it another name, or another content",
-        operation_class=takes(GivenView),
+        operation_class=operation_with_body(GivenView),
     )
-    async def replace_view(self, request: Asked, view: FromPath[str]) -> Response[ViewView]:
+    async def replace_view(self, request: ApiRequest, view: FromPath[str]) -> Response[ViewView]:
         _, body = await read_body(request, self.settings, GivenView)
-        project, kept = caller_of(request).project, _checked(body)
+        project, kept = caller_of(request).project, _check_size(body)
         put = await self.database.write(
             saved_views.replace_view, project, view, name=body.name, body=kept, at=utc_now()
         )
-        return answer(request, _shown(put))
+        return object_response(request, _view_of(put))
 
     @delete("/{view:str}", operation_id="delete_view", summary="Let go of it")
-    async def delete_view(self, request: Asked, view: FromPath[str]) -> None:
+    async def delete_view(self, request: ApiRequest, view: FromPath[str]) -> None:
         await self.database.write(saved_views.delete_view, caller_of(request).project, view)
 
 
-def _checked(body: GivenView) -> dict[str, Any]:
-    if len(json.encode(body.body)) > LONGEST:
-        raise TooLarge(f"What is kept of a view has at most {LONGEST} bytes.", pointer="/body")
+def _check_size(body: GivenView) -> dict[str, Any]:
+    if len(json.encode(body.body)) > MAX_VIEW_BYTES:
+        raise TooLarge(f"What is kept of a view has at most {MAX_VIEW_BYTES} bytes.", pointer="/body")
     return body.body
 
 
-def _shown(view: SavedView) -> ViewView:
+def _view_of(view: SavedView) -> ViewView:
     return ViewView(
         id=view.id,
         page=msgspec.convert(view.page, PageName),
         name=view.name,
         body=view.body,
-        created_at=told_time(view.created_at),
-        updated_at=told_time(view.updated_at),
+        created_at=format_timestamp(view.created_at),
+        updated_at=format_timestamp(view.updated_at),
     )

@@ -1,4 +1,4 @@
-"""/api/online: rules by which live traffic is scored, and what comes of them."""
+"""/api/online: rules by which live traffic is scored, and their statistics."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -19,29 +19,28 @@ from palaver.evaluation.registry import EvaluatorRegistry
 from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import (
     After,
-    Asked,
+    ApiRequest,
     Limit,
-    Page,
-    Time,
-    Window,
-    answer,
+    Timestamp,
     caller_of,
+    encode_object,
+    format_timestamp,
     new_id,
+    object_response,
+    operation_with_body,
     parse_timestamp,
     read_body,
-    shown_as,
-    takes,
-    told_time,
+    run_idempotent,
     utc_now,
 )
 from palaver.server.api.dependencies import ApiController
-from palaver.server.api.idempotency import once
 from palaver.server.api.trace_views import Since, Until
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.evaluations import live_evaluators
 from palaver.storage.evaluations import live_evaluators as online_scores
 from palaver.storage.evaluations.live_evaluators import LiveEvaluator, LiveScoreStats
+from palaver.storage.pagination import Page, Window
 from palaver.storage.spans.stats import TimeStep
 
 Sample = Annotated[float, Meta(ge=0, le=1)]
@@ -89,14 +88,14 @@ class RuleView(msgspec.Struct, frozen=True, kw_only=True):
     session: bool
     enabled: bool
     key: str | None
-    created_at: Time
-    updated_at: Time
+    created_at: Timestamp
+    updated_at: Timestamp
 
 
 class RuleStat(msgspec.Struct, frozen=True, kw_only=True):
     """What one evaluator said in one minute, hour or day."""
 
-    at: Time
+    at: Timestamp
     evaluator: str
     n: int
     """Scores that it gave."""
@@ -132,9 +131,9 @@ class LiveEvaluatorController(ApiController):
     @post(
         operation_id="create_online_rule",
         summary="Score live traffic from now on",
-        operation_class=takes(NewRule),
+        operation_class=operation_with_body(NewRule),
     )
-    async def create_online_rule(self, request: Asked) -> Response[RuleView]:
+    async def create_online_rule(self, request: ApiRequest) -> Response[RuleView]:
         caller = caller_of(request)
         raw, body = await read_body(request, self.settings, NewRule)
         if body.filter is not None:
@@ -156,33 +155,35 @@ class LiveEvaluatorController(ApiController):
 
         def work(db: Connection) -> HttpResponse:
             kept = live_evaluators.create_live_evaluator(db, caller.project, made)
-            return shown_as(_view(kept), status=201, location=f"{self.settings.root_path}/api/online/{kept.id}")
+            return encode_object(
+                _rule_view(kept), status=201, location=f"{self.settings.root_path}/api/online/{kept.id}"
+            )
 
-        told = await once(request, self.database, raw, work)
+        told = await run_idempotent(request, self.database, raw, work)
         self.wake_scorer()
         return told
 
     @get(operation_id="list_online_rules", summary="Newest first")
-    async def list_online_rules(self, request: Asked, limit: Limit = 50, after: After = None) -> Page[RuleView]:
+    async def list_online_rules(self, request: ApiRequest, limit: Limit = 50, after: After = None) -> Page[RuleView]:
         found = await self.database.read(
             live_evaluators.list_live_evaluators, caller_of(request).project, Window(limit, after)
         )
-        return found.map(_view)
+        return found.map(_rule_view)
 
     @get("/{rule:str}", operation_id="get_online_rule", summary="One rule")
-    async def get_online_rule(self, request: Asked, rule: FromPath[str]) -> Response[RuleView]:
-        return answer(
+    async def get_online_rule(self, request: ApiRequest, rule: FromPath[str]) -> Response[RuleView]:
+        return object_response(
             request,
-            _view(await self.database.read(live_evaluators.get_live_evaluator, caller_of(request).project, rule)),
+            _rule_view(await self.database.read(live_evaluators.get_live_evaluator, caller_of(request).project, rule)),
         )
 
     @patch(
         "/{rule:str}",
         operation_id="change_online_rule",
         summary="Another name, filter, sample and so on; off, or on again from now on",
-        operation_class=takes(RulePatch),
+        operation_class=operation_with_body(RulePatch),
     )
-    async def change_online_rule(self, request: Asked, rule: FromPath[str]) -> Response[RuleView]:
+    async def change_online_rule(self, request: ApiRequest, rule: FromPath[str]) -> Response[RuleView]:
         _, body = await read_body(request, self.settings, RulePatch)
         fields = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
         if fields.get("filter") is not None:
@@ -193,10 +194,10 @@ class LiveEvaluatorController(ApiController):
             live_evaluators.update_live_evaluator, caller_of(request).project, rule, utc_now(), **fields
         )
         self.wake_scorer()
-        return answer(request, _view(changed))
+        return object_response(request, _rule_view(changed))
 
     @delete("/{rule:str}", operation_id="delete_online_rule", summary="Let go of it, and of its scores")
-    async def delete_online_rule(self, request: Asked, rule: FromPath[str]) -> None:
+    async def delete_online_rule(self, request: ApiRequest, rule: FromPath[str]) -> None:
         await self.database.write(live_evaluators.delete_live_evaluator, caller_of(request).project, rule)
         self.wake_scorer()
 
@@ -207,7 +208,7 @@ class LiveEvaluatorController(ApiController):
     )
     async def online_rule_stats(
         self,
-        request: Asked,
+        request: ApiRequest,
         rule: FromPath[str],
         by: FromQuery[TimeStep] = "hour",
         since: Since = None,
@@ -219,18 +220,18 @@ class LiveEvaluatorController(ApiController):
             live_evaluators.get_live_evaluator(db, project, rule)
             found = online_scores.score_stats(db, project, rule, by=by, **times)
             counts = online_scores.count_cases(db, project, rule)
-            data = [_stat(one) for one in found]
+            data = [_rule_stat(one) for one in found]
             waiting = counts.waiting + counts.running
             return RuleStats(waiting=waiting, done=counts.done, dropped=counts.dropped, data=data)
 
         return await self.database.read(work, caller_of(request).project)
 
-    def _planned(self, request: Asked, wanted: Sequence[WantedEvaluator]) -> list[dict[str, Any]]:
+    def _planned(self, request: ApiRequest, wanted: Sequence[WantedEvaluator]) -> list[dict[str, Any]]:
         caller = caller_of(request)
-        return _planned(wanted, self.evaluators, self.evaluator_context.for_project(caller.project, caller.key))
+        return _plan_evaluators(wanted, self.evaluators, self.evaluator_context.for_project(caller.project, caller.key))
 
 
-def _planned(
+def _plan_evaluators(
     wanted: Sequence[WantedEvaluator], known: EvaluatorRegistry, reach: EvaluatorContext
 ) -> list[dict[str, Any]]:
     """The evaluators, checked: each by its name, with parameters that it takes."""
@@ -249,7 +250,7 @@ def _planned(
     return msgspec.to_builtins(found)
 
 
-def _view(rule: LiveEvaluator) -> RuleView:
+def _rule_view(rule: LiveEvaluator) -> RuleView:
     return RuleView(
         id=rule.id,
         name=rule.name,
@@ -260,14 +261,14 @@ def _view(rule: LiveEvaluator) -> RuleView:
         session=rule.session,
         enabled=rule.enabled,
         key=None if rule.key is None else format_key_id(rule.key),
-        created_at=told_time(rule.created_at),
-        updated_at=told_time(rule.updated_at),
+        created_at=format_timestamp(rule.created_at),
+        updated_at=format_timestamp(rule.updated_at),
     )
 
 
-def _stat(one: LiveScoreStats) -> RuleStat:
+def _rule_stat(one: LiveScoreStats) -> RuleStat:
     return RuleStat(
-        at=told_time(one.at),
+        at=format_timestamp(one.at),
         evaluator=one.evaluator,
         n=one.n,
         passed=one.passed,

@@ -1,0 +1,96 @@
+"""Streamed responses of the REST API: pieces sent as fast as the client reads them."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, nullcontext
+from typing import Any, cast
+
+from litestar import Response
+
+from palaver.protocols import sse
+from palaver.protocols.base import HttpResponse
+from palaver.server.request import ClientDisconnected, Exchange
+
+EVENT_STREAM = "text/event-stream"
+EVENT_STREAM_HEAD = HttpResponse(
+    status=200,
+    headers=(("content-type", EVENT_STREAM), ("cache-control", "no-cache, no-transform"), ("x-accel-buffering", "no")),
+    keep_alive=sse.KEEP_ALIVE,
+)
+"""Of a stream of events."""
+
+
+class StreamingResponse(Response[Any]):
+    """An answer that is told bit by bit."""
+
+    def __init__(self, tell: Callable[[Exchange], Awaitable[None]]) -> None:
+        super().__init__(None, media_type=EVENT_STREAM)
+        self._tell = tell
+
+    def to_asgi_response(self, *_: Any, **__: Any) -> Any:
+        """An application of its own."""
+
+        async def application(scope: Any, receive: Any, send: Any) -> None:
+            exchange = Exchange(scope, receive, send)
+            exchange.caller, exchange.authenticator = scope["palaver.caller"], scope["palaver.callers"]
+            await self._tell(exchange)
+
+        return cast("Any", application)
+
+
+Headers = tuple[tuple[str, str], ...]
+
+
+# Telling
+
+
+async def send_pieces(
+    exchange: Exchange, first: bytes, lines: AsyncGenerator[bytes], stall: float, headers: Headers
+) -> None:
+    """Send them as fast as they are taken; break off when the reader leaves, takes nothing, or may read no more."""
+    loop = asyncio.get_running_loop()
+    sending = loop.create_task(_send_all(exchange, first, lines, stall, headers))
+    leaving = loop.create_task(_wait_disconnect(exchange))
+    watched = exchange.authenticator.watch(exchange.caller, sending.cancel) if exchange.authenticator else nullcontext()
+    try:
+        with watched:
+            await asyncio.wait([sending, leaving], return_when=asyncio.FIRST_COMPLETED)
+        is_gone = leaving.done()
+    finally:
+        for task in (sending, leaving):
+            task.cancel()
+        await asyncio.wait([sending, leaving])
+    if not sending.cancelled():
+        sending.result()  # Its error is ours.
+    elif not is_gone and exchange.writer is not None:
+        exchange.writer.abort()  # So that nobody takes it for the whole.
+    elif not is_gone:
+        raise ClientDisconnected
+
+
+async def _send_all(
+    exchange: Exchange, first: bytes, lines: AsyncGenerator[bytes], stall: float, headers: Headers
+) -> None:
+    await exchange.start_response(200, headers)
+    async with aclosing(lines):
+        await _send_piece(exchange, first, stall)
+        async for piece in lines:
+            await _send_piece(exchange, piece, stall)
+    await exchange.send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _send_piece(exchange: Exchange, body: bytes, stall: float) -> None:
+    if not body:
+        return
+    try:
+        async with asyncio.timeout(stall):
+            await exchange.send({"type": "http.response.body", "body": body, "more_body": True})
+    except TimeoutError:
+        if exchange.writer is not None:
+            exchange.writer.abort()
+        raise
+
+
+async def _wait_disconnect(exchange: Exchange) -> None:
+    while (await exchange.receive())["type"] != "http.disconnect":
+        pass
