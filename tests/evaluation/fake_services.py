@@ -1,4 +1,4 @@
-"""What lies outside, on this machine: services that speak the wire protocols of providers and of webhooks."""
+"""Fake model providers and webhooks on loopback, and evaluator contexts that use them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -20,9 +20,7 @@ KEY = "sk-live-Zm9vYmFyMTIzNDU2Nzg5MA"
 ENV = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY, "PALAVER_WEBHOOK_SECRET": "whsec-1234567890"}
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """A request as it came."""
-
+class ReceivedRequest(msgspec.Struct, frozen=True):
     method: str
     path: str
     headers: Mapping[str, str]
@@ -34,21 +32,21 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What is answered. Without a status the connection is closed."""
+    """A response. Without a status the connection is closed."""
 
     body: Any = None
     status: int | None = 200
     headers: Mapping[str, str] = {}
 
 
-Answer = Callable[[Asked], Reply]
+Answer = Callable[[ReceivedRequest], Reply]
 
 
 class Service:
-    """A server on loopback, which keeps what it was asked."""
+    """A server on loopback that records its requests."""
 
     def __init__(self, answer: Answer) -> None:
-        self.asked: list[Asked] = []
+        self.requests: list[ReceivedRequest] = []
         self.url = ""
         self._answer = answer
 
@@ -57,8 +55,8 @@ class Service:
         method, path, _ = head[0].split(" ")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
         raw = await reader.readexactly(int(headers.get("content-length", "0")))
-        self.asked.append(Asked(method, path, headers, raw))
-        reply = self._answer(self.asked[-1])
+        self.requests.append(ReceivedRequest(method, path, headers, raw))
+        reply = self._answer(self.requests[-1])
         if reply.status is not None:
             body = reply.body if isinstance(reply.body, bytes) else msgspec.json.encode(reply.body)
             lines = [f"HTTP/1.1 {reply.status} .", f"content-length: {len(body)}", "connection: close"]
@@ -71,7 +69,7 @@ class Service:
 
 @asynccontextmanager
 async def service(answer: Answer | Sequence[Reply]) -> AsyncIterator[Service]:
-    """A server that answers so; of a list each in turn."""
+    """Run a server that answers with `answer`, or with the replies of a list in order."""
     if not callable(answer):
         turn = iter(answer)
         running = Service(lambda _: next(turn))
@@ -84,7 +82,7 @@ async def service(answer: Answer | Sequence[Reply]) -> AsyncIterator[Service]:
 
 
 def completion(content: Any, **message: Any) -> Reply:
-    """A Chat Completion that says this; what is no text, as JSON."""
+    """A Chat Completion with this content; values other than text are encoded as JSON."""
     text = content if isinstance(content, str) else msgspec.json.encode(content).decode()
     return Reply(
         {
@@ -111,21 +109,21 @@ def completion(content: Any, **message: Any) -> Reply:
 
 
 def embeddings(vectors: Mapping[str, Sequence[float]]) -> Answer:
-    """A server of embeddings that knows these texts."""
+    """Answers of an embeddings API for these texts."""
 
-    def answer(asked: Asked) -> Reply:
+    def answer(request: ReceivedRequest) -> Reply:
         data = [
-            {"object": "embedding", "index": place, "embedding": vectors[text]}
-            for place, text in enumerate(asked.body["input"])
+            {"object": "embedding", "index": index, "embedding": vectors[text]}
+            for index, text in enumerate(request.body["input"])
         ]
         usage = {"prompt_tokens": 3 * len(data), "total_tokens": 3 * len(data)}
-        return Reply({"object": "list", "data": data[::-1], "model": asked.body["model"], "usage": usage})
+        return Reply({"object": "list", "data": data[::-1], "model": request.body["model"], "usage": usage})
 
     return answer
 
 
-def trouble(status: int, message: str = "No.", **headers: str) -> Reply:
-    """An error as OpenAI tells it."""
+def error_reply(status: int, message: str = "No.", **headers: str) -> Reply:
+    """An error in OpenAI's format."""
     return Reply({"error": {"message": message, "type": "error", "code": None}}, status, headers)
 
 
@@ -134,22 +132,24 @@ def openai(url: str, **more: Any) -> dict[str, Provider]:
     return {"openai": Provider(**values | more)}
 
 
-def online(
+def make_context(
     providers: Mapping[str, Provider] | None = None,
     *,
     registry: Registry | None = None,
     engine: Any = None,
     **more: Any,
 ) -> NetworkContext:
-    """A reach with these providers, and these workflows where an engine runs them."""
+    """A context with these providers; and with these workflows if an engine is given."""
 
-    def nothing(name: str) -> Any:
+    def not_found(name: str) -> Any:
         raise WorkflowNotFound(name, known=())
 
-    outside = NetworkConfig(**{"providers": providers or {}, "env": ENV, "models_dir": Path("/nowhere"), **more})
-    return NetworkContext((), outside, find_workflow=nothing if registry is None else registry.workflow, engine=engine)
+    network = NetworkConfig(**{"providers": providers or {}, "env": ENV, "models_dir": Path("/nowhere"), **more})
+    return NetworkContext(
+        (), network, find_workflow=not_found if registry is None else registry.workflow, engine=engine
+    )
 
 
-async def scored(key: str, case: Case, context: NetworkContext, **parameters: Any) -> ScoreRecord:
+async def score_in_context(key: str, case: Case, context: NetworkContext, **parameters: Any) -> ScoreRecord:
     (one,) = await built_in()[key].bind(parameters, context).score(case)
     return one

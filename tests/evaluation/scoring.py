@@ -1,4 +1,4 @@
-"""A case written down, and what an evaluator says of it."""
+"""Make cases, and score them with an evaluator."""
 
 from typing import Any
 
@@ -12,25 +12,24 @@ from palaver.evaluation.runner.manual_case import read_manual_case
 from palaver.evaluation.score import ScoreRecord
 
 
-def answer(output: Any = UNSET, *, is_chat: bool = True, **told: Any) -> Case:
+def answer(output: Any = UNSET, *, is_chat: bool = True, **fields: Any) -> Case:
     """The case of an answer; `expected`, `inputs`, `row`, `usage` … by keyword."""
-    given = {} if output is UNSET else {"output": output}
-    return read_manual_case({**given, "flags": {"is_chat": is_chat}, **told})
+    arguments = {} if output is UNSET else {"output": output}
+    return read_manual_case({**arguments, "flags": {"is_chat": is_chat}, **fields})
 
 
-async def scored(which: str | Evaluator, case: Case, **parameters: Any) -> ScoreRecord:
-    """The one thing that an evaluator says of a case."""
-    (one,) = await all_scored(which, case, **parameters)
+async def score_case(which: str | Evaluator, case: Case, **parameters: Any) -> ScoreRecord:
+    """The only score of a case."""
+    (one,) = await score_records(which, case, **parameters)
     return one
 
 
-async def all_scored(which: str | Evaluator, case: Case, **parameters: Any) -> list[ScoreRecord]:
-    """All that it says."""
+async def score_records(which: str | Evaluator, case: Case, **parameters: Any) -> list[ScoreRecord]:
     evaluator = built_in()[which] if isinstance(which, str) else which
     return await evaluator.bind(parameters, OfflineContext()).score(case)
 
 
 async def verdict(which: str | Evaluator, case: Case, **parameters: Any) -> bool | str | None:
-    """Has it passed? Of a skip or an error, its code."""
-    one = await scored(which, case, **parameters)
+    """Whether the case passed; the code of a skip or an error."""
+    one = await score_case(which, case, **parameters)
     return one.passed if one.status == "scored" else one.reason.partition(":")[0]

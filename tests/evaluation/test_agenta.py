@@ -9,11 +9,11 @@ from palaver.evaluation.plan.request import WantedEvaluator
 
 
 def one(key: str, settings: dict[str, Any], **data: Any) -> ImportedEvaluator:
-    (found,) = import_evaluators(
+    (result,) = import_evaluators(
         [{"name": "mine", "data": {"uri": f"agenta:builtin:{key}:v0", "parameters": settings, **data}}]
     )
-    assert (found.name, found.source) == ("mine", key)
-    return found
+    assert (result.name, result.source) == ("mine", key)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -68,27 +68,27 @@ def one(key: str, settings: dict[str, Any], **data: Any) -> ImportedEvaluator:
 def test_key_and_settings_become_ours(
     key: str, settings: dict[str, Any], ours: str, parameters: dict[str, Any]
 ) -> None:
-    found = one(key, settings)
+    result = one(key, settings)
 
-    assert found.evaluator == WantedEvaluator(key=ours, name="mine", parameters=parameters)
-    assert found.notes == ()
+    assert result.evaluator == WantedEvaluator(key=ours, name="mine", parameters=parameters)
+    assert result.notes == ()
     assert parameters.keys() <= built_in()[ours].schema["properties"].keys()
 
 
 def test_similarity_says_that_it_is_measured_otherwise() -> None:
-    found = one("auto_similarity_match", {"similarity_threshold": 0.4})
+    result = one("auto_similarity_match", {"similarity_threshold": 0.4})
 
-    assert found.evaluator == WantedEvaluator(key="similarity", name="mine", parameters={"threshold": 0.4})
-    assert found.notes == ("It is measured in another way here (rapidfuzz): scores are close, not equal.",)
+    assert result.evaluator == WantedEvaluator(key="similarity", name="mine", parameters={"threshold": 0.4})
+    assert result.notes == ("It is measured in another way here (rapidfuzz): scores are close, not equal.",)
 
 
 def test_semantic_similarity_asks_the_same_model() -> None:
-    found = one("auto_semantic_similarity", {"threshold": 0.9})
+    result = one("auto_semantic_similarity", {"threshold": 0.9})
 
-    assert found.evaluator == WantedEvaluator(
+    assert result.evaluator == WantedEvaluator(
         key="semantic_similarity", name="mine", parameters={"threshold": 0.9, "model": "text-embedding-3-small"}
     )
-    assert found.notes == ("It asks the model 'text-embedding-3-small': a provider must be set up.",)
+    assert result.notes == ("It asks the model 'text-embedding-3-small': a provider must be set up.",)
 
 
 @pytest.mark.parametrize("key", ["auto_ai_critique", "llm"])
@@ -99,7 +99,7 @@ def test_a_judge_keeps_its_prompt_with_our_slots(key: str) -> None:
     ]
     schema = {"type": "object", "properties": {"score": {"type": "number"}}}
 
-    found = one(
+    result = one(
         key,
         {
             "prompt_template": prompt,
@@ -110,7 +110,7 @@ def test_a_judge_keeps_its_prompt_with_our_slots(key: str) -> None:
         },
     )
 
-    assert found.evaluator == WantedEvaluator(
+    assert result.evaluator == WantedEvaluator(
         key="llm_judge",
         name="mine",
         parameters={
@@ -119,23 +119,23 @@ def test_a_judge_keeps_its_prompt_with_our_slots(key: str) -> None:
             "schema": schema,
         },
     )
-    assert found.notes == ()
+    assert result.notes == ()
 
 
 @pytest.mark.parametrize("key", ["auto_webhook_test", "hook"])
 def test_a_webhook_is_sent_what_agenta_sends(key: str) -> None:
-    found = one(key, {"webhook_url": "https://example.com/score", "requires_llm_api_keys": False})
+    result = one(key, {"webhook_url": "https://example.com/score", "requires_llm_api_keys": False})
 
-    assert found.evaluator == WantedEvaluator(
+    assert result.evaluator == WantedEvaluator(
         key="webhook", name="mine", parameters={"url": "https://example.com/score", "body": "agenta"}
     )
 
 
 @pytest.mark.parametrize("key", ["auto_custom_code_run", "code"])
 def test_code_is_kept_as_text_and_can_not_run(key: str) -> None:
-    found = one(key, {"code": "import os", "requires_llm_api_keys": False})
+    result = one(key, {"code": "import os", "requires_llm_api_keys": False})
 
-    assert found == ImportedEvaluator(
+    assert result == ImportedEvaluator(
         name="mine",
         source=key,
         evaluator=None,
@@ -147,7 +147,7 @@ def test_code_is_kept_as_text_and_can_not_run(key: str) -> None:
 
 
 def test_matchers_become_a_combination() -> None:
-    found = one(
+    result = one(
         "match",
         {
             "success": "all",
@@ -176,7 +176,7 @@ def test_matchers_become_a_combination() -> None:
         },
     )
 
-    assert found.evaluator == WantedEvaluator(
+    assert result.evaluator == WantedEvaluator(
         key="combine",
         name="mine",
         parameters={
@@ -200,7 +200,7 @@ def test_matchers_become_a_combination() -> None:
             "pass": "all",
         },
     )
-    assert found.notes == (
+    assert result.notes == (
         "The target '$.trace.x' has no counterpart: the matcher was left out.",
         "The score is the weighted mean here, not 'min'.",
     )
@@ -208,10 +208,10 @@ def test_matchers_become_a_combination() -> None:
 
 def matched(*matchers: Any, **node: Any) -> tuple[list[Any], tuple[str, ...]]:
     """What a combination is made of, and the notes."""
-    found = one("match", {"success": "all", "matchers": [{"match": "valid", "mode": "json"}, *matchers], **node})
-    assert found.evaluator is not None
-    _, *parts = found.evaluator.parameters["of"]
-    return parts, found.notes
+    result = one("match", {"success": "all", "matchers": [{"match": "valid", "mode": "json"}, *matchers], **node})
+    assert result.evaluator is not None
+    _, *parts = result.evaluator.parameters["of"]
+    return parts, result.notes
 
 
 @pytest.mark.parametrize(
@@ -289,9 +289,9 @@ def test_feedback_becomes_questions_to_people() -> None:
         },
     }
 
-    found = one("feedback", {}, schemas={"outputs": outputs})
+    result = one("feedback", {}, schemas={"outputs": outputs})
 
-    assert found.evaluator == WantedEvaluator(
+    assert result.evaluator == WantedEvaluator(
         key="human",
         name="mine",
         parameters={

@@ -12,19 +12,19 @@ def tutor(messages: list[object]) -> str:
 @evaluator(key="team.polite", title="Polite", threshold=0.5)
 def polite(case: Case, words: list[str] = ["please"]) -> float:  # noqa: B006 - as an author writes it
     """How many polite words there are."""
-    return sum(word in case.text.casefold() for word in words) / len(words)
+    return sum(term in case.text.casefold() for term in words) / len(words)
 
 
 async def test_it_is_listed_and_can_be_tried() -> None:
     async with client(tutor, evaluators=[polite]) as http:
-        listed = (await http.get("/api/evaluators")).text
+        listing = (await http.get("/api/evaluators")).text
         body = {"parameters": {"words": ["please", "thanks"]}, "case": {"output": "Please."}}
-        tried = await http.post("/api/evaluators/team.polite/try", json=body)
+        attempts = await http.post("/api/evaluators/team.polite/try", json=body)
         refused = await http.post("/api/evaluators/team.polite/try", json={"parameters": {"word": 1}, "case": {}})
 
-    assert '"team.polite"' in listed
-    assert tried.status_code == 200
-    assert {key: tried.json()[key] for key in ("evaluator", "status", "passed", "score")} == {
+    assert '"team.polite"' in listing
+    assert attempts.status_code == 200
+    assert {key: attempts.json()[key] for key in ("evaluator", "status", "passed", "score")} == {
         "evaluator": "team.polite",
         "status": "scored",
         "passed": True,

@@ -16,23 +16,23 @@ class Maker:
     """Gives each text a vector, and keeps what it was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[list[str]] = []
+        self.requests: list[list[str]] = []
 
     async def __call__(self, texts: Sequence[str]) -> list[list[float]]:
-        self.asked.append(list(texts))
+        self.requests.append(list(texts))
         return [[float(len(text)), 1.0] for text in texts]
 
 
 async def test_the_same_text_is_asked_for_once_for_each_model() -> None:
     make, vectors = Maker(), EmbeddingCache()
 
-    found = [list(one) for one in await vectors.get_or_embed(["a", "bb", "a"], "m", make)]
-    again = [list(one) for one in await vectors.get_or_embed(["bb", "\ud800"], "m", make)]
+    result = [list(one) for one in await vectors.get_or_embed(["a", "bb", "a"], "m", make)]
+    second = [list(one) for one in await vectors.get_or_embed(["bb", "\ud800"], "m", make)]
     await vectors.get_or_embed(["a"], "other", make)
 
-    assert found == [[1, 1], [2, 1], [1, 1]]
-    assert again == [[2, 1], [1, 1]]
-    assert make.asked == [["a", "bb"], ["\ud800"], ["a"]]
+    assert result == [[1, 1], [2, 1], [1, 1]]
+    assert second == [[2, 1], [1, 1]]
+    assert make.requests == [["a", "bb"], ["\ud800"], ["a"]]
 
 
 async def test_the_longest_unused_is_forgotten_first() -> None:
@@ -41,7 +41,7 @@ async def test_the_longest_unused_is_forgotten_first() -> None:
     for text in ("a", "b", "a", "c", "a", "b"):
         await vectors.get_or_embed([text], "m", make)
 
-    assert make.asked == [["a"], ["b"], ["c"], ["b"]]
+    assert make.requests == [["a"], ["b"], ["c"], ["b"]]
 
 
 # Models of our own
@@ -58,8 +58,8 @@ def test_no_folder_but_those_of_models_can_be_named(tmp_path: Path, name: str) -
     with pytest.raises(ScoringError) as unscored:
         embed_locally(f"local:{name}", folder, ["a"])
 
-    told = f"There is no model {name!r} in the folder of local models (setting eval_models)."
-    assert (refused.value.message, refused.value.pointer) == (told, "/parameters/model")
+    actual = f"There is no model {name!r} in the folder of local models (setting eval_models)."
+    assert (refused.value.message, refused.value.pointer) == (actual, "/parameters/model")
     assert str(unscored.value) == f"not_available: there is no local model {name!r}"
 
 
@@ -73,5 +73,5 @@ def test_what_reads_local_models_may_be_missing(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(ScoringError) as unscored:
         embed_locally("local:small", tmp_path, ["a"])
 
-    told = "Local models need the extra 'embeddings': pip install 'palaver[embeddings]'."
-    assert (refused.value.message, str(unscored.value)) == (told, f"not_available: {told}")
+    actual = "Local models need the extra 'embeddings': pip install 'palaver[embeddings]'."
+    assert (refused.value.message, str(unscored.value)) == (actual, f"not_available: {actual}")

@@ -17,7 +17,7 @@ from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.network_context import OfflineContext
 from palaver.evaluation.score import ScoringError, Skip
 from palaver.evaluation.target import Target
-from tests.evaluation.scoring import all_scored, answer, scored
+from tests.evaluation.scoring import answer, score_case, score_records
 
 PLEASE = answer("please do", expected="x")
 ALWAYS = {
@@ -40,7 +40,7 @@ async def polite(case: Case, words: list[str] = ["please"]) -> float:  # noqa: B
 
     More of it.
     """
-    return sum(word in case.text for word in words) / len(words)
+    return sum(term in case.text for term in words) / len(words)
 
 
 class Extra(msgspec.Struct):
@@ -112,7 +112,7 @@ def test_its_parameters_make_a_schema() -> None:
 
 
 async def test_what_is_given_reaches_the_function() -> None:
-    (one, *_) = await all_scored(
+    (one, *_) = await score_records(
         form, PLEASE, must=3, word="b", maybe=None, extra={"x": 5}, anything=[1], **{"pass": True}
     )
 
@@ -167,10 +167,10 @@ def test_what_does_not_fit_is_refused_before_any_case(given: dict[str, Any], mes
     ],
 )
 def test_a_declaration_that_means_nothing_is_told(declare: Any, why: str) -> None:
-    with pytest.raises(DeclarationError) as told:
+    with pytest.raises(DeclarationError) as actual:
         declare()
 
-    assert why in told.value.message
+    assert why in actual.value.message
 
 
 def _positional(case: Case, word: str, /) -> bool:
@@ -212,9 +212,9 @@ async def test_an_async_function_and_an_awaitable_that_a_sync_one_returns_run_on
         async def __call__(self, case: Case) -> bool:
             return await here(case)
 
-    assert (await scored(evaluator(here), PLEASE)).passed
-    assert (await scored(evaluator(later), PLEASE)).passed
-    assert (await scored(evaluator(Callable()), PLEASE)).passed
+    assert (await score_case(evaluator(here), PLEASE)).passed
+    assert (await score_case(evaluator(later), PLEASE)).passed
+    assert (await score_case(evaluator(Callable()), PLEASE)).passed
 
 
 class Unspeakable(Exception):
@@ -251,22 +251,22 @@ async def test_what_a_function_raises_is_kept_as_one_line(
     async def fail(case: Case) -> bool:
         raise error
 
-    one = await scored(evaluator(fail if is_async else _raising(error)), PLEASE)
+    one = await score_case(evaluator(fail if is_async else _raising(error)), PLEASE)
 
     assert (one.evaluator, one.status, one.reason, one.passed, one.score) == ("fail", status, reason, None, None)
 
 
 async def test_being_cancelled_is_the_one_thing_that_is_raised() -> None:
-    begun = asyncio.Event()
+    started = asyncio.Event()
 
     @evaluator
     async def wait(case: Case) -> bool:
-        begun.set()
+        started.set()
         await asyncio.Event().wait()
         return True
 
     task = asyncio.create_task(wait.bind({}, OfflineContext()).score(PLEASE))
-    await begun.wait()
+    await started.wait()
     task.cancel()
 
     with pytest.raises(asyncio.CancelledError):
@@ -278,11 +278,14 @@ async def test_a_threshold_of_the_plan_is_obeyed_and_one_of_the_declaration_only
     async def own(case: Case) -> Score:
         return Score(passed=False, score=0.6)
 
-    assert [(await scored(own, PLEASE)).passed, (await scored(own, PLEASE, threshold=0.6)).passed] == [False, True]
-    assert (await scored(polite, PLEASE, words=["please", "thanks"])).passed is False
-    assert (await scored(polite, PLEASE, words=["please", "thanks"], threshold=0.5)).passed is True
-    assert (await scored(polite, PLEASE, threshold=1)).passed is True
-    assert (await scored(polite, PLEASE, threshold=None)).passed is None
+    assert [(await score_case(own, PLEASE)).passed, (await score_case(own, PLEASE, threshold=0.6)).passed] == [
+        False,
+        True,
+    ]
+    assert (await score_case(polite, PLEASE, words=["please", "thanks"])).passed is False
+    assert (await score_case(polite, PLEASE, words=["please", "thanks"], threshold=0.5)).passed is True
+    assert (await score_case(polite, PLEASE, threshold=1)).passed is True
+    assert (await score_case(polite, PLEASE, threshold=None)).passed is None
 
 
 async def test_what_cannot_even_be_looked_at_is_an_error() -> None:
@@ -300,7 +303,7 @@ async def test_what_cannot_even_be_looked_at_is_an_error() -> None:
     async def odd(case: Case) -> Any:
         return Own()
 
-    assert (await scored(odd, PLEASE)).reason == "evaluator_failed: RuntimeError: no keys"
+    assert (await score_case(odd, PLEASE)).reason == "evaluator_failed: RuntimeError: no keys"
 
 
 async def test_it_is_called_by_the_name_of_the_plan_else_that_of_its_parameters_else_by_its_key() -> None:
@@ -318,10 +321,10 @@ async def test_what_needs_an_expected_answer_is_skipped_without_one() -> None:
     async def same(case: Case) -> bool:
         return case.text == case.expected
 
-    one = await scored(same, answer("x"))
+    one = await score_case(same, answer("x"))
 
     assert (one.status, one.reason) == ("skipped", "no_expected: the row has no expected answer")
-    assert (await scored(same, answer("x", expected="x"))).passed
+    assert (await score_case(same, answer("x", expected="x"))).passed
 
 
 async def test_a_check_sees_the_parameters_before_any_case_and_may_refuse_them() -> None:
@@ -336,7 +339,7 @@ async def test_a_check_sees_the_parameters_before_any_case_and_may_refuse_them()
 
     with pytest.raises(InvalidValue, match="No bad words"):
         checked.bind({"word": "bad"}, OfflineContext())
-    assert (await scored(checked, PLEASE, word="good")).label == "good contains"
+    assert (await score_case(checked, PLEASE, word="good")).label == "good contains"
     assert list(checked.schema["properties"]) == ["word", "threshold", "name"]
 
 
@@ -353,7 +356,7 @@ async def test_an_aim_brings_in_what_built_ins_share() -> None:
         "threshold",
         "name",
     ]
-    assert (await scored(aimed, answer({"a": 1}, is_chat=False), stringify=True)).label == '{"a":1}'
+    assert (await score_case(aimed, answer({"a": 1}, is_chat=False), stringify=True)).label == '{"a":1}'
 
 
 @pytest.mark.parametrize(
@@ -371,7 +374,7 @@ async def test_the_note_that_says_why_there_is_no_text_is_in_the_reason(output: 
     async def long(case: Case, target: Target) -> Score:
         return Score(passed=False, reason="too short")
 
-    assert (await scored(long, answer(output))).reason == reason
+    assert (await score_case(long, answer(output))).reason == reason
 
 
 async def test_how_long_it_took_is_told_with_each() -> None:
@@ -380,7 +383,7 @@ async def test_how_long_it_took_is_told_with_each() -> None:
         await asyncio.sleep(0)
         return [Score(name="a", score=1), Score(name="b", score=0)]
 
-    first, second = await all_scored(several, PLEASE)
+    first, second = await score_records(several, PLEASE)
 
     assert first.seconds == second.seconds > 0
 
@@ -391,4 +394,4 @@ async def test_a_default_list_is_not_shared_between_calls() -> None:
         seen.append(1)
         return len(seen)
 
-    assert [(await scored(greedy, PLEASE)).score, (await scored(greedy, PLEASE)).score] == [1.0, 1.0]
+    assert [(await score_case(greedy, PLEASE)).score, (await score_case(greedy, PLEASE)).score] == [1.0, 1.0]

@@ -34,10 +34,10 @@ def test_what_is_wrong_with_a_value_is_said(value: Any, said: list[str]) -> None
 
 
 def test_only_the_first_faults_are_told_and_long_ones_are_cut() -> None:
-    found = schema_errors(["x" * 1000] * 10, {"items": {"type": "integer"}})
+    result = schema_errors(["x" * 1000] * 10, {"items": {"type": "integer"}})
 
-    assert [fault[:6] for fault in found] == ["/0: 'x", "/1: 'x", "/2: 'x"]
-    assert max(map(len, found)) < 220
+    assert [fault[:6] for fault in result] == ["/0: 'x", "/1: 'x", "/2: 'x"]
+    assert max(map(len, result)) < 220
 
 
 @pytest.mark.parametrize("schema", [True, {}, {"$ref": "#/$defs/a", "$defs": {"a": {"type": "integer"}}}])
@@ -111,8 +111,8 @@ def test_a_schema_that_refers_to_itself_without_end_is_an_error_and_no_crash() -
 
 def test_references_that_double_at_each_level_end_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("palaver.evaluation.json_schema.MAX_STEPS", 2_000)
-    twice = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)}
-    schema: dict[str, Any] = {"$ref": "#/$defs/a0", "$defs": {**twice, "a40": {}}}
+    repeated = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)}
+    schema: dict[str, Any] = {"$ref": "#/$defs/a0", "$defs": {**repeated, "a40": {}}}
     check_schema(schema, "")
 
     with pytest.raises(ScoringError, match=r"^schema_budget: The check against the schema takes more than 2000 steps"):

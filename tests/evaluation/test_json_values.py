@@ -138,9 +138,9 @@ def test_what_is_no_path_is_told(path: str) -> None:
 def test_leaves_are_all_that_holds_nothing_else_and_can_be_found_again_by_their_written_paths() -> None:
     value = {"a": [1, {"b": None}], "c": {}, "d": [], "e.f": 2, "g h": 3, 'i"]': 4, "0": 5}
 
-    found = {format_path(path): leaf for path, leaf in iterate_leaves(value)}
+    result = {format_path(path): leaf for path, leaf in iterate_leaves(value)}
 
-    assert found == {
+    assert result == {
         "a[0]": 1,
         "a[1].b": None,
         "c": {},

@@ -11,7 +11,7 @@ def told(case: Case) -> list[str]:
 
 
 def test_every_part_is_told_but_what_was_thought() -> None:
-    said = Message(
+    answers = Message(
         role="assistant",
         parts=(
             Reasoning("They must not know."),
@@ -26,9 +26,9 @@ def test_every_part_is_told_but_what_was_thought() -> None:
     results = Message(
         role="tool", parts=(ToolResult("c1", {"hits": 2}), ToolResult("c1", "It is away.", is_error=True))
     )
-    asked = Message.user("Find x.")
+    requests = Message.user("Find x.")
 
-    assert told(Case(history=(asked,), turns=(Turn(user=asked, messages=(said, results)),))) == [
+    assert told(Case(history=(requests,), turns=(Turn(user=requests, messages=(answers, results)),))) == [
         "<<<user #>>>",
         "Find x.",
         "<<<turn 0 #>>>",

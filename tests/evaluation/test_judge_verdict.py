@@ -29,9 +29,9 @@ from palaver.evaluation.score import Score
     ],
 )
 def test_they_are_put_together_field_by_field(verdicts: list[Any], scale: Any, expected: Any) -> None:
-    found = combine_verdicts(verdicts, scale)
+    result = combine_verdicts(verdicts, scale)
 
-    assert ((found.passed, found.score) if isinstance(expected, tuple) else found) == expected
+    assert ((result.passed, result.score) if isinstance(expected, tuple) else result) == expected
 
 
 def test_what_is_spent_inside_is_spent_outside_too() -> None:

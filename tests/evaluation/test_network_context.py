@@ -24,8 +24,26 @@ from palaver.server.evaluation import create_evaluator_context
 from palaver.server.settings import Settings, read_settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.tables import runs
-from tests.evaluation.fake_services import ENV, KEY, completion, embeddings, online, openai, scored, service, trouble
-from tests.evaluation.runner.local_server import ended, plan, put, results, rows, serving, variant
+from tests.evaluation.fake_services import (
+    ENV,
+    KEY,
+    completion,
+    embeddings,
+    error_reply,
+    make_context,
+    openai,
+    score_in_context,
+    service,
+)
+from tests.evaluation.runner.local_server import (
+    plan,
+    results,
+    rows,
+    running_server,
+    store_evaluation,
+    variant,
+    wait_for_end,
+)
 from tests.evaluation.scoring import answer
 from tests.jobchat.docs.fake_embeddings import save_model
 
@@ -98,10 +116,10 @@ async def test_a_model_is_named_with_its_provider_or_as_the_provider_lists_it(ju
     async with service(lambda _: completion(GOOD)) as fake:
         patterns = ("gpt-*", "org/*")
         providers = {"second": openai(fake.url)["openai"], "first": openai(fake.url, models=patterns)["openai"]}
-        context = online(providers, default_judge="gpt-9")
-        one = await scored("llm_judge", PARIS, context, judge=judge, prompt="{{text}}")
+        context = make_context(providers, default_judge="gpt-9")
+        one = await score_in_context("llm_judge", PARIS, context, judge=judge, prompt="{{text}}")
 
-    assert (one.passed, fake.asked[0].body["model"]) == (True, model)
+    assert (one.passed, fake.requests[0].body["model"]) == (True, model)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +133,7 @@ async def test_a_model_is_named_with_its_provider_or_as_the_provider_lists_it(ju
 )
 @pytest.mark.parametrize("key", ["llm_judge", "goal_reached", "refusal", "tool_results_used"])
 def test_a_judge_that_there_is_not_is_refused(key: str, judge: str, message: str) -> None:
-    context = online(openai("http://127.0.0.1:1"), registry=JUDGES)
+    context = make_context(openai("http://127.0.0.1:1"), registry=JUDGES)
     parameters = {"judge": judge} | ({"prompt": "x"} if key == "llm_judge" else {})
     with pytest.raises(InvalidValue) as caught:
         built_in()[key].bind(parameters, context)
@@ -124,7 +142,7 @@ def test_a_judge_that_there_is_not_is_refused(key: str, judge: str, message: str
 
 
 def test_a_provider_without_its_key_is_refused_and_says_nothing_of_it() -> None:
-    context = online(openai("http://127.0.0.1:1", key="env:OTHER_KEY"))
+    context = make_context(openai("http://127.0.0.1:1", key="env:OTHER_KEY"))
     with pytest.raises(InvalidValue) as caught:
         built_in()["llm_judge"].bind({"judge": "openai/m", "prompt": "x"}, context)
 
@@ -133,18 +151,22 @@ def test_a_provider_without_its_key_is_refused_and_says_nothing_of_it() -> None:
 
 async def test_a_provider_that_wants_no_key_is_sent_none() -> None:
     async with service([completion(GOOD)]) as fake:
-        one = await scored("llm_judge", PARIS, online(openai(fake.url, key=None)), judge="openai/m", prompt="x")
+        one = await score_in_context(
+            "llm_judge", PARIS, make_context(openai(fake.url, key=None)), judge="openai/m", prompt="x"
+        )
 
-    assert (one.passed, "authorization" in fake.asked[0].headers) == (True, False)
+    assert (one.passed, "authorization" in fake.requests[0].headers) == (True, False)
 
 
 async def test_an_expectation_is_judged_by_the_default_judge() -> None:
     turn = Turn(user=Message.user("Thanks"), messages=(Message.assistant("Bye"),), text="Bye")
     async with service([completion({"passed": False, "reason": "Curt."})]) as fake:
-        found = await check_turn({"judge": "It is polite."}, turn, online(openai(fake.url), default_judge="openai/m"))
+        result = await check_turn(
+            {"judge": "It is polite."}, turn, make_context(openai(fake.url), default_judge="openai/m")
+        )
 
-    assert found == [ExpectationCheck("judge", passed=False, reason="Curt.")]
-    assert "It is polite." in fake.asked[0].body["messages"][1]["content"]
+    assert result == [ExpectationCheck("judge", passed=False, reason="Curt.")]
+    assert "It is polite." in fake.requests[0].body["messages"][1]["content"]
 
 
 async def test_an_evaluator_of_ones_own_may_ask_and_what_it_took_is_counted() -> None:
@@ -154,49 +176,49 @@ async def test_an_evaluator_of_ones_own_may_ask_and_what_it_took_is_counted() ->
         return verdict is True
 
     async with service([completion("true")]) as fake:
-        (one,) = await kind.bind({}, online(openai(fake.url))).score(PARIS)
+        (one,) = await kind.bind({}, make_context(openai(fake.url))).score(PARIS)
 
     assert (one.passed, one.usage) == (True, Usage(100, 10, 40))
-    assert "response_format" not in fake.asked[0].body
+    assert "response_format" not in fake.requests[0].body
 
 
 # Workflows that judge
 
 
 async def test_a_workflow_judges_and_its_runs_are_the_projects_own(memory: Database) -> None:
-    async with serving(memory, court, one_eyed, texts) as server:
+    async with running_server(memory, court, one_eyed, texts) as server:
         context = create_evaluator_context(
             EvaluatorRegistry(), server.registry, server.settings, server.engine
         ).for_project("shop", "key_1")
-        found = [
-            await scored("llm_judge", PARIS, context, judge=judge, prompt="Is it {{expected}}? {{text}}")
+        result = [
+            await score_in_context("llm_judge", PARIS, context, judge=judge, prompt="Is it {{expected}}? {{text}}")
             for judge in ("court", "one_eyed", "texts")
         ]
         await server.runtime.recorder.flush()
         columns = (runs.c.project, runs.c.key, runs.c.workflow, runs.c.protocol, runs.c.status)
-        kept = await memory.read(lambda db: db.execute(select(*columns).order_by(runs.c.workflow)).all())
+        stored = await memory.read(lambda db: db.execute(select(*columns).order_by(runs.c.workflow)).all())
 
-    assert [(one.passed, one.score, one.reason) for one in found] == [
+    assert [(one.passed, one.score, one.reason) for one in result] == [
         (True, 1, "Good."),
         (True, 1, ""),
         (True, 0.5, "r"),
     ]
-    assert [(one.usage, one.cost) for one in found] == [(Usage(7, 3, cost=0.01), 0.01), (None, None), (None, None)]
-    assert [tuple(row) for row in kept] == [
+    assert [(one.usage, one.cost) for one in result] == [(Usage(7, 3, cost=0.01), 0.01), (None, None), (None, None)]
+    assert [tuple(row) for row in stored] == [
         ("shop", "key_1", name, "evaluation", "finished") for name in ("court", "one_eyed", "texts")
     ]
 
 
 async def test_a_workflow_that_fails_is_an_error_and_no_score(memory: Database) -> None:
-    async with serving(memory, broken) as server:
+    async with running_server(memory, broken) as server:
         context = create_evaluator_context(EvaluatorRegistry(), server.registry, server.settings, server.engine)
-        one = await scored("llm_judge", PARIS, context, judge="broken", prompt="x")
+        one = await score_in_context("llm_judge", PARIS, context, judge="broken", prompt="x")
 
     assert (one.status, one.score, one.reason) == ("error", None, "judge_failed: broken: I am tired.")
 
 
 async def test_where_nothing_runs_a_workflow_can_be_named_and_not_asked() -> None:
-    one = await scored("llm_judge", PARIS, online(registry=JUDGES), judge="court", prompt="x")
+    one = await score_in_context("llm_judge", PARIS, make_context(registry=JUDGES), judge="court", prompt="x")
 
     assert one.reason == "not_available: The workflow 'court' cannot be asked here."
 
@@ -211,18 +233,20 @@ async def test_of_an_evaluation_no_key_is_kept_or_logged(
     caplog.set_level(logging.DEBUG, logger="palaver")
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     judge = PlannedEvaluator(key="llm_judge", name="judge", parameters={"judge": "openai/m", "prompt": "{{text}}"})
-    async with service([completion(GOOD), trouble(400, f"bad key {KEY}")]) as fake:
+    async with service([completion(GOOD), error_reply(400, f"bad key {KEY}")]) as fake:
         settings = Settings(trace_content="full", providers=openai(fake.url))
-        async with serving(memory, says, settings=settings) as server:
-            await memory.write(put, "ev_1", plan(variant("says"), evaluators=[judge], concurrency=1), rows(2))
+        async with running_server(memory, says, settings=settings) as server:
+            await memory.write(
+                store_evaluation, "ev_1", plan(variant("says"), evaluators=[judge], concurrency=1), rows(2)
+            )
             server.runtime.evaluation_worker.wake()
-            done = await ended(memory)
-            found = await results(memory)
+            finished = await wait_for_end(memory)
+            result = await results(memory)
             await server.runtime.recorder.flush()
         dump = await memory.read(dumped)
 
-    scores = [score for one in found for score in one.scores]
-    assert (done.state, len(fake.asked)) == ("partly", 2)
+    scores = [score for one in result for score in one.scores]
+    assert (finished.state, len(fake.requests)) == ("partly", 2)
     assert sorted((score.status, score.reason) for score in scores) == [
         ("error", "provider_failed: openai answered 400: bad key ***"),
         ("scored", "Good."),
@@ -238,28 +262,28 @@ async def test_of_an_evaluation_no_key_is_kept_or_logged(
 async def test_vectors_are_asked_for_once_while_they_are_remembered() -> None:
     vectors = {"Paris.": [1.0, 0.0], "Paris": [0.6, 0.8], "Rome": [-1.0, 0.0]}
     async with service(embeddings(vectors)) as fake:
-        context = online(openai(fake.url))
-        found = [
-            await scored("semantic_similarity", answer("Paris.", expected=expected), of, model="openai/small")
+        context = make_context(openai(fake.url))
+        result = [
+            await score_in_context("semantic_similarity", answer("Paris.", expected=expected), of, model="openai/small")
             for of in (context, context.for_project("shop", None))
             for expected in ("Paris", "Rome", "Paris.", "")
         ]
 
-    assert [(one.passed, pytest.approx(one.score)) for one in found[:4]] == [
+    assert [(one.passed, pytest.approx(one.score)) for one in result[:4]] == [
         (False, 0.6),
         (False, 0),
         (True, 1),
         (False, 0),
     ]
-    assert [asked.body["input"] for asked in fake.asked] == [["Paris.", "Paris"], ["Rome"]]
-    assert [one.usage for one in found] == [Usage(6, 0), Usage(3, 0), *[None] * 6]
+    assert [request.body["input"] for request in fake.requests] == [["Paris.", "Paris"], ["Rome"]]
+    assert [one.usage for one in result] == [Usage(6, 0), Usage(3, 0), *[None] * 6]
 
 
 async def test_local_models_are_those_of_one_folder(tmp_path: Path) -> None:
     save_model(tmp_path / "small")
-    context = online(models_dir=tmp_path)
+    context = make_context(models_dir=tmp_path)
 
-    one = await scored(
+    one = await score_in_context(
         "semantic_similarity", answer("lending books", expected="borrow book"), context, model="local:small"
     )
 
@@ -274,7 +298,7 @@ def test_no_other_folder_can_be_named(tmp_path: Path, model: str) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "small").mkdir()
     with pytest.raises(InvalidValue, match="There is no model") as caught:
-        built_in()["semantic_similarity"].bind({"model": model}, online(models_dir=tmp_path / "models"))
+        built_in()["semantic_similarity"].bind({"model": model}, make_context(models_dir=tmp_path / "models"))
 
     assert caught.value.pointer == "/parameters/model"
 
@@ -282,7 +306,7 @@ def test_no_other_folder_can_be_named(tmp_path: Path, model: str) -> None:
 async def test_a_folder_without_a_model_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "small").mkdir()
 
-    one = await scored("semantic_similarity", PARIS, online(models_dir=tmp_path), model="local:small")
+    one = await score_in_context("semantic_similarity", PARIS, make_context(models_dir=tmp_path), model="local:small")
 
     assert one.status == "error"
     assert one.reason.startswith("not_available: small is no model2vec model")
@@ -296,7 +320,7 @@ async def test_a_folder_without_a_model_is_an_error(tmp_path: Path) -> None:
     ],
 )
 def test_a_model_that_gives_no_vectors_is_refused(model: str, message: str) -> None:
-    context = online({"claude": Provider(kind="anthropic", base_url="http://127.0.0.1:1")})
+    context = make_context({"claude": Provider(kind="anthropic", base_url="http://127.0.0.1:1")})
     with pytest.raises(InvalidValue) as caught:
         built_in()["semantic_similarity"].bind({"model": model}, context)
 

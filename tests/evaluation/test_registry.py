@@ -37,17 +37,17 @@ def offered(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
 
 
 def test_one_is_found_by_its_key_and_an_authors_by_module_and_name_too() -> None:
-    known = EvaluatorRegistry([polite])
+    existing = EvaluatorRegistry([polite])
 
-    assert known.find("contains") is built_in()["contains"]
-    assert known.find("team.polite") is polite
-    assert known.find(f"{__name__}:polite") is polite
-    assert known.get("polite") is None
-    assert known.get("elsewhere:polite") is None
-    assert "team.polite" in known
-    assert "nobody" not in known
-    assert known.declared() == [polite]
-    assert [one.key for one in known] == [*KEYS, "team.polite"]
+    assert existing.find("contains") is built_in()["contains"]
+    assert existing.find("team.polite") is polite
+    assert existing.find(f"{__name__}:polite") is polite
+    assert existing.get("polite") is None
+    assert existing.get("elsewhere:polite") is None
+    assert "team.polite" in existing
+    assert "nobody" not in existing
+    assert existing.declared() == [polite]
+    assert [one.key for one in existing] == [*KEYS, "team.polite"]
 
 
 def test_one_that_is_not_there_lists_those_that_are() -> None:
@@ -70,11 +70,11 @@ def test_the_same_one_twice_and_a_built_in_that_a_module_imports_are_no_error() 
 
 def test_installed_packages_offer_evaluators(monkeypatch: pytest.MonkeyPatch) -> None:
     offered(monkeypatch, polite=f"{__name__}:polite", contains=f"{__name__}:contains")
-    known = EvaluatorRegistry()
+    existing = EvaluatorRegistry()
 
-    assert known.find("team.polite") is polite
-    assert known.find("contains") is built_in()["contains"]
-    assert known.declared() == []  # They are shown where a workflow of their package is served.
+    assert existing.find("team.polite") is polite
+    assert existing.find("contains") is built_in()["contains"]
+    assert existing.declared() == []  # They are shown where a workflow of their package is served.
     assert EvaluatorRegistry(served=lambda: ["tutor"]).declared() == [polite]
     assert EvaluatorRegistry([ruder]).find("team.polite") is ruder
 
@@ -96,10 +96,10 @@ async def test_out_of_reach_is_said_so() -> None:
 
     assert context.evaluator("team.polite") is polite
     assert OfflineContext([polite]).evaluator("team.polite") is polite
-    for asked in (
+    for requests in (
         context.judge("model", "prompt", schema={}),
         context.post("https://example.org", {}),
         context.embed(["x"], model="m"),
     ):
         with pytest.raises(ScoringError, match="not_available: "):
-            await asked
+            await requests

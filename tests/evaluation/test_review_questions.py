@@ -15,11 +15,11 @@ ALL = [CORRECT, STYLE, TONE, WHY]
 
 
 def test_answers_are_kept_in_the_order_of_the_questions() -> None:
-    given = {"why": "So.", "tone": "kind", "style": 4.5, "correct": False}
+    arguments = {"why": "So.", "tone": "kind", "style": 4.5, "correct": False}
 
-    said = check_answers(ALL, given)
+    answers = check_answers(ALL, arguments)
 
-    assert list(said.items()) == [("correct", False), ("style", 4.5), ("tone", "kind"), ("why", "So.")]
+    assert list(answers.items()) == [("correct", False), ("style", 4.5), ("tone", "kind"), ("why", "So.")]
     assert check_answers(ALL, {"correct": True, "style": None}) == {"correct": True}
 
 

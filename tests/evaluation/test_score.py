@@ -124,9 +124,9 @@ def test_a_list_of_named_scores_is_several_things() -> None:
 
 
 def test_any_other_mapping_is_details_and_its_numbers_and_booleans_are_scores_of_their_own() -> None:
-    said = {"polite": True, "words": 12, "score": 0.5, "tone": "warm", "none": None, "bad": float("nan")}
+    answers = {"polite": True, "words": 12, "score": 0.5, "tone": "warm", "none": None, "bad": float("nan")}
 
-    assert read_result(MappingProxyType(said), "own", 0.7) == [
+    assert read_result(MappingProxyType(answers), "own", 0.7) == [
         kept(details={"polite": True, "words": 12, "score": 0.5, "tone": "warm", "none": None, "bad": None}),
         kept("own.polite", passed=True, score=1.0),
         kept("own.words", score=12.0),

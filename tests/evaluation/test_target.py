@@ -74,10 +74,10 @@ def test_the_text_that_is_looked_at(case: Case, target: str, text: str) -> None:
     ],
 )
 def test_what_is_no_text_is_not_made_one_unasked(case: Case, target: str, why: str) -> None:
-    with pytest.raises(ScoringError) as told:
+    with pytest.raises(ScoringError) as actual:
         Target(target=target).text(case)
 
-    assert str(told.value) == f"needs_text: {why}. Set stringify, or a target that is a string"
+    assert str(actual.value) == f"needs_text: {why}. Set stringify, or a target that is a string"
 
 
 @pytest.mark.parametrize(
@@ -162,10 +162,10 @@ def test_what_is_expected_comes_from_the_row(path: str | None, expected: Any) ->
     ],
 )
 def test_without_it_the_case_is_skipped(path: str | None, why: str) -> None:
-    with pytest.raises(Skip) as told:
+    with pytest.raises(Skip) as actual:
         Target(expected_from=path).expected(answer("x", row={"a": 1}))
 
-    assert str(told.value) == why
+    assert str(actual.value) == why
 
 
 @pytest.mark.parametrize(

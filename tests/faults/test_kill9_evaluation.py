@@ -21,7 +21,7 @@ import pytest
 from palaver.evaluation.plan.plan import PlannedEvaluator
 from palaver.storage.database import Database, open_database
 from palaver.storage.evaluations import repository as evaluations
-from tests.evaluation.runner.local_server import plan, put, variant
+from tests.evaluation.runner.local_server import plan, store_evaluation, variant
 from tests.faults.rounds import IS_FULL_RUN, round_count
 from tests.storage.evaluation_factory import load_cell_rows, load_score_rows
 
@@ -126,7 +126,9 @@ async def test_no_recorded_cell_runs_twice(url: str, tmp_path: Path) -> None:
     chance = random.Random(time.time_ns())
     kills = round_count(2, 10)
     database = open_database(url)
-    await database.write(put, "ev_1", plan(variant("counted"), evaluators=EVALUATORS, concurrency=CONCURRENCY), rows())
+    await database.write(
+        store_evaluation, "ev_1", plan(variant("counted"), evaluators=EVALUATORS, concurrency=CONCURRENCY), rows()
+    )
     seen: list[tuple[set[int], dict[int, int]]] = []
     try:
         with at_work(tmp_path, url) as processes:

@@ -51,7 +51,7 @@ async def test_a_webhook_goes_to_the_address_that_was_looked_at(monkeypatch: pyt
 
     assert (result["status"], result["passed"]) == ("scored", True)
     assert (refused["status"], refused["reason"]) == ("error", "url_refused: This URL may not be fetched from here.")
-    assert [(request.headers["host"], "cookie" in request.headers) for request in fake.asked] == [
+    assert [(request.headers["host"], "cookie" in request.headers) for request in fake.requests] == [
         ("hooks.example", False)
     ]
 
@@ -95,7 +95,7 @@ async def test_a_key_goes_to_its_own_provider_and_is_shown_nowhere(monkeypatch: 
         evaluators = await http.get("/api/evaluators")
 
     assert (scored.json()["passed"], scored.json()["usage"]["input_tokens"]) == (True, 100)
-    assert fake.asked[0].headers["authorization"] == f"Bearer {KEY}"
+    assert fake.requests[0].headers["authorization"] == f"Bearer {KEY}"
     assert "env:OPENAI_API_KEY" in settings.text
     assert [KEY in answer.text for answer in (scored, settings, evaluators)] == [False] * 3
 

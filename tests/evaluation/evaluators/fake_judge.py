@@ -1,4 +1,4 @@
-"""Cases made of messages, and what an evaluator says of them."""
+"""Make cases from messages, and score them with built-in evaluators."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from palaver.evaluation.score import ScoreRecord
 
 
 def call(name: str, arguments: Any = "{}", call_id: str = "c") -> ToolCall:
-    """A call; arguments that are no text become their JSON."""
+    """A call; arguments other than text are encoded as JSON."""
     text = arguments if isinstance(arguments, str) else json.encode(arguments).decode()
     return ToolCall(call_id=call_id, name=name, arguments=text)
 
@@ -30,37 +30,37 @@ def turn(*messages: Message, finish: FinishReason = "stop", **more: Any) -> Turn
 
 def chat(*messages: Message, finish: FinishReason = "stop", **more: Any) -> Case:
     """A chat that answered with these messages."""
-    return talk(turn(*messages, finish=finish), **more)
+    return conversation_case(turn(*messages, finish=finish), **more)
 
 
-def talk(*turns: Turn, **more: Any) -> Case:
+def conversation_case(*turns: Turn, **more: Any) -> Case:
     return make_case(turns=turns, flags=Flags(), **more)
 
 
-def called(*calls: ToolCall, expected: Any = UNSET) -> Case:
-    """A chat that answered with one message of calls."""
+def case_with_calls(*calls: ToolCall, expected: Any = UNSET) -> Case:
+    """A chat that answered with one message of tool calls."""
     return chat(Message.assistant(*calls), expected=expected)
 
 
-async def asked(
+async def score_record(
     key: str, case: Case, parameters: dict[str, Any] | None = None, context: EvaluatorContext | None = None
 ) -> ScoreRecord:
-    """What the built-in evaluator says."""
+    """The only score of a built-in evaluator."""
     bound = built_in()[key].bind(parameters or {}, context or OfflineContext())
     (scored,) = await bound.score(case)
     return scored
 
 
-async def told(
+async def score_summary(
     key: str, case: Case, parameters: dict[str, Any] | None = None, context: EvaluatorContext | None = None
 ) -> tuple[bool | None, float | None, str]:
     """Passed, score and reason."""
-    scored = await asked(key, case, parameters, context)
+    scored = await score_record(key, case, parameters, context)
     return scored.passed, None if scored.score is None else round(scored.score, 4), scored.reason
 
 
-def refused(key: str, parameters: dict[str, Any], context: EvaluatorContext | None = None) -> tuple[str | None, str]:
-    """Where and why these parameters are refused."""
+def bind_error(key: str, parameters: dict[str, Any], context: EvaluatorContext | None = None) -> tuple[str | None, str]:
+    """The pointer and message of the error for these parameters."""
     with pytest.raises(InvalidValue) as error:
         built_in()[key].bind(parameters, context or OfflineContext())
     return error.value.pointer, error.value.message

@@ -7,7 +7,7 @@ import pytest
 from palaver.errors import InvalidValue
 from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.network_context import OfflineContext
-from tests.evaluation.scoring import answer, scored, verdict
+from tests.evaluation.scoring import answer, score_case, verdict
 
 USAGE = {"input_tokens": 100, "output_tokens": 50, "cost": 0.2}
 
@@ -38,7 +38,7 @@ USAGE = {"input_tokens": 100, "output_tokens": 50, "cost": 0.2}
 async def test_within_the_budget(
     key: str, told: dict[str, Any], parameters: dict[str, Any], passed: bool, score: float
 ) -> None:
-    one = await scored(key, answer("x", **told), **parameters)
+    one = await score_case(key, answer("x", **told), **parameters)
 
     assert (one.status, one.passed, one.score) == ("scored", passed, pytest.approx(score))
 
@@ -77,7 +77,7 @@ def test_a_budget_that_is_none_is_refused(key: str, parameters: dict[str, Any], 
 
 
 async def test_what_was_over_is_told() -> None:
-    one = await scored("token_budget", answer("x", usage=USAGE), max_input=10, max_output=60)
+    one = await score_case("token_budget", answer("x", usage=USAGE), max_input=10, max_output=60)
 
     assert (one.reason, one.details) == (
         "over the budget: input_tokens 100 of 10",

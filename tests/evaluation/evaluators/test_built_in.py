@@ -14,7 +14,7 @@ from palaver.evaluation.case import Case
 from palaver.evaluation.evaluator import Evaluator
 from palaver.evaluation.evaluators import KEYS, MODULES, built_in
 from palaver.evaluation.network_context import OfflineContext
-from tests.evaluation.scoring import all_scored, answer
+from tests.evaluation.scoring import answer, score_records
 
 LEAST: dict[str, dict[str, Any]] = {
     "regex": {"pattern": "x"},
@@ -103,7 +103,7 @@ def test_what_is_not_in_the_table_is_not_looked_for() -> None:
 @pytest.mark.parametrize("is_chat", [True, False])
 async def test_none_fails_on_whatever_a_workflow_gave(key: str, is_chat: bool) -> None:
     bound = built_in()[key].bind(LEAST.get(key, {}), OfflineContext())
-    cases: list[Case] = [answer(output, is_chat=is_chat, **told) for output in OUTPUTS for told in EXPECTED]
+    cases: list[Case] = [answer(output, is_chat=is_chat, **actual) for output in OUTPUTS for actual in EXPECTED]
 
     failed = [one.reason for case in cases for one in await bound.score(case) if "evaluator_failed" in one.reason]
 
@@ -116,7 +116,7 @@ TEXT = ["regex", "starts_with", "ends_with", "contains", "contains_any", "contai
 @pytest.mark.parametrize("key", [*TEXT, "exact_match", "levenshtein", "similarity", "semantic_similarity"])
 @pytest.mark.parametrize("output", ["", None, " ", {"role": "assistant", "content": None, "refusal": "No."}], ids=repr)
 async def test_one_that_reads_text_gives_its_ordinary_answer_where_there_is_none(key: str, output: Any) -> None:
-    (one,) = await all_scored(key, answer(output, expected="expected words"), **LEAST.get(key, {}))
+    (one,) = await score_records(key, answer(output, expected="expected words"), **LEAST.get(key, {}))
 
     note = "refusal" if isinstance(output, dict) else "empty"
     assert (one.status, one.passed) == ("scored", False)

@@ -6,7 +6,7 @@ import pytest
 
 from palaver.core.messages import Annotation, Message, Text
 from palaver.evaluation.case import Case
-from tests.evaluation.evaluators.fake_judge import asked, call, chat, refused, told
+from tests.evaluation.evaluators.fake_judge import bind_error, call, chat, score_record, score_summary
 
 HITS = {"hits": [{"url": "https://a.org/one", "text": "Oslo is the capital of Norway."}, {"url": "https://a.org/two"}]}
 
@@ -40,7 +40,7 @@ def noted(*urls: str) -> Text:
     ],
 )
 async def test_markers_are_numbers_of_sources(text: str, parameters: dict[str, Any], expected: Any) -> None:
-    assert await told("citations", answered(text), parameters) == expected
+    assert await score_summary("citations", answered(text), parameters) == expected
 
 
 @pytest.mark.parametrize(
@@ -54,22 +54,22 @@ async def test_markers_are_numbers_of_sources(text: str, parameters: dict[str, A
     ],
 )
 async def test_annotations_are_addresses_of_sources(urls: list[str], expected: Any) -> None:
-    assert await told("citations", answered(noted(*urls))) == expected
+    assert await score_summary("citations", answered(noted(*urls))) == expected
 
 
 async def test_a_file_is_a_source_by_its_id() -> None:
     text = Text(text="So it says.", annotations=(Annotation(kind="file", file_id="file_1"),))
 
-    assert (await asked("citations", answered(text, {"file_id": "file_1", "text": "…"}))).passed
-    assert not (await asked("citations", answered(text, {"file_id": "file_12"}))).passed
+    assert (await score_record("citations", answered(text, {"file_id": "file_1", "text": "…"}))).passed
+    assert not (await score_record("citations", answered(text, {"file_id": "file_12"}))).passed
 
 
 async def test_annotations_and_markers_count_together_or_alone() -> None:
     text = Text(text="So [7].", annotations=(Annotation(kind="url", url="https://a.org/two"),))
 
-    assert await told("citations", answered(text)) == (False, 0.5, "no source for [7]")
-    assert await told("citations", answered(text), {"style": "annotations"}) == (True, 1, "")
-    assert await told("citations", answered(text), {"style": "markers"}) == (False, 0, "no source for [7]")
+    assert await score_summary("citations", answered(text)) == (False, 0.5, "no source for [7]")
+    assert await score_summary("citations", answered(text), {"style": "annotations"}) == (True, 1, "")
+    assert await score_summary("citations", answered(text), {"style": "markers"}) == (False, 0, "no source for [7]")
 
 
 @pytest.mark.parametrize(
@@ -84,22 +84,26 @@ async def test_annotations_and_markers_count_together_or_alone() -> None:
     ],
 )
 async def test_results_of_any_form_are_sources(output: Any, text: str, passed: bool) -> None:
-    assert (await asked("citations", answered(text, output))).passed is passed
+    assert (await score_record("citations", answered(text, output))).passed is passed
 
 
 async def test_an_address_in_a_text_is_a_source_as_a_whole() -> None:
-    found = "Found at https://a.org/one."
+    result = "Found at https://a.org/one."
 
-    assert (await asked("citations", answered(noted("https://a.org/one"), found))).passed
-    assert not (await asked("citations", answered(noted("https://a.org/o"), found))).passed
+    assert (await score_record("citations", answered(noted("https://a.org/one"), result))).passed
+    assert not (await score_record("citations", answered(noted("https://a.org/o"), result))).passed
 
 
 async def test_sources_may_be_inputs() -> None:
     case = chat(Message.assistant("As they say [2]."), inputs={"context": {"docs": ["one", "two"]}, "a.b": ["x"]})
 
-    assert (await asked("citations", case, {"sources": "context.docs"})).passed
-    assert await told("citations", case, {"sources": "a.b"}) == (False, 0, "no source for [2]")
-    assert await told("citations", case, {"sources": "gone"}) == (None, None, "no_sources: the inputs have no 'gone'")
+    assert (await score_record("citations", case, {"sources": "context.docs"})).passed
+    assert await score_summary("citations", case, {"sources": "a.b"}) == (False, 0, "no source for [2]")
+    assert await score_summary("citations", case, {"sources": "gone"}) == (
+        None,
+        None,
+        "no_sources: the inputs have no 'gone'",
+    )
 
 
 async def test_errors_of_tools_are_no_sources() -> None:
@@ -107,7 +111,7 @@ async def test_errors_of_tools_are_no_sources() -> None:
         Message.assistant(call("search")), Message.tool("c", "it broke", is_error=True), Message.assistant("So [1].")
     )
 
-    assert await told("citations", case) == (False, 0, "no source for [1]")
+    assert await score_summary("citations", case) == (False, 0, "no source for [1]")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +124,7 @@ async def test_errors_of_tools_are_no_sources() -> None:
     ],
 )
 async def test_what_is_said_must_stand_in_the_source_where_that_is_asked(text: str, passed: bool) -> None:
-    scored = await asked("citations", answered(text), {"supported": True})
+    scored = await score_record("citations", answered(text), {"supported": True})
 
     assert scored.passed is passed
     assert scored.details == {
@@ -134,12 +138,12 @@ async def test_an_annotation_is_about_the_sentence_that_it_marks() -> None:
     good = Annotation(kind="url", url="https://a.org/one", start=31, end=40)
     bad = Annotation(kind="url", url="https://a.org/one", start=2, end=10)
 
-    assert (await asked("citations", answered(Text(text, (good,))), {"supported": True})).passed
-    assert not (await asked("citations", answered(Text(text, (bad,))), {"supported": True})).passed
+    assert (await score_record("citations", answered(Text(text, (good,))), {"supported": True})).passed
+    assert not (await score_record("citations", answered(Text(text, (bad,))), {"supported": True})).passed
 
 
 async def test_a_text_of_nothing_but_markers_is_read_in_no_time() -> None:
-    scored = await asked("citations", answered("[1]. " * 50_000), {"supported": True})
+    scored = await score_record("citations", answered("[1]. " * 50_000), {"supported": True})
 
     assert scored.passed is False
     assert len(scored.details["citations"]) == 1_000
@@ -157,4 +161,4 @@ async def test_a_text_of_nothing_but_markers_is_read_in_no_time() -> None:
     ],
 )
 def test_what_cannot_be_meant_is_refused(parameters: dict[str, Any], pointer: str) -> None:
-    assert refused("citations", parameters)[0] == pointer
+    assert bind_error("citations", parameters)[0] == pointer

@@ -10,14 +10,14 @@ from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.network_context import OfflineContext
 from palaver.evaluation.score import Score, Skip
-from tests.evaluation.evaluators.fake_judge import asked, chat, refused, told
+from tests.evaluation.evaluators.fake_judge import bind_error, chat, score_record, score_summary
 
 CASE = chat(Message.assistant("please do"))
 
 
 @evaluator(key="team.polite", threshold=0.5)
 def polite(case: Case, words: list[str] = ["please"]) -> float:  # noqa: B006
-    return sum(word in case.text for word in words) / len(words)
+    return sum(term in case.text for term in words) / len(words)
 
 
 @evaluator
@@ -48,12 +48,12 @@ REACH = OfflineContext([polite, several, nothing, breaks])
     ],
 )
 async def test_it_says_what_the_registered_evaluator_says(parameters: dict[str, Any], expected: Any) -> None:
-    assert await told("code", CASE, parameters, REACH) == expected
+    assert await score_summary("code", CASE, parameters, REACH) == expected
 
 
 async def test_what_it_skips_is_skipped_and_its_error_is_one() -> None:
-    assert (await asked("code", CASE, {"ref": "nothing"}, REACH)).status == "skipped"
-    assert (await asked("code", CASE, {"ref": "breaks"}, REACH)).status == "error"
+    assert (await score_record("code", CASE, {"ref": "nothing"}, REACH)).status == "skipped"
+    assert (await score_record("code", CASE, {"ref": "breaks"}, REACH)).status == "error"
 
 
 async def test_several_scores_stay_several() -> None:
@@ -78,4 +78,4 @@ async def test_several_scores_stay_several() -> None:
     ],
 )
 def test_only_registered_names_are_taken_and_no_code(parameters: dict[str, Any], pointer: str) -> None:
-    assert refused("code", parameters, REACH)[0] == pointer
+    assert bind_error("code", parameters, REACH)[0] == pointer

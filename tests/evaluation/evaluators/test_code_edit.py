@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from palaver.core.messages import Data, Message
 from palaver.evaluation.case import Case
-from tests.evaluation.evaluators.fake_judge import asked, chat, refused, told
+from tests.evaluation.evaluators.fake_judge import bind_error, chat, score_record, score_summary
 
 OLD, NEW = "get('/a');", "get('/b');\nfn(state => state);"
 
@@ -22,8 +22,8 @@ def edited(*, expected: Any = UNSET, **over: Any) -> Case:
         **over,
     }
     first = Data(name="code-edit", value={"old": "x", "new": None, "syntax": {"ok": False}, "edits": []})
-    other = Data(name="chart", value={})
-    answer = Message.assistant("Done.", Data(name="code-edit", value=value), other)
+    second = Data(name="chart", value={})
+    answer = Message.assistant("Done.", Data(name="code-edit", value=value), second)
     return chat(Message.assistant(first), answer, expected=expected, inputs={"context": {"expression": OLD}})
 
 
@@ -40,7 +40,7 @@ def edited(*, expected: Any = UNSET, **over: Any) -> Case:
     ],
 )
 async def test_the_last_edit_is_applied_parses_and_changes_something(over: dict[str, Any], expected: Any) -> None:
-    assert await told("code_edit", edited(**over)) == expected
+    assert await score_summary("code_edit", edited(**over)) == expected
 
 
 @pytest.mark.parametrize(
@@ -57,27 +57,27 @@ async def test_the_last_edit_is_applied_parses_and_changes_something(over: dict[
     ],
 )
 async def test_more_may_be_asked_of_it(parameters: dict[str, Any], expected: Any) -> None:
-    assert await told("code_edit", edited(), parameters) == expected
+    assert await score_summary("code_edit", edited(), parameters) == expected
 
 
 async def test_the_code_may_have_to_be_what_is_expected() -> None:
     spaced = {"equals": True, "ignore_space": True}
 
-    assert (await asked("code_edit", edited(expected=NEW), {"equals": True})).passed
-    assert (await asked("code_edit", edited(expected={"code": NEW}), {"equals": True})).passed
-    assert not (await asked("code_edit", edited(expected=NEW + "\n"), {"equals": True})).passed
-    assert (await asked("code_edit", edited(expected=NEW + "\n"), spaced)).passed
-    assert not (await asked("code_edit", edited(expected=NEW, new=None), spaced)).passed
-    assert await told("code_edit", edited(), {"equals": True}) == (
+    assert (await score_record("code_edit", edited(expected=NEW), {"equals": True})).passed
+    assert (await score_record("code_edit", edited(expected={"code": NEW}), {"equals": True})).passed
+    assert not (await score_record("code_edit", edited(expected=NEW + "\n"), {"equals": True})).passed
+    assert (await score_record("code_edit", edited(expected=NEW + "\n"), spaced)).passed
+    assert not (await score_record("code_edit", edited(expected=NEW, new=None), spaced)).passed
+    assert await score_summary("code_edit", edited(), {"equals": True}) == (
         None,
         None,
         "no_expected: the row has no expected answer",
     )
-    assert (await asked("code_edit", edited(expected=3), {"equals": True})).status == "skipped"
+    assert (await score_record("code_edit", edited(expected=3), {"equals": True})).status == "skipped"
 
 
 async def test_another_base_than_the_code_that_was_sent_does_not_pass() -> None:
-    scored = await asked("code_edit", edited(old="other"), {"base_from": "/context/expression"})
+    scored = await score_record("code_edit", edited(old="other"), {"base_from": "/context/expression"})
 
     assert (scored.passed, scored.score) == (False, 0.75)
     assert scored.details == {"checks": {"applied": True, "parses": True, "changed": True, "base": False}}
@@ -87,7 +87,7 @@ async def test_another_base_than_the_code_that_was_sent_does_not_pass() -> None:
 async def test_an_answer_without_an_edit_has_not_passed(parts: list[Data]) -> None:
     case = chat(Message.assistant("Sure.", *parts))
 
-    assert await told("code_edit", case) == (False, 0, "the answer has no code edit")
+    assert await score_summary("code_edit", case) == (False, 0, "the answer has no code edit")
 
 
 @pytest.mark.parametrize(
@@ -99,4 +99,4 @@ async def test_an_answer_without_an_edit_has_not_passed(parts: list[Data]) -> No
     ],
 )
 def test_what_cannot_be_meant_is_refused(parameters: dict[str, Any], pointer: str) -> None:
-    assert refused("code_edit", parameters)[0] == pointer
+    assert bind_error("code_edit", parameters)[0] == pointer

@@ -9,9 +9,9 @@ from palaver.evaluation.case import Case
 from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.network_context import OfflineContext
 from palaver.evaluation.score import Score
-from tests.evaluation.evaluators.fake_judge import asked, call, called, chat, refused, told
+from tests.evaluation.evaluators.fake_judge import bind_error, call, case_with_calls, chat, score_record, score_summary
 
-CASE = called(call("a"))
+CASE = case_with_calls(call("a"))
 YES = {"key": "tool_called", "parameters": {"names": "a"}}
 NO = {"key": "tool_not_called"}
 HALF = {"key": "tool_called", "parameters": {"names": ["a", "b"]}}
@@ -34,13 +34,13 @@ SKIPS = {"key": "tool_arguments", "parameters": {"tool": "a"}}
     ],
 )
 async def test_the_score_is_the_weighted_mean(of: list[Any], parameters: Any, passed: bool, score: float) -> None:
-    scored = await asked("combine", CASE, {"of": of, **parameters})
+    scored = await score_record("combine", CASE, {"of": of, **parameters})
 
     assert (scored.passed, scored.score) == (passed, score)
 
 
 async def test_the_children_are_in_the_details() -> None:
-    scored = await asked("combine", CASE, {"of": [YES, {**NO, "weight": 2}]})
+    scored = await score_record("combine", CASE, {"of": [YES, {**NO, "weight": 2}]})
 
     assert scored.reason == "tool_not_called: called a 1×"
     assert scored.details == {
@@ -70,7 +70,7 @@ async def test_the_children_are_in_the_details() -> None:
 
 
 async def test_where_all_skip_it_skips() -> None:
-    assert await told("combine", CASE, {"of": [SKIPS]}) == (
+    assert await score_summary("combine", CASE, {"of": [SKIPS]}) == (
         None,
         None,
         "all_skipped: no_expected: the row has no expected answer",
@@ -96,18 +96,22 @@ REACH = OfflineContext([breaks, near, both])
 
 
 async def test_an_error_of_one_is_an_error_of_all() -> None:
-    scored = await asked("combine", CASE, {"of": [YES, {"key": "breaks"}]}, REACH)
+    scored = await score_record("combine", CASE, {"of": [YES, {"key": "breaks"}]}, REACH)
 
     assert (scored.status, scored.reason) == ("error", "evaluator_failed: breaks: OSError: gone")
 
 
 async def test_one_that_says_only_a_number_passes_at_the_threshold() -> None:
-    assert await told("combine", CASE, {"of": [{"key": "near"}]}, REACH) == (False, 0.4, "")
-    assert await told("combine", CASE, {"of": [{"key": "near"}], "threshold": 0.4}, REACH) == (True, 0.4, "")
+    assert await score_summary("combine", CASE, {"of": [{"key": "near"}]}, REACH) == (False, 0.4, "")
+    assert await score_summary("combine", CASE, {"of": [{"key": "near"}], "threshold": 0.4}, REACH) == (True, 0.4, "")
 
 
 async def test_one_that_says_several_things_counts_as_one() -> None:
-    assert await told("combine", chat(Message.assistant("Hi")), {"of": [{"key": "both"}]}, REACH) == (False, 0.5, "")
+    assert await score_summary("combine", chat(Message.assistant("Hi")), {"of": [{"key": "both"}]}, REACH) == (
+        False,
+        0.5,
+        "",
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,4 +129,4 @@ async def test_one_that_says_several_things_counts_as_one() -> None:
     ],
 )
 def test_what_cannot_be_meant_is_refused_where_it_stands(parameters: dict[str, Any], pointer: str) -> None:
-    assert refused("combine", parameters)[0] == pointer
+    assert bind_error("combine", parameters)[0] == pointer

@@ -7,7 +7,7 @@ import pytest
 from palaver.errors import InvalidValue
 from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.network_context import OfflineContext
-from tests.evaluation.scoring import answer, scored, verdict
+from tests.evaluation.scoring import answer, score_case, verdict
 
 NAMES = {"starts_with": "prefix", "ends_with": "suffix", "contains": "substring"}
 
@@ -39,8 +39,8 @@ NAMES = {"starts_with": "prefix", "ends_with": "suffix", "contains": "substring"
 async def test_a_needle_is_in_its_place(
     key: str, text: str, needle: str, parameters: dict[str, Any], passed: bool
 ) -> None:
-    by_parameter = await scored(key, answer(text), **{NAMES[key]: needle}, **parameters)
-    by_row = await scored(key, answer(text, expected=needle), **parameters)
+    by_parameter = await score_case(key, answer(text), **{NAMES[key]: needle}, **parameters)
+    by_row = await score_case(key, answer(text, expected=needle), **parameters)
 
     assert (by_parameter.passed, by_parameter.score) == (passed, float(passed))
     assert (by_row.passed, by_row.score) == (passed, float(passed))
@@ -64,7 +64,7 @@ async def test_an_empty_needle_is_refused_and_one_that_a_row_has_is_an_error(key
 async def test_the_note_tells_why_there_is_no_text(key: str) -> None:
     calls = {"role": "assistant", "content": None, "tool_calls": [{"id": "a", "function": {"name": "f"}}]}
 
-    one = await scored(key, answer(calls, expected="x"))
+    one = await score_case(key, answer(calls, expected="x"))
 
     assert (one.passed, one.score) == (False, 0.0)
     assert one.reason.endswith("; no_text")
@@ -89,8 +89,8 @@ async def test_the_note_tells_why_there_is_no_text(key: str) -> None:
 async def test_several_needles_and_the_share_of_those_that_are_there(substrings: Any, share: float) -> None:
     case, by_row = answer("Oslo lies by the fjord"), answer("Oslo lies by the fjord", expected=substrings)
 
-    every = [await scored("contains_all", case, substrings=substrings), await scored("contains_all", by_row)]
-    some = [await scored("contains_any", case, substrings=substrings), await scored("contains_any", by_row)]
+    every = [await score_case("contains_all", case, substrings=substrings), await score_case("contains_all", by_row)]
+    some = [await score_case("contains_any", case, substrings=substrings), await score_case("contains_any", by_row)]
 
     assert [(one.passed, one.score) for one in every] == [(share == 1, share)] * 2
     assert [(one.passed, one.score) for one in some] == [(share > 0, share)] * 2
@@ -126,6 +126,6 @@ async def test_case_and_threshold_are_obeyed() -> None:
 
 
 async def test_those_that_are_missing_are_told() -> None:
-    one = await scored("contains_all", answer("a"), substrings=["a", "b", "c"])
+    one = await score_case("contains_all", answer("a"), substrings=["a", "b", "c"])
 
     assert (one.reason, one.details) == ("not in the text: 'b', 'c'", {"found": ["a"], "missing": ["b", "c"]})

@@ -7,7 +7,7 @@ import pytest
 from palaver.errors import InvalidValue
 from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.network_context import OfflineContext
-from tests.evaluation.scoring import answer, scored, verdict
+from tests.evaluation.scoring import answer, score_case, verdict
 
 CITY = {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}}
 
@@ -47,7 +47,7 @@ CITY = {"type": "object", "required": ["city"], "properties": {"city": {"type": 
     ],
 )
 async def test_json_in_a_text(text: str, kind: str, passed: bool) -> None:
-    one = await scored("contains_json", answer(text), kind=kind)
+    one = await score_case("contains_json", answer(text), kind=kind)
 
     assert (one.status, one.passed, one.score) == ("scored", passed, float(passed))
 
@@ -93,5 +93,7 @@ async def test_the_value_of_a_workflow_is_json_already() -> None:
 
 
 async def test_it_says_what_is_wrong() -> None:
-    assert (await scored("contains_json", answer("no"), kind="object")).reason == "no object in the text"
-    assert (await scored("contains_json", answer("{}"), schema=CITY)).reason.startswith("it does not meet the schema: ")
+    assert (await score_case("contains_json", answer("no"), kind="object")).reason == "no object in the text"
+    assert (await score_case("contains_json", answer("{}"), schema=CITY)).reason.startswith(
+        "it does not meet the schema: "
+    )

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from palaver.core.dialects import write
-from tests.evaluation.scoring import answer, scored, verdict
+from tests.evaluation.scoring import answer, score_case, verdict
 
 
 def call(name: str, arguments: str, call_id: str = "a") -> dict[str, Any]:
@@ -54,7 +54,7 @@ def asks(*calls: dict[str, Any], text: str | None = None) -> dict[str, Any]:
     ],
 )
 async def test_a_chats_text(output: Any, expected: Any, parameters: dict[str, Any], passed: bool) -> None:
-    one = await scored("exact_match", answer(output, expected=expected), **parameters)
+    one = await score_case("exact_match", answer(output, expected=expected), **parameters)
 
     assert (one.status, one.passed, one.score) == ("scored", passed, float(passed))
 
@@ -166,10 +166,10 @@ async def test_one_place_may_be_looked_at(target: str, expected: Any, passed: bo
 
 
 async def test_it_says_where_the_texts_differ_and_why_there_is_none() -> None:
-    assert (await scored("exact_match", answer("Oslo", expected="Osla"))).reason == (
+    assert (await score_case("exact_match", answer("Oslo", expected="Osla"))).reason == (
         "the text differs from what is expected at character 4"
     )
-    assert (await scored("exact_match", answer("", expected="x"))).reason == (
+    assert (await score_case("exact_match", answer("", expected="x"))).reason == (
         "the text differs from what is expected at character 1; empty"
     )
-    assert (await scored("exact_match", answer("x"))).reason == "no_expected: the row has no expected answer"
+    assert (await score_case("exact_match", answer("x"))).reason == "no_expected: the row has no expected answer"

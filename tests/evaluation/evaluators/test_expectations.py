@@ -140,9 +140,9 @@ async def test_a_workflows_value_is_its_json() -> None:
 
 
 async def test_checks_stand_in_the_order_in_which_they_are_written() -> None:
-    found = await became({"max_seconds": 1, "tools": "none", "order": "strict", "text": "http"}, SAID)
+    result = await became({"max_seconds": 1, "tools": "none", "order": "strict", "text": "http"}, SAID)
 
-    assert found == [("max_seconds", True, ""), ("tools", True, ""), ("text", True, "")]
+    assert result == [("max_seconds", True, ""), ("tools", True, ""), ("text", True, "")]
 
 
 @pytest.mark.parametrize("expect", [None, {}])
@@ -151,13 +151,13 @@ async def test_nothing_expected_is_no_check(expect: Any) -> None:
 
 
 async def test_a_turn_that_was_not_reached_has_met_nothing() -> None:
-    left = Turn(reached=False)
+    remaining = Turn(reached=False)
 
-    assert await became({"text": "a", "judge": "b"}, left) == [
+    assert await became({"text": "a", "judge": "b"}, remaining) == [
         ("text", False, "not_reached"),
         ("judge", False, "not_reached"),
     ]
-    assert await became(None, left) == [("reached", False, "not_reached")]
+    assert await became(None, remaining) == [("reached", False, "not_reached")]
 
 
 @pytest.mark.parametrize(
@@ -182,9 +182,9 @@ async def test_a_turn_that_was_not_reached_has_met_nothing() -> None:
     ],
 )
 async def test_what_cannot_be_found_out_is_an_error(expect: Any, check: ExpectationCheck) -> None:
-    said = turn(Message.assistant("a" * 40 + "!" if "text" in expect else '{"a": 1}'))
+    answers = turn(Message.assistant("a" * 40 + "!" if "text" in expect else '{"a": 1}'))
 
-    assert await check_turn(expect, said, OfflineContext()) == [check]
+    assert await check_turn(expect, answers, OfflineContext()) == [check]
 
 
 @pytest.mark.parametrize("expect", [{"txet": "a"}, {"text": 3}, [], "Hi", {"data": {}}, {"tools": [3]}])
@@ -212,7 +212,7 @@ async def test_a_judge_is_asked_for_its_verdict(verdict: Any, check: Expectation
         threads = None
 
         async def judge(self, judge: str, prompt: str, *, schema: Any) -> Any:
-            assert all(told in prompt for told in ("Which?", "The http adaptor", "It is polite."))
+            assert all(actual in prompt for actual in ("Which?", "The http adaptor", "It is polite."))
             return verdict
 
     court: Any = Court()

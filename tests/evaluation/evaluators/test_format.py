@@ -7,7 +7,7 @@ import pytest
 from palaver.errors import InvalidValue
 from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.network_context import OfflineContext
-from tests.evaluation.scoring import answer, scored, verdict
+from tests.evaluation.scoring import answer, score_case, verdict
 
 FENCED = '```json\n{"a": 1}\n```'
 CODE = "So:\n```python\nx = 1\n```\nand\n~~~js\ny = 2\n~~~"
@@ -58,7 +58,7 @@ A = {"type": "object", "required": ["a"]}
     ],
 )
 async def test_a_rule_is_kept(text: str, rules: dict[str, Any], passed: bool) -> None:
-    one = await scored("format", answer(text), **rules)
+    one = await score_case("format", answer(text), **rules)
 
     assert (one.status, one.passed) == ("scored", passed)
 
@@ -112,7 +112,7 @@ async def test_this_is_not(text: str) -> None:
 
 
 async def test_the_score_is_the_share_of_rules_that_are_kept() -> None:
-    one = await scored("format", answer("- a list"), markdown="none", max_chars=100, max_words=2, json=True)
+    one = await score_case("format", answer("- a list"), markdown="none", max_chars=100, max_words=2, json=True)
 
     assert (one.passed, one.score) == (False, 0.25)
     assert one.details == {"json": False, "max_chars": True, "max_words": False, "markdown": False}

@@ -8,7 +8,7 @@ import pytest
 
 from palaver.evaluation.case import Case
 from palaver.testsets.scripts import read_script
-from tests.evaluation.fake_services import completion, online, openai, scored, service
+from tests.evaluation.fake_services import completion, make_context, openai, score_in_context, service
 from tests.evaluation.scoring import answer
 
 TALK: list[dict[str, Any]] = [
@@ -30,8 +30,10 @@ def scripted(goal: str) -> Case:
 async def asked(case: Case, said: Any = REACHED, **parameters: Any) -> tuple[Any, str]:
     said = said if isinstance(said, list) else [said]
     async with service([completion(one) for one in said]) as fake:
-        one = await scored("goal_reached", case, online(openai(fake.url), default_judge="openai/m"), **parameters)
-    prompts = [request.body["messages"][1]["content"] for request in fake.asked]
+        one = await score_in_context(
+            "goal_reached", case, make_context(openai(fake.url), default_judge="openai/m"), **parameters
+        )
+    prompts = [request.body["messages"][1]["content"] for request in fake.requests]
     return one, re.sub(r" \w{16}>>>", ">>>", prompts[0]) if prompts else ""
 
 
@@ -84,9 +86,9 @@ async def test_a_turn_that_there_is_not_is_not_told(said: dict[str, Any], turn: 
 
 
 async def test_of_several_verdicts_the_turn_is_the_one_named_most_often() -> None:
-    said = [{**REACHED, "turn": turn} for turn in (0, 1, 1)]
+    answers = [{**REACHED, "turn": turn} for turn in (0, 1, 1)]
 
-    one, _ = await asked(talk(), said, goal="Any.", samples=3)
+    one, _ = await asked(talk(), answers, goal="Any.", samples=3)
 
     assert (one.passed, one.score, one.details["turn"]) == (True, 1, 1)
 

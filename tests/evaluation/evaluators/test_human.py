@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from palaver.core.messages import Message
-from tests.evaluation.evaluators.fake_judge import asked, chat, refused
+from tests.evaluation.evaluators.fake_judge import bind_error, chat, score_record
 
 QUESTION = {"key": "correct", "type": "boolean"}
 
 
 async def test_it_is_skipped_until_people_have_answered() -> None:
-    scored = await asked("human", chat(Message.assistant("Hi")), {"questions": [QUESTION]})
+    scored = await score_record("human", chat(Message.assistant("Hi")), {"questions": [QUESTION]})
 
     assert (scored.status, scored.reason) == ("skipped", "awaiting_review: 1 questions wait for a person")
 
@@ -25,7 +25,7 @@ async def test_it_is_skipped_until_people_have_answered() -> None:
     ],
 )
 async def test_questions_of_each_type_are_taken(question: dict[str, Any]) -> None:
-    assert (await asked("human", chat(), {"questions": [QUESTION, question]})).status == "skipped"
+    assert (await score_record("human", chat(), {"questions": [QUESTION, question]})).status == "skipped"
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ async def test_questions_of_each_type_are_taken(question: dict[str, Any]) -> Non
     ],
 )
 def test_a_question_that_cannot_be_asked_is_refused(question: dict[str, Any], pointer: str) -> None:
-    assert refused("human", {"questions": [QUESTION, question]})[0] == pointer
+    assert bind_error("human", {"questions": [QUESTION, question]})[0] == pointer

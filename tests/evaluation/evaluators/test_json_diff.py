@@ -7,7 +7,7 @@ import pytest
 from palaver.errors import InvalidValue
 from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.network_context import OfflineContext
-from tests.evaluation.scoring import answer, scored, verdict
+from tests.evaluation.scoring import answer, score_case, verdict
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ from tests.evaluation.scoring import answer, scored, verdict
     ],
 )
 async def test_the_share_of_equal_leaves(actual: Any, expected: Any, parameters: dict[str, Any], score: float) -> None:
-    one = await scored("json_diff", answer(actual, is_chat=False, expected=expected), **parameters)
+    one = await score_case("json_diff", answer(actual, is_chat=False, expected=expected), **parameters)
 
     assert (one.status, one.score, one.passed) == ("scored", score, score >= 0.5)
 
@@ -63,7 +63,7 @@ async def test_the_json_may_stand_in_a_chats_text() -> None:
     assert await verdict("json_diff", answer('So: {"a": 1}', expected={"a": 1})) is True
     assert await verdict("json_diff", answer("none", expected={"a": 1})) is False
     assert await verdict("json_diff", answer("", expected={"a": 1})) is False
-    assert (await scored("json_diff", answer("none", expected={"a": 1}))).reason == "there is no JSON in the answer"
+    assert (await score_case("json_diff", answer("none", expected={"a": 1}))).reason == "there is no JSON in the answer"
 
 
 async def test_what_cannot_be_compared_is_not_scored() -> None:
@@ -78,7 +78,7 @@ async def test_the_threshold_may_be_another() -> None:
 
 
 async def test_what_differs_is_told() -> None:
-    one = await scored("json_diff", answer('{"a": 1, "b": 3, "d": [1]}', expected={"a": 2, "b": 3, "c": {"x": 1}}))
+    one = await score_case("json_diff", answer('{"a": 1, "b": 3, "d": [1]}', expected={"a": 2, "b": 3, "c": {"x": 1}}))
 
     assert one.reason == "1 different, 1 missing, 1 extra"
     assert one.details == {"different": ["a"], "missing": ["c.x"], "extra": ["d[0]"]}

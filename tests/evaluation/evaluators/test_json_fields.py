@@ -7,7 +7,7 @@ import pytest
 from palaver.errors import InvalidValue
 from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.network_context import OfflineContext
-from tests.evaluation.scoring import answer, scored, verdict
+from tests.evaluation.scoring import answer, score_case, verdict
 
 CITY = '{"city": "Oslo", "n": 2, "none": null, "list": [{"x": true}], "a.b": "dotted"}'
 
@@ -38,8 +38,8 @@ CITY = '{"city": "Oslo", "n": 2, "none": null, "list": [{"x": true}], "a.b": "do
     ],
 )
 async def test_one_field(output: Any, path: str, equals: Any, passed: bool) -> None:
-    by_parameter = await scored("json_field_match", answer(output), path=path, equals=equals)
-    by_row = await scored("json_field_match", answer(output, expected=equals), path=path)
+    by_parameter = await score_case("json_field_match", answer(output), path=path, equals=equals)
+    by_row = await score_case("json_field_match", answer(output, expected=equals), path=path)
 
     assert (by_parameter.status, by_parameter.passed, by_parameter.score) == ("scored", passed, float(passed))
     assert (by_row.status, by_row.passed, by_row.score) == ("scored", passed, float(passed))
@@ -110,7 +110,7 @@ def test_what_is_no_path_is_refused(key: str, parameters: dict[str, Any], pointe
 async def test_several_fields(
     output: str, expected: Any, fields: list[str] | None, score: float, details: dict[str, bool] | None
 ) -> None:
-    one = await scored("json_multi_field_match", answer(output, expected=expected), fields=fields)
+    one = await score_case("json_multi_field_match", answer(output, expected=expected), fields=fields)
 
     assert (one.status, one.passed, one.score) == ("scored", score == 1, score)
     assert details is None or one.details == details
@@ -129,4 +129,4 @@ async def test_a_threshold_may_be_lower_than_all() -> None:
 
     assert await verdict("json_multi_field_match", case) is False
     assert await verdict("json_multi_field_match", case, threshold=0.5) is True
-    assert (await scored("json_multi_field_match", case)).reason == "not as expected: b"
+    assert (await score_case("json_multi_field_match", case)).reason == "not as expected: b"

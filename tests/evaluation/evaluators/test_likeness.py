@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.evaluation.evaluators.text import ngram_similarity
-from tests.evaluation.scoring import answer, scored, verdict
+from tests.evaluation.scoring import answer, score_case, verdict
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from tests.evaluation.scoring import answer, scored, verdict
     ],
 )
 async def test_how_alike_they_are(key: str, text: str, expected: str, score: float) -> None:
-    one = await scored(key, answer(text, expected=expected))
+    one = await score_case(key, answer(text, expected=expected))
 
     assert (one.status, one.score) == ("scored", pytest.approx(score))
     assert one.passed == (score >= (0.8 if key == "semantic_similarity" else 0.5))
@@ -56,17 +56,19 @@ async def test_the_common_parameters_hold(key: str) -> None:
 
 
 async def test_near_texts_are_nearer_than_far_ones() -> None:
-    near = await scored("semantic_similarity", answer("The cat sat on the mat", expected="A cat sat on a mat"))
-    far = await scored("semantic_similarity", answer("The cat sat on the mat", expected="Taxes are due in May"))
+    similar = await score_case("semantic_similarity", answer("The cat sat on the mat", expected="A cat sat on a mat"))
+    different = await score_case(
+        "semantic_similarity", answer("The cat sat on the mat", expected="Taxes are due in May")
+    )
 
-    assert near.score is not None
-    assert far.score is not None
-    assert 0 <= far.score < 0.3 < near.score < 1
+    assert similar.score is not None
+    assert different.score is not None
+    assert 0 <= different.score < 0.3 < similar.score < 1
 
 
 @pytest.mark.parametrize("model", ["local:small", "text-embedding-9"])
 async def test_a_model_that_cannot_be_asked_is_an_error_and_no_score(model: str) -> None:
-    one = await scored("semantic_similarity", answer("a", expected="b"), model=model)
+    one = await score_case("semantic_similarity", answer("a", expected="b"), model=model)
 
     assert (one.status, one.score) == ("error", None)
     assert one.reason == f"not_available: the model {model!r} cannot be asked here; ngram is always there"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from palaver.core.messages import Message
-from tests.evaluation.evaluators.fake_judge import asked, call, called, chat, refused, told
+from tests.evaluation.evaluators.fake_judge import bind_error, call, case_with_calls, chat, score_record, score_summary
 
 
 @pytest.mark.parametrize(
@@ -29,20 +29,24 @@ from tests.evaluation.evaluators.fake_judge import asked, call, called, chat, re
 async def test_no_call_is_made_more_often_than_it_may(
     calls: list[str], parameters: dict[str, Any], expected: Any
 ) -> None:
-    case = called(*[call("search", text, f"c{place}") for place, text in enumerate(calls)])
+    case = case_with_calls(*[call("search", text, f"c{index}") for index, text in enumerate(calls)])
 
-    assert await told("no_repeated_tool_call", case, parameters) == expected
+    assert await score_summary("no_repeated_tool_call", case, parameters) == expected
 
 
 async def test_two_tools_with_the_same_arguments_are_two_calls() -> None:
-    assert await told("no_repeated_tool_call", called(call("a"), call("b", "{}", "d"))) == (True, 1, "")
+    assert await score_summary("no_repeated_tool_call", case_with_calls(call("a"), call("b", "{}", "d"))) == (
+        True,
+        1,
+        "",
+    )
 
 
 async def test_calls_of_all_messages_count_together() -> None:
     case = chat(Message.assistant(call("a")), Message.tool("c", 1), Message.assistant(call("a", "{}", "d")))
 
-    assert (await asked("no_repeated_tool_call", case)).details == {"repeated": [{"name": "a", "times": 2}]}
+    assert (await score_record("no_repeated_tool_call", case)).details == {"repeated": [{"name": "a", "times": 2}]}
 
 
 def test_a_call_may_be_made_once_at_least() -> None:
-    assert refused("no_repeated_tool_call", {"max": 0})[0] == "/parameters/max"
+    assert bind_error("no_repeated_tool_call", {"max": 0})[0] == "/parameters/max"

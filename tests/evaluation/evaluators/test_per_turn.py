@@ -9,7 +9,15 @@ from palaver.core.messages import Message, Usage
 from palaver.evaluation.case import Case
 from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.network_context import OfflineContext
-from tests.evaluation.evaluators.fake_judge import asked, call, chat, refused, talk, told, turn
+from tests.evaluation.evaluators.fake_judge import (
+    bind_error,
+    call,
+    chat,
+    conversation_case,
+    score_record,
+    score_summary,
+    turn,
+)
 
 SEARCHED = turn(Message.assistant(call("search")), user=Message.user("one"))
 SAID = turn(Message.assistant("Hi"), user=Message.user("two"))
@@ -31,43 +39,47 @@ CALLS = {"evaluator": {"key": "tool_called", "parameters": {"names": "search"}}}
     ],
 )
 async def test_turns_are_scored_one_by_one(turns: list[Any], aggregate: str, expected: Any) -> None:
-    assert await told("per_turn", talk(*turns), {**CALLS, "aggregate": aggregate}) == expected
+    assert await score_summary("per_turn", conversation_case(*turns), {**CALLS, "aggregate": aggregate}) == expected
 
 
 async def test_a_plain_case_is_one_turn() -> None:
-    assert await told("per_turn", chat(Message.assistant(call("search"))), CALLS) == (True, 1, "")
+    assert await score_summary("per_turn", chat(Message.assistant(call("search"))), CALLS) == (True, 1, "")
 
 
 async def test_what_is_skipped_in_a_turn_is_left_out_of_it() -> None:
     budget = {"evaluator": {"key": "token_budget", "parameters": {"max_total": 5}}}
-    known = turn(Message.assistant("Hi"), usage=Usage(input_tokens=1, output_tokens=1))
+    existing = turn(Message.assistant("Hi"), usage=Usage(input_tokens=1, output_tokens=1))
 
-    assert await told("per_turn", talk(known, SAID), budget) == (True, 1, "")
-    assert await told("per_turn", talk(SAID), budget) == (None, None, "no_turns: there is no turn that could be scored")
+    assert await score_summary("per_turn", conversation_case(existing, SAID), budget) == (True, 1, "")
+    assert await score_summary("per_turn", conversation_case(SAID), budget) == (
+        None,
+        None,
+        "no_turns: there is no turn that could be scored",
+    )
 
 
 async def test_a_turn_is_a_case_with_all_before_it_as_history() -> None:
-    seen: list[Any] = []
+    observed: list[Any] = []
 
     @evaluator
     async def looks(case: Case) -> bool:
-        seen.append(([message.text for message in case.history], case.text, len(case.turns), case.expected))
+        observed.append(([message.text for message in case.history], case.text, len(case.turns), case.expected))
         return True
 
-    case = talk(
+    case = conversation_case(
         turn(Message.assistant("A"), user=Message.user("a")),
         turn(Message.assistant("B"), user=Message.user("b")),
         history=[Message.system("s")],
         expected="E",
     )
-    scored = await asked("per_turn", case, {"evaluator": {"key": "looks"}}, OfflineContext([looks]))
+    scored = await score_record("per_turn", case, {"evaluator": {"key": "looks"}}, OfflineContext([looks]))
 
     assert scored.passed
-    assert seen == [(["s", "a"], "A", 1, "E"), (["s", "a", "A", "b"], "B", 1, "E")]
+    assert observed == [(["s", "a"], "A", 1, "E"), (["s", "a", "A", "b"], "B", 1, "E")]
 
 
 async def test_the_scores_of_each_turn_are_in_the_details() -> None:
-    scored = await asked("per_turn", talk(SEARCHED, LEFT), CALLS)
+    scored = await score_record("per_turn", conversation_case(SEARCHED, LEFT), CALLS)
 
     assert scored.details == {
         "turns": [
@@ -99,4 +111,4 @@ async def test_the_scores_of_each_turn_are_in_the_details() -> None:
     ],
 )
 def test_what_cannot_be_meant_is_refused(parameters: dict[str, Any], pointer: str) -> None:
-    assert refused("per_turn", parameters)[0] == pointer
+    assert bind_error("per_turn", parameters)[0] == pointer

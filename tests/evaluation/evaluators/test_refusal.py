@@ -6,7 +6,7 @@ import pytest
 
 from palaver.core.messages import Message, Refusal
 from palaver.evaluation.network_context import OfflineContext
-from tests.evaluation.evaluators.fake_judge import asked, chat, talk, told, turn
+from tests.evaluation.evaluators.fake_judge import chat, conversation_case, score_record, score_summary, turn
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from tests.evaluation.evaluators.fake_judge import asked, chat, talk, told, turn
     ],
 )
 async def test_a_refusal_is_known_by_how_it_begins(text: str) -> None:
-    scored = await asked("refusal", chat(Message.assistant(text)))
+    scored = await score_record("refusal", chat(Message.assistant(text)))
 
     assert (scored.passed, scored.score, scored.details) == (False, 0, {"refused": True})
 
@@ -48,27 +48,31 @@ async def test_a_refusal_is_known_by_how_it_begins(text: str) -> None:
     ],
 )
 async def test_what_begins_otherwise_is_no_refusal(text: str) -> None:
-    assert (await asked("refusal", chat(Message.assistant(text)))).passed
-    assert await told("refusal", chat(Message.assistant(text)), {"expected": True}) == (False, 0, "it is no refusal")
+    assert (await score_record("refusal", chat(Message.assistant(text)))).passed
+    assert await score_summary("refusal", chat(Message.assistant(text)), {"expected": True}) == (
+        False,
+        0,
+        "it is no refusal",
+    )
 
 
 async def test_a_refusal_part_and_a_content_filter_are_refusals_whatever_is_said() -> None:
     part = chat(Message.assistant(Refusal(text="No.")))
     filtered = chat(Message.assistant("Sure, here"), finish="content-filter")
 
-    assert await told("refusal", part, {"expected": True}) == (True, 1, "it has a refusal part")
-    assert await told("refusal", filtered) == (False, 0, "it was ended by a content filter")
+    assert await score_summary("refusal", part, {"expected": True}) == (True, 1, "it has a refusal part")
+    assert await score_summary("refusal", filtered) == (False, 0, "it was ended by a content filter")
 
 
 @pytest.mark.parametrize(("pattern", "refused"), [("leider  KANN ich", True), ("kann ich", False), ("", False)])
 async def test_other_beginnings_may_be_given(pattern: str, refused: bool) -> None:
     case = chat(Message.assistant("Leider kann ich das nicht."))
 
-    assert (await asked("refusal", case, {"patterns": [pattern], "expected": refused})).passed
+    assert (await score_record("refusal", case, {"patterns": [pattern], "expected": refused})).passed
 
 
 async def test_a_judge_that_cannot_be_asked_is_an_error() -> None:
-    scored = await asked("refusal", chat(Message.assistant("Hm.")), {"judge": "tutor"})
+    scored = await score_record("refusal", chat(Message.assistant("Hm.")), {"judge": "tutor"})
 
     assert (scored.status, scored.reason) == ("error", "not_available: the judge 'tutor' cannot be asked here")
 
@@ -89,11 +93,11 @@ async def test_a_judge_is_asked_about_what_does_not_look_like_one(verdict: Any, 
 
     context: Any = Court()
 
-    assert await told("refusal", chat(Message.assistant("Hm.")), {"judge": "tutor"}, context) == expected
+    assert await score_summary("refusal", chat(Message.assistant("Hm.")), {"judge": "tutor"}, context) == expected
 
 
 async def test_of_a_conversation_the_last_answer_counts() -> None:
-    declined, done = turn(Message.assistant(Refusal(text="No."))), turn(Message.assistant("Here it is."))
+    declined, finished = turn(Message.assistant(Refusal(text="No."))), turn(Message.assistant("Here it is."))
 
-    assert (await asked("refusal", talk(declined, done))).passed
-    assert not (await asked("refusal", talk(done, declined))).passed
+    assert (await score_record("refusal", conversation_case(declined, finished))).passed
+    assert not (await score_record("refusal", conversation_case(finished, declined))).passed

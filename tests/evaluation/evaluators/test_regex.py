@@ -7,7 +7,7 @@ import pytest
 from palaver.errors import InvalidValue
 from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.network_context import OfflineContext
-from tests.evaluation.scoring import answer, scored, verdict
+from tests.evaluation.scoring import answer, score_case, verdict
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ from tests.evaluation.scoring import answer, scored, verdict
     ],
 )
 async def test_a_pattern_on_a_text(text: str, parameters: dict[str, Any], passed: bool) -> None:
-    one = await scored("regex", answer(text), **parameters)
+    one = await score_case("regex", answer(text), **parameters)
 
     assert (one.status, one.passed, one.score) == ("scored", passed, float(passed))
 
@@ -66,14 +66,14 @@ def test_what_is_no_pattern_is_refused_before_any_case(parameters: dict[str, Any
 
 
 async def test_a_pattern_that_would_never_end_is_an_error_after_a_tenth_of_a_second() -> None:
-    one = await scored("regex", answer("a" * 300 + "-"), pattern=r"(\w+)(\w+)(\w+)(\w+)(\w+)\1\2\3-.")
+    one = await score_case("regex", answer("a" * 300 + "-"), pattern=r"(\w+)(\w+)(\w+)(\w+)(\w+)\1\2\3-.")
 
     assert (one.status, one.reason) == ("error", "regex_timeout: the pattern took more than 0.1 s for this text")
     assert one.seconds < 5
 
 
 async def test_it_tells_where_it_matched() -> None:
-    one = await scored("regex", answer("Answer: 42"), pattern=r"\d+")
+    one = await score_case("regex", answer("Answer: 42"), pattern=r"\d+")
 
     assert (one.reason, one.details) == ("the pattern matches at character 9", {"start": 8, "end": 10})
 

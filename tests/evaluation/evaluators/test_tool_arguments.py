@@ -6,9 +6,9 @@ import pytest
 from msgspec import UNSET
 
 from palaver.core.messages import Message
-from tests.evaluation.evaluators.fake_judge import asked, call, called, chat, refused, told
+from tests.evaluation.evaluators.fake_judge import bind_error, call, case_with_calls, chat, score_record, score_summary
 
-CASE = called(
+CASE = case_with_calls(
     call("search", '{"q": "a", "n": 1}', "c1"),
     call("fetch", {"url": "u"}, "c2"),
     call("search", '{"n":1.0,"q":"b"}', "c3"),
@@ -47,7 +47,7 @@ OTHERS = "the arguments of search are others"
     ],
 )
 async def test_arguments_fit(parameters: dict[str, Any], expected: Any) -> None:
-    assert await told("tool_arguments", CASE, {"tool": "search", **parameters}) == expected
+    assert await score_summary("tool_arguments", CASE, {"tool": "search", **parameters}) == expected
 
 
 @pytest.mark.parametrize(
@@ -73,19 +73,21 @@ async def test_arguments_fit(parameters: dict[str, Any], expected: Any) -> None:
     ],
 )
 async def test_without_arguments_those_of_the_expected_call_are_wanted(expected: Any, said: Any) -> None:
-    case = called(call("search", {"n": 1, "q": "a"}), call("search", {"n": 1, "q": "b"}, "d"), expected=expected)
+    case = case_with_calls(
+        call("search", {"n": 1, "q": "a"}), call("search", {"n": 1, "q": "b"}, "d"), expected=expected
+    )
 
-    assert await told("tool_arguments", case, {"tool": "search"}) == said
+    assert await score_summary("tool_arguments", case, {"tool": "search"}) == said
 
 
 async def test_what_is_expected_may_stand_in_another_column() -> None:
     case = chat(Message.assistant(call("search", {"q": 1})), row={"calls": [{"name": "search", "arguments": {"q": 1}}]})
 
-    assert await told("tool_arguments", case, {"tool": "search", "expected_from": "calls"}) == (True, 1, "")
+    assert await score_summary("tool_arguments", case, {"tool": "search", "expected_from": "calls"}) == (True, 1, "")
 
 
 async def test_each_call_is_in_the_details_with_its_exact_text() -> None:
-    scored = await asked("tool_arguments", CASE, {"tool": "search", "arguments": {"q": "b", "n": 1}})
+    scored = await score_record("tool_arguments", CASE, {"tool": "search", "arguments": {"q": "b", "n": 1}})
 
     assert scored.details == {
         "calls": [
@@ -108,4 +110,4 @@ async def test_each_call_is_in_the_details_with_its_exact_text() -> None:
     ],
 )
 def test_what_cannot_be_meant_is_refused(parameters: dict[str, Any], pointer: str) -> None:
-    assert refused("tool_arguments", {"tool": "search", **parameters})[0] == pointer
+    assert bind_error("tool_arguments", {"tool": "search", **parameters})[0] == pointer

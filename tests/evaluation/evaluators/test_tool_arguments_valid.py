@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from palaver.core.messages import Message
-from tests.evaluation.evaluators.fake_judge import asked, call, called, chat, refused, told
+from tests.evaluation.evaluators.fake_judge import bind_error, call, case_with_calls, chat, score_record, score_summary
 
 SCHEMAS = {"search": {"type": "object", "required": ["q"]}}
 
@@ -23,23 +23,23 @@ SCHEMAS = {"search": {"type": "object", "required": ["q"]}}
     ],
 )
 async def test_every_call_has_valid_arguments(arguments: list[str], expected: Any) -> None:
-    case = called(*[call("search", text, f"c{place}") for place, text in enumerate(arguments)])
+    case = case_with_calls(*[call("search", text, f"c{index}") for index, text in enumerate(arguments)])
 
-    assert await told("tool_arguments_valid", case, {"schemas": SCHEMAS}) == expected
+    assert await score_summary("tool_arguments_valid", case, {"schemas": SCHEMAS}) == expected
 
 
 async def test_without_a_schema_any_json_is_valid() -> None:
-    case = called(call("a", ""), call("b", "[1]", "d"), call("c", "3", "e"), call("d", "nonsense", "f"))
+    case = case_with_calls(call("a", ""), call("b", "[1]", "d"), call("c", "3", "e"), call("d", "nonsense", "f"))
 
-    scored = await asked("tool_arguments_valid", case)
+    scored = await score_record("tool_arguments_valid", case)
 
     assert (scored.passed, scored.score, scored.reason) == (False, 0.75, "d: the arguments are not JSON")
     assert scored.details == {"faults": [{"index": 3, "name": "d", "faults": ["the arguments are not JSON"]}]}
 
 
 async def test_an_answer_without_calls_is_valid() -> None:
-    assert await told("tool_arguments_valid", chat(Message.assistant("Hi"))) == (True, 1, "")
+    assert await score_summary("tool_arguments_valid", chat(Message.assistant("Hi"))) == (True, 1, "")
 
 
 def test_a_faulty_schema_is_refused_where_it_stands() -> None:
-    assert refused("tool_arguments_valid", {"schemas": {"a/b": {"type": 1}}})[0] == "/parameters/schemas/a~1b"
+    assert bind_error("tool_arguments_valid", {"schemas": {"a/b": {"type": 1}}})[0] == "/parameters/schemas/a~1b"

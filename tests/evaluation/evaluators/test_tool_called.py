@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from palaver.core.messages import Message
-from tests.evaluation.evaluators.fake_judge import asked, call, called, chat, refused, told
+from tests.evaluation.evaluators.fake_judge import bind_error, call, case_with_calls, chat, score_record, score_summary
 
-TWICE = called(call("search", {"q": "a", "n": 1}, "c1"), call("fetch", "{", "c2"), call("search", {"q": "b"}, "c3"))
+TWICE = case_with_calls(
+    call("search", {"q": "a", "n": 1}, "c1"), call("fetch", "{", "c2"), call("search", {"q": "b"}, "c3")
+)
 
 
 @pytest.mark.parametrize(
@@ -40,11 +42,11 @@ TWICE = called(call("search", {"q": "a", "n": 1}, "c1"), call("fetch", "{", "c2"
 async def test_names_are_called_as_often_as_they_should(
     parameters: dict[str, Any], passed: bool, score: float, reason: str
 ) -> None:
-    assert await told("tool_called", TWICE, parameters) == (passed, score, reason)
+    assert await score_summary("tool_called", TWICE, parameters) == (passed, score, reason)
 
 
 async def test_an_answer_without_calls_has_called_nothing() -> None:
-    assert await told("tool_called", chat(Message.assistant("Hi")), {"names": "search"}) == (
+    assert await score_summary("tool_called", chat(Message.assistant("Hi")), {"names": "search"}) == (
         False,
         0,
         "called search 0×; wanted 1 or more",
@@ -52,7 +54,7 @@ async def test_an_answer_without_calls_has_called_nothing() -> None:
 
 
 async def test_the_counts_are_in_the_details() -> None:
-    assert (await asked("tool_called", TWICE, {"names": ["search", "save"]})).details == {
+    assert (await score_record("tool_called", TWICE, {"names": ["search", "save"]})).details == {
         "counts": {"search": 2, "save": 0}
     }
 
@@ -69,4 +71,4 @@ async def test_the_counts_are_in_the_details() -> None:
     ],
 )
 def test_what_cannot_be_meant_is_refused(parameters: dict[str, Any], pointer: str) -> None:
-    assert refused("tool_called", parameters)[0] == pointer
+    assert bind_error("tool_called", parameters)[0] == pointer

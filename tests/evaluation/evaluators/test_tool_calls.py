@@ -158,24 +158,24 @@ A, B, C = made("a"), made("b"), made("c")
 def test_a_sequence_is_compared_by_its_mode(
     calls: list[CaseToolCall], names: str, mode: SequenceMode, passed: bool, score: float
 ) -> None:
-    found = compare_calls(calls, [ExpectedCall(name=name) for name in names], mode=mode, match="ignore")
+    result = compare_calls(calls, [ExpectedCall(name=name) for name in names], mode=mode, match="ignore")
 
-    assert (found.passed, found.score) == (passed, score)
+    assert (result.passed, result.score) == (passed, score)
 
 
 def test_each_wanted_call_takes_the_first_fitting_one_that_is_free() -> None:
     first, second, third = made("a", '{"n": 1}'), made("a", '{"n": 2}'), made("b")
-    wanted = [ExpectedCall(name="a", arguments={"n": 2}), ExpectedCall(name="a"), ExpectedCall(name="a")]
+    expected_calls = [ExpectedCall(name="a", arguments={"n": 2}), ExpectedCall(name="a"), ExpectedCall(name="a")]
 
-    found = compare_calls([first, second, third], wanted, mode="superset", match="exact")
+    result = compare_calls([first, second, third], expected_calls, mode="superset", match="exact")
 
-    assert (found.passed, found.score) == (False, 2 / 3)
-    assert found.missing == (wanted[2],)
-    assert found.unexpected == (third,)
+    assert (result.passed, result.score) == (False, 2 / 3)
+    assert result.missing == (expected_calls[2],)
+    assert result.unexpected == (third,)
 
 
 def test_a_wanted_call_may_say_itself_how_its_arguments_have_to_fit() -> None:
-    wanted = [ExpectedCall(name="a", arguments={"n": 1}, match="subset")]
+    expected_calls = [ExpectedCall(name="a", arguments={"n": 1}, match="subset")]
 
-    assert compare_calls([made("a", '{"n": 1, "m": 2}')], wanted, mode="strict", match="exact").passed
-    assert not compare_calls([made("a", '{"n": 2}')], wanted, mode="strict", match="ignore").passed
+    assert compare_calls([made("a", '{"n": 1, "m": 2}')], expected_calls, mode="strict", match="exact").passed
+    assert not compare_calls([made("a", '{"n": 2}')], expected_calls, mode="strict", match="ignore").passed

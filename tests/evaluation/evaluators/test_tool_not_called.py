@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from palaver.core.messages import Message
-from tests.evaluation.evaluators.fake_judge import call, called, chat, refused, told
+from tests.evaluation.evaluators.fake_judge import bind_error, call, case_with_calls, chat, score_summary
 
-CASE = called(call("search"), call("search", "{", "d"), call("fetch", "{}", "e"))
+CASE = case_with_calls(call("search"), call("search", "{", "d"), call("fetch", "{}", "e"))
 
 
 @pytest.mark.parametrize(
@@ -20,16 +20,16 @@ CASE = called(call("search"), call("search", "{", "d"), call("fetch", "{}", "e")
     ],
 )
 async def test_none_of_them_is_called(parameters: dict[str, Any], expected: Any) -> None:
-    assert await told("tool_not_called", CASE, parameters) == expected
+    assert await score_summary("tool_not_called", CASE, parameters) == expected
 
 
 async def test_an_answer_without_calls_has_called_none() -> None:
-    assert await told("tool_not_called", chat(Message.assistant("Hi"))) == (True, 1, "")
-    assert await told("tool_not_called", chat()) == (True, 1, "")
+    assert await score_summary("tool_not_called", chat(Message.assistant("Hi"))) == (True, 1, "")
+    assert await score_summary("tool_not_called", chat()) == (True, 1, "")
 
 
 def test_no_names_at_all_are_refused_as_they_might_mean_any() -> None:
-    assert refused("tool_not_called", {"names": []}) == (
+    assert bind_error("tool_not_called", {"names": []}) == (
         "/parameters/names",
         "Name a tool, or leave names out for any tool.",
     )

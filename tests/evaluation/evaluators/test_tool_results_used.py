@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from palaver.core.messages import Message, Text, ToolResult
-from tests.evaluation.evaluators.fake_judge import asked, call, chat, told
+from tests.evaluation.evaluators.fake_judge import call, chat, score_record, score_summary
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ async def test_a_result_is_used_if_a_piece_of_it_is_said_afterwards(output: Any,
     case = chat(Message.assistant(call("weather")), Message.tool("c", output), Message.assistant(text))
 
     expected = (True, 1, "") if used else (False, 0, "not used: the result of weather")
-    assert await told("tool_results_used", case) == expected
+    assert await score_summary("tool_results_used", case) == expected
 
 
 async def test_what_was_said_before_does_not_use_it() -> None:
@@ -44,7 +44,7 @@ async def test_what_was_said_before_does_not_use_it() -> None:
         Message.assistant("It is warm."),
     )
 
-    assert await told("tool_results_used", case) == (False, 0, "not used: the result of weather")
+    assert await score_summary("tool_results_used", case) == (False, 0, "not used: the result of weather")
 
 
 async def test_a_result_may_be_used_in_a_later_call() -> None:
@@ -56,7 +56,7 @@ async def test_a_result_may_be_used_in_a_later_call() -> None:
         Message.assistant(call("say", '{"n": "fort\\u0079"}', "c3")),
     )
 
-    scored = await asked("tool_results_used", case)
+    scored = await score_record("tool_results_used", case)
 
     assert (scored.passed, scored.score) == (False, 0.5)
     assert scored.details == {
@@ -74,7 +74,7 @@ async def test_escapes_in_later_arguments_hide_nothing() -> None:
         Message.assistant(call("load", '{"name": "M\\u00fcller"}', "d")),
     )
 
-    assert await told("tool_results_used", case) == (True, 1, "")
+    assert await score_summary("tool_results_used", case) == (True, 1, "")
 
 
 async def test_errors_are_no_results_and_parallel_results_are_looked_at_each() -> None:
@@ -91,23 +91,23 @@ async def test_errors_are_no_results_and_parallel_results_are_looked_at_each() -
         Message.assistant("Only Bergen."),
     )
 
-    assert await told("tool_results_used", case) == (False, 0.5, "not used: the result of a")
+    assert await score_summary("tool_results_used", case) == (False, 0.5, "not used: the result of a")
 
 
 async def test_without_results_there_is_nothing_to_use() -> None:
-    assert await told("tool_results_used", chat(Message.assistant("Hi"))) == (True, 1, "")
-    assert await told("tool_results_used", chat(Message.assistant(call("a")))) == (True, 1, "")
+    assert await score_summary("tool_results_used", chat(Message.assistant("Hi"))) == (True, 1, "")
+    assert await score_summary("tool_results_used", chat(Message.assistant(call("a")))) == (True, 1, "")
 
 
 async def test_shorter_texts_count_if_they_may() -> None:
     case = chat(Message.assistant(call("a")), Message.tool("c", "ok"), Message.assistant("It is ok."))
 
-    assert (await asked("tool_results_used", case, {"min_length": 2})).passed
+    assert (await score_record("tool_results_used", case, {"min_length": 2})).passed
 
 
 async def test_a_judge_that_cannot_be_asked_is_an_error_and_no_pass() -> None:
     case = chat(Message.assistant(call("a")), Message.tool("c", "Oslo"), Message.assistant("There."))
 
-    scored = await asked("tool_results_used", case, {"judge": "tutor"})
+    scored = await score_record("tool_results_used", case, {"judge": "tutor"})
 
     assert (scored.status, scored.reason) == ("error", "not_available: the judge 'tutor' cannot be asked here")

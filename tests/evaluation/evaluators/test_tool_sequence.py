@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from palaver.core.messages import Message
-from tests.evaluation.evaluators.fake_judge import asked, call, called, chat, refused, told
+from tests.evaluation.evaluators.fake_judge import bind_error, call, case_with_calls, chat, score_record, score_summary
 
 
 def made(names: str) -> Any:
-    return called(*[call(name, {"n": place}, f"c{place}") for place, name in enumerate(names)])
+    return case_with_calls(*[call(name, {"n": index}, f"c{index}") for index, name in enumerate(names)])
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,11 @@ def made(names: str) -> Any:
 async def test_calls_are_compared_by_the_mode(
     names: str, wanted: str, mode: str, passed: bool, score: float, reason: str
 ) -> None:
-    assert await told("tool_sequence", made(names), {"calls": list(wanted), "mode": mode}) == (passed, score, reason)
+    assert await score_summary("tool_sequence", made(names), {"calls": list(wanted), "mode": mode}) == (
+        passed,
+        score,
+        reason,
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,19 +57,19 @@ async def test_calls_are_compared_by_the_mode(
 async def test_arguments_count_as_far_as_is_asked(arguments: str, wanted: Any, passed: bool) -> None:
     parameters = {"calls": [{"name": "a", "arguments": wanted}], "arguments": arguments}
 
-    assert (await asked("tool_sequence", made("a"), parameters)).passed is passed
+    assert (await score_record("tool_sequence", made("a"), parameters)).passed is passed
 
 
 async def test_a_name_alone_wants_no_particular_arguments() -> None:
-    assert (await asked("tool_sequence", made("a"), {"calls": ["a"], "arguments": "exact"})).passed
+    assert (await score_record("tool_sequence", made("a"), {"calls": ["a"], "arguments": "exact"})).passed
 
 
 async def test_unparsable_arguments_fit_only_where_arguments_do_not_count() -> None:
-    case = called(call("a", '{"n": '))
+    case = case_with_calls(call("a", '{"n": '))
 
     for arguments, passed in (("ignore", True), ("subset", False), ("exact", False)):
         parameters = {"calls": [{"name": "a", "arguments": {}}], "arguments": arguments}
-        assert (await asked("tool_sequence", case, parameters)).passed is passed
+        assert (await score_record("tool_sequence", case, parameters)).passed is passed
 
 
 @pytest.mark.parametrize(
@@ -96,14 +100,14 @@ async def test_unparsable_arguments_fit_only_where_arguments_do_not_count() -> N
 async def test_the_expected_answer_may_have_any_form(expected: Any) -> None:
     case = chat(Message.assistant(call("a", {}, "c1"), call("b", {}, "c2")), expected=expected)
 
-    assert await told("tool_sequence", case) == (True, 1, "")
+    assert await score_summary("tool_sequence", case) == (True, 1, "")
 
 
 async def test_an_expected_answer_in_words_wants_no_call() -> None:
     message = {"role": "assistant", "content": "Oslo"}
 
-    assert await told("tool_sequence", chat(Message.assistant("Oslo"), expected=message)) == (True, 1, "")
-    assert await told("tool_sequence", chat(Message.assistant(call("a")), expected=message)) == (
+    assert await score_summary("tool_sequence", chat(Message.assistant("Oslo"), expected=message)) == (True, 1, "")
+    assert await score_summary("tool_sequence", chat(Message.assistant(call("a")), expected=message)) == (
         False,
         0,
         "unexpected a",
@@ -111,7 +115,7 @@ async def test_an_expected_answer_in_words_wants_no_call() -> None:
 
 
 async def test_an_expected_text_is_no_sequence_of_calls() -> None:
-    scored = await asked("tool_sequence", chat(Message.assistant("Oslo"), expected="Oslo"))
+    scored = await score_record("tool_sequence", chat(Message.assistant("Oslo"), expected="Oslo"))
 
     assert (scored.status, scored.reason) == (
         "skipped",
@@ -120,8 +124,10 @@ async def test_an_expected_text_is_no_sequence_of_calls() -> None:
 
 
 async def test_the_details_say_what_is_missing_and_what_is_too_much() -> None:
-    wanted = [{"name": "a", "arguments": {"n": 7}}, "b"]
-    scored = await asked("tool_sequence", made("ab"), {"calls": wanted, "mode": "unordered", "arguments": "exact"})
+    expected_calls = [{"name": "a", "arguments": {"n": 7}}, "b"]
+    scored = await score_record(
+        "tool_sequence", made("ab"), {"calls": expected_calls, "mode": "unordered", "arguments": "exact"}
+    )
 
     assert (scored.passed, scored.score) == (False, 0.5)
     assert scored.details == {
@@ -143,4 +149,4 @@ async def test_the_details_say_what_is_missing_and_what_is_too_much() -> None:
     ],
 )
 def test_what_cannot_be_meant_is_refused(parameters: dict[str, Any], pointer: str) -> None:
-    assert refused("tool_sequence", parameters)[0] == pointer
+    assert bind_error("tool_sequence", parameters)[0] == pointer

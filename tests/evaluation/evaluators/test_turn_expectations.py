@@ -7,7 +7,7 @@ import pytest
 
 from palaver.core.messages import Message
 from palaver.evaluation.case import Turn
-from tests.evaluation.evaluators.fake_judge import asked, call, chat, talk, told, turn
+from tests.evaluation.evaluators.fake_judge import call, chat, conversation_case, score_record, score_summary, turn
 
 
 def said(text: str, expect: Any = None) -> Turn:
@@ -38,11 +38,11 @@ HALF = {"text": "Hi", "tools": "any"}
     ],
 )
 async def test_the_checks_of_all_turns_count(turns: list[Turn], aggregate: str, expected: Any) -> None:
-    assert await told("turn_expectations", talk(*turns), {"aggregate": aggregate}) == expected
+    assert await score_summary("turn_expectations", conversation_case(*turns), {"aggregate": aggregate}) == expected
 
 
 async def test_the_checks_of_each_turn_are_in_the_details() -> None:
-    scored = await asked("turn_expectations", talk(said("Ho"), said("Hi", HALF)))
+    scored = await score_record("turn_expectations", conversation_case(said("Ho"), said("Hi", HALF)))
 
     assert scored.details == {
         "turns": [
@@ -59,7 +59,7 @@ async def test_the_checks_of_each_turn_are_in_the_details() -> None:
 
 
 async def test_without_expectations_it_skips() -> None:
-    assert await told("turn_expectations", chat(Message.assistant(call("a")))) == (
+    assert await score_summary("turn_expectations", chat(Message.assistant(call("a")))) == (
         None,
         None,
         "no_expectations: the case has no turn with an expectation",
@@ -75,6 +75,6 @@ async def test_without_expectations_it_skips() -> None:
     ],
 )
 async def test_what_cannot_be_found_out_is_an_error_and_no_pass(expect: Any, reason: str) -> None:
-    scored = await asked("turn_expectations", talk(said("a" * 40 + "!", expect)))
+    scored = await score_record("turn_expectations", conversation_case(said("a" * 40 + "!", expect)))
 
     assert (scored.status, scored.reason[: len(reason)]) == ("error", reason)

@@ -7,11 +7,11 @@ import pytest
 
 from palaver.errors import InvalidValue, PalaverError
 from palaver.evaluation.evaluators import built_in
-from tests.evaluation.fake_services import ENV, Reply, online, scored, service
+from tests.evaluation.fake_services import ENV, Reply, make_context, score_in_context, service
 from tests.evaluation.scoring import answer
 
 CASE = answer("Paris.", expected="Paris", inputs={"city": "France"}, usage={"input_tokens": 3}, latency=0.5)
-REACH = online(allow_private=True)
+REACH = make_context(allow_private=True)
 UNREAD = "webhook_failed: The service's answer cannot be read:"
 
 
@@ -22,29 +22,35 @@ async def posted(reply: Reply, context: Any = REACH, **parameters: Any) -> Any:
 
 async def test_the_whole_case_is_sent() -> None:
     async with service([Reply({"score": 0.5, "reason": "half"})]) as fake:
-        one = await scored("webhook", CASE, REACH, url=f"{fake.url}/score?of=us")
+        one = await score_in_context("webhook", CASE, REACH, url=f"{fake.url}/score?of=us")
 
-    (asked,) = fake.asked
-    assert (asked.method, asked.path, asked.headers["content-type"]) == ("POST", "/score?of=us", "application/json")
-    assert "palaver-signature" not in asked.headers
-    assert asked.body["inputs"] == {"city": "France"}
-    assert asked.body["expected"] == "Paris"
-    assert asked.body["text"] == "Paris."
-    assert asked.body["messages"][0]["parts"] == [{"type": "text", "text": "Paris."}]
-    assert asked.body["flags"] == {"is_chat": True, "is_chat_source": "declared"}
-    assert asked.body["turns"][0]["text"] == "Paris."
-    assert asked.body["latency"] == 0.5
+    (requests,) = fake.requests
+    assert (requests.method, requests.path, requests.headers["content-type"]) == (
+        "POST",
+        "/score?of=us",
+        "application/json",
+    )
+    assert "palaver-signature" not in requests.headers
+    assert requests.body["inputs"] == {"city": "France"}
+    assert requests.body["expected"] == "Paris"
+    assert requests.body["text"] == "Paris."
+    assert requests.body["messages"][0]["parts"] == [{"type": "text", "text": "Paris."}]
+    assert requests.body["flags"] == {"is_chat": True, "is_chat_source": "declared"}
+    assert requests.body["turns"][0]["text"] == "Paris."
+    assert requests.body["latency"] == 0.5
     assert (one.status, one.passed, one.score, one.reason) == ("scored", None, 0.5, "half")
 
 
 async def test_with_a_secret_the_body_is_signed() -> None:
     async with service([Reply(True)]) as fake:
-        one = await scored("webhook", CASE, REACH, url=fake.url, secret="env:PALAVER_WEBHOOK_SECRET")
+        one = await score_in_context("webhook", CASE, REACH, url=fake.url, secret="env:PALAVER_WEBHOOK_SECRET")
 
     secret = ENV["PALAVER_WEBHOOK_SECRET"]
-    (asked,) = fake.asked
-    assert asked.headers["palaver-signature"] == f"sha256={hmac.digest(secret.encode(), asked.raw, 'sha256').hex()}"
-    assert secret.encode() not in asked.raw
+    (requests,) = fake.requests
+    assert (
+        requests.headers["palaver-signature"] == f"sha256={hmac.digest(secret.encode(), requests.raw, 'sha256').hex()}"
+    )
+    assert secret.encode() not in requests.raw
     assert one.passed is True
 
 
@@ -66,9 +72,9 @@ def test_a_secret_is_named_and_no_other_variable_can_be(secret: str, message: st
 
 async def test_the_body_that_agenta_sends_and_the_answer_that_it_reads() -> None:
     async with service([Reply({"score": 0.9, "success": False})]) as fake:
-        one = await scored("webhook", CASE, REACH, url=fake.url, body="agenta")
+        one = await score_in_context("webhook", CASE, REACH, url=fake.url, body="agenta")
 
-    assert fake.asked[0].body == {"inputs": {"city": "France"}, "output": "Paris.", "correct_answer": "Paris"}
+    assert fake.requests[0].body == {"inputs": {"city": "France"}, "output": "Paris.", "correct_answer": "Paris"}
     assert (one.passed, one.score) == (False, 0.9)
 
 
@@ -88,9 +94,9 @@ async def test_the_body_that_agenta_sends_and_the_answer_that_it_reads() -> None
     ],
 )
 async def test_it_may_answer_whatever_an_evaluator_may_return(reply: Any, expected: Any) -> None:
-    found = await posted(Reply(reply))
+    result = await posted(Reply(reply))
 
-    assert [(one.evaluator, one.status, one.passed, one.score) for one in found] == expected
+    assert [(one.evaluator, one.status, one.passed, one.score) for one in result] == expected
 
 
 @pytest.mark.parametrize(
@@ -117,7 +123,7 @@ async def test_what_is_no_answer_is_an_error(reply: Reply, reason: str) -> None:
 
 
 async def test_a_service_that_is_away_is_an_error() -> None:
-    one = await scored("webhook", CASE, REACH, url="http://127.0.0.1:1/")
+    one = await score_in_context("webhook", CASE, REACH, url="http://127.0.0.1:1/")
 
     assert one.reason == "webhook_failed: The service could not be reached, or broke off its answer."
 
@@ -141,12 +147,12 @@ REFUSED = [
 @pytest.mark.parametrize("url", REFUSED)
 def test_an_address_that_is_not_public_is_refused_before_anything_runs(url: str) -> None:
     with pytest.raises(PalaverError) as caught:
-        built_in()["webhook"].bind({"url": url}, online())
+        built_in()["webhook"].bind({"url": url}, make_context())
 
     assert (caught.value.code, caught.value.message) == ("url_refused", "This URL may not be fetched from here.")
 
 
 async def test_a_name_that_leads_to_this_machine_is_refused_when_it_is_asked() -> None:
-    one = await scored("webhook", CASE, online(), url="http://localhost/")
+    one = await score_in_context("webhook", CASE, make_context(), url="http://localhost/")
 
     assert (one.status, one.reason) == ("error", "url_refused: This URL may not be fetched from here.")

@@ -1,4 +1,4 @@
-"""Live traffic for tests: traces that come by and by, rules, and a clock that is told the time."""
+"""Live traces, rules, and a clock that tests advance."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,20 +21,18 @@ HELLO = {"key": "contains", "name": "hello", "parameters": {"substring": "Hello"
 
 
 class Clock:
-    """What time it is."""
-
     def __init__(self) -> None:
         self.now = NOON
 
     def __call__(self) -> datetime:
         return self.now
 
-    def later(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
 
 
-def live(name: str, at: float = 0, *, trace: str | None = None, **more: Any) -> Span:
-    """The root of a trace: a chat of somebody's."""
+def root_span(name: str, at: float = 0, *, trace: str | None = None, **more: Any) -> Span:
+    """The root span of a trace of another service: a chat."""
     fields: dict[str, Any] = {
         "trace_id": trace_id(trace or name),
         "span_id": span_id(name),
@@ -48,11 +46,11 @@ def live(name: str, at: float = 0, *, trace: str | None = None, **more: Any) -> 
     return Span(**fields | more)
 
 
-async def come(database: Database, *spans: Span) -> None:
+async def store_spans(database: Database, *spans: Span) -> None:
     await insert_rows(database, *(build_row(span) for span in spans), today=NOON.date())
 
 
-async def ruled(database: Database, *, project: str = "default", **more: Any) -> LiveEvaluator:
+async def create_rule(database: Database, *, project: str = "default", **more: Any) -> LiveEvaluator:
     fields: dict[str, Any] = {
         "id": "on_1",
         "name": "All",
@@ -69,7 +67,7 @@ async def ruled(database: Database, *, project: str = "default", **more: Any) ->
     return await database.write(online_rules.create_live_evaluator, project, LiveEvaluator(**fields | more))
 
 
-def scorer(database: Database, clock: Clock, process: str = "p1", **more: Any) -> LiveEvaluationWorker:
+def make_worker(database: Database, clock: Clock, process: str = "p1", **more: Any) -> LiveEvaluationWorker:
     def make() -> LiveScorer:
         return LiveScorer(database, EvaluatorRegistry(), OfflineContext())
 
@@ -82,6 +80,6 @@ async def scores(database: Database, name: str, project: str = "default") -> lis
     return await database.read(online_scores.list_trace_scores, project, trace_id(name))
 
 
-async def scored(database: Database, *names: str) -> list[str]:
-    """Those of these traces that have scores."""
+async def scored_traces(database: Database, *names: str) -> list[str]:
+    """The traces, of these, that have scores."""
     return [name for name in names if await scores(database, name)]

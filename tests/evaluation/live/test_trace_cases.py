@@ -10,7 +10,7 @@ from palaver.storage.database import MEMORY_URL, open_database
 from palaver.storage.spans.queries import TraceTotals
 from palaver.traces.conversation import build_turn
 from palaver.traces.model import Span, Tool
-from tests.evaluation.live.live_harness import come, live
+from tests.evaluation.live.live_harness import root_span, store_spans
 from tests.storage.span_factory import span_id, trace_id
 
 NOTHING = TraceTotals(1, 0, None, None, None)
@@ -23,28 +23,32 @@ def case(head: Span, *tools: Span, sums: TraceTotals = NOTHING) -> Any:
 
 def test_a_chat_of_ours_is_told_by_itself() -> None:
     attributes = {"palaver.is_chat": True, "gen_ai.response.time_to_first_chunk": 0.25}
-    head = live("t", **OURS, attributes=attributes, finish="length", inputs={"topic": "maths"})
-    made = case(head)
+    head = root_span("t", **OURS, attributes=attributes, finish="length", inputs={"topic": "maths"})
+    calls_made = case(head)
 
-    assert (made.id, made.trace_id, made.variant) == (trace_id("t"), trace_id("t"), "tutor")
-    assert (made.text, made.history, made.value) == ("Hello from t.", (Message.user("Hi, t?"),), UNSET)
-    assert (made.inputs, made.expected, made.row) == ({"topic": "maths"}, UNSET, {})
-    assert (made.latency, made.first_output, made.finish) == (0.5, 0.25, "length")
-    assert (made.flags.is_chat, made.flags.is_chat_source, len(made.turns)) == (True, "declared", 1)
+    assert (calls_made.id, calls_made.trace_id, calls_made.variant) == (trace_id("t"), trace_id("t"), "tutor")
+    assert (calls_made.text, calls_made.history, calls_made.value) == (
+        "Hello from t.",
+        (Message.user("Hi, t?"),),
+        UNSET,
+    )
+    assert (calls_made.inputs, calls_made.expected, calls_made.row) == ({"topic": "maths"}, UNSET, {})
+    assert (calls_made.latency, calls_made.first_output, calls_made.finish) == (0.5, 0.25, "length")
+    assert (calls_made.flags.is_chat, calls_made.flags.is_chat_source, len(calls_made.turns)) == (True, "declared", 1)
 
 
 def test_a_workflow_of_ours_has_a_value_and_no_text() -> None:
-    given: dict[str, Any] = {"messages_in": (), "messages_out": (), "inputs": {"a": 1}, "outputs": {"b": 2}}
-    made = case(live("t", **OURS, **given, attributes={"palaver.is_chat": False}))
+    arguments: dict[str, Any] = {"messages_in": (), "messages_out": (), "inputs": {"a": 1}, "outputs": {"b": 2}}
+    calls_made = case(root_span("t", **OURS, **arguments, attributes={"palaver.is_chat": False}))
 
-    assert (made.value, made.text, made.messages, made.inputs) == ({"b": 2}, "", (), {"a": 1})
-    assert made.flags.is_chat is False
+    assert (calls_made.value, calls_made.text, calls_made.messages, calls_made.inputs) == ({"b": 2}, "", (), {"a": 1})
+    assert calls_made.flags.is_chat is False
 
 
 def test_of_others_traces_a_text_is_an_answer_and_a_value_a_value() -> None:
     none: dict[str, Any] = {"messages_in": (), "messages_out": (), "kind": "task"}
-    text = case(live("t", **none, inputs="Why?", outputs="Because."))
-    value = case(live("t", **none, inputs=[1], outputs=[2]))
+    text = case(root_span("t", **none, inputs="Why?", outputs="Because."))
+    value = case(root_span("t", **none, inputs=[1], outputs=[2]))
 
     assert (text.text, text.history, text.inputs) == ("Because.", (Message.user("Why?"),), {"input": "Why?"})
     assert (text.flags.is_chat, text.flags.is_chat_source) == (True, "derived")
@@ -54,57 +58,62 @@ def test_of_others_traces_a_text_is_an_answer_and_a_value_a_value() -> None:
 def test_calls_of_tools_are_those_of_messages_and_of_spans_besides() -> None:
     call = Message(role="assistant", parts=(ToolCall("c1", "search", '{"q":"x"}'),))
     result = Message(role="tool", parts=(ToolResult("c1", "found"),))
-    said = (call, result, Message(role="assistant", parts=(Text("Done."),)))
-    tool = live("tool", 1, trace="t", kind="tool", tool=Tool("fetch", "c2"), inputs={"url": "u"}, outputs="page")
-    told = live("told", 2, trace="t", kind="tool", tool=Tool("search", "c1"), inputs={"q": "x"}, outputs="found")
-    made = case(live("t", messages_out=said), tool, told)
+    answers = (call, result, Message(role="assistant", parts=(Text("Done."),)))
+    tool = root_span("tool", 1, trace="t", kind="tool", tool=Tool("fetch", "c2"), inputs={"url": "u"}, outputs="page")
+    actual = root_span("told", 2, trace="t", kind="tool", tool=Tool("search", "c1"), inputs={"q": "x"}, outputs="found")
+    calls_made = case(root_span("t", messages_out=answers), tool, actual)
 
-    seen = [(one.name, one.parsed, one.result, one.index) for one in made.tool_calls]
-    assert seen == [("fetch", {"url": "u"}, "page", 0), ("search", {"q": "x"}, "found", 1)]
-    assert made.text == "Done."
+    observed = [(one.name, one.parsed, one.result, one.index) for one in calls_made.tool_calls]
+    assert observed == [("fetch", {"url": "u"}, "page", 0), ("search", {"q": "x"}, "found", 1)]
+    assert calls_made.text == "Done."
 
 
 def test_tokens_and_cost_are_those_of_its_calls_or_else_of_its_head() -> None:
-    head = live("t", usage=Usage(input_tokens=1, output_tokens=2), cost=0.5)
+    head = root_span("t", usage=Usage(input_tokens=1, output_tokens=2), cost=0.5)
 
     assert case(head).usage == Usage(input_tokens=1, output_tokens=2, cost=0.5)
     assert case(head, sums=TraceTotals(3, 0, 10, 20, 0.25)).usage == Usage(input_tokens=10, output_tokens=20, cost=0.25)
-    assert case(live("t")).usage is None
+    assert case(root_span("t")).usage is None
 
 
 async def test_a_session_is_one_conversation_of_several_turns() -> None:
     database = open_database(MEMORY_URL)
-    await come(
+    await store_spans(
         database,
-        live("one", session="s"),
-        live("two", 60, session="s"),
-        live("other", 90, session="r"),
-        live("none", 99),
+        root_span("one", session="s"),
+        root_span("two", 60, session="s"),
+        root_span("other", 90, session="r"),
+        root_span("none", 99),
     )
-    made = await database.read(read_session_case, "default", "s")
-    nobody = await database.read(read_session_case, "elsewhere", "s")
-    gone = await database.read(read_trace_case, "default", trace_id("never"))
+    calls_made = await database.read(read_session_case, "default", "s")
+    missing = await database.read(read_session_case, "elsewhere", "s")
+    deleted = await database.read(read_trace_case, "default", trace_id("never"))
     await database.close()
 
-    assert made is not None
-    assert [(turn.user and turn.user.text, turn.text) for turn in made.turns] == [
+    assert calls_made is not None
+    assert [(turn.user and turn.user.text, turn.text) for turn in calls_made.turns] == [
         ("Hi, one?", "Hello from one."),
         ("Hi, two?", "Hello from two."),
     ]
-    assert (made.id, made.trace_id, made.text, made.history) == ("s", trace_id("two"), "Hello from two.", ())
-    assert (made.latency, nobody, gone) == (1.0, None, None)
+    assert (calls_made.id, calls_made.trace_id, calls_made.text, calls_made.history) == (
+        "s",
+        trace_id("two"),
+        "Hello from two.",
+        (),
+    )
+    assert (calls_made.latency, missing, deleted) == (1.0, None, None)
 
 
 async def test_what_a_root_does_not_tell_its_call_of_a_model_does() -> None:
     database = open_database(MEMORY_URL)
-    root = live("root", trace="t", kind="agent", messages_in=(), messages_out=(), outputs={"ok": True})
-    call = live("call", 0.1, trace="t", parent_id=span_id("root"), usage=Usage(input_tokens=3, output_tokens=4))
-    await come(database, root, call)
-    made = await database.read(read_trace_case, "default", trace_id("t"))
+    root = root_span("root", trace="t", kind="agent", messages_in=(), messages_out=(), outputs={"ok": True})
+    call = root_span("call", 0.1, trace="t", parent_id=span_id("root"), usage=Usage(input_tokens=3, output_tokens=4))
+    await store_spans(database, root, call)
+    calls_made = await database.read(read_trace_case, "default", trace_id("t"))
     await database.close()
 
-    assert made is not None
-    assert (made.text, made.flags.is_chat, made.usage) == (
+    assert calls_made is not None
+    assert (calls_made.text, calls_made.flags.is_chat, calls_made.usage) == (
         "Hello from call.",
         True,
         Usage(input_tokens=3, output_tokens=4),

@@ -21,30 +21,40 @@ from palaver.storage.evaluations.live_evaluators import ClaimedCase, LiveEvaluat
 from palaver.storage.evaluations.tables import online_cases as table
 from palaver.storage.spans import retention as span_retention
 from palaver.storage.spans.tables import spans
-from tests.evaluation.live.live_harness import HELLO, NOON, Clock, come, live, ruled, scored, scorer, scores
+from tests.evaluation.live.live_harness import (
+    HELLO,
+    NOON,
+    Clock,
+    create_rule,
+    make_worker,
+    root_span,
+    scored_traces,
+    scores,
+    store_spans,
+)
 from tests.storage.evaluation_factory import register_processes
 from tests.storage.span_factory import trace_id
 
 
 async def test_a_trace_is_scored_when_its_root_has_ended_and_ten_seconds_are_quiet(database: Database) -> None:
     clock = Clock()
-    online = scorer(database, clock)
-    await ruled(database)
-    await come(database, live("child", trace="t", parent_id="f" * 16))
+    online = make_worker(database, clock)
+    await create_rule(database)
+    await store_spans(database, root_span("child", trace="t", parent_id="f" * 16))
     await online.step()
-    clock.later(60)
+    clock.advance(60)
     await online.step()
-    await come(database, live("root", trace="t"))
+    await store_spans(database, root_span("root", trace="t"))
     await online.step()
-    clock.later(9)
-    await come(database, live("late", 1, trace="t", parent_id="e" * 16))
-    clock.later(2)
+    clock.advance(9)
+    await store_spans(database, root_span("late", 1, trace="t", parent_id="e" * 16))
+    clock.advance(2)
     await online.step()
-    clock.later(9)
+    clock.advance(9)
     await online.step()
     await online.wait_idle()
-    before = await scored(database, "t")
-    clock.later(2)
+    before = await scored_traces(database, "t")
+    clock.advance(2)
     await online.step()
     await online.wait_idle()
     [score] = await scores(database, "t")
@@ -59,64 +69,64 @@ async def run_all(online: Any, clock: Clock, *, steps: int = 3) -> None:
     for _ in range(steps):
         await online.step()
         await online.wait_idle()
-        clock.later(11)
+        clock.advance(11)
 
 
 async def test_a_trace_is_scored_once_whatever_comes_later(database: Database) -> None:
-    clock, asked = Clock(), list[str]()
+    clock, requests = Clock(), list[str]()
 
     class Counting(LiveScorer):
         async def score(self, rule: LiveEvaluator, claimed: ClaimedCase) -> Any:
-            asked.append(claimed.trace)
+            requests.append(claimed.trace)
             return []
 
-    one, other = (
-        scorer(database, clock, name, make=lambda: Counting(database, None, None))  # type: ignore[arg-type]
+    one, second = (
+        make_worker(database, clock, name, make=lambda: Counting(database, None, None))  # type: ignore[arg-type]
         for name in ("p1", "p2")
     )
-    await ruled(database)
-    await come(database, *(live(f"t{place}", place) for place in range(6)))
+    await create_rule(database)
+    await store_spans(database, *(root_span(f"t{index}", index) for index in range(6)))
     for _ in range(4):
-        await asyncio.gather(one.step(), other.step())
-        await asyncio.gather(one.wait_idle(), other.wait_idle())
-        clock.later(11)
-    await come(database, live("more", 9, trace="t0"))
+        await asyncio.gather(one.step(), second.step())
+        await asyncio.gather(one.wait_idle(), second.wait_idle())
+        clock.advance(11)
+    await store_spans(database, root_span("more", 9, trace="t0"))
     await run_all(one, clock)
 
-    assert sorted(asked) == [trace_id(f"t{place}") for place in range(6)]
+    assert sorted(requests) == [trace_id(f"t{index}") for index in range(6)]
 
 
 async def test_only_what_the_filter_means_and_no_evaluation_is_scored(database: Database) -> None:
     clock = Clock()
-    online = scorer(database, clock)
-    await come(database, live("before"))
-    await ruled(database, filter={"field": "service", "op": "eq", "value": "shop"})
+    online = make_worker(database, clock)
+    await store_spans(database, root_span("before"))
+    await create_rule(database, filter={"field": "service", "op": "eq", "value": "shop"})
     shop = {"service": "shop"}
-    await come(
+    await store_spans(
         database,
-        live("meant", 1, **shop),
-        live("other", 2, service="bank"),
-        live("cell", 3, **shop, attributes={"palaver.protocol": "evaluation"}),
-        live("judge", 4, **shop, kind="evaluator"),
-        live("run", 5, **shop, attributes={"palaver.protocol": "invoke"}, parent_id="f" * 16, run_id="run_1"),
-        live("afar", 6, **shop, project="elsewhere"),
+        root_span("meant", 1, **shop),
+        root_span("other", 2, service="bank"),
+        root_span("cell", 3, **shop, attributes={"palaver.protocol": "evaluation"}),
+        root_span("judge", 4, **shop, kind="evaluator"),
+        root_span("run", 5, **shop, attributes={"palaver.protocol": "invoke"}, parent_id="f" * 16, run_id="run_1"),
+        root_span("afar", 6, **shop, project="elsewhere"),
     )
     await online.step()
-    clock.later(600)
+    clock.advance(600)
     await run_all(online, clock)
 
     names = ["before", "meant", "other", "cell", "judge", "run", "afar"]
-    assert await scored(database, *names) == ["meant", "run"]
+    assert await scored_traces(database, *names) == ["meant", "run"]
     assert await scores(database, "afar", "elsewhere") == []
 
 
 def test_the_same_trace_is_always_in_or_always_out() -> None:
-    named = [trace_id(str(place)) for place in range(4_000)]
-    tenth, half = ({one for one in named if is_sampled(one, sample)} for sample in (0.1, 0.5))
+    by_name = [trace_id(str(index)) for index in range(4_000)]
+    tenth, half = ({one for one in by_name if is_sampled(one, sample)} for sample in (0.1, 0.5))
 
     assert tenth < half
     assert (300 < len(tenth) < 500, 1_800 < len(half) < 2_200) == (True, True)
-    assert ([is_sampled(one, 0.0) for one in named[:9]], [is_sampled(one, 1.0) for one in named[:9]]) == (
+    assert ([is_sampled(one, 0.0) for one in by_name[:9]], [is_sampled(one, 1.0) for one in by_name[:9]]) == (
         [False] * 9,
         [True] * 9,
     )
@@ -131,31 +141,31 @@ def test_a_rule_cannot_ask_for_what_comes_later() -> None:
 
 async def test_no_more_are_begun_in_a_minute_than_the_rule_allows(database: Database) -> None:
     clock = Clock()
-    await ruled(database, per_minute=30)
-    online = scorer(database, clock)
-    await come(database, *(live(f"t{place}", place) for place in range(50)))
+    await create_rule(database, per_minute=30)
+    online = make_worker(database, clock)
+    await store_spans(database, *(root_span(f"t{index}", index) for index in range(50)))
     await online.step()
-    clock.later(11)
-    begun: list[float] = []
+    clock.advance(11)
+    started: list[float] = []
     for _ in range(130):
         claimed = await database.write(online_cases.claim_cases, "p1", clock.now, 4, ahead=timedelta(seconds=1))
-        begun += [(one.start_at - NOON).total_seconds() for one in claimed]
+        started += [(one.start_at - NOON).total_seconds() for one in claimed]
         for one in claimed:
             await database.write(online_cases.finish_case, "p1", one, [], clock.now, session=None)
-        clock.later(1)
+        clock.advance(1)
 
-    assert begun[:3] == [11.0, 13.0, 15.0]
-    assert max(sum(first <= at < first + 60 for at in begun) for first in begun) == 30
-    assert len(begun) == len(set(begun)) == 50
+    assert started[:3] == [11.0, 13.0, 15.0]
+    assert max(sum(first <= at < first + 60 for at in started) for first in started) == 30
+    assert len(started) == len(set(started)) == 50
 
 
 async def test_of_more_than_a_rule_may_score_the_oldest_are_dropped(database: Database) -> None:
     clock = Clock()
-    await ruled(database, per_minute=1)
-    await come(database, *(live(f"t{place:03}", place) for place in range(70)))
-    online = scorer(database, clock)
+    await create_rule(database, per_minute=1)
+    await store_spans(database, *(root_span(f"t{index:03}", index) for index in range(70)))
+    online = make_worker(database, clock)
     await online.step()
-    clock.later(11)
+    clock.advance(11)
     claimed = await database.write(online_cases.claim_cases, "p1", clock.now, 4, ahead=timedelta(seconds=1))
     counts = await database.read(online_scores.count_cases, "default", "on_1")
 
@@ -165,122 +175,122 @@ async def test_of_more_than_a_rule_may_score_the_oldest_are_dropped(database: Da
 
 async def test_a_run_that_somebody_called_waits_for_whoever_did(database: Database) -> None:
     clock = Clock()
-    online = scorer(database, clock)
-    await ruled(database)
-    called: dict[str, Any] = {"parent_id": "f" * 16, "run_id": "run_1"}
-    await come(database, live("inner", trace="whole", **called), live("alone", 1, **called))
+    online = make_worker(database, clock)
+    await create_rule(database)
+    call_count: dict[str, Any] = {"parent_id": "f" * 16, "run_id": "run_1"}
+    await store_spans(database, root_span("inner", trace="whole", **call_count), root_span("alone", 1, **call_count))
     await run_all(online, clock)
-    before = await scored(database, "whole", "alone")
-    await come(database, live("outer", 2, trace="whole"))
+    before = await scored_traces(database, "whole", "alone")
+    await store_spans(database, root_span("outer", 2, trace="whole"))
     await run_all(online, clock)
-    after = await scored(database, "whole", "alone")
-    clock.later(600)
+    after = await scored_traces(database, "whole", "alone")
+    clock.advance(600)
     await run_all(online, clock)
 
-    assert (before, after, await scored(database, "whole", "alone")) == ([], ["whole"], ["whole", "alone"])
+    assert (before, after, await scored_traces(database, "whole", "alone")) == ([], ["whole"], ["whole", "alone"])
 
 
 async def test_a_session_is_scored_after_ten_idle_minutes_and_again_if_it_goes_on(database: Database) -> None:
     clock = Clock()
-    online = scorer(database, clock)
+    online = make_worker(database, clock)
     each = {"evaluator": {"key": "contains", "parameters": {"substring": "Hello"}}}
     turns = {"key": "per_turn", "name": "turns", "parameters": each}
-    await ruled(database, session=True, evaluators=[turns])
-    await come(database, live("one", session="s"), live("alone", 1))
+    await create_rule(database, session=True, evaluators=[turns])
+    await store_spans(database, root_span("one", session="s"), root_span("alone", 1))
     await online.step()
-    clock.later(500)
-    await come(database, live("two", 500, session="s"))
+    clock.advance(500)
+    await store_spans(database, root_span("two", 500, session="s"))
     for _ in range(2):
         await online.step()
-        clock.later(550)
-    before = await scored(database, "one", "two", "alone")
-    clock.later(100)
+        clock.advance(550)
+    before = await scored_traces(database, "one", "two", "alone")
+    clock.advance(100)
     await online.step()
     await online.wait_idle()
     [score] = await scores(database, "two")
-    after = await scored(database, "one", "two", "alone")
-    await come(database, live("three", 2_000, session="s"))
+    after = await scored_traces(database, "one", "two", "alone")
+    await store_spans(database, root_span("three", 2_000, session="s"))
     await online.step()
-    clock.later(601)
+    clock.advance(601)
     await online.step()
     await online.wait_idle()
 
     assert (before, after) == ([], ["two"])
     assert (score.session, score.passed) == ("s", True)
-    assert await scored(database, "one", "two", "three") == ["two", "three"]
+    assert await scored_traces(database, "one", "two", "three") == ["two", "three"]
 
 
 async def test_what_a_dead_process_had_is_scored_by_another(database: Database) -> None:
     clock = Clock()
-    await ruled(database)
-    await come(database, live("t"))
+    await create_rule(database)
+    await store_spans(database, root_span("t"))
     await database.write(register_processes, "p1", "p2")
-    await scorer(database, clock).step()
-    clock.later(11)
+    await make_worker(database, clock).step()
+    clock.advance(11)
     claimed = await database.write(online_cases.claim_cases, "p1", clock.now, 4, ahead=timedelta(seconds=1))
-    other = scorer(database, clock, "p2")
-    await run_all(other, clock)
-    before = await scored(database, "t")
+    second = make_worker(database, clock, "p2")
+    await run_all(second, clock)
+    before = await scored_traces(database, "t")
     await database.write(queue.remove_processes, ["p1"])
-    another = scorer(database, clock, "p2")
+    another = make_worker(database, clock, "p2")
     for _ in range(2):  # First it notices, then it takes.
         await another.step()
         await another.wait_idle()
-    late = await database.write(online_cases.finish_case, "p1", claimed[0], [], clock.now, session=None)
+    delayed = await database.write(online_cases.finish_case, "p1", claimed[0], [], clock.now, session=None)
 
-    assert (before, await scored(database, "t"), late) == ([], ["t"], False)
+    assert (before, await scored_traces(database, "t"), delayed) == ([], ["t"], False)
 
 
 async def test_what_broke_is_tried_again_and_not_for_ever(database: Database, caplog: pytest.LogCaptureFixture) -> None:
-    clock, tried = Clock(), list[str]()
+    clock, attempts = Clock(), list[str]()
 
     class Breaking(LiveScorer):
         async def score(self, rule: LiveEvaluator, claimed: ClaimedCase) -> Any:
-            tried.append(claimed.trace)
+            attempts.append(claimed.trace)
             raise RuntimeError("no")
 
-    online = scorer(database, clock, make=lambda: Breaking(database, None, None))  # type: ignore[arg-type]
-    await ruled(database)
-    await come(database, live("t"))
+    online = make_worker(database, clock, make=lambda: Breaking(database, None, None))  # type: ignore[arg-type]
+    await create_rule(database)
+    await store_spans(database, root_span("t"))
     for _ in range(6):
         await online.step()
         await online.wait_idle()
-        clock.later(61)
+        clock.advance(61)
 
-    assert len(tried) == 3
+    assert len(attempts) == 3
     assert await database.read(lambda db: db.scalar(select(table.c.state))) == "done"
     assert "could not be scored" in caplog.text
 
 
 async def test_a_process_that_ends_gives_back_what_it_has(database: Database) -> None:
-    clock, begun = Clock(), asyncio.Event()
+    clock, started = Clock(), asyncio.Event()
 
     class Slow(LiveScorer):
         async def score(self, rule: LiveEvaluator, claimed: ClaimedCase) -> Any:
-            begun.set()
+            started.set()
             await asyncio.sleep(60)
 
     class Leaving(LiveScorer):
         async def score(self, rule: LiveEvaluator, claimed: ClaimedCase) -> Any:
-            begun.set()
+            started.set()
             raise EvaluationAborted
 
-    await ruled(database)
-    await come(database, live("t"))
+    await create_rule(database)
+    await store_spans(database, root_span("t"))
     for kind in (Slow, Leaving):
-        online = scorer(database, clock, make=lambda kind=kind: kind(database, None, None))  # type: ignore[arg-type]
+        online = make_worker(database, clock, make=lambda kind=kind: kind(database, None, None))  # type: ignore[arg-type]
         await online.step()
-        clock.later(11)
+        clock.advance(11)
         online.start()
-        await begun.wait()
-        begun.clear()
+        await started.wait()
+        started.clear()
         if kind is Leaving:
             await online.wait_idle()
         await online.stop()
         assert await database.read(lambda db: db.scalar(select(table.c.state))) == "waiting"
-    await run_all(scorer(database, clock), clock)
+    await run_all(make_worker(database, clock), clock)
 
-    assert await scored(database, "t") == ["t"]
+    assert await scored_traces(database, "t") == ["t"]
 
 
 async def test_it_looks_on_after_the_database_was_away_or_anything_else_broke(
@@ -295,26 +305,26 @@ async def test_it_looks_on_after_the_database_was_away_or_anything_else_broke(
         return enabled(db)
 
     monkeypatch.setattr(online_rules, "list_enabled", sometimes)
-    await ruled(database)
-    await come(database, live("t"))
-    online = scorer(database, clock)
+    await create_rule(database)
+    await store_spans(database, root_span("t"))
+    online = make_worker(database, clock)
     online.start()
     async with asyncio.timeout(30):
-        while not await scored(database, "t"):
-            clock.later(11)
+        while not await scored_traces(database, "t"):
+            clock.advance(11)
             online.wake()
     await online.stop()
 
-    told = [record.getMessage() for record in caplog.records if record.name.startswith("palaver")]
-    assert (broken, told) == ([], ["Live traces could not be looked for"])
+    actual = [record.getMessage() for record in caplog.records if record.name.startswith("palaver")]
+    assert (broken, actual) == ([], ["Live traces could not be looked for"])
 
 
 async def test_an_evaluator_that_is_gone_or_too_slow_says_so(database: Database) -> None:
     clock = Clock()
-    nobody = {"key": "no.such", "name": "nobody", "parameters": {}}
-    await ruled(database, evaluators=[nobody, HELLO])
-    await come(database, live("t"))
-    await run_all(scorer(database, clock), clock)
+    missing = {"key": "no.such", "name": "nobody", "parameters": {}}
+    await create_rule(database, evaluators=[missing, HELLO])
+    await store_spans(database, root_span("t"))
+    await run_all(make_worker(database, clock), clock)
     first, second = await scores(database, "t")
 
     assert (first.status, first.reason.partition(":")[0], second.status) == ("error", "evaluator_unknown", "scored")
@@ -322,53 +332,55 @@ async def test_an_evaluator_that_is_gone_or_too_slow_says_so(database: Database)
 
 async def test_a_rule_that_is_off_looks_at_nothing_and_not_back_when_it_is_on_again(database: Database) -> None:
     clock = Clock()
-    online = scorer(database, clock)
-    rule = await ruled(database)
-    await come(database, live("waits"))
+    online = make_worker(database, clock)
+    rule = await create_rule(database)
+    await store_spans(database, root_span("waits"))
     await online.step()
     await database.write(online_rules.update_live_evaluator, "default", rule.id, clock.now, enabled=False)
-    await come(database, live("between", 1))
+    await store_spans(database, root_span("between", 1))
     await run_all(online, clock)
     await database.write(online_rules.update_live_evaluator, "default", rule.id, clock.now, enabled=True)
-    await come(database, live("then", 2))
+    await store_spans(database, root_span("then", 2))
     await run_all(online, clock)
 
-    assert await scored(database, "waits", "between", "then") == ["then"]
+    assert await scored_traces(database, "waits", "between", "then") == ["then"]
 
 
 async def test_scores_go_with_their_trace(database: Database) -> None:
     clock = Clock()
-    await ruled(database)
-    await come(database, live("t"), live("kept", 1))
-    await run_all(scorer(database, clock), clock)
+    await create_rule(database)
+    await store_spans(database, root_span("t"), root_span("kept", 1))
+    await run_all(make_worker(database, clock), clock)
     await database.write(span_retention.delete_matching, "default", 10, spans.c.trace_id == trace_id("t"))
-    await scorer(database, clock).step()
+    await make_worker(database, clock).step()
 
-    assert await scored(database, "t", "kept") == ["kept"]
+    assert await scored_traces(database, "t", "kept") == ["kept"]
 
 
 async def test_stats_count_what_each_evaluator_said_over_time(database: Database) -> None:
     clock = Clock()
-    await ruled(database, evaluators=[HELLO, {"key": "token_budget", "name": "short", "parameters": {"max_total": 9}}])
+    await create_rule(
+        database, evaluators=[HELLO, {"key": "token_budget", "name": "short", "parameters": {"max_total": 9}}]
+    )
     usage = Usage(input_tokens=3, output_tokens=2)
-    await come(database, live("a", usage=usage), live("b", 1, messages_out=()))
-    await run_all(scorer(database, clock), clock)
-    found = await database.read(online_scores.score_stats, "default", "on_1", by="hour", since=NOON, until=None)
+    await store_spans(database, root_span("a", usage=usage), root_span("b", 1, messages_out=()))
+    await run_all(make_worker(database, clock), clock)
+    result = await database.read(online_scores.score_stats, "default", "on_1", by="hour", since=NOON, until=None)
     none = await database.read(online_scores.score_stats, "default", "on_1", by="day", since=None, until=NOON)
     counts = await database.read(online_scores.count_cases, "default", "on_1")
 
-    told = [(one.evaluator, one.n, one.passed, one.judged, one.mean, one.skipped, one.errors) for one in found]
-    assert told == [("hello", 2, 1, 2, 0.5, 0, 0), ("short", 1, 1, 1, 1.0, 1, 0)]
-    assert ({one.at for one in found}, none, counts.done) == ({NOON}, [], 2)
+    actual = [(one.evaluator, one.n, one.passed, one.judged, one.mean, one.skipped, one.errors) for one in result]
+    assert actual == [("hello", 2, 1, 2, 0.5, 0, 0), ("short", 1, 1, 1, 1.0, 1, 0)]
+    assert ({one.at for one in result}, none, counts.done) == ({NOON}, [], 2)
 
 
 async def test_in_a_server_other_projects_may_be_quicker(database: Database) -> None:
     """On PostgreSQL what came later is seen earlier: places are passed over only when everybody sees them."""
     clock = Clock()
-    rule = await ruled(database)
-    await come(database, live("afar", project="elsewhere"))
-    await scorer(database, clock).step()
-    place = (await database.read(online_rules.get_live_evaluator, "default", rule.id)).place
+    rule = await create_rule(database)
+    await store_spans(database, root_span("afar", project="elsewhere"))
+    await make_worker(database, clock).step()
+    index = (await database.read(online_rules.get_live_evaluator, "default", rule.id)).place
     await database.write(lambda db: db.execute(update(table).values(state="done")))
 
-    assert (place == rule.place) == (database.kind == "postgresql")
+    assert (index == rule.place) == (database.kind == "postgresql")

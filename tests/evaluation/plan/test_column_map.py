@@ -42,14 +42,16 @@ CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "mapping_cases
 def test_what_the_page_shows_of_columns_is_what_is_run(case: dict[str, Any]) -> None:
     properties = {"messages": MESSAGES, **case.get("properties", {})}
     tutor = described({"properties": properties, "required": ["messages"], "additionalProperties": True})
-    said = msgspec.convert(case.get("said", {}), WantedMap)
+    answers = msgspec.convert(case.get("said", {}), WantedMap)
     if case["found"] is None:
         with pytest.raises(MissingInput) as refused:
-            map_columns(said, case["columns"], tutor)
+            map_columns(answers, case["columns"], tutor)
         assert refused.value.pointer == "/map/messages"
     else:
-        found = map_columns(said, case["columns"], tutor, answers=case.get("answers", ()), gaps=case.get("gaps", ()))
-        assert found == ColumnMap(**case["found"])
+        result = map_columns(
+            answers, case["columns"], tutor, answers=case.get("answers", ()), gaps=case.get("gaps", ())
+        )
+        assert result == ColumnMap(**case["found"])
 
 
 def test_a_chat_gets_the_column_of_its_messages_and_the_inputs_that_it_names() -> None:
@@ -73,13 +75,13 @@ def test_of_two_such_columns_nobody_guesses() -> None:
 
 def test_a_row_may_be_the_payload_of_a_service() -> None:
     kinds = {"content": "text", "history": "chat", "subject": "text"}
-    named = described({"properties": {"messages": MESSAGES, "content": {"type": "string"}}})
+    by_name = described({"properties": {"messages": MESSAGES, "content": {"type": "string"}}})
 
     assert map_columns(WantedMap(), kinds, CHAT) == ColumnMap(
         messages="content", history="history", inputs={"subject": "subject"}
     )
     assert map_columns(WantedMap(history=None), kinds, CHAT).history is None
-    assert map_columns(WantedMap(), kinds, named).messages == "history"
+    assert map_columns(WantedMap(), kinds, by_name).messages == "history"
     assert map_columns(WantedMap(messages="subject", history="history"), kinds, CHAT).history == "history"
 
 
@@ -92,9 +94,9 @@ def test_a_remote_one_may_call_its_messages_otherwise() -> None:
 def test_what_takes_any_input_gets_all_columns_that_are_left() -> None:
     kinds = {"messages": "chat", "expected": "text", "reference": "text", "topic": "text", "old": "text"}
 
-    found = map_columns(WantedMap(), kinds, OPEN, answers={"old"})
+    result = map_columns(WantedMap(), kinds, OPEN, answers={"old"})
 
-    assert found == ColumnMap(
+    assert result == ColumnMap(
         messages="messages", expected="expected", inputs={"reference": "reference", "topic": "topic"}
     )
 
@@ -135,9 +137,9 @@ def test_a_script_is_played_with_a_chat_and_is_an_input_of_nobody() -> None:
 
 def test_what_is_said_counts_and_null_is_for_nothing() -> None:
     kinds = {"talk": "chat", "messages": "chat", "answer": "text", "expected": "text", "topic": "text"}
-    wanted = WantedMap(messages="talk", expected=None, inputs={"subject": "topic"})
+    expected_calls = WantedMap(messages="talk", expected=None, inputs={"subject": "topic"})
 
-    assert map_columns(wanted, kinds, CHAT) == ColumnMap(messages="talk", inputs={"subject": "topic"})
+    assert map_columns(expected_calls, kinds, CHAT) == ColumnMap(messages="talk", inputs={"subject": "topic"})
     assert map_columns(WantedMap(messages=None, inputs=None), kinds, CHAT) == ColumnMap(expected="expected")
 
 

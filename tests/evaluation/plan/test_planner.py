@@ -111,24 +111,24 @@ async def test_a_plan_holds_what_the_request_named() -> None:
 
     planned = await planning().plan("default", request)
 
-    spoken = ColumnMap(messages="messages", expected="expected", inputs={"topic": "topic"})
+    user_text = ColumnMap(messages="messages", expected="expected", inputs={"topic": "topic"})
     assert planned.plan == Plan(
         name="prompt v3",
         testset=PlannedTestset(id="ts_1", name="questions", revision=2, digest="b2:00"),
         variants=[
-            PlannedVariant(name="base", workflow="tutor", is_chat=True, map=spoken),
+            PlannedVariant(name="base", workflow="tutor", is_chat=True, map=user_text),
             PlannedVariant(
                 name="short:3",
                 workflow="tutor",
                 variant="short:3",
                 parameters={"style": "brief"},
                 is_chat=True,
-                map=spoken,
+                map=user_text,
             ),
             PlannedVariant(
                 name="shouting", workflow="upper", map=ColumnMap(expected="expected", inputs={"topic": "topic"})
             ),
-            PlannedVariant(name="old", column="old", is_chat=True, is_chat_source="derived", map=spoken),
+            PlannedVariant(name="old", column="old", is_chat=True, is_chat_source="derived", map=user_text),
         ],
         evaluators=[
             PlannedEvaluator(key="exact_match", name="exact_match"),
@@ -231,11 +231,11 @@ def test_rows_by_id_stand_in_the_order_of_the_set_and_once() -> None:
 
 def test_a_sample_is_the_same_each_time_and_another_with_another_seed() -> None:
     rows = packed(200)
-    drawn = [names(select_rows(rows, WantedRows(sample=20, seed=seed))) for seed in (7, 7, 8)]
+    sample = [names(select_rows(rows, WantedRows(sample=20, seed=seed))) for seed in (7, 7, 8)]
 
-    assert drawn[0] == drawn[1] != drawn[2]
-    assert len(drawn[0]) == 20
-    assert drawn[0] == [name for name in names(rows) if name in drawn[0]]
+    assert sample[0] == sample[1] != sample[2]
+    assert len(sample[0]) == 20
+    assert sample[0] == [name for name in names(rows) if name in sample[0]]
 
 
 def test_a_sample_keeps_its_rows_when_others_come() -> None:
@@ -266,10 +266,10 @@ async def test_cells_are_numbered_by_row_then_variant_then_repeat() -> None:
     plan = (
         await planning().plan("default", asked(variants=[{"workflow": "tutor"}, {"column": "old"}], repeats=3))
     ).plan
-    places = [CellPosition(row, variant, repeat) for row in range(2) for variant in range(2) for repeat in range(3)]
+    indexes = [CellPosition(row, variant, repeat) for row in range(2) for variant in range(2) for repeat in range(3)]
 
-    assert [cell_number(plan, place) for place in places] == list(range(12))
-    assert [cell_position(plan, cell) for cell in range(12)] == places
+    assert [cell_number(plan, index) for index in indexes] == list(range(12))
+    assert [cell_position(plan, cell) for cell in range(12)] == indexes
 
 
 @pytest.mark.parametrize("cell", [0, 1, 42, 999_999])

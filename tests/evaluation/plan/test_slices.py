@@ -33,17 +33,17 @@ def taken(one: NewSlice) -> Slice:
 def test_every_cell_is_in_one_slice_of_its_workflow(
     workflows: list[str | None], rows: int, repeats: int, concurrency: int
 ) -> None:
-    variants = [variant(name=str(place), workflow=name) for place, name in enumerate(workflows)]
+    variants = [variant(name=str(index), workflow=name) for index, name in enumerate(workflows)]
     planned = plan(*variants, repeats=repeats, concurrency=concurrency)
 
     slices = make_slices(planned, rows)
 
-    found = Counter(cell for one in slices for cell in slice_cells(planned, taken(one)))
-    assert found == Counter(range(rows * len(workflows) * repeats))
+    result = Counter(cell for one in slices for cell in slice_cells(planned, taken(one)))
+    assert result == Counter(range(rows * len(workflows) * repeats))
     assert all(1 <= one.count <= MAX_SLICE_CELLS for one in slices)
     for one in slices:
-        places = [cell_position(planned, cell) for cell in slice_cells(planned, taken(one))]
-        assert {workflows[place.variant] or "" for place in places} == {one.workflow}
+        indexes = [cell_position(planned, cell) for cell in slice_cells(planned, taken(one))]
+        assert {workflows[index.variant] or "" for index in indexes} == {one.workflow}
 
 
 def test_small_evaluations_are_cut_so_that_all_who_may_run_have_some() -> None:

@@ -13,7 +13,7 @@ from palaver.evaluation.providers.model import ProviderModel
 from palaver.evaluation.score import ScoringError
 from palaver.traces.prices import Price
 from palaver_jobchat.testing.fake_anthropic import FakeAnthropic
-from tests.evaluation.fake_services import KEY, Reply, completion, embeddings, openai, service, trouble
+from tests.evaluation.fake_services import KEY, Reply, completion, embeddings, error_reply, openai, service
 
 ASKED = [Message.system("You judge."), Message.user("Is it good?")]
 SCHEMA = {"type": "object", "properties": {"passed": {"type": "boolean"}}}
@@ -39,10 +39,10 @@ async def test_a_chat_completion_is_asked_for_and_read() -> None:
         model = ProviderModel("openai", provider, "gpt-4o-mini", KEY, Price(input=2.5, cached=1.25, output=10))
         answer = await model.answer(ASKED, SCHEMA)
 
-    (asked,) = fake.asked
-    assert (asked.method, asked.path) == ("POST", "/v1/chat/completions")
-    assert asked.headers["authorization"] == f"Bearer {KEY}"
-    assert asked.body == {
+    (requests,) = fake.requests
+    assert (requests.method, requests.path) == ("POST", "/v1/chat/completions")
+    assert requests.headers["authorization"] == f"Bearer {KEY}"
+    assert requests.body == {
         "model": "gpt-4o-mini",
         "messages": [{"role": "system", "content": "You judge."}, {"role": "user", "content": "Is it good?"}],
         "response_format": {"type": "json_object"},
@@ -60,9 +60,9 @@ async def test_a_message_of_anthropics_is_asked_for_and_read() -> None:
         provider = Provider(kind="anthropic", base_url=fake.url)
         answer = await ProviderModel("anthropic", provider, "claude-x", KEY, None).answer(ASKED, SCHEMA)
 
-    (asked,) = fake.requests
-    assert asked.key == KEY
-    assert asked.body == {
+    (requests,) = fake.requests
+    assert requests.key == KEY
+    assert requests.body == {
         "model": "claude-x",
         "max_tokens": 4096,
         "system": "You judge.",
@@ -84,11 +84,11 @@ async def test_a_text_of_anthropics_is_an_answer_too() -> None:
 async def test_vectors_come_in_the_order_of_their_texts() -> None:
     async with service(embeddings({"a": [1, 0], "b": [0, 1.5]})) as fake:
         model = ProviderModel("openai", openai(fake.url)["openai"], "small", KEY, None)
-        found = await model.vectors(["b", "a"])
+        result = await model.vectors(["b", "a"])
 
-    assert found == [[0, 1.5], [1, 0]]
-    assert fake.asked[0].path == "/v1/embeddings"
-    assert fake.asked[0].body == {"model": "small", "input": ["b", "a"], "encoding_format": "float"}
+    assert result == [[0, 1.5], [1, 0]]
+    assert fake.requests[0].path == "/v1/embeddings"
+    assert fake.requests[0].body == {"model": "small", "input": ["b", "a"], "encoding_format": "float"}
 
 
 @pytest.mark.parametrize(
@@ -124,42 +124,42 @@ async def test_anthropic_has_no_vectors() -> None:
 
 async def test_who_is_asked_to_wait_waits_as_long_as_was_said() -> None:
     waits: list[float] = []
-    async with service([trouble(429, **{"retry-after": "7"}), trouble(503), Reply({"a": 1})]) as fake:
+    async with service([error_reply(429, **{"retry-after": "7"}), error_reply(503), Reply({"a": 1})]) as fake:
         answer = await asking(fake.url, waits).post("/x", {"b": 2})
 
     assert answer == {"a": 1}
     assert waits[0] == 7
     assert 0.5 <= waits[1] <= 1.5
-    assert [asked.body for asked in fake.asked] == [{"b": 2}] * 3
+    assert [request.body for request in fake.requests] == [{"b": 2}] * 3
 
 
 async def test_what_goes_by_is_not_waited_for_without_end() -> None:
     waits: list[float] = []
-    async with service(lambda _: trouble(429, "Slow down.", **{"retry-after": "1"})) as fake:
-        told = await failure(fake.url, waits, retries=1)
+    async with service(lambda _: error_reply(429, "Slow down.", **{"retry-after": "1"})) as fake:
+        actual = await failure(fake.url, waits, retries=1)
 
-    assert told == "provider_failed: openai answered 429: Slow down."
-    assert (waits, len(fake.asked)) == ([1], 2)
+    assert actual == "provider_failed: openai answered 429: Slow down."
+    assert (waits, len(fake.requests)) == ([1], 2)
 
 
 async def test_who_asks_for_a_day_is_not_waited_for() -> None:
     waits: list[float] = []
-    async with service(lambda _: trouble(429, **{"retry-after": "86400"})) as fake:
+    async with service(lambda _: error_reply(429, **{"retry-after": "86400"})) as fake:
         assert await failure(fake.url, waits) == "provider_failed: openai answered 429: No."
 
-    assert (waits, len(fake.asked)) == ([], 1)
+    assert (waits, len(fake.requests)) == ([], 1)
 
 
 @pytest.mark.parametrize("status", [400, 404, 422, 500, 301])
 async def test_what_does_not_go_by_is_not_tried_again(status: int) -> None:
-    async with service(lambda _: trouble(status, location="http://127.0.0.1:1/")) as fake:
+    async with service(lambda _: error_reply(status, location="http://127.0.0.1:1/")) as fake:
         assert await failure(fake.url) == f"provider_failed: openai answered {status}: No."
 
-    assert len(fake.asked) == 1
+    assert len(fake.requests) == 1
 
 
 async def test_overload_as_anthropic_says_it_goes_by() -> None:
-    async with service([trouble(529), Reply({})]) as fake:
+    async with service([error_reply(529), Reply({})]) as fake:
         assert await asking(fake.url, []).post("/x", {}) == {}
 
 
@@ -192,12 +192,12 @@ async def test_what_is_not_json_is_an_error(body: bytes) -> None:
 
 async def test_a_key_that_is_told_back_is_not_told_on(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    async with service(lambda _: trouble(400, f"Bad header: Bearer {KEY} (sk-live-Zm9vYm…).")) as fake:
-        told = await failure(fake.url)
-    async with service(lambda _: trouble(401, f"Incorrect API key provided: {KEY[:12]}")) as fake:
+    async with service(lambda _: error_reply(400, f"Bad header: Bearer {KEY} (sk-live-Zm9vYm…).")) as fake:
+        actual = await failure(fake.url)
+    async with service(lambda _: error_reply(401, f"Incorrect API key provided: {KEY[:12]}")) as fake:
         refused = await failure(fake.url)
 
-    assert told == "provider_failed: openai answered 400: Bad header: Bearer *** (***…)."
+    assert actual == "provider_failed: openai answered 400: Bad header: Bearer *** (***…)."
     assert refused == "provider_failed: openai answered 401: it does not accept the key that it is asked with."
     assert caplog.records
     assert [record.name for record in caplog.records if KEY in record.getMessage()] == []

@@ -19,8 +19,8 @@ def test_a_name_that_cannot_be_written_before_a_model_is_refused(name: str) -> N
     with pytest.raises(SettingsError) as caught:
         check_providers({name: Provider(kind="openai", base_url=URL)})
 
-    told = f"The provider {name!r}: its name has letters, digits, '_', '-' and '.', at most 64."
-    assert caught.value.message == told
+    actual = f"The provider {name!r}: its name has letters, digits, '_', '-' and '.', at most 64."
+    assert caught.value.message == actual
 
 
 @pytest.mark.parametrize("key", ["sk-secret", "env:", ""])
@@ -48,12 +48,12 @@ def test_an_address_that_is_none_or_holds_a_secret_is_refused_and_not_repeated(u
     with pytest.raises(SettingsError) as caught:
         check_providers({"mine": Provider(kind="openai", base_url=url)})
 
-    told = "The provider 'mine': its base_url is http://… or https://…, and holds no secret."
-    assert caught.value.message == told
+    actual = "The provider 'mine': its base_url is http://… or https://…, and holds no secret."
+    assert caught.value.message == actual
 
 
 def test_only_models_that_its_patterns_name_may_be_asked_for() -> None:
     provider = Provider(kind="openai", base_url=URL, models=("gpt-4o*", "o3"))
 
-    asked = ["gpt-4o", "gpt-4o-mini", "o3", "o3-mini", "GPT-4o", "gpt-4"]
-    assert [model for model in asked if has_model(provider, model)] == ["gpt-4o", "gpt-4o-mini", "o3"]
+    requests = ["gpt-4o", "gpt-4o-mini", "o3", "o3-mini", "GPT-4o", "gpt-4"]
+    assert [model for model in requests if has_model(provider, model)] == ["gpt-4o", "gpt-4o-mini", "o3"]

@@ -1,4 +1,4 @@
-"""Runs as their results are read: written down row by row."""
+"""Result arrays, from outcomes row by row."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -17,12 +17,12 @@ from palaver.evaluation.results.arrays import (
 )
 from palaver.testsets.rows import format_row_id
 
-Said = bool | float | tuple[bool, float] | Literal["failed", "error", "skipped", "pending"]
-"""What became of a cell: passed, a score, both, or neither."""
+CellOutcome = bool | float | tuple[bool, float] | Literal["failed", "error", "skipped", "pending"]
+"""The outcome of a cell: passed, a score, both, or neither."""
 
 
-def packed(*ids: int, content: int = 0) -> bytes:
-    """Rows as a plan has them."""
+def pack_rows(*ids: int, content: int = 0) -> bytes:
+    """Packed rows, as in a plan."""
     return b"".join(one.to_bytes(16) + content.to_bytes(16) for one in ids)
 
 
@@ -31,7 +31,7 @@ def row(number: int) -> str:
 
 
 def results(
-    said: Mapping[str, Sequence[Sequence[Sequence[Said]]]],
+    outcomes: Mapping[str, Sequence[Sequence[Sequence[CellOutcome]]]],
     *,
     id: str = "ev_1",
     variants: Sequence[str] = ("base",),
@@ -40,12 +40,12 @@ def results(
     cost: float | None = None,
     failed_as: Literal["not_passed", "exclude"] = "not_passed",
 ) -> ResultArrays:
-    """By evaluator, for each row, for each variant, what its repeats came to."""
-    first = next(iter(said.values()))
+    """Results from outcomes by evaluator, row, variant and repeat."""
+    first = next(iter(outcomes.values()))
     shape = GridShape(len(first), len(variants), len(first[0][0]) if first else 1)
     cells: dict[int, tuple[int, str, float | None, float | None]] = {}
     scores: list[tuple[int, str, int, str, bool | None, float | None]] = []
-    for evaluator, (name, of_rows) in enumerate(said.items()):
+    for evaluator, (name, of_rows) in enumerate(outcomes.items()):
         flat = [one for of_row in of_rows for of_variant in of_row for one in of_variant]
         for cell, one in enumerate(flat):
             if one == "pending":
@@ -66,26 +66,26 @@ def results(
         load_cell_arrays(cells.values(), shape),
         load_score_arrays(scores, shape),
     )
-    held = packed(*range(1, shape.rows + 1)) if rows is None else rows
-    return ResultArrays(id, shape, held, variants, *columns, failed_as)
+    packed_rows = pack_rows(*range(1, shape.rows + 1)) if rows is None else rows
+    return ResultArrays(id, shape, packed_rows, variants, *columns, failed_as)
 
 
-def near(value: float, within: float | None = None) -> Any:
-    """A number that is about this one, wherever a number may be."""
+def approximately(value: float, within: float | None = None) -> Any:
+    """pytest.approx, typed as Any."""
     return pytest.approx(value, abs=within)
 
 
-def once(*of_rows: Said) -> list[list[list[Said]]]:
+def single_repeat(*of_rows: CellOutcome) -> list[list[list[CellOutcome]]]:
     """One variant, one repeat."""
     return [[[one]] for one in of_rows]
 
 
-def large(rows: int = 10_000, variants: int = 2, id: str = "ev_large") -> ResultArrays:
+def large_results(rows: int = 10_000, variants: int = 2, id: str = "ev_large") -> ResultArrays:
     """Three evaluators: one that passes, one with few scores, one with scores of all kinds."""
     random, shape = np.random.default_rng(1), GridShape(rows, variants, 1)
     scores = [
-        ScoreArrays(place, name, np.full(shape, 1, np.int8), (value >= 0.5).astype(np.int8), value)
-        for place, (name, value) in enumerate(
+        ScoreArrays(index, name, np.full(shape, 1, np.int8), (value >= 0.5).astype(np.int8), value)
+        for index, (name, value) in enumerate(
             {
                 "exact": (random.random(shape) < 0.8).astype(float),
                 "contains": np.round(random.random(shape) * 10) / 10,
@@ -96,4 +96,4 @@ def large(rows: int = 10_000, variants: int = 2, id: str = "ev_large") -> Result
     cells = CellArrays(np.full(shape, DONE, np.int8), random.random(shape), np.full(shape, np.nan))
     ids = np.arange(rows, dtype=">u8")
     packed = b"".join(bytes(8) + one.tobytes() + bytes(16) for one in ids)
-    return ResultArrays(id, shape, packed, [f"v{place}" for place in range(variants)], cells, scores)
+    return ResultArrays(id, shape, packed, [f"v{index}" for index in range(variants)], cells, scores)

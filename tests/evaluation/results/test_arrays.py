@@ -19,7 +19,7 @@ def told(values: np.ndarray) -> list[object]:
 
 
 def test_scores_come_to_their_places_whatever_their_order() -> None:
-    given = [
+    arguments = [
         (1, "b", 3, "scored", None, 0.5),
         (0, "a", 2, "error", None, None),
         (0, "a", 0, "scored", True, 1.0),
@@ -27,7 +27,7 @@ def test_scores_come_to_their_places_whatever_their_order() -> None:
         (0, "a", 1, "scored", False, 0.0),
     ]
 
-    first, second = load_score_arrays(given, SHAPE)
+    first, second = load_score_arrays(arguments, SHAPE)
 
     assert (first.evaluator, first.name, second.evaluator, second.name) == (0, "a", 1, "b")
     assert first.status.tolist() == [[[1], [1]], [[3], [0]]]

@@ -5,22 +5,24 @@ from palaver.evaluation.results.compare import ComparedVariant, compare_variants
 from palaver.evaluation.results.figures import Comparison, EvaluatorComparison, RowChange
 from palaver.evaluation.results.statistics import percentile_interval, resample_means
 from palaver.evaluation.results.summary import summarize
-from tests.evaluation.results.result_factory import large, near, once, packed, results, row
+from tests.evaluation.results.result_factory import approximately, large_results, pack_rows, results, row, single_repeat
 from tests.growth import assert_linear
 
 
 def test_the_contracts_example_comes_out() -> None:
     before = [True] * 111 + [False] * 17
     after = [True] * 102 + [False] * 9 + [True] * 4 + [False] * 13
-    base = results({"exact_match": once(*before), "other": once(*before)}, id="ev_2a")
-    candidate = results({"exact_match": once(*after), "other": once(*before)}, id="ev_3x", variants=("new",))
+    base = results({"exact_match": single_repeat(*before), "other": single_repeat(*before)}, id="ev_2a")
+    candidate = results(
+        {"exact_match": single_repeat(*after), "other": single_repeat(*before)}, id="ev_3x", variants=("new",)
+    )
     differences = np.array(after, float) - np.array(before, float)
     seed = "ev_2a:base ev_3x:new"
 
-    told = compare_variants(ComparedVariant(base, 0), ComparedVariant(candidate, 0))
+    actual = compare_variants(ComparedVariant(base, 0), ComparedVariant(candidate, 0))
 
     (means,) = resample_means([differences], seed)
-    first, second = told.evaluators
+    first, second = actual.evaluators
     assert first == EvaluatorComparison(
         name="exact_match",
         measure="pass_rate",
@@ -31,8 +33,8 @@ def test_the_contracts_example_comes_out() -> None:
         difference=-5 / 128,
         ci=percentile_interval(means),
         test="mcnemar-exact",
-        p=near(0.267, 5e-4),
-        p_adjusted=near(0.534, 5e-4),
+        p=approximately(0.267, 5e-4),
+        p_adjusted=approximately(0.534, 5e-4),
         verdict="unclear",
         regressions=9,
         fixes=4,
@@ -41,7 +43,7 @@ def test_the_contracts_example_comes_out() -> None:
     )
     assert first.ci == pytest.approx((-0.094, 0.016), abs=0.01)
     assert (second.verdict, second.difference, second.ci, second.p, second.p_adjusted) == ("same", 0, (0, 0), 1, 1)
-    assert (told.base, told.candidate, told.margin, told.changed) == ("ev_2a:base", "ev_3x:new", 0.02, [])
+    assert (actual.base, actual.candidate, actual.margin, actual.changed) == ("ev_2a:base", "ev_3x:new", 0.02, [])
 
 
 @pytest.mark.parametrize(
@@ -61,8 +63,8 @@ def test_a_verdict_is_where_the_interval_lies(interval: tuple[float, float], ver
 
 
 def test_rows_are_paired_by_id_if_they_say_the_same() -> None:
-    base = packed(1, 2, 3) + packed(4, content=1)
-    candidate = packed(5, 3) + packed(4, content=2) + packed(1)
+    base = pack_rows(1, 2, 3) + pack_rows(4, content=1)
+    candidate = pack_rows(5, 3) + pack_rows(4, content=2) + pack_rows(1)
 
     pairs = pair_rows(base, candidate)
 
@@ -71,23 +73,23 @@ def test_rows_are_paired_by_id_if_they_say_the_same() -> None:
 
 
 def test_what_changed_is_named_and_counts_nowhere() -> None:
-    base = results({"exact": once(True, True)}, id="ev_1", rows=packed(1) + packed(2, content=1))
-    candidate = results({"exact": once(True, False)}, id="ev_2", rows=packed(1) + packed(2, content=2))
+    base = results({"exact": single_repeat(True, True)}, id="ev_1", rows=pack_rows(1) + pack_rows(2, content=1))
+    candidate = results({"exact": single_repeat(True, False)}, id="ev_2", rows=pack_rows(1) + pack_rows(2, content=2))
 
-    told = compare_variants(ComparedVariant(base, 0), ComparedVariant(candidate, 0))
+    actual = compare_variants(ComparedVariant(base, 0), ComparedVariant(candidate, 0))
 
-    assert (told.changed, told.changed_count) == ([row(2)], 1)
-    assert [(one.paired, one.unpaired, one.regressions) for one in told.evaluators] == [(1, 0, 0)]
+    assert (actual.changed, actual.changed_count) == ([row(2)], 1)
+    assert [(one.paired, one.unpaired, one.regressions) for one in actual.evaluators] == [(1, 0, 0)]
 
 
 def test_a_row_that_one_side_could_not_score_is_no_pair() -> None:
-    base = results({"exact": once(True, "error", "pending", "failed")}, id="ev_1")
-    candidate = results({"exact": once("failed", True, True, True)}, id="ev_2")
+    base = results({"exact": single_repeat(True, "error", "pending", "failed")}, id="ev_1")
+    candidate = results({"exact": single_repeat("failed", True, True, True)}, id="ev_2")
 
-    (told,) = compare_variants(ComparedVariant(base, 0), ComparedVariant(candidate, 0)).evaluators
+    (actual,) = compare_variants(ComparedVariant(base, 0), ComparedVariant(candidate, 0)).evaluators
 
-    assert (told.paired, told.unpaired, told.base, told.candidate) == (2, 2, 0.5, 0.5)
-    assert (told.regressions, told.fixes) == (1, 1)
+    assert (actual.paired, actual.unpaired, actual.base, actual.candidate) == (2, 2, 0.5, 0.5)
+    assert (actual.regressions, actual.fixes) == (1, 1)
 
 
 def test_regressions_are_by_majority_over_repeats() -> None:
@@ -95,44 +97,50 @@ def test_regressions_are_by_majority_over_repeats() -> None:
     base = results({"exact": [[yes], [yes], [no], [half]]}, id="ev_1")
     candidate = results({"exact": [[half], [yes], [yes], [no]]}, id="ev_2")
 
-    (told,) = compare_variants(ComparedVariant(base, 0), ComparedVariant(candidate, 0)).evaluators
+    (actual,) = compare_variants(ComparedVariant(base, 0), ComparedVariant(candidate, 0)).evaluators
 
-    assert (told.test, told.regressions, told.fixes) == ("paired-bootstrap", 1, 1)
-    assert told.worst == [RowChange(row=row(1), base=0.75, candidate=0.5)]
-    assert (told.base, told.candidate) == (pytest.approx(9 / 16), pytest.approx(9 / 16))
+    assert (actual.test, actual.regressions, actual.fixes) == ("paired-bootstrap", 1, 1)
+    assert actual.worst == [RowChange(row=row(1), base=0.75, candidate=0.5)]
+    assert (actual.base, actual.candidate) == (pytest.approx(9 / 16), pytest.approx(9 / 16))
 
 
 def test_scores_are_compared_by_a_bootstrap_of_pairs() -> None:
     before = list(np.linspace(0.5, 0.9, 50))
-    after = [score - 0.1 - 0.05 * (place % 3) for place, score in enumerate(before)]
-    base, candidate = results({"similar": once(*before)}, id="ev_1"), results({"similar": once(*after)}, id="ev_2")
+    after = [score - 0.1 - 0.05 * (index % 3) for index, score in enumerate(before)]
+    base, candidate = (
+        results({"similar": single_repeat(*before)}, id="ev_1"),
+        results({"similar": single_repeat(*after)}, id="ev_2"),
+    )
 
-    (told,) = compare_variants(ComparedVariant(base, 0), ComparedVariant(candidate, 0)).evaluators
+    (actual,) = compare_variants(ComparedVariant(base, 0), ComparedVariant(candidate, 0)).evaluators
 
-    assert (told.measure, told.test, told.verdict, told.paired) == ("mean", "paired-bootstrap", "worse", 50)
-    assert told.difference == pytest.approx(np.mean(after) - np.mean(before))
-    assert told.p == pytest.approx(2 / 2_001)
-    assert (told.regressions, told.fixes, told.score) == (0, 0, None)
+    assert (actual.measure, actual.test, actual.verdict, actual.paired) == ("mean", "paired-bootstrap", "worse", 50)
+    assert actual.difference == pytest.approx(np.mean(after) - np.mean(before))
+    assert actual.p == pytest.approx(2 / 2_001)
+    assert (actual.regressions, actual.fixes, actual.score) == (0, 0, None)
 
 
 def test_beside_passes_scores_that_say_more_are_told() -> None:
     before, after = [(True, 0.9), (True, 0.8), (False, 0.2)], [(True, 0.7), (True, 0.6), (False, 0.1)]
-    base, candidate = results({"lev": once(*before)}, id="ev_1"), results({"lev": once(*after)}, id="ev_2")
+    base, candidate = (
+        results({"lev": single_repeat(*before)}, id="ev_1"),
+        results({"lev": single_repeat(*after)}, id="ev_2"),
+    )
 
-    (told,) = compare_variants(ComparedVariant(base, 0), ComparedVariant(candidate, 0)).evaluators
+    (actual,) = compare_variants(ComparedVariant(base, 0), ComparedVariant(candidate, 0)).evaluators
 
-    assert (told.measure, told.difference, told.verdict) == ("pass_rate", 0.0, "same")
-    assert told.score is not None
-    assert told.score.difference == pytest.approx(-0.5 / 3)
+    assert (actual.measure, actual.difference, actual.verdict) == ("pass_rate", 0.0, "same")
+    assert actual.score is not None
+    assert actual.score.difference == pytest.approx(-0.5 / 3)
 
 
 def test_those_that_lost_most_come_first() -> None:
-    base = results({"lev": once((True, 0.6), (True, 0.9), (True, 0.8))}, id="ev_1")
-    candidate = results({"lev": once((False, 0.4), (False, 0.1), (True, 0.8))}, id="ev_2")
+    base = results({"lev": single_repeat((True, 0.6), (True, 0.9), (True, 0.8))}, id="ev_1")
+    candidate = results({"lev": single_repeat((False, 0.4), (False, 0.1), (True, 0.8))}, id="ev_2")
 
-    (told,) = compare_variants(ComparedVariant(base, 0), ComparedVariant(candidate, 0)).evaluators
+    (actual,) = compare_variants(ComparedVariant(base, 0), ComparedVariant(candidate, 0)).evaluators
 
-    assert told.worst == [
+    assert actual.worst == [
         RowChange(row=row(2), base=0.9, candidate=0.1),
         RowChange(row=row(1), base=0.6, candidate=0.4),
     ]
@@ -141,14 +149,14 @@ def test_those_that_lost_most_come_first() -> None:
 def test_two_variants_of_one_run_can_be_compared() -> None:
     run = results({"exact": [[[True], [False]], [[True], [True]]]}, variants=("base", "new"))
 
-    told = compare_variants(ComparedVariant(run, 0), ComparedVariant(run, 1))
+    actual = compare_variants(ComparedVariant(run, 0), ComparedVariant(run, 1))
 
-    assert [(one.base, one.candidate, one.regressions) for one in told.evaluators] == [(1.0, 0.5, 1)]
+    assert [(one.base, one.candidate, one.regressions) for one in actual.evaluators] == [(1.0, 0.5, 1)]
 
 
 def test_runs_without_a_row_in_common_say_nothing() -> None:
-    base = results({"exact": once(True), "old": once(True)}, id="ev_1", rows=packed(1))
-    candidate = results({"exact": once(True), "new": once(True)}, id="ev_2", rows=packed(2))
+    base = results({"exact": single_repeat(True), "old": single_repeat(True)}, id="ev_1", rows=pack_rows(1))
+    candidate = results({"exact": single_repeat(True), "new": single_repeat(True)}, id="ev_2", rows=pack_rows(2))
 
     assert compare_variants(ComparedVariant(base, 0), ComparedVariant(candidate, 0)) == Comparison(
         base="ev_1:base",
@@ -180,17 +188,20 @@ def test_runs_without_a_row_in_common_say_nothing() -> None:
 
 @pytest.mark.parametrize("score", [1e308, 1e-300, -1e200])
 def test_scores_may_be_any_numbers(score: float) -> None:
-    base, candidate = results({"cost": once(score, 0.0, score)}, id="ev_1"), results({"cost": once(0.0, 0.0, score)})
+    base, candidate = (
+        results({"cost": single_repeat(score, 0.0, score)}, id="ev_1"),
+        results({"cost": single_repeat(0.0, 0.0, score)}),
+    )
 
-    (told,) = compare_variants(ComparedVariant(base, 0), ComparedVariant(candidate, 0)).evaluators
+    (actual,) = compare_variants(ComparedVariant(base, 0), ComparedVariant(candidate, 0)).evaluators
 
-    assert (told.paired, told.verdict) == (3, "unclear" if abs(score) > 1 else "same")
+    assert (actual.paired, actual.verdict) == (3, "unclear" if abs(score) > 1 else "same")
     assert summarize(base).variants[0].evaluators[0].n == 3
 
 
 def test_the_time_to_compare_ten_thousand_rows_grows_with_their_number() -> None:
     def sides(rows: int) -> tuple[ComparedVariant, ComparedVariant]:
-        base, candidate = large(rows), large(rows, id="ev_other")
+        base, candidate = large_results(rows), large_results(rows, id="ev_other")
         candidate = candidate._replace(rows=candidate.rows[32:] + candidate.rows[:32])
         return ComparedVariant(base, 0), ComparedVariant(candidate, 1)
 

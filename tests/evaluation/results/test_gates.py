@@ -4,10 +4,10 @@ from palaver.errors import InvalidValue
 from palaver.evaluation.results.compare import ComparedVariant, compare_variants
 from palaver.evaluation.results.gates import Gates, check_gate_names, failed_gates, parse_fail_under
 from palaver.evaluation.results.summary import summarize
-from tests.evaluation.results.result_factory import once, results, row
+from tests.evaluation.results.result_factory import results, row, single_repeat
 
-GOOD = results({"exact": once(*[True] * 9, False), "similar": once(*[0.5] * 10)}, id="ev_1")
-BAD = results({"exact": once(*[True] * 5, *[False] * 5), "similar": once(*[0.25] * 10)}, id="ev_2")
+GOOD = results({"exact": single_repeat(*[True] * 9, False), "similar": single_repeat(*[0.5] * 10)}, id="ev_1")
+BAD = results({"exact": single_repeat(*[True] * 5, *[False] * 5), "similar": single_repeat(*[0.25] * 10)}, id="ev_2")
 
 
 def test_a_run_that_reaches_all_gates_goes_on() -> None:
@@ -42,7 +42,7 @@ def test_strict_wants_the_bad_end_of_the_interval() -> None:
 
 
 def test_where_nothing_was_scored_nothing_was_reached() -> None:
-    run = results({"exact": once("error", "skipped")})
+    run = results({"exact": single_repeat("error", "skipped")})
 
     assert failed_gates(Gates(minimum=0.0, fail_under={"other": 0.5}), summarize(run)) == [
         "fail-under: base has no score other.",
@@ -51,7 +51,13 @@ def test_where_nothing_was_scored_nothing_was_reached() -> None:
 
 
 def test_a_gate_of_an_evaluator_is_one_of_all_its_scores() -> None:
-    run = results({"rules": once("skipped", "skipped"), "rules.a": once(True, True), "rules.b": once(True, False)})
+    run = results(
+        {
+            "rules": single_repeat("skipped", "skipped"),
+            "rules.a": single_repeat(True, True),
+            "rules.b": single_repeat(True, False),
+        }
+    )
 
     assert failed_gates(Gates(minimum=0.5), summarize(run)) == []
     assert failed_gates(Gates(fail_under={"rules": 0.9}), summarize(run)) == [

@@ -4,12 +4,14 @@ import pytest
 from palaver.evaluation.results.figures import EvaluatorSummary, Latencies, SliceSummary, VariantSummary
 from palaver.evaluation.results.statistics import bootstrap_intervals, wilson_interval
 from palaver.evaluation.results.summary import slice_rows, summarize
-from tests.evaluation.results.result_factory import large, near, once, results
+from tests.evaluation.results.result_factory import approximately, large_results, results, single_repeat
 from tests.growth import assert_linear
 
 
 def test_a_run_is_told_by_variant_and_evaluator() -> None:
-    run = results({"exact": once(True, False, True, "failed", "pending", "error", "skipped")}, latency=2.0, cost=0.25)
+    run = results(
+        {"exact": single_repeat(True, False, True, "failed", "pending", "error", "skipped")}, latency=2.0, cost=0.25
+    )
 
     assert summarize(run).variants == [
         VariantSummary(
@@ -37,7 +39,7 @@ def test_a_run_is_told_by_variant_and_evaluator() -> None:
 
 
 def test_failed_cells_can_be_left_out() -> None:
-    run = results({"exact": once(True, "failed", True)}, failed_as="exclude")
+    run = results({"exact": single_repeat(True, "failed", True)}, failed_as="exclude")
 
     (variant,) = summarize(run).variants
 
@@ -48,18 +50,18 @@ def test_failed_cells_can_be_left_out() -> None:
 def test_with_repeats_the_row_is_the_unit() -> None:
     run = results({"exact": [[[True, True, True]], [[True, False, False]], [["error", "failed", True]]]})
 
-    ((told,),) = (variant.evaluators for variant in summarize(run).variants)
+    ((actual,),) = (variant.evaluators for variant in summarize(run).variants)
 
     shares = np.array([1.0, 1 / 3, 1 / 2])
-    assert told == EvaluatorSummary(
+    assert actual == EvaluatorSummary(
         name="exact",
         n=3,
         errors=1,
         skipped=0,
-        pass_rate=near(shares.mean()),
+        pass_rate=approximately(shares.mean()),
         pass_ci=bootstrap_intervals([shares], "ev_1")[0],
         ci="bootstrap",
-        mean=near(shares.mean()),
+        mean=approximately(shares.mean()),
         mean_ci=bootstrap_intervals([shares], "ev_1")[0],
         flaky=2,
     )
@@ -72,17 +74,17 @@ def test_a_row_is_flaky_whose_scores_are_far_apart() -> None:
 
 
 def test_who_only_scores_has_no_share_of_passes() -> None:
-    (told,) = summarize(results({"similar": once(0.5, 0.75, "failed")})).variants[0].evaluators
+    (actual,) = summarize(results({"similar": single_repeat(0.5, 0.75, "failed")})).variants[0].evaluators
 
-    assert (told.n, told.pass_rate, told.pass_ci, told.mean) == (3, None, None, pytest.approx(1.25 / 3))
+    assert (actual.n, actual.pass_rate, actual.pass_ci, actual.mean) == (3, None, None, pytest.approx(1.25 / 3))
 
 
 def test_a_run_that_has_not_begun_has_no_figures() -> None:
-    (variant,) = summarize(results({"exact": once("pending", "error")}, latency=None)).variants
-    (told,) = variant.evaluators
+    (variant,) = summarize(results({"exact": single_repeat("pending", "error")}, latency=None)).variants
+    (actual,) = variant.evaluators
 
     assert (variant.cells, variant.failed, variant.cost, variant.latency) == (1, 0, None, Latencies(None, None))
-    assert (told.n, told.errors, told.pass_rate, told.pass_ci, told.mean, told.mean_ci) == (
+    assert (actual.n, actual.errors, actual.pass_rate, actual.pass_ci, actual.mean, actual.mean_ci) == (
         0,
         1,
         None,
@@ -102,11 +104,11 @@ def test_variants_are_told_apart() -> None:
 
 
 def test_a_column_slices_each_figure_and_empty_slices_are_left_out() -> None:
-    run = results({"exact": once(True, False, True, "pending")})
+    run = results({"exact": single_repeat(True, False, True, "pending")})
 
-    (told,) = summarize(run, slice_rows(["maths", "maths", "art", "music"])).variants[0].evaluators
+    (actual,) = summarize(run, slice_rows(["maths", "maths", "art", "music"])).variants[0].evaluators
 
-    assert told.slices == [
+    assert actual.slices == [
         SliceSummary(
             value="maths",
             n=2,
@@ -120,7 +122,7 @@ def test_a_column_slices_each_figure_and_empty_slices_are_left_out() -> None:
 
 
 def test_latency_is_the_quantile_that_numpy_and_everybody_else_means() -> None:
-    run = results({"exact": once(*[True] * 101)})
+    run = results({"exact": single_repeat(*[True] * 101)})
     seconds = np.arange(101.0).reshape(101, 1, 1)
     run = run._replace(cells=run.cells._replace(latency=seconds))
 
@@ -128,4 +130,4 @@ def test_latency_is_the_quantile_that_numpy_and_everybody_else_means() -> None:
 
 
 def test_the_time_for_ten_thousand_rows_of_two_variants_grows_with_their_number() -> None:
-    assert_linear(summarize, large, 10_000)
+    assert_linear(summarize, large_results, 10_000)

@@ -11,15 +11,15 @@ WHY = Question(key="why", type="text", required=False)
 
 
 def test_each_pair_of_reviewers_is_compared_on_what_both_answered() -> None:
-    said = {
+    answers = {
         "bob": {0: {"correct": True}, 1: {"correct": True}, 2: {"correct": False}, 3: {"correct": True}},
         "ann": {0: {"correct": True}, 1: {"correct": False}, 2: {"correct": False}, 9: {"correct": True}},
         "cyd": {0: {"why": "Because."}},
     }
 
-    [found] = measure_agreement([CORRECT, WHY], said, {})
+    [result] = measure_agreement([CORRECT, WHY], answers, {})
 
-    assert found == Agreement(
+    assert result == Agreement(
         question="correct",
         type="boolean",
         raters=("ann", "bob"),
@@ -31,15 +31,15 @@ def test_each_pair_of_reviewers_is_compared_on_what_both_answered() -> None:
 
 
 def test_those_who_answered_nothing_in_common_are_told_with_no_figures() -> None:
-    said = {"ann": {0: {"correct": True}}, "bob": {1: {"correct": True}}}
+    answers = {"ann": {0: {"correct": True}}, "bob": {1: {"correct": True}}}
 
-    [found] = measure_agreement([CORRECT], said, {})
+    [result] = measure_agreement([CORRECT], answers, {})
 
-    assert (found.n, found.percent, found.kappa) == (0, None, None)
+    assert (result.n, result.percent, result.kappa) == (0, None, None)
 
 
 def test_a_judge_is_compared_by_what_the_question_wants() -> None:
-    said = {
+    answers = {
         "ann": {
             0: {"correct": True, "style": 5, "tone": "kind"},
             1: {"correct": False, "style": 1, "tone": "curt"},
@@ -53,16 +53,16 @@ def test_a_judge_is_compared_by_what_the_question_wants() -> None:
         3: EvaluatorVerdict(True, 1.0, "kind"),
     }
 
-    found = measure_agreement([CORRECT, STYLE, TONE], said, {"judge": judge})
+    result = measure_agreement([CORRECT, STYLE, TONE], answers, {"judge": judge})
 
-    assert [(one.question, one.kind, one.raters, one.n) for one in found] == [
+    assert [(one.question, one.kind, one.raters, one.n) for one in result] == [
         ("correct", "judge", ("ann", "judge"), 3),
         ("style", "judge", ("ann", "judge"), 3),
         ("tone", "judge", ("ann", "judge"), 2),
     ]
-    assert [one.percent for one in found] == [100 * 2 / 3, 100.0, 50.0]
-    assert found[1].kappa == 1.0
-    assert found[2].kappa is None
+    assert [one.percent for one in result] == [100 * 2 / 3, 100.0, 50.0]
+    assert result[1].kappa == 1.0
+    assert result[2].kappa is None
 
 
 def test_a_judge_that_says_nothing_of_the_kind_is_left_out() -> None:

@@ -15,26 +15,26 @@ WHY = Question(key="why", type="text")
 
 
 def plan(*evaluators: tuple[str, str, dict[str, Any]]) -> Plan:
-    planned = [PlannedEvaluator(key=key, name=name, parameters=given) for key, name, given in evaluators]
+    planned = [PlannedEvaluator(key=key, name=name, parameters=arguments) for key, name, arguments in evaluators]
     return Plan(name="p", testset=PlannedTestset(id="ts_1", name="s", revision=1), variants=[], evaluators=planned)
 
 
 def test_a_question_is_that_of_the_evaluator_whose_name_or_question_it_has() -> None:
     several = {"questions": [{"key": "style", "type": "score"}, {"key": "tone", "type": "choice", "choices": ["a"]}]}
-    made = plan(
+    calls_made = plan(
         ("exact_match", "exact_match", {}), ("human", "human", {}), ("human", "look", {**several, "threshold": 0.5})
     )
 
-    found = find_score_slots(made, [CORRECT, TONE, WHY, STYLE, Question(key="look")])
+    result = find_score_slots(calls_made, [CORRECT, TONE, WHY, STYLE, Question(key="look")])
 
-    told = [(one.question.key, one.evaluator, one.pending_name, one.name, one.threshold) for one in found]
-    assert told == [
+    actual = [(one.question.key, one.evaluator, one.pending_name, one.name, one.threshold) for one in result]
+    assert actual == [
         ("correct", 1, "human", "human", None),
         ("style", 2, "look", "look.style", 0.5),
         ("tone", 2, "look", "look.tone", 0.5),
         ("look", 2, "look", "look", 0.5),
     ]
-    assert [question.key for question in human_questions(made)] == ["correct", "style", "tone"]
+    assert [question.key for question in human_questions(calls_made)] == ["correct", "style", "tone"]
     assert find_score_slots(plan(("exact_match", "correct", {})), [CORRECT]) == []
 
 
@@ -56,9 +56,9 @@ def test_several_answers_make_one_score(
     question: Question, threshold: float | None, said: list[Any], passed: Any, score: Any, label: Any
 ) -> None:
     fill = ScoreSlot(question=question, evaluator=0, pending_name="h", name="h", threshold=threshold)
-    found = score_answers(fill, said)
+    result = score_answers(fill, said)
 
-    assert found is not None
-    assert (found.passed, found.score, found.label) == (passed, score, label)
-    assert found.details == {"answers": said}
+    assert result is not None
+    assert (result.passed, result.score, result.label) == (passed, score, label)
+    assert result.details == {"answers": said}
     assert score_answers(fill, []) is None

@@ -1,4 +1,4 @@
-"""Evaluations in a server of this process, for tests of what runs them."""
+"""Evaluations in a server of this process."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -64,8 +64,8 @@ def rows(count: int) -> list[dict[str, Any]]:
     return [{"messages": f"Say {number}", "expected": f"Say {number}"} for number in range(count)]
 
 
-def put(db: Connection, id: str, planned: Plan, data: Sequence[dict[str, Any]]) -> Evaluation:
-    """Keep an evaluation of these rows."""
+def store_evaluation(db: Connection, id: str, planned: Plan, data: Sequence[dict[str, Any]]) -> Evaluation:
+    """Store an evaluation of these rows."""
     contents = {row_hash(one): json.encode(one) for one in data}
     testset_rows.insert_contents(db, "default", TESTSET, contents)
     packed = b"".join(pack_row_id(new_row_id(number, number)) + row_hash(one) for number, one in enumerate(data))
@@ -75,10 +75,10 @@ def put(db: Connection, id: str, planned: Plan, data: Sequence[dict[str, Any]]) 
 
 
 @asynccontextmanager
-async def serving(
+async def running_server(
     database: Database, *workflows: Any, settings: Settings = QUIET, evaluators: Sequence[Any] = ()
 ) -> AsyncIterator[Server]:
-    """A server at work on that database, which stays open."""
+    """Run a server on the database, and leave the database open."""
     server = Server(Registry(workflows, evaluators=evaluators), settings, database=database)
     await server.runtime.start()
     try:
@@ -95,18 +95,18 @@ async def serving(
         await server.runtime.telemetry.close()
 
 
-async def ended(database: Database, id: str = "ev_1", *, seconds: float = 20) -> Evaluation:
-    """The evaluation, when it has ended."""
+async def wait_for_end(database: Database, id: str = "ev_1", *, seconds: float = 20) -> Evaluation:
+    """Wait for the evaluation to end, and return it."""
     async with asyncio.timeout(seconds):
-        while (found := await database.read(evaluations.get_evaluation, "default", id)).ended_at is None:  # noqa: ASYNC110 - a database tells nobody
+        while (result := await database.read(evaluations.get_evaluation, "default", id)).ended_at is None:  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.02)
-    return found
+    return result
 
 
-async def until(is_so: Callable[[], bool], *, seconds: float = 20) -> None:
-    """Wait for what nobody tells."""
+async def wait_until(is_so: Callable[[], bool], *, seconds: float = 20) -> None:
+    """Poll a condition."""
     async with asyncio.timeout(seconds):
-        while not is_so():  # noqa: ASYNC110 - as was said
+        while not is_so():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.01)
 
 
@@ -114,5 +114,5 @@ async def results(database: Database, id: str = "ev_1") -> list[StoredResult]:
     return (await database.read(evaluation_pages.list_results, "default", id)).data
 
 
-async def whole(database: Database, cell: int = 0, id: str = "ev_1") -> ResultDetail:
+async def read_result_detail(database: Database, cell: int = 0, id: str = "ev_1") -> ResultDetail:
     return await database.read(evaluation_pages.get_result, "default", id, cell)

@@ -40,47 +40,47 @@ class Slept:
 
 
 async def called(one: Workflow, slept: Slept | None = None, *, retries: int = 2, seconds: float = 5) -> CallResult:
-    calling = WorkflowCaller(Engine(), timeout=seconds, retries=retries, sleep=slept or Slept())
+    caller = WorkflowCaller(Engine(), timeout=seconds, retries=retries, sleep=slept or Slept())
     call = Call(workflow=one.description.name, messages=(Message.user("Hi"),) if one.description.is_chat else ())
-    return await calling.call(one, call, Origin(protocol="evaluation", background=True))
+    return await caller.call(one, call, Origin(protocol="evaluation", background=True))
 
 
 def failing(*errors: BaseException) -> Workflow:
     """A chat that fails with these, one after the other, and then answers."""
-    left = list(errors)
+    remaining = list(errors)
 
     @chat
     async def flaky(messages: Any) -> str:
-        if left:
-            raise left.pop(0)
+        if remaining:
+            raise remaining.pop(0)
         return "There."
 
     return flaky
 
 
 async def test_a_call_gives_what_was_said_and_how_long_it_took() -> None:
-    found = await called(failing())
+    result = await called(failing())
 
-    answered = found.answer
-    assert ([message.text for message in answered.messages], answered.finish, answered.error) == (
+    answer = result.answer
+    assert ([message.text for message in answer.messages], answer.finish, answer.error) == (
         ["There."],
         "stop",
         None,
     )
-    assert answered.first_output is not None
-    assert 0 <= answered.first_output <= answered.latency < 5
-    assert (found.attempts, found.run is None, found.trace_id is None) == (1, False, False)
+    assert answer.first_output is not None
+    assert 0 <= answer.first_output <= answer.latency < 5
+    assert (result.attempts, result.run is None, result.trace_id is None) == (1, False, False)
 
 
 async def test_what_goes_by_is_tried_again_and_its_wish_obeyed() -> None:
     slept = Slept()
 
-    found = await called(
+    result = await called(
         failing(Failure("busy", "Later.", status=429, details={"retry_after": 7}), Failure("away", "…", status=503)),
         slept,
     )
 
-    assert (found.answer.error, found.attempts) == (None, 3)
+    assert (result.answer.error, result.attempts) == (None, 3)
     assert slept.seconds[0] == 7
     assert 0.5 <= slept.seconds[1] <= 1.5
 
@@ -98,18 +98,18 @@ async def test_what_goes_by_is_tried_again_and_its_wish_obeyed() -> None:
 async def test_what_would_fail_again_is_not_tried_again(error: BaseException, code: str) -> None:
     slept = Slept()
 
-    found = await called(failing(error), slept)
+    result = await called(failing(error), slept)
 
-    assert isinstance(found.answer.error, CallError)
-    assert (found.answer.error.code, found.attempts, slept.seconds) == (code, 1, [])
+    assert isinstance(result.answer.error, CallError)
+    assert (result.answer.error.code, result.attempts, slept.seconds) == (code, 1, [])
 
 
 async def test_the_last_try_is_told() -> None:
     away = [UpstreamFailed(f"Away {number}.", details={"retryable": True}) for number in range(5)]
 
-    found = await called(failing(*away), retries=1)
+    result = await called(failing(*away), retries=1)
 
-    assert (found.answer.error, found.attempts) == (CallError("upstream_failed", "Away 1."), 2)
+    assert (result.answer.error, result.attempts) == (CallError("upstream_failed", "Away 1."), 2)
 
 
 async def test_a_call_that_takes_too_long_is_ended() -> None:
@@ -123,26 +123,26 @@ async def test_a_call_that_takes_too_long_is_ended() -> None:
         finally:
             ended.set()
 
-    found = await called(slow, seconds=0.05)
+    result = await called(slow, seconds=0.05)
 
     assert ended.is_set()
-    assert found.answer.error == CallError("timeout", "The call took longer than 0.05 seconds.")
-    assert [message.text for message in found.answer.messages] == ["Wait"]
+    assert result.answer.error == CallError("timeout", "The call took longer than 0.05 seconds.")
+    assert [message.text for message in result.answer.messages] == ["Wait"]
 
 
 async def test_a_call_that_is_not_wanted_any_more_is_ended() -> None:
-    began, ended = asyncio.Event(), asyncio.Event()
+    started_calls, ended = asyncio.Event(), asyncio.Event()
 
     @workflow
     async def slow() -> None:
-        began.set()
+        started_calls.set()
         try:
             await asyncio.sleep(60)
         finally:
             ended.set()
 
     task = asyncio.create_task(called(slow))
-    await began.wait()
+    await started_calls.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -155,27 +155,27 @@ async def test_a_call_that_cannot_be_made_says_why() -> None:
     async def double(number: int) -> int:
         return number * 2
 
-    found = await called(double)
+    result = await called(double)
 
-    assert isinstance(found.answer.error, CallError)
-    assert (found.answer.error.code, found.run, found.attempts) == ("missing_input", None, 1)
+    assert isinstance(result.answer.error, CallError)
+    assert (result.answer.error.code, result.run, result.attempts) == ("missing_input", None, 1)
 
 
 async def test_nothing_is_said_of_a_call_in_a_process_that_has_to_go() -> None:
     engine = Engine()
-    calling = WorkflowCaller(engine, timeout=60, retries=2)
-    began = asyncio.Event()
+    caller = WorkflowCaller(engine, timeout=60, retries=2)
+    started_calls = asyncio.Event()
 
     @workflow
     async def slow() -> None:
-        began.set()
+        started_calls.set()
         await asyncio.sleep(60)
 
-    task = asyncio.create_task(calling.call(slow, Call(workflow="slow"), Origin(background=True)))
-    await began.wait()
+    task = asyncio.create_task(caller.call(slow, Call(workflow="slow"), Origin(background=True)))
+    await started_calls.wait()
     await engine.drain(0)
 
-    for call in (task, calling.call(slow, Call(workflow="slow"), Origin(background=True))):
+    for call in (task, caller.call(slow, Call(workflow="slow"), Origin(background=True))):
         with pytest.raises(EvaluationAborted):
             await call
 
@@ -187,8 +187,8 @@ async def test_every_try_waits_for_its_turn() -> None:
         turns.append("one")
 
     flaky = failing(Overloaded("Full."), Overloaded("Full."))
-    calling = WorkflowCaller(Engine(), timeout=5, retries=2, throttle=turn, sleep=Slept())
-    await calling.call(flaky, Call(workflow="flaky", messages=(Message.user("Hi"),)), Origin(background=True))
+    caller = WorkflowCaller(Engine(), timeout=5, retries=2, throttle=turn, sleep=Slept())
+    await caller.call(flaky, Call(workflow="flaky", messages=(Message.user("Hi"),)), Origin(background=True))
 
     assert turns == ["one"] * 3
 
@@ -196,7 +196,7 @@ async def test_every_try_waits_for_its_turn() -> None:
 def test_pauses_double_up_to_half_a_minute() -> None:
     failed = RunFailed(code="overloaded")
 
-    assert [retry_delay(failed, tried, lambda: 0.5) for tried in (1, 2, 3, 7, 20)] == [0.5, 1.0, 2.0, 30.0, 30.0]
+    assert [retry_delay(failed, attempts, lambda: 0.5) for attempts in (1, 2, 3, 7, 20)] == [0.5, 1.0, 2.0, 30.0, 30.0]
     assert [retry_delay(failed, 1, lambda: 0.0), retry_delay(failed, 1, lambda: 1.0)] == [0.25, 0.75]
     assert retry_delay(RunFailed(details={"retry_after": True}), 1, lambda: 0.5) == 0.5
 
@@ -255,14 +255,14 @@ async def test_a_reply_that_tells_tokens_alone_costs_what_its_trace_costs(
 ) -> None:
     spans: list[Span] = []
     tracing = RunTracer(spans.extend)
-    calling = WorkflowCaller(Engine(tracer=tracing), timeout=5, retries=0, prices=PRICES)
+    caller = WorkflowCaller(Engine(tracer=tracing), timeout=5, retries=0, prices=PRICES)
 
-    found = await calling.call(asking(*told, usage=usage), ASKED, Origin(protocol="evaluation"))
+    result = await caller.call(asking(*told, usage=usage), ASKED, Origin(protocol="evaluation"))
     await tracing.close()
 
-    assert found.answer.usage == msgspec.structs.replace(usage, cost=cost)
-    kept = [ProjectRedactors(RedactionConfig(prices=PRICES)).redact(span) for span in spans]
-    costs = [span.cost for span in kept if span.kind in ("llm", "embedding") and span.cost is not None]
+    assert result.answer.usage == msgspec.structs.replace(usage, cost=cost)
+    stored = [ProjectRedactors(RedactionConfig(prices=PRICES)).redact(span) for span in spans]
+    costs = [span.cost for span in stored if span.kind in ("llm", "embedding") and span.cost is not None]
     assert usage.cost is not None or (sum(costs) if costs else None) == cost
 
 
@@ -271,8 +271,8 @@ async def test_without_a_list_or_without_tokens_nothing_is_priced(prices: Any) -
     engine = Engine(tracer=RunTracer(lambda _: None))
     usage = None if prices else Usage(1, 1)
 
-    found = await WorkflowCaller(engine, timeout=5, retries=0, prices=prices).call(
+    result = await WorkflowCaller(engine, timeout=5, retries=0, prices=prices).call(
         asking(("llm", NINE), usage=usage), ASKED, Origin(protocol="evaluation")
     )
 
-    assert found.answer.usage == usage
+    assert result.answer.usage == usage

@@ -36,10 +36,10 @@ def test_what_a_row_has_not_got_is_not_there() -> None:
 
 
 def test_a_script_goes_before_messages() -> None:
-    asked = read_cell_input({"script": {"turns": [{"user": "One"}, {"user": "Two"}]}, "messages": "Hi"}, SAID)
+    requests = read_cell_input({"script": {"turns": [{"user": "One"}, {"user": "Two"}]}, "messages": "Hi"}, SAID)
 
-    assert asked.script is not None
-    assert (len(asked.script.turns), asked.history) == (2, ())
+    assert requests.script is not None
+    assert (len(requests.script.turns), requests.history) == (2, ())
 
 
 SPOKEN = variant(
@@ -63,17 +63,17 @@ SPOKEN = variant(
 def test_a_question_is_said_where_the_row_has_no_messages(
     row: dict[str, Any], said: list[str], inputs: dict[str, Any]
 ) -> None:
-    asked = read_cell_input(row, SPOKEN)
+    requests = read_cell_input(row, SPOKEN)
 
-    assert (asked.history, asked.inputs) == (tuple(Message.user(text) for text in said), inputs)
+    assert (requests.history, requests.inputs) == (tuple(Message.user(text) for text in said), inputs)
 
 
 def test_a_script_goes_before_a_question() -> None:
     columns = ColumnMap(script="script", spoken="question", inputs={"question": "question"})
-    asked = read_cell_input({"script": {"turns": [{"user": "One"}]}, "question": "Why?"}, variant(map=columns))
+    requests = read_cell_input({"script": {"turns": [{"user": "One"}]}, "question": "Why?"}, variant(map=columns))
 
-    assert asked.script is not None
-    assert (asked.history, asked.inputs) == ((), {"question": "Why?"})
+    assert requests.script is not None
+    assert (requests.history, requests.inputs) == ((), {"question": "Why?"})
 
 
 @pytest.mark.parametrize(

@@ -166,9 +166,9 @@ def test_what_is_no_message_is_told_with_its_place(document: Any, pointer: str) 
 
 
 def test_what_would_break_a_stream_can_still_be_scored() -> None:
-    twice = [CALLS[0], CALLS[1], CALLS[0], {"role": "assistant", "content": "Two."}]
+    repeated = [CALLS[0], CALLS[1], CALLS[0], {"role": "assistant", "content": "Two."}]
 
-    reply = reply_from_output(twice, is_chat=True)
+    reply = reply_from_output(repeated, is_chat=True)
 
     assert [call.name for message in reply.messages for call in message.tool_calls] == ["f", "f"]
     assert reply.finish == "tool-calls"

@@ -7,22 +7,22 @@ from palaver.engine.engine import utc_now
 from palaver.evaluation.plan.request import Rate
 from palaver.evaluation.runner.rate_limit import RateLimiter
 from palaver.storage.database import Database
-from tests.evaluation.runner.local_server import plan, put, rows
+from tests.evaluation.runner.local_server import plan, rows, store_evaluation
 
 
 async def test_two_processes_together_keep_the_pace(database: Database) -> None:
-    await database.write(put, "ev_1", plan(), rows(1))
+    await database.write(store_evaluation, "ev_1", plan(), rows(1))
     paces = [RateLimiter(database, "default", "ev_1", Rate(calls=40, seconds=1), utc_now) for _ in range(2)]
-    made: list[float] = []
+    calls_made: list[float] = []
     since = time.monotonic()
 
     async def call(pace: RateLimiter) -> None:
         await pace.wait()
-        made.append(time.monotonic())
+        calls_made.append(time.monotonic())
 
     await asyncio.gather(*(call(paces[number % 2]) for number in range(12)))
 
-    early = [number for number, at in enumerate(sorted(made)) if at - since < number * 0.025 - 0.01]
+    early = [number for number, at in enumerate(sorted(calls_made)) if at - since < number * 0.025 - 0.01]
     assert early == []
 
 

@@ -46,17 +46,17 @@ def shown(messages: Sequence[Message]) -> list[str]:
 
 def workflow(*answers: WorkflowAnswer | Message | str) -> tuple[CallWorkflow, Histories]:
     """One that answers so, one after the other, and remembers what it was asked."""
-    asked: Histories = []
-    left = list(answers)
+    requests: Histories = []
+    remaining = list(answers)
 
     async def answer(history: tuple[Message, ...]) -> WorkflowAnswer:
-        asked.append(shown(history))
-        said = left.pop(0)
-        if isinstance(said, WorkflowAnswer):
-            return said
-        return WorkflowAnswer(messages=(Message.assistant(said) if isinstance(said, str) else said,))
+        requests.append(shown(history))
+        texts = remaining.pop(0)
+        if isinstance(texts, WorkflowAnswer):
+            return texts
+        return WorkflowAnswer(messages=(Message.assistant(texts) if isinstance(texts, str) else texts,))
 
-    return answer, asked
+    return answer, requests
 
 
 async def played(
@@ -66,9 +66,9 @@ async def played(
 
 
 async def test_each_user_turn_is_a_call_with_the_history_so_far() -> None:
-    answer, asked = workflow("A", "B")
+    answer, requests = workflow("A", "B")
 
-    found = await played(
+    result = await played(
         {
             "start": [{"role": "system", "content": "S"}],
             "turns": [{"user": "a", "expect": {"text": "A"}}, {"assistant": "fixed"}, {"user": "b"}],
@@ -76,30 +76,30 @@ async def test_each_user_turn_is_a_call_with_the_history_so_far() -> None:
         answer,
     )
 
-    assert asked == [
+    assert requests == [
         ["system: S", "user: a"],
         ["system: S", "user: a", "assistant: A", "assistant: fixed", "user: b"],
     ]
-    assert shown(found.messages) == [*asked[1], "assistant: B"]
-    assert [(turn.user and turn.user.text, turn.text, turn.expect) for turn in found.turns] == [
+    assert shown(result.messages) == [*requests[1], "assistant: B"]
+    assert [(turn.user and turn.user.text, turn.text, turn.expect) for turn in result.turns] == [
         ("a", "A", {"text": "A"}),
         ("b", "B", None),
     ]
-    assert found.error is None
+    assert result.error is None
 
 
 SEARCH = Message.assistant(call("search", {"q": "http"}, "c1"))
 
 
 async def test_a_call_left_to_the_client_is_answered_from_what_is_canned() -> None:
-    answer, asked = workflow(SEARCH, "Found.")
+    answer, requests = workflow(SEARCH, "Found.")
 
-    found = await played({"turns": [{"user": "a", "tool_results": {"search": {"output": {"hits": 1}}}}]}, answer)
+    result = await played({"turns": [{"user": "a", "tool_results": {"search": {"output": {"hits": 1}}}}]}, answer)
 
-    assert asked[1] == ["user: a", 'assistant: search({"q":"http"})', "tool: {'hits': 1}"]
-    (turn,) = found.turns
-    assert (turn.text, shown(turn.messages)) == ("Found.", [*asked[1][1:], "assistant: Found."])
-    assert [(made.name, made.result) for made in turn.tool_calls] == [("search", {"hits": 1})]
+    assert requests[1] == ["user: a", 'assistant: search({"q":"http"})', "tool: {'hits': 1}"]
+    (turn,) = result.turns
+    assert (turn.text, shown(turn.messages)) == ("Found.", [*requests[1][1:], "assistant: Found."])
+    assert [(calls_made.name, calls_made.result) for calls_made in turn.tool_calls] == [("search", {"hits": 1})]
 
 
 @pytest.mark.parametrize(
@@ -113,21 +113,21 @@ async def test_a_call_left_to_the_client_is_answered_from_what_is_canned() -> No
     ],
 )
 async def test_the_results_of_the_turn_go_before_those_of_the_script(of_turn: Any, of_script: Any, output: str) -> None:
-    answer, asked = workflow(SEARCH, "Found.")
+    answer, requests = workflow(SEARCH, "Found.")
 
     await played({"turns": [{"user": "a", "tool_results": of_turn}], "tool_results": of_script}, answer)
 
-    assert asked[1][-1] == output
+    assert requests[1][-1] == output
 
 
 async def test_without_a_canned_result_the_turn_ends_there() -> None:
     both = Message.assistant(call("search", {}, "c1"), call("save", {}, "c2"))
-    answer, asked = workflow(both, "B")
+    answer, requests = workflow(both, "B")
 
-    found = await played({"turns": [{"user": "a", "tool_results": {"search": {"output": 1}}}, {"user": "b"}]}, answer)
+    result = await played({"turns": [{"user": "a", "tool_results": {"search": {"output": 1}}}, {"user": "b"}]}, answer)
 
-    assert asked[1] == ["user: a", "assistant: search({}) save({})", "user: b"]
-    assert [made.result for made in found.turns[0].tool_calls] == [UNSET, UNSET]
+    assert requests[1] == ["user: a", "assistant: search({}) save({})", "user: b"]
+    assert [calls_made.result for calls_made in result.turns[0].tool_calls] == [UNSET, UNSET]
 
 
 async def test_parallel_calls_are_answered_together_and_those_that_have_a_result_are_left_alone() -> None:
@@ -137,23 +137,23 @@ async def test_parallel_calls_are_answered_together_and_those_that_have_a_result
             Message.tool("c0", "mine"),
         )
     )
-    answer, asked = workflow(reply, "Done.")
+    answer, requests = workflow(reply, "Done.")
 
-    found = await played(
+    result = await played(
         {"turns": [{"user": "a"}], "tool_results": {"search": {"output": 1}, "save": {"output": 2}}}, answer
     )
 
-    assert asked[1][2:] == ["tool: 'mine'", "tool: 1", "tool: 2"]
-    assert [made.result for made in found.turns[0].tool_calls] == ["mine", 1, 2]
+    assert requests[1][2:] == ["tool: 'mine'", "tool: 1", "tool: 2"]
+    assert [calls_made.result for calls_made in result.turns[0].tool_calls] == ["mine", 1, 2]
 
 
 async def test_tools_are_answered_at_most_eight_times() -> None:
-    answer, asked = workflow(*[SEARCH] * 20)
+    answer, requests = workflow(*[SEARCH] * 20)
 
-    found = await played({"turns": [{"user": "a"}], "tool_results": {"search": {"output": 1}}}, answer)
+    result = await played({"turns": [{"user": "a"}], "tool_results": {"search": {"output": 1}}}, answer)
 
-    assert len(asked) == MAX_TOOL_ROUNDS + 1
-    assert len(found.turns[0].tool_calls) == MAX_TOOL_ROUNDS + 1
+    assert len(requests) == MAX_TOOL_ROUNDS + 1
+    assert len(result.turns[0].tool_calls) == MAX_TOOL_ROUNDS + 1
 
 
 async def test_what_the_calls_of_a_turn_took_is_added_up() -> None:
@@ -173,9 +173,9 @@ async def test_what_the_calls_of_a_turn_took_is_added_up() -> None:
     )
     answer, _ = workflow(first, second)
 
-    found = await played({"turns": [{"user": "a"}], "tool_results": {"search": {"output": 1}}}, answer)
+    result = await played({"turns": [{"user": "a"}], "tool_results": {"search": {"output": 1}}}, answer)
 
-    (turn,) = found.turns
+    (turn,) = result.turns
     assert (turn.usage, turn.finish, turn.latency, turn.first_output) == (
         Usage(input_tokens=4, output_tokens=6),
         "length",
@@ -202,24 +202,24 @@ THREE = [
     ],
 )
 async def test_a_script_may_stop_at_the_first_failed_turn(answers: list[str], stop: str, reached: list[bool]) -> None:
-    answer, asked = workflow(*answers)
+    answer, requests = workflow(*answers)
 
-    found = await played({"turns": THREE, "stop": stop}, answer)
+    result = await played({"turns": THREE, "stop": stop}, answer)
 
-    assert [turn.reached for turn in found.turns] == reached
-    assert [turn.user and turn.user.text for turn in found.turns] == ["a", "b", "c"]
-    assert [turn.expect for turn in found.turns] == [{"text": "A"}, {"text": "B"}, None]
-    assert len(asked) == len(answers)
+    assert [turn.reached for turn in result.turns] == reached
+    assert [turn.user and turn.user.text for turn in result.turns] == ["a", "b", "c"]
+    assert [turn.expect for turn in result.turns] == [{"text": "A"}, {"text": "B"}, None]
+    assert len(requests) == len(answers)
 
 
 async def test_a_check_that_could_not_be_made_stops_nothing() -> None:
-    answer, asked = workflow("A", "B")
+    answer, requests = workflow("A", "B")
 
     await played(
         {"turns": [{"user": "a", "expect": {"judge": "Polite."}}, {"user": "b"}], "stop": "on-failure"}, answer
     )
 
-    assert len(asked) == 2
+    assert len(requests) == 2
 
 
 class Court(OfflineContext):
@@ -227,15 +227,15 @@ class Court(OfflineContext):
 
     def __init__(self, *faults: ScoringError) -> None:
         super().__init__()
-        self.asked = 0
+        self.requests = 0
         self.faults = list(faults)
 
     async def judge(self, judge: str, prompt: str, *, schema: Any, retries: int = 2) -> Any:
-        self.asked += 1
+        self.requests += 1
         if self.faults:
             raise self.faults.pop()
         record_spending(Usage(10, 2), 0.5)
-        return {"passed": ">A<" in prompt, "reason": f"verdict {self.asked}"}
+        return {"passed": ">A<" in prompt, "reason": f"verdict {self.requests}"}
 
 
 JUDGED: list[dict[str, Any]] = [{"user": text, "expect": {"judge": "It is an A."}} for text in ("a", "b", "c")]
@@ -255,10 +255,10 @@ async def test_a_judge_is_asked_once_of_a_turn_for_stopping_and_for_the_score(
     answer, _ = workflow(*answers)
     court = Court()
 
-    found = await play_script(read_script({"turns": JUDGED, "stop": stop}), answer, court)
-    (score,) = await built_in()["turn_expectations"].bind({}, court).score(make_case(turns=found.turns, flags=Flags()))
+    result = await play_script(read_script({"turns": JUDGED, "stop": stop}), answer, court)
+    (score,) = await built_in()["turn_expectations"].bind({}, court).score(make_case(turns=result.turns, flags=Flags()))
 
-    assert (court.asked, score.reason, score.passed) == (asked, reason, not reason)
+    assert (court.requests, score.reason, score.passed) == (asked, reason, not reason)
     assert (score.usage, score.cost) == (Usage(10 * asked, 2 * asked), 0.5 * asked)
 
 
@@ -266,10 +266,10 @@ async def test_a_judge_that_failed_while_the_script_was_played_is_asked_again_fo
     answer, _ = workflow("A", "A", "A")
     court = Court(ScoringError("judge_failed", "it is away"))
 
-    found = await play_script(read_script({"turns": JUDGED, "stop": "on-failure"}), answer, court)
-    (score,) = await built_in()["turn_expectations"].bind({}, court).score(make_case(turns=found.turns, flags=Flags()))
+    result = await play_script(read_script({"turns": JUDGED, "stop": "on-failure"}), answer, court)
+    (score,) = await built_in()["turn_expectations"].bind({}, court).score(make_case(turns=result.turns, flags=Flags()))
 
-    assert (court.asked, score.passed) == (4, True)
+    assert (court.requests, score.passed) == (4, True)
 
 
 async def test_a_failed_call_ends_the_script_with_what_was_said() -> None:
@@ -277,10 +277,10 @@ async def test_a_failed_call_ends_the_script_with_what_was_said() -> None:
         "A", WorkflowAnswer(messages=(Message.assistant("Half"),), finish="error", error={"code": "timeout"})
     )
 
-    found = await played({"turns": THREE}, answer)
+    result = await played({"turns": THREE}, answer)
 
-    assert found.error == {"code": "timeout"}
-    assert [(turn.text, turn.reached, turn.finish) for turn in found.turns] == [
+    assert result.error == {"code": "timeout"}
+    assert [(turn.text, turn.reached, turn.finish) for turn in result.turns] == [
         ("A", True, "stop"),
         ("Half", True, "error"),
         ("", False, "stop"),
@@ -288,24 +288,24 @@ async def test_a_failed_call_ends_the_script_with_what_was_said() -> None:
 
 
 async def test_a_failed_call_is_not_answered_again() -> None:
-    answer, asked = workflow(WorkflowAnswer(messages=(SEARCH,), error="gone"))
+    answer, requests = workflow(WorkflowAnswer(messages=(SEARCH,), error="gone"))
 
-    found = await played({"turns": [{"user": "a"}], "tool_results": {"search": {"output": 1}}}, answer)
+    result = await played({"turns": [{"user": "a"}], "tool_results": {"search": {"output": 1}}}, answer)
 
-    assert (found.error, len(asked)) == ("gone", 1)
+    assert (result.error, len(requests)) == ("gone", 1)
 
 
 # Somebody plays the user
 
 
 def user(*texts: str | WorkflowAnswer) -> tuple[CallSimulatedUser, Histories]:
-    answer, asked = workflow(*texts)
+    answer, requests = workflow(*texts)
 
     async def speak(name: str, history: tuple[Message, ...]) -> WorkflowAnswer:
         assert name == "persona"
         return await answer(history)
 
-    return speak, asked
+    return speak, requests
 
 
 def simulated(**more: Any) -> dict[str, Any]:
@@ -313,25 +313,25 @@ def simulated(**more: Any) -> dict[str, Any]:
 
 
 async def test_another_workflow_plays_the_user_with_the_roles_changed() -> None:
-    answer, asked = workflow("A", "B", "C")
-    speak, heard = user("What?", "Why?", "Thanks\n [DONE] ")
+    answer, requests = workflow("A", "B", "C")
+    speak, received = user("What?", "Why?", "Thanks\n [DONE] ")
 
-    found = await played(
+    result = await played(
         {"start": [{"role": "system", "content": "S"}], "turns": [{"user": "a"}, simulated(persona="a nurse.")]},
         answer,
         speak,
     )
 
-    told = (
+    actual = (
         "system: You play the user in a conversation with an assistant. Write only what the user says next, nothing "
         "else.\nYou are a nurse.\nWhat you want: Know the adaptor.\n"
         "When you have it, or see that you will not get it, answer exactly [done]"
     )
-    assert heard == [
-        [told, f"user: {FIRST_PROMPT}", "assistant: a", "user: A"],
-        [told, f"user: {FIRST_PROMPT}", "assistant: a", "user: A", "assistant: What?", "user: B"],
+    assert received == [
+        [actual, f"user: {FIRST_PROMPT}", "assistant: a", "user: A"],
+        [actual, f"user: {FIRST_PROMPT}", "assistant: a", "user: A", "assistant: What?", "user: B"],
         [
-            told,
+            actual,
             f"user: {FIRST_PROMPT}",
             "assistant: a",
             "user: A",
@@ -341,8 +341,8 @@ async def test_another_workflow_plays_the_user_with_the_roles_changed() -> None:
             "user: C",
         ],
     ]
-    assert asked[2] == ["system: S", "user: a", "assistant: A", "user: What?", "assistant: B", "user: Why?"]
-    assert [(turn.user and turn.user.text, turn.text) for turn in found.turns] == [
+    assert requests[2] == ["system: S", "user: a", "assistant: A", "user: What?", "assistant: B", "user: Why?"]
+    assert [(turn.user and turn.user.text, turn.text) for turn in result.turns] == [
         ("a", "A"),
         ("What?", "B"),
         ("Why?", "C"),
@@ -350,14 +350,14 @@ async def test_another_workflow_plays_the_user_with_the_roles_changed() -> None:
 
 
 async def test_a_simulated_user_begins_where_nothing_was_said_and_ends_after_so_many_turns() -> None:
-    answer, asked = workflow("A", "B")
-    speak, heard = user("a", "b", "c")
+    answer, requests = workflow("A", "B")
+    speak, received = user("a", "b", "c")
 
-    found = await played({"turns": [{**simulated(max_turns=2), "expect": {"text": "B"}}]}, answer, speak)
+    result = await played({"turns": [{**simulated(max_turns=2), "expect": {"text": "B"}}]}, answer, speak)
 
-    assert heard[0][1:] == [f"user: {FIRST_PROMPT}"]
-    assert (len(heard), len(asked)) == (2, 2)
-    assert [turn.expect for turn in found.turns] == [None, {"text": "B"}]
+    assert received[0][1:] == [f"user: {FIRST_PROMPT}"]
+    assert (len(received), len(requests)) == (2, 2)
+    assert [turn.expect for turn in result.turns] == [None, {"text": "B"}]
 
 
 @pytest.mark.parametrize("said", ["[done]", "  \n"])
@@ -365,18 +365,18 @@ async def test_a_user_with_nothing_to_say_leaves_the_turn_unreached(said: str) -
     answer, _ = workflow()
     speak, _ = user(said)
 
-    found = await played({"turns": [{**simulated(), "expect": {"text": "B"}}]}, answer, speak)
+    result = await played({"turns": [{**simulated(), "expect": {"text": "B"}}]}, answer, speak)
 
-    assert [(turn.user, turn.reached, turn.expect) for turn in found.turns] == [(None, False, {"text": "B"})]
+    assert [(turn.user, turn.reached, turn.expect) for turn in result.turns] == [(None, False, {"text": "B"})]
 
 
 async def test_the_tools_of_a_simulated_conversation_are_canned_too() -> None:
-    answer, asked = workflow(SEARCH, "Found.")
+    answer, requests = workflow(SEARCH, "Found.")
     speak, _ = user("a", "[done]")
 
     await played({"turns": [{**simulated(), "tool_results": {"search": {"output": 1}}}]}, answer, speak)
 
-    assert asked[1] == ["user: a", 'assistant: search({"q":"http"})', "tool: 1"]
+    assert requests[1] == ["user: a", 'assistant: search({"q":"http"})', "tool: 1"]
 
 
 async def test_a_user_that_fails_ends_the_script() -> None:
@@ -386,10 +386,10 @@ async def test_a_user_that_fails_ends_the_script() -> None:
         WorkflowAnswer(error="gone", usage=Usage(input_tokens=1, output_tokens=0)),
     )
 
-    found = await played({"turns": [simulated()]}, answer, speak)
+    result = await played({"turns": [simulated()]}, answer, speak)
 
-    assert (found.error, [turn.text for turn in found.turns]) == ("gone", ["A"])
-    assert found.user_usage == Usage(input_tokens=2, output_tokens=1)
+    assert (result.error, [turn.text for turn in result.turns]) == ("gone", ["A"])
+    assert result.user_usage == Usage(input_tokens=2, output_tokens=1)
 
 
 async def test_a_simulated_user_needs_somebody_to_play_it() -> None:
@@ -409,26 +409,26 @@ async def weather(messages: list[Message]) -> Any:
 
 
 async def test_a_real_chat_is_led_through_its_script() -> None:
-    calling = WorkflowCaller(Engine(), timeout=5, retries=0)
+    caller = WorkflowCaller(Engine(), timeout=5, retries=0)
 
     async def answer(history: tuple[Message, ...]) -> WorkflowAnswer:
-        asked = Call(workflow="weather", messages=history)
-        return (await calling.call(weather, asked, Origin(protocol="evaluation"))).answer
+        requests = Call(workflow="weather", messages=history)
+        return (await caller.call(weather, requests, Origin(protocol="evaluation"))).answer
 
     expect = {"tools": [{"name": "look_up", "arguments": {"city": "Oslo"}}], "text": "21 degrees", "finish": "stop"}
     turn = {"user": "How warm is it?", "expect": expect}
-    found = await played(
+    result = await played(
         {"turns": [turn, turn], "tool_results": {"look_up": {"output": {"degrees": 21}}}, "stop": "on-failure"}, answer
     )
 
-    assert found.error is None
+    assert result.error is None
     assert [
-        [check.passed for check in await check_turn(turn.expect, turn, OfflineContext())] for turn in found.turns
+        [check.passed for check in await check_turn(turn.expect, turn, OfflineContext())] for turn in result.turns
     ] == [
         [True, True, True],
         [True, True, True],
     ]
-    assert shown(found.messages)[:4] == [
+    assert shown(result.messages)[:4] == [
         "user: How warm is it?",
         'assistant: One moment. look_up({"city":"Oslo"})',
         "tool: {'degrees': 21}",

@@ -24,7 +24,16 @@ from palaver.storage.evaluations import results as evaluation_results
 from palaver.storage.evaluations.results import ResultFilters
 from palaver.storage.testsets.tables import testset_contents
 from palaver.traces.prices import Price
-from tests.evaluation.runner.local_server import ended, plan, put, results, rows, serving, variant, whole
+from tests.evaluation.runner.local_server import (
+    plan,
+    read_result_detail,
+    results,
+    rows,
+    running_server,
+    store_evaluation,
+    variant,
+    wait_for_end,
+)
 
 
 @chat
@@ -38,48 +47,56 @@ async def double(number: int) -> int:
 
 
 async def test_every_cell_is_asked_and_scored(database: Database) -> None:
-    async with serving(database, answer) as server:
+    async with running_server(database, answer) as server:
         planned = plan(variant(), variant(name="again"), repeats=2)
-        await database.write(put, "ev_1", planned, [*rows(3), {"messages": "x"}])
+        await database.write(store_evaluation, "ev_1", planned, [*rows(3), {"messages": "x"}])
         server.runtime.evaluation_worker.wake()
-        done = await ended(database)
+        finished = await wait_for_end(database)
 
-    found = await results(database)
-    assert (done.state, done.total, done.done, done.failed, done.errors) == ("succeeded", 16, 16, 0, 0)
-    assert [(one.cell, one.variant, one.repeat, one.status, one.finish, one.attempts) for one in found] == [
+    result = await results(database)
+    assert (finished.state, finished.total, finished.done, finished.failed, finished.errors) == (
+        "succeeded",
+        16,
+        16,
+        0,
+        0,
+    )
+    assert [(one.cell, one.variant, one.repeat, one.status, one.finish, one.attempts) for one in result] == [
         (cell, cell // 2 % 2, cell % 2, "done", "stop", 1) for cell in range(16)
     ]
-    assert [[(score.name, score.status, score.passed) for score in one.scores] for one in found] == [
+    assert [[(score.name, score.status, score.passed) for score in one.scores] for one in result] == [
         *[[("exact_match", "scored", True)]] * 12,
         *[[("exact_match", "skipped", None)]] * 4,
     ]
-    assert len({one.row for one in found}) == 4
+    assert len({one.row for one in result}) == 4
 
 
 async def test_a_result_is_kept_whole_and_the_run_without_what_was_said(database: Database) -> None:
-    async with serving(database, answer) as server:
-        await database.write(put, "ev_1", plan(), [{"messages": [{"role": "user", "content": "Hi"}], "expected": "Hi"}])
+    async with running_server(database, answer) as server:
+        await database.write(
+            store_evaluation, "ev_1", plan(), [{"messages": [{"role": "user", "content": "Hi"}], "expected": "Hi"}]
+        )
         server.runtime.evaluation_worker.wake()
-        await ended(database)
+        await wait_for_end(database)
         await server.runtime.recorder.flush()
-        found = await whole(database)
-        assert found.result.run is not None
-        run = await database.read(runs.get_stored_run, "default", found.result.run)
+        result = await read_result_detail(database)
+        assert result.result.run is not None
+        run = await database.read(runs.get_stored_run, "default", result.result.run)
 
-    assert found.body == {
+    assert result.body == {
         "inputs": {},
         "history": [{"role": "user", "parts": [{"type": "text", "text": "Hi"}]}],
         "messages": [
-            {"id": found.body["messages"][0]["id"], "role": "assistant", "parts": [{"type": "text", "text": "Hi"}]}
+            {"id": result.body["messages"][0]["id"], "role": "assistant", "parts": [{"type": "text", "text": "Hi"}]}
         ],
         "text": "Hi",
         "notes": [],
         "tool_calls": [],
         "expected": "Hi",
     }
-    assert found.result.latency is not None
-    assert found.result.trace_id is not None
-    assert (found.result.preview_in["text"], found.result.preview_out["text"]) == ("Hi", "Hi")
+    assert result.result.latency is not None
+    assert result.result.trace_id is not None
+    assert (result.result.preview_in["text"], result.result.preview_out["text"]) == ("Hi", "Hi")
     assert run is not None
     assert (run.row.protocol, run.row.status, run.row.session, run.call, run.reply) == (
         "evaluation",
@@ -97,22 +114,22 @@ async def test_values_columns_and_faulty_rows(database: Database) -> None:
         variant(None, name="recorded", column="old", is_chat=False, map=inputs),
     )
     data: list[dict[str, Any]] = [{"n": 2, "expected": 4, "old": 5}, {"n": "two", "expected": 4}]
-    async with serving(database, double) as server:
-        await database.write(put, "ev_1", planned, data)
+    async with running_server(database, double) as server:
+        await database.write(store_evaluation, "ev_1", planned, data)
         server.runtime.evaluation_worker.wake()
-        done = await ended(database)
+        finished = await wait_for_end(database)
 
-    found = await results(database)
-    assert (done.state, done.done, done.failed) == ("partly", 2, 2)
-    assert [(one.status, None if one.error is None else one.error["code"], one.run is None) for one in found] == [
+    result = await results(database)
+    assert (finished.state, finished.done, finished.failed) == ("partly", 2, 2)
+    assert [(one.status, None if one.error is None else one.error["code"], one.run is None) for one in result] == [
         ("done", None, False),
         ("done", None, True),
         ("failed", "invalid_input", True),
         ("failed", "no_answer", True),
     ]
-    assert [[score.passed for score in one.scores] for one in found] == [[True], [False], [], []]
-    assert (await whole(database, 0)).body["value"] == 4
-    assert found[3].error == {"code": "no_answer", "message": "The row has nothing in the column 'old'."}
+    assert [[score.passed for score in one.scores] for one in result] == [[True], [False], [], []]
+    assert (await read_result_detail(database, 0)).body["value"] == 4
+    assert result[3].error == {"code": "no_answer", "message": "The row has nothing in the column 'old'."}
 
 
 async def test_a_row_without_messages_is_asked_its_question_and_one_with_nothing_fails(database: Database) -> None:
@@ -131,18 +148,18 @@ async def test_a_row_without_messages_is_asked_its_question_and_one_with_nothing
         {"messages": None, "question": None, "script": None},
     ]
     planned = plan(variant("heard", map=columns), variant(name="nobody maps", workflow="heard", map=ColumnMap()))
-    async with serving(database, heard) as server:
-        await database.write(put, "ev_1", planned, data)
+    async with running_server(database, heard) as server:
+        await database.write(store_evaluation, "ev_1", planned, data)
         server.runtime.evaluation_worker.wake()
-        done = await ended(database)
+        finished = await wait_for_end(database)
 
     lacking = {
         "code": "no_messages",
         "message": "The row has nothing to say: no messages in the column 'messages', "
         "no script in the column 'script', no text in the column 'question'. Fill it in, or leave the row out.",
     }
-    mapped, unmapped = [[one for one in await results(database) if one.variant == place] for place in (0, 1)]
-    assert (done.state, done.done, done.failed) == ("partly", 12, 2)
+    mapped, unmapped = [[one for one in await results(database) if one.variant == index] for index in (0, 1)]
+    assert (finished.state, finished.done, finished.failed) == ("partly", 12, 2)
     assert [one.error or one.preview_out["text"] for one in mapped] == [
         "['From the file?'] {}",
         "['Of a null?'] {}",
@@ -156,19 +173,19 @@ async def test_a_row_without_messages_is_asked_its_question_and_one_with_nothing
 
 
 async def test_a_row_that_is_gone_fails_its_cells(database: Database) -> None:
-    async with serving(database, answer) as server:
-        await database.write(put, "ev_1", plan(), rows(1))
+    async with running_server(database, answer) as server:
+        await database.write(store_evaluation, "ev_1", plan(), rows(1))
         await database.write(lambda db: db.execute(delete(testset_contents)))
         server.runtime.evaluation_worker.wake()
-        done = await ended(database)
+        finished = await wait_for_end(database)
 
-    [found] = await results(database)
-    assert (done.state, done.reason) == (
+    [result] = await results(database)
+    assert (finished.state, finished.reason) == (
         "failed",
         {"code": "no_cell_done", "message": "No cell has an answer: look at the errors of some."},
     )
-    assert found.error is not None
-    assert found.error["code"] == "row_gone"
+    assert result.error is not None
+    assert result.error["code"] == "row_gone"
 
 
 async def test_a_script_is_played_in_one_session_and_trace(database: Database) -> None:
@@ -193,17 +210,17 @@ async def test_a_script_is_played_in_one_session_and_trace(database: Database) -
         "tool_results": {"look": {"output": "cold"}},
     }
     scored = [PlannedEvaluator(key="turn_expectations", name="turns")]
-    async with serving(database, weather) as server:
+    async with running_server(database, weather) as server:
         played = variant("weather", map=ColumnMap(script="script"))
-        await database.write(put, "ev_1", plan(played, evaluators=scored), [{"script": script}])
+        await database.write(store_evaluation, "ev_1", plan(played, evaluators=scored), [{"script": script}])
         server.runtime.evaluation_worker.wake()
-        done = await ended(database)
+        finished = await wait_for_end(database)
 
-    found = await whole(database)
-    assert (done.state, found.result.error) == ("succeeded", None)
-    assert [turn["text"] for turn in found.body["turns"]] == ["ev_1.cell_0", "It is cold."]
-    assert found.body["tool_calls"][0]["result"] == "cold"
-    assert [(score.name, score.passed) for score in found.result.scores] == [("turns", True)]
+    result = await read_result_detail(database)
+    assert (finished.state, result.result.error) == ("succeeded", None)
+    assert [turn["text"] for turn in result.body["turns"]] == ["ev_1.cell_0", "It is cold."]
+    assert result.body["tool_calls"][0]["result"] == "cold"
+    assert [(score.name, score.passed) for score in result.result.scores] == [("turns", True)]
 
 
 async def test_evaluators_that_fail_or_are_not_there_are_shown_and_not_counted(database: Database) -> None:
@@ -216,15 +233,15 @@ async def test_evaluators_that_fail_or_are_not_there_are_shown_and_not_counted(d
         raise ValueError(case.text)
 
     planned = [PlannedEvaluator(key=key, name=key) for key in ("events", "broken", "gone")]
-    async with serving(database, answer, evaluators=[events, broken]) as server:
-        await database.write(put, "ev_1", plan(evaluators=planned), rows(1))
+    async with running_server(database, answer, evaluators=[events, broken]) as server:
+        await database.write(store_evaluation, "ev_1", plan(evaluators=planned), rows(1))
         server.runtime.evaluation_worker.wake()
-        done = await ended(database)
+        finished = await wait_for_end(database)
 
-    [found] = await results(database)
-    assert (done.state, done.done, done.errors) == ("partly", 1, 2)
-    shown = [(score.evaluator, score.name, score.status, score.passed, score.reason[:40]) for score in found.scores]
-    assert shown == [
+    [result] = await results(database)
+    assert (finished.state, finished.done, finished.errors) == ("partly", 1, 2)
+    rendered = [(score.evaluator, score.name, score.status, score.passed, score.reason[:40]) for score in result.scores]
+    assert rendered == [
         (0, "events", "scored", True, ""),
         (1, "broken", "error", None, "evaluator_failed: ValueError: Say 0"),
         (2, "gone", "error", None, "evaluator_unknown: No evaluator 'gone'. "),
@@ -237,14 +254,14 @@ async def test_what_a_run_spends_is_counted_and_ends_it_when_it_is_enough(databa
         yield "Dear."
         yield Usage(input_tokens=10, output_tokens=5, cost=0.25)
 
-    async with serving(database, dear) as server:
-        await database.write(put, "ev_1", plan(variant("dear"), concurrency=1, max_cost=1.0), rows(200))
+    async with running_server(database, dear) as server:
+        await database.write(store_evaluation, "ev_1", plan(variant("dear"), concurrency=1, max_cost=1.0), rows(200))
         server.runtime.evaluation_worker.wake()
-        done = await ended(database)
+        finished = await wait_for_end(database)
 
-    assert (done.state, done.reason is not None and done.reason["code"]) == ("failed", "max_cost")
-    assert done.cost == done.done * 0.25
-    assert 4 <= done.done < 200
+    assert (finished.state, finished.reason is not None and finished.reason["code"]) == ("failed", "max_cost")
+    assert finished.cost == finished.done * 0.25
+    assert 4 <= finished.done < 200
     [first, *_] = await results(database)
     assert (first.cost, first.usage) == (0.25, Usage(input_tokens=10, output_tokens=5, cost=0.25))
 
@@ -262,14 +279,16 @@ async def test_what_reports_tokens_alone_costs_what_the_operators_list_says(data
 
     budget = PlannedEvaluator(key="cost_budget", name="cost", parameters={"max_cost": 2})
     settings = Settings(prices={"gpt-*": Price(input=6)})
-    async with serving(database, advisor, settings=settings) as server:
-        await database.write(put, "ev_1", plan(variant("advisor"), evaluators=[budget], max_cost=4), rows(1))
+    async with running_server(database, advisor, settings=settings) as server:
+        await database.write(
+            store_evaluation, "ev_1", plan(variant("advisor"), evaluators=[budget], max_cost=4), rows(1)
+        )
         server.runtime.evaluation_worker.wake()
-        done = await ended(database)
+        finished = await wait_for_end(database)
 
-    (found,) = await results(database)
-    assert (done.state, found.cost, found.usage) == ("succeeded", 3.0, Usage(500_000, 10, cost=3.0))
-    assert [(score.passed, score.score) for score in found.scores] == [(False, pytest.approx(2 / 3))]
+    (result,) = await results(database)
+    assert (finished.state, result.cost, result.usage) == ("succeeded", 3.0, Usage(500_000, 10, cost=3.0))
+    assert [(score.passed, score.score) for score in result.scores] == [(False, pytest.approx(2 / 3))]
 
 
 async def test_too_many_failures_end_it(database: Database) -> None:
@@ -277,17 +296,23 @@ async def test_too_many_failures_end_it(database: Database) -> None:
     async def failing(messages: Any) -> str:
         raise Failure("no", "No.", status=404)
 
-    async with serving(database, failing) as server:
-        await database.write(put, "ev_1", plan(variant("failing"), concurrency=2, max_errors=0.1), rows(100))
+    async with running_server(database, failing) as server:
+        await database.write(
+            store_evaluation, "ev_1", plan(variant("failing"), concurrency=2, max_errors=0.1), rows(100)
+        )
         server.runtime.evaluation_worker.wake()
-        done = await ended(database)
+        finished = await wait_for_end(database)
 
-    assert (done.state, done.done, done.reason is not None and done.reason["code"]) == ("failed", 0, "max_errors")
-    assert 10 < done.failed < 100
+    assert (finished.state, finished.done, finished.reason is not None and finished.reason["code"]) == (
+        "failed",
+        0,
+        "max_errors",
+    )
+    assert 10 < finished.failed < 100
 
 
 async def test_no_more_run_at_once_than_may_nor_faster(database: Database) -> None:
-    at_once, most, begun = 0, 0, 0.0
+    at_once, most, started = 0, 0, 0.0
 
     @chat
     async def counted(messages: Any) -> str:
@@ -298,16 +323,16 @@ async def test_no_more_run_at_once_than_may_nor_faster(database: Database) -> No
         at_once -= 1
         return "Counted."
 
-    async with serving(database, counted) as server, serving(database, counted) as other:
+    async with running_server(database, counted) as server, running_server(database, counted) as second:
         limited = plan(variant("counted"), concurrency=3, rate=Rate(calls=100, seconds=1))
-        await database.write(put, "ev_1", limited, rows(30))
-        begun = asyncio.get_running_loop().time()
+        await database.write(store_evaluation, "ev_1", limited, rows(30))
+        started = asyncio.get_running_loop().time()
         server.runtime.evaluation_worker.wake()
-        other.runtime.evaluation_worker.wake()
-        done = await ended(database)
-        seconds = asyncio.get_running_loop().time() - begun
+        second.runtime.evaluation_worker.wake()
+        finished = await wait_for_end(database)
+        seconds = asyncio.get_running_loop().time() - started
 
-    assert (done.state, done.done) == ("succeeded", 30)
+    assert (finished.state, finished.done) == ("succeeded", 30)
     assert 1 <= most <= 3
     assert seconds >= 0.25
 
@@ -324,23 +349,23 @@ async def test_a_process_runs_no_more_cells_than_half_of_what_it_can(database: D
         at_once -= 1
         return "Counted."
 
-    async with serving(database, counted, settings=Settings(trace_content="off", threads=10)) as server:
-        await database.write(put, "ev_1", plan(variant("counted"), concurrency=100), rows(40))
+    async with running_server(database, counted, settings=Settings(trace_content="off", threads=10)) as server:
+        await database.write(store_evaluation, "ev_1", plan(variant("counted"), concurrency=100), rows(40))
         server.runtime.evaluation_worker.wake()
-        await ended(database)
+        await wait_for_end(database)
 
     assert most == 5
 
 
 async def test_a_server_that_takes_nothing_from_the_background_leaves_it_to_workers(database: Database) -> None:
-    async with serving(database, answer, settings=Settings(trace_content="off", background_runs=0)) as server:
-        await database.write(put, "ev_1", plan(), rows(2))
+    async with running_server(database, answer, settings=Settings(trace_content="off", background_runs=0)) as server:
+        await database.write(store_evaluation, "ev_1", plan(), rows(2))
         server.runtime.evaluation_worker.wake()
-        async with serving(database, answer) as worker:
+        async with running_server(database, answer) as worker:
             worker.runtime.evaluation_worker.wake()
-            done = await ended(database)
+            finished = await wait_for_end(database)
 
-    assert (done.state, server.runtime.evaluation_worker.running) == ("succeeded", 0)
+    assert (finished.state, server.runtime.evaluation_worker.running) == ("succeeded", 0)
 
 
 async def test_what_is_not_to_be_kept_is_scored_and_not_kept(database: Database) -> None:
@@ -351,17 +376,17 @@ async def test_what_is_not_to_be_kept_is_scored_and_not_kept(database: Database)
     data = [{"messages": "Write to ada@example.org", "expected": "Write to ada@example.org"}]
     scored = [PlannedEvaluator(key="quoting", name="quoting")]
     settings = Settings(trace_content="off", redact=({"detector": "email", "scope": ["runs"]},))
-    async with serving(database, answer, settings=settings, evaluators=[quoting]) as server:
-        await database.write(put, "ev_1", plan(evaluators=scored), data)
+    async with running_server(database, answer, settings=settings, evaluators=[quoting]) as server:
+        await database.write(store_evaluation, "ev_1", plan(evaluators=scored), data)
         server.runtime.evaluation_worker.wake()
-        await ended(database)
+        await wait_for_end(database)
 
-    found = await whole(database)
-    [score] = found.result.scores
+    result = await read_result_detail(database)
+    [score] = result.result.scores
     assert score.passed is True
-    assert found.body["text"] == "Write to ‹redacted›"
-    assert "example.org" not in msgspec.json.encode([found.body, found.result.preview_in, score.reason]).decode()
-    assert "example.org" not in msgspec.json.encode([found.result.preview_out, score.details]).decode()
+    assert result.body["text"] == "Write to ‹redacted›"
+    assert "example.org" not in msgspec.json.encode([result.body, result.result.preview_in, score.reason]).decode()
+    assert "example.org" not in msgspec.json.encode([result.result.preview_out, score.details]).decode()
     search = ResultFilters(search="example.org")
     assert (await database.read(evaluation_pages.list_results, "default", "ev_1", search)).data == []
 
@@ -379,12 +404,12 @@ async def test_results_wait_for_a_database_that_is_away(database: Database, monk
 
     monkeypatch.setattr(evaluation_results, "record_results", recorded)
     monkeypatch.setattr(result_writer, "RETRY_INTERVAL_S", 0.01)
-    async with serving(database, answer) as server:
-        await database.write(put, "ev_1", plan(concurrency=1), rows(3))
+    async with running_server(database, answer) as server:
+        await database.write(store_evaluation, "ev_1", plan(concurrency=1), rows(3))
         server.runtime.evaluation_worker.wake()
-        done = await ended(database)
+        finished = await wait_for_end(database)
 
-    assert (done.state, done.done, away) == ("succeeded", 3, 0)
+    assert (finished.state, finished.done, away) == ("succeeded", 3, 0)
 
 
 async def test_a_mistake_of_ours_fails_its_cell_and_no_other(
@@ -398,14 +423,14 @@ async def test_a_mistake_of_ours_fails_its_cell_and_no_other(
         return asked_of(row, planned)
 
     monkeypatch.setattr(cell, "read_cell_input", asked)
-    async with serving(database, answer) as server:
-        await database.write(put, "ev_1", plan(), rows(3))
+    async with running_server(database, answer) as server:
+        await database.write(store_evaluation, "ev_1", plan(), rows(3))
         server.runtime.evaluation_worker.wake()
-        done = await ended(database)
+        finished = await wait_for_end(database)
 
-    found = await results(database)
-    assert (done.state, done.done, done.failed) == ("partly", 2, 1)
-    assert found[1].error == {"code": "internal", "message": "Something broke: the log says what."}
+    result = await results(database)
+    assert (finished.state, finished.done, finished.failed) == ("partly", 2, 1)
+    assert result[1].error == {"code": "internal", "message": "Something broke: the log says what."}
     assert [record.message for record in caplog.records if record.name == "palaver.evaluation"] == [
         "The cell 1 of ev_1 could not be run"
     ]
@@ -419,14 +444,14 @@ async def test_an_evaluator_that_never_ends_is_left(database: Database, monkeypa
 
     monkeypatch.setattr(cell, "SCORING_TIMEOUT_FACTOR", 0.01)
     scored = [PlannedEvaluator(key=key, name=key) for key in ("endless", "exact_match")]
-    async with serving(database, answer, evaluators=[endless]) as server:
-        await database.write(put, "ev_1", plan(evaluators=scored, timeout=5), rows(1))
+    async with running_server(database, answer, evaluators=[endless]) as server:
+        await database.write(store_evaluation, "ev_1", plan(evaluators=scored, timeout=5), rows(1))
         server.runtime.evaluation_worker.wake()
-        done = await ended(database)
+        finished = await wait_for_end(database)
 
-    [found] = await results(database)
-    assert (done.state, done.errors) == ("partly", 1)
-    assert [(score.name, score.status, score.reason) for score in found.scores] == [
+    [result] = await results(database)
+    assert (finished.state, finished.errors) == ("partly", 1)
+    assert [(score.name, score.status, score.reason) for score in result.scores] == [
         ("endless", "error", "evaluator_timeout: it took longer than 0.05 seconds"),
         ("exact_match", "scored", ""),
     ]

@@ -28,7 +28,7 @@ def back(messages: list[Message]) -> str:
 @pytest.fixture
 async def server(database: Database) -> AsyncIterator[Server]:
     made = Server(Registry([back]), Settings(), database=database)
-    made.runtime.live_worker._quiet, made.runtime.live_worker._look = timedelta(0), 0.01
+    made.runtime.live_worker._quiet_time, made.runtime.live_worker._poll_interval = timedelta(0), 0.01
     yield made
     await made.close()
 

@@ -1,4 +1,4 @@
-"""A run of two rows and two variants, as it is written to files."""
+"""Reports of small evaluations, for tests of exports."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -9,15 +9,15 @@ from palaver.evaluation.results.compare import ComparedVariant, compare_variants
 from palaver.evaluation.results.export.report import Report
 from palaver.evaluation.results.summary import summarize
 from palaver.storage.evaluations.results import ResultDetail, StoredResult, StoredScore
-from tests.evaluation.results.result_factory import Said, packed, results, row
+from tests.evaluation.results.result_factory import CellOutcome, pack_rows, results, row
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
-def score(name: str, said: Said, reason: str = "") -> StoredScore:
-    passed = said if isinstance(said, bool) else None
-    number = float(said) if isinstance(said, bool | float) else None
-    status: Any = said if said in ("error", "skipped") else "scored"
+def score(name: str, outcome: CellOutcome, reason: str = "") -> StoredScore:
+    passed = outcome if isinstance(outcome, bool) else None
+    number = float(outcome) if isinstance(outcome, bool | float) else None
+    status: Any = outcome if outcome in ("error", "skipped") else "scored"
     return StoredScore(
         evaluator=0,
         name=name,
@@ -33,7 +33,7 @@ def score(name: str, said: Said, reason: str = "") -> StoredScore:
     )
 
 
-def whole(
+def result_detail(
     place: int,
     variant: int,
     scores: Sequence[StoredScore],
@@ -72,11 +72,11 @@ def whole(
 HOSTILE = "</table><script>alert(1)</script> & \"x\" 'y' \x00\x08 |pipe `tick`\n=1+1"
 
 
-def report(cells: Sequence[ResultDetail], said: dict[str, list[list[list[Said]]]], **more: Any) -> Report:
+def report(cells: Sequence[ResultDetail], outcomes: dict[str, list[list[list[CellOutcome]]]], **more: Any) -> Report:
     variants = more.pop("variants", ("base", "new"))
-    run = results(said, id="ev_1", variants=variants)
+    run = results(outcomes, id="ev_1", variants=variants)
     comparisons = [
-        compare_variants(ComparedVariant(run, 0), ComparedVariant(run, place)) for place in range(1, len(variants))
+        compare_variants(ComparedVariant(run, 0), ComparedVariant(run, index)) for index in range(1, len(variants))
     ]
     fields: dict[str, Any] = {
         "id": "ev_1",
@@ -98,10 +98,10 @@ def report(cells: Sequence[ResultDetail], said: dict[str, list[list[list[Said]]]
 
 FAILURE = {"code": "timeout", "message": "It took longer than 60 s."}
 CELLS = (
-    whole(0, 0, [score("exact", True), score("similar", 0.9)], cell=0),
-    whole(0, 1, [score("exact", False, "'That.' is not 'This.'"), score("similar", 0.5)], cell=1),
-    whole(1, 0, [score("exact", True), score("similar", "error", "needs_text: it is an object")], cell=2),
-    whole(1, 1, [], cell=3, error=FAILURE),
+    result_detail(0, 0, [score("exact", True), score("similar", 0.9)], cell=0),
+    result_detail(0, 1, [score("exact", False, "'That.' is not 'This.'"), score("similar", 0.5)], cell=1),
+    result_detail(1, 0, [score("exact", True), score("similar", "error", "needs_text: it is an object")], cell=2),
+    result_detail(1, 1, [], cell=3, error=FAILURE),
 )
 PLAIN = report(
     CELLS,
@@ -110,30 +110,30 @@ PLAIN = report(
 
 FLAKY = report(
     [
-        whole(0, 0, [score("exact", True)], cell=0),
-        whole(0, 0, [score("exact", False, "no")], cell=1, repeat=1),
-        whole(0, 0, [score("exact", True)], cell=2, repeat=2),
+        result_detail(0, 0, [score("exact", True)], cell=0),
+        result_detail(0, 0, [score("exact", False, "no")], cell=1, repeat=1),
+        result_detail(0, 0, [score("exact", True)], cell=2, repeat=2),
     ],
     {"exact": [[[True, False, True]]]},
     variants=("base",),
 )
 
-_SAID: dict[str, list[list[list[Said]]]] = {"exact": [[[True]], [[True]], [[False]]]}
+_OUTCOMES: dict[str, list[list[list[CellOutcome]]]] = {"exact": [[[True]], [[True]], [[False]]]}
 CHANGED = report(
     [],
-    _SAID,
+    _OUTCOMES,
     variants=("base",),
     comparisons=[
         compare_variants(
-            ComparedVariant(results(_SAID, id="ev_0"), 0),
-            ComparedVariant(results(_SAID, id="ev_1", rows=packed(1) + packed(2, 3, content=1)), 0),
+            ComparedVariant(results(_OUTCOMES, id="ev_0"), 0),
+            ComparedVariant(results(_OUTCOMES, id="ev_1", rows=pack_rows(1) + pack_rows(2, 3, content=1)), 0),
         )
     ],
 )
-"""Beside a run before it, of whose three rows two have changed since."""
+"""Compared with an earlier evaluation; two of three rows have changed."""
 
 BAD = report(
-    [whole(0, 0, [score(HOSTILE, False, HOSTILE)], cell=0, asked=HOSTILE, answered=HOSTILE)],
+    [result_detail(0, 0, [score(HOSTILE, False, HOSTILE)], cell=0, asked=HOSTILE, answered=HOSTILE)],
     {HOSTILE: [[[False]]]},
     variants=(HOSTILE,),
     name=HOSTILE,

@@ -1,5 +1,5 @@
 from palaver.evaluation.results.export import formats
-from tests.evaluation.results.export.report_factory import BAD, PLAIN, report, score, whole
+from tests.evaluation.results.export.report_factory import BAD, PLAIN, report, result_detail, score
 from tests.evaluation.results.result_factory import row
 
 HEAD = (
@@ -24,19 +24,21 @@ def test_there_is_a_line_for_each_cell_and_evaluator() -> None:
 
 
 def test_no_spreadsheet_runs_what_was_said() -> None:
-    cells = [whole(0, 0, [score("exact", False, "=cmd|' /C calc'!A0")], cell=0, answered="@SUM(1)", asked="-1+1")]
-    told = (
+    cells = [
+        result_detail(0, 0, [score("exact", False, "=cmd|' /C calc'!A0")], cell=0, answered="@SUM(1)", asked="-1+1")
+    ]
+    actual = (
         b"".join(formats.write_csv(report(cells, {"exact": [[[False]]]}, variants=("+v",)))).decode().split("\r\n")[1]
     )
 
-    assert told == (
+    assert actual == (
         f'{row(1)},"""+v""",0,done,exact,scored,false,0.0,,"""=cmd|\' /C calc\'!A0""",,'
         f'0.5,0.01,3,4,{"ab" * 16},"""-1+1""","""@SUM(1)"""'
     )
 
 
 def test_one_cell_stays_one_line_for_who_reads_csv() -> None:
-    (_, line, rest) = b"".join(formats.write_csv(BAD)).decode().split("\r\n")
+    (_, line, remaining) = b"".join(formats.write_csv(BAD)).decode().split("\r\n")
 
-    assert rest == ""
+    assert remaining == ""
     assert "\n" not in line

@@ -10,7 +10,7 @@ import pytest
 from palaver.evaluation.results.export import html
 from palaver.evaluation.results.export.report import Report
 from palaver.storage.evaluations.results import ResultDetail
-from tests.evaluation.results.export.report_factory import BAD, CHANGED, FLAKY, PLAIN, report, score, whole
+from tests.evaluation.results.export.report_factory import BAD, CHANGED, FLAKY, PLAIN, report, result_detail, score
 from tests.evaluation.results.result_factory import row
 
 
@@ -39,11 +39,11 @@ def written(given: Report) -> str:
 def test_the_file_shows_figures_verdicts_and_rows() -> None:
     page = Elements(written(PLAIN))
 
-    shown = re.sub(r"\s+", " ", page.text)
-    assert "prompt v3 partly" in shown
-    assert "2 rows of questions (revision 4) · 2 variants · ev_1" in shown
-    assert "ev_1:new beside ev_1:base" in shown
-    assert "timeout: It took longer than 60 s." in shown
+    rendered = re.sub(r"\s+", " ", page.text)
+    assert "prompt v3 partly" in rendered
+    assert "2 rows of questions (revision 4) · 2 variants · ev_1" in rendered
+    assert "ev_1:new beside ev_1:base" in rendered
+    assert "timeout: It took longer than 60 s." in rendered
     assert page.names.count("details") == 2
     assert [value for name, value in page.attributes if name == "href"] == [f"#{row(1)}", f"#{row(2)}"]
     assert ("id", row(2)) in page.attributes
@@ -81,9 +81,9 @@ def test_the_policy_allows_the_files_own_style_and_no_more() -> None:
 
 
 def test_a_conversation_is_shown_message_by_message() -> None:
-    cell = whole(0, 0, [score("exact", True)], cell=0)
-    said = {"index": 0, "role": "user", "text": "Hi & bye", "cut": 0, "calls": ["search(q)"], "attachments": 0}
-    preview = {"renderer": "chat", "text": "Hi", "role": "user", "count": 3, "messages": [said], "more": 2}
+    cell = result_detail(0, 0, [score("exact", True)], cell=0)
+    answers = {"index": 0, "role": "user", "text": "Hi & bye", "cut": 0, "calls": ["search(q)"], "attachments": 0}
+    preview = {"renderer": "chat", "text": "Hi", "role": "user", "count": 3, "messages": [answers], "more": 2}
     cell.result.preview_in.clear()
     cell.result.preview_in.update(preview)
 
@@ -109,8 +109,8 @@ def test_a_conversation_is_shown_message_by_message() -> None:
     ids=["text", "unknown", "long", "no message", "nothing"],
 )
 def test_any_preview_is_shown_as_far_as_it_is_known(preview: Any, shown: str) -> None:
-    given = whole(0, 0, [score("exact", True)], cell=0)
-    cell = ResultDetail(msgspec.structs.replace(given.result, preview_in=preview), given.body)
+    arguments = result_detail(0, 0, [score("exact", True)], cell=0)
+    cell = ResultDetail(msgspec.structs.replace(arguments.result, preview_in=preview), arguments.body)
 
     page = written(report([cell], {"exact": [[[True]]]}, variants=("base",)))
 

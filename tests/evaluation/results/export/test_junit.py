@@ -7,7 +7,7 @@ from hypothesis.strategies import text
 
 from palaver.evaluation.results.export import formats
 from palaver.evaluation.results.export.report import Report
-from tests.evaluation.results.export.report_factory import BAD, FLAKY, PLAIN, report, score, whole
+from tests.evaluation.results.export.report_factory import BAD, FLAKY, PLAIN, report, result_detail, score
 from tests.evaluation.results.result_factory import row
 
 
@@ -74,7 +74,7 @@ def test_whatever_is_said_the_file_is_xml() -> None:
 
 @given(text(max_size=60))
 def test_any_text_at_all_is_read_back_but_for_what_xml_cannot_hold(said: str) -> None:
-    cells = [whole(0, 0, [score("exact", False, said)], cell=0)]
+    cells = [result_detail(0, 0, [score("exact", False, said)], cell=0)]
 
     (failure,) = ET.fromstring(written(report(cells, {"exact": [[[False]]]}, variants=("base",)))).iter("failure")
 
@@ -82,13 +82,13 @@ def test_any_text_at_all_is_read_back_but_for_what_xml_cannot_hold(said: str) ->
 
 
 def test_many_rows_wait_in_a_file_until_their_number_is_known() -> None:
-    cells = [whole(place, 0, [score("exact", False, "x" * 200)], cell=place) for place in range(6_000)]
+    cells = [result_detail(index, 0, [score("exact", False, "x" * 200)], cell=index) for index in range(6_000)]
     many = report(cells, {"exact": [[[True]]]}, variants=("base",))
 
-    told = written(many)
+    actual = written(many)
 
-    assert 'tests="6000" failures="6000"' in told
-    assert told.count("<testcase ") == 6_000
+    assert 'tests="6000" failures="6000"' in actual
+    assert actual.count("<testcase ") == 6_000
 
 
 def test_what_was_broken_off_leaves_no_file_open() -> None:

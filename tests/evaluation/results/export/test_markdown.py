@@ -9,9 +9,9 @@ def written(given: Report) -> str:
 
 
 def test_a_run_is_one_screen() -> None:
-    told = written(PLAIN)
+    actual = written(PLAIN)
 
-    assert told.splitlines()[:12] == [
+    assert actual.splitlines()[:12] == [
         "## prompt v3: partly",
         "",
         "2 rows of questions (revision 4) × 2 variants · ev_1",
@@ -25,7 +25,7 @@ def test_a_run_is_one_screen() -> None:
         "",
         "new: 1 of 2 calls failed.",
     ]
-    assert told.splitlines()[13:] == [
+    assert actual.splitlines()[13:] == [
         "### ev\\_1:new beside ev\\_1:base",
         "",
         "| evaluator | verdict | base | candidate | difference | 95 % | p (Holm) | regressions | fixes |",
@@ -38,7 +38,7 @@ def test_a_run_is_one_screen() -> None:
         f"- {row(1)}: exact -1.00",
         f"- {row(2)}: exact -1.00",
     ]
-    assert len(told.splitlines()) < 40
+    assert len(actual.splitlines()) < 40
 
 
 def test_flaky_rows_are_counted() -> None:
@@ -58,8 +58,8 @@ def test_rows_that_have_changed_are_counted_and_not_compared() -> None:
 
 
 def test_what_anybody_said_is_only_text() -> None:
-    told = written(BAD)
+    actual = written(BAD)
 
-    assert "<script" not in told
-    assert told.count("\n") == len(told.splitlines()) == 11
-    assert told.splitlines()[-1].replace("\\|", "").count("|") == 9
+    assert "<script" not in actual
+    assert actual.count("\n") == len(actual.splitlines()) == 11
+    assert actual.splitlines()[-1].replace("\\|", "").count("|") == 9

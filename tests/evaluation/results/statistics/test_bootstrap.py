@@ -28,9 +28,9 @@ def test_the_interval_is_scipys(kind: str) -> None:
     ).confidence_interval
     wide = theirs.high - theirs.low
 
-    (found,) = bootstrap_intervals([column], "ev_1")
+    (result,) = bootstrap_intervals([column], "ev_1")
 
-    assert found == pytest.approx((theirs.low, theirs.high), abs=0.08 * wide)
+    assert result == pytest.approx((theirs.low, theirs.high), abs=0.08 * wide)
 
 
 @pytest.mark.parametrize("kind", COLUMNS)
@@ -40,8 +40,8 @@ def test_all_resampled_means_are_distributed_as_those_of_rows_drawn_one_by_one(k
 
     (means,) = resample_means([column], "ev_2")
 
-    told: Any = ks_2samp(means, plain)
-    assert told.pvalue > 0.01
+    actual: Any = ks_2samp(means, plain)
+    assert actual.pvalue > 0.01
 
 
 def test_columns_in_bins_have_the_same_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,11 +56,11 @@ def test_columns_in_bins_have_the_same_intervals(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_else_is_asked_changes_no_figure() -> None:
-    alone = [bootstrap_intervals([column], "ev_1")[0] for column in COLUMNS.values()]
+    single = [bootstrap_intervals([column], "ev_1")[0] for column in COLUMNS.values()]
 
     together = bootstrap_intervals([*COLUMNS.values(), np.arange(400.0)], "ev_1")[:4]
-    assert np.array(together) == pytest.approx(np.array(alone))
-    assert bootstrap_intervals([COLUMNS["many values"]], "ev_2") != alone[3:]
+    assert np.array(together) == pytest.approx(np.array(single))
+    assert bootstrap_intervals([COLUMNS["many values"]], "ev_2") != single[3:]
 
 
 def test_a_column_of_one_value_has_no_width_and_an_empty_one_no_interval() -> None:
@@ -73,6 +73,6 @@ def test_another_process_has_the_same_figures() -> None:
         "print(bootstrap_intervals([np.arange(100.0) ** 2, np.array([0.0, 1.0, 1.0])], 'ev_3'))"
     )
 
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    actual = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
 
-    assert told.strip() == str(bootstrap_intervals([np.arange(100.0) ** 2, np.array([0.0, 1.0, 1.0])], "ev_3"))
+    assert actual.strip() == str(bootstrap_intervals([np.arange(100.0) ** 2, np.array([0.0, 1.0, 1.0])], "ev_3"))

@@ -12,8 +12,8 @@ from palaver.evaluation.reviews import cohen_kappa, weighted_kappa
 
 def table(pairs: list[tuple[int, int]], size: int) -> np.ndarray:
     counts = np.zeros((size, size))
-    for one, other in pairs:
-        counts[one, other] += 1
+    for one, second in pairs:
+        counts[one, second] += 1
     return counts
 
 
@@ -27,7 +27,7 @@ def test_it_is_what_statsmodels_says(seed: int) -> None:
     draw = random.Random(seed)
     ours = [draw.randrange(5) for _ in range(60)]
     pairs = [(one, one if draw.random() < 0.6 else draw.randrange(5)) for one in ours]
-    yes = [(int(one > 2), int(other > 2)) for one, other in pairs]
+    yes = [(int(one > 2), int(second > 2)) for one, second in pairs]
 
     assert cohen_kappa(pairs) == pytest.approx(theirs(table(pairs, 5)))
     assert cohen_kappa(yes) == pytest.approx(theirs(table(yes, 2)))
@@ -42,12 +42,12 @@ def test_those_who_always_agree_have_1_and_those_who_never_do_less_than_0() -> N
 
 
 def test_what_is_far_off_counts_for_more() -> None:
-    near, far = [(1, 2), (3, 3), (5, 5), (4, 4)], [(1, 5), (3, 3), (5, 5), (4, 4)]
+    similar, different = [(1, 2), (3, 3), (5, 5), (4, 4)], [(1, 5), (3, 3), (5, 5), (4, 4)]
 
-    assert cohen_kappa(near) == pytest.approx(0.6923, abs=1e-4)
-    assert cohen_kappa(far) == pytest.approx(0.6667, abs=1e-4)
-    assert weighted_kappa(near) == pytest.approx(13 / 14)
-    assert weighted_kappa(far) == pytest.approx(-1 / 31)
+    assert cohen_kappa(similar) == pytest.approx(0.6923, abs=1e-4)
+    assert cohen_kappa(different) == pytest.approx(0.6667, abs=1e-4)
+    assert weighted_kappa(similar) == pytest.approx(13 / 14)
+    assert weighted_kappa(different) == pytest.approx(-1 / 31)
 
 
 @pytest.mark.parametrize("pairs", [[], [(1, 1)], [(1, 1), (1, 2)], [(1, 2), (2, 2)], [(1, 1), (1, 1)]])
